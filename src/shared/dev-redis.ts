@@ -1,0 +1,120 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdirSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { delimiter, join } from 'node:path';
+import { RunError } from './errors.ts';
+
+/** A private Redis that lives as long as its parent. */
+export interface DevRedis extends AsyncDisposable {
+  readonly url: string;
+  readonly port: number;
+  readonly pid: number;
+  /** Ends the server by its pid. With `SIGKILL` nothing is flushed. */
+  stop(signal?: NodeJS.Signals): Promise<void>;
+}
+
+export interface DevRedisOptions {
+  /** Folder of the append-only file; created when missing. */
+  readonly dir: string;
+  /** A free one when absent. */
+  readonly port?: number;
+  readonly extraArgs?: readonly string[];
+  /** Environment to search for a server: `PATH`, and `REDIS_SERVER_BIN` first. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Root of the project, whose `.cache/redis` may hold an unpacked server. */
+  readonly root: string;
+}
+
+/** Where a server binary is, and what it needs to start; undefined when there is none. */
+export function findRedisServer(
+  env: Readonly<Record<string, string | undefined>>,
+  root: string,
+): { bin: string; libraryPath?: string } | undefined {
+  const given = env['REDIS_SERVER_BIN'];
+  if (given && existsSync(given)) return { bin: given };
+  for (const name of ['redis-server', 'valkey-server']) {
+    for (const folder of (env['PATH'] ?? '').split(delimiter)) {
+      if (folder && existsSync(join(folder, name))) return { bin: join(folder, name) };
+    }
+  }
+  const unpacked = join(root, '.cache/redis/usr/bin/redis-server');
+  if (!existsSync(unpacked)) return undefined;
+  const libraries = ['usr/lib/x86_64-linux-gnu', 'usr/lib/aarch64-linux-gnu'].map((path) => join(root, '.cache/redis', path));
+  return { bin: unpacked, libraryPath: libraries.filter((path) => existsSync(path)).join(delimiter) };
+}
+
+/** Starts a server with AOF on and `noeviction`, on a free port of the loopback. Rejects when it is not up in 10 s. */
+export async function startDevRedis(options: DevRedisOptions): Promise<DevRedis> {
+  const server = findRedisServer(options.env, options.root);
+  if (!server) {
+    throw new RunError(
+      'invalid_config',
+      'no Redis found. Set REDIS_URL, or install one (apt-get install redis-server, brew install valkey), or run `docker run -p 6380:6379 redis:7 --appendonly yes` and set REDIS_URL=redis://127.0.0.1:6380',
+    );
+  }
+  mkdirSync(options.dir, { recursive: true });
+  const port = options.port ?? (await freePort());
+  const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', options.dir, '--appendonly', 'yes', '--save', '', '--maxmemory-policy', 'noeviction', '--daemonize', 'no'];
+  const child = spawn(server.bin, [...args, ...(options.extraArgs ?? [])], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { PATH: options.env['PATH'], ...(server.libraryPath && { LD_LIBRARY_PATH: server.libraryPath }) },
+  });
+  const killWithParent = () => child.kill('SIGTERM');
+  process.once('exit', killWithParent);
+  child.once('exit', () => process.off('exit', killWithParent));
+  await untilReady(child);
+  const stop = (signal: NodeJS.Signals = 'SIGTERM') => endChild(child, signal);
+  return { url: `redis://127.0.0.1:${port}`, port, pid: child.pid as number, stop, [Symbol.asyncDispose]: () => stop() };
+}
+
+/** Like {@link startDevRedis} in a folder that is removed afterwards: for tests and benchmarks. */
+export async function startScratchRedis(options: DevRedisOptions): Promise<DevRedis> {
+  const redis = await startDevRedis(options);
+  const stop = async (signal?: NodeJS.Signals) => {
+    await redis.stop(signal);
+    rmSync(options.dir, { recursive: true, force: true });
+  };
+  return { ...redis, stop, [Symbol.asyncDispose]: () => stop() };
+}
+
+async function untilReady(child: ChildProcess): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  let output = '';
+  const fail = () => reject(new RunError('invalid_config', `redis-server did not start:\n${output}`));
+  const timer = setTimeout(fail, 10_000);
+  child.once('error', fail);
+  child.once('exit', fail);
+  const read = (chunk: Buffer) => {
+    output = (output + chunk.toString()).slice(-4_000);
+    if (output.includes('Ready to accept connections')) resolve();
+  };
+  child.stdout?.on('data', read);
+  child.stderr?.on('data', read);
+  try {
+    await promise;
+  } finally {
+    clearTimeout(timer);
+    child.off('exit', fail);
+    child.stdout?.off('data', read).resume();
+    child.stderr?.off('data', read).resume();
+  }
+}
+
+async function endChild(child: ChildProcess, signal: NodeJS.Signals): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
+  child.kill(signal);
+  const force = setTimeout(() => child.kill('SIGKILL'), 5_000);
+  await ended;
+  clearTimeout(force);
+}
+
+/** A TCP port that nobody listens on right now. */
+export async function freePort(): Promise<number> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+  const address = server.address();
+  await new Promise((resolve) => server.close(resolve));
+  if (address === null || typeof address === 'string') throw new RunError('internal', 'no free port');
+  return address.port;
+}

@@ -1,0 +1,328 @@
+/**
+ * The words of Millrace, one per idea, used alike in code, docs, events and metrics.
+ *
+ * - job: one entry in a BullMQ queue
+ * - run: one execution of an agent; may span several jobs
+ * - turn: a user message to the final answer
+ * - step: one model call plus the tool calls it asked for, numbered from 1
+ * - attempt: one try of a step against one model
+ * - call: one tool invocation
+ * - event: an immutable fact about a run, numbered from 1 without gaps
+ * - journal: the entries from which a run continues after a crash
+ * - thread: ordered messages; agent: a definition; owner: the nonce that lets one processor call write to a run
+ */
+import { z } from 'zod';
+import { errorInfo, toolErrorKind } from './errors.ts';
+import { microcents, runUsage, usage } from './money.ts';
+
+export const eventVersion = 1;
+
+/** What the outer layer stamps on every body. The turn core never sees any of it. */
+export const eventEnvelope = z.object({
+  v: z.literal(eventVersion),
+  runId: z.string(),
+  sequenceNumber: z.int().min(1),
+  timestamp: z.string(),
+  executionId: z.string().optional(),
+  threadId: z.string().optional(),
+  sessionId: z.string().optional(),
+  agentId: z.string().optional(),
+  nodeId: z.string().optional(),
+  parentRunId: z.string().optional(),
+  depth: z.int().optional(),
+  jobAttempt: z.int().optional(),
+  background: z.boolean().optional(),
+  correlationId: z.string().optional(),
+});
+export type EventEnvelope = z.infer<typeof eventEnvelope>;
+
+const count = z.int().min(0);
+const stepNumber = z.int().min(1);
+const args = z.record(z.string(), z.unknown());
+
+export const finishReason = z.enum(['stop', 'length', 'tool_use', 'content_filter', 'error']);
+export type FinishReason = z.infer<typeof finishReason>;
+
+export const suspendReason = z.enum(['approval', 'budget', 'user_input', 'media', 'child', 'unknown_outcome']);
+
+/** One thing a suspended run waits for. */
+export const pendingItem = z.object({
+  kind: suspendReason,
+  id: z.string(),
+  toolName: z.string().optional(),
+  args: args.optional(),
+  reason: z.string().optional(),
+  requestedAt: z.string(),
+  expiresAt: z.string().optional(),
+});
+export type PendingItem = z.infer<typeof pendingItem>;
+
+export const runResult = z.object({
+  text: z.string(),
+  output: z.unknown().optional(),
+  structured: z.unknown().optional(),
+  media: z.array(z.unknown()).optional(),
+  finishReason: finishReason.optional(),
+  emptyResponse: z.boolean().optional(),
+});
+export type RunResultBody = z.infer<typeof runResult>;
+
+const classification = z.object({
+  trust: z.string(),
+  sideEffectClass: z.string(),
+  sensitivity: z.string(),
+});
+
+const approval = z.object({
+  toolCallId: z.string(),
+  toolName: z.string(),
+  args,
+  reason: z.string().optional(),
+  mode: z.string(),
+  requestedAt: z.string(),
+  expiresAt: z.string().optional(),
+  classification,
+});
+
+const decision = z.object({
+  toolCallId: z.string(),
+  toolName: z.string(),
+  by: z.string().optional(),
+  reason: z.string().optional(),
+});
+
+const moneyState = z.object({ spentMicrocents: microcents, limitMicrocents: microcents });
+
+/** Every event type with its body. Adding a line here makes the compiler point at every switch that must know it. */
+export const eventBodies = {
+  'run.queued': z.object({ kind: z.string(), queuedAt: z.string(), attached: z.boolean().optional() }),
+  'execution.started': z.object({}),
+  'run.started': z.object({ kind: z.string(), model: z.string().optional(), attempt: z.int().min(1), resumed: z.boolean().optional() }),
+  'run.retrying': z.object({ attempt: z.int().min(1), delayMs: count, error: errorInfo }),
+  'run.recovered': z.object({ fromCheckpoint: count, previousWorker: z.string().optional() }),
+  'run.suspended': z.object({ reason: suspendReason, pending: z.array(pendingItem), expiresAt: z.string().optional() }),
+  'run.resumed': z.object({ directiveSummary: z.string() }),
+  'run.timeout': z.object({ elapsedMs: count, timeoutMs: count }),
+  'run.completed': z.object({
+    status: z.enum(['completed', 'degraded', 'blocked']),
+    result: runResult,
+    usage: runUsage,
+    costMicrocents: microcents,
+    durationMs: count,
+    steps: count,
+  }),
+  'run.failed': z.object({
+    error: errorInfo,
+    partial: z.string().optional(),
+    usage: runUsage,
+    costMicrocents: microcents,
+  }),
+  'run.cancelled': z.object({
+    reason: z.string().optional(),
+    drained: z.boolean(),
+    usage: runUsage,
+    costMicrocents: microcents,
+  }),
+
+  'agent.start': z.object({}),
+  'agent.end': z.object({ output: z.string(), status: z.string() }),
+  'agent.error': z.object({ code: z.string(), message: z.string() }),
+  'agent.thinking': z.object({}),
+  'step.start': z.object({ stepNumber, model: z.string(), modelSource: z.string() }),
+  'step.reset': z.object({ stepNumber, reason: z.string() }),
+  'step.end': z.object({ stepNumber, usage, finishReason }),
+  'text.delta': z.object({ delta: z.string(), model: z.string() }),
+  'text.complete': z.object({ text: z.string() }),
+  'reasoning.delta': z.object({ delta: z.string(), model: z.string() }),
+  'agent.response': z.object({ text: z.string() }),
+  'agent.model.fellback': z.object({
+    from: z.string(),
+    to: z.string(),
+    previousModel: z.string(),
+    nextModel: z.string(),
+    reason: z.enum(['rate-limit', 'capacity', 'context-length', 'transient']),
+    stepNumber,
+    attempt: z.int().min(1),
+  }),
+  'agent.cancelling': z.object({ drain: z.boolean(), onPendingApprovals: z.enum(['deny', 'hold', 'fail']) }),
+  'agent.steered': z.object({}),
+  'agent.followup.queued': z.object({}),
+  'policy.decision': z.object({ subject: z.string(), action: z.string(), ruleId: z.string().optional(), reason: z.string().optional() }),
+  'llm.call': z.object({
+    model: z.string(),
+    provider: z.string(),
+    requestId: z.string(),
+    attemptNumber: z.int().min(1),
+    outcome: z.enum(['succeeded', 'failed', 'skipped']),
+    tokensIn: count,
+    tokensOut: count,
+    latencyMs: count,
+    finishReason: finishReason.optional(),
+    error: z.object({ kind: z.string(), message: z.string(), status: z.int().optional() }).optional(),
+  }),
+
+  'cost.updated': z.object({
+    model: z.string(),
+    inputTokens: count,
+    outputTokens: count,
+    cachedTokens: count.optional(),
+    cacheWriteTokens: count.optional(),
+    costMicrocents: microcents,
+    cumulativeCostMicrocents: microcents,
+    attemptNumber: z.int().min(1).optional(),
+    priced: z.boolean(),
+    usageReported: z.boolean(),
+  }),
+  'budget.warning': z.object({ ...moneyState.shape, thresholdPct: z.number() }),
+  'budget.paused': z.object({ ...moneyState.shape, gateId: z.string() }),
+  'usage.recorded': z.object({ usage: runUsage, costMicrocents: microcents }),
+
+  'tool.call.start': z.object({ toolCallId: z.string(), toolName: z.string() }),
+  'tool.call.delta': z.object({ toolCallId: z.string(), delta: z.string() }),
+  'tool.call.end': z.object({ toolCallId: z.string(), finalArgs: args }),
+  'tool.call.incomplete': z.object({ toolCallId: z.string(), toolName: z.string() }),
+  'tool.execute.start': z.object({
+    toolCallId: z.string(),
+    toolName: z.string(),
+    args,
+    summary: z.string(),
+    attemptNumber: z.int().min(1).optional(),
+    parentToolCallId: z.string().optional(),
+  }),
+  'tool.execute.progress': z.object({ toolCallId: z.string(), data: z.unknown() }),
+  'tool.execute.partial': z.object({ toolCallId: z.string(), data: z.unknown() }),
+  'tool.execute.end': z.object({
+    toolCallId: z.string(),
+    toolName: z.string(),
+    success: z.literal(true),
+    outputSummary: z.string().max(500),
+    durationMs: count,
+    resultHandle: z.string().optional(),
+  }),
+  'tool.execute.error': z.object({
+    toolCallId: z.string(),
+    toolName: z.string(),
+    success: z.literal(false),
+    error: z.object({ kind: toolErrorKind, message: z.string(), hint: z.string() }),
+    durationMs: count,
+  }),
+  'tool.outcome_unknown': z.object({ toolCallId: z.string(), toolName: z.string(), key: z.string() }),
+  'tool.summary': z.object({ text: z.string() }),
+  'tool.approval.requested': approval,
+  'tool.approval.granted': decision,
+  'tool.approval.denied': decision,
+
+  handoff: z.object({ fromAgentId: z.string(), toAgentId: z.string(), filter: z.unknown().optional() }),
+  'subagent.event': z.object({ childRunId: z.string(), childDepth: z.int(), event: z.unknown() }),
+  'agent.fanout.spawned': z.object({ children: z.array(z.string()) }),
+  'agent.fanout.merged': z.object({ strategy: z.string(), statuses: z.array(z.string()), weights: z.array(z.number()).optional() }),
+  'agent.evaluator.iteration': z.object({ iteration: z.int().min(1), passed: z.boolean(), score: z.number().optional() }),
+  'agent.evaluator.converged': z.object({ termination: z.string(), iterations: count }),
+
+  'context.compacted': z.object({
+    beforeTokens: count,
+    afterTokens: count,
+    summaryTokens: count,
+    durationMs: count,
+    hooksFiredCount: count,
+    source: z.enum(['auto-trigger', 'manual', 'pre-step']),
+  }),
+  'agent.lateral-leak.detected': z.object({ vector: z.string(), severity: z.string(), decision: z.string(), contentSha256: z.string() }),
+  'dataflow.flagged': z.object({ toolName: z.string(), rule: z.string() }),
+  'dataflow.blocked': z.object({ toolName: z.string(), rule: z.string() }),
+  'dataflow.declassified': z.object({ toolName: z.string(), rule: z.string() }),
+  'agent.progress.written': z.object({ ref: z.string(), sha256: z.string() }),
+  'agent.progress.read': z.object({ ref: z.string(), sha256: z.string() }),
+  'guardrail.tripped': z.object({ guardrail: z.string(), reason: z.string().optional() }),
+  'file.generated': z.object({ handle: z.string(), mediaType: z.string().optional() }),
+  'source.cited': z.object({ uri: z.string(), title: z.string().optional() }),
+  'verifier.result': z.object({ passed: z.boolean(), score: z.number().optional() }),
+
+  'capability.file_sent': z.object({
+    path: z.string().optional(),
+    handle: z.string().optional(),
+    caption: z.string().optional(),
+    fileType: z.string(),
+  }),
+  'capability.note_shared': z.object({ title: z.string(), slug: z.string(), message: z.string().optional() }),
+  'capability.pin_changed': z.object({}),
+  'capability.user_notified': z.object({ message: z.string() }),
+
+  'node.started': z.object({}),
+  'node.completed': z.object({ output: z.unknown(), tokensUsed: z.object({ input: count, output: count, model: z.string() }) }),
+  'node.failed': z.object({ error: errorInfo }),
+  'node.retrying': z.object({ attemptNumber: z.int().min(1), error: errorInfo, delayMs: count }),
+  'media_job.submitted': z.object({ jobId: z.string(), provider: z.string(), model: z.string() }),
+
+  'task.start': z.object({ taskId: z.string() }),
+  'task.readiness': z.object({ ready: z.boolean(), missing: z.array(z.string()) }),
+  'task.questions': z.object({ questions: z.array(z.string()) }),
+  'task.acquisition': z.object({ plan: z.array(z.string()) }),
+  'task.observe': z.object({}),
+  'task.validate': z.object({ evals: z.array(z.unknown()) }),
+  'task.decide': z.object({ decision: z.unknown() }),
+  'task.act': z.object({ outcome: z.unknown() }),
+  'task.step': z.object({ record: z.unknown() }),
+  'task.end': z.object({
+    status: z.string(),
+    pass: z.boolean(),
+    score: z.number().optional(),
+    reason: z.string(),
+    stoppedBy: z.string(),
+  }),
+} as const satisfies Record<string, z.ZodObject>;
+
+export type EventType = keyof typeof eventBodies;
+
+/** A fact as the turn core tells it: a type and its body, nothing about the run around it. */
+export type EventBody = { [T in EventType]: { type: T } & z.infer<(typeof eventBodies)[T]> }[EventType];
+
+/** A fact as subscribers receive it. Consumers must ignore types and fields they do not know. */
+export type RunEvent = { [T in EventType]: EventEnvelope & { type: T } & z.infer<(typeof eventBodies)[T]> }[EventType];
+
+/** An event of one type, for functions that handle just that one. */
+export type EventOf<T extends EventType> = Extract<RunEvent, { type: T }>;
+
+export type TerminalEventType = 'run.completed' | 'run.failed' | 'run.cancelled';
+
+const terminalTypes: ReadonlySet<string> = new Set<TerminalEventType>(['run.completed', 'run.failed', 'run.cancelled']);
+
+/** Exactly one of these ends every run's log; nothing follows it. */
+export function isTerminal(event: { type: string }): boolean {
+  return terminalTypes.has(event.type);
+}
+
+const lifecycleTypes: ReadonlySet<string> = new Set<EventType>([
+  'run.queued',
+  'run.started',
+  'run.suspended',
+  'run.resumed',
+  'run.completed',
+  'run.failed',
+  'run.cancelled',
+]);
+
+/** The events that also go to the lifecycle stream. */
+export function isLifecycle(type: string): boolean {
+  return lifecycleTypes.has(type);
+}
+
+/** Events that carry streamed text: merged on the way out, and left out of the firehose. */
+export function isDelta(type: string): boolean {
+  return type === 'text.delta' || type === 'reasoning.delta' || type === 'tool.call.delta';
+}
+
+const variants = Object.entries(eventBodies).map(([type, body]) =>
+  z.object({ ...eventEnvelope.shape, type: z.literal(type), ...body.shape }),
+);
+
+/** Strict check of one event, for tests and for the reference page; subscribers use {@link parseEvent}. */
+export const eventSchema = z.discriminatedUnion('type', variants as [(typeof variants)[number], ...typeof variants]);
+
+/**
+ * Reads one event from the log or the channel. Never throws on an unknown type or field: a newer worker may already
+ * speak them. Throws only when the text is not JSON with an envelope.
+ */
+export function parseEvent(json: string): RunEvent {
+  return JSON.parse(json) as RunEvent;
+}

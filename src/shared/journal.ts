@@ -1,0 +1,76 @@
+import { z } from 'zod';
+import { finishReason } from './event.ts';
+import { assistantMessage } from './message.ts';
+import { errorInfo, toolErrorKind } from './errors.ts';
+import { microcents, usage } from './money.ts';
+
+export const journalVersion = 1;
+
+/** The outcome of one try of a step against one model; the run result lists them all. */
+export const attempt = z.object({
+  attemptNumber: z.int().min(1),
+  step: z.int().min(1),
+  provider: z.string(),
+  model: z.string(),
+  outcome: z.enum(['succeeded', 'failed', 'skipped']),
+  requestId: z.string(),
+  usage: usage.optional(),
+  costMicrocents: microcents,
+  priced: z.boolean(),
+  latencyMs: z.int().min(0),
+  finishReason: finishReason.optional(),
+  error: z.object({ kind: z.string(), message: z.string(), status: z.int().optional() }).optional(),
+  skipReason: z.string().optional(),
+});
+export type Attempt = z.infer<typeof attempt>;
+
+/**
+ * What a run continues from after a crash. Linear and append-only: an entry holds only what is new, and the state of a
+ * turn is the fold over all entries.
+ *
+ * - opened: the run was picked up for the first time; the model and limits it will keep
+ * - answered: a model call finished; never paid again. `calls` of its message get keys `<runId>:s<step>:t<index>`
+ * - attempted: attempts that failed without an answer, so that their cost is counted
+ * - calling: the intent to run a tool that is not read-only, written before it starts
+ * - called: a tool's result as the model will see it; never executed again
+ * - closed: the turn is over
+ */
+export const journalEntry = z.discriminatedUnion('t', [
+  z.object({ v: z.literal(journalVersion), t: z.literal('opened'), model: z.string(), at: z.string() }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('answered'),
+    step: z.int().min(1),
+    message: assistantMessage,
+    finishReason,
+    usage,
+    attempts: z.array(attempt),
+    provider: z.string(),
+    model: z.string(),
+    sessionToken: z.string().optional(),
+    checkpointToken: z.string().optional(),
+  }),
+  z.object({ v: z.literal(journalVersion), t: z.literal('attempted'), step: z.int().min(1), attempts: z.array(attempt) }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('calling'),
+    step: z.int().min(1),
+    indexes: z.array(z.int().min(0)),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('called'),
+    step: z.int().min(1),
+    index: z.int().min(0),
+    toolCallId: z.string(),
+    toolName: z.string(),
+    content: z.string(),
+    errorKind: toolErrorKind.optional(),
+    /** Counts against the correction rounds: the model may mend this mistake. */
+    correctable: z.boolean().optional(),
+  }),
+  z.object({ v: z.literal(journalVersion), t: z.literal('closed'), status: z.string(), error: errorInfo.optional() }),
+]);
+export type JournalEntry = z.infer<typeof journalEntry>;
+/** An entry of one kind. */
+export type JournalEntryOf<T extends JournalEntry['t']> = Extract<JournalEntry, { t: T }>;

@@ -1,0 +1,46 @@
+import { z } from 'zod';
+
+/** Reasoning text with the provider's opaque proof. `meta` goes back to the same provider and never into an event. */
+export const reasoningPart = z.object({
+  type: z.literal('reasoning'),
+  text: z.string(),
+  provider: z.string(),
+  meta: z.unknown().optional(),
+});
+export const textPart = z.object({ type: z.literal('text'), text: z.string() });
+
+/** `args` is the model's own text: it is parsed where the call is dispatched, not before. */
+export const toolCallPart = z.object({ type: z.literal('tool_call'), id: z.string(), name: z.string(), args: z.string() });
+
+export const assistantPart = z.discriminatedUnion('type', [reasoningPart, textPart, toolCallPart]);
+
+export const systemMessage = z.object({ role: z.literal('system'), content: z.string() });
+export const userMessage = z.object({ role: z.literal('user'), content: z.string() });
+export const assistantMessage = z.object({ role: z.literal('assistant'), parts: z.array(assistantPart) });
+export const toolMessage = z.object({
+  role: z.literal('tool'),
+  toolCallId: z.string(),
+  toolName: z.string(),
+  content: z.string(),
+  isError: z.boolean().optional(),
+});
+
+/** One entry of a conversation, independent of any provider's wire format. */
+export const message = z.discriminatedUnion('role', [systemMessage, userMessage, assistantMessage, toolMessage]);
+
+export type ReasoningPart = z.infer<typeof reasoningPart>;
+export type ToolCallPart = z.infer<typeof toolCallPart>;
+export type AssistantPart = z.infer<typeof assistantPart>;
+export type AssistantMessage = z.infer<typeof assistantMessage>;
+export type ToolMessage = z.infer<typeof toolMessage>;
+export type Message = z.infer<typeof message>;
+
+/** The visible text of an assistant message. */
+export function textOf(m: AssistantMessage): string {
+  return m.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
+}
+
+/** The tool calls of an assistant message, in the order the model made them. */
+export function toolCallsOf(m: AssistantMessage): ToolCallPart[] {
+  return m.parts.filter((part) => part.type === 'tool_call');
+}

@@ -1,0 +1,159 @@
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { Cluster, Redis, type RedisOptions } from 'ioredis';
+import { RunError } from './errors.ts';
+
+/** A connection to one server, a Sentinel group or a Cluster. */
+export type RedisConnection = Redis | Cluster;
+
+/**
+ * What a connection is for decides how it fails.
+ *
+ * - `command`: a caller waits for the answer. Fails at once while Redis is away instead of queueing.
+ * - `work`: a worker's own commands. Waits and continues when Redis comes back.
+ * - `blocking`: BullMQ's fetch loop. No socket timeout, because silence is normal.
+ * - `subscribe`: channels only. Resubscribes by itself after a loss.
+ */
+export type ConnectionPurpose = 'command' | 'work' | 'blocking' | 'subscribe';
+
+const reconnect = (times: number) => Math.min(50 * 2 ** Math.min(times, 6), 2_000) + Math.floor(Math.random() * 100);
+
+type Settings = Omit<RedisOptions, 'replyMapping'>;
+
+const base: Settings = {
+  // A lost reply is re-sent after a reconnect; switching that off makes the promise hang for ever. Every script that
+  // writes carries an operation id instead, so that a repeat changes nothing.
+  autoResendUnfulfilledCommands: true,
+  enableReadyCheck: true,
+  connectTimeout: 5_000,
+  retryStrategy: reconnect,
+};
+
+const byPurpose: Record<ConnectionPurpose, Settings> = {
+  command: { enableOfflineQueue: false, maxRetriesPerRequest: 1, commandTimeout: 2_000, socketTimeout: 20_000 },
+  work: { maxRetriesPerRequest: null, socketTimeout: 20_000 },
+  blocking: { maxRetriesPerRequest: null },
+  subscribe: { maxRetriesPerRequest: null, autoResubscribe: true },
+};
+
+/**
+ * Opens a connection. `REDIS_URL` forms: `redis://[user:pass@]host:port[/db]`, `rediss://…` for TLS,
+ * `redis+sentinel://[user:pass@]h1:26379,h2:26379/master-name[/db]`, `redis+cluster://[user:pass@]h1:7000,h2:7000`; the
+ * last two also with `rediss+`. Connection errors are reported to `onError` and never thrown from an event.
+ */
+export function connect(url: string, purpose: ConnectionPurpose, onError: (error: Error) => void): RedisConnection {
+  const connection = open(url, { ...base, ...byPurpose[purpose] });
+  connection.on('error', onError);
+  return connection;
+}
+
+function open(url: string, options: Settings): RedisConnection {
+  const match = /^(rediss?)(?:\+(sentinel|cluster))?:\/\/(?:([^@/]*)@)?([^/?]+)(?:\/([^/?]*))?(?:\/(\d+))?/.exec(url);
+  if (!match) throw new RunError('invalid_config', 'REDIS_URL is not a Redis URL');
+  const [, scheme, mode, credentials, hosts = '', path, db] = match;
+  if (!mode) return new Redis(url, options);
+  const [username, password] = (credentials ?? '').split(':').map(decodeURIComponent);
+  const auth: Settings = { ...(username && { username }), ...(password && { password }), ...(scheme === 'rediss' && { tls: {} }) };
+  const nodes = hosts.split(',').map((entry) => {
+    const [host = '127.0.0.1', port] = entry.split(':');
+    return { host, port: Number(port ?? (mode === 'sentinel' ? 26_379 : 6_379)) };
+  });
+  if (mode === 'cluster') {
+    const { retryStrategy: _, enableOfflineQueue = true, ...redisOptions } = { ...options, ...auth };
+    return new Cluster(nodes, { redisOptions, clusterRetryStrategy: reconnect, enableOfflineQueue });
+  }
+  return new Redis({ ...options, ...auth, sentinels: nodes, name: path || 'mymaster', db: Number(db ?? 0) });
+}
+
+/** Is this URL a Cluster? Keys of different runs then live on different nodes and no script may touch both. */
+export function isClusterUrl(url: string): boolean {
+  return /^rediss?\+cluster:/.test(url);
+}
+
+/** Waits until the connection can take commands. Throws `queue_unavailable` after `timeoutMs`. */
+export async function whenReady(connection: RedisConnection, timeoutMs: number): Promise<void> {
+  if (connection.status === 'ready') return;
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const timer = setTimeout(() => reject(new RunError('queue_unavailable', `Redis did not answer within ${timeoutMs} ms`)), timeoutMs);
+  const ready = () => resolve();
+  connection.once('ready', ready);
+  try {
+    await promise;
+  } finally {
+    clearTimeout(timer);
+    connection.off('ready', ready);
+  }
+}
+
+/** Every key and channel. A run's own keys share the hash tag `{runId}`; the rest begin with `<prefix>:_:`. */
+export function keysFor(prefix: string) {
+  return {
+    run: (runId: string) => `${prefix}:{${runId}}:run`,
+    journal: (runId: string) => `${prefix}:{${runId}}:journal`,
+    events: (runId: string) => `${prefix}:{${runId}}:events`,
+    live: (runId: string) => `${prefix}:{${runId}}:live`,
+    /** All runs' events without text deltas, as messages like those of `live`. */
+    firehose: `${prefix}:firehose`,
+    /** Stream of lifecycle events for consumer groups; field `e` as in a run's log. */
+    lifecycle: `${prefix}:lifecycle`,
+    /** Sorted set of runs that have not ended, by the time of their last change of hands. */
+    open: `${prefix}:_:open`,
+    /** Sorted set of a tenant's runs by creation time. */
+    index: (tenant: string) => `${prefix}:_:index:${tenant}`,
+    /** Set of runs whose running worker has been asked to cancel: what a worker polls when the channel is silent. */
+    cancels: `${prefix}:_:cancels`,
+    /** Channel on which workers are woken for control messages. */
+    control: `${prefix}:control`,
+    /** Sorted set of live worker names by heartbeat time, and the hash of what each serves. */
+    workers: `${prefix}:_:workers`,
+    workerInfo: `${prefix}:_:worker-info`,
+    /** Hash of loaded agents, written by workers: id to the public part of the definition. */
+    agents: `${prefix}:_:agents`,
+    /** Counters that operators ask for across processes, for instance runs put back by the reconciler. */
+    counters: `${prefix}:_:counters`,
+  };
+}
+export type Keys = ReturnType<typeof keysFor>;
+
+/** BullMQ's key prefix. In a Cluster its keys must share a slot, so the prefix itself becomes the hash tag. */
+export function bullPrefix(prefix: string, cluster: boolean): string {
+  return cluster ? `{${prefix}}` : prefix;
+}
+
+/** Name of the queue of runs that brought down two workers. Served one at a time, by workers that list it. */
+export const quarantineQueue = 'quarantine';
+/** Name of the queue that carries the fleet's own chores; every worker serves it. */
+export const maintenanceQueue = 'maintenance';
+
+/** A script with its digest, run by EVALSHA and loaded on the first NOSCRIPT. */
+export interface Script {
+  readonly name: string;
+  readonly source: string;
+  readonly sha: string;
+}
+
+/**
+ * Reads a script from beside the module that calls (`import.meta.url`). A first line `-- include append-events` is
+ * replaced by that shared fragment, since Redis scripts cannot call each other.
+ */
+export function loadScript(moduleUrl: string, file: string): Script {
+  const source = readFileSync(new URL(file, moduleUrl), 'utf8').replace(/^-- include ([a-z-]+)$/gm, (_, fragment: string) =>
+    readFileSync(new URL(`./lua/${fragment}.lua`, import.meta.url), 'utf8'),
+  );
+  return { name: file, source, sha: createHash('sha1').update(source).digest('hex') };
+}
+
+/** Runs a script. Keys first; all arguments are strings or numbers. */
+export async function runScript(
+  redis: RedisConnection,
+  script: Script,
+  keys: readonly string[],
+  args: readonly (string | number)[],
+): Promise<unknown> {
+  try {
+    return await redis.evalsha(script.sha, keys.length, ...keys, ...args);
+  } catch (error) {
+    if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+    return await redis.eval(script.source, keys.length, ...keys, ...args);
+  }
+}

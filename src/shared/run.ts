@@ -1,0 +1,208 @@
+import { z } from 'zod';
+import { limitsOverride } from './agent.ts';
+import { errorInfo } from './errors.ts';
+import { pendingItem, runResult } from './event.ts';
+import { publicId, runId } from './ids.ts';
+import { attempt } from './journal.ts';
+import { budget, microcents, runUsage } from './money.ts';
+
+export const maxInputBytes = 256 * 1024;
+export const maxMetadataKeys = 16;
+export const maxMetadataChars = 512;
+export const maxBulk = 10_000;
+
+export const queueName = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and dashes');
+
+export const runStatus = z.enum(['queued', 'running', 'suspended', 'completed', 'degraded', 'blocked', 'failed', 'cancelled']);
+export type RunStatus = z.infer<typeof runStatus>;
+
+const terminalStatuses: ReadonlySet<RunStatus> = new Set<RunStatus>(['completed', 'degraded', 'blocked', 'failed', 'cancelled']);
+
+export function isTerminalStatus(status: RunStatus): boolean {
+  return terminalStatuses.has(status);
+}
+
+export const runOverrides = z.strictObject({
+  model: z.string().min(1).max(200).optional(),
+  maxTurns: z.int().min(1).max(10_000).optional(),
+  background: z.boolean().optional(),
+});
+
+const metadata = z
+  .record(z.string().min(1).max(maxMetadataChars), z.string().max(maxMetadataChars))
+  .refine((m) => Object.keys(m).length <= maxMetadataKeys, `at most ${maxMetadataKeys} keys`);
+
+/** What a caller asks for. `input` is the user message of the turn. Delays and times are in milliseconds. */
+export const runRequest = z.strictObject({
+  agent: publicId,
+  input: z.string().refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`),
+  thread: publicId.optional(),
+  executionId: publicId.optional(),
+  sessionId: publicId.optional(),
+  overrides: runOverrides.optional(),
+  limits: limitsOverride.optional(),
+  budget: budget.optional(),
+  priority: z.int().min(0).max(2_097_151).optional(),
+  delayMs: z.int().min(0).max(365 * 86_400_000).optional(),
+  queue: queueName.optional(),
+  metadata: metadata.optional(),
+  webhook: z.url({ protocol: /^https?$/ }).max(2_048).optional(),
+});
+export type RunRequestInput = z.input<typeof runRequest>;
+export type RunRequest = z.output<typeof runRequest>;
+
+export const jobKind = z.enum(['agent.turn', 'node', 'chat.turn', 'task', 'fanout.child', 'resume', 'postrun']);
+export type JobKind = z.infer<typeof jobKind>;
+
+export const jobVersion = 1;
+
+/** BullMQ job data: only a reference. Everything about the run is in its record. */
+export const runJob = z.object({
+  v: z.int().min(1),
+  kind: jobKind,
+  runId,
+  segment: z.int().min(0),
+  traceparent: z.string().max(128).optional(),
+});
+export type RunJob = z.infer<typeof runJob>;
+
+export const runRecordVersion = 1;
+
+/** A run as it is kept in Redis and as `GET /v1/runs/:id` shows it. Times are ISO strings, money is microcents. */
+export const runRecord = z.object({
+  v: z.literal(runRecordVersion),
+  runId,
+  tenant: z.string(),
+  kind: jobKind,
+  status: runStatus,
+  request: runRequest,
+  queue: z.string(),
+  segment: z.int().min(0),
+  createdAt: z.string(),
+  updatedAt: z.string(),
+  startedAt: z.string().optional(),
+  endedAt: z.string().optional(),
+  lastSequence: z.int().min(0),
+  worker: z.string().optional(),
+  epoch: z.int().min(0),
+  crashes: z.int().min(0),
+  cancel: z.string().optional(),
+  steps: z.int().min(0),
+  usage: runUsage.optional(),
+  costMicrocents: microcents,
+  attempts: z.array(attempt),
+  pending: z.array(pendingItem),
+  result: runResult.optional(),
+  error: errorInfo.optional(),
+});
+export type RunRecord = z.infer<typeof runRecord>;
+
+/** The public view of a run: the record without what only the machinery needs. */
+export const runView = z.object({
+  runId,
+  executionId: publicId.optional(),
+  agent: z.string(),
+  thread: z.string().optional(),
+  status: runStatus,
+  cancelling: z.boolean(),
+  result: runResult.optional(),
+  error: errorInfo.optional(),
+  usage: runUsage.optional(),
+  costMicrocents: microcents,
+  steps: z.int(),
+  attempts: z.array(attempt),
+  pending: z.array(pendingItem),
+  metadata: z.record(z.string(), z.string()).optional(),
+  queue: z.string(),
+  createdAt: z.string(),
+  startedAt: z.string().optional(),
+  endedAt: z.string().optional(),
+  durationMs: z.int().optional(),
+  lastSequence: z.int(),
+  worker: z.string().optional(),
+  recoveries: z.int(),
+});
+export type RunView = z.infer<typeof runView>;
+
+/** What a caller who waited gets: how the run ended, and the parts that are read most at the top level. */
+export const runOutcomeView = z.object({
+  runId,
+  status: runStatus,
+  text: z.string(),
+  result: runResult.optional(),
+  error: errorInfo.optional(),
+  usage: runUsage.optional(),
+  costMicrocents: microcents,
+  steps: z.int(),
+  durationMs: z.int().optional(),
+});
+export type RunOutcomeView = z.infer<typeof runOutcomeView>;
+
+export function viewOf(record: RunRecord): RunView {
+  const { request } = record;
+  return {
+    runId: record.runId,
+    executionId: request.executionId,
+    agent: request.agent,
+    thread: request.thread,
+    status: record.status,
+    cancelling: record.cancel !== undefined && !isTerminalStatus(record.status),
+    result: record.result,
+    error: record.error,
+    usage: record.usage,
+    costMicrocents: record.costMicrocents,
+    steps: record.steps,
+    attempts: record.attempts,
+    pending: record.pending,
+    metadata: request.metadata,
+    queue: record.queue,
+    createdAt: record.createdAt,
+    startedAt: record.startedAt,
+    endedAt: record.endedAt,
+    durationMs: record.startedAt && record.endedAt ? Math.max(0, Date.parse(record.endedAt) - Date.parse(record.startedAt)) : undefined,
+    lastSequence: record.lastSequence,
+    worker: record.worker,
+    recoveries: Math.max(0, record.epoch - 1),
+  } as RunView;
+}
+
+export function outcomeViewOf(record: RunRecord): RunOutcomeView {
+  const view = viewOf(record);
+  return {
+    runId: view.runId,
+    status: view.status,
+    text: view.result?.text ?? '',
+    result: view.result,
+    error: view.error,
+    usage: view.usage,
+    costMicrocents: view.costMicrocents,
+    steps: view.steps,
+    durationMs: view.durationMs,
+  } as RunOutcomeView;
+}
+
+/**
+ * The record as flat hash fields. Fields that do not exist yet are absent; JSON is used only inside a field.
+ * The machinery's own fields (owner, op, bodyHash, nonce, jobTry, held) live beside these and are not part of the record.
+ */
+export function recordToHash(record: RunRecord): Record<string, string> {
+  const hash: Record<string, string> = {};
+  for (const [field, value] of Object.entries(record)) {
+    if (value !== undefined) hash[field] = typeof value === 'string' ? value : JSON.stringify(value);
+  }
+  return hash;
+}
+
+const plainFields: ReadonlySet<string> = new Set([
+  'runId', 'tenant', 'kind', 'status', 'queue', 'createdAt', 'updatedAt', 'startedAt', 'endedAt', 'worker', 'cancel',
+]);
+
+/** Reads a record back. Throws `run_state_malformed` or `run_state_version_unsupported`. */
+export function recordFromHash(hash: Record<string, string>): RunRecord {
+  const fields: Record<string, unknown> = {};
+  for (const field of Object.keys(runRecord.shape)) {
+    const text = hash[field];
+    if (text !== undefined) fields[field] = plainFields.has(field) ? text : JSON.parse(text);
+  }
+  return runRecord.parse(fields);
+}

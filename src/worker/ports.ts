@@ -1,0 +1,128 @@
+import type { CancelRequest } from '../shared/control.ts';
+import type { Clock } from '../shared/clock.ts';
+import type { EventBody, EventEnvelope, PendingItem } from '../shared/event.ts';
+import type { ErrorInfo } from '../shared/errors.ts';
+import type { Attempt, JournalEntry } from '../shared/journal.ts';
+import type { RunUsage } from '../shared/money.ts';
+import type { Redactor } from '../shared/redact.ts';
+import type { Log } from '../shared/log.ts';
+import type { RunRecord, RunStatus } from '../shared/run.ts';
+import type { RunResultBody } from '../shared/event.ts';
+
+/** The right to write to a run: a fresh nonce per processor call. */
+export interface Ownership {
+  readonly runId: string;
+  readonly owner: string;
+}
+
+/** An event on its way out: the envelope without the number, which the store gives. */
+export type OutgoingEvent = Omit<EventEnvelope, 'sequenceNumber' | 'v'> & EventBody;
+
+export interface ClaimRequest {
+  readonly runId: string;
+  readonly owner: string;
+  readonly segment: number;
+  /** BullMQ's `attemptsStarted` of the job: a lower one than the last claimed is a delivery that was overtaken. */
+  readonly jobTry: number;
+  readonly worker: string;
+  readonly queue: string;
+  /** Unclean takeovers after which the run is refused here: it belongs to quarantine, or nowhere. */
+  readonly crashLimit: number;
+}
+
+/** What claiming a run answers. Only `claimed` gives the right to write. */
+export type Claim =
+  | {
+      readonly kind: 'claimed';
+      readonly record: RunRecord;
+      readonly entries: readonly JournalEntry[];
+      readonly seq: number;
+      /** No processor call ever held this run before. */
+      readonly first: boolean;
+      /** The previous holder let go without a word: it crashed or lost its lock. */
+      readonly unclean: boolean;
+      readonly previousWorker?: string;
+      readonly cancel?: CancelRequest;
+    }
+  | { readonly kind: 'crashed_too_often'; readonly crashes: number }
+  | { readonly kind: 'terminal'; readonly status: RunStatus }
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'stale' };
+
+/** Fields of the record that a commit may change. */
+export interface RecordPatch {
+  readonly status?: RunStatus;
+  readonly steps?: number;
+  readonly usage?: RunUsage;
+  readonly costMicrocents?: number;
+  readonly attempts?: readonly Attempt[];
+  readonly pending?: readonly PendingItem[];
+  readonly result?: RunResultBody;
+  readonly error?: ErrorInfo;
+  readonly startedAt?: string;
+  readonly endedAt?: string;
+}
+
+/**
+ * One durable write: new journal entries, new events and changed fields, all or nothing. `release` gives the ownership
+ * up in the same step: `handed_over` (another processor call continues), `suspended`, or `terminal` (sets the
+ * retention; nothing can be written afterwards).
+ */
+export interface Commit {
+  /** Unique per commit of an owner. A repeat of the same id changes nothing and answers like the first. */
+  readonly op: string;
+  /** The last number given so far. The first event of this commit gets the next one. */
+  readonly seq: number;
+  readonly entries: readonly JournalEntry[];
+  readonly events: readonly OutgoingEvent[];
+  readonly patch?: RecordPatch;
+  readonly release?: 'handed_over' | 'suspended' | 'terminal';
+}
+
+/** `fenced`: somebody else owns the run, nothing was written, and nothing more may be. */
+export type CommitReply =
+  | { readonly kind: 'ok'; readonly seq: number; readonly cancel?: CancelRequest }
+  | { readonly kind: 'fenced' };
+
+/**
+ * Runs, their journals and their event logs. Kept in Redis by `stores/redis-runs.ts`, in memory by `stores/memory.ts`;
+ * both pass `test/contract/run-store.ts`. Throws `queue_unavailable` when the store cannot be reached.
+ */
+export interface RunStore {
+  /**
+   * Takes the run over: new owner, status running, and in the same step the events that say so: `opening` for a run
+   * that nobody held before, `recovering` otherwise. Because a claim always adds an event, a stale writer's next event
+   * number is already taken: that is what fences `flush`.
+   */
+  claim(request: ClaimRequest, opening: readonly OutgoingEvent[], recovering: readonly OutgoingEvent[]): Promise<Claim>;
+  /** Writes under the ownership. One call at a time per run. */
+  commit(ownership: Ownership, commit: Commit): Promise<CommitReply>;
+  /**
+   * Adds events alone, after number `seq`. Cheaper than a commit: several runs' flushes of one tick leave together and
+   * no field is read. A number that is already taken answers `fenced`, unless it is this very flush sent twice.
+   */
+  flush(ownership: Ownership, seq: number, events: readonly OutgoingEvent[]): Promise<CommitReply>;
+  /** The record, or undefined. */
+  load(runId: string): Promise<RunRecord | undefined>;
+  /** Of the given runs held by this process, those asked to cancel; answers from one cheap read. */
+  pendingCancels(): Promise<ReadonlyMap<string, CancelRequest>>;
+}
+
+/** A wake-up: somebody asked to cancel a run. The durable flag is what counts; the channel only makes it fast. */
+export interface ControlChannel {
+  /** Calls back for every cancel of any run, until disposed. */
+  onCancel(listener: (runId: string, cancel: CancelRequest) => void): Disposable;
+}
+
+/** Sees every event body before it leaves; metrics are made from it. Must not throw and must not block. */
+export type Observer = (event: EventBody, context: { readonly agentId: string; readonly kind: string }) => void;
+
+/** Everything the run room asks of the outside. */
+export interface Ports {
+  readonly runs: RunStore;
+  readonly control: ControlChannel;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly redactor: Redactor;
+  readonly observe: Observer;
+}

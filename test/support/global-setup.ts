@@ -1,0 +1,20 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import type { TestProject } from 'vitest/node';
+import { startScratchRedis } from '../../src/shared/dev-redis.ts';
+
+declare module 'vitest' {
+  interface ProvidedContext {
+    redisUrl: string;
+  }
+}
+
+/** One private Redis for the whole test run; every test file uses its own key prefix (see `testPrefix`). */
+export default async function setup(project: TestProject) {
+  if (Number(process.versions.node.split('.')[0]) < 24) throw new Error('run the tests with `npm test`: they need Node 24');
+  const dir = mkdtempSync(join(tmpdir(), 'millrace-test-'));
+  const redis = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../..') });
+  project.provide('redisUrl', redis.url);
+  return () => redis.stop();
+}
