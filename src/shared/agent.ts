@@ -43,7 +43,10 @@ export const retry = z.strictObject({
   backoff: backoff.default('exponential'),
 });
 
-const fallbackEntry = z.union([z.string().min(1), z.strictObject({ provider: z.string().min(1), model: z.string().min(1) })]);
+const fallbackEntry = z.union([
+  z.string().min(1),
+  z.strictObject({ provider: z.string().min(1), model: z.string().min(1) }),
+]);
 
 /**
  * The declarative part of an agent, the same in YAML and TypeScript. Unknown fields are errors. In YAML `tools` holds
@@ -76,3 +79,25 @@ export const agentDefinition = z.strictObject({
 export type AgentInput = z.input<typeof agentDefinition>;
 /** What the system works with: defaults applied. */
 export type AgentDefinition = z.output<typeof agentDefinition>;
+
+/** The public part of a loaded agent, as workers announce it and `GET /v1/agents` lists it. */
+export const agentView = z.object({
+  id: publicId,
+  name: z.string().optional(),
+  version: z.string().optional(),
+  description: z.string().optional(),
+  model: z.string(),
+  tools: z.array(z.string()),
+});
+export type AgentView = z.infer<typeof agentView>;
+
+export function agentViewOf({ id, name, version, description, model, tools }: AgentDefinition): AgentView {
+  return {
+    id,
+    ...(name !== undefined && { name }),
+    ...(version !== undefined && { version }),
+    ...(description !== undefined && { description }),
+    model,
+    tools,
+  };
+}

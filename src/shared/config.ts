@@ -12,61 +12,102 @@ const nonNegative = z.coerce.number().int().min(0);
  * entry point, every problem reported at once. The description of each field is the reference page.
  */
 export const configSchema = z.object({
-  NODE_ENV: z.string().default('development').describe('`production` requires `REDIS_URL` and a provider, and turns strict durability on.'),
+  NODE_ENV: z
+    .string()
+    .default('development')
+    .describe('`production` requires `REDIS_URL` and a provider, and turns strict durability on.'),
   REDIS_URL: z
     .string()
-    .regex(/^(rediss?|redis\+sentinel|rediss\+sentinel|redis\+cluster|rediss\+cluster):\/\//, 'must be a redis://, rediss://, redis+sentinel:// or redis+cluster:// URL')
+    .regex(
+      /^(rediss?|redis\+sentinel|rediss\+sentinel|redis\+cluster|rediss\+cluster):\/\//,
+      'must be a redis://, rediss://, redis+sentinel:// or redis+cluster:// URL',
+    )
     .default('redis://127.0.0.1:6379')
-    .describe('Redis or Valkey. Also `rediss://`, `redis+sentinel://h1:26379,h2:26379/master-name/0` and `redis+cluster://h1:7000,h2:7000`.'),
+    .describe(
+      'Redis or Valkey. Also `rediss://`, `redis+sentinel://h1:26379,h2:26379/master-name/0` and `redis+cluster://h1:7000,h2:7000`.',
+    ),
   MILLRACE_PREFIX: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,32}$/, 'must be 1 to 32 letters, digits, _ or -')
     .default('mr')
     .describe('Key and channel prefix. Two prefixes never see each other.'),
-  MILLRACE_AGENTS: z.string().default('./agents').describe('Folder of agent definitions: modules that default-export `defineAgent(…)`, and YAML.'),
+  MILLRACE_AGENTS: z
+    .string()
+    .default('./agents')
+    .describe('Folder of agent definitions: modules that default-export `defineAgent(…)`, and YAML.'),
   HOST: z.string().min(1).default('127.0.0.1').describe('Address the producer listens on.'),
   PORT: portNumber.default(8080).describe('Port of the producer. 0 picks a free one.'),
-  WORKER_PORT: portNumber.default(9464).describe('Port of the worker for /healthz, /readyz and /metrics. 0 picks a free one.'),
+  WORKER_PORT: portNumber
+    .default(9464)
+    .describe('Port of the worker for /healthz, /readyz and /metrics. 0 picks a free one.'),
   WORKER_CONCURRENCY: positive.max(10_000).default(50).describe('Runs at once in one worker process.'),
   WORKER_QUEUES: z
     .string()
     .default('runs')
     .transform((text) => text.split(',').map((name) => name.trim()))
     .pipe(z.array(queueName).min(1))
-    .describe('Comma-separated run queues that this worker serves. `quarantine` holds runs that brought two workers down.'),
-  SHUTDOWN_GRACE_MS: nonNegative.default(25_000).describe('Milliseconds from SIGTERM until what still runs is handed over.'),
+    .describe(
+      'Comma-separated run queues that this worker serves. `quarantine` holds runs that brought two workers down.',
+    ),
+  SHUTDOWN_GRACE_MS: nonNegative
+    .default(25_000)
+    .describe('Milliseconds from SIGTERM until what still runs is handed over.'),
   OPENAI_API_KEY: z.string().min(1).optional().describe('Key of the default provider.'),
-  OPENAI_BASE_URL: z.url({ protocol: /^https?$/ }).optional().describe('Base URL of any OpenAI-compatible server.'),
+  OPENAI_BASE_URL: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('Base URL of any OpenAI-compatible server.'),
   MILLRACE_PROVIDERS: z.string().min(1).optional().describe('YAML file with more providers.'),
   MILLRACE_SCRIPT: z
     .string()
     .min(1)
     .optional()
-    .describe('YAML file for the scripted provider, or `builtin`. Used instead of a real provider; refused in production.'),
+    .describe(
+      'YAML file for the scripted provider, or `builtin`. Used instead of a real provider; refused in production.',
+    ),
   MILLRACE_PRICES: z.string().min(1).optional().describe('YAML file that overrides or adds model prices.'),
   MILLRACE_API_KEYS: z
     .string()
     .min(1)
     .optional()
-    .describe('File, or list, of `sha256-of-key:tenant:scopes`. Unset: no keys, and the producer binds only to loopback.'),
-  LOG_LEVEL: z.enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent']).default('info').describe('Least level that is logged.'),
+    .describe(
+      'File, or list, of `sha256-of-key:tenant:scopes`. Unset: no keys, and the producer binds only to loopback.',
+    ),
+  LOG_LEVEL: z
+    .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
+    .default('info')
+    .describe('Least level that is logged.'),
   STREAM_FLUSH_MS: nonNegative
     .max(10_000)
     .default(25)
-    .describe('Text deltas of a run within this window become one event; the first of a step goes at once. 0: one event per provider delta.'),
+    .describe(
+      'Text deltas of a run within this window become one event; the first of a step goes at once. 0: one event per provider delta.',
+    ),
   EVENT_LOG_MAX: positive.default(10_000).describe('Events kept per run for replay.'),
   EVENT_LOG_TTL_S: positive.default(120).describe('Seconds that the events of a run are kept after its end.'),
-  RESULT_TTL_S: positive.default(86_400).describe('Seconds that finished run records are kept. With an execution id at least 24 hours.'),
-  QUEUE_MAX_LENGTH: positive.default(1_000_000).describe('Waiting jobs at which the producer answers 429 `queue_full`.'),
-  LOCK_DURATION_MS: positive.min(1_000).default(15_000).describe('Lease of a job. A dead worker is noticed after this plus STALLED_INTERVAL_MS. The same on all workers.'),
-  STALLED_INTERVAL_MS: positive.min(250).default(5_000).describe('How often lost leases are looked for. The same on all workers.'),
+  RESULT_TTL_S: positive
+    .default(86_400)
+    .describe('Seconds that finished run records are kept. With an execution id at least 24 hours.'),
+  QUEUE_MAX_LENGTH: positive
+    .default(1_000_000)
+    .describe('Waiting jobs at which the producer answers 429 `queue_full`.'),
+  LOCK_DURATION_MS: positive
+    .min(1_000)
+    .default(15_000)
+    .describe('Lease of a job. A dead worker is noticed after this plus STALLED_INTERVAL_MS. The same on all workers.'),
+  STALLED_INTERVAL_MS: positive
+    .min(250)
+    .default(5_000)
+    .describe('How often lost leases are looked for. The same on all workers.'),
   LLM_START_TIMEOUT_MS: positive.default(120_000).describe('Longest wait for the first byte of a model answer.'),
   LLM_IDLE_TIMEOUT_MS: positive.default(45_000).describe('Longest silence within a model answer.'),
   MAX_STEPS_CAP: positive.default(1_000).describe('Highest maxSteps that a request or agent may set on this worker.'),
   MILLRACE_DURABILITY: z
     .enum(['process', 'host', 'replica', 'any'])
     .default('any')
-    .describe('Durability that Redis must offer, checked at start: `process` AOF and noeviction, `host` also appendfsync always, `replica` also an acknowledging replica. `any` warns only.'),
+    .describe(
+      'Durability that Redis must offer, checked at start: `process` AOF and noeviction, `host` also appendfsync always, `replica` also an acknowledging replica. `any` warns only.',
+    ),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional().describe('Traces go here when set.'),
 });
 
@@ -74,9 +115,13 @@ export type Config = Readonly<z.output<typeof configSchema>>;
 
 /** Reads the environment. Throws `invalid_config` whose details list every problem; entry points exit 2 on it. */
 export function parseConfig(env: Record<string, string | undefined>): Config {
-  const set = Object.fromEntries(Object.entries(env).filter(([name, value]) => name in configSchema.shape && value !== ''));
+  const set = Object.fromEntries(
+    Object.entries(env).filter(([name, value]) => name in configSchema.shape && value !== ''),
+  );
   const parsed = configSchema.safeParse(set);
-  const problems = parsed.success ? [] : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+  const problems = parsed.success
+    ? []
+    : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
   problems.push(...conflicts(set));
   if (!parsed.success || problems.length > 0) {
     throw new RunError('invalid_config', `invalid configuration:\n  ${problems.join('\n  ')}`, { details: problems });
@@ -89,14 +134,16 @@ function conflicts(env: Record<string, string | undefined>): string[] {
   const problems: string[] = [];
   if (env['NODE_ENV'] === 'production') {
     if (!env['REDIS_URL']) problems.push('REDIS_URL: required when NODE_ENV is production');
-    if (env['MILLRACE_SCRIPT']) problems.push('MILLRACE_SCRIPT: the scripted provider is refused when NODE_ENV is production');
+    if (env['MILLRACE_SCRIPT'])
+      problems.push('MILLRACE_SCRIPT: the scripted provider is refused when NODE_ENV is production');
   }
   for (const name of ['MILLRACE_PROVIDERS', 'MILLRACE_PRICES'] as const) {
     const path = env[name];
     if (path && !existsSync(path)) problems.push(`${name}: there is no file ${path}`);
   }
   const script = env['MILLRACE_SCRIPT'];
-  if (script && script !== 'builtin' && !existsSync(script)) problems.push(`MILLRACE_SCRIPT: there is no file ${script}`);
+  if (script && script !== 'builtin' && !existsSync(script))
+    problems.push(`MILLRACE_SCRIPT: there is no file ${script}`);
   if (env['MILLRACE_API_KEYS']) problems.push(...parseApiKeys(env['MILLRACE_API_KEYS']).problems);
   return problems;
 }
@@ -127,7 +174,8 @@ export function parseApiKeys(source: string): { keys: ApiKey[]; problems: string
     const names = scopes === '*' || scopes === '' ? scope.options : scopes.split('+');
     const where = `MILLRACE_API_KEYS: entry ${index + 1}`;
     if (!/^[0-9a-f]{64}$/i.test(digest)) problems.push(`${where} does not start with the SHA-256 of a key in hex`);
-    if (!/^[A-Za-z0-9._-]{1,64}$/.test(tenant)) problems.push(`${where} has no valid tenant (1 to 64 of A-Z a-z 0-9 . _ -)`);
+    if (!/^[A-Za-z0-9._-]{1,64}$/.test(tenant))
+      problems.push(`${where} has no valid tenant (1 to 64 of A-Z a-z 0-9 . _ -)`);
     const unknown = names.filter((name) => !scope.safeParse(name).success);
     if (unknown.length > 0) problems.push(`${where} has unknown scopes; there are ${scope.options.join(', ')} and *`);
     keys.push({ sha256: digest.toLowerCase(), tenant, scopes: new Set(names as Scope[]) });

@@ -9,5 +9,10 @@ export const cancelRequest = z.strictObject({
 export type CancelRequest = z.output<typeof cancelRequest>;
 
 /** What travels on the control channel. It is a wake-up: the durable flag in the run record is what counts. */
-export const controlMessage = z.object({ v: z.literal(1), runId: z.string(), op: z.literal('cancel'), cancel: cancelRequest });
+export const controlMessage = z.object({
+  v: z.literal(1),
+  runId: z.string(),
+  op: z.literal('cancel'),
+  cancel: cancelRequest,
+});
 export type ControlMessage = z.infer<typeof controlMessage>;

@@ -9,6 +9,8 @@ export interface DevRedis extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly pid: number;
+  /** Resolves with how the server ended, whoever ended it. */
+  readonly ended: Promise<string>;
   /** Ends the server by its pid. With `SIGKILL` nothing is flushed. */
   stop(signal?: NodeJS.Signals): Promise<void>;
 }
@@ -39,7 +41,9 @@ export function findRedisServer(
   }
   const unpacked = join(root, '.cache/redis/usr/bin/redis-server');
   if (!existsSync(unpacked)) return undefined;
-  const libraries = ['usr/lib/x86_64-linux-gnu', 'usr/lib/aarch64-linux-gnu'].map((path) => join(root, '.cache/redis', path));
+  const libraries = ['usr/lib/x86_64-linux-gnu', 'usr/lib/aarch64-linux-gnu'].map((path) =>
+    join(root, '.cache/redis', path),
+  );
   return { bin: unpacked, libraryPath: libraries.filter((path) => existsSync(path)).join(delimiter) };
 }
 
@@ -54,17 +58,44 @@ export async function startDevRedis(options: DevRedisOptions): Promise<DevRedis>
   }
   mkdirSync(options.dir, { recursive: true });
   const port = options.port ?? (await freePort());
-  const args = ['--port', String(port), '--bind', '127.0.0.1', '--dir', options.dir, '--appendonly', 'yes', '--save', '', '--maxmemory-policy', 'noeviction', '--daemonize', 'no'];
+  const args = [
+    '--port',
+    String(port),
+    '--bind',
+    '127.0.0.1',
+    '--dir',
+    options.dir,
+    '--appendonly',
+    'yes',
+    '--save',
+    '',
+    '--maxmemory-policy',
+    'noeviction',
+    '--daemonize',
+    'no',
+  ];
   const child = spawn(server.bin, [...args, ...(options.extraArgs ?? [])], {
     stdio: ['ignore', 'pipe', 'pipe'],
     env: { PATH: options.env['PATH'], ...(server.libraryPath && { LD_LIBRARY_PATH: server.libraryPath }) },
+    // A Ctrl-C in the terminal must not reach the server before those who still write to it.
+    detached: true,
   });
-  const killWithParent = () => child.kill('SIGTERM');
-  process.once('exit', killWithParent);
-  child.once('exit', () => process.off('exit', killWithParent));
-  await untilReady(child);
+  endWithParent(child);
+  const { promise: ended, resolve } = Promise.withResolvers<string>();
+  child.once('exit', (code, signal) => resolve(signal ?? `exit code ${code}`));
+  await untilReady(child).catch((error: unknown) => {
+    child.kill('SIGKILL');
+    throw error;
+  });
   const stop = (signal: NodeJS.Signals = 'SIGTERM') => endChild(child, signal);
-  return { url: `redis://127.0.0.1:${port}`, port, pid: child.pid as number, stop, [Symbol.asyncDispose]: () => stop() };
+  return {
+    url: `redis://127.0.0.1:${port}`,
+    port,
+    pid: child.pid as number,
+    ended,
+    stop,
+    [Symbol.asyncDispose]: () => stop(),
+  };
 }
 
 /** Like {@link startDevRedis} in a folder that is removed afterwards: for tests and benchmarks. */
@@ -75,6 +106,28 @@ export async function startScratchRedis(options: DevRedisOptions): Promise<DevRe
     rmSync(options.dir, { recursive: true, force: true });
   };
   return { ...redis, stop, [Symbol.asyncDispose]: () => stop() };
+}
+
+/**
+ * A parent that is killed runs no exit handler: a shell that waits for the end of its input, which is ours, ends the
+ * server then.
+ */
+function endWithParent(child: ChildProcess): void {
+  if (child.pid === undefined) return;
+  const killWithParent = () => child.kill('SIGTERM');
+  process.once('exit', killWithParent);
+  const watchdog = spawn('/bin/sh', ['-c', 'read -r _; kill -TERM "$1"', 'sh', String(child.pid)], {
+    stdio: ['pipe', 'ignore', 'ignore'],
+    detached: true,
+  });
+  // Where there is no shell the exit handler is all there is.
+  watchdog.on('error', () => {});
+  watchdog.stdin?.on('error', () => {});
+  watchdog.unref();
+  child.once('exit', () => {
+    process.off('exit', killWithParent);
+    watchdog.kill('SIGKILL');
+  });
 }
 
 async function untilReady(child: ChildProcess): Promise<void> {

@@ -93,120 +93,195 @@ const decision = z.object({
 
 const moneyState = z.object({ spentMicrocents: microcents, limitMicrocents: microcents });
 
-/** Every event type with its body. Adding a line here makes the compiler point at every switch that must know it. */
+/**
+ * Every event type with its body. Adding a line here makes the compiler point at every switch that must know it. A type
+ * without a description is reserved: its form is fixed and nothing emits it.
+ */
 export const eventBodies = {
-  'run.queued': z.object({ kind: z.string(), queuedAt: z.string(), attached: z.boolean().optional() }),
-  'execution.started': z.object({}),
-  'run.started': z.object({ kind: z.string(), model: z.string().optional(), attempt: z.int().min(1), resumed: z.boolean().optional() }),
+  'run.queued': z
+    .object({ kind: z.string(), queuedAt: z.string(), attached: z.boolean().optional() })
+    .describe('The run is accepted: its record exists and its job is about to be in the queue.'),
+  'execution.started': z
+    .object({})
+    .describe(
+      'The run was submitted with an execution id. Told once, before anything else of the run but `run.queued`.',
+    ),
+  'run.started': z
+    .object({
+      kind: z.string(),
+      model: z.string().optional(),
+      attempt: z.int().min(1),
+      resumed: z.boolean().optional(),
+    })
+    .describe('A worker holds the run for the first time. `attempt` counts the times that a worker took it.'),
   'run.retrying': z.object({ attempt: z.int().min(1), delayMs: count, error: errorInfo }),
-  'run.recovered': z.object({ fromCheckpoint: count, previousWorker: z.string().optional() }),
-  'run.suspended': z.object({ reason: suspendReason, pending: z.array(pendingItem), expiresAt: z.string().optional() }),
+  'run.recovered': z
+    .object({ fromCheckpoint: count, previousWorker: z.string().optional() })
+    .describe(
+      'Another processor call continues the run: its worker was lost, or handed it over. `fromCheckpoint` is the number of finished steps.',
+    ),
+  'run.suspended': z
+    .object({ reason: suspendReason, pending: z.array(pendingItem), expiresAt: z.string().optional() })
+    .describe('The run waits and holds no worker. `pending` lists what for.'),
   'run.resumed': z.object({ directiveSummary: z.string() }),
-  'run.timeout': z.object({ elapsedMs: count, timeoutMs: count }),
-  'run.completed': z.object({
-    status: z.enum(['completed', 'degraded', 'blocked']),
-    result: runResult,
-    usage: runUsage,
-    costMicrocents: microcents,
-    durationMs: count,
-    steps: count,
-  }),
-  'run.failed': z.object({
-    error: errorInfo,
-    partial: z.string().optional(),
-    usage: runUsage,
-    costMicrocents: microcents,
-  }),
-  'run.cancelled': z.object({
-    reason: z.string().optional(),
-    drained: z.boolean(),
-    usage: runUsage,
-    costMicrocents: microcents,
-  }),
+  'run.timeout': z
+    .object({ elapsedMs: count, timeoutMs: count })
+    .describe('The run reached its wall-clock limit; `run.failed` follows.'),
+  'run.completed': z
+    .object({
+      status: z.enum(['completed', 'degraded', 'blocked']),
+      result: runResult,
+      usage: runUsage,
+      costMicrocents: microcents,
+      durationMs: count,
+      steps: count,
+    })
+    .describe(
+      'The run has its answer. `degraded`: a tool failed and the agent says that this is to be told instead of an answer.',
+    ),
+  'run.failed': z
+    .object({
+      error: errorInfo,
+      partial: z.string().optional(),
+      usage: runUsage,
+      costMicrocents: microcents,
+    })
+    .describe('The run ended with an error. `partial` is the text that was shown last.'),
+  'run.cancelled': z
+    .object({
+      reason: z.string().optional(),
+      drained: z.boolean(),
+      usage: runUsage,
+      costMicrocents: microcents,
+    })
+    .describe('The run was cancelled. `drained`: the step that was under way was finished first.'),
 
-  'agent.start': z.object({}),
-  'agent.end': z.object({ output: z.string(), status: z.string() }),
-  'agent.error': z.object({ code: z.string(), message: z.string() }),
-  'agent.thinking': z.object({}),
-  'step.start': z.object({ stepNumber, model: z.string(), modelSource: z.string() }),
-  'step.reset': z.object({ stepNumber, reason: z.string() }),
-  'step.end': z.object({ stepNumber, usage, finishReason }),
-  'text.delta': z.object({ delta: z.string(), model: z.string() }),
-  'text.complete': z.object({ text: z.string() }),
-  'reasoning.delta': z.object({ delta: z.string(), model: z.string() }),
+  'agent.start': z.object({}).describe('The turn begins.'),
+  'agent.end': z.object({ output: z.string(), status: z.string() }).describe('The turn is over, with the final text.'),
+  'agent.error': z
+    .object({ code: z.string(), message: z.string() })
+    .describe('The turn is over, with an error; `run.failed` follows.'),
+  'agent.thinking': z.object({}).describe('The first reasoning of a step has arrived.'),
+  'step.start': z
+    .object({ stepNumber, model: z.string(), modelSource: z.string() })
+    .describe('A model call is about to be made. `modelSource` says where the choice of the model came from.'),
+  'step.reset': z
+    .object({ stepNumber, reason: z.string() })
+    .describe('Forget the deltas of this step: its model call died with its worker and is made again.'),
+  'step.end': z
+    .object({ stepNumber, usage, finishReason })
+    .describe('The step is complete: the answer and the results of all its tool calls are in the journal.'),
+  'text.delta': z.object({ delta: z.string(), model: z.string() }).describe('More text of the answer.'),
+  'text.complete': z.object({ text: z.string() }).describe('The whole text of a step, once its answer is complete.'),
+  'reasoning.delta': z
+    .object({ delta: z.string(), model: z.string() })
+    .describe('More reasoning, where the provider shows it.'),
   'agent.response': z.object({ text: z.string() }),
-  'agent.model.fellback': z.object({
-    from: z.string(),
-    to: z.string(),
-    previousModel: z.string(),
-    nextModel: z.string(),
-    reason: z.enum(['rate-limit', 'capacity', 'context-length', 'transient']),
-    stepNumber,
-    attempt: z.int().min(1),
-  }),
+  'agent.model.fellback': z
+    .object({
+      from: z.string(),
+      to: z.string(),
+      previousModel: z.string(),
+      nextModel: z.string(),
+      reason: z.enum(['rate-limit', 'capacity', 'context-length', 'transient']),
+      stepNumber,
+      attempt: z.int().min(1),
+    })
+    .describe('Another model takes over. `from` and `to` are providers.'),
   'agent.cancelling': z.object({ drain: z.boolean(), onPendingApprovals: z.enum(['deny', 'hold', 'fail']) }),
   'agent.steered': z.object({}),
   'agent.followup.queued': z.object({}),
-  'policy.decision': z.object({ subject: z.string(), action: z.string(), ruleId: z.string().optional(), reason: z.string().optional() }),
-  'llm.call': z.object({
-    model: z.string(),
-    provider: z.string(),
-    requestId: z.string(),
-    attemptNumber: z.int().min(1),
-    outcome: z.enum(['succeeded', 'failed', 'skipped']),
-    tokensIn: count,
-    tokensOut: count,
-    latencyMs: count,
-    finishReason: finishReason.optional(),
-    error: z.object({ kind: z.string(), message: z.string(), status: z.int().optional() }).optional(),
+  'policy.decision': z.object({
+    subject: z.string(),
+    action: z.string(),
+    ruleId: z.string().optional(),
+    reason: z.string().optional(),
   }),
+  'llm.call': z
+    .object({
+      model: z.string(),
+      provider: z.string(),
+      requestId: z.string(),
+      attemptNumber: z.int().min(1),
+      outcome: z.enum(['succeeded', 'failed', 'skipped']),
+      tokensIn: count,
+      tokensOut: count,
+      latencyMs: count,
+      finishReason: finishReason.optional(),
+      error: z.object({ kind: z.string(), message: z.string(), status: z.int().optional() }).optional(),
+    })
+    .describe(
+      'One attempt against a model is over, or a model was skipped. `tokensIn` includes what was read from and written to the cache of the provider.',
+    ),
 
-  'cost.updated': z.object({
-    model: z.string(),
-    inputTokens: count,
-    outputTokens: count,
-    cachedTokens: count.optional(),
-    cacheWriteTokens: count.optional(),
-    costMicrocents: microcents,
-    cumulativeCostMicrocents: microcents,
-    attemptNumber: z.int().min(1).optional(),
-    priced: z.boolean(),
-    usageReported: z.boolean(),
-  }),
+  'cost.updated': z
+    .object({
+      model: z.string(),
+      inputTokens: count,
+      outputTokens: count,
+      cachedTokens: count.optional(),
+      cacheWriteTokens: count.optional(),
+      costMicrocents: microcents,
+      cumulativeCostMicrocents: microcents,
+      attemptNumber: z.int().min(1).optional(),
+      priced: z.boolean(),
+      usageReported: z.boolean(),
+    })
+    .describe(
+      'What an attempt cost, and the run so far. `priced` is false where no price is known; `usageReported` is false where the provider counted no tokens.',
+    ),
   'budget.warning': z.object({ ...moneyState.shape, thresholdPct: z.number() }),
   'budget.paused': z.object({ ...moneyState.shape, gateId: z.string() }),
   'usage.recorded': z.object({ usage: runUsage, costMicrocents: microcents }),
 
-  'tool.call.start': z.object({ toolCallId: z.string(), toolName: z.string() }),
+  'tool.call.start': z
+    .object({ toolCallId: z.string(), toolName: z.string() })
+    .describe('The model begins to write a tool call.'),
   'tool.call.delta': z.object({ toolCallId: z.string(), delta: z.string() }),
-  'tool.call.end': z.object({ toolCallId: z.string(), finalArgs: args }),
-  'tool.call.incomplete': z.object({ toolCallId: z.string(), toolName: z.string() }),
-  'tool.execute.start': z.object({
-    toolCallId: z.string(),
-    toolName: z.string(),
-    args,
-    summary: z.string(),
-    attemptNumber: z.int().min(1).optional(),
-    parentToolCallId: z.string().optional(),
-  }),
-  'tool.execute.progress': z.object({ toolCallId: z.string(), data: z.unknown() }),
-  'tool.execute.partial': z.object({ toolCallId: z.string(), data: z.unknown() }),
-  'tool.execute.end': z.object({
-    toolCallId: z.string(),
-    toolName: z.string(),
-    success: z.literal(true),
-    outputSummary: z.string().max(500),
-    durationMs: count,
-    resultHandle: z.string().optional(),
-  }),
-  'tool.execute.error': z.object({
-    toolCallId: z.string(),
-    toolName: z.string(),
-    success: z.literal(false),
-    error: z.object({ kind: toolErrorKind, message: z.string(), hint: z.string() }),
-    durationMs: count,
-  }),
-  'tool.outcome_unknown': z.object({ toolCallId: z.string(), toolName: z.string(), key: z.string() }),
+  'tool.call.end': z
+    .object({ toolCallId: z.string(), finalArgs: args })
+    .describe('The model has written a tool call. Credentials in the arguments are masked.'),
+  'tool.call.incomplete': z
+    .object({ toolCallId: z.string(), toolName: z.string() })
+    .describe('The model was cut off while it wrote this call. It never runs.'),
+  'tool.execute.start': z
+    .object({
+      toolCallId: z.string(),
+      toolName: z.string(),
+      args,
+      summary: z.string(),
+      attemptNumber: z.int().min(1).optional(),
+      parentToolCallId: z.string().optional(),
+    })
+    .describe('A tool starts.'),
+  'tool.execute.progress': z
+    .object({ toolCallId: z.string(), data: z.unknown() })
+    .describe('What the tool says about how far it is.'),
+  'tool.execute.partial': z
+    .object({ toolCallId: z.string(), data: z.unknown() })
+    .describe('A part of the result that the tool shows early.'),
+  'tool.execute.end': z
+    .object({
+      toolCallId: z.string(),
+      toolName: z.string(),
+      success: z.literal(true),
+      outputSummary: z.string().max(500),
+      durationMs: count,
+      resultHandle: z.string().optional(),
+    })
+    .describe('The tool has answered.'),
+  'tool.execute.error': z
+    .object({
+      toolCallId: z.string(),
+      toolName: z.string(),
+      success: z.literal(false),
+      error: z.object({ kind: toolErrorKind, message: z.string(), hint: z.string() }),
+      durationMs: count,
+    })
+    .describe('The call has no result: what the model is told instead.'),
+  'tool.outcome_unknown': z
+    .object({ toolCallId: z.string(), toolName: z.string(), key: z.string() })
+    .describe('A call that may or may not have taken effect. It is not repeated. `key` is its idempotency key.'),
   'tool.summary': z.object({ text: z.string() }),
   'tool.approval.requested': approval,
   'tool.approval.granted': decision,
@@ -215,8 +290,16 @@ export const eventBodies = {
   handoff: z.object({ fromAgentId: z.string(), toAgentId: z.string(), filter: z.unknown().optional() }),
   'subagent.event': z.object({ childRunId: z.string(), childDepth: z.int(), event: z.unknown() }),
   'agent.fanout.spawned': z.object({ children: z.array(z.string()) }),
-  'agent.fanout.merged': z.object({ strategy: z.string(), statuses: z.array(z.string()), weights: z.array(z.number()).optional() }),
-  'agent.evaluator.iteration': z.object({ iteration: z.int().min(1), passed: z.boolean(), score: z.number().optional() }),
+  'agent.fanout.merged': z.object({
+    strategy: z.string(),
+    statuses: z.array(z.string()),
+    weights: z.array(z.number()).optional(),
+  }),
+  'agent.evaluator.iteration': z.object({
+    iteration: z.int().min(1),
+    passed: z.boolean(),
+    score: z.number().optional(),
+  }),
   'agent.evaluator.converged': z.object({ termination: z.string(), iterations: count }),
 
   'context.compacted': z.object({
@@ -227,7 +310,12 @@ export const eventBodies = {
     hooksFiredCount: count,
     source: z.enum(['auto-trigger', 'manual', 'pre-step']),
   }),
-  'agent.lateral-leak.detected': z.object({ vector: z.string(), severity: z.string(), decision: z.string(), contentSha256: z.string() }),
+  'agent.lateral-leak.detected': z.object({
+    vector: z.string(),
+    severity: z.string(),
+    decision: z.string(),
+    contentSha256: z.string(),
+  }),
   'dataflow.flagged': z.object({ toolName: z.string(), rule: z.string() }),
   'dataflow.blocked': z.object({ toolName: z.string(), rule: z.string() }),
   'dataflow.declassified': z.object({ toolName: z.string(), rule: z.string() }),
@@ -249,7 +337,10 @@ export const eventBodies = {
   'capability.user_notified': z.object({ message: z.string() }),
 
   'node.started': z.object({}),
-  'node.completed': z.object({ output: z.unknown(), tokensUsed: z.object({ input: count, output: count, model: z.string() }) }),
+  'node.completed': z.object({
+    output: z.unknown(),
+    tokensUsed: z.object({ input: count, output: count, model: z.string() }),
+  }),
   'node.failed': z.object({ error: errorInfo }),
   'node.retrying': z.object({ attemptNumber: z.int().min(1), error: errorInfo, delayMs: count }),
   'media_job.submitted': z.object({ jobId: z.string(), provider: z.string(), model: z.string() }),
@@ -274,11 +365,15 @@ export const eventBodies = {
 
 export type EventType = keyof typeof eventBodies;
 
+/** An empty body infers as a record of nothing, which would forbid even the type; it adds no fields instead. */
+type BodyFields<T extends EventType> =
+  (typeof eventBodies)[T]['shape'] extends Record<string, never> ? unknown : z.infer<(typeof eventBodies)[T]>;
+
 /** A fact as the turn core tells it: a type and its body, nothing about the run around it. */
-export type EventBody = { [T in EventType]: { type: T } & z.infer<(typeof eventBodies)[T]> }[EventType];
+export type EventBody = { [T in EventType]: { type: T } & BodyFields<T> }[EventType];
 
 /** A fact as subscribers receive it. Consumers must ignore types and fields they do not know. */
-export type RunEvent = { [T in EventType]: EventEnvelope & { type: T } & z.infer<(typeof eventBodies)[T]> }[EventType];
+export type RunEvent = { [T in EventType]: EventEnvelope & { type: T } & BodyFields<T> }[EventType];
 
 /** An event of one type, for functions that handle just that one. */
 export type EventOf<T extends EventType> = Extract<RunEvent, { type: T }>;

@@ -2,7 +2,9 @@ import { createHash, randomBytes } from 'node:crypto';
 import { z } from 'zod';
 
 /** Ids that callers choose: threads, executions, sessions. Checked before they can reach a Redis key. */
-export const publicId = z.string().regex(/^[A-Za-z0-9._:-]{1,128}$/, 'must be 1 to 128 characters of A-Z a-z 0-9 . _ : -');
+export const publicId = z
+  .string()
+  .regex(/^[A-Za-z0-9._:-]{1,128}$/, 'must be 1 to 128 characters of A-Z a-z 0-9 . _ : -');
 
 /** Run ids are made here, never by callers: 26 characters of Crockford base 32 (a ULID, or a digest in its form). */
 export const runId = z.string().regex(/^[0-9A-HJKMNP-TV-Z]{26}$/, 'is not a run id');

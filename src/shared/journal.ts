@@ -50,7 +50,12 @@ export const journalEntry = z.discriminatedUnion('t', [
     sessionToken: z.string().optional(),
     checkpointToken: z.string().optional(),
   }),
-  z.object({ v: z.literal(journalVersion), t: z.literal('attempted'), step: z.int().min(1), attempts: z.array(attempt) }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('attempted'),
+    step: z.int().min(1),
+    attempts: z.array(attempt),
+  }),
   z.object({
     v: z.literal(journalVersion),
     t: z.literal('calling'),

@@ -10,7 +10,12 @@ export const reasoningPart = z.object({
 export const textPart = z.object({ type: z.literal('text'), text: z.string() });
 
 /** `args` is the model's own text: it is parsed where the call is dispatched, not before. */
-export const toolCallPart = z.object({ type: z.literal('tool_call'), id: z.string(), name: z.string(), args: z.string() });
+export const toolCallPart = z.object({
+  type: z.literal('tool_call'),
+  id: z.string(),
+  name: z.string(),
+  args: z.string(),
+});
 
 export const assistantPart = z.discriminatedUnion('type', [reasoningPart, textPart, toolCallPart]);
 

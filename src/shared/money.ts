@@ -58,7 +58,10 @@ export const budget = z
     onExceed: budgetOnExceed.default('fail'),
     unpriced: z.enum(['allow', 'deny']).default('allow'),
   })
-  .refine((b) => b.maxCostMicrocents === undefined || b.maxCostUsd === undefined, 'give maxCostMicrocents or maxCostUsd, not both');
+  .refine(
+    (b) => b.maxCostMicrocents === undefined || b.maxCostUsd === undefined,
+    'give maxCostMicrocents or maxCostUsd, not both',
+  );
 export type Budget = z.infer<typeof budget>;
 
 /** The cap in microcents, or undefined when there is none. */

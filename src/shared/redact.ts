@@ -1,6 +1,7 @@
 const mark = '[redacted]';
 
-const secretName = /^(api[-_]?key|x[-_]api[-_]key|authorization|proxy[-_]authorization|password|passwd|secret|client[-_]?secret|access[-_]?token|refresh[-_]?token|bearer|private[-_]?key|cookie|set[-_]cookie)$/i;
+const secretName =
+  /^(api[-_]?key|x[-_]api[-_]key|authorization|proxy[-_]authorization|password|passwd|secret|client[-_]?secret|access[-_]?token|refresh[-_]?token|bearer|private[-_]?key|cookie|set[-_]cookie)$/i;
 
 /** Does a field with this name hold a credential? */
 export function isSecretName(name: string): boolean {
@@ -8,7 +9,7 @@ export function isSecretName(name: string): boolean {
 }
 
 const patterns: readonly [RegExp, string][] = [
-  [/([a-z][a-z0-9+.-]*:\/\/)[^/\s:@]*:[^/\s@]+@/gi, `$1${mark}@`],
+  [/([a-z][a-z0-9+.-]{0,31}:\/\/)[^/\s:@]*:[^/\s@]+@/gi, `$1${mark}@`],
   [/([?&](?:api[-_]?key|key|token|access_token|secret|password|sig|signature)=)[^&\s"']+/gi, `$1${mark}`],
   [/\b(Bearer|Basic)\s+[A-Za-z0-9._~+/=-]{8,}/g, `$1 ${mark}`],
   [/\bsk-[A-Za-z0-9_-]{8,}/g, mark],

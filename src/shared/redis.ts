@@ -53,14 +53,18 @@ function open(url: string, options: Settings): RedisConnection {
   const [, scheme, mode, credentials, hosts = '', path, db] = match;
   if (!mode) return new Redis(url, options);
   const [username, password] = (credentials ?? '').split(':').map(decodeURIComponent);
-  const auth: Settings = { ...(username && { username }), ...(password && { password }), ...(scheme === 'rediss' && { tls: {} }) };
+  const auth: Settings = {
+    ...(username && { username }),
+    ...(password && { password }),
+    ...(scheme === 'rediss' && { tls: {} }),
+  };
   const nodes = hosts.split(',').map((entry) => {
     const [host = '127.0.0.1', port] = entry.split(':');
     return { host, port: Number(port ?? (mode === 'sentinel' ? 26_379 : 6_379)) };
   });
   if (mode === 'cluster') {
     const { retryStrategy: _, enableOfflineQueue = true, ...redisOptions } = { ...options, ...auth };
-    return new Cluster(nodes, { redisOptions, clusterRetryStrategy: reconnect, enableOfflineQueue });
+    return new Cluster(nodes, { redisOptions, clusterRetryStrategy: reconnect, enableOfflineQueue, shardedSubscribers: true });
   }
   return new Redis({ ...options, ...auth, sentinels: nodes, name: path || 'mymaster', db: Number(db ?? 0) });
 }
@@ -74,7 +78,10 @@ export function isClusterUrl(url: string): boolean {
 export async function whenReady(connection: RedisConnection, timeoutMs: number): Promise<void> {
   if (connection.status === 'ready') return;
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const timer = setTimeout(() => reject(new RunError('queue_unavailable', `Redis did not answer within ${timeoutMs} ms`)), timeoutMs);
+  const timer = setTimeout(
+    () => reject(new RunError('queue_unavailable', `Redis did not answer within ${timeoutMs} ms`)),
+    timeoutMs,
+  );
   const ready = () => resolve();
   connection.once('ready', ready);
   try {
@@ -137,8 +144,9 @@ export interface Script {
  * replaced by that shared fragment, since Redis scripts cannot call each other.
  */
 export function loadScript(moduleUrl: string, file: string): Script {
-  const source = readFileSync(new URL(file, moduleUrl), 'utf8').replace(/^-- include ([a-z-]+)$/gm, (_, fragment: string) =>
-    readFileSync(new URL(`./lua/${fragment}.lua`, import.meta.url), 'utf8'),
+  const source = readFileSync(new URL(file, moduleUrl), 'utf8').replace(
+    /^-- include ([a-z-]+)$/gm,
+    (_, fragment: string) => readFileSync(new URL(`./lua/${fragment}.lua`, import.meta.url), 'utf8'),
   );
   return { name: file, source, sha: createHash('sha1').update(source).digest('hex') };
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { limitsOverride } from './agent.ts';
-import { errorInfo } from './errors.ts';
+import { errorInfo, RunError } from './errors.ts';
 import { pendingItem, runResult } from './event.ts';
 import { publicId, runId } from './ids.ts';
 import { attempt } from './journal.ts';
@@ -13,10 +13,25 @@ export const maxBulk = 10_000;
 
 export const queueName = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and dashes');
 
-export const runStatus = z.enum(['queued', 'running', 'suspended', 'completed', 'degraded', 'blocked', 'failed', 'cancelled']);
+export const runStatus = z.enum([
+  'queued',
+  'running',
+  'suspended',
+  'completed',
+  'degraded',
+  'blocked',
+  'failed',
+  'cancelled',
+]);
 export type RunStatus = z.infer<typeof runStatus>;
 
-const terminalStatuses: ReadonlySet<RunStatus> = new Set<RunStatus>(['completed', 'degraded', 'blocked', 'failed', 'cancelled']);
+const terminalStatuses: ReadonlySet<RunStatus> = new Set<RunStatus>([
+  'completed',
+  'degraded',
+  'blocked',
+  'failed',
+  'cancelled',
+]);
 
 export function isTerminalStatus(status: RunStatus): boolean {
   return terminalStatuses.has(status);
@@ -43,10 +58,17 @@ export const runRequest = z.strictObject({
   limits: limitsOverride.optional(),
   budget: budget.optional(),
   priority: z.int().min(0).max(2_097_151).optional(),
-  delayMs: z.int().min(0).max(365 * 86_400_000).optional(),
+  delayMs: z
+    .int()
+    .min(0)
+    .max(365 * 86_400_000)
+    .optional(),
   queue: queueName.optional(),
   metadata: metadata.optional(),
-  webhook: z.url({ protocol: /^https?$/ }).max(2_048).optional(),
+  webhook: z
+    .url({ protocol: /^https?$/ })
+    .max(2_048)
+    .optional(),
 });
 export type RunRequestInput = z.input<typeof runRequest>;
 export type RunRequest = z.output<typeof runRequest>;
@@ -159,11 +181,14 @@ export function viewOf(record: RunRecord): RunView {
     createdAt: record.createdAt,
     startedAt: record.startedAt,
     endedAt: record.endedAt,
-    durationMs: record.startedAt && record.endedAt ? Math.max(0, Date.parse(record.endedAt) - Date.parse(record.startedAt)) : undefined,
+    durationMs:
+      record.startedAt && record.endedAt
+        ? Math.max(0, Date.parse(record.endedAt) - Date.parse(record.startedAt))
+        : undefined,
     lastSequence: record.lastSequence,
     worker: record.worker,
     recoveries: Math.max(0, record.epoch - 1),
-  } as RunView;
+  };
 }
 
 export function outcomeViewOf(record: RunRecord): RunOutcomeView {
@@ -178,14 +203,15 @@ export function outcomeViewOf(record: RunRecord): RunOutcomeView {
     costMicrocents: view.costMicrocents,
     steps: view.steps,
     durationMs: view.durationMs,
-  } as RunOutcomeView;
+  };
 }
 
 /**
- * The record as flat hash fields. Fields that do not exist yet are absent; JSON is used only inside a field.
- * The machinery's own fields (owner, op, bodyHash, nonce, jobTry, held) live beside these and are not part of the record.
+ * A record, or the part of one that changed, as flat hash fields. Fields that do not exist yet are absent; JSON is used only inside a field.
+ * The machinery's own fields (owner, op, held, unclean, previousWorker, claimSegment, claimTry, bodyHash, nonce) live
+ * beside these and are not part of the record.
  */
-export function recordToHash(record: RunRecord): Record<string, string> {
+export function recordToHash(record: Readonly<Partial<RunRecord>>): Record<string, string> {
   const hash: Record<string, string> = {};
   for (const [field, value] of Object.entries(record)) {
     if (value !== undefined) hash[field] = typeof value === 'string' ? value : JSON.stringify(value);
@@ -194,15 +220,33 @@ export function recordToHash(record: RunRecord): Record<string, string> {
 }
 
 const plainFields: ReadonlySet<string> = new Set([
-  'runId', 'tenant', 'kind', 'status', 'queue', 'createdAt', 'updatedAt', 'startedAt', 'endedAt', 'worker', 'cancel',
+  'runId',
+  'tenant',
+  'kind',
+  'status',
+  'queue',
+  'createdAt',
+  'updatedAt',
+  'startedAt',
+  'endedAt',
+  'worker',
+  'cancel',
 ]);
 
 /** Reads a record back. Throws `run_state_malformed` or `run_state_version_unsupported`. */
 export function recordFromHash(hash: Record<string, string>): RunRecord {
-  const fields: Record<string, unknown> = {};
-  for (const field of Object.keys(runRecord.shape)) {
-    const text = hash[field];
-    if (text !== undefined) fields[field] = plainFields.has(field) ? text : JSON.parse(text);
+  const name = `the record of run ${hash['runId'] ?? 'without an id'}`;
+  if (hash['v'] !== undefined && hash['v'] !== String(runRecordVersion)) {
+    throw new RunError('run_state_version_unsupported', `${name} has version ${hash['v']}`);
   }
-  return runRecord.parse(fields);
+  const fields: Record<string, unknown> = {};
+  try {
+    for (const field of Object.keys(runRecord.shape)) {
+      const text = hash[field];
+      if (text !== undefined) fields[field] = plainFields.has(field) ? text : JSON.parse(text);
+    }
+    return runRecord.parse(fields);
+  } catch (cause) {
+    throw new RunError('run_state_malformed', `${name} cannot be read`, { cause });
+  }
 }

@@ -6,7 +6,8 @@ import type { Attempt, JournalEntry } from '../shared/journal.ts';
 import type { RunUsage } from '../shared/money.ts';
 import type { Redactor } from '../shared/redact.ts';
 import type { Log } from '../shared/log.ts';
-import type { RunRecord, RunStatus } from '../shared/run.ts';
+import type { AgentView } from '../shared/agent.ts';
+import type { JobKind, RunRecord, RunStatus } from '../shared/run.ts';
 import type { RunResultBody } from '../shared/event.ts';
 
 /** The right to write to a run: a fresh nonce per processor call. */
@@ -66,7 +67,7 @@ export interface RecordPatch {
 /**
  * One durable write: new journal entries, new events and changed fields, all or nothing. `release` gives the ownership
  * up in the same step: `handed_over` (another processor call continues), `suspended`, or `terminal` (sets the
- * retention; nothing can be written afterwards).
+ * retention; nothing can be written afterwards). A commit with entries is progress: it sets the count of crashes to 0.
  */
 export interface Commit {
   /** Unique per commit of an owner. A repeat of the same id changes nothing and answers like the first. */
@@ -106,6 +107,52 @@ export interface RunStore {
   load(runId: string): Promise<RunRecord | undefined>;
   /** Of the given runs held by this process, those asked to cancel; answers from one cheap read. */
   pendingCancels(): Promise<ReadonlyMap<string, CancelRequest>>;
+}
+
+/** What the reconciler needs to know about a run that has not ended. */
+export interface OpenRunInfo {
+  readonly runId: string;
+  /** Absent when there is no record: it expired, or its creation never finished. */
+  readonly run?: {
+    readonly status: RunStatus;
+    readonly kind: JobKind;
+    readonly queue: string;
+    readonly segment: number;
+    readonly putBacks: number;
+  };
+  /** Milliseconds since the record last changed, or since the entry was made when there is no record. */
+  readonly ageMs: number;
+}
+
+/** One live worker process, as it announces itself. */
+export interface WorkerInfo {
+  readonly name: string;
+  readonly queues: readonly string[];
+  readonly concurrency: number;
+  readonly active: number;
+  readonly startedAt: string;
+  readonly version: string;
+}
+
+/** The fleet's view of its runs and of itself; what the reconciler and the heartbeat use. */
+export interface Supervision {
+  /** A page of runs that have not ended, oldest first, after an offset. An empty page means: begin again. */
+  openRuns(offset: number, limit: number): Promise<readonly OpenRunInfo[]>;
+  /**
+   * Gives a run a new segment in a queue, so that a new job can be made for it. Answers the segment, or undefined when
+   * the run has ended or is no longer at `fromSegment`: then somebody else was faster.
+   */
+  requeue(runId: string, fromSegment: number, queue: string): Promise<number | undefined>;
+  /** Removes a run from the set of open runs. */
+  forget(runId: string): Promise<void>;
+  /** Adds to a counter that `doctor` shows. */
+  count(counter: 'put_back' | 'given_up' | 'quarantined', by: number): Promise<void>;
+  /** Announces this worker; entries that were not renewed for 15 s count as gone. */
+  heartbeat(worker: WorkerInfo): Promise<void>;
+  farewell(name: string): Promise<void>;
+  liveWorkers(): Promise<readonly WorkerInfo[]>;
+  /** Publishes the public part of the loaded agents for producers. */
+  announceAgents(agents: readonly AgentView[]): Promise<void>;
 }
 
 /** A wake-up: somebody asked to cancel a run. The durable flag is what counts; the channel only makes it fast. */

@@ -1,4 +1,5 @@
 import { RunError, type ErrorCode } from '../../shared/errors.ts';
+import type { Usage } from '../../shared/money.ts';
 
 /** Why a model call failed. */
 export type LlmErrorKind =
@@ -26,6 +27,16 @@ const kinds: Record<LlmErrorKind, { retryable: boolean; code: ErrorCode }> = {
   unknown: { retryable: false, code: 'internal' },
 };
 
+export interface LlmErrorOptions {
+  readonly status?: number | undefined;
+  readonly code?: string | undefined;
+  readonly retryAfterMs?: number | undefined;
+  /** Only where a documented case differs from its kind. */
+  readonly retryable?: boolean | undefined;
+  readonly usage?: Usage | undefined;
+  readonly cause?: unknown;
+}
+
 /** A failed model call. Classified by status and provider code, never by message text. */
 export class LlmError extends Error {
   readonly kind: LlmErrorKind;
@@ -35,13 +46,10 @@ export class LlmError extends Error {
   readonly code: string | undefined;
   /** How long the provider asked us to wait, in milliseconds; undefined when it did not say. */
   readonly retryAfterMs: number | undefined;
+  /** What the failed call used, when the provider told before it failed: it is billed all the same. */
+  usage: Usage | undefined;
 
-  constructor(
-    kind: LlmErrorKind,
-    provider: string,
-    message: string,
-    options: { status?: number; code?: string; retryAfterMs?: number; retryable?: boolean; cause?: unknown } = {},
-  ) {
+  constructor(kind: LlmErrorKind, provider: string, message: string, options: LlmErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'LlmError';
     this.kind = kind;
@@ -50,7 +58,13 @@ export class LlmError extends Error {
     this.status = options.status;
     this.code = options.code;
     this.retryAfterMs = options.retryAfterMs;
+    this.usage = options.usage;
   }
+}
+
+/** The error of every call whose signal was aborted, whatever else went wrong. */
+export function cancelledCall(provider: string, signal: AbortSignal, usage?: Usage): LlmError {
+  return new LlmError('cancelled', provider, 'the model call was cancelled', { cause: signal.reason, usage });
 }
 
 /** The run's error for a model call that failed for good. The retry flag is the model error's own. */

@@ -1,4 +1,4 @@
-import { z } from 'zod';
+import type { z } from 'zod';
 import type { ToolEffect } from '../../shared/agent.ts';
 
 /** What a tool's code receives beside its arguments. */
@@ -41,7 +41,7 @@ export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
   readonly executionMode?: 'parallel' | 'sequential';
   /** Default 60,000. */
   readonly timeoutMs?: number;
-  /** Upper bound of the result text in tokens of four characters. Default 16,384; 0 is no bound. */
+  /** Upper bound of the result text in tokens of four bytes. Default 16,384; never more than 50 KB, which is all that 0 sets. */
   readonly maxResultTokens?: number;
 }
 

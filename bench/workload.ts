@@ -1,0 +1,61 @@
+/** The workload of every system: two model calls, one trivial tool, this many streamed text deltas. */
+export const deltas = 200;
+/** Pause between chunks in the paced form, in milliseconds. */
+export const pacedDelayMs = 20;
+export const model = 'gpt-5.2-mini';
+export const toolName = 'lookup_order';
+
+export const wireTool = {
+  type: 'function',
+  function: {
+    name: toolName,
+    description: 'Finds an order by its number.',
+    parameters: { type: 'object', properties: { order: { type: 'string' } }, required: ['order'] },
+  },
+} as const;
+
+export function lookup(order: string): { order: string; state: string } {
+  return { order, state: 'shipped' };
+}
+
+export const input = 'Where is order 7?';
+export const instructions = 'You answer questions about orders, briefly.';
+
+/** What a system's process tells its parent. */
+export type FromSystem =
+  | { type: 'ready' }
+  | { type: 'cpu'; micros: number; rssBytes: number }
+  | { type: 'done'; firstTokenMs: number[]; elapsedMs: number };
+
+/** What the parent asks of a system's process. */
+export type ToSystem = { type: 'cpu' } | { type: 'run'; runs: number; concurrency: number };
+
+/** Settings that every system's process gets in its environment. */
+export function systemEnv(): { redisUrl: string; baseUrl: string; prefix: string; concurrency: number } {
+  const { BENCH_REDIS_URL = '', BENCH_BASE_URL = '', BENCH_PREFIX = '', BENCH_CONCURRENCY = '50' } = process.env;
+  return {
+    redisUrl: BENCH_REDIS_URL,
+    baseUrl: BENCH_BASE_URL,
+    prefix: BENCH_PREFIX,
+    concurrency: Number(BENCH_CONCURRENCY),
+  };
+}
+
+/** Answers the parent's questions about this process's CPU time. */
+export function serveParent(onRun?: (runs: number, concurrency: number) => Promise<FromSystem>): void {
+  process.on('message', (message: ToSystem) => {
+    if (message.type === 'cpu') {
+      const { user, system } = process.cpuUsage();
+      process.send?.({ type: 'cpu', micros: user + system, rssBytes: process.memoryUsage.rss() } satisfies FromSystem);
+    } else if (onRun) {
+      onRun(message.runs, message.concurrency).then((answer) => process.send?.(answer), fail);
+    }
+  });
+  process.on('disconnect', () => process.exit(0));
+  process.send?.({ type: 'ready' } satisfies FromSystem);
+}
+
+function fail(error: unknown): never {
+  process.stderr.write(`${String(error)}\n`);
+  process.exit(1);
+}

@@ -1,0 +1,68 @@
+{{- /* A Deployment of workers. Takes root, component, values, replicas, queues, concurrency, strategy. */ -}}
+{{- define "millrace.workerDeployment" -}}
+{{- $pod := merge (dict "port" "metrics" "preStopSeconds" 0) . }}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "millrace.fullname" .root }}-{{ .component }}
+  labels:
+    {{- include "millrace.labels" $pod | trim | nindent 4 }}
+spec:
+  replicas: {{ .replicas }}
+  strategy:
+    {{- toYaml .strategy | nindent 4 }}
+  selector:
+    matchLabels:
+      {{- include "millrace.selectorLabels" $pod | nindent 6 }}
+  template:
+    metadata:
+      {{- include "millrace.podMetadata" $pod | nindent 6 }}
+    spec:
+      {{- include "millrace.podSettings" $pod | nindent 6 }}
+      containers:
+        - name: worker
+          args: [worker]
+          {{- include "millrace.containerSettings" $pod | nindent 10 }}
+          env:
+            {{- include "millrace.secretEnv" (dict "root" .root "keys" (dict "REDIS_URL" .root.Values.secretKeys.redisUrl "OPENAI_API_KEY" .root.Values.secretKeys.openaiApiKey)) | trim | nindent 12 }}
+            - name: WORKER_QUEUES
+              value: {{ join "," .queues | quote }}
+            - name: WORKER_CONCURRENCY
+              value: {{ .concurrency | quote }}
+            {{- with .values.extraEnv }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          ports:
+            - name: metrics
+              containerPort: 9464
+          volumeMounts:
+            - name: tmp
+              mountPath: /tmp
+            {{- if include "millrace.agentsConfigMap" .root }}
+            - name: agents
+              mountPath: /agents
+              readOnly: true
+            {{- end }}
+            {{- with .values.extraVolumeMounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+      volumes:
+        - name: tmp
+          emptyDir:
+            sizeLimit: 64Mi
+        {{- with include "millrace.agentsConfigMap" .root }}
+        - name: agents
+          configMap:
+            name: {{ . }}
+            {{- if not $.root.Values.agents.existingConfigMap }}
+            items:
+              {{- range $path, $_ := $.root.Values.agents.files }}
+              - key: {{ include "millrace.agentKey" $path }}
+                path: {{ $path }}
+              {{- end }}
+            {{- end }}
+        {{- end }}
+        {{- with .values.extraVolumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+{{- end }}

@@ -1,0 +1,74 @@
+import { spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+
+const neededMajor = 24;
+
+/**
+ * Makes node_modules match package-lock.json and sees to a Node that can run this project. Throws with what to do when
+ * it cannot.
+ */
+export function ensureDependencies(root, env, say) {
+  if (!isInstalled(root)) {
+    say('installing the npm dependencies (npm ci)');
+    runNpm(['ci', '--include=dev', '--no-audit', '--no-fund'], root, env);
+    writeFileSync(stampFile(root), lockDigest(root));
+  }
+  if (pinnedNodeWorks(root)) return;
+  say('the pinned Node is missing: its install script did not run; running it now');
+  runNpm(['rebuild', 'node', '--ignore-scripts=false'], root, env);
+  if (!pinnedNodeWorks(root)) {
+    throw new Error(`Node ${neededMajor} could not be installed into node_modules. Install it yourself: https://nodejs.org`);
+  }
+}
+
+/** Also true after somebody else's `npm ci`, which then only gets its stamp. */
+function isInstalled(root) {
+  const digest = lockDigest(root);
+  if (existsSync(stampFile(root)) && readFileSync(stampFile(root), 'utf8') === digest) return true;
+  if (!matchesLock(root)) return false;
+  writeFileSync(stampFile(root), digest);
+  return true;
+}
+
+/** npm keeps a list of what it installed; what the lock has beyond it must be optional, for another platform. */
+function matchesLock(root) {
+  const installed = join(root, 'node_modules/.package-lock.json');
+  if (!existsSync(installed)) return false;
+  const [wanted, present] = [join(root, 'package-lock.json'), installed].map((file) => packagesOf(file));
+  return Object.entries(wanted).every(([path, entry]) => {
+    if (path === '') return true;
+    return present[path] ? present[path].version === entry.version : Boolean(entry.optional ?? entry.devOptional);
+  });
+}
+
+function packagesOf(file) {
+  return JSON.parse(readFileSync(file, 'utf8')).packages ?? {};
+}
+
+function stampFile(root) {
+  return join(root, 'node_modules/.millrace-lock');
+}
+
+function lockDigest(root) {
+  return createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
+}
+
+/** Is there a Node that runs TypeScript: the one in node_modules, or the one of this machine? */
+function pinnedNodeWorks(root) {
+  if (Number(process.versions.node.split('.')[0]) >= neededMajor) return true;
+  const { stdout } = spawnSync(join(root, 'node_modules/.bin/node'), ['--version'], { encoding: 'utf8' });
+  return Number(/^v(\d+)/.exec(stdout ?? '')?.[1]) >= neededMajor;
+}
+
+/**
+ * Runs the npm that runs us, under the Node that runs it: the Node of node_modules may be ours right now, and `npm ci`
+ * deletes it.
+ */
+function runNpm(args, root, env) {
+  const cli = env.npm_execpath;
+  const [command, prefix] = cli ? [env.npm_node_execpath ?? process.execPath, [cli]] : ['npm', []];
+  const { status, error } = spawnSync(command, [...prefix, ...args], { cwd: root, env, stdio: 'inherit' });
+  if (status !== 0) throw new Error(`npm ${args[0]} failed${error ? `: ${error.message}` : ''}. See above; then try again.`);
+}

@@ -1,0 +1,100 @@
+import { spawnSync } from 'node:child_process';
+import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
+
+/** On Debian the server is inside redis-tools, as `redis-check-rdb`; the rest are the libraries it needs. */
+const debianPackages = ['redis-tools', 'libatomic1', 'libjemalloc2', 'liblzf1'];
+
+/**
+ * Sees to it that `src/shared/dev-redis.ts` finds a server, in the order of that file; throws with the three ways out
+ * when there is none and none can be had.
+ */
+export function ensureRedis(root, env, say) {
+  if (env.REDIS_URL || (env.REDIS_SERVER_BIN && existsSync(env.REDIS_SERVER_BIN))) return;
+  if (onPath('redis-server', env) || onPath('valkey-server', env)) return;
+  const cache = join(root, '.cache/redis');
+  if (existsSync(join(cache, 'usr/bin/redis-server'))) return;
+  if (onPath('apt-get', env) && onPath('dpkg', env)) {
+    say("no Redis found: unpacking Debian's packages into .cache/redis (nothing is installed)");
+    const problem = unpackDebianRedis(cache, env);
+    if (!problem) return;
+    say(`that did not work: ${problem}`);
+    if (process.getuid?.() === 0 && installWithApt(env, say)) return;
+  }
+  throw new Error(
+    [
+      'there is no Redis on this machine. One of these helps:',
+      '  1. install one:  apt-get install redis-server   or   brew install valkey',
+      '  2. run one:      docker run -d -p 6380:6379 redis:7 --appendonly yes --maxmemory-policy noeviction',
+      '                   export REDIS_URL=redis://127.0.0.1:6380',
+      '  3. use yours:    export REDIS_URL=redis://your-host:6379',
+    ].join('\n'),
+  );
+}
+
+/**
+ * Downloads and unpacks a server into a folder without installing anything. Answers what went wrong, or undefined; a
+ * folder that does not hold a working server is removed again.
+ */
+export function unpackDebianRedis(target, env) {
+  const work = `${target}.partial`;
+  rmSync(work, { recursive: true, force: true });
+  mkdirSync(work, { recursive: true });
+  const problem = unpackInto(work, env) ?? failedStart(work, env);
+  if (problem) {
+    rmSync(work, { recursive: true, force: true });
+    return problem;
+  }
+  rmSync(target, { recursive: true, force: true });
+  renameSync(work, target);
+  return undefined;
+}
+
+function unpackInto(work, env) {
+  const download = run('apt-get', ['download', ...debianPackages], { cwd: work, env });
+  if (download.status !== 0) return `apt-get download failed (${lastLine(download.stderr)})`;
+  for (const file of readdirSync(work).filter((name) => name.endsWith('.deb'))) {
+    const unpacked = run('dpkg', ['-x', file, '.'], { cwd: work, env });
+    if (unpacked.status !== 0) return `dpkg -x ${file} failed (${lastLine(unpacked.stderr)})`;
+    rmSync(join(work, file));
+  }
+  const bin = join(work, 'usr/bin');
+  if (!existsSync(join(bin, 'redis-check-rdb'))) return 'the packages hold no server';
+  // The program decides by its own name what it is.
+  if (!existsSync(join(bin, 'redis-server'))) symlinkSync('redis-check-rdb', join(bin, 'redis-server'));
+  return undefined;
+}
+
+function failedStart(work, env) {
+  const libraries = ['usr/lib/x86_64-linux-gnu', 'usr/lib/aarch64-linux-gnu'].map((path) => join(work, path));
+  const started = run(join(work, 'usr/bin/redis-server'), ['--version'], {
+    env: { ...env, LD_LIBRARY_PATH: libraries.filter((path) => existsSync(path)).join(delimiter) },
+  });
+  return started.status === 0 && /redis server/i.test(started.stdout) ? undefined : `the server does not start (${lastLine(started.stderr)})`;
+}
+
+function installWithApt(env, say) {
+  say('installing redis-server with apt-get, as root');
+  for (const args of [['update'], ['install', '-y', '--no-install-recommends', 'redis-server']]) {
+    const { status } = spawnSync('apt-get', args, {
+      env: { ...env, DEBIAN_FRONTEND: 'noninteractive' },
+      // stdout belongs to the command that follows.
+      stdio: ['ignore', 2, 2],
+    });
+    if (status !== 0) return false;
+  }
+  return onPath('redis-server', env);
+}
+
+function run(command, args, options) {
+  const { status, stdout, stderr, error } = spawnSync(command, args, { ...options, encoding: 'utf8', timeout: 300_000 });
+  return { status, stdout: stdout ?? '', stderr: stderr || (error ? error.message : '') };
+}
+
+function lastLine(text) {
+  return text.trim().split('\n').at(-1) ?? '';
+}
+
+function onPath(name, env) {
+  return (env.PATH ?? '').split(delimiter).some((folder) => folder !== '' && existsSync(join(folder, name)));
+}

@@ -1,0 +1,203 @@
+import { RunError, type ErrorInfo } from '../shared/errors.ts';
+import type { RedisConnection } from '../shared/redis.ts';
+import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../shared/run.ts';
+import { createRun, createRuns, newRun, type Created, type NewRun } from './create.ts';
+import type { BulkAnswer, JobToAdd } from './enqueue.ts';
+import type { Link } from './link.ts';
+import { pruneIndex } from './list.ts';
+import { parseRequest } from './validate.ts';
+
+export interface Accepted {
+  readonly runId: string;
+  readonly status: RunStatus;
+  readonly attached: boolean;
+}
+
+/** Runs that are created and queued in one pair of round trips. */
+const chunkSize = 500;
+const replicaTimeoutMs = 500;
+
+/**
+ * Takes one run in: checks it, creates its record, adds its job, and only then answers. A process that dies in between
+ * leaves a queued run without a job, which the reconciler puts back.
+ */
+export async function acceptRun(input: unknown, tenant: string, link: Link, signal?: AbortSignal): Promise<Accepted> {
+  const request = parseRequest(input);
+  signal?.throwIfAborted();
+  return await link.reach(async (redis) => {
+    const run = newRun(request, tenant, Date.now());
+    await link.agents.check(request.agent, redis);
+    await link.queues.takePlace(run.record.queue, link.settings.queueMaxLength);
+    const created = await createRun(link, redis, run);
+    const accepted = acceptedOf(run, created);
+    if (needsJob(created)) await link.queues.add(jobOf(run, created.segment));
+    if (isTerminalStatus(accepted.status)) await redis.zrem(link.keys.open, accepted.runId);
+    await waitForReplica(link, redis, accepted.runId);
+    prune(tenant, 1, link);
+    return accepted;
+  });
+}
+
+/** Takes many runs in, one answer each, in order. Throws only when there are too many or none could be accepted. */
+export async function acceptRuns(
+  inputs: readonly unknown[],
+  tenant: string,
+  link: Link,
+): Promise<readonly BulkAnswer[]> {
+  if (inputs.length > maxBulk) throw new RunError('validation', `at most ${maxBulk} runs in one request`);
+  const answers: BulkAnswer[] = [];
+  let unavailable: RunError | undefined;
+  for (let start = 0; start < inputs.length; start += chunkSize) {
+    const chunk = inputs.slice(start, start + chunkSize);
+    const outcome = unavailable ? refuseAll(chunk, unavailable) : await acceptChunk(chunk, tenant, link);
+    answers.push(...outcome.answers);
+    unavailable = outcome.unavailable;
+  }
+  if (unavailable && !answers.some((answer) => 'runId' in answer)) throw unavailable;
+  return answers;
+}
+
+interface ChunkOutcome {
+  readonly answers: readonly BulkAnswer[];
+  readonly unavailable?: RunError;
+}
+
+/** Once Redis has failed, the rest is refused at once: finding out again for each chunk would take minutes. */
+function refuseAll(inputs: readonly unknown[], unavailable: RunError): ChunkOutcome {
+  return { answers: inputs.map(() => refusal(unavailable)), unavailable };
+}
+
+async function acceptChunk(inputs: readonly unknown[], tenant: string, link: Link): Promise<ChunkOutcome> {
+  const parsed = inputs.map(parseOrRefuse);
+  try {
+    return { answers: await link.reach((redis) => acceptParsed(parsed, tenant, link, redis)) };
+  } catch (error) {
+    if (!(error instanceof RunError) || error.code !== 'queue_unavailable') throw error;
+    return { answers: parsed.map((item) => ('error' in item ? item : refusal(error))), unavailable: error };
+  }
+}
+
+type Parsed = { readonly request: RunRequest } | { readonly error: ErrorInfo };
+
+async function acceptParsed(
+  parsed: readonly Parsed[],
+  tenant: string,
+  link: Link,
+  redis: RedisConnection,
+): Promise<BulkAnswer[]> {
+  const now = Date.now();
+  const refusals = await refusedAgents(parsed, link, redis);
+  const items: (NewRun | { readonly error: ErrorInfo })[] = [];
+  for (const item of parsed)
+    items.push('error' in item ? item : await admit(item.request, refusals, tenant, now, link));
+
+  const runs = items.filter((item) => 'record' in item);
+  const created = await createRuns(link, redis, runs);
+  const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
+  const jobs = runs.flatMap((run) => {
+    const outcome = outcomes.get(run);
+    return outcome && needsJob(outcome) ? [jobOf(run, outcome.segment)] : [];
+  });
+  await link.queues.addMany(jobs);
+  for (const run of runs.slice(-1)) await waitForReplica(link, redis, run.record.runId);
+  prune(tenant, runs.length, link);
+  return items.map((item) => ('error' in item ? item : answerOf(item, outcomes.get(item) as Created)));
+}
+
+/** Each agent is looked up once, however many requests name it. */
+async function refusedAgents(
+  parsed: readonly Parsed[],
+  link: Link,
+  redis: RedisConnection,
+): Promise<ReadonlyMap<string, RunError>> {
+  const refusals = new Map<string, RunError>();
+  const agents = new Set(parsed.flatMap((item) => ('request' in item ? [item.request.agent] : [])));
+  for (const agent of agents) {
+    try {
+      await link.agents.check(agent, redis);
+    } catch (error) {
+      if (!(error instanceof RunError) || error.code !== 'validation') throw error;
+      refusals.set(agent, error);
+    }
+  }
+  return refusals;
+}
+
+async function admit(
+  request: RunRequest,
+  refusals: ReadonlyMap<string, RunError>,
+  tenant: string,
+  nowMs: number,
+  link: Link,
+): Promise<NewRun | { readonly error: ErrorInfo }> {
+  const refused = refusals.get(request.agent);
+  if (refused) return refusal(refused);
+  const run = newRun(request, tenant, nowMs);
+  try {
+    await link.queues.takePlace(run.record.queue, link.settings.queueMaxLength);
+    return run;
+  } catch (error) {
+    if (error instanceof RunError && error.code === 'queue_full') return refusal(error);
+    throw error;
+  }
+}
+
+function parseOrRefuse(input: unknown): Parsed {
+  try {
+    return { request: parseRequest(input) };
+  } catch (error) {
+    if (error instanceof RunError) return refusal(error);
+    throw error;
+  }
+}
+
+function answerOf(run: NewRun, created: Created): BulkAnswer {
+  try {
+    return acceptedOf(run, created);
+  } catch (error) {
+    if (error instanceof RunError) return refusal(error);
+    throw error;
+  }
+}
+
+function acceptedOf(run: NewRun, created: Created): Accepted {
+  const { runId, request } = run.record;
+  if (created.kind === 'conflict') {
+    throw new RunError(
+      'idempotency_conflict',
+      `execution id ${request.executionId} was used before with another request`,
+    );
+  }
+  return { runId, status: created.status, attached: created.kind === 'attached' };
+}
+
+/** Also when attaching: the first call may have died before it added the job. Its id is the same, so a repeat is harmless. */
+function needsJob(created: Created): created is Exclude<Created, { kind: 'conflict' }> {
+  return created.kind !== 'conflict' && created.status === 'queued';
+}
+
+function jobOf(run: NewRun, segment: number): JobToAdd {
+  const { queue, kind, runId, request } = run.record;
+  return { queue, kind, runId, segment, priority: request.priority, delayMs: request.delayMs };
+}
+
+/** Sent on the connection that wrote the run's slot; it covers everything written there before. */
+async function waitForReplica(link: Link, redis: RedisConnection, runId: string): Promise<void> {
+  if (link.settings.durability !== 'replica') return;
+  const results = await redis.pipeline().exists(link.keys.run(runId)).wait(1, replicaTimeoutMs).exec();
+  const [error, replicas] = results?.[1] ?? [];
+  if (error || Number(replicas ?? 0) < 1) {
+    throw new RunError('queue_unavailable', 'no replica confirmed the run in time', { cause: error });
+  }
+}
+
+/** Nobody waits for it: what is not pruned now is pruned another time. */
+function prune(tenant: string, accepted: number, link: Link): void {
+  const sample = link.pruneSample(accepted);
+  if (sample > 0) pruneIndex(tenant, sample, link).catch(link.onError);
+}
+
+function refusal(error: RunError): { readonly error: ErrorInfo } {
+  const { code, message, retryable, details } = error;
+  return { error: { code, message, retryable, ...(details !== undefined && { details }) } };
+}

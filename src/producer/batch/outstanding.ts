@@ -1,0 +1,121 @@
+import { asRunError } from '../../shared/errors.ts';
+import { isTerminal } from '../../shared/event.ts';
+import { isTerminalStatus, type RunOutcomeView } from '../../shared/run.ts';
+import { Stop, untilStopped } from '../stop.ts';
+import type { BatchClient } from './run-batch.ts';
+
+/** A run that has been accepted and whose end is not written yet. */
+export interface OutstandingRun {
+  readonly runId: string;
+  readonly line: number;
+  readonly id?: string;
+}
+
+/** How often runs are looked at of which nothing was heard. */
+const sweepMs = 5_000;
+const parallelReads = 32;
+const maxHeardEarly = 10_000;
+
+/**
+ * The runs of a batch that are under way. Costs one subscription, however many they are: the live feed of all runs says
+ * when one may have ended, and because a feed can miss things, all are looked at from time to time.
+ */
+export class Outstanding {
+  readonly #client: BatchClient;
+  readonly #onEnd: (run: OutstandingRun, outcome: RunOutcomeView) => Promise<void>;
+  readonly #runs = new Map<string, OutstandingRun>();
+  /** Runs whose end is being written. */
+  readonly #telling = new Set<string>();
+  /** Runs that ended before anybody here knew that they are ours; most are not. */
+  readonly #heardEarly = new Set<string>();
+  #changed = Promise.withResolvers<void>();
+
+  /** `onEnd` is called once for each run, whose place is free again when it has resolved. */
+  constructor(client: BatchClient, onEnd: (run: OutstandingRun, outcome: RunOutcomeView) => Promise<void>) {
+    this.#client = client;
+    this.#onEnd = onEnd;
+  }
+
+  /** Runs whose end nobody has heard of yet. */
+  get size(): number {
+    return this.#runs.size - this.#telling.size;
+  }
+
+  /** Takes a run under watch; one that may have ended already is looked at before this resolves. */
+  async add(run: OutstandingRun, hasEnded: boolean): Promise<void> {
+    this.#runs.set(run.runId, run);
+    if (hasEnded || this.#heardEarly.delete(run.runId)) await this.#look(run.runId);
+  }
+
+  /** Resolves when there are fewer than `limit`; rejects with the signal's reason. */
+  async fewerThan(limit: number, signal: AbortSignal): Promise<void> {
+    while (this.#runs.size >= limit && !signal.aborted) await untilStopped(this.#changed.promise, signal);
+    signal.throwIfAborted();
+  }
+
+  /** Listens until the signal aborts. Rejects only with what `onEnd` throws, or a defect. */
+  async follow(signal: AbortSignal): Promise<void> {
+    await Promise.all([this.#listen(signal), this.#sweep(signal)]);
+  }
+
+  async #listen(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        for await (const event of this.#client.firehose({ signal })) if (isTerminal(event)) await this.#hear(event.runId);
+      } catch (error) {
+        if (asRunError(error).code !== 'queue_unavailable') throw error;
+        await pause(sweepMs, signal);
+      }
+    }
+  }
+
+  async #hear(runId: string): Promise<void> {
+    if (this.#runs.has(runId)) return await this.#look(runId);
+    this.#heardEarly.add(runId);
+    const [oldest] = this.#heardEarly;
+    if (this.#heardEarly.size > maxHeardEarly && oldest !== undefined) this.#heardEarly.delete(oldest);
+  }
+
+  async #sweep(signal: AbortSignal): Promise<void> {
+    for (;;) {
+      await pause(sweepMs, signal);
+      if (signal.aborted) return;
+      const runIds = this.#runs.keys();
+      const reader = async () => {
+        for (const runId of runIds) if (!signal.aborted) await this.#look(runId);
+      };
+      await Promise.all(Array.from({ length: parallelReads }, reader));
+    }
+  }
+
+  /** Reads one run and tells its end. Redis being away is no news: the next sweep looks again. */
+  async #look(runId: string): Promise<void> {
+    const outcome = await this.#read(runId);
+    const run = this.#runs.get(runId);
+    // The feed and a sweep may look at the same time; the first one tells.
+    if (!run || !outcome || !isTerminalStatus(outcome.status) || this.#telling.has(runId)) return;
+    this.#telling.add(runId);
+    await this.#onEnd(run, outcome);
+    this.#telling.delete(runId);
+    this.#runs.delete(runId);
+    this.#changed.resolve();
+    this.#changed = Promise.withResolvers();
+  }
+
+  async #read(runId: string): Promise<RunOutcomeView | undefined> {
+    try {
+      return await this.#client.result(runId, { waitMs: 0 });
+    } catch (thrown) {
+      const error = asRunError(thrown);
+      if (error.code === 'queue_unavailable') return undefined;
+      const { code, message, retryable } = error;
+      return { runId, status: 'failed', text: '', error: { code, message, retryable }, costMicrocents: 0, steps: 0 };
+    }
+  }
+}
+
+/** Waits without throwing; shorter when the signal aborts. */
+export async function pause(ms: number, signal: AbortSignal): Promise<void> {
+  using stop = new Stop({ signals: [signal], afterMs: ms });
+  await untilStopped(new Promise(() => {}), stop.signal);
+}

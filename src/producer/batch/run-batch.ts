@@ -1,0 +1,214 @@
+import type { ErrorInfo } from '../../shared/errors.ts';
+import { RunError } from '../../shared/errors.ts';
+import { isTerminalStatus, type RunOutcomeView } from '../../shared/run.ts';
+import type { Millrace } from '../millrace.ts';
+import { executionIdFor, identifyBatch, readBatch, type BatchDefaults, type BatchLine } from './batch-file.ts';
+import { BatchOutput, isFailure, type BatchResult } from './batch-output.ts';
+import { Outstanding } from './outstanding.ts';
+import { submit } from './submit.ts';
+
+/** What a batch needs of the client. */
+export type BatchClient = Pick<Millrace, 'agents' | 'enqueueMany' | 'result' | 'firehose'>;
+
+export interface BatchOptions {
+  /** The JSONL file to read. */
+  readonly file: string;
+  /** The JSONL file that results are appended to; made when missing. */
+  readonly out: string;
+  readonly defaults: BatchDefaults;
+  /** Runs in flight at most. Bounds memory, and what one batch may put into the queue. */
+  readonly window: number;
+  /** New failures after which no further line is begun; absent: no limit. */
+  readonly maxFailures?: number;
+}
+
+/** How far a batch is. `earlier` lines were in the output file already; they are part of `finished` and `failed`. */
+export interface BatchProgress {
+  readonly total: number;
+  readonly earlier: number;
+  readonly finished: number;
+  readonly failed: number;
+  readonly running: number;
+  readonly costMicrocents: number;
+}
+
+/** Is told what happens, so that it can be shown. Must not throw. */
+export interface BatchWatcher {
+  progress(progress: BatchProgress): void;
+  /** A line that never becomes a run. */
+  refused(line: number, error: ErrorInfo): void;
+  /** The queue is full or Redis is away; the next try comes after `delayMs`. */
+  waiting(reason: ErrorInfo, delayMs: number): void;
+}
+
+/** Why a batch is over, and how far it came. Only `finished` means that every line has its result. */
+export interface BatchSummary extends BatchProgress {
+  readonly end: 'finished' | 'interrupted' | 'too_many_failures';
+}
+
+/** Lines that are enqueued in one go. */
+const groupSize = 100;
+
+/**
+ * Runs every line of a JSONL file and appends a result line for each to another. The execution id of a line follows from
+ * the content of the file, the defaults and the line's number: repeating the same batch, after whatever ended it,
+ * attaches to the runs that exist (for 24 hours) and skips the lines that have their result. An aborted signal ends it
+ * early; runs that are under way go on.
+ *
+ * Throws `validation` for files that cannot be read or written, an unknown agent, or an output file of another batch;
+ * `queue_unavailable` when Redis is away at the start, or for longer than 10 minutes.
+ */
+export async function runBatch(
+  client: BatchClient,
+  options: BatchOptions,
+  watcher: BatchWatcher,
+  signal: AbortSignal,
+): Promise<BatchSummary> {
+  await checkAgent(client, options.defaults);
+  const { key, lines } = await identifyBatch(options.file, options.defaults);
+  await using output = await BatchOutput.open(options.out, (line) => executionIdFor(key, line));
+  const tally = new Tally(lines, output.earlier);
+  const failedEarlier = tally.failed;
+  const stopping = new AbortController();
+  const stop = AbortSignal.any([signal, stopping.signal]);
+
+  const tell = () => watcher.progress(tally.progress(outstanding.size));
+  const finish = async (result: BatchResult) => {
+    await output.append(result);
+    tally.add(result);
+    if (tally.failed - failedEarlier >= (options.maxFailures ?? Infinity)) stopping.abort(tooManyFailures);
+    tell();
+  };
+  const outstanding = new Outstanding(client, (run, outcome) => finish(resultOf(run, outcome, key)));
+  const refuse = async (line: BatchLine, error: ErrorInfo) => {
+    watcher.refused(line.line, error);
+    await finish({ ...headOf(line, key), status: 'failed', text: '', error, costMicrocents: 0 });
+  };
+
+  const submitAll = async () => {
+    for await (const group of groupsOf(options, tally.done, outstanding, stop)) {
+      for (const line of group) if (line.kind === 'bad') await refuse(line, badLine(line.problem));
+      const asked = group.filter((line) => line.kind === 'request');
+      const requests = asked.map((line) => ({ ...line.request, executionId: executionIdFor(key, line.line) }));
+      const answers = requests.length === 0 ? [] : await submit(client, requests, watcher, stop);
+      for (const [index, line] of asked.entries()) {
+        const answer = answers[index];
+        if (!answer) throw new RunError('internal', `line ${line.line} got no answer`);
+        if ('error' in answer) await refuse(line, answer.error);
+        else await outstanding.add({ ...line, runId: answer.runId }, isTerminalStatus(answer.status));
+      }
+      tell();
+    }
+    await outstanding.fewerThan(1, stop);
+    stopping.abort(everythingIsDone);
+  };
+  tell();
+  const settled = await Promise.allSettled(
+    [outstanding.follow(stop), submitAll()].map((work) =>
+      work.catch((error: unknown) => {
+        stopping.abort(error);
+        throw error;
+      }),
+    ),
+  );
+  const expected = new Set([tooManyFailures, signal.reason]);
+  for (const outcome of settled) if (outcome.status === 'rejected' && !expected.has(outcome.reason)) throw outcome.reason;
+  return { ...tally.progress(outstanding.size), end: endOf(stop) };
+}
+
+const tooManyFailures = new RunError('cancelled', 'too many lines failed');
+const everythingIsDone = new RunError('cancelled', 'every line has its result');
+
+function endOf(stop: AbortSignal): BatchSummary['end'] {
+  if (stop.reason === everythingIsDone) return 'finished';
+  return stop.reason === tooManyFailures ? 'too_many_failures' : 'interrupted';
+}
+
+/** A wrong name would fail every single line, so it is found before the first. Nothing is known until a worker ran. */
+async function checkAgent(client: BatchClient, { agent }: BatchDefaults): Promise<void> {
+  const known = await client.agents();
+  if (agent === undefined || known.length === 0 || known.some(({ id }) => id === agent)) return;
+  throw new RunError('validation', `there is no agent ${agent}; there are ${known.map(({ id }) => id).join(', ')}`);
+}
+
+/** Lines that have no result yet, in groups for which there is room. */
+async function* groupsOf(
+  { file, defaults, window }: BatchOptions,
+  done: ReadonlySet<number>,
+  outstanding: Outstanding,
+  stop: AbortSignal,
+): AsyncGenerator<BatchLine[]> {
+  let group: BatchLine[] = [];
+  let room = 0;
+  for await (const line of readBatch(file, defaults)) {
+    if (done.has(line.line)) continue;
+    if (group.length === 0) {
+      await outstanding.fewerThan(window, stop);
+      room = Math.min(groupSize, window - outstanding.size);
+    }
+    group.push(line);
+    if (group.length < room) continue;
+    yield group;
+    group = [];
+  }
+  if (group.length > 0) yield group;
+}
+
+/** Counts what a batch has come to, together with what earlier tries of it had. */
+class Tally {
+  /** Lines that had their result when the batch began. */
+  readonly done: ReadonlySet<number>;
+  readonly #total: number;
+  #finished = 0;
+  #failed = 0;
+  #costMicrocents = 0;
+
+  constructor(total: number, earlier: BatchOutput['earlier']) {
+    this.#total = total;
+    this.done = new Set(earlier.map(({ line }) => line));
+    for (const result of earlier) this.add(result);
+  }
+
+  get failed(): number {
+    return this.#failed;
+  }
+
+  add(result: Pick<BatchResult, 'status' | 'costMicrocents'>): void {
+    this.#finished += 1;
+    if (isFailure(result)) this.#failed += 1;
+    this.#costMicrocents += result.costMicrocents;
+  }
+
+  progress(running: number): BatchProgress {
+    return {
+      total: this.#total,
+      earlier: this.done.size,
+      finished: this.#finished,
+      failed: this.#failed,
+      running,
+      costMicrocents: this.#costMicrocents,
+    };
+  }
+}
+
+/** `line` stands first in every result: that is how a torn one is told from somebody else's text. */
+function headOf({ line, id }: { line: number; id?: string }, key: string) {
+  return { line, ...(id !== undefined && { id }), executionId: executionIdFor(key, line) };
+}
+
+function resultOf(run: { line: number; id?: string; runId: string }, outcome: RunOutcomeView, key: string): BatchResult {
+  const { status, text, error, costMicrocents, usage } = outcome;
+  return {
+    ...headOf(run, key),
+    runId: run.runId,
+    status,
+    text,
+    ...(error && { error }),
+    costMicrocents,
+    ...(usage && { usage }),
+  };
+}
+
+function badLine(problem: string): ErrorInfo {
+  return { code: 'validation', message: `the line ${problem}`, retryable: false };
+}

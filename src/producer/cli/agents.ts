@@ -1,0 +1,40 @@
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { oneLine, table } from './show/paint.ts';
+import { become } from './stack/become.ts';
+
+interface Options {
+  readonly json?: true;
+}
+
+export const addAgents: AddCommand = (program, act) => {
+  const agents = program
+    .command('agents')
+    .description('List the agents that workers have loaded.')
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', examples('millrace agents', 'millrace agents check ./agents'))
+    .action(act((cli: Cli, options: Options) => list(cli, options)));
+  agents
+    .command('check <folder>')
+    .description('Read a folder of agents and report every problem in it at once. Needs no Redis.')
+    .option('--json', 'print the agents as one JSON document')
+    .addHelpText('after', examples('millrace agents check ./agents'))
+    .action(
+      act((cli: Cli, folder: string, _: Options, command: { optsWithGlobals(): Options }) =>
+        become(cli, 'worker', ['agents', folder, ...(command.optsWithGlobals().json ? ['--json'] : [])]),
+      ),
+    );
+};
+
+async function list(cli: Cli, { json }: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  const agents = await mill.agents();
+  if (json) {
+    cli.stdout.write(`${JSON.stringify(agents, null, 2)}\n`);
+    return exitCodes.ok;
+  }
+  const rows = agents.map(({ id, model, tools, description }) => [id, model, tools.join(', ') || '–', oneLine(description ?? '', 80)]);
+  cli.stdout.write(rows.length === 0 ? '' : table([['AGENT', 'MODEL', 'TOOLS', ''], ...rows]));
+  if (rows.length === 0) cli.stderr.write('No agents are known: no worker has been started with this Redis and prefix.\n');
+  return exitCodes.ok;
+}

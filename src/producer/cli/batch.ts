@@ -1,0 +1,95 @@
+import { formatUsd } from '../../shared/money.ts';
+import type { BatchDefaults } from '../batch/batch-file.ts';
+import { runBatch, type BatchProgress, type BatchSummary, type BatchWatcher } from '../batch/run-batch.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { positiveNumber, wholeNumber } from './options.ts';
+import { batchLine, ratePerSecond } from './show/batch-line.ts';
+import { LiveLine } from './show/live-line.ts';
+import { count, dim, duration, oneLine, red, yellow } from './show/paint.ts';
+
+interface Options {
+  readonly agent?: string;
+  readonly output: string;
+  readonly model?: string;
+  readonly maxCost?: number;
+  readonly window: number;
+  readonly maxFailures?: number;
+  readonly json?: true;
+}
+
+export const addBatch: AddCommand = (program, act) => {
+  program
+    .command('batch <file>')
+    .description('Run every line of a JSONL file; results are appended to another as they come.')
+    .requiredOption('-o, --output <file>', 'the JSONL file for the results')
+    .option('--agent <id>', 'agent of the lines that name none')
+    .option('--model <name>', 'use this model instead of the agents’ own')
+    .option('--max-cost <usd>', 'end each run before it spends more than this', positiveNumber)
+    .option('--window <n>', 'runs in flight at most', wholeNumber(1, 10_000), 1_000)
+    .option('--max-failures <n>', 'stop after so many failed lines', wholeNumber(1))
+    .option('--json', 'print the summary as one JSON document')
+    .addHelpText(
+      'after',
+      examples('millrace batch questions.jsonl --agent support -o answers.jsonl') +
+        '\n\nA line is a JSON string, or an object with `input` and optionally `id` (or `custom_id`) and any field of a run.' +
+        '\nSafe to stop and to repeat: the same file with the same options goes on where it was, and no line runs twice.' +
+        '\nResults are {line, id, executionId, runId, status, text, error, costMicrocents, usage}.',
+    )
+    .action(act(batch));
+};
+
+async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode> {
+  const { output, window, maxFailures } = options;
+  await using mill = openClient(cli);
+  const startedAt = performance.now();
+  const elapsedMs = () => performance.now() - startedAt;
+  using live = new LiveLine(cli.stderr);
+  const settings = { file, out: output, defaults: defaultsOf(options), window, ...(maxFailures !== undefined && { maxFailures }) };
+  const summary = await runBatch(mill, settings, watch(cli, live, elapsedMs), cli.interrupted);
+  live.set(batchLine(summary, elapsedMs()));
+  live[Symbol.dispose]();
+  report(cli, summary, { ...options, elapsedMs: elapsedMs() });
+  return exitCodeOf(summary);
+}
+
+function defaultsOf({ agent, model, maxCost }: Options): BatchDefaults {
+  return {
+    ...(agent !== undefined && { agent }),
+    ...(model !== undefined && { overrides: { model } }),
+    ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost } }),
+  };
+}
+
+function watch(cli: Cli, live: LiveLine, elapsedMs: () => number): BatchWatcher {
+  return {
+    progress: (progress: BatchProgress) => live.set(batchLine(progress, elapsedMs())),
+    refused: (line, { code, message }) => live.note(red(cli.stderr, `line ${line}: ${code}: ${oneLine(message, 300)}`)),
+    waiting: ({ code, message }, delayMs) =>
+      live.note(yellow(cli.stderr, `${code}: ${oneLine(message, 200)}; trying again in ${duration(delayMs)}`)),
+  };
+}
+
+function report(cli: Cli, summary: BatchSummary, { output, json, elapsedMs }: Options & { elapsedMs: number }): void {
+  const { end, total, finished, failed, running, costMicrocents } = summary;
+  if (json) {
+    const perSecond = Number(ratePerSecond(summary, elapsedMs).toFixed(2));
+    cli.stdout.write(`${JSON.stringify({ ...summary, output, elapsedMs: Math.round(elapsedMs), perSecond })}\n`);
+  } else if (end === 'finished') {
+    cli.stdout.write(`${count(total)} lines, ${count(failed)} failed, ${formatUsd(costMicrocents)}, ${duration(elapsedMs)}: ${output}\n`);
+  }
+  if (end === 'finished') {
+    if (failed > 0) cli.stderr.write(`${dim(cli.stderr, 'Failed runs can go on: `millrace redrive --all-failed`, then the same batch into a new output file.')}\n`);
+    return;
+  }
+  const why = end === 'interrupted' ? 'Stopped' : `Stopped after ${count(failed)} failed lines`;
+  cli.stderr.write(
+    `${why} at ${count(finished)} of ${count(total)}. ${count(running)} runs go on without us. ` +
+      'Give the same command again to go on: lines that have begun do not run twice.\n',
+  );
+}
+
+function exitCodeOf({ end, failed }: BatchSummary): ExitCode {
+  if (end === 'interrupted') return exitCodes.interrupted;
+  return failed > 0 || end === 'too_many_failures' ? exitCodes.failed : exitCodes.ok;
+}

@@ -1,0 +1,58 @@
+import type { Command } from 'commander';
+import type { ReadStream, WriteStream } from 'node:tty';
+import { asRunError, type RunError } from '../../shared/errors.ts';
+
+/** What a command sees of the process that it runs in. */
+export interface Cli {
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  /** Folder of this installation: the checkout, or the package. */
+  readonly root: string;
+  readonly stdin: ReadStream;
+  /** Data. */
+  readonly stdout: WriteStream;
+  /** Everything said to a person beside the data. */
+  readonly stderr: WriteStream;
+  /** Aborts on the first Ctrl-C (or SIGTERM); the second ends the process. */
+  readonly interrupted: AbortSignal;
+}
+
+export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, interrupted: 130 } as const;
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
+
+/** A command's work: what it answers is the exit code of the process. */
+export type Work<Args extends readonly unknown[]> = (cli: Cli, ...args: Args) => Promise<ExitCode>;
+
+/** Adds one command to the program. `act` turns its work into commander's action. */
+export type AddCommand = (
+  program: Command,
+  act: <Args extends unknown[]>(work: Work<Args>) => (...args: Args) => Promise<void>,
+) => void;
+
+/** The exit code for something that was thrown. */
+export function exitCodeFor(thrown: unknown): ExitCode {
+  return exitCodeOf(asRunError(thrown));
+}
+
+function exitCodeOf({ code }: RunError): ExitCode {
+  if (code === 'queue_unavailable') return exitCodes.unreachable;
+  return usageErrors.has(code) ? exitCodes.usage : exitCodes.failed;
+}
+
+const usageErrors: ReadonlySet<string> = new Set([
+  'validation',
+  'invalid_id',
+  'invalid_json',
+  'too_deep',
+  'payload_too_large',
+  'secret_in_payload',
+  'invalid_config',
+  'agent_manifest_invalid',
+  'run_not_found',
+  'idempotency_conflict',
+]);
+
+/** The text below a command's options. */
+export function examples(...lines: string[]): string {
+  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join('\n')}`;
+}

@@ -1,0 +1,123 @@
+import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseConfig } from '../../shared/config.ts';
+import { RunError } from '../../shared/errors.ts';
+import { newNonce } from '../../shared/ids.ts';
+import { Millrace } from '../millrace.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { cleanPrefix } from './demo/clean-prefix.ts';
+import { runSample } from './demo/sample.ts';
+import { summaryOf } from './demo/summary.ts';
+import { followRun } from './show/follow-run.ts';
+import { bold, dim, green, red } from './show/paint.ts';
+import { startStack, type Stack } from './stack/stack.ts';
+
+/**
+ * Shorter than in production, so that the loss of a worker shows after seconds; and few places, so that the batch is
+ * still going when it happens.
+ */
+const demoSettings = {
+  LOCK_DURATION_MS: '3000',
+  STALLED_INTERVAL_MS: '1000',
+  WORKER_CONCURRENCY: '6',
+  SHUTDOWN_GRACE_MS: '2000',
+} as const;
+
+const graceMs = Number(demoSettings.SHUTDOWN_GRACE_MS);
+/** Log lines that are shown when something fails. */
+const keptLogLines = 60;
+
+export const addDemo: AddCommand = (program, act) => {
+  program
+    .command('demo')
+    .description('Show everything once, in about half a minute: a streamed run, a batch, a killed worker, the cost.')
+    .addHelpText('after', examples('millrace demo') + '\n\nRuns beside a development stack without touching it, and needs no model provider.')
+    .action(act(demo));
+};
+
+async function demo(cli: Cli): Promise<ExitCode> {
+  const agents = join(cli.root, 'agents');
+  const sample = join(cli.root, 'examples/orders.jsonl');
+  for (const path of [agents, sample]) {
+    if (!existsSync(path)) throw new RunError('invalid_config', `the demo needs a checkout of Millrace: there is no ${path}`);
+  }
+  const say = (text: string) => void cli.stdout.write(`${text}\n`);
+  const scratch = mkdtempSync(join(tmpdir(), 'millrace-demo-'));
+  const logs: string[] = [];
+  const code = await demonstrate(cli, { agents, sample, scratch, logs, say }).finally(() =>
+    rmSync(scratch, { recursive: true, force: true }),
+  );
+  if (code === exitCodes.failed) cli.stderr.write(`\nThe last lines of the logs:\n${logs.join('\n')}\n`);
+  return code;
+}
+
+interface Scene {
+  readonly agents: string;
+  readonly sample: string;
+  /** A folder that is removed afterwards. */
+  readonly scratch: string;
+  readonly logs: string[];
+  readonly say: (text: string) => void;
+}
+
+async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
+  const { say } = scene;
+  const prefix = `demo-${newNonce().slice(0, 8)}`;
+  say(bold(cli.stdout, 'Millrace demo: a Redis, a producer and two workers, with the built-in scripted model'));
+  // Declared first and so disposed last: nobody writes any more when the keys go.
+  await using cleaning = new AsyncDisposableStack();
+  cleaning.defer(() => cleanPrefix(cli.env['REDIS_URL'], prefix));
+  await using stack = await startDemoStack(cli, scene, prefix);
+  await using mill = new Millrace({ redis: stack.redisUrl, prefix });
+  say(`${green(cli.stdout, '✓')} ${stack.url}, workers with the pids ${stack.workers.map(({ pid }) => pid).join(' and ')}\n`);
+
+  const streamed = await streamOne(cli, mill, say);
+  if (streamed !== exitCodes.ok) return streamed;
+
+  say(`\n${bold(cli.stdout, 'A batch of 60 runs; half-way one worker is killed without warning')}`);
+  const { summary, runIds, elapsedMs } = await runSample(cli, mill, { ...scene, out: join(scene.scratch, 'answers.jsonl'), stack });
+  if (summary.end === 'interrupted') return exitCodes.interrupted;
+  const result = await summaryOf(mill, runIds, elapsedMs);
+  say(result.text);
+  const allWell = summary.failed === 0 && summary.finished === summary.total && result.completed === summary.total;
+  if (!allWell) {
+    say(red(cli.stdout, 'Not every run completed.'));
+    return exitCodes.failed;
+  }
+  say(`${green(cli.stdout, '✓')} Nothing was lost. Next: \`npm start\`, then \`node bin/millrace.mjs run support "Where is order 7?"\``);
+  return exitCodes.ok;
+}
+
+async function startDemoStack(cli: Cli, { agents, scratch, logs, say }: Scene, prefix: string): Promise<Stack> {
+  const { HOST } = parseConfig({ HOST: '127.0.0.1' });
+  const keep = (line: string) => {
+    logs.push(line);
+    if (logs.length > keptLogLines) logs.shift();
+  };
+  return await startStack(cli, {
+    env: {
+      PATH: cli.env['PATH'],
+      ...demoSettings,
+      MILLRACE_PREFIX: prefix,
+      MILLRACE_AGENTS: agents,
+      MILLRACE_SCRIPT: join(agents, 'scripts/demo.yaml'),
+    },
+    ...(cli.env['REDIS_URL'] && { redisUrl: cli.env['REDIS_URL'] }),
+    redisDir: join(scratch, 'redis'),
+    host: HOST,
+    port: 0,
+    workerPort: 0,
+    workers: 2,
+    graceMs,
+    onLine: (name, line) => keep(`${name}: ${line}`),
+    say: (text) => say(dim(cli.stdout, `  ${text}`)),
+  });
+}
+
+async function streamOne(cli: Cli, mill: Millrace, say: (text: string) => void): Promise<ExitCode> {
+  say(bold(cli.stdout, 'One run, streamed: Where is order 1042?'));
+  const run = await mill.enqueue({ agent: 'support', input: 'Where is order 1042?' }, { signal: cli.interrupted });
+  // One stream for all of it: two would be shown in no particular order where they are files.
+  return await followRun({ ...cli, stderr: cli.stdout }, mill, run.runId, { json: false });
+}

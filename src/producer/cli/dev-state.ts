@@ -1,0 +1,53 @@
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { z } from 'zod';
+
+const devState = z.object({ redisUrl: z.string(), prefix: z.string(), url: z.string(), pid: z.int().min(1) });
+
+/** Where a running `millrace dev` can be reached, as it tells other commands in `.millrace/dev.json`. */
+export type DevState = z.infer<typeof devState>;
+
+/** The folder of the development stack's data. */
+export function devFolder(cwd: string): string {
+  return join(cwd, '.millrace');
+}
+
+/** The stack that runs for this folder or one above it; undefined when none does. */
+export function findDevState(cwd: string): DevState | undefined {
+  for (let folder = cwd; ; folder = dirname(folder)) {
+    const state = readState(stateFile(folder));
+    if (state && isAlive(state.pid)) return state;
+    if (dirname(folder) === folder) return undefined;
+  }
+}
+
+export function writeDevState(cwd: string, state: DevState): void {
+  mkdirSync(devFolder(cwd), { recursive: true });
+  writeFileSync(stateFile(cwd), `${JSON.stringify(state, null, 2)}\n`);
+}
+
+export function removeDevState(cwd: string): void {
+  rmSync(stateFile(cwd), { force: true });
+}
+
+function stateFile(cwd: string): string {
+  return join(devFolder(cwd), 'dev.json');
+}
+
+function readState(file: string): DevState | undefined {
+  try {
+    return devState.parse(JSON.parse(readFileSync(file, 'utf8')));
+  } catch {
+    // No file, or one that a crash left half written: nothing to be found here.
+    return undefined;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM';
+  }
+}

@@ -1,0 +1,26 @@
+import { InvalidArgumentError } from 'commander';
+
+/** A whole number within bounds, from the command line. */
+export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < min || value > max) {
+      throw new InvalidArgumentError(`Not a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}.`);
+    }
+    return value;
+  };
+}
+
+/** A number above zero, from the command line. */
+export function positiveNumber(text: string): number {
+  const value = Number(text);
+  if (!/^\d*\.?\d+$/.test(text) || value <= 0) throw new InvalidArgumentError('Not a number above 0.');
+  return value;
+}
+
+/** Collects a repeated `key=value`. */
+export function keyValue(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const at = text.indexOf('=');
+  if (at < 1) throw new InvalidArgumentError('Not of the form key=value.');
+  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+}

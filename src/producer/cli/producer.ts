@@ -1,0 +1,10 @@
+import { examples, type AddCommand, type Cli } from './cli.ts';
+import { become } from './stack/become.ts';
+
+export const addProducer: AddCommand = (program, act) => {
+  program
+    .command('producer')
+    .description('Run one producer process: HTTP, event streams, console. Settings come from the environment.')
+    .addHelpText('after', examples('REDIS_URL=redis://redis:6379 PORT=8080 millrace producer'))
+    .action(act((cli: Cli) => become(cli, 'producer')));
+};

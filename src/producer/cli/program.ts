@@ -1,0 +1,79 @@
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { Command, CommanderError } from 'commander';
+import { asRunError } from '../../shared/errors.ts';
+import { addAgents } from './agents.ts';
+import { addBatch } from './batch.ts';
+import { addCancel } from './cancel.ts';
+import { exitCodeFor, exitCodes, type AddCommand, type Cli, type ExitCode, type Work } from './cli.ts';
+import { addDemo } from './demo.ts';
+import { addDev } from './dev.ts';
+import { addDoctor } from './doctor.ts';
+import { addGet } from './get.ts';
+import { addProducer } from './producer.ts';
+import { addRedrive } from './redrive.ts';
+import { addRun } from './run.ts';
+import { addRuns } from './runs.ts';
+import { red } from './show/paint.ts';
+import { addTail } from './tail.ts';
+import { addWorker } from './worker.ts';
+
+const commands: readonly AddCommand[] = [
+  addDev,
+  addDemo,
+  addProducer,
+  addWorker,
+  addRun,
+  addBatch,
+  addTail,
+  addGet,
+  addCancel,
+  addRuns,
+  addAgents,
+  addDoctor,
+  addRedrive,
+];
+
+/** Runs the command that the arguments name and answers the exit code. Never throws. */
+export async function runProgram(args: readonly string[], cli: Cli): Promise<ExitCode> {
+  let code: ExitCode = exitCodes.ok;
+  const act = <Args extends unknown[]>(work: Work<Args>) => {
+    return async (...given: Args) => {
+      code = await work(cli, ...given);
+    };
+  };
+  const program = createProgram(cli);
+  for (const add of commands) add(program, act);
+  try {
+    await program.parseAsync([...args], { from: 'user' });
+  } catch (error) {
+    return failed(cli, error);
+  }
+  return code;
+}
+
+function createProgram(cli: Cli): Command {
+  return new Command('millrace')
+    .description('LLM agents as durable jobs on BullMQ and Redis')
+    .version((JSON.parse(readFileSync(join(cli.root, 'package.json'), 'utf8')) as { version: string }).version)
+    .exitOverride()
+    .configureOutput({ writeOut: (text) => cli.stdout.write(text), writeErr: (text) => cli.stderr.write(text) })
+    .showHelpAfterError('(millrace COMMAND --help says more)')
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 ok, 1 a run failed, 2 usage or configuration, 3 Redis not reachable, 130 interrupted.' +
+        '\nSettings come from the environment. Without REDIS_URL the stack of `millrace dev` is used when it runs.',
+    );
+}
+
+function failed(cli: Cli, thrown: unknown): ExitCode {
+  if (thrown instanceof CommanderError) {
+    // Commander has said it already. Asking for help or the version is no mistake.
+    return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
+  }
+  if (cli.interrupted.aborted) return exitCodes.interrupted;
+  const error = asRunError(thrown);
+  cli.stderr.write(`${red(cli.stderr, `${error.code}:`)} ${error.message}\n`);
+  if (error.code === 'queue_unavailable') cli.stderr.write('Is Redis running, and is REDIS_URL right? `millrace doctor` says more.\n');
+  return exitCodeFor(error);
+}

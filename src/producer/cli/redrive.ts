@@ -1,0 +1,68 @@
+import { RunError, type ErrorCode } from '../../shared/errors.ts';
+import type { Millrace } from '../millrace.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+
+interface Options {
+  readonly allFailed?: true;
+  readonly json?: true;
+}
+
+/** Runs in one call of the client. */
+const pageSize = 1_000;
+
+/** What a run asked for by name was refused with. */
+interface Refusal {
+  readonly runId: string;
+  readonly code: ErrorCode;
+  readonly message: string;
+}
+
+export const addRedrive: AddCommand = (program, act) => {
+  program
+    .command('redrive [runs...]')
+    .description('Put failed runs back into their queues; they continue from where they were.')
+    .option('--all-failed', 'every failed run')
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', examples('millrace redrive 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace redrive --all-failed'))
+    .action(act(redrive));
+};
+
+async function redrive(cli: Cli, runIds: readonly string[], options: Options): Promise<ExitCode> {
+  if ((runIds.length === 0) !== (options.allFailed === true)) {
+    throw new RunError('validation', 'name the runs, or give --all-failed');
+  }
+  await using mill = openClient(cli);
+  const { redriven, refused } = options.allFailed ? await redriveAll(mill, cli.interrupted) : await redriveEach(mill, runIds);
+  if (options.json) cli.stdout.write(`${JSON.stringify({ redriven, refused }, null, 2)}\n`);
+  else for (const runId of redriven) cli.stdout.write(`${runId} is queued again\n`);
+  for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${message}\n`);
+  if (redriven.length === 0 && refused.length === 0) cli.stderr.write('There are no failed runs.\n');
+  return refused.length === 0 ? exitCodes.ok : exitCodes.failed;
+}
+
+async function redriveAll(mill: Millrace, signal: AbortSignal): Promise<{ redriven: string[]; refused: Refusal[] }> {
+  const redriven = new Set<string>();
+  for (;;) {
+    signal.throwIfAborted();
+    const before = redriven.size;
+    const answer = await mill.redrive({ limit: pageSize });
+    for (const runId of answer.redriven) redriven.add(runId);
+    // Runs that fail again at once come back in the next page: without news this would go on for ever.
+    if (!answer.more || redriven.size === before) return { redriven: [...redriven], refused: [] };
+  }
+}
+
+async function redriveEach(mill: Millrace, runIds: readonly string[]): Promise<{ redriven: string[]; refused: Refusal[] }> {
+  const redriven: string[] = [];
+  const refused: Refusal[] = [];
+  for (const runId of runIds) {
+    try {
+      redriven.push(...(await mill.redrive({ runId })).redriven);
+    } catch (error) {
+      if (!(error instanceof RunError) || error.code === 'queue_unavailable') throw error;
+      refused.push({ runId, code: error.code, message: error.message });
+    }
+  }
+  return { redriven, refused };
+}

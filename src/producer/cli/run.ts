@@ -1,0 +1,81 @@
+import { text } from 'node:stream/consumers';
+import { RunError } from '../../shared/errors.ts';
+import type { RunRequestInput } from '../../shared/run.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { keyValue, positiveNumber, wholeNumber } from './options.ts';
+import { followRun } from './show/follow-run.ts';
+
+interface Options {
+  readonly thread?: string;
+  readonly executionId?: string;
+  readonly model?: string;
+  readonly maxCost?: number;
+  readonly maxSteps?: number;
+  readonly metadata?: Record<string, string>;
+  readonly timeout?: number;
+  readonly detach?: true;
+  readonly json?: true;
+}
+
+export const addRun: AddCommand = (program, act) => {
+  program
+    .command('run <agent> [input]')
+    .description('Enqueue one run and stream it to the terminal.')
+    .option('--thread <id>', 'continue or begin this thread')
+    .option('--execution-id <id>', 'the same id and body again attach to the same run')
+    .option('--model <name>', 'use this model instead of the agent’s own')
+    .option('--max-cost <usd>', 'end the run before it spends more than this', positiveNumber)
+    .option('--max-steps <n>', 'end the run after so many steps', wholeNumber(1, 10_000))
+    .option('--metadata <key=value>', 'attach a value to the run; may be repeated', keyValue)
+    .option('--timeout <seconds>', 'wait at most so long; the run itself goes on (exit 1)', positiveNumber)
+    .option('--detach', 'print the run id and do not wait')
+    .option('--json', 'print one event a line')
+    .addHelpText(
+      'after',
+      examples(
+        'millrace run support "Where is order 7?"',
+        'cat letter.txt | millrace run summarise - --max-cost 0.05',
+        'millrace run support "Where is order 7?" --json | jq .type',
+      ) + '\n\nCtrl-C lets go of the run, which goes on; `millrace cancel RUN` stops it.',
+    )
+    .action(act(run));
+};
+
+async function run(cli: Cli, agent: string, input: string | undefined, options: Options): Promise<ExitCode> {
+  const request = requestOf(agent, await inputFrom(cli, input), options);
+  await using mill = openClient(cli);
+  const handle = await mill.enqueue(request, { signal: cli.interrupted });
+  if (options.detach) {
+    const { runId, status, attached } = handle;
+    cli.stdout.write(`${options.json ? JSON.stringify({ runId, status, attached }) : runId}\n`);
+    return exitCodes.ok;
+  }
+  return await followRun(cli, mill, handle.runId, {
+    json: options.json === true,
+    ...(options.timeout !== undefined && { timeoutMs: options.timeout * 1_000 }),
+  });
+}
+
+/** The argument, or all of stdin for `-` and where stdin is not a terminal. */
+async function inputFrom(cli: Cli, input: string | undefined): Promise<string> {
+  if (input !== undefined && input !== '-') return input;
+  if (input === undefined && cli.stdin.isTTY) {
+    throw new RunError('validation', 'there is no input: give it as an argument, or `-` to read it from stdin');
+  }
+  return await text(cli.stdin);
+}
+
+function requestOf(agent: string, input: string, options: Options): RunRequestInput {
+  const { thread, executionId, model, maxCost, maxSteps, metadata } = options;
+  return {
+    agent,
+    input,
+    ...(thread !== undefined && { thread }),
+    ...(executionId !== undefined && { executionId }),
+    ...(model !== undefined && { overrides: { model } }),
+    ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost } }),
+    ...(maxSteps !== undefined && { limits: { maxSteps } }),
+    ...(metadata && { metadata }),
+  };
+}

@@ -1,0 +1,73 @@
+import { Option } from 'commander';
+import { formatUsd } from '../../shared/money.ts';
+import { runStatus, type RunStatus, type RunView } from '../../shared/run.ts';
+import type { Millrace } from '../millrace.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { wholeNumber } from './options.ts';
+import { dim, duration, oneLine, table } from './show/paint.ts';
+
+interface Options {
+  readonly status?: RunStatus;
+  readonly agent?: string;
+  readonly thread?: string;
+  readonly limit: number;
+  readonly json?: true;
+}
+
+const maxPage = 100;
+
+export const addRuns: AddCommand = (program, act) => {
+  program
+    .command('runs')
+    .description('List runs, newest first.')
+    .addOption(new Option('--status <status>', 'only these').choices(runStatus.options))
+    .option('--agent <id>', 'only runs of this agent')
+    .option('--thread <id>', 'only runs of this thread')
+    .option('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20)
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', examples('millrace runs --status failed --limit 50', 'millrace runs --agent support --json'))
+    .action(act(runs));
+};
+
+async function runs(cli: Cli, options: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  const { found, more } = await collect(mill, options, cli.interrupted);
+  if (options.json) {
+    cli.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
+    return exitCodes.ok;
+  }
+  const heading = ['RUN', 'STATUS', 'AGENT', 'CREATED', 'DURATION', 'COST', ''];
+  cli.stdout.write(found.length === 0 ? '' : table([heading, ...found.map(rowOf)]));
+  if (found.length === 0) cli.stderr.write('There are no such runs.\n');
+  else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${options.limit * 2}`)}\n`);
+  return exitCodes.ok;
+}
+
+/** Pages until there are enough; a page may be empty and still not the last. */
+async function collect(mill: Millrace, options: Options, signal: AbortSignal): Promise<{ found: RunView[]; more: boolean }> {
+  const { status, agent, thread, limit } = options;
+  const filter = { ...(status && { status }), ...(agent !== undefined && { agent }), ...(thread !== undefined && { thread }) };
+  const found: RunView[] = [];
+  let cursor: string | undefined;
+  do {
+    signal.throwIfAborted();
+    const page = await mill.list({ ...filter, limit: Math.min(limit - found.length, maxPage), ...(cursor && { cursor }) });
+    found.push(...page.runs);
+    cursor = page.cursor;
+  } while (cursor !== undefined && found.length < limit);
+  return { found, more: cursor !== undefined };
+}
+
+function rowOf(view: RunView): string[] {
+  const note = view.error ? `${view.error.code}: ${oneLine(view.error.message, 60)}` : '';
+  return [
+    view.runId,
+    view.status,
+    view.agent,
+    view.createdAt.slice(0, 19).replace('T', ' '),
+    view.durationMs === undefined ? '' : duration(view.durationMs),
+    formatUsd(view.costMicrocents),
+    note,
+  ];
+}

@@ -1,0 +1,58 @@
+import { isTerminal, type RunEvent } from '../../../shared/event.ts';
+import type { Millrace } from '../../millrace.ts';
+import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
+import { RunPrinter } from './run-printer.ts';
+import { yellow } from './paint.ts';
+
+/** A run that nobody has started after this long may wait for a worker that does not exist. */
+const patienceMs = 3_000;
+
+export interface FollowOptions {
+  /** Begin after this event. */
+  readonly after?: number;
+  /** One event a line on stdout, nothing else there. */
+  readonly json: boolean;
+  /** Longest wait for the end; none when absent. */
+  readonly timeoutMs?: number;
+}
+
+/**
+ * Prints a run until it ends. Answers `ok` or `failed` as the run ended; on Ctrl-C it lets go of the run, which goes on,
+ * says how to come back, and answers `interrupted`. A wait that took too long does the same and answers `failed`.
+ */
+export async function followRun(cli: Cli, mill: Millrace, runId: string, options: FollowOptions): Promise<ExitCode> {
+  const printer = new RunPrinter(cli);
+  const timeout = options.timeoutMs === undefined ? undefined : AbortSignal.timeout(options.timeoutMs);
+  const signal = timeout ? AbortSignal.any([cli.interrupted, timeout]) : cli.interrupted;
+  const print = (event: RunEvent) =>
+    options.json ? void cli.stdout.write(`${JSON.stringify(event)}\n`) : printer.print(event);
+  let last = options.after ?? 0;
+  let started = false;
+  const impatience = setTimeout(() => void (started || hintAtWorkers(cli, mill)), patienceMs);
+  try {
+    for await (const event of mill.events(runId, { after: last, signal })) {
+      last = event.sequenceNumber;
+      started ||= event.type !== 'run.queued';
+      print(event);
+      if (isTerminal(event)) return wentWell(event) ? exitCodes.ok : exitCodes.failed;
+    }
+  } finally {
+    clearTimeout(impatience);
+  }
+  const why = timeout?.aborted ? 'not waiting any longer' : 'letting go';
+  printer.note(`${why}; the run goes on. Follow it: millrace tail ${runId} --after ${last}   Stop it: millrace cancel ${runId}`);
+  return cli.interrupted.aborted ? exitCodes.interrupted : exitCodes.failed;
+}
+
+function wentWell(event: RunEvent): boolean {
+  return event.type === 'run.completed' && event.status !== 'blocked';
+}
+
+/** Only advice: whatever keeps it from being given does not matter to the run. */
+async function hintAtWorkers(cli: Cli, mill: Millrace): Promise<void> {
+  const workers = await mill.diagnose().then(
+    (diagnosis) => diagnosis.workers.length,
+    () => undefined,
+  );
+  if (workers === 0) cli.stderr.write(`${yellow(cli.stderr, 'No worker is running: start one with `millrace worker`, or all with `millrace dev`.')}\n`);
+}

@@ -1,0 +1,82 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { createInterface } from 'node:readline';
+import { z } from 'zod';
+import { RunError } from '../../../shared/errors.ts';
+import { entryOf, type Role } from './entry.ts';
+import type { Part } from './supervise.ts';
+
+/** What an entry says over its IPC channel once it serves. */
+const readyMessage = z.object({ type: z.literal('ready') });
+
+const startTimeoutMs = 60_000;
+/** What a process may take to end beyond the grace it was given. */
+const killAfterMs = 6_000;
+/** Lines kept to explain a start that failed. */
+const keptLines = 30;
+
+export interface ChildOptions {
+  readonly role: Role;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** Longest time that the process takes to leave, as its own configuration says. */
+  readonly graceMs: number;
+  /** Every line that the process writes. */
+  readonly onLine: (line: string) => void;
+}
+
+/**
+ * Starts a role as a process of its own and resolves when it serves. It ends with this process, however that ends: the
+ * entries leave when their IPC channel closes. Rejects with `invalid_config`, and what the process said, when it ends
+ * instead of serving.
+ */
+export async function startChild({ role, env, graceMs, onLine }: ChildOptions): Promise<Part> {
+  const child = spawn(process.execPath, [entryOf(role)], {
+    env,
+    stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    // A Ctrl-C in the terminal must reach this process alone: it ends its children itself, in order.
+    detached: true,
+  });
+  const said: string[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    if (!stream) continue;
+    createInterface({ input: stream }).on('line', (line) => {
+      said.push(line);
+      if (said.length > keptLines) said.shift();
+      onLine(line);
+    });
+  }
+  const ended = endOf(child);
+  await untilReady(child, ended, role, said);
+  return {
+    pid: child.pid as number,
+    ended,
+    async stop() {
+      child.kill('SIGTERM');
+      const force = setTimeout(() => child.kill('SIGKILL'), graceMs + killAfterMs);
+      await ended;
+      clearTimeout(force);
+    },
+  };
+}
+
+function endOf(child: ChildProcess): Promise<string> {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  child.once('error', (error) => resolve(error.message));
+  child.once('close', (code, signal) => resolve(signal ?? `exit code ${code}`));
+  return promise;
+}
+
+async function untilReady(child: ChildProcess, ended: Promise<string>, role: Role, said: readonly string[]): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>();
+  const fail = (why: string) => reject(new RunError('invalid_config', `the ${role} ${why}\n${said.join('\n')}`.trimEnd()));
+  const timer = setTimeout(() => fail(`did not start within ${startTimeoutMs / 1_000} s`), startTimeoutMs);
+  child.on('message', (message) => void (readyMessage.safeParse(message).success && resolve()));
+  void ended.then((how) => fail(`ended before it was ready (${how})`));
+  try {
+    await promise;
+  } catch (error) {
+    child.kill('SIGKILL');
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+}

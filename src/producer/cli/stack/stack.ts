@@ -1,0 +1,96 @@
+import { startDevRedis } from '../../../shared/dev-redis.ts';
+import type { Cli } from '../cli.ts';
+import { startChild } from './child.ts';
+import { nextFreePort } from './free-port.ts';
+import { Supervised, type Part } from './supervise.ts';
+
+export interface StackOptions {
+  /** Environment of the processes beside what the stack itself decides. */
+  readonly env: Readonly<Record<string, string | undefined>>;
+  /** A Redis that exists; absent: a private one is started. */
+  readonly redisUrl?: string;
+  /** Folder of the private Redis' data. */
+  readonly redisDir: string;
+  readonly host: string;
+  /** The port of the producer, or the first free one after it; 0 is any. */
+  readonly port: number;
+  /** The same for the first worker; the next worker gets the next. */
+  readonly workerPort: number;
+  readonly workers: number;
+  readonly graceMs: number;
+  /** A line that one of the processes wrote. */
+  readonly onLine: (name: string, line: string) => void;
+  /** What happens to the processes. */
+  readonly say: (text: string) => void;
+}
+
+/** Everything that Millrace is, on this machine. */
+export interface Stack extends AsyncDisposable {
+  readonly redisUrl: string;
+  readonly url: string;
+  readonly workers: readonly Supervised[];
+}
+
+/**
+ * Starts Redis if there is none, the producer and the workers, and keeps them alive. When this resolves all of them
+ * serve. Disposing ends the workers first, so that what they still run is put back properly. Throws what kept a part
+ * from starting, and leaves nothing behind.
+ */
+export async function startStack(cli: Cli, options: StackOptions): Promise<Stack> {
+  const { host, say } = options;
+  await using starting = new AsyncDisposableStack();
+  const keep = (part: Supervised) => {
+    starting.defer(() => part.stop());
+    return part;
+  };
+  const redisUrl = options.redisUrl ?? (await startRedis(cli, options, keep));
+  const env = { ...options.env, REDIS_URL: redisUrl, HOST: host };
+  const child = (name: string, role: 'producer' | 'worker', own: Record<string, string>) =>
+    Supervised.start(
+      name,
+      () => startChild({ role, env: { ...env, ...own }, graceMs: options.graceMs, onLine: (line) => options.onLine(name, line) }),
+      say,
+    );
+  const port = await nextFreePort(host, options.port);
+  const names = Array.from({ length: options.workers }, (_, index) => (options.workers === 1 ? 'worker' : `worker ${index + 1}`));
+  const ports = await distinctPorts(host, options.workerPort, names.length);
+  const [producer, ...workers] = await settleAll([
+    child('producer', 'producer', { PORT: String(port) }),
+    ...names.map((name, index) => child(name, 'worker', { WORKER_PORT: String(ports[index]) })),
+  ]);
+  if (producer) keep(producer);
+  starting.defer(async () => void (await Promise.all(workers.map((worker) => worker.stop()))));
+  const running = starting.move();
+  return { redisUrl, url: `http://${host}:${port}`, workers, [Symbol.asyncDispose]: () => running.disposeAsync() };
+}
+
+async function startRedis(cli: Cli, { redisDir, say }: StackOptions, keep: (part: Supervised) => Supervised): Promise<string> {
+  let url = '';
+  let port: number | undefined;
+  // The same port each time, so that whoever is connected finds it again.
+  const start = async (): Promise<Part> => {
+    const redis = await startDevRedis({ dir: redisDir, env: cli.env, root: cli.root, ...(port !== undefined && { port }) });
+    ({ url, port } = redis);
+    return redis;
+  };
+  keep(await Supervised.start('redis', start, say));
+  return url;
+}
+
+async function distinctPorts(host: string, first: number, count: number): Promise<number[]> {
+  const ports: number[] = [];
+  for (let wanted = first; ports.length < count; wanted = first === 0 ? 0 : (ports.at(-1) ?? first) + 1) {
+    ports.push(await nextFreePort(host, wanted));
+  }
+  return ports;
+}
+
+/** Like `Promise.all`, but when one fails the others are stopped before it throws. */
+async function settleAll(parts: readonly Promise<Supervised>[]): Promise<Supervised[]> {
+  const settled = await Promise.allSettled(parts);
+  const started = settled.flatMap((part) => (part.status === 'fulfilled' ? [part.value] : []));
+  const failed = settled.find((part) => part.status === 'rejected');
+  if (!failed) return started;
+  await Promise.all(started.map((part) => part.stop()));
+  throw failed.reason;
+}

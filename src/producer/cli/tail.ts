@@ -1,0 +1,52 @@
+import { RunError } from '../../shared/errors.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { wholeNumber } from './options.ts';
+import { lineOf } from './show/event-line.ts';
+import { followRun } from './show/follow-run.ts';
+import { dim } from './show/paint.ts';
+
+interface Options {
+  readonly after?: number;
+  readonly json?: true;
+}
+
+export const addTail: AddCommand = (program, act) => {
+  program
+    .command('tail [run]')
+    .description('Follow one run from its beginning, or everything that happens from now on.')
+    .option('--after <n>', 'begin after this event number (with a run)', wholeNumber(0))
+    .option('--json', 'print one event a line')
+    .addHelpText('after', examples('millrace tail', 'millrace tail 01K9Z5N3T8R6V2X4B7C1D0E9FG --after 12 --json'))
+    .action(act(tail));
+};
+
+async function tail(cli: Cli, runId: string | undefined, options: Options): Promise<ExitCode> {
+  if (runId === undefined && options.after !== undefined) {
+    throw new RunError('validation', '--after needs a run: without one only what happens from now on is shown');
+  }
+  await using mill = openClient(cli);
+  const json = options.json === true;
+  if (runId === undefined) {
+    await tailAll(cli, mill, json);
+    return exitCodes.interrupted;
+  }
+  return await followRun(cli, mill, runId, { json, ...(options.after !== undefined && { after: options.after }) });
+}
+
+/** Ends only by an interrupt. */
+async function tailAll(cli: Cli, mill: ReturnType<typeof openClient>, json: boolean): Promise<void> {
+  // The live feed waits for a Redis that is away; somebody who types a command wants to know at once.
+  await mill.agents();
+  cli.stderr.write(`${dim(cli.stderr, 'Following all runs; Ctrl-C ends it.')}\n`);
+  for await (const event of mill.firehose({ signal: cli.interrupted })) {
+    if (json) {
+      cli.stdout.write(`${JSON.stringify(event)}\n`);
+      continue;
+    }
+    const line = lineOf(event);
+    if (line === undefined) continue;
+    const head = dim(cli.stdout, `${event.timestamp.slice(11, 19)} ${event.runId}`);
+    cli.stdout.write(`${head} ${event.agentId ?? ''}  ${line}\n`);
+  }
+}

@@ -1,0 +1,181 @@
+import { Queue, type JobsOptions } from 'bullmq';
+import { RunError, type ErrorInfo } from '../shared/errors.ts';
+import { jobIdFor } from '../shared/ids.ts';
+import type { RedisConnection } from '../shared/redis.ts';
+import { jobVersion, type JobKind, type RunStatus } from '../shared/run.ts';
+
+/** What `enqueueMany` answers for one request. */
+export type BulkAnswer =
+  | { readonly runId: string; readonly status: RunStatus; readonly attached: boolean }
+  | { readonly error: ErrorInfo };
+
+/** Jobs of one queue by state. `waiting` includes those with a priority. */
+export interface QueueDepth {
+  readonly waiting: number;
+  readonly active: number;
+  readonly delayed: number;
+  readonly failed: number;
+}
+
+/** One segment of a run as a job. */
+export interface JobToAdd {
+  readonly queue: string;
+  readonly kind: JobKind;
+  readonly runId: string;
+  readonly segment: number;
+  readonly priority: number | undefined;
+  readonly delayMs: number | undefined;
+}
+
+/** Attempts are for lost workers and a lost Redis only; a run's own errors never use one up. */
+const jobOptions: JobsOptions = {
+  attempts: 10,
+  backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
+  removeOnComplete: { age: 3_600, count: 1_000 },
+  removeOnFail: { age: 604_800, count: 5_000 },
+};
+
+/** Queue names come from callers; a client that has seen more than this forgets the one it used longest ago. */
+const maxOpenQueues = 200;
+const depthAgeMs = 1_000;
+const retryAfterS = 5;
+
+/** The BullMQ queues of a client, opened on first use. The only place of the producer that knows BullMQ. */
+export class JobQueues {
+  readonly #redis: RedisConnection;
+  readonly #prefix: string;
+  readonly #onError: (error: Error) => void;
+  readonly #queues = new Map<string, Promise<Queue>>();
+  readonly #depths = new Map<string, { readAt: number; waiting: Promise<number>; added: number }>();
+
+  constructor(redis: RedisConnection, prefix: string, onError: (error: Error) => void) {
+    this.#redis = redis;
+    this.#prefix = prefix;
+    this.#onError = onError;
+  }
+
+  /** Names of the queues that this client has used. */
+  get names(): readonly string[] {
+    return [...this.#queues.keys()];
+  }
+
+  /**
+   * Takes one place in a queue or throws `queue_full`. The length is read once a second and counted along in between,
+   * so that an enqueue costs no command of its own; over several producers the limit is therefore approximate.
+   */
+  async takePlace(name: string, maxLength: number): Promise<void> {
+    const now = performance.now();
+    let depth = this.#depths.get(name);
+    if (!depth || now - depth.readAt > depthAgeMs) {
+      const waiting = this.#waiting(name);
+      waiting.catch(() => this.#depths.delete(name));
+      depth = { readAt: now, waiting, added: 0 };
+      this.#depths.set(name, depth);
+    }
+    if ((await depth.waiting) + depth.added >= maxLength) {
+      throw new RunError('queue_full', `queue ${name} is full`, { details: { retryAfterS } });
+    }
+    depth.added += 1;
+  }
+
+  /** Adds a job. The job id is the run's segment, so that a repeat changes nothing. */
+  async add(job: JobToAdd): Promise<void> {
+    const queue = await this.#open(job.queue);
+    await queue.add(job.kind, dataOf(job), optionsOf(job));
+  }
+
+  /** Adds jobs in one round trip per queue. */
+  async addMany(jobs: readonly JobToAdd[]): Promise<void> {
+    for (const [name, group] of Map.groupBy(jobs, (job) => job.queue)) {
+      const queue = await this.#open(name);
+      await queue.addBulk(group.map((job) => ({ name: job.kind, data: dataOf(job), opts: optionsOf(job) })));
+    }
+  }
+
+  /** Removes the job of a segment unless a worker holds it. Answers whether it is gone. */
+  async remove(name: string, runId: string, segment: number): Promise<boolean> {
+    const queue = await this.#open(name);
+    return (await queue.remove(jobIdFor(runId, segment))) === 1;
+  }
+
+  /** Will this job still be given to a worker? */
+  async isPending(name: string, runId: string, segment: number): Promise<boolean> {
+    const state = await (await this.#open(name)).getJobState(jobIdFor(runId, segment));
+    return state !== 'unknown' && state !== 'completed' && state !== 'failed';
+  }
+
+  async depth(name: string): Promise<QueueDepth> {
+    const queue = await this.#open(name);
+    const counts = await queue.getJobCounts('waiting', 'prioritized', 'active', 'delayed', 'failed');
+    const of = (state: string) => counts[state] ?? 0;
+    return {
+      waiting: of('waiting') + of('prioritized'),
+      active: of('active'),
+      delayed: of('delayed'),
+      failed: of('failed'),
+    };
+  }
+
+  async close(): Promise<void> {
+    const open = await Promise.allSettled(this.#queues.values());
+    this.#queues.clear();
+    await Promise.allSettled(open.filter((queue) => queue.status === 'fulfilled').map((queue) => queue.value.close()));
+  }
+
+  async #waiting(name: string): Promise<number> {
+    const { waiting, delayed } = await this.depth(name);
+    return waiting + delayed;
+  }
+
+  /**
+   * A queue whose first contact with Redis fails stays broken for good, so it is only made on a live connection (the
+   * caller has seen to that) and forgotten when it still fails.
+   */
+  async #open(name: string): Promise<Queue> {
+    const known = this.#queues.get(name);
+    if (known) return await known;
+    const opened = openQueue(name, this.#redis, this.#prefix, this.#onError);
+    this.#queues.set(name, opened);
+    this.#forgetOldest();
+    try {
+      return await opened;
+    } catch (error) {
+      if (this.#queues.get(name) === opened) this.#queues.delete(name);
+      throw error;
+    }
+  }
+
+  #forgetOldest(): void {
+    const [oldest] = this.#queues;
+    if (!oldest || this.#queues.size <= maxOpenQueues) return;
+    const [name, queue] = oldest;
+    this.#queues.delete(name);
+    this.#depths.delete(name);
+    queue.then((q) => q.close()).catch(this.#onError);
+  }
+}
+
+async function openQueue(
+  name: string,
+  redis: RedisConnection,
+  prefix: string,
+  onError: (error: Error) => void,
+): Promise<Queue> {
+  const queue = new Queue(name, { connection: redis, prefix });
+  queue.on('error', onError);
+  await queue.waitUntilReady();
+  return queue;
+}
+
+function dataOf({ kind, runId, segment }: JobToAdd) {
+  return { v: jobVersion, kind, runId, segment };
+}
+
+function optionsOf({ runId, segment, priority, delayMs }: JobToAdd): JobsOptions {
+  return {
+    ...jobOptions,
+    jobId: jobIdFor(runId, segment),
+    ...(priority !== undefined && { priority }),
+    ...(delayMs !== undefined && { delay: delayMs }),
+  };
+}

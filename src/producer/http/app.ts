@@ -1,0 +1,37 @@
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { FastifyInstance, RawServerDefault } from 'fastify';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { Scope } from '../../shared/config.ts';
+import type { Log } from '../../shared/log.ts';
+import type { Redactor } from '../../shared/redact.ts';
+import type { Millrace } from '../millrace.ts';
+import type { ProducerMetrics } from './metrics.ts';
+import type { OpenAnswers } from './open-answers.ts';
+import type { Readiness } from './readiness.ts';
+
+declare module 'fastify' {
+  interface FastifyContextConfig {
+    /** The scope that a key needs for this route; `open` for routes that tell nothing about anybody's runs. */
+    access?: Scope | 'open';
+    /** The answer waits for the run, so its duration says nothing about us and is left out of the histogram. */
+    waits?: boolean;
+    /** The body is a list of what other routes take one of. */
+    bodyIsList?: boolean;
+  }
+  interface FastifyRequest {
+    /** The client of the caller's tenant. Only on routes that are not `open`. */
+    mill: Millrace;
+  }
+}
+
+export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, Log, ZodTypeProvider>;
+
+/** What routes share besides the client, which each request brings along for its own tenant. */
+export interface Services {
+  readonly metrics: ProducerMetrics;
+  readonly readiness: Readiness;
+  readonly openAnswers: OpenAnswers;
+  readonly redactor: Redactor;
+  /** Milliseconds between signs of life on an event stream. */
+  readonly keepAliveMs: number;
+}

@@ -1,0 +1,78 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import { BlockList, isIP } from 'node:net';
+import type { FastifyRequest } from 'fastify';
+import type { ApiKey, Scope } from '../../shared/config.ts';
+import { RunError } from '../../shared/errors.ts';
+import type { Millrace } from '../millrace.ts';
+import type { App } from './app.ts';
+
+const tenantWithoutKeys = 'default';
+
+/**
+ * Decides who calls before anything of the request is read, and gives the request its tenant's client. A route that
+ * does not say what access it needs is a mistake that stops the server from being built.
+ */
+export function guardRoutes(app: App, mill: Millrace, apiKeys: readonly ApiKey[]): void {
+  app.decorateRequest('mill');
+  app.addHook('onRoute', ({ url, config }) => {
+    if (!config?.access) throw new RunError('internal', `route ${url} does not say what access it needs`);
+  });
+  app.addHook('onRequest', async (request) => {
+    const { access } = request.routeOptions.config;
+    if (access === undefined || access === 'open') return;
+    request.mill = mill.forTenant(tenantOf(request, access, apiKeys));
+  });
+}
+
+function tenantOf(request: FastifyRequest, scope: Scope, apiKeys: readonly ApiKey[]): string {
+  if (apiKeys.length > 0) return authorize(request.headers.authorization, scope, apiKeys).tenant;
+  refuseForeignPages(request.headers);
+  return tenantWithoutKeys;
+}
+
+/** The key that an `Authorization` header carries. Throws `unauthorized`, or `forbidden` when it lacks the scope. */
+export function authorize(header: string | undefined, scope: Scope, apiKeys: readonly ApiKey[]): ApiKey {
+  const presented = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
+  if (!presented) throw new RunError('unauthorized', 'an API key is required: Authorization: Bearer KEY');
+  const digest = createHash('sha256').update(presented).digest();
+  // Every configured key is compared, and each in constant time: how long this takes tells nothing.
+  let found: ApiKey | undefined;
+  for (const key of apiKeys) if (timingSafeEqual(digest, Buffer.from(key.sha256, 'hex'))) found ??= key;
+  if (!found) throw new RunError('unauthorized', 'this API key is not known');
+  if (!found.scopes.has(scope)) throw new RunError('forbidden', `this API key lacks the scope ${scope}`);
+  return found;
+}
+
+/**
+ * Without keys the loopback address is the only protection, and a web page in a browser on this machine can reach it
+ * too: by a cross-site POST, which carries a foreign `Origin`, or by a DNS name of its own that is made to point here,
+ * which shows as a foreign `Host`. Both are refused with `forbidden`.
+ */
+function refuseForeignPages({
+  host,
+  origin,
+}: {
+  readonly host?: string | undefined;
+  readonly origin?: string | undefined;
+}): void {
+  const advice = 'without API keys only pages and clients of this machine are served';
+  if (!isLoopbackUrl(`http://${host}`))
+    throw new RunError('forbidden', `the Host header names another machine; ${advice}`);
+  if (origin !== undefined && !isLoopbackUrl(origin))
+    throw new RunError('forbidden', `the Origin header names another site; ${advice}`);
+}
+
+function isLoopbackUrl(url: string): boolean {
+  return URL.canParse(url) && isLoopback(new URL(url).hostname);
+}
+
+const loopback = new BlockList();
+loopback.addSubnet('127.0.0.0', 8);
+loopback.addAddress('::1', 'ipv6');
+
+/** Does this host name or address mean the machine itself? */
+export function isLoopback(host: string): boolean {
+  const bare = host.replace(/^\[|\]$/g, '');
+  if (isIP(bare) === 0) return bare === 'localhost' || bare.endsWith('.localhost');
+  return loopback.check(bare, isIP(bare) === 6 ? 'ipv6' : 'ipv4');
+}

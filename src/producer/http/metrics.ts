@@ -1,0 +1,115 @@
+import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import type { QueueDepth } from '../enqueue.ts';
+
+type Depths = Readonly<Record<string, QueueDepth>>;
+
+/** A scrape that Redis does not answer in time goes out without the queues. */
+const scrapeDeadlineMs = 500;
+/** Scrapes within this time share one look at Redis: the route is open to everybody. */
+const depthAgeMs = 1_000;
+/** Queue names come from callers, so only so many become labels. */
+const maxQueues = 50;
+
+const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
+
+export interface HandledRequest {
+  /** The pattern of the route, never the path itself. Undefined when no route matched. */
+  readonly route: string | undefined;
+  readonly method: string;
+  readonly status: number;
+  /** Undefined for answers that wait for a run: their duration is not ours. */
+  readonly durationMs: number | undefined;
+}
+
+/** The producer's metrics. No label holds a run id, a tenant or any other text of a caller, except queue names. */
+export class ProducerMetrics {
+  readonly #registry = new Registry();
+  readonly #requests = new Counter({
+    name: 'millrace_http_requests_total',
+    help: 'HTTP requests answered.',
+    labelNames: ['route', 'method', 'status'],
+    registers: [this.#registry],
+  });
+  readonly #requestSeconds = new Histogram({
+    name: 'millrace_http_request_seconds',
+    help: 'Time to answer an HTTP request, without those that wait for a run.',
+    labelNames: ['route', 'method'],
+    buckets: seconds,
+    registers: [this.#registry],
+  });
+  readonly #enqueued = new Counter({
+    name: 'millrace_runs_enqueued_total',
+    help: 'Runs asked for over HTTP: accepted, attached to a known execution id, or refused.',
+    labelNames: ['outcome'],
+    registers: [this.#registry],
+  });
+  /** Event streams that are open now. */
+  readonly subscribers = new Gauge({
+    name: 'millrace_event_streams',
+    help: 'Event streams that are open.',
+    registers: [this.#registry],
+  });
+  readonly #redisUp = new Gauge({
+    name: 'millrace_redis_up',
+    help: '1 when Redis answered this scrape in time.',
+    registers: [this.#registry],
+  });
+  readonly #queueJobs = new Gauge({
+    name: 'millrace_queue_jobs',
+    help: 'Jobs by queue and state. Every producer reports the same: aggregate with max.',
+    labelNames: ['queue', 'state'],
+    registers: [this.#registry],
+  });
+  readonly #readDepths: () => Promise<Depths>;
+  #lastDepths: { readonly readAt: number; readonly depths: Promise<Depths | undefined> } | undefined;
+
+  constructor(readDepths: () => Promise<Depths>) {
+    this.#readDepths = readDepths;
+    collectDefaultMetrics({ register: this.#registry, prefix: 'millrace_' });
+  }
+
+  requestHandled({ route = 'unmatched', method, status, durationMs }: HandledRequest): void {
+    this.#requests.inc({ route, method, status });
+    if (durationMs !== undefined) this.#requestSeconds.observe({ route, method }, durationMs / 1_000);
+  }
+
+  runAsked(outcome: 'accepted' | 'attached' | 'refused', count = 1): void {
+    if (count > 0) this.#enqueued.inc({ outcome }, count);
+  }
+
+  /** In the text format of Prometheus. Answers within a second also while Redis is away. */
+  async scrape(): Promise<{ contentType: string; body: string }> {
+    await this.#fillQueues();
+    return { contentType: this.#registry.contentType, body: await this.#registry.metrics() };
+  }
+
+  async #fillQueues(): Promise<void> {
+    const depths = await this.#depths();
+    this.#redisUp.set(depths ? 1 : 0);
+    this.#queueJobs.reset();
+    const queues = Object.entries(depths ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
+    for (const [queue, byState] of queues.slice(0, maxQueues)) {
+      for (const [state, jobs] of Object.entries(byState)) this.#queueJobs.set({ queue, state }, jobs);
+    }
+  }
+
+  #depths(): Promise<Depths | undefined> {
+    const now = performance.now();
+    if (!this.#lastDepths || now - this.#lastDepths.readAt > depthAgeMs) {
+      this.#lastDepths = { readAt: now, depths: withinDeadline(this.#readDepths()) };
+    }
+    return this.#lastDepths.depths;
+  }
+}
+
+async function withinDeadline(reading: Promise<Depths>): Promise<Depths | undefined> {
+  const { promise: late, resolve } = Promise.withResolvers<undefined>();
+  const timer = setTimeout(resolve, scrapeDeadlineMs, undefined);
+  try {
+    return await Promise.race([reading, late]);
+  } catch {
+    return undefined;
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,73 @@
+import swagger from '@fastify/swagger';
+import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { agentView } from '../../shared/agent.ts';
+import { errorInfo } from '../../shared/errors.ts';
+import { eventSchema } from '../../shared/event.ts';
+import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/run.ts';
+import type { App } from './app.ts';
+
+/** Every error of every route has this body. */
+export const errorBody = z.object({ error: errorInfo });
+
+/** What a queued run is answered with. */
+export const acceptedRun = z.object({
+  runId: z.string(),
+  status: runStatus,
+  attached: z.boolean().describe('The execution id was known, and this is the run it stands for.'),
+});
+
+export const runIdParam = z.object({ id: z.string().describe('Run id') });
+
+/** A whole number in a query, without the coercions that JavaScript would do. */
+export function wholeNumber(min: number, max: number) {
+  return z
+    .string()
+    .refine((text) => /^\d{1,15}$/.test(text), 'must be a whole number')
+    .meta({ type: 'integer', minimum: min, maximum: max })
+    .transform(Number)
+    .pipe(z.number().min(min).max(max));
+}
+
+// The registry of everybody, because the descriptions of fields are kept there, and only one is asked.
+z.globalRegistry
+  .add(errorBody, { id: 'Error' })
+  .add(runRequest, { id: 'RunRequest' })
+  .add(runView, { id: 'Run' })
+  .add(runOutcomeView, { id: 'RunOutcome' })
+  .add(acceptedRun, { id: 'AcceptedRun' })
+  .add(agentView, { id: 'Agent' })
+  .add(eventSchema, { id: 'Event' });
+
+const info = {
+  title: 'Millrace',
+  version: '1',
+  description:
+    'LLM agents as durable jobs. Every error has the body of the schema `Error`; `retryable` says whether the same request may succeed later. While Redis is away every route answers 503 within 5 seconds.',
+};
+
+/** Collects the routes that are registered after it into an OpenAPI document. */
+export async function describeRoutes(app: App): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info,
+      components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } } },
+      security: [{ apiKey: [] }, {}],
+    },
+    transform: jsonSchemaTransform,
+    transformObject: (document) => withoutUnused(jsonSchemaTransformObject(document)),
+  });
+}
+
+/** Each schema is offered in the form for requests and in that for answers; mostly one of the two is ever used. */
+function withoutUnused(
+  document: ReturnType<typeof jsonSchemaTransformObject>,
+): ReturnType<typeof jsonSchemaTransformObject> {
+  if (!('components' in document) || !document.components?.schemas) return document;
+  const text = JSON.stringify(document);
+  const used = Object.entries(document.components.schemas).filter(([name]) =>
+    text.includes(`"#/components/schemas/${name}"`),
+  );
+  return { ...document, components: { ...document.components, schemas: Object.fromEntries(used) } } as typeof document;
+}

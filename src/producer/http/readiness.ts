@@ -1,0 +1,104 @@
+import { RunError } from '../../shared/errors.ts';
+import type { Config } from '../../shared/config.ts';
+import type { Diagnosis, DurabilityLevel } from '../diagnose.ts';
+
+const maxAgeMs = 1_000;
+/** Below the second that a probe usually waits. */
+const deadlineMs = 800;
+/** Settings of Redis change rarely, and asking for them is not cheap. */
+const durabilityAgeMs = 30_000;
+
+/** What `/readyz` tells. `durability` is the level that Redis offers, absent while it is not known yet. */
+export interface ReadinessAnswer {
+  readonly status: 'ready' | 'not_ready';
+  readonly redis: 'ok' | 'away';
+  readonly durability?: DurabilityLevel;
+  readonly reason?: string;
+}
+
+export interface ReadinessProbes {
+  /** Rejects when Redis does not answer. */
+  ping(): Promise<unknown>;
+  durability(): Promise<DurabilityLevel>;
+}
+
+/**
+ * Is Redis there, and does it keep what we promise? Probes within one second share a look, and no probe waits longer
+ * than 800 ms.
+ */
+export class Readiness {
+  readonly #probes: ReadinessProbes;
+  readonly #required: Config['MILLRACE_DURABILITY'];
+  #last: { readonly askedAt: number; readonly answer: Promise<ReadinessAnswer> } | undefined;
+  #durability: DurabilityLevel | undefined;
+  #durabilityAskedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(probes: ReadinessProbes, required: Config['MILLRACE_DURABILITY']) {
+    this.#probes = probes;
+    this.#required = required;
+  }
+
+  /** Never rejects. */
+  async look(): Promise<ReadinessAnswer> {
+    const now = performance.now();
+    if (!this.#last || now - this.#last.askedAt > maxAgeMs) this.#last = { askedAt: now, answer: this.#ask() };
+    return await this.#last.answer;
+  }
+
+  async #ask(): Promise<ReadinessAnswer> {
+    const { promise: late, reject } = Promise.withResolvers<never>();
+    const timer = setTimeout(
+      () => reject(new RunError('queue_unavailable', 'Redis did not answer in time')),
+      deadlineMs,
+    );
+    try {
+      await Promise.race([this.#probes.ping(), late]);
+      // A level that takes long to find out is told the next time.
+      await Promise.race([this.#learnDurability(), late]).catch(() => {});
+      return this.#judge();
+    } catch {
+      return { status: 'not_ready', redis: 'away', reason: 'Redis does not answer' };
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async #learnDurability(): Promise<void> {
+    const now = performance.now();
+    if (now - this.#durabilityAskedAt < durabilityAgeMs) return;
+    this.#durabilityAskedAt = now;
+    try {
+      this.#durability = await this.#probes.durability();
+    } catch {
+      this.#durabilityAskedAt = Number.NEGATIVE_INFINITY;
+    }
+  }
+
+  #judge(): ReadinessAnswer {
+    const durability = this.#durability;
+    if (durability === undefined) {
+      if (this.#required === 'any') return { status: 'ready', redis: 'ok' };
+      return { status: 'not_ready', redis: 'ok', reason: 'it is not known yet what Redis keeps' };
+    }
+    const missing = missingDurability(durability, this.#required);
+    if (missing) return { status: 'not_ready', redis: 'ok', durability, reason: missing };
+    return { status: 'ready', redis: 'ok', durability };
+  }
+}
+
+const levels: readonly DurabilityLevel[] = ['none', 'process', 'host', 'replica'];
+
+const remedies = {
+  process: 'set appendonly yes and maxmemory-policy noeviction in Redis',
+  host: 'set appendonly yes, appendfsync always and maxmemory-policy noeviction in Redis',
+  replica: 'set appendonly yes, appendfsync always and maxmemory-policy noeviction in Redis and connect a replica',
+};
+
+/** What to do when Redis keeps less than is required, or undefined when it keeps enough. */
+export function missingDurability(
+  offered: DurabilityLevel,
+  required: Config['MILLRACE_DURABILITY'],
+): string | undefined {
+  if (required === 'any' || levels.indexOf(offered) >= levels.indexOf(required)) return undefined;
+  return `durability is ${offered} and MILLRACE_DURABILITY asks for ${required}: ${remedies[required]}, or ask for less`;
+}

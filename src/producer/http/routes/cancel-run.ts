@@ -1,0 +1,32 @@
+import { z } from 'zod';
+import { cancelRequest } from '../../../shared/control.ts';
+import { runStatus } from '../../../shared/run.ts';
+import type { App } from '../app.ts';
+import { errorBody, runIdParam } from '../openapi.ts';
+
+const schema = {
+  summary: 'Cancel a run',
+  description:
+    'A run that waits ends at once; one that works stops soon after, with `drain` after its current step. Asking again changes nothing. A run that has ended answers 409 `already_terminal`. The body may be empty.',
+  params: runIdParam,
+  body: cancelRequest.optional(),
+  response: {
+    202: z.object({ runId: z.string(), status: runStatus, cancelling: z.boolean() }),
+    '4xx': errorBody,
+    '5xx': errorBody,
+  },
+};
+
+/** `POST /v1/runs/:id/cancel`. */
+export function cancelRun(app: App): void {
+  app.route({
+    method: 'POST',
+    url: '/v1/runs/:id/cancel',
+    schema,
+    config: { access: 'write' },
+    handler: async ({ mill, params, body }, reply) => {
+      const { runId, status, cancelling } = await mill.cancel(params.id, body ?? {});
+      return await reply.code(202).send({ runId, status, cancelling });
+    },
+  });
+}

@@ -1,0 +1,38 @@
+import { z } from 'zod';
+import { publicId } from '../../../shared/ids.ts';
+import { runStatus, runView } from '../../../shared/run.ts';
+import type { ListQuery } from '../../options.ts';
+import type { App } from '../app.ts';
+import { errorBody, wholeNumber } from '../openapi.ts';
+
+const schema = {
+  summary: 'List runs, newest first',
+  description:
+    'A page may hold fewer runs than `limit`, even none, and still have a `cursor`; no cursor means the end.',
+  querystring: z.object({
+    status: runStatus.optional(),
+    agent: publicId.optional(),
+    thread: publicId.optional(),
+    cursor: z.string().max(256).optional().describe('From the previous page.'),
+    limit: wholeNumber(1, 100).optional().describe('Default 50.'),
+  }),
+  response: {
+    200: z.object({ runs: z.array(runView), cursor: z.string().optional() }),
+    '4xx': errorBody,
+    '5xx': errorBody,
+  },
+};
+
+/** `GET /v1/runs`. */
+export function listRuns(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/runs',
+    schema,
+    config: { access: 'read' },
+    handler: async ({ mill, query }) => {
+      const { runs, cursor } = await mill.list(query as ListQuery);
+      return { runs: [...runs], cursor };
+    },
+  });
+}

@@ -1,0 +1,12 @@
+import type { App } from '../app.ts';
+
+/** `GET /openapi.json`: this API, made from the schemas that the routes declare. */
+export function openApiDocument(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/openapi.json',
+    schema: { hide: true },
+    config: { access: 'open' },
+    handler: async () => app.swagger(),
+  });
+}

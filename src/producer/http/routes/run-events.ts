@@ -1,0 +1,79 @@
+import { setTimeout as delay } from 'node:timers/promises';
+import type { IncomingHttpHeaders } from 'node:http';
+import { z } from 'zod';
+import { RunError } from '../../../shared/errors.ts';
+import { eventSchema, type RunEvent } from '../../../shared/event.ts';
+import type { App, Services } from '../app.ts';
+import { errorAnswer } from '../error-answer.ts';
+import { errorBody, runIdParam, wholeNumber } from '../openapi.ts';
+import { formatFor } from '../stream-format.ts';
+import { writeEvents } from '../write-events.ts';
+
+/** A log that has something to say, even if only an error, has said it by then. */
+const quietMs = 50;
+
+const stream = {
+  description: 'The events after the number given, then live, until the terminal event.',
+  content: { 'text/event-stream': { schema: eventSchema }, 'application/x-ndjson': { schema: eventSchema } },
+};
+
+const schema = {
+  summary: 'Follow a run',
+  description:
+    'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`.',
+  params: runIdParam,
+  headers: z.object({
+    'last-event-id': z.string().optional().describe('Continue after this number. Wins over `after`.'),
+  }),
+  querystring: z.object({
+    after: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after this number.'),
+  }),
+  response: { 200: stream, '4xx': errorBody, '5xx': errorBody },
+};
+
+/** `GET /v1/runs/:id/events`. Errors that are known before the first event are JSON with their status. */
+export function runEvents(app: App, { openAnswers, metrics, redactor, keepAliveMs }: Services): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/runs/:id/events',
+    schema,
+    config: { access: 'read', waits: true },
+    handler: async ({ mill, params, query, headers, id: requestId }, reply) => {
+      const after = lastEventId(headers) ?? query.after ?? 0;
+      using answer = openAnswers.enter(reply.raw);
+      const events = mill.events(params.id, { after, signal: answer.signal })[Symbol.asyncIterator]();
+      const first = events.next();
+      await untilKnown(first, () => mill.get(params.id));
+
+      reply.hijack();
+      metrics.subscribers.inc();
+      await writeEvents(events, first, {
+        response: reply.raw,
+        format: formatFor(headers.accept),
+        keepAliveMs,
+        headers: reply.getHeaders() as Record<string, string>,
+        describe: (error) => errorAnswer(error, requestId, redactor).body,
+      });
+      metrics.subscribers.dec();
+    },
+  });
+}
+
+function lastEventId(headers: IncomingHttpHeaders): number | undefined {
+  const text = headers['last-event-id'];
+  if (text === undefined) return undefined;
+  if (!/^\d{1,15}$/.test(String(text))) throw new RunError('validation', 'Last-Event-ID must be a whole number from 0');
+  return Number(text);
+}
+
+/**
+ * Resolves when the stream can be started: the first event is there, or the run exists and is quiet. Rejects when it
+ * cannot: the same connection answers in order, so once the run has been read, an error of the log would have come.
+ */
+async function untilKnown(first: Promise<IteratorResult<RunEvent>>, look: () => Promise<unknown>): Promise<void> {
+  const settled = first.then(() => true);
+  // When the look fails first, nobody listens to this one any more.
+  settled.catch(() => {});
+  if (await Promise.race([settled, delay(quietMs, false)])) return;
+  await Promise.race([settled, look()]);
+}

@@ -1,0 +1,17 @@
+import type { App, Services } from '../app.ts';
+
+const schema = { summary: 'Metrics for Prometheus', produces: ['text/plain'], security: [] };
+
+/** `GET /metrics`. */
+export function scrape(app: App, { metrics }: Services): void {
+  app.route({
+    method: 'GET',
+    url: '/metrics',
+    schema,
+    config: { access: 'open' },
+    handler: async (_request, reply) => {
+      const { contentType, body } = await metrics.scrape();
+      return await reply.type(contentType).send(body);
+    },
+  });
+}

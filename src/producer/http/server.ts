@@ -1,0 +1,176 @@
+import { parse as parseQuery } from 'node:querystring';
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { fastify, LogController, type FastifyPluginAsync, type RawServerDefault } from 'fastify';
+import { validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-zod';
+import type { z } from 'zod';
+import type { ApiKey, Config } from '../../shared/config.ts';
+import { RunError } from '../../shared/errors.ts';
+import { newNonce, publicId } from '../../shared/ids.ts';
+import type { Log } from '../../shared/log.ts';
+import type { Redactor } from '../../shared/redact.ts';
+import type { Millrace } from '../millrace.ts';
+import { answerClientError, answerErrors, sendError } from './answer-errors.ts';
+import type { App, Services } from './app.ts';
+import { guardRoutes } from './auth.ts';
+import { readJsonBodies } from './json-body.ts';
+import type { ProducerMetrics } from './metrics.ts';
+import { OpenAnswers } from './open-answers.ts';
+import { describeRoutes } from './openapi.ts';
+import { Readiness, type ReadinessProbes } from './readiness.ts';
+import { cancelRun } from './routes/cancel-run.ts';
+import { consolePage } from './routes/console.ts';
+import { enqueueBulk } from './routes/enqueue-bulk.ts';
+import { enqueueRun } from './routes/enqueue-run.ts';
+import { getRun } from './routes/get-run.ts';
+import { health } from './routes/health.ts';
+import { listAgents } from './routes/list-agents.ts';
+import { listRuns } from './routes/list-runs.ts';
+import { openApiDocument } from './routes/openapi-document.ts';
+import { runEvents } from './routes/run-events.ts';
+import { runResult } from './routes/run-result.ts';
+import { scrape } from './routes/scrape.ts';
+
+const settings = {
+  bodyLimit: 1024 * 1024,
+  /** A request must have arrived within this, a body of 64 MiB included. */
+  requestTimeout: 120_000,
+  /** Silence after which a connection is cut. Longer than the longest wait for a result, which is silent throughout. */
+  connectionTimeout: 90_000,
+  /** Longer than the usual minute of load balancers, which would otherwise use a connection that we just closed. */
+  keepAliveTimeout: 72_000,
+  forceCloseConnections: 'idle' as const,
+  /** While we leave, requests on open connections get our own answer instead. */
+  return503OnClosing: false,
+  /** A HEAD for an event stream would never end. */
+  exposeHeadRoutes: false,
+};
+const defaultKeepAliveMs = 15_000;
+/** From the wish to leave until connections are cut, whatever they still carry. */
+const leaveMs = 4_000;
+
+export interface ServerOptions {
+  readonly mill: Millrace;
+  readonly config: Pick<Config, 'MILLRACE_DURABILITY'>;
+  readonly log: Log;
+  readonly redactor: Redactor;
+  /** None: whoever reaches the server is the tenant `default`, so listen on loopback only. */
+  readonly apiKeys: readonly ApiKey[];
+  readonly metrics: ProducerMetrics;
+  /** Milliseconds between signs of life on an event stream, default 15,000. */
+  readonly keepAliveMs?: number;
+}
+
+export interface HttpServer {
+  readonly app: App;
+  /** Turns away new work, ends event streams so that they can be resumed, and is done within 5 seconds. */
+  close(): Promise<void>;
+}
+
+/** Builds the producer's HTTP server; call `app.listen`. Does not own `mill`. */
+export async function createServer(options: ServerOptions): Promise<HttpServer> {
+  const { mill, config, redactor, apiKeys, metrics, keepAliveMs = defaultKeepAliveMs } = options;
+  const app = bareApp(options);
+  const services: Services = {
+    metrics,
+    redactor,
+    openAnswers: new OpenAnswers(),
+    readiness: new Readiness(readinessProbes(mill), config.MILLRACE_DURABILITY),
+    keepAliveMs,
+  };
+  // Bodies are checked by the client, which every way in passes; here their schemas are documentation.
+  app.setValidatorCompiler<z.ZodType>((route) =>
+    route.httpPart === 'body' ? (value) => ({ value }) : validatorCompiler(route),
+  );
+  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
+  readJsonBodies(app);
+  answerErrors(app, options);
+  setHeaders(app);
+  countRequests(app, metrics);
+  turnAwayWhenLeaving(app, services.openAnswers);
+  guardRoutes(app, mill, apiKeys);
+  await describeRoutes(app);
+  for (const route of routes) {
+    const plugin: FastifyPluginAsync<object, RawServerDefault, ZodTypeProvider, Log> = async (scope) =>
+      route(scope, services);
+    await app.register(plugin);
+  }
+  return { app, close: () => leave(app, services.openAnswers) };
+}
+
+/** Each is one file that can be copied to make the next. Every route has a scope of its own in Fastify's sense. */
+const routes: readonly ((app: App, services: Services) => void)[] = [
+  enqueueRun,
+  enqueueBulk,
+  getRun,
+  listRuns,
+  runResult,
+  runEvents,
+  cancelRun,
+  listAgents,
+  health,
+  scrape,
+  openApiDocument,
+  consolePage,
+];
+
+function bareApp({ log, redactor }: ServerOptions): App {
+  return fastify<RawServerDefault, IncomingMessage, ServerResponse, Log>({
+    ...settings,
+    // Fastify's own lines hold paths; only failures are worth one, and those are written where they are answered.
+    loggerInstance: log.child({}, { level: log.isLevelEnabled('warn') ? 'warn' : log.level }),
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: ({ headers }) => publicId.safeParse(headers['x-request-id']).data ?? newNonce(),
+    routerOptions: { maxParamLength: 512, querystringParser: queryWithoutEmpties },
+    frameworkErrors: (error, request, reply) => sendError(error, request, reply, { log, redactor }),
+    clientErrorHandler: answerClientError,
+  }).withTypeProvider<ZodTypeProvider>();
+}
+
+/** A parameter without a value is as good as absent: forms send those. */
+function queryWithoutEmpties(text: string): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(parseQuery(text)).filter(([, value]) => value !== ''));
+}
+
+function setHeaders(app: App): void {
+  app.addHook('onRequest', async (request, reply) => {
+    void reply.headers({
+      'x-request-id': request.id,
+      'cache-control': 'no-store',
+      'x-content-type-options': 'nosniff',
+    });
+  });
+}
+
+function countRequests(app: App, metrics: ProducerMetrics): void {
+  app.addHook('onResponse', async (request, reply) => {
+    const { url: route, config } = request.routeOptions;
+    const durationMs = config.waits ? undefined : reply.elapsedTime;
+    metrics.requestHandled({ route, method: request.method, status: reply.statusCode, durationMs });
+  });
+}
+
+/** Probes and scrapes are still answered. A connection that carries an answer now is not used again. */
+function turnAwayWhenLeaving(app: App, openAnswers: OpenAnswers): void {
+  app.addHook('onRequest', async (request) => {
+    if (!openAnswers.leaving || request.routeOptions.config.access === 'open') return;
+    throw new RunError('queue_unavailable', 'this producer is shutting down; try again');
+  });
+  app.addHook('onSend', async (_request, reply) => {
+    if (openAnswers.leaving) void reply.header('connection', 'close');
+  });
+}
+
+/** The list of agents is one small read: the cheapest question that the client has for Redis. */
+function readinessProbes(mill: Millrace): ReadinessProbes {
+  return { ping: () => mill.agents(), durability: async () => (await mill.diagnose()).durability };
+}
+
+async function leave(app: App, openAnswers: OpenAnswers): Promise<void> {
+  openAnswers.leave();
+  const force = setTimeout(() => app.server.closeAllConnections(), leaveMs);
+  try {
+    await app.close();
+  } finally {
+    clearTimeout(force);
+  }
+}

@@ -1,0 +1,59 @@
+import type { ServerResponse } from 'node:http';
+import type { ErrorInfo } from '../../shared/errors.ts';
+import type { RunEvent } from '../../shared/event.ts';
+import type { StreamFormat } from './stream-format.ts';
+
+export interface EventWriting {
+  readonly response: ServerResponse;
+  readonly format: StreamFormat;
+  readonly keepAliveMs: number;
+  /** Headers that every answer carries. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly describe: (error: unknown) => { readonly error: ErrorInfo };
+}
+
+/**
+ * Writes events until they end, the client is gone or the process leaves; never rejects. A reader that stops reading
+ * stops us from taking further events, so that what is kept for it is one write buffer here and one inbox in the client;
+ * one that does not read at all is cut off by the connection timeout. The stream ends without the terminal event only
+ * when it is to be resumed.
+ */
+export async function writeEvents(
+  events: AsyncIterator<RunEvent>,
+  first: Promise<IteratorResult<RunEvent>>,
+  { response, format, keepAliveMs, headers, describe }: EventWriting,
+): Promise<void> {
+  response.writeHead(200, {
+    ...headers,
+    'content-type': format.contentType,
+    'cache-control': 'no-store',
+    vary: 'accept',
+    // Tells nginx not to collect the stream.
+    'x-accel-buffering': 'no',
+    connection: 'close',
+  });
+  response.flushHeaders();
+  const beat = setInterval(() => {
+    if (!response.writableNeedDrain) response.write(format.keepAlive);
+  }, keepAliveMs);
+  try {
+    for (let step = await first; !step.done && !response.destroyed; step = await events.next()) {
+      if (!response.write(format.frame(step.value))) await drained(response);
+    }
+  } catch (error) {
+    response.write(format.failure(describe(error)));
+  } finally {
+    clearInterval(beat);
+    response.end();
+    await events.return?.();
+  }
+}
+
+async function drained(response: ServerResponse): Promise<void> {
+  if (response.destroyed) return;
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const proceed = () => resolve();
+  response.once('drain', proceed).once('close', proceed);
+  await promise;
+  response.off('drain', proceed).off('close', proceed);
+}

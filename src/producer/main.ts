@@ -1,0 +1,63 @@
+import { parseConfig, type Config } from '../shared/config.ts';
+import { RunError } from '../shared/errors.ts';
+import { createLog } from '../shared/log.ts';
+import { producerRedactor, startProducer } from './http/start-producer.ts';
+
+const exitUsage = 2;
+const exitUnreachable = 3;
+/** After this a close that hangs is not waited for any longer. */
+const forceExitMs = 5_000;
+
+async function main(): Promise<void> {
+  if (Number(process.versions.node.split('.')[0]) < 24)
+    stop(exitUsage, 'millrace needs Node 24: run it through npm or bin/millrace.mjs');
+  const config = readConfig();
+  const log = createLog('producer', config.LOG_LEVEL, producerRedactor(config));
+  const starting = startProducer(config, log);
+
+  let leaving = false;
+  const leave = (why: string) => {
+    if (leaving) process.exit(1);
+    leaving = true;
+    log.info({ why }, 'producer is leaving');
+    setTimeout(() => process.exit(1), forceExitMs).unref();
+    starting
+      .then((producer) => producer.close())
+      .then(
+        () => process.exit(0),
+        (error: unknown) => {
+          log.error({ err: error }, 'producer did not stop cleanly');
+          process.exit(1);
+        },
+      );
+  };
+  process.on('SIGTERM', () => leave('SIGTERM'));
+  process.on('SIGINT', () => leave('SIGINT'));
+  // Started with an IPC channel (the development stack): a parent that is gone without a word must not leave us behind.
+  process.on('disconnect', () => leave('parent is gone'));
+  process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
+
+  try {
+    const { url, port } = await starting;
+    log.info({ url }, 'producer is ready');
+    process.send?.({ type: 'ready', url, port });
+  } catch (error) {
+    if (!(error instanceof RunError)) throw error;
+    stop(error.code === 'queue_unavailable' ? exitUnreachable : exitUsage, error.message);
+  }
+}
+
+function readConfig(): Config {
+  try {
+    return parseConfig(process.env);
+  } catch (error) {
+    return stop(exitUsage, error instanceof Error ? error.message : String(error));
+  }
+}
+
+function stop(code: number, message: string): never {
+  process.stderr.write(`${message}\n`);
+  process.exit(code);
+}
+
+await main();

@@ -1,0 +1,164 @@
+import type { AgentView } from '../shared/agent.ts';
+import type { CancelRequest } from '../shared/control.ts';
+import { RunError } from '../shared/errors.ts';
+import type { RunEvent } from '../shared/event.ts';
+import { outcomeViewOf, viewOf, type RunOutcomeView, type RunRequestInput, type RunView } from '../shared/run.ts';
+import { acceptRun, acceptRuns } from './accept.ts';
+import { cancelRun } from './control.ts';
+import { diagnose, queueDepths, type Diagnosis } from './diagnose.ts';
+import type { BulkAnswer, QueueDepth } from './enqueue.ts';
+import { followAll } from './firehose.ts';
+import { Link } from './link.ts';
+import { listRuns } from './list.ts';
+import type { EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
+import { getRecord, waitForEnd } from './reads.ts';
+import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
+import { RunHandle } from './run-handle.ts';
+import { followRun } from './subscribe.ts';
+
+/**
+ * The producer side of Millrace: accepts runs, reads them, follows and cancels them.
+ *
+ * Every method throws `RunError` with a code of the error table, and `queue_unavailable` within 5 seconds while Redis is
+ * away. A run of another tenant is `run_not_found`. The constructor connects in the background and never throws for an
+ * unreachable Redis.
+ *
+ * @example
+ * await using mill = new Millrace({ redis: 'redis://127.0.0.1:6379' });
+ * const run = await mill.enqueue({ agent: 'support', input: 'Where is order 7?' });
+ * for await (const event of run.events()) console.log(event.type);
+ * const { text, costMicrocents } = await run.result();
+ */
+export class Millrace implements AsyncDisposable {
+  readonly tenant: string;
+  readonly #link: Link;
+  readonly #isOriginal: boolean;
+
+  /** The second parameter is for {@link forTenant}. Throws `invalid_config` for a URL, prefix or tenant of a wrong form. */
+  constructor(options: MillraceOptions, link?: Link) {
+    this.tenant = checkTenant(options.tenant ?? 'default');
+    this.#link = link ?? new Link(options);
+    this.#isOriginal = link === undefined;
+  }
+
+  /** The same client for another tenant. Shares the connections; only the original closes them. */
+  forTenant(tenant: string): Millrace {
+    return new Millrace({ redis: '', tenant }, this.#link);
+  }
+
+  /**
+   * Accepts a run: when this resolves, its record and its job are in Redis. With an `executionId` that was used before,
+   * the same body answers with that run and `attached: true`, another body throws `idempotency_conflict`. After
+   * `queue_unavailable` it is unknown whether the run exists; repeat with the same `executionId`.
+   *
+   * Throws `validation`, `invalid_id`, `too_deep`, `payload_too_large`, `secret_in_payload`, `queue_full` (with
+   * `details.retryAfterS`), `idempotency_conflict`, `queue_unavailable`.
+   */
+  async enqueue(request: RunRequestInput, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
+    const { runId, status, attached } = await acceptRun(request, this.tenant, this.#link, options.signal);
+    return new RunHandle(this, runId, status, attached);
+  }
+
+  /**
+   * Accepts up to 10,000 runs; one answer per request, in order. A refused request does not hinder the others. Throws
+   * only `validation` for more than 10,000, and `queue_unavailable` when nothing could be accepted.
+   */
+  async enqueueMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]> {
+    return await acceptRuns(requests, this.tenant, this.#link);
+  }
+
+  /** A handle on a run that exists already. Asks nothing; a wrong id shows at the first call. */
+  run(runId: string): RunHandle {
+    return new RunHandle(this, runId);
+  }
+
+  /** The present state. Throws `run_not_found`, `invalid_id`. */
+  async get(runId: string): Promise<RunView> {
+    return viewOf(await getRecord(runId, this.tenant, this.#link));
+  }
+
+  /**
+   * Runs, newest first. One call looks at no more than 2,000 runs: a page may hold fewer than `limit`, even none, and
+   * still have a `cursor`. No cursor means the end. Throws `validation` for a cursor or limit that makes no sense.
+   */
+  async list(query: ListQuery = {}): Promise<{ readonly runs: readonly RunView[]; readonly cursor?: string }> {
+    return await listRuns(query, this.tenant, this.#link);
+  }
+
+  /**
+   * Resolves when the run has ended, or with its state after `waitMs`. A run that failed does not throw. Throws
+   * `run_not_found`, `invalid_id`, or the signal's reason.
+   */
+  async result(runId: string, options: ResultOptions = {}): Promise<RunOutcomeView> {
+    return outcomeViewOf(await waitForEnd(runId, this.tenant, options, this.#link));
+  }
+
+  /**
+   * Every event after number `after`, in order, without gap or repeat, first from the log and then live; ends after the
+   * terminal event. Survives reconnects. All local subscribers of a run get the same event objects: do not change them.
+   *
+   * Throws on the first step `run_not_found`, `invalid_id`, `validation` (`after`), `execution_not_found` (the log is
+   * past its retention), and at any step `replay_truncated` (`details.firstSequence`) or `queue_unavailable` (Redis away
+   * for longer than a minute).
+   */
+  events(runId: string, options: EventsOptions = {}): AsyncIterable<RunEvent> {
+    return followRun(runId, this.tenant, options, this.#link);
+  }
+
+  /** All events of the tenant's runs from now on, without text deltas. Live only: what is missed is not repeated. */
+  firehose(options: { readonly signal?: AbortSignal } = {}): AsyncIterable<RunEvent> {
+    return followAll(this.tenant, options.signal, this.#link);
+  }
+
+  /**
+   * Asks a run to stop and answers with its state. A run that waits ends at once; one that works soon after
+   * (`cancelling`). Asking again changes nothing, except that a request without `drain` overrides one with it. Throws
+   * `already_terminal`, `run_not_found`, `invalid_id`, `validation`.
+   */
+  async cancel(runId: string, request: Partial<CancelRequest> = {}): Promise<RunView> {
+    return await cancelRun(runId, this.tenant, request, this.#link);
+  }
+
+  /** The agents that workers or producers announced, by id. */
+  async agents(): Promise<readonly AgentView[]> {
+    return await this.#link.reach((redis) => this.#link.agents.list(redis));
+  }
+
+  /** Announces agents, so that `enqueue` knows their names. Workers do it at start. */
+  async registerAgents(agents: readonly AgentView[]): Promise<void> {
+    await this.#link.reach((redis) => this.#link.agents.register(agents, redis));
+  }
+
+  /** Jobs by queue and state, for every queue that a worker serves or this client has used. */
+  async queueDepths(): Promise<Readonly<Record<string, QueueDepth>>> {
+    return await queueDepths(this.#link);
+  }
+
+  /**
+   * Puts failed runs of this tenant back into their queues: the same run continues from its journal in a new job. Its
+   * event numbers go on; its log begins anew.
+   */
+  async redrive(request: RedriveRequest = {}): Promise<RedriveAnswer> {
+    return await redriveRuns(request, this.tenant, this.#link);
+  }
+
+  /** Facts about Redis, queues, workers and stuck runs, for `doctor` and `/readyz`. */
+  async diagnose(): Promise<Diagnosis> {
+    return await diagnose(this.#link);
+  }
+
+  /** Ends all iterations and closes the connections. Does nothing on a client from `forTenant`. */
+  async close(): Promise<void> {
+    if (this.#isOriginal) await this.#link.close();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** Tenants become part of keys. The form is that of `MILLRACE_API_KEYS`. */
+function checkTenant(tenant: string): string {
+  if (/^[A-Za-z0-9._-]{1,64}$/.test(tenant)) return tenant;
+  throw new RunError('invalid_config', 'a tenant is 1 to 64 characters of A-Z a-z 0-9 . _ -');
+}

@@ -1,0 +1,49 @@
+import type { RunStatus } from '../shared/run.ts';
+
+/** How a client reaches Millrace. Everything but `redis` has the default that the processes themselves use. */
+export interface MillraceOptions {
+  /** `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, as `REDIS_URL`. */
+  readonly redis: string;
+  /** Key prefix, default `mr`. Two prefixes never see each other. */
+  readonly prefix?: string;
+  /** Whose runs this client makes and sees. Default `default`. */
+  readonly tenant?: string;
+  /** Jobs that may wait in one queue before `enqueue` refuses with `queue_full`. Default 1,000,000. */
+  readonly queueMaxLength?: number;
+  /** Events kept per run for replay. Default 10,000. */
+  readonly eventLogMax?: number;
+  /** Seconds that the events of a run are kept after its end. Default 120. */
+  readonly eventLogTtlS?: number;
+  /** Seconds that finished runs are kept; at least 24 hours with an execution id. Default 86,400. */
+  readonly resultTtlS?: number;
+  /** Silence on a run's channel, in milliseconds, after which its log is read again. Default 5,000. */
+  readonly idleMs?: number;
+  /** `replica`: a run is only accepted once a replica has it. Default `any`. */
+  readonly durability?: 'process' | 'host' | 'replica' | 'any';
+  /** Told about connection errors, which are never thrown from an event. Default: ignored. */
+  readonly onError?: (error: Error) => void;
+}
+
+export interface EventsOptions {
+  /** The last sequence number that the caller already has; 0 or absent is the beginning. */
+  readonly after?: number;
+  /** Ends the iteration, without an error, as soon as it aborts. */
+  readonly signal?: AbortSignal;
+}
+
+export interface ResultOptions {
+  /** Longest wait in milliseconds; 0 answers with the present state. Absent: until the run ends. */
+  readonly waitMs?: number;
+  /** Rejects the wait with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+export interface ListQuery {
+  readonly status?: RunStatus;
+  readonly agent?: string;
+  readonly thread?: string;
+  /** From the previous page; absent for the first. */
+  readonly cursor?: string;
+  /** 1 to 100, default 50. */
+  readonly limit?: number;
+}

@@ -1,0 +1,66 @@
+import { isTerminal } from '../shared/event.ts';
+import type { RedisConnection } from '../shared/redis.ts';
+import { isTerminalStatus, recordFromHash, type RunRecord } from '../shared/run.ts';
+import { Inbox } from './inbox.ts';
+import type { Link } from './link.ts';
+import type { ResultOptions } from './options.ts';
+import { Stop, untilStopped } from './stop.ts';
+import { checkRunId, runNotFound } from './validate.ts';
+
+/** The record of a run that the tenant owns. Throws `run_not_found` for any other. */
+export async function loadRecord(
+  link: Link,
+  redis: RedisConnection,
+  runId: string,
+  tenant: string,
+): Promise<RunRecord> {
+  const hash = await redis.hgetall(link.keys.run(runId));
+  if (hash['tenant'] !== tenant) throw runNotFound(runId);
+  return recordFromHash(hash);
+}
+
+/** The same for an id that nobody has checked yet. Throws `invalid_id` as well. */
+export async function getRecord(id: string, tenant: string, link: Link): Promise<RunRecord> {
+  const runId = checkRunId(id);
+  return await link.reach((redis) => loadRecord(link, redis, runId, tenant));
+}
+
+/**
+ * The record once the run has ended, or as it is after `waitMs`. The terminal event on the channel is the bell; after
+ * silence the record is looked at anyway. Rejects with the reason of an aborted signal.
+ */
+export async function waitForEnd(
+  id: string,
+  tenant: string,
+  { waitMs, signal }: ResultOptions,
+  link: Link,
+): Promise<RunRecord> {
+  signal?.throwIfAborted();
+  let record = await getRecord(id, tenant, link);
+  if (isTerminalStatus(record.status) || waitMs === 0) return record;
+
+  using stop = new Stop({ signals: [signal, link.closing], afterMs: waitMs });
+  const bell = new Inbox(1);
+  using subscription = link.hub.subscribeRun(link.keys.live(record.runId), {
+    onEvents: (events) => void (events.some(isTerminal) && bell.onSilence()),
+    onSilence: () => bell.onSilence(),
+  });
+  await untilStopped(subscription.ready, stop.signal);
+  for (;;) {
+    record = await readAgain(record, link, stop.signal);
+    signal?.throwIfAborted();
+    if (isTerminalStatus(record.status) || stop.signal.aborted) return record;
+    await bell.filled(stop.signal);
+    bell.take();
+  }
+}
+
+/** When the wait ends while Redis is away, the last state that is known is the answer. */
+async function readAgain(known: RunRecord, link: Link, stop: AbortSignal): Promise<RunRecord> {
+  try {
+    return await link.patiently(() => getRecord(known.runId, known.tenant, link), stop);
+  } catch (error) {
+    if (stop.aborted) return known;
+    throw error;
+  }
+}

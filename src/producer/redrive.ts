@@ -1,0 +1,92 @@
+import { z } from 'zod';
+import { errorCode, RunError, type ErrorCode } from '../shared/errors.ts';
+import { newNonce } from '../shared/ids.ts';
+import { loadScript, runScript } from '../shared/redis.ts';
+import type { RunRecord } from '../shared/run.ts';
+import { defaultQueue } from './create.ts';
+import { scriptEvent } from './events.ts';
+import { addLifecycle, eventTargets, scriptKeys } from './layout.ts';
+import type { Link } from './link.ts';
+import { listRuns } from './list.ts';
+import { getRecord } from './reads.ts';
+import { invalid, runNotFound } from './validate.ts';
+
+const script = loadScript(import.meta.url, './lua/redrive.lua');
+/** Pages of the tenant's runs that one call looks through. */
+const maxPages = 50;
+
+const redriveRequest = z.strictObject({
+  runId: z.string().optional(),
+  code: errorCode.optional(),
+  limit: z.int().min(1).max(1_000).default(100),
+});
+
+export interface RedriveRequest {
+  /** Just this run. Absent: failed runs, newest first. */
+  readonly runId?: string;
+  /** Only failures with this code. */
+  readonly code?: ErrorCode;
+  /** At most this many in one call: 1 to 1,000, default 100. */
+  readonly limit?: number;
+}
+
+export interface RedriveAnswer {
+  /** Runs that are queued again. */
+  readonly redriven: readonly string[];
+  /** There may be more failed runs than this call looked at. */
+  readonly more: boolean;
+}
+
+/** Queues failed runs again: one of them, or as many as `limit`. */
+export async function redriveRuns(input: RedriveRequest, tenant: string, link: Link): Promise<RedriveAnswer> {
+  const parsed = redriveRequest.safeParse(input);
+  if (!parsed.success) throw invalid('validation', 'the redrive request is not valid', parsed.error.issues);
+  const { runId, code, limit } = parsed.data;
+  if (runId !== undefined) {
+    const record = await getRecord(runId, tenant, link);
+    const done = await redriveRun(record, link);
+    if (!done) throw new RunError('validation', `run ${runId} has not failed; only failed runs are driven again`);
+    return { redriven: [runId], more: false };
+  }
+  const redriven: string[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < maxPages; page++) {
+    const found = await listRuns({ status: 'failed', ...(cursor !== undefined && { cursor }) }, tenant, link);
+    for (const run of found.runs) {
+      if (redriven.length === limit) return { redriven, more: true };
+      if (code !== undefined && run.error?.code !== code) continue;
+      if (await redriveRun(await getRecord(run.runId, tenant, link), link)) redriven.push(run.runId);
+    }
+    cursor = found.cursor;
+    if (cursor === undefined) return { redriven, more: false };
+  }
+  return { redriven, more: true };
+}
+
+/** Answers false for a run that has not failed, or no longer is. */
+async function redriveRun(record: RunRecord, link: Link): Promise<boolean> {
+  const { runId, tenant, kind, request } = record;
+  const queue = request.queue ?? defaultQueue;
+  const now = Date.now();
+  const at = new Date(now).toISOString();
+  const queued = scriptEvent(record, at, { type: 'run.queued', kind, queuedAt: at });
+  return await link.reach(async (redis) => {
+    await redis.zadd(link.keys.open, now, runId);
+    const reply = (await runScript(redis, script, scriptKeys(link, runId), [
+      newNonce(),
+      queue,
+      at,
+      queued.flagged,
+      ...eventTargets(link, runId),
+    ])) as [0] | [1, string] | [2, number, number];
+    if (reply[0] === 0) throw runNotFound(runId);
+    if (reply[0] === 1) return false;
+    const [, segment, lastSequence] = reply;
+    await addLifecycle(link, redis, [queued], lastSequence);
+    await redis.zadd(link.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
+    await link.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });
+    // The dead letter has been answered.
+    await link.queues.remove(record.queue, runId, record.segment).catch(link.onError);
+    return true;
+  });
+}

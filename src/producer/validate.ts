@@ -1,0 +1,72 @@
+import { RunError } from '../shared/errors.ts';
+import { runId as runIdSchema } from '../shared/ids.ts';
+import { findSecretKey } from '../shared/redact.ts';
+import { maxInputBytes, runRequest, type RunRequest } from '../shared/run.ts';
+import type { z } from 'zod';
+
+const maxDepth = 64;
+const idFields: ReadonlySet<PropertyKey> = new Set(['agent', 'thread', 'executionId', 'sessionId']);
+
+/**
+ * A caller's request with defaults in place. Throws `too_deep`, `secret_in_payload`, `payload_too_large`, `invalid_id`
+ * when nothing but ids is wrong, or `validation` whose details list every problem as path and message.
+ */
+export function parseRequest(input: unknown): RunRequest {
+  if (deeperThan(input, maxDepth))
+    throw new RunError('too_deep', `the request is nested deeper than ${maxDepth} levels`);
+  const secret = findSecretKey(input);
+  if (secret)
+    throw new RunError('secret_in_payload', `${secret} looks like a credential; runs must not carry any`, {
+      details: { path: secret },
+    });
+  refuseLargeInput(input);
+  const parsed = runRequest.safeParse(input);
+  if (parsed.success) return parsed.data;
+  const { issues } = parsed.error;
+  const code = issues.every(isIdIssue) ? 'invalid_id' : 'validation';
+  throw invalid(code, 'the request is not valid', issues);
+}
+
+/** An error that lists every problem of a zod parse in its details. */
+export function invalid(
+  code: 'validation' | 'invalid_id',
+  what: string,
+  issues: readonly z.core.$ZodIssue[],
+): RunError {
+  const problems = issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
+  const list = problems.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message));
+  return new RunError(code, `${what}: ${list.join('; ')}`, { details: problems });
+}
+
+/**
+ * Run ids are made by us, so one with any other character is a mistake (`invalid_id`), and one that merely is not of our
+ * form cannot exist (`run_not_found`). Nothing else reaches a Redis key.
+ */
+export function checkRunId(runId: unknown): string {
+  if (typeof runId !== 'string' || !/^[A-Za-z0-9_-]{1,128}$/.test(runId))
+    throw new RunError('invalid_id', 'this is not a run id');
+  if (!runIdSchema.safeParse(runId).success) throw runNotFound(runId);
+  return runId;
+}
+
+/** The one answer for a run that does not exist and for one that belongs to somebody else. */
+export function runNotFound(runId: string): RunError {
+  return new RunError('run_not_found', `there is no run ${runId}`);
+}
+
+function refuseLargeInput(input: unknown): void {
+  if (input === null || typeof input !== 'object' || !('input' in input) || typeof input.input !== 'string') return;
+  if (Buffer.byteLength(input.input) > maxInputBytes)
+    throw new RunError('payload_too_large', `input is over ${maxInputBytes} bytes`);
+}
+
+/** A string of the wrong form in a field that holds an id; a missing or non-string one is a plain mistake of shape. */
+function isIdIssue(issue: z.core.$ZodIssue): boolean {
+  return issue.code === 'invalid_format' && issue.path.length === 1 && idFields.has(issue.path[0] as PropertyKey);
+}
+
+function deeperThan(value: unknown, levels: number): boolean {
+  if (value === null || typeof value !== 'object') return false;
+  if (levels === 0) return true;
+  return Object.values(value).some((item) => deeperThan(item, levels - 1));
+}

@@ -1,0 +1,35 @@
+import { RunError } from './errors.ts';
+
+/** What a Redis that is reachable answers while it cannot take this command; the same command succeeds later. */
+const temporary: ReadonlySet<string> = new Set([
+  'OOM',
+  'LOADING',
+  'READONLY',
+  'NOREPLICAS',
+  'MISCONF',
+  'MASTERDOWN',
+  'CLUSTERDOWN',
+  'TRYAGAIN',
+  'BUSY',
+]);
+
+/**
+ * The error of a Redis command as a RunError with the original as cause: `queue_unavailable` when Redis cannot be
+ * reached or refuses for now, `internal` for an answer that says we asked for nonsense. When a reply was lost or timed
+ * out it is unknown whether the command took effect.
+ */
+export function redisError(thrown: unknown, doing: string): RunError {
+  if (thrown instanceof RunError) return thrown;
+  const isReply = thrown instanceof Error && thrown.name === 'ReplyError';
+  if (isReply) return refusal(thrown.message, doing, thrown);
+  return new RunError('queue_unavailable', `Redis cannot be reached: ${doing}`, { cause: thrown });
+}
+
+/** The same for an error answer that a script passed on as text. Its first word is Redis' own code. */
+export function refusal(answer: string, doing: string, cause?: unknown): RunError {
+  const [word = ''] = answer.split(' ', 1);
+  const original = cause ?? new Error(answer);
+  if (temporary.has(word))
+    return new RunError('queue_unavailable', `Redis refuses for now (${word}): ${doing}`, { cause: original });
+  return new RunError('internal', `Redis answered ${word}: ${doing}`, { cause: original });
+}

@@ -1,0 +1,193 @@
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
+import { agentViewOf } from '../shared/agent.ts';
+import { systemClock } from '../shared/clock.ts';
+import type { Config } from '../shared/config.ts';
+import { RunError } from '../shared/errors.ts';
+import type { Log } from '../shared/log.ts';
+import type { Redactor } from '../shared/redact.ts';
+import { bullPrefix, connect, isClusterUrl, keysFor, quarantineQueue, whenReady } from '../shared/redis.ts';
+import { chainBuilder } from './chain.ts';
+import { Consumer } from './consume/consumer.ts';
+import { RunQueues } from './consume/queues.ts';
+import { Reconciler, scheduleReconciler } from './consume/reconcile.ts';
+import { createPriceLookup } from './llm/prices.ts';
+import type { Providers } from './llm/providers.ts';
+import { serveHealth } from './ops/health.ts';
+import { WorkerMetrics } from './ops/metrics.ts';
+import type { Ports } from './ports.ts';
+import { CancelWatch } from './run/cancel-watch.ts';
+import { FlushTimer } from './run/flush-timer.ts';
+import { giveUpRun } from './run/give-up.ts';
+import type { LoadedAgent } from './run/load-agents.ts';
+import type { RunDeps } from './run/open.ts';
+import { RedisControlChannel } from './stores/redis-control.ts';
+import { RedisRuns } from './stores/redis-runs.ts';
+import { redisSupervision } from './stores/redis-supervision.ts';
+import { packageVersion } from './version.ts';
+
+const heartbeatMs = 5_000;
+const reconcileMs = 10_000;
+
+export interface WorkerOptions {
+  readonly config: Config;
+  readonly log: Log;
+  readonly redactor: Redactor;
+  readonly agents: ReadonlyMap<string, LoadedAgent>;
+  readonly providers: Providers;
+  /** Called when runs wait in quarantine and nobody serves it. */
+  readonly lendQuarantine: () => void;
+}
+
+/** A worker that takes jobs. */
+export interface RunningWorker {
+  readonly name: string;
+  readonly healthPort: number;
+  /** Stops taking jobs, lets runs reach their next commit, hands over the rest after `graceMs`, and disconnects. */
+  stop(graceMs: number): Promise<void>;
+}
+
+/** Puts the rooms together: the one place that constructs. Rejects when Redis does not answer within 30 s. */
+export async function buildWorker({
+  config,
+  log,
+  redactor,
+  agents,
+  providers,
+  lendQuarantine,
+}: WorkerOptions): Promise<RunningWorker> {
+  const cluster = isClusterUrl(config.REDIS_URL);
+  const keys = keysFor(config.MILLRACE_PREFIX);
+  const prefix = bullPrefix(config.MILLRACE_PREFIX, cluster);
+  const onError = (error: Error) => log.debug({ err: error }, 'redis connection error');
+  const work = connect(config.REDIS_URL, 'work', onError);
+  const queueing = connect(config.REDIS_URL, 'blocking', onError);
+  const subscriber = connect(config.REDIS_URL, 'subscribe', onError);
+  await whenReady(work, 30_000);
+
+  const name = `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`;
+  const startedAt = new Date().toISOString();
+  const runs = new RedisRuns({
+    redis: work,
+    keys,
+    cluster,
+    clock: systemClock,
+    log,
+    eventLogMax: config.EVENT_LOG_MAX,
+    eventLogTtlS: config.EVENT_LOG_TTL_S,
+    resultTtlS: config.RESULT_TTL_S,
+  });
+  const control = new RedisControlChannel({ subscriber, channel: keys.control, log });
+  await control.start();
+  const metrics = new WorkerMetrics({ active: () => consumer.active, concurrency: config.WORKER_CONCURRENCY });
+  const ports: Ports = {
+    runs,
+    control,
+    clock: systemClock,
+    log,
+    redactor,
+    observe: (event, context) => metrics.observe(event, context),
+  };
+  const supervision = redisSupervision(work, keys);
+  const queues = new RunQueues(queueing, prefix, (error) => log.debug({ err: error }, 'queue connection error'));
+  const cancels = new CancelWatch(ports);
+  const deps: Omit<RunDeps, 'stopping'> = {
+    ports,
+    agents,
+    cancels,
+    flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
+    limitCaps: { maxSteps: config.MAX_STEPS_CAP },
+    chainFor: chainBuilder(providers, createPriceLookup(config.MILLRACE_PRICES, providers.prices), log),
+  };
+  const giveUp = (reason: 'poison' | 'job_lost') => (job: Parameters<typeof giveUpRun>[0]) =>
+    giveUpRun(job, reason, name, { ...deps, stopping: () => false });
+  const consumer = new Consumer({
+    connection: queueing,
+    bullPrefix: prefix,
+    queues: config.WORKER_QUEUES,
+    concurrency: config.WORKER_CONCURRENCY,
+    worker: name,
+    lockDurationMs: config.LOCK_DURATION_MS,
+    stalledIntervalMs: config.STALLED_INTERVAL_MS,
+    deps,
+    log,
+    giveUp: giveUp('poison'),
+    async quarantine(job) {
+      const segment = await supervision.requeue(job.runId, job.segment, quarantineQueue);
+      if (segment === undefined) return;
+      await queues.add(quarantineQueue, { runId: job.runId, kind: job.kind, segment });
+      await supervision.count('quarantined', 1);
+      log.warn({ runId: job.runId }, 'run brought two workers down and goes to quarantine');
+    },
+  });
+  const reconciler = new Reconciler({
+    supervision,
+    queues,
+    log,
+    giveUp: giveUp('job_lost'),
+    onUnservedQuarantine: lendQuarantine,
+    onPutBack: () => metrics.putBack.inc(),
+  });
+  const beat = async () => {
+    const info = {
+      name,
+      queues: config.WORKER_QUEUES,
+      concurrency: config.WORKER_CONCURRENCY,
+      active: consumer.active,
+      startedAt,
+      version: packageVersion,
+    };
+    await supervision
+      .heartbeat(info)
+      .catch((error: unknown) => log.debug({ err: error }, 'heartbeat did not reach redis'));
+  };
+  let stopping = false;
+  const health = await serveHealth(config.WORKER_PORT, config.HOST, {
+    live: () => consumer.running,
+    notReady: async () => (stopping ? 'draining' : await pingProblem(() => work.ping())),
+    metrics: async () => ({ contentType: metrics.registry.contentType, body: await metrics.registry.metrics() }),
+  });
+  const views = [...agents.values()].map((agent) => agentViewOf(agent.definition));
+  await supervision.announceAgents(views);
+  await beat();
+  const heartbeat = setInterval(() => void beat(), heartbeatMs);
+  const announcing = setInterval(() => {
+    supervision.announceAgents(views).catch((error: unknown) => log.debug({ err: error }, 'agents were not announced'));
+  }, 60_000);
+  const scheduler = await scheduleReconciler(reconciler, {
+    connection: queueing,
+    bullPrefix: prefix,
+    queues,
+    everyMs: reconcileMs,
+    log,
+  });
+  await consumer.start();
+
+  return {
+    name,
+    healthPort: health.port,
+    async stop(graceMs) {
+      stopping = true;
+      clearInterval(announcing);
+      await consumer.stop(graceMs);
+      clearInterval(heartbeat);
+      await scheduler[Symbol.asyncDispose]();
+      await supervision
+        .farewell(name)
+        .catch((error: unknown) => log.debug({ err: error }, 'farewell did not reach redis'));
+      await queues[Symbol.asyncDispose]();
+      cancels[Symbol.dispose]();
+      await control[Symbol.asyncDispose]();
+      await health[Symbol.asyncDispose]();
+      for (const connection of [work, queueing, subscriber]) connection.disconnect();
+    },
+  };
+}
+
+/** Why Redis is not usable now, within a second; undefined when it answers. */
+async function pingProblem(ping: () => Promise<unknown>): Promise<string | undefined> {
+  const deadline = new Promise<never>((_, reject) =>
+    setTimeout(() => reject(new RunError('queue_unavailable', 'timeout')), 1_000).unref(),
+  );
+  return await Promise.race([ping().then(() => undefined), deadline]).catch(() => 'redis does not answer');
+}

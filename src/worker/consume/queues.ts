@@ -1,0 +1,48 @@
+import { Queue, type JobsOptions } from 'bullmq';
+import type { RedisConnection } from '../../shared/redis.ts';
+import { jobIdFor } from '../../shared/ids.ts';
+import { jobVersion, type JobKind } from '../../shared/run.ts';
+
+/** Attempts are for lost workers and a lost Redis only; a run's own errors never use one up. */
+export const jobOptions: JobsOptions = {
+  attempts: 10,
+  backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
+  removeOnComplete: { age: 3_600, count: 1_000 },
+  removeOnFail: { age: 604_800, count: 5_000 },
+};
+
+/** The queues by name, opened on first use; one connection serves all of them. */
+export class RunQueues implements AsyncDisposable {
+  readonly #queues = new Map<string, Queue>();
+  readonly #connection: RedisConnection;
+  readonly #prefix: string;
+  readonly #onError: (error: Error) => void;
+
+  constructor(connection: RedisConnection, prefix: string, onError: (error: Error) => void) {
+    this.#connection = connection;
+    this.#prefix = prefix;
+    this.#onError = onError;
+  }
+
+  get(name: string): Queue {
+    const known = this.#queues.get(name);
+    if (known) return known;
+    const queue = new Queue(name, { connection: this.#connection, prefix: this.#prefix });
+    queue.on('error', this.#onError);
+    this.#queues.set(name, queue);
+    return queue;
+  }
+
+  /** Enqueues a segment of a run. The job id makes a repeat harmless. */
+  async add(queue: string, run: { runId: string; kind: JobKind; segment: number }): Promise<void> {
+    await this.get(queue).add(
+      run.kind,
+      { v: jobVersion, ...run },
+      { ...jobOptions, jobId: jobIdFor(run.runId, run.segment) },
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+  }
+}

@@ -1,0 +1,109 @@
+import { Worker } from 'bullmq';
+import { jobIdFor } from '../../shared/ids.ts';
+import type { Log } from '../../shared/log.ts';
+import { maintenanceQueue, quarantineQueue, type RedisConnection } from '../../shared/redis.ts';
+import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/run.ts';
+import type { OpenRunInfo, Supervision } from '../ports.ts';
+import type { RunQueues } from './queues.ts';
+
+export interface ReconcileDeps {
+  readonly supervision: Supervision;
+  readonly queues: RunQueues;
+  readonly log: Log;
+  giveUp(job: RunJob): Promise<void>;
+  /** There are runs in quarantine and no live worker serves it. */
+  onUnservedQuarantine(): void;
+  onPutBack(): void;
+}
+
+/** A run that did not change for this long and has no job is taken to be lost. Longer than any enqueue takes. */
+const settledMs = 15_000;
+/** An entry without a record for this long belongs to a creation that never finished, or to an expired record. */
+const orphanMs = 60_000;
+const pageSize = 500;
+const maxPutBacks = 10;
+
+/**
+ * Finds runs that have not ended and have neither a job nor anything else to wait for, and puts them back. In a healthy
+ * fleet it finds none: each one is a loss that was repaired, and `doctor` shows the count.
+ */
+export class Reconciler {
+  readonly #deps: ReconcileDeps;
+  #offset = 0;
+
+  constructor(deps: ReconcileDeps) {
+    this.#deps = deps;
+  }
+
+  /** One bounded pass; the next continues where it ended. Answers how many runs were put back. */
+  async pass(): Promise<number> {
+    const page = await this.#deps.supervision.openRuns(this.#offset, pageSize);
+    let gone = 0;
+    let putBack = 0;
+    for (const open of page) {
+      const verdict = await this.#repair(open);
+      if (verdict === 'forgotten') gone += 1;
+      if (verdict === 'put_back') putBack += 1;
+    }
+    this.#offset = page.length < pageSize ? 0 : this.#offset + page.length - gone;
+    await this.#lookAfterQuarantine();
+    return putBack;
+  }
+
+  async #repair({ runId, run, ageMs }: OpenRunInfo): Promise<'forgotten' | 'put_back' | 'fine'> {
+    const { supervision, queues, log } = this.#deps;
+    if (!run || isTerminalStatus(run.status)) {
+      if (!run && ageMs < orphanMs) return 'fine';
+      await supervision.forget(runId);
+      return 'forgotten';
+    }
+    if (run.status === 'suspended' || ageMs < settledMs) return 'fine';
+    const state = await queues.get(run.queue).getJobState(jobIdFor(runId, run.segment));
+    if (state !== 'unknown' && state !== 'completed' && state !== 'failed') return 'fine';
+    log.warn({ runId, status: run.status, jobState: state, putBacks: run.putBacks }, 'run had no job and is put back');
+    if (run.putBacks >= maxPutBacks) {
+      await this.#deps.giveUp({ v: jobVersion, kind: run.kind, runId, segment: run.segment });
+      await supervision.count('given_up', 1);
+      return 'put_back';
+    }
+    const segment = await supervision.requeue(runId, run.segment, run.queue);
+    if (segment === undefined) return 'fine';
+    await queues.add(run.queue, { runId, kind: run.kind, segment });
+    await supervision.count('put_back', 1);
+    this.#deps.onPutBack();
+    return 'put_back';
+  }
+
+  async #lookAfterQuarantine(): Promise<void> {
+    const { supervision, queues } = this.#deps;
+    const waiting = await queues.get(quarantineQueue).getJobCountByTypes('waiting', 'active', 'delayed', 'prioritized');
+    if (waiting === 0) return;
+    const workers = await supervision.liveWorkers();
+    if (!workers.some((worker) => worker.queues.includes(quarantineQueue))) this.#deps.onUnservedQuarantine();
+  }
+}
+
+/** Runs the pass on one worker of the fleet at a time, every `everyMs`, by a BullMQ job scheduler. */
+export async function scheduleReconciler(
+  reconciler: Reconciler,
+  options: { connection: RedisConnection; bullPrefix: string; queues: RunQueues; everyMs: number; log: Log },
+): Promise<AsyncDisposable> {
+  const { connection, bullPrefix, queues, everyMs, log } = options;
+  await queues
+    .get(maintenanceQueue)
+    .upsertJobScheduler(
+      'reconcile',
+      { every: everyMs },
+      { name: 'reconcile', opts: { removeOnComplete: true, removeOnFail: { count: 10 } } },
+    );
+  const worker = new Worker(maintenanceQueue, () => reconciler.pass(), {
+    connection: connection,
+    prefix: bullPrefix,
+    concurrency: 1,
+    maxStalledCount: 1_000_000,
+    runRetryDelay: 5_000,
+  });
+  worker.on('error', (error) => log.debug({ err: error }, 'maintenance queue error'));
+  worker.on('failed', (_, error) => log.warn({ err: error }, 'reconciling failed'));
+  return { [Symbol.asyncDispose]: () => worker.close(true) };
+}

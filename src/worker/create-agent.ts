@@ -1,0 +1,176 @@
+import { systemClock } from '../shared/clock.ts';
+import { parseConfig } from '../shared/config.ts';
+import { RunError } from '../shared/errors.ts';
+import { isTerminal, type RunEvent } from '../shared/event.ts';
+import { newRunId } from '../shared/ids.ts';
+import { outcomeViewOf, runRequest, type RunOutcomeView, type RunRecord, type RunRequestInput } from '../shared/run.ts';
+import { chainBuilder, singleProvider } from './chain.ts';
+import type { LlmProvider } from './llm/provider.ts';
+import { createPriceLookup } from './llm/prices.ts';
+import { createProviders } from './llm/providers.ts';
+import { CancelWatch } from './run/cancel-watch.ts';
+import type { Agent } from './run/define-agent.ts';
+import { FlushTimer } from './run/flush-timer.ts';
+import { loadedFrom } from './run/load-agents.ts';
+import { runJob } from './run/run-job.ts';
+import { createMemoryPorts } from './stores/memory.ts';
+
+export interface CreateAgentOptions {
+  /** Serves every model of this agent. Default: what `env` configures, as for a worker. */
+  readonly provider?: LlmProvider;
+  /** Settings by the names of the environment variables. Default: the process's environment. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+}
+
+export interface AgentRunOptions extends Pick<RunRequestInput, 'limits' | 'overrides' | 'budget'> {
+  /** Cancels the run: it then resolves with status `cancelled` and an empty text, never with an error. */
+  readonly signal?: AbortSignal;
+}
+
+/** A run in progress: its events, and its result, which also resolves when nobody reads the events. */
+export interface AgentStream extends AsyncIterable<RunEvent> {
+  readonly result: Promise<RunOutcomeView>;
+}
+
+/** What the model of this agent may call. */
+export interface ToolListing {
+  readonly name: string;
+  readonly description: string;
+}
+
+/** An agent that runs inside this process, without Redis and without durability. */
+export interface AgentHandle {
+  readonly id: string;
+  readonly tools: readonly ToolListing[];
+  /** Starts a turn. One at a time per handle: a second throws `concurrent_run`. */
+  stream(input: string, options?: AgentRunOptions): AgentStream;
+  /** The same, drained: resolves when the turn has ended. A failed run does not throw; see `status` and `error`. */
+  run(input: string, options?: AgentRunOptions): Promise<RunOutcomeView>;
+}
+
+/**
+ * Makes an agent that runs in this process: same turn core, tools, limits, events and result as on a worker, with the
+ * journal in memory. Nothing survives the process.
+ *
+ * @example
+ * const agent = createAgent(defineAgent({ id: 'support', model: 'gpt-5.2-mini', tools: [lookupOrder] }));
+ * const { text, costMicrocents } = await agent.run('Where is order 7?');
+ */
+export function createAgentWith(
+  agent: Agent,
+  options: CreateAgentOptions & { readonly env: NonNullable<CreateAgentOptions['env']> },
+): AgentHandle {
+  const loaded = loadedFrom(agent);
+  const config = parseConfig(options.env);
+  const providers = options.provider
+    ? singleProvider(options.provider)
+    : createProviders(config, { env: (name) => options.env[name] });
+  const ports = createMemoryPorts();
+  const deps = {
+    ports,
+    agents: new Map([[loaded.definition.id, loaded]]),
+    // In one process there is no write to save: every delta is an event of its own.
+    flushTimer: new FlushTimer(0),
+    limitCaps: { maxSteps: config.MAX_STEPS_CAP },
+    chainFor: chainBuilder(providers, createPriceLookup(config.MILLRACE_PRICES, providers.prices), ports.log),
+    stopping: () => false,
+  };
+  let busy = false;
+
+  async function turn(runId: string): Promise<RunOutcomeView> {
+    using cancels = new CancelWatch(ports);
+    const delivery = { jobTry: 1, queue: 'memory', worker: 'this process', crashLimit: 1 };
+    await runJob(
+      { v: 1, kind: 'agent.turn', runId, segment: 0 },
+      delivery,
+      { ...deps, cancels },
+      new AbortController().signal,
+    );
+    const record = await ports.runs.load(runId);
+    if (!record) throw new RunError('internal', 'the run vanished from memory');
+    return outcomeViewOf(record);
+  }
+
+  function stream(input: string, { signal, ...asked }: AgentRunOptions = {}): AgentStream {
+    if (busy) throw new RunError('concurrent_run', `agent ${loaded.definition.id} already has a run in progress`);
+    const record = newRecord(runRequest.parse({ agent: loaded.definition.id, input, ...asked }));
+    const { runId } = record;
+    const feed = new Feed();
+    const subscription = ports.onEvents((id, events) => {
+      if (id === runId) feed.push(events);
+    });
+    ports.create(record);
+    const cancel = () => void ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
+    if (signal?.aborted) cancel();
+    else signal?.addEventListener('abort', cancel, { once: true });
+    busy = true;
+    const result = turn(runId).finally(() => {
+      busy = false;
+      signal?.removeEventListener('abort', cancel);
+      subscription[Symbol.dispose]();
+      feed.end();
+    });
+    // Who only reads events must not be told of an unhandled rejection; the failure is still in `result`.
+    result.catch(() => {});
+    return { result, [Symbol.asyncIterator]: () => feed.read() };
+  }
+
+  return {
+    id: loaded.definition.id,
+    tools: loaded.tools.map(({ name, description }) => ({ name, description })),
+    stream,
+    run: async (input, runOptions) => await stream(input, runOptions).result,
+  };
+}
+
+function newRecord(request: RunRecord['request']): RunRecord {
+  const now = new Date(systemClock.now()).toISOString();
+  return {
+    v: 1,
+    runId: newRunId(systemClock.now()),
+    tenant: 'default',
+    kind: 'agent.turn',
+    status: 'queued',
+    request,
+    queue: 'memory',
+    segment: 0,
+    createdAt: now,
+    updatedAt: now,
+    lastSequence: 0,
+    epoch: 0,
+    crashes: 0,
+    steps: 0,
+    costMicrocents: 0,
+    attempts: [],
+    pending: [],
+  };
+}
+
+/** Hands events to one reader in order. Bounded by what one run of one process can say. */
+class Feed {
+  readonly #events: RunEvent[] = [];
+  #ended = false;
+  #wake: (() => void) | undefined;
+
+  push(events: readonly RunEvent[]): void {
+    this.#events.push(...events);
+    this.#wake?.();
+  }
+
+  end(): void {
+    this.#ended = true;
+    this.#wake?.();
+  }
+
+  async *read(): AsyncGenerator<RunEvent> {
+    for (let at = 0; ; at++) {
+      while (at >= this.#events.length) {
+        if (this.#ended) return;
+        await new Promise<void>((resolve) => (this.#wake = resolve));
+      }
+      const event = this.#events[at] as RunEvent;
+      yield event;
+      if (isTerminal(event)) return;
+    }
+  }
+}

@@ -1,0 +1,23 @@
+/** The public door of the worker side: what agent and tool authors, and programs that run agents themselves, import. */
+import { createAgentWith, type AgentHandle, type CreateAgentOptions } from './create-agent.ts';
+import type { Agent } from './run/define-agent.ts';
+
+export { defineAgent, type Agent, type AgentSource } from './run/define-agent.ts';
+export { defineTool } from './tools/define.ts';
+export type { Reconciliation, Tool, ToolContext, ToolDefinition } from './tools/tool.ts';
+export { ToolError } from './tools/tool-error.ts';
+export { startWorker, type StartWorkerOptions } from './start-worker.ts';
+export type { RunningWorker } from './build.ts';
+export type { AgentHandle, AgentRunOptions, AgentStream, CreateAgentOptions, ToolListing } from './create-agent.ts';
+export type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from './llm/provider.ts';
+export { LlmError } from './llm/errors.ts';
+export { RunError, assertNever, type ErrorCode } from '../shared/errors.ts';
+export type { EventOf, EventType, RunEvent } from '../shared/event.ts';
+
+/**
+ * Makes an agent that runs in this process, without Redis: `run` and `stream`. See `CreateAgentOptions` for the
+ * provider; without one it is what `OPENAI_API_KEY` and `OPENAI_BASE_URL` say, as for a worker.
+ */
+export function createAgent(agent: Agent, options: CreateAgentOptions = {}): AgentHandle {
+  return createAgentWith(agent, { env: process.env, ...options });
+}

@@ -1,0 +1,139 @@
+import type { FinishReason } from '../../shared/event.ts';
+import type { AssistantPart } from '../../shared/message.ts';
+import type { Usage } from '../../shared/money.ts';
+import { LlmError } from './errors.ts';
+import type { LlmAnswer, LlmPart } from './provider.ts';
+
+/** Characters of text, reasoning and arguments that one answer may have. */
+const maxAnswerChars = 10 * 1024 * 1024;
+/** What one tool call weighs beside its arguments, so that empty calls cannot grow without bound either. */
+const callWeight = 256;
+
+/** What is known at the end of an answer beside its parts. */
+export interface AnswerEnd {
+  readonly finishReason: FinishReason;
+  readonly usage?: Usage | undefined;
+  /** The provider's opaque proof of its reasoning. */
+  readonly reasoningMeta?: unknown;
+  readonly providerRequestId?: string | undefined;
+}
+
+interface GrowingCall {
+  readonly id: string;
+  readonly name: string;
+  args: string;
+}
+
+/** Puts an answer together while its parts stream by: every part goes on at once and is kept only as joined text. */
+export class AnswerBuilder {
+  readonly #provider: string;
+  readonly #onPart: (part: LlmPart) => void;
+  readonly #calls = new Map<string, GrowingCall>();
+  #reasoning = '';
+  #text = '';
+  #chars = 0;
+
+  constructor(provider: string, onPart: (part: LlmPart) => void) {
+    this.#provider = provider;
+    this.#onPart = onPart;
+  }
+
+  text(delta: string): void {
+    if (delta === '') return;
+    this.#grow(delta.length);
+    this.#text += delta;
+    this.#onPart({ type: 'text', delta });
+  }
+
+  reasoning(delta: string): void {
+    if (delta === '') return;
+    this.#grow(delta.length);
+    this.#reasoning += delta;
+    this.#onPart({ type: 'reasoning', delta });
+  }
+
+  /** Begins a tool call and returns its id: the given one, made unique, because models repeat and forget ids. */
+  startCall(given: string | undefined, name: string): string {
+    this.#grow(callWeight + name.length + (given?.length ?? 0));
+    const ordinal = this.#calls.size + 1;
+    let id = given || `call_${ordinal}`;
+    for (let copy = ordinal; this.#calls.has(id); copy++) id = `${(given || 'call').slice(0, 30)}_${copy}`;
+    this.#calls.set(id, { id, name, args: '' });
+    this.#onPart({ type: 'tool_call_start', id, name });
+    return id;
+  }
+
+  /** Adds to the arguments of a call that was begun. */
+  callArgs(id: string, delta: string): void {
+    const call = this.#calls.get(id);
+    if (!call || delta === '') return;
+    this.#grow(delta.length);
+    call.args += delta;
+    this.#onPart({ type: 'tool_call_delta', id, delta });
+  }
+
+  /**
+   * The whole answer. Throws `content_filter` for refused content, `overloaded` for an answer that ended in an error of
+   * the provider, and the same without retry for one that stops for tools and names none.
+   */
+  finish(end: AnswerEnd): LlmAnswer {
+    const { finishReason, usage, providerRequestId } = end;
+    if (finishReason === 'content_filter') {
+      throw new LlmError('content_filter', this.#provider, `provider ${this.#provider} refused the content`, { usage });
+    }
+    if (finishReason === 'error') {
+      throw new LlmError('overloaded', this.#provider, `provider ${this.#provider} ended its answer with an error`, {
+        usage,
+      });
+    }
+    const calls = [...this.#calls.values()];
+    if (finishReason === 'tool_use' && calls.length === 0) {
+      const message = `provider ${this.#provider} stopped for tools and called none`;
+      throw new LlmError('overloaded', this.#provider, message, { usage, retryable: false });
+    }
+    const cutOff = finishReason === 'length' ? calls.filter((call) => !isJson(call.args)) : [];
+    const whole = calls.filter((call) => !cutOff.includes(call));
+    return {
+      message: { role: 'assistant', parts: this.#parts(whole, end.reasoningMeta) },
+      finishReason,
+      incompleteToolCalls: cutOff.map(({ id, name }) => ({ id, name })),
+      ...(usage && { usage }),
+      ...(providerRequestId !== undefined && { providerRequestId }),
+    };
+  }
+
+  #parts(calls: readonly GrowingCall[], meta: unknown): AssistantPart[] {
+    const parts: AssistantPart[] = [];
+    if (this.#reasoning !== '' || meta !== undefined) {
+      parts.push({
+        type: 'reasoning',
+        text: this.#reasoning,
+        provider: this.#provider,
+        ...(meta !== undefined && { meta }),
+      });
+    }
+    if (this.#text !== '') parts.push({ type: 'text', text: this.#text });
+    for (const { id, name, args } of calls) parts.push({ type: 'tool_call', id, name, args });
+    return parts;
+  }
+
+  #grow(chars: number): void {
+    this.#chars += chars;
+    if (this.#chars > maxAnswerChars) {
+      throw new LlmError(
+        'transport',
+        this.#provider,
+        `the answer of provider ${this.#provider} is over ${maxAnswerChars} characters`,
+      );
+    }
+  }
+}
+
+function isJson(text: string): boolean {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,96 @@
+import { assertNever } from '../../shared/errors.ts';
+import type { EventBody } from '../../shared/event.ts';
+import { cancelledCall, LlmError } from './errors.ts';
+import type { LlmProvider, LlmRequest } from './provider.ts';
+import { withoutReasoning } from './reasoning.ts';
+import type { Backoff } from './retry.ts';
+
+/** One entry of the plan: a model of a provider and how often it is tried. */
+export interface Candidate {
+  readonly provider: LlmProvider;
+  readonly model: string;
+  readonly maxAttempts: number;
+  readonly backoff: Backoff;
+}
+
+export type ChainRequest = Omit<LlmRequest, 'model'>;
+
+export type Fallback = Omit<Extract<EventBody, { type: 'agent.model.fellback' }>, 'type'>;
+
+/** Why this candidate cannot serve the request at all, or undefined. */
+export function reasonToSkip(candidate: Candidate, request: ChainRequest): string | undefined {
+  if (request.tools && request.tools.length > 0 && !candidate.provider.capabilities.tools) return 'no_tools';
+  return undefined;
+}
+
+/**
+ * The request as this candidate gets it. Reasoning of another provider never goes out, and none at all when the last
+ * attempt went elsewhere: what a provider said before the switch no longer fits the conversation it sees now.
+ */
+export function requestFor(candidate: Candidate, request: ChainRequest, lastProvider: string | undefined): LlmRequest {
+  const { provider, model } = candidate;
+  const switched = lastProvider !== undefined && lastProvider !== provider.id;
+  const { reasoningEffort, ...rest } = request;
+  return {
+    ...rest,
+    model,
+    messages: withoutReasoning(request.messages, switched ? undefined : provider.id),
+    ...(reasoningEffort !== undefined && provider.capabilities.reasoning && { reasoningEffort }),
+  };
+}
+
+/** What a failure leads to: the same candidate again, the next one, or the end of the step. */
+export function followUp(error: LlmError, partsSeen: boolean, attemptsLeft: number): 'retry' | 'next' | 'stop' {
+  // A second answer after parts of a first one would show subscribers two texts as one.
+  if (partsSeen) return 'stop';
+  switch (error.kind) {
+    case 'rate_limit':
+    case 'overloaded':
+    case 'timeout':
+    case 'transport':
+      return error.retryable && attemptsLeft > 0 ? 'retry' : 'next';
+    case 'context_length':
+      return 'next';
+    case 'auth':
+    case 'bad_request':
+    case 'content_filter':
+    case 'cancelled':
+    case 'unknown':
+      return 'stop';
+    default:
+      return assertNever(error.kind);
+  }
+}
+
+/** The event of one candidate taking over from another. */
+export function fallbackFrom(
+  from: Candidate,
+  error: LlmError,
+  to: Candidate,
+  stepNumber: number,
+  attempt: number,
+): Fallback {
+  return {
+    from: from.model,
+    to: to.model,
+    previousModel: from.model,
+    nextModel: to.model,
+    reason: fallbackReason(error),
+    stepNumber,
+    attempt,
+  };
+}
+
+function fallbackReason(error: LlmError): Fallback['reason'] {
+  if (error.kind === 'rate_limit') return 'rate-limit';
+  if (error.kind === 'overloaded') return 'capacity';
+  if (error.kind === 'context_length') return 'context-length';
+  return 'transient';
+}
+
+/** Whatever a provider threw as a model error; always `cancelled` once the signal is aborted. */
+export function asLlmError(thrown: unknown, provider: string, signal: AbortSignal): LlmError {
+  const error = thrown instanceof LlmError ? thrown : undefined;
+  if (signal.aborted && error?.kind !== 'cancelled') return cancelledCall(provider, signal, error?.usage);
+  return error ?? new LlmError('unknown', provider, `provider ${provider} failed in an unknown way`, { cause: thrown });
+}

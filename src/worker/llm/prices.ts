@@ -1,0 +1,98 @@
+import { calcPrice, type ModelPrice } from '@pydantic/genai-prices';
+import { z } from 'zod';
+import { usdToMicrocents } from '../../shared/money.ts';
+import type { Price, PriceLookup, Rate } from './cost.ts';
+import { readYamlFile } from './yaml-file.ts';
+
+/** The day on which the prices that ship with this version were published. A price file has a date of its own. */
+export const priceDataDate = '2026-09-23';
+
+const usdPerMillion = z.number().min(0).max(100_000);
+
+/** A price as people write it. Cached tokens cost as much as others unless said; no provider means any. */
+export const priceEntry = z.strictObject({
+  provider: z.string().min(1).optional(),
+  model: z.string().min(1),
+  inputUsdPerMillion: usdPerMillion,
+  outputUsdPerMillion: usdPerMillion,
+  cachedUsdPerMillion: usdPerMillion.optional(),
+  cacheWriteUsdPerMillion: usdPerMillion.optional(),
+});
+export type PriceEntry = z.infer<typeof priceEntry>;
+
+const priceFile = z.strictObject({
+  /** The day on which the prices were looked up. */
+  date: z.iso.date(),
+  prices: z.array(priceEntry).max(10_000),
+});
+export type PriceFile = z.infer<typeof priceFile>;
+
+/** The models that the documentation and the samples use, which the public data does not list. */
+const samplePrices: readonly PriceEntry[] = [
+  { model: 'gpt-5.2-mini', inputUsdPerMillion: 0.25, outputUsdPerMillion: 2, cachedUsdPerMillion: 0.025 },
+  { model: 'gpt-5.2-nano', inputUsdPerMillion: 0.05, outputUsdPerMillion: 0.4, cachedUsdPerMillion: 0.005 },
+];
+
+/** The scripted provider shows what the model it stands in for would have cost. */
+const pricedAs: Readonly<Record<string, string>> = { scripted: 'openai' };
+
+/** Reads a price file. Throws `invalid_config` whose details list every problem. */
+export function loadPrices(path: string): PriceFile {
+  return readYamlFile(path, priceFile);
+}
+
+/**
+ * Prices by the file at `path` first, then by `entries`, then by the public data that ships with this version: nothing is
+ * fetched. Throws what {@link loadPrices} throws; the lookup itself never throws.
+ */
+export function createPriceLookup(path?: string, entries: readonly PriceEntry[] = []): PriceLookup {
+  const given = byName([...(path === undefined ? [] : loadPrices(path).prices), ...entries]);
+  const samples = byName(samplePrices);
+  return (provider, model, at) =>
+    find(given, provider, model) ?? publicPrice(provider, model, at) ?? find(samples, provider, model);
+}
+
+/** The first entry of a name wins, as it does in the file for a reader. */
+function byName(entries: readonly PriceEntry[]): ReadonlyMap<string, Price> {
+  const prices = new Map<string, Price>();
+  for (const entry of entries) {
+    const name = `${entry.provider ?? '*'}\0${entry.model}`;
+    if (!prices.has(name)) prices.set(name, priceOf(entry));
+  }
+  return prices;
+}
+
+function find(prices: ReadonlyMap<string, Price>, provider: string, model: string): Price | undefined {
+  return prices.get(`${provider}\0${model}`) ?? prices.get(`*\0${model}`);
+}
+
+function priceOf(entry: PriceEntry): Price {
+  const input = usdToMicrocents(entry.inputUsdPerMillion);
+  return {
+    input,
+    output: usdToMicrocents(entry.outputUsdPerMillion),
+    cached: entry.cachedUsdPerMillion === undefined ? input : usdToMicrocents(entry.cachedUsdPerMillion),
+    cacheWrite: entry.cacheWriteUsdPerMillion === undefined ? input : usdToMicrocents(entry.cacheWriteUsdPerMillion),
+  };
+}
+
+function publicPrice(provider: string, model: string, at: Date): Price | undefined {
+  const found = calcPrice({}, model, { providerId: pricedAs[provider] ?? provider, timestamp: at })?.model_price;
+  const input = found && rateOf(found['input_mtok']);
+  const output = found && rateOf(found['output_mtok']);
+  if (input === undefined || output === undefined) return undefined;
+  return {
+    input,
+    output,
+    cached: rateOf(found?.['cache_read_mtok']) ?? input,
+    cacheWrite: rateOf(found?.['cache_write_mtok']) ?? input,
+  };
+}
+
+function rateOf(price: ModelPrice[string]): Rate | undefined {
+  if (price === undefined || typeof price === 'number') return price === undefined ? undefined : usdToMicrocents(price);
+  return {
+    base: usdToMicrocents(price.base),
+    tiers: price.tiers.map((tier) => ({ above: tier.start, rate: usdToMicrocents(tier.price) })),
+  };
+}

@@ -1,0 +1,113 @@
+import { fileURLToPath } from 'node:url';
+import { agentViewOf } from '../shared/agent.ts';
+import { parseConfig, type Config } from '../shared/config.ts';
+import { RunError } from '../shared/errors.ts';
+import { createLog } from '../shared/log.ts';
+import { Redactor } from '../shared/redact.ts';
+import { buildWorker } from './build.ts';
+import { QuarantineChild } from './consume/quarantine.ts';
+import { createProviders } from './llm/providers.ts';
+import { loadAgents } from './run/load-agents.ts';
+
+const exitUsage = 2;
+const exitUnreachable = 3;
+
+/** After the grace and this margin the process ends whatever still hangs. */
+const forceExitMarginMs = 5_000;
+
+async function main(args: readonly string[]): Promise<void> {
+  if (Number(process.versions.node.split('.')[0]) < 24)
+    stop(exitUsage, 'millrace needs Node 24: run it through npm or bin/millrace.mjs');
+  const config = readConfig();
+  if (args[0] === 'agents')
+    await listAgents(
+      args.find((arg, index) => index > 0 && !arg.startsWith('-')) ?? config.MILLRACE_AGENTS,
+      args.includes('--json'),
+    );
+  else await work(config);
+}
+
+function readConfig(): Config {
+  try {
+    return parseConfig(process.env);
+  } catch (error) {
+    return stop(exitUsage, error instanceof Error ? error.message : String(error));
+  }
+}
+
+/** Prints the agents of a folder, or every problem in it. */
+async function listAgents(folder: string, json: boolean): Promise<void> {
+  const { agents, problems } = await loadAgents(folder);
+  const views = [...agents.values()].map((agent) => agentViewOf(agent.definition));
+  if (json) process.stdout.write(`${JSON.stringify(views)}\n`);
+  else
+    for (const view of views)
+      process.stdout.write(`${view.id}  model ${view.model}  tools ${view.tools.join(', ') || 'none'}\n`);
+  if (problems.length > 0) stop(exitUsage, problems.join('\n'));
+  process.exit(0);
+}
+
+async function work(config: Config): Promise<void> {
+  const { agents, problems } = await loadAgents(config.MILLRACE_AGENTS);
+  if (problems.length > 0) stop(exitUsage, `the agents have problems:\n  ${problems.join('\n  ')}`);
+  const providers = readProviders(config);
+  const redactor = new Redactor([...providers.secrets, redisPassword(config.REDIS_URL)]);
+  const log = createLog('worker', config.LOG_LEVEL, redactor);
+  if (providers.scripted) log.warn('no OPENAI_API_KEY or OPENAI_BASE_URL: using the built-in scripted model');
+  const quarantine = new QuarantineChild(fileURLToPath(import.meta.url), process.env, log);
+  const worker = await buildWorker({
+    config,
+    log,
+    redactor,
+    agents,
+    providers,
+    lendQuarantine: () => quarantine.lend(),
+  }).catch((error: unknown) =>
+    stop(error instanceof RunError && error.code === 'queue_unavailable' ? exitUnreachable : exitUsage, String(error)),
+  );
+  log.info(
+    { worker: worker.name, healthPort: worker.healthPort, queues: config.WORKER_QUEUES, agents: [...agents.keys()] },
+    'worker is ready',
+  );
+  process.send?.({ type: 'ready', healthPort: worker.healthPort });
+
+  let leaving = false;
+  const leave = (why: string) => {
+    if (leaving) process.exit(1);
+    leaving = true;
+    log.info({ why, graceMs: config.SHUTDOWN_GRACE_MS }, 'worker is leaving');
+    setTimeout(() => process.exit(1), config.SHUTDOWN_GRACE_MS + forceExitMarginMs).unref();
+    quarantine[Symbol.dispose]();
+    worker.stop(config.SHUTDOWN_GRACE_MS).then(
+      () => process.exit(0),
+      (error: unknown) => {
+        log.error({ err: error }, 'worker did not stop cleanly');
+        process.exit(1);
+      },
+    );
+  };
+  process.on('SIGTERM', () => leave('SIGTERM'));
+  process.on('SIGINT', () => leave('SIGINT'));
+  // Started with an IPC channel (the development stack): a parent that is gone without a word must not leave us behind.
+  process.on('disconnect', () => leave('parent is gone'));
+  process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
+}
+
+function readProviders(config: Config) {
+  try {
+    return createProviders(config, { env: (name) => process.env[name] });
+  } catch (error) {
+    return stop(exitUsage, error instanceof Error ? error.message : String(error));
+  }
+}
+
+function redisPassword(url: string): string | undefined {
+  return /:\/\/[^:@/]*:([^@/]+)@/.exec(url)?.[1];
+}
+
+function stop(code: number, message: string): never {
+  process.stderr.write(`${message}\n`);
+  process.exit(code);
+}
+
+await main(process.argv.slice(2));

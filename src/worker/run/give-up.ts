@@ -1,0 +1,29 @@
+import { RunError } from '../../shared/errors.ts';
+import type { RunJob } from '../../shared/run.ts';
+import { openRun, type RunDeps } from './open.ts';
+import { refused } from './outcome.ts';
+import { settle } from './settle.ts';
+
+/** Ends a run that nobody can run, with `worker_lost` and the reason. Does nothing when the run has ended already. */
+export async function giveUpRun(
+  job: RunJob,
+  reason: 'poison' | 'job_lost',
+  worker: string,
+  deps: RunDeps,
+): Promise<void> {
+  const delivery = {
+    jobTry: Number.MAX_SAFE_INTEGER,
+    queue: 'maintenance',
+    worker,
+    crashLimit: Number.MAX_SAFE_INTEGER,
+  };
+  const opened = await openRun(job, delivery, deps, new AbortController().signal);
+  if (opened.kind !== 'open') return;
+  await using run = opened.run;
+  const message =
+    reason === 'poison'
+      ? 'the run brought down every worker process that tried it; see its last events, then `millrace redrive`'
+      : 'the job of this run kept vanishing from the queue';
+  const error = new RunError('worker_lost', message, { details: { reason }, retryable: false });
+  await settle(run, refused(run, error));
+}

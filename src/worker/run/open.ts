@@ -1,0 +1,140 @@
+import { RunError } from '../../shared/errors.ts';
+import { newNonce } from '../../shared/ids.ts';
+import type { RunJob, RunRecord } from '../../shared/run.ts';
+import type { FallbackChain } from '../llm/fallback-chain.ts';
+import type { OutgoingEvent, Ports } from '../ports.ts';
+import { foldJournal, hasOpenCalls, type TurnState } from '../turn/state.ts';
+import type { CancelWatch } from './cancel-watch.ts';
+import type { FlushTimer } from './flush-timer.ts';
+import type { LimitCaps } from './limits.ts';
+import type { LoadedAgent } from './load-agents.ts';
+import { RunSignals } from './signals.ts';
+import { RunWriter, type EventContext } from './writer.ts';
+import type { JobOutcome } from './outcome.ts';
+
+/** What the job layer knows about this delivery of the job. */
+export interface Delivery {
+  readonly jobTry: number;
+  readonly queue: string;
+  readonly worker: string;
+  /** Unclean takeovers after which this queue refuses the run. */
+  readonly crashLimit: number;
+}
+
+/** What the run room works with. The agents and the chain come from the composition root. */
+export interface RunDeps {
+  readonly ports: Ports;
+  readonly agents: ReadonlyMap<string, LoadedAgent>;
+  readonly flushTimer: FlushTimer;
+  readonly cancels: CancelWatch;
+  readonly limitCaps: LimitCaps;
+  /** A chain for one run of this agent; undefined when no provider serves the model. */
+  chainFor(agent: LoadedAgent, model: string): FallbackChain | undefined;
+  /** True once this worker is shutting down: runs stop at their next commit. */
+  stopping(): boolean;
+}
+
+/** A run that this processor call owns. */
+export interface OpenRun extends AsyncDisposable {
+  readonly record: RunRecord;
+  readonly agent: LoadedAgent | undefined;
+  readonly state: TurnState;
+  readonly writer: RunWriter;
+  readonly signals: RunSignals;
+  readonly signal: AbortSignal;
+  readonly clock: Ports['clock'];
+  readonly redactor: Ports['redactor'];
+  readonly log: Ports['log'];
+}
+
+/** Claims the run and folds its journal. The claim itself says `run.started` or `run.recovered`. */
+export async function openRun(
+  job: RunJob,
+  delivery: Delivery,
+  deps: RunDeps,
+  signal: AbortSignal,
+): Promise<{ readonly kind: 'open'; readonly run: OpenRun } | JobOutcome> {
+  const { ports } = deps;
+  const ownership = { runId: job.runId, owner: newNonce() };
+  // The record is only known after the claim, so the events that the claim writes get their context from a read before
+  // it. Nothing that they say can change in between: agent, thread and ids of a run are fixed at creation.
+  const before = await ports.runs.load(job.runId);
+  if (!before) return { kind: 'skipped', reason: 'gone' };
+  const context = contextOf(before, delivery);
+  const agent = deps.agents.get(before.request.agent);
+  const event = (body: Record<string, unknown>) =>
+    ({ timestamp: new Date(ports.clock.now()).toISOString(), ...context, ...body }) as OutgoingEvent;
+  const started = {
+    type: 'run.started',
+    kind: before.kind,
+    attempt: before.epoch + 1,
+    ...(agent && { model: before.request.overrides?.model ?? agent.definition.model }),
+  };
+  const claim = await ports.runs.claim(
+    { ...delivery, runId: job.runId, owner: ownership.owner, segment: job.segment },
+    [event(started), event({ type: 'agent.start' })],
+    [
+      event({
+        type: 'run.recovered',
+        fromCheckpoint: before.steps,
+        ...(before.worker && { previousWorker: before.worker }),
+      }),
+    ],
+  );
+  if (claim.kind === 'crashed_too_often') return claim;
+  if (claim.kind !== 'claimed') return { kind: 'skipped', reason: claim.kind };
+
+  const signals = new RunSignals(signal);
+  const writer = new RunWriter({
+    ownership,
+    context,
+    seq: claim.seq,
+    ports,
+    flushTimer: deps.flushTimer,
+    kind: claim.record.kind,
+    onFenced: () => signals.lose('another worker took this run over'),
+    onCancel: (cancel) => signals.cancel(cancel),
+  });
+  const watching = deps.cancels.watch(job.runId, (cancel) => signals.cancel(cancel));
+  if (claim.cancel) signals.cancel(claim.cancel);
+  const state = foldJournal([{ role: 'user', content: claim.record.request.input }], claim.entries);
+  // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
+  if (!claim.first && !state.openCalls)
+    writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
+  return {
+    kind: 'open',
+    run: {
+      record: claim.record,
+      agent,
+      state,
+      writer,
+      signals,
+      signal: signals.signal,
+      clock: ports.clock,
+      redactor: ports.redactor,
+      log: ports.log,
+      async [Symbol.asyncDispose]() {
+        watching[Symbol.dispose]();
+        signals.dispose();
+      },
+    },
+  };
+}
+
+function contextOf(record: RunRecord, delivery: Delivery): EventContext {
+  const { request } = record;
+  return {
+    runId: record.runId,
+    agentId: request.agent,
+    jobAttempt: delivery.jobTry,
+    ...(request.executionId && { executionId: request.executionId }),
+    ...(request.thread && { threadId: request.thread }),
+    ...(request.sessionId && { sessionId: request.sessionId }),
+    ...(request.overrides?.background && { background: true }),
+  };
+}
+
+/** The error of a run whose agent this worker does not have. */
+export function unknownAgent(id: string): RunError {
+  return new RunError('validation', `this worker has no agent ${id}`);
+}

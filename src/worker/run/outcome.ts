@@ -1,0 +1,25 @@
+import type { RunError } from '../../shared/errors.ts';
+import type { RunStatus } from '../../shared/run.ts';
+import type { TurnState } from '../turn/state.ts';
+import type { TurnOutcome } from '../turn/turn.ts';
+
+/**
+ * How a processor call ended, for the job layer.
+ *
+ * - ended: the run has its terminal event; `status` says which. A failed run carries its error
+ * - suspended: the run waits for a decision and holds no slot
+ * - handed_over: another processor call shall continue from the journal
+ * - skipped: there was nothing to do, for instance a second delivery of a run that has ended
+ * - crashed_too_often: the run keeps bringing workers down and does not belong into this queue
+ */
+export type JobOutcome =
+  | { readonly kind: 'ended'; readonly status: RunStatus; readonly error?: RunError }
+  | { readonly kind: 'suspended' }
+  | { readonly kind: 'handed_over' }
+  | { readonly kind: 'skipped'; readonly reason: 'terminal' | 'gone' | 'stale' }
+  | { readonly kind: 'crashed_too_often'; readonly crashes: number };
+
+/** A turn that could not be run to an outcome of its own. */
+export function refused(run: { readonly state: TurnState }, error: RunError): TurnOutcome {
+  return { status: 'failed', error, partialText: '', engaged: false, state: run.state };
+}

@@ -1,0 +1,81 @@
+import type { CancelRequest } from '../../shared/control.ts';
+import { RunError } from '../../shared/errors.ts';
+
+/**
+ * Everything that can stop a run from outside, as one signal whose reason says why: `cancelled`, `run_timeout`,
+ * `lock_lost`, or a hand-over. The first reason stays, except that losing the run beats all others: an owner that was
+ * replaced must not even report a cancel.
+ */
+export class RunSignals {
+  readonly #controller = new AbortController();
+  #cancel: CancelRequest | undefined;
+  #lost = false;
+  #handOver = false;
+  #wallTimer: NodeJS.Timeout | undefined;
+  #wallTimeMs = 0;
+  readonly #outer: AbortSignal;
+  readonly #onOuter: () => void;
+
+  /** `outer` is the job layer's signal: aborted when the lease is lost or the worker must leave at once. */
+  constructor(outer: AbortSignal) {
+    this.#outer = outer;
+    this.#onOuter = () => this.#stopFrom(outer.reason);
+    if (outer.aborted) this.#onOuter();
+    else outer.addEventListener('abort', this.#onOuter, { once: true });
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** The cancel that was asked for, if any; a drain is honoured at the next step boundary. */
+  get cancelRequest(): CancelRequest | undefined {
+    return this.#cancel;
+  }
+
+  get lost(): boolean {
+    return this.#lost;
+  }
+
+  /** The worker leaves at once: the run is to be handed over from its last commit. */
+  get handOver(): boolean {
+    return this.#handOver;
+  }
+
+  cancel(request: CancelRequest): void {
+    if (this.#cancel && !(this.#cancel.drain && !request.drain)) return;
+    this.#cancel = request;
+    if (!request.drain) this.#controller.abort(new RunError('cancelled', request.reason ?? 'the run was cancelled'));
+  }
+
+  lose(why: string): void {
+    this.#lost = true;
+    this.#controller.abort(new RunError('lock_lost', why));
+  }
+
+  /** The limit in force, in milliseconds. */
+  get wallTimeMs(): number {
+    return this.#wallTimeMs;
+  }
+
+  /** Ends the run with `run_timeout` once `limitMs` have passed, of which `elapsedMs` already have. */
+  limitWallTime(limitMs: number, elapsedMs: number): void {
+    this.#wallTimeMs = limitMs;
+    const expire = () => this.#controller.abort(new RunError('run_timeout', `the run took longer than ${limitMs} ms`));
+    if (elapsedMs >= limitMs) expire();
+    else this.#wallTimer = setTimeout(expire, limitMs - elapsedMs);
+  }
+
+  dispose(): void {
+    clearTimeout(this.#wallTimer);
+    this.#outer.removeEventListener('abort', this.#onOuter);
+  }
+
+  #stopFrom(reason: unknown): void {
+    if (reason instanceof RunError && reason.code === 'lock_lost') this.lose(reason.message);
+    else {
+      this.#handOver = true;
+      this.#controller.abort(new RunError('worker_lost', 'the worker is shutting down'));
+    }
+  }
+}

@@ -1,0 +1,190 @@
+import type { CancelRequest } from '../../shared/control.ts';
+import { RunError } from '../../shared/errors.ts';
+import { isDelta, type EventBody } from '../../shared/event.ts';
+import { newNonce } from '../../shared/ids.ts';
+import type { JournalEntry } from '../../shared/journal.ts';
+import type { Commit, CommitReply, OutgoingEvent, Ownership, Ports, RecordPatch } from '../ports.ts';
+import type { FlushTimer } from './flush-timer.ts';
+
+/** What every event of a run carries beside its body. */
+export type EventContext = Omit<OutgoingEvent, 'timestamp' | 'type'> & { readonly runId: string };
+
+export interface WriterOptions {
+  readonly ownership: Ownership;
+  readonly context: EventContext;
+  readonly seq: number;
+  readonly ports: Pick<Ports, 'runs' | 'clock' | 'observe' | 'log'>;
+  readonly flushTimer: FlushTimer;
+  readonly kind: string;
+  /** Told once that somebody else owns the run; nothing may be written from then on. */
+  onFenced(): void;
+  /** Told when an answer of the store says that a cancel was asked for. */
+  onCancel(cancel: CancelRequest): void;
+}
+
+const commitTries = 4;
+
+/**
+ * The only way out of a run. Stamps bodies, merges text deltas that fall into one window, and keeps at most one write in
+ * flight while it gathers the next: a slow Redis makes batches larger, not the run slower. One write at a time is also
+ * what makes event numbers a fence (see `RunStore.flush`).
+ */
+export class RunWriter {
+  readonly #options: WriterOptions;
+  #seq: number;
+  #pending: OutgoingEvent[] = [];
+  /** A flush whose answer never came: it must go out again exactly as it was before anything else may. */
+  #unsent: readonly OutgoingEvent[] | undefined;
+  #inFlight: Promise<void> = Promise.resolve();
+  #busy = false;
+  #scheduled = false;
+  #urgentDelta = true;
+  #closed = false;
+
+  constructor(options: WriterOptions) {
+    this.#options = options;
+    this.#seq = options.seq;
+  }
+
+  /** Takes a fact. Returns at once; the fact leaves within the flush window, or with the next commit. */
+  emit(body: EventBody): void {
+    if (this.#closed) return;
+    const { ports, context, kind, flushTimer } = this.#options;
+    ports.observe(body, { agentId: context.agentId ?? '', kind });
+    if (body.type === 'step.start') this.#urgentDelta = true;
+    if (!isDelta(body.type)) {
+      this.#pending.push(this.#stamp(body));
+      this.#schedule();
+      return;
+    }
+    if (!(flushTimer.windowMs > 0 && this.#mergeDelta(body))) this.#pending.push(this.#stamp(body));
+    if (this.#urgentDelta || flushTimer.windowMs === 0) {
+      this.#urgentDelta = false;
+      queueMicrotask(() => this.flush());
+    } else {
+      this.#schedule();
+    }
+  }
+
+  /** Writes entries, changed fields and everything emitted so far, all or nothing. Throws `lock_lost` when fenced. */
+  async commit(write: {
+    entries?: readonly JournalEntry[];
+    patch?: RecordPatch;
+    release?: Commit['release'];
+  }): Promise<void> {
+    const previous = this.#inFlight;
+    const done = previous.then(() => this.#commitNow(write));
+    this.#inFlight = done.catch(() => {});
+    await done;
+  }
+
+  /** Sends what waits, unless a write is already under way; then it goes with the next. Never throws. */
+  flush(): void {
+    this.#scheduled = false;
+    if (this.#busy || this.#closed || (this.#pending.length === 0 && !this.#unsent)) return;
+    this.#inFlight = this.#inFlight.then(() => this.#flushNow());
+  }
+
+  async #flushNow(): Promise<void> {
+    if (this.#closed) return;
+    const events = this.#unsent ?? this.#pending;
+    if (events.length === 0) return;
+    if (events === this.#pending) this.#pending = [];
+    this.#unsent = events;
+    this.#busy = true;
+    try {
+      const { ownership, ports } = this.#options;
+      this.#accept(await ports.runs.flush(ownership, this.#seq, events), events.length);
+      this.#unsent = undefined;
+    } catch (error) {
+      // A failing flush never fails a run: the same events go out again with the next write.
+      this.#options.ports.log.warn(
+        { err: error, runId: this.#options.ownership.runId },
+        'events are waiting for the store',
+      );
+    } finally {
+      this.#busy = false;
+    }
+    if (this.#pending.length > 0 || this.#unsent) this.#schedule();
+  }
+
+  async #commitNow(write: {
+    entries?: readonly JournalEntry[];
+    patch?: RecordPatch;
+    release?: Commit['release'];
+  }): Promise<void> {
+    const { ownership, ports } = this.#options;
+    for (let tries = 0; this.#unsent && tries < commitTries; tries++) {
+      await this.#flushNow();
+      if (this.#unsent) await ports.clock.sleep(100 * 2 ** tries);
+    }
+    if (this.#closed) throw new RunError('lock_lost', 'another worker owns this run');
+    if (this.#unsent) throw new RunError('queue_unavailable', 'the event log does not take writes');
+    const events = this.#pending;
+    this.#pending = [];
+    const commit: Commit = {
+      op: newNonce(),
+      seq: this.#seq,
+      entries: write.entries ?? [],
+      events,
+      ...(write.patch && { patch: write.patch }),
+      ...(write.release && { release: write.release }),
+    };
+    this.#busy = true;
+    try {
+      this.#accept(await this.#send(ownership, commit), events.length);
+    } finally {
+      this.#busy = false;
+    }
+    if (this.#isFenced()) throw new RunError('lock_lost', 'another worker owns this run');
+    if (write.release) this.#closed = true;
+    else if (this.#pending.length > 0) this.#schedule();
+  }
+
+  /** The same operation id each time: a commit that was applied although its answer was lost changes nothing again. */
+  async #send(ownership: Ownership, commit: Commit): Promise<CommitReply> {
+    const { runs, clock } = this.#options.ports;
+    for (let tries = 1; ; tries++) {
+      try {
+        return await runs.commit(ownership, commit);
+      } catch (error) {
+        if (tries >= commitTries || !(error instanceof RunError && error.retryable)) throw error;
+        await clock.sleep(100 * 2 ** tries);
+      }
+    }
+  }
+
+  #accept(reply: CommitReply, count: number): void {
+    if (reply.kind === 'fenced') {
+      this.#closed = true;
+      this.#pending = [];
+      this.#options.onFenced();
+      return;
+    }
+    this.#seq += count;
+    if (reply.cancel) this.#options.onCancel(reply.cancel);
+  }
+
+  #isFenced(): boolean {
+    return this.#closed;
+  }
+
+  #schedule(): void {
+    if (this.#scheduled || this.#closed) return;
+    this.#scheduled = true;
+    this.#options.flushTimer.schedule(this);
+  }
+
+  #stamp(body: EventBody): OutgoingEvent {
+    const { context, ports } = this.#options;
+    return { timestamp: new Date(ports.clock.now()).toISOString(), ...context, ...body };
+  }
+
+  #mergeDelta(body: EventBody): boolean {
+    const last = this.#pending.at(-1);
+    if (!last || (body.type !== 'text.delta' && body.type !== 'reasoning.delta')) return false;
+    if (last.type !== body.type || last.model !== body.model) return false;
+    (last as { delta: string }).delta += body.delta;
+    return true;
+  }
+}

@@ -1,0 +1,65 @@
+import { parseConfig } from '../shared/config.ts';
+import { RunError } from '../shared/errors.ts';
+import { createLog, silentLog, type Log } from '../shared/log.ts';
+import { Redactor } from '../shared/redact.ts';
+import { buildWorker, type RunningWorker } from './build.ts';
+import { singleProvider } from './chain.ts';
+import type { LlmProvider } from './llm/provider.ts';
+import { createProviders } from './llm/providers.ts';
+import type { Agent } from './run/define-agent.ts';
+import { loadAgents, loadedFrom, type LoadedAgent } from './run/load-agents.ts';
+
+export interface StartWorkerOptions {
+  /** As `REDIS_URL`. */
+  readonly redis: string;
+  /** Agents to serve: definitions, or the path of a folder. */
+  readonly agents: readonly Agent[] | string;
+  /** Key prefix, default `mr`. */
+  readonly prefix?: string;
+  /** Runs at once, default 50. */
+  readonly concurrency?: number;
+  /** Queues to serve, default `['runs']`. */
+  readonly queues?: readonly string[];
+  /** One provider for every model, instead of the ones that the environment configures. */
+  readonly provider?: LlmProvider;
+  /** Further settings by the names of the environment variables. */
+  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Default: silent. */
+  readonly log?: Log;
+}
+
+/**
+ * Starts a worker inside this process and resolves when it takes jobs. Throws `invalid_config` or
+ * `agent_manifest_invalid` listing every problem, `queue_unavailable` when Redis does not answer. The health port is a
+ * free one unless `env.WORKER_PORT` says otherwise. Call `stop()` before the process ends, or the runs in progress are
+ * only continued after their leases have run out.
+ */
+export async function startWorker(options: StartWorkerOptions): Promise<RunningWorker> {
+  const config = parseConfig({
+    WORKER_PORT: '0',
+    ...options.env,
+    REDIS_URL: options.redis,
+    ...(options.prefix && { MILLRACE_PREFIX: options.prefix }),
+    ...(options.concurrency && { WORKER_CONCURRENCY: String(options.concurrency) }),
+    ...(options.queues && { WORKER_QUEUES: options.queues.join(',') }),
+  });
+  const agents = typeof options.agents === 'string' ? await folder(options.agents) : given(options.agents);
+  const providers = options.provider
+    ? singleProvider(options.provider)
+    : createProviders(config, { env: (name) => options.env?.[name] });
+  const redactor = new Redactor(providers.secrets);
+  const log = options.log ?? (options.env?.['LOG_LEVEL'] ? createLog('worker', config.LOG_LEVEL, redactor) : silentLog);
+  // Inside somebody else's process there is no entry file to run again, so quarantine needs a worker of its own.
+  const lendQuarantine = () => log.warn('runs wait in quarantine: start a worker with the queue `quarantine`');
+  return await buildWorker({ config, log, redactor, agents, providers, lendQuarantine });
+}
+
+async function folder(path: string): Promise<ReadonlyMap<string, LoadedAgent>> {
+  const { agents, problems } = await loadAgents(path);
+  if (problems.length > 0) throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });
+  return agents;
+}
+
+function given(agents: readonly Agent[]): ReadonlyMap<string, LoadedAgent> {
+  return new Map(agents.map((agent) => [agent.definition.id, loadedFrom(agent)]));
+}

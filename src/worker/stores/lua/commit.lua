@@ -1,0 +1,39 @@
+--[[ Writes journal entries, events and record fields under the ownership: all of it, or nothing.
+KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, absent in a Cluster
+ARGV[1] owner  [2] operation id  [3] last number given  [4] 1 when this ends the run, else 0
+ARGV[5] seconds to keep an ended run  [6] the same for a run with an execution id  [7] seconds to keep its events
+ARGV[8] event log length  [9] live channel  [10] firehose channel  [11] publish command
+ARGV[12] number of field and value strings  [13] number of journal entries; both follow in this order, then the events
+Returns {0} fenced, {1, last number, cancel request or ''} written, now or by the same operation before.
+The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
+-- include append-events
+local function arguments(from, count)
+  local list = {}
+  for i = from, from + count - 1 do list[#list + 1] = ARGV[i] end
+  return list
+end
+
+local ends = ARGV[4] == '1'
+-- The request can be large and matters only to the retention: otherwise a short field stands in for it.
+local run = redis.call('HMGET', KEYS[1], 'owner', 'op', 'endedAt', 'cancel', ends and 'request' or 'op')
+local owner, op, ended, cancel, request = run[1], run[2], run[3], run[4] or '', run[5]
+
+local fields = arguments(14, tonumber(ARGV[12]))
+local entries = arguments(14 + #fields, tonumber(ARGV[13]))
+local events = arguments(14 + #fields + #entries, #ARGV - 13 - #fields - #entries)
+
+if op == ARGV[2] then return {1, tonumber(ARGV[3]) + #events, cancel} end
+if owner ~= ARGV[1] or ended then return {0} end
+
+local seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[4] or '', ARGV[11], ARGV[8], ARGV[3], events)
+-- Lua cannot spread more than about 8,000 values at once.
+for i = 1, #entries, 1000 do redis.call('RPUSH', KEYS[2], unpack(entries, i, math.min(i + 999, #entries))) end
+redis.call('HSET', KEYS[1], 'op', ARGV[2], 'lastSequence', seq, unpack(fields))
+if ends then
+  -- Inside a JSON string a quote is escaped, so only a real key can look like this.
+  local keep = string.find(request, '"executionId":', 1, true) and ARGV[6] or ARGV[5]
+  redis.call('EXPIRE', KEYS[1], keep)
+  redis.call('EXPIRE', KEYS[2], keep)
+  redis.call('EXPIRE', KEYS[3], ARGV[7])
+end
+return {1, seq, cancel}

@@ -1,0 +1,99 @@
+import type { CancelRequest } from '../../shared/control.ts';
+import { RunError } from '../../shared/errors.ts';
+import { eventVersion, type EventBody, type RunEvent } from '../../shared/event.ts';
+import type { JournalEntry } from '../../shared/journal.ts';
+import type { RunRecord } from '../../shared/run.ts';
+import type { Claim, ClaimRequest, OutgoingEvent } from '../ports.ts';
+import { readCancel } from './wire.ts';
+
+/** Events kept per run, oldest dropped first. */
+const maxEvents = 10_000;
+
+/** A run in memory: its record, journal and event log, and the fields that Redis keeps beside the record. */
+export interface Row {
+  record: RunRecord;
+  readonly entries: JournalEntry[];
+  readonly events: RunEvent[];
+  owner: string;
+  op: string;
+  held: boolean;
+  unclean: boolean;
+  previousWorker: string | undefined;
+  claimSegment: number;
+  claimTry: number;
+}
+
+/** A run as it is just after its creation: queued, with that as its first event. */
+export function newRow(record: RunRecord): Row {
+  const queued: EventBody = { type: 'run.queued', kind: record.kind, queuedAt: record.createdAt };
+  const { agent, thread } = record.request;
+  const about = {
+    runId: record.runId,
+    timestamp: record.createdAt,
+    agentId: agent,
+    ...(thread && { threadId: thread }),
+  };
+  return {
+    record: { ...record, lastSequence: 1 },
+    entries: [],
+    events: [numbered({ ...about, ...queued }, 1)],
+    owner: '',
+    op: '',
+    held: false,
+    unclean: false,
+    previousWorker: undefined,
+    claimSegment: -1,
+    claimTry: -1,
+  };
+}
+
+/** Was this delivery of the run's job overtaken by a later one? */
+export function isStale({ record, claimSegment, claimTry }: Row, { segment, jobTry }: ClaimRequest): boolean {
+  return segment < record.segment || segment < claimSegment || (segment === claimSegment && jobTry < claimTry);
+}
+
+/** What the present owner's claim answers. */
+export function claimed(row: Row): Claim {
+  const { record, entries, unclean, previousWorker } = row;
+  const cancel = cancelOf(row);
+  return {
+    kind: 'claimed',
+    record,
+    entries: [...entries],
+    seq: record.lastSequence,
+    first: record.epoch === 1,
+    unclean,
+    ...(previousWorker !== undefined && { previousWorker }),
+    ...(cancel && { cancel }),
+  };
+}
+
+export function cancelOf({ record }: Row): CancelRequest | undefined {
+  return record.cancel === undefined ? undefined : readCancel(record.cancel, record.runId);
+}
+
+/** The number of the newest event: the log knows it, the record does not hear of flushes. */
+export function lastNumber({ record, events }: Row): number {
+  return events.at(-1)?.sequenceNumber ?? record.lastSequence;
+}
+
+/** Adds events after number `seq` and answers them as subscribers see them. Throws `internal` when that is taken. */
+export function append(row: Row, seq: number, events: readonly OutgoingEvent[]): readonly RunEvent[] {
+  if (events.length > 0 && lastNumber(row) > seq) {
+    throw new RunError('internal', `run ${row.record.runId} already has an event ${seq + 1}`);
+  }
+  const added = events.map((event, index) => numbered(event, seq + 1 + index));
+  row.events.push(...added);
+  if (row.events.length > maxEvents) row.events.splice(0, row.events.length - maxEvents);
+  return added;
+}
+
+/** Was this very event written at this number? */
+export function isWritten({ events }: Row, event: OutgoingEvent, sequenceNumber: number): boolean {
+  const there = events.find((candidate) => candidate.sequenceNumber === sequenceNumber);
+  return JSON.stringify(there) === JSON.stringify(numbered(event, sequenceNumber));
+}
+
+function numbered(event: OutgoingEvent, sequenceNumber: number): RunEvent {
+  return { v: eventVersion, sequenceNumber, ...event };
+}

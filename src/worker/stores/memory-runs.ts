@@ -1,0 +1,156 @@
+import type { Clock } from '../../shared/clock.ts';
+import type { CancelRequest } from '../../shared/control.ts';
+import type { RunEvent } from '../../shared/event.ts';
+import type { RunRecord } from '../../shared/run.ts';
+import type { Claim, ClaimRequest, Commit, CommitReply, OutgoingEvent, Ownership, RunStore } from '../ports.ts';
+import { append, cancelOf, claimed, isStale, isWritten, lastNumber, newRow, type Row } from './memory-row.ts';
+import { checkClaimEvents, checkCommit } from './rules.ts';
+
+/** Ended runs kept, oldest dropped first: this store lives as long as its process. */
+const maxEndedRuns = 1_000;
+
+/** Hears the events of a run once they are in its log; what was added together arrives together. Must not throw. */
+export type EventsListener = (runId: string, events: readonly RunEvent[]) => void;
+
+/** The run store of one process. It keeps the promises of the Redis one, except that nothing outlives the process. */
+export class MemoryRuns implements RunStore {
+  readonly #rows = new Map<string, Row>();
+  readonly #ended: string[] = [];
+  readonly #clock: Clock;
+  readonly #publish: EventsListener;
+
+  constructor(clock: Clock, publish: EventsListener) {
+    this.#clock = clock;
+    this.#publish = publish;
+  }
+
+  /** Adds a run and its `run.queued`. A run id that is there already changes nothing. */
+  create(record: RunRecord): void {
+    if (this.#rows.has(record.runId)) return;
+    const row = newRow(record);
+    this.#rows.set(record.runId, row);
+    this.#publish(record.runId, row.events.slice());
+  }
+
+  /** Asks for the end of a run. Answers false when there is no such run or it has ended. */
+  cancel(runId: string, cancel: CancelRequest): boolean {
+    const row = this.#rows.get(runId);
+    if (!row || row.record.endedAt) return false;
+    row.record = { ...row.record, cancel: JSON.stringify(cancel) };
+    return true;
+  }
+
+  /** The event log of a run as it is now. */
+  events(runId: string): readonly RunEvent[] {
+    return this.#rows.get(runId)?.events.slice() ?? [];
+  }
+
+  async claim(
+    request: ClaimRequest,
+    opening: readonly OutgoingEvent[],
+    recovering: readonly OutgoingEvent[],
+  ): Promise<Claim> {
+    checkClaimEvents(opening, recovering);
+    const row = this.#rows.get(request.runId);
+    if (!row) return { kind: 'gone' };
+    const { record } = row;
+    if (record.endedAt) return { kind: 'terminal', status: record.status };
+    if (row.owner === request.owner) return claimed(row);
+    if (isStale(row, request)) return { kind: 'stale' };
+
+    // Whoever lets go says so. A run that is still held was left behind by a crash or a lost lock.
+    const unclean = row.held;
+    const crashes = record.crashes + (unclean ? 1 : 0);
+    if (crashes >= request.crashLimit) {
+      Object.assign(row, { owner: '', held: false, record: { ...record, crashes } });
+      return { kind: 'crashed_too_often', crashes };
+    }
+    return this.#takeOver(row, request, crashes, unclean, record.epoch === 0 ? opening : recovering);
+  }
+
+  #takeOver(
+    row: Row,
+    request: ClaimRequest,
+    crashes: number,
+    unclean: boolean,
+    events: readonly OutgoingEvent[],
+  ): Claim {
+    const { owner, segment, jobTry, worker, queue } = request;
+    const { record } = row;
+    const added = append(row, lastNumber(row), events);
+    const previousWorker = record.worker;
+    Object.assign(row, { owner, held: true, unclean, previousWorker, claimSegment: segment, claimTry: jobTry });
+    row.record = {
+      ...record,
+      status: 'running',
+      epoch: record.epoch + 1,
+      crashes,
+      worker,
+      queue,
+      startedAt: record.startedAt ?? this.#now(),
+      updatedAt: this.#now(),
+      lastSequence: lastNumber(row),
+    };
+    this.#publish(record.runId, added);
+    return claimed(row);
+  }
+
+  async commit({ runId, owner }: Ownership, commit: Commit): Promise<CommitReply> {
+    checkCommit(runId, commit);
+    const row = this.#rows.get(runId);
+    if (!row) return { kind: 'fenced' };
+    const cancel = cancelOf(row);
+    const done = { kind: 'ok', seq: commit.seq + commit.events.length, ...(cancel && { cancel }) } as const;
+    if (row.op === commit.op) return done;
+    if (row.owner !== owner) return { kind: 'fenced' };
+
+    const added = append(row, commit.seq, commit.events);
+    row.entries.push(...commit.entries);
+    row.op = commit.op;
+    const crashes = commit.entries.length > 0 ? 0 : row.record.crashes;
+    row.record = {
+      ...row.record,
+      ...commit.patch,
+      crashes,
+      updatedAt: this.#now(),
+      lastSequence: done.seq,
+    } as RunRecord;
+    if (commit.release) Object.assign(row, { owner: '', held: false });
+    if (commit.release === 'terminal') this.#retain(runId);
+    if (added.length > 0) this.#publish(runId, added);
+    return done;
+  }
+
+  async flush({ runId }: Ownership, seq: number, events: readonly OutgoingEvent[]): Promise<CommitReply> {
+    const [first] = events;
+    if (!first) return { kind: 'ok', seq };
+    const row = this.#rows.get(runId);
+    if (!row) return { kind: 'fenced' };
+    const done = { kind: 'ok', seq: seq + events.length } as const;
+    if (lastNumber(row) > seq) return isWritten(row, first, seq + 1) ? done : { kind: 'fenced' };
+    this.#publish(runId, append(row, seq, events));
+    return done;
+  }
+
+  async load(runId: string): Promise<RunRecord | undefined> {
+    return this.#rows.get(runId)?.record;
+  }
+
+  async pendingCancels(): Promise<ReadonlyMap<string, CancelRequest>> {
+    const cancels = new Map<string, CancelRequest>();
+    for (const [runId, row] of this.#rows) {
+      const cancel = row.record.endedAt ? undefined : cancelOf(row);
+      if (cancel) cancels.set(runId, cancel);
+    }
+    return cancels;
+  }
+
+  #retain(runId: string): void {
+    this.#ended.push(runId);
+    if (this.#ended.length > maxEndedRuns) this.#rows.delete(this.#ended.shift() as string);
+  }
+
+  #now(): string {
+    return new Date(this.#clock.now()).toISOString();
+  }
+}

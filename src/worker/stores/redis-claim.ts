@@ -1,0 +1,90 @@
+import { assertNever, RunError } from '../../shared/errors.ts';
+import { loadScript, runScript } from '../../shared/redis.ts';
+import { redisError } from '../../shared/redis-error.ts';
+import { recordFromHash, type RunStatus } from '../../shared/run.ts';
+import type { Claim, ClaimRequest, OutgoingEvent } from '../ports.ts';
+import { addLifecycle, eventTargets, scriptKeys, type RedisRunsOptions } from './redis-layout.ts';
+import { readCancel, readEntry, scriptEvent } from './wire.ts';
+
+const script = loadScript(import.meta.url, './lua/claim.lua');
+
+type ClaimReply =
+  | readonly [0]
+  | readonly [1, RunStatus]
+  | readonly [2]
+  | readonly [3, number]
+  | readonly [4, readonly string[], readonly (string | number)[], readonly string[]];
+
+/** `claim.lua` as a function. Throws `queue_unavailable`, or what {@link claimed} throws. */
+export async function claimRun(
+  options: RedisRunsOptions,
+  request: ClaimRequest,
+  opening: readonly OutgoingEvent[],
+  recovering: readonly OutgoingEvent[],
+): Promise<Claim> {
+  const { runId, owner, worker, queue, segment, jobTry, crashLimit } = request;
+  const at = new Date(options.clock.now()).toISOString();
+  const reply = (await runScript(options.redis, script, scriptKeys(options, runId), [
+    owner,
+    worker,
+    queue,
+    segment,
+    jobTry,
+    crashLimit,
+    at,
+    ...eventTargets(options, runId),
+    opening.length,
+    ...opening.map(scriptEvent),
+    ...recovering.map(scriptEvent),
+  ]).catch((error: unknown) => {
+    throw redisError(error, `claim of run ${runId}`);
+  })) as ClaimReply;
+
+  switch (reply[0]) {
+    case 0:
+      return { kind: 'gone' };
+    case 1:
+      return { kind: 'terminal', status: reply[1] };
+    case 2:
+      return { kind: 'stale' };
+    case 3:
+      return { kind: 'crashed_too_often', crashes: reply[1] };
+    case 4: {
+      const hash = { ...pairs(reply[1]), ...pairs(reply[2]) };
+      addLifecycle(options, Number(hash['lastSequence']), hash['epoch'] === '1' ? opening : recovering);
+      return claimed(runId, hash, reply[3]);
+    }
+    default:
+      return assertNever(reply[0]);
+  }
+}
+
+/**
+ * Reads what was claimed. The run is already ours when its record or journal turns out to be unreadable, so the error
+ * (`run_state_malformed`, `run_state_version_unsupported`) carries `details.seq`, from which the caller can end the run.
+ */
+function claimed(runId: string, hash: Record<string, string>, journal: readonly string[]): Claim {
+  const seq = Number(hash['lastSequence']);
+  const { previousWorker, cancel } = hash;
+  try {
+    return {
+      kind: 'claimed',
+      record: recordFromHash(hash),
+      entries: journal.map((text) => readEntry(text, runId)),
+      seq,
+      first: hash['epoch'] === '1',
+      unclean: hash['unclean'] === '1',
+      ...(previousWorker && { previousWorker }),
+      ...(cancel && { cancel: readCancel(cancel, runId) }),
+    };
+  } catch (error) {
+    if (!(error instanceof RunError)) throw error;
+    throw new RunError(error.code, error.message, { cause: error.cause, details: { seq } });
+  }
+}
+
+function pairs(flat: readonly (string | number)[]): Record<string, string> {
+  const hash: Record<string, string> = {};
+  for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
+  return hash;
+}

@@ -1,0 +1,86 @@
+import type { AgentView } from '../../shared/agent.ts';
+import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
+import { isTerminalStatus, jobKind, runStatus } from '../../shared/run.ts';
+import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
+
+const requeueScript = loadScript(import.meta.url, './lua/requeue.lua');
+const workerTtlMs = 15_000;
+
+/** The supervision port in Redis. Times that decide come from this process; they only delay a repair, never cause one. */
+export function redisSupervision(redis: RedisConnection, keys: Keys): Supervision {
+  return {
+    async openRuns(offset, limit) {
+      const flat = (await redis.zrange(keys.open, offset, String(offset + limit - 1), 'WITHSCORES')) as string[];
+      const ids = flat.filter((_, index) => index % 2 === 0);
+      const now = Date.now();
+      return await Promise.all(ids.map((id, index) => readOpenRun(redis, keys, id, Number(flat[index * 2 + 1]), now)));
+    },
+    async requeue(runId, fromSegment, queue) {
+      const now = new Date().toISOString();
+      const segment = Number(await runScript(redis, requeueScript, [keys.run(runId)], [fromSegment, queue, now]));
+      return segment < 0 ? undefined : segment;
+    },
+    async forget(runId) {
+      await redis.zrem(keys.open, runId);
+      await redis.srem(keys.cancels, runId);
+    },
+    async count(counter, by) {
+      await redis.hincrby(keys.counters, counter, by);
+    },
+    async heartbeat(worker) {
+      await redis.zadd(keys.workers, Date.now(), worker.name);
+      await redis.hset(keys.workerInfo, worker.name, JSON.stringify(worker));
+    },
+    async farewell(name) {
+      await redis.zrem(keys.workers, name);
+      await redis.hdel(keys.workerInfo, name);
+    },
+    async liveWorkers() {
+      const since = Date.now() - workerTtlMs;
+      const gone = await redis.zrangebyscore(keys.workers, '-inf', since - 60_000);
+      if (gone.length > 0) {
+        await redis.zrem(keys.workers, ...gone);
+        await redis.hdel(keys.workerInfo, ...gone);
+      }
+      const names = await redis.zrangebyscore(keys.workers, since, '+inf');
+      if (names.length === 0) return [];
+      const infos = await redis.hmget(keys.workerInfo, ...names);
+      return infos.filter((info) => info !== null).map((info) => JSON.parse(info) as WorkerInfo);
+    },
+    async announceAgents(agents: readonly AgentView[]) {
+      if (agents.length === 0) return;
+      const seenAt = new Date().toISOString();
+      await redis.hset(
+        keys.agents,
+        Object.fromEntries(agents.map((agent) => [agent.id, JSON.stringify({ ...agent, seenAt })])),
+      );
+    },
+  };
+}
+
+async function readOpenRun(
+  redis: RedisConnection,
+  keys: Keys,
+  runId: string,
+  since: number,
+  now: number,
+): Promise<OpenRunInfo> {
+  const [status, kind, queue, segment, updatedAt, putBacks] = await redis.hmget(
+    keys.run(runId),
+    'status',
+    'kind',
+    'queue',
+    'segment',
+    'updatedAt',
+    'putBacks',
+  );
+  if (!status || !kind || !queue || !segment) return { runId, ageMs: now - since };
+  const run = {
+    status: runStatus.parse(status),
+    kind: jobKind.parse(kind),
+    queue,
+    segment: Number(segment),
+    putBacks: Number(putBacks ?? 0),
+  };
+  return { runId, run, ageMs: now - (updatedAt && !isTerminalStatus(run.status) ? Date.parse(updatedAt) : since) };
+}

@@ -1,0 +1,21 @@
+import { RunError } from '../../shared/errors.ts';
+import { isTerminalStatus } from '../../shared/run.ts';
+import type { Commit, OutgoingEvent } from '../ports.ts';
+
+/** A claim without an event would leave a stale writer's next number free, and `flush` without a fence. */
+export function checkClaimEvents(opening: readonly OutgoingEvent[], recovering: readonly OutgoingEvent[]): void {
+  if (opening.length > 0 && recovering.length > 0) return;
+  throw new RunError('internal', 'a claim needs at least one event, whether it opens or recovers the run');
+}
+
+/** A run ends in one way only: a terminal status, the time of the end and the release together, or none of them. */
+export function checkCommit(runId: string, { patch, release }: Commit): void {
+  const ends = release === 'terminal';
+  const status = patch?.status !== undefined && isTerminalStatus(patch.status);
+  const at = patch?.endedAt !== undefined;
+  if (ends === status && ends === at) return;
+  throw new RunError(
+    'internal',
+    `run ${runId}: a terminal release needs a terminal status and endedAt, and they need it`,
+  );
+}

@@ -1,0 +1,49 @@
+import { z } from 'zod';
+import { cancelRequest, type CancelRequest } from '../../shared/control.ts';
+import { RunError } from '../../shared/errors.ts';
+import { eventVersion, isDelta, isLifecycle } from '../../shared/event.ts';
+import { journalEntry, journalVersion, type JournalEntry } from '../../shared/journal.ts';
+import type { OutgoingEvent } from '../ports.ts';
+
+/** An event as scripts take it: one letter that says where it goes, then its JSON without version and number. */
+export function scriptEvent(event: OutgoingEvent): string {
+  const flag = isDelta(event.type) ? 'D' : isLifecycle(event.type) ? 'L' : 'N';
+  return flag + JSON.stringify(event);
+}
+
+/** The JSON that the scripts make of an event once it has its number. */
+export function numberedEvent(event: OutgoingEvent, sequenceNumber: number): string {
+  return `{"v":${eventVersion},"sequenceNumber":${sequenceNumber},${JSON.stringify(event).slice(1)}`;
+}
+
+/** Reads a journal entry. Throws `run_state_malformed` or `run_state_version_unsupported`. */
+export function readEntry(text: string, runId: string): JournalEntry {
+  const json = readJson(text, `a journal entry of run ${runId}`);
+  const parsed = journalEntry.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const version = z.object({ v: z.int() }).safeParse(json);
+  if (version.success && version.data.v !== journalVersion) {
+    throw new RunError(
+      'run_state_version_unsupported',
+      `run ${runId} has journal entries of version ${version.data.v}`,
+    );
+  }
+  throw new RunError('run_state_malformed', `a journal entry of run ${runId} cannot be read`, { cause: parsed.error });
+}
+
+/** Reads the cancel request of a record. Throws `run_state_malformed`. */
+export function readCancel(text: string, runId: string): CancelRequest {
+  const parsed = cancelRequest.safeParse(readJson(text, `the cancel request of run ${runId}`));
+  if (parsed.success) return parsed.data;
+  throw new RunError('run_state_malformed', `the cancel request of run ${runId} cannot be read`, {
+    cause: parsed.error,
+  });
+}
+
+function readJson(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new RunError('run_state_malformed', `${what} is not JSON`, { cause });
+  }
+}

@@ -1,0 +1,63 @@
+import { toolErrorHints, type ToolErrorKind } from '../../shared/errors.ts';
+import type { CallResult } from './call.ts';
+import { clip } from './bound.ts';
+
+const maxMessageChars = 2_000;
+
+/**
+ * Thrown by a tool to say what kind of failure it is; any other thrown value counts as `execution_failed`. A
+ * `rate_limited` tool that is `read` or `idempotent` is tried again up to three times before anybody hears of it.
+ *
+ * @example
+ * if (response.status === 429) throw new ToolError('rate_limited', 'the weather service is busy')
+ */
+export class ToolError extends Error {
+  readonly kind: ToolErrorKind;
+
+  constructor(kind: ToolErrorKind, message: string, options: { cause?: unknown } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.name = 'ToolError';
+    this.kind = kind;
+  }
+}
+
+/** What a failed call says, before it is put into words for the model. */
+export interface ToolFault {
+  readonly kind: ToolErrorKind;
+  readonly message: string;
+}
+
+/** The fault that a thrown value stands for. Never throws, whatever was thrown. */
+export function faultOf(thrown: unknown): ToolFault {
+  const kind = thrown instanceof ToolError && thrown.kind in toolErrorHints ? thrown.kind : 'execution_failed';
+  return { kind, message: clip(messageOf(thrown).toWellFormed(), maxMessageChars) };
+}
+
+function messageOf(thrown: unknown): string {
+  try {
+    if (typeof thrown === 'string') return thrown || 'no reason was given';
+    const message: unknown = (thrown as { message?: unknown } | null | undefined)?.message;
+    return typeof message === 'string' && message !== '' ? message : 'no reason was given';
+  } catch {
+    return 'no reason could be read';
+  }
+}
+
+/**
+ * An error as the model reads it: what happened, what to do, and last the kind. It always begins with our own words, so
+ * that no text of a tool can pass for anything but text.
+ */
+export function errorResult(fault: ToolFault, toolName: string, correctable = false): CallResult {
+  const { kind, message } = fault;
+  return {
+    content: `Error of tool ${clip(toolName, 64)}: ${message}\nHint: ${toolErrorHints[kind]}\nKind: ${kind}`,
+    errorKind: kind,
+    ...(correctable && { correctable }),
+  };
+}
+
+/** The message inside the content of an error result, without hint and kind. */
+export function messageIn(content: string): string {
+  const hint = content.lastIndexOf('\nHint: ');
+  return content.slice(content.indexOf(': ') + 2, hint === -1 ? undefined : hint);
+}

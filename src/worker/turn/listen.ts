@@ -1,0 +1,101 @@
+import { assertNever } from '../../shared/errors.ts';
+import type { Attempt } from '../../shared/journal.ts';
+import { zeroUsage } from '../../shared/money.ts';
+import type { ChainCall } from '../llm/fallback-chain.ts';
+import { clip } from '../tools/bound.ts';
+import type { Turn } from './turn.ts';
+
+const maxErrorChars = 500;
+
+/** Tells what a model call does while it does it, and gathers its attempts, scrubbed, in `attempts`. */
+export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall {
+  const { deps, growing } = turn;
+  let thinking = false;
+  let cumulative = growing.state.costMicrocents;
+  return {
+    step,
+    firstAttemptNumber: attemptsMade(turn) + 1,
+    onPart(part, model) {
+      switch (part.type) {
+        case 'text':
+          turn.shownText += part.delta;
+          return deps.emit({ type: 'text.delta', delta: part.delta, model });
+        case 'reasoning':
+          if (!thinking) deps.emit({ type: 'agent.thinking' });
+          thinking = true;
+          return deps.emit({ type: 'reasoning.delta', delta: part.delta, model });
+        case 'tool_call_start':
+          return deps.emit({ type: 'tool.call.start', toolCallId: part.id, toolName: part.name });
+        case 'tool_call_delta':
+          // A credential cannot be found in a piece of it: the arguments are shown when they are whole.
+          return;
+        default:
+          assertNever(part);
+      }
+    },
+    onAttempt(raw) {
+      const attempt = scrubbed(raw, turn);
+      attempts.push(attempt);
+      tellAttempt(attempt, turn);
+      if (attempt.outcome === 'skipped') return;
+      cumulative += attempt.costMicrocents;
+      tellCost(attempt, cumulative, turn);
+    },
+    onFallback: (transition) => deps.emit({ type: 'agent.model.fellback', ...transition }),
+  };
+}
+
+function tellAttempt(attempt: Attempt, { deps }: Turn): void {
+  const {
+    model,
+    provider,
+    requestId,
+    attemptNumber,
+    outcome,
+    latencyMs,
+    finishReason,
+    error,
+    usage = zeroUsage,
+  } = attempt;
+  deps.emit({
+    type: 'llm.call',
+    model,
+    provider,
+    requestId,
+    attemptNumber,
+    outcome,
+    tokensIn: usage.input + usage.cached + usage.cacheWrite,
+    tokensOut: usage.output,
+    latencyMs,
+    ...(finishReason && { finishReason }),
+    ...(error && { error }),
+  });
+}
+
+function tellCost(attempt: Attempt, cumulativeCostMicrocents: number, { deps }: Turn): void {
+  const { model, costMicrocents, attemptNumber, priced, usage = zeroUsage } = attempt;
+  deps.emit({
+    type: 'cost.updated',
+    model,
+    inputTokens: usage.input,
+    outputTokens: usage.output,
+    ...(usage.cached > 0 && { cachedTokens: usage.cached }),
+    ...(usage.cacheWrite > 0 && { cacheWriteTokens: usage.cacheWrite }),
+    costMicrocents,
+    cumulativeCostMicrocents,
+    attemptNumber,
+    priced,
+    usageReported: attempt.usage !== undefined,
+  });
+}
+
+function scrubbed(attempt: Attempt, { deps }: Turn): Attempt {
+  const { error } = attempt;
+  if (!error) return attempt;
+  return { ...attempt, error: { ...error, message: clip(deps.redactor.text(error.message), maxErrorChars) } };
+}
+
+/** Attempts of the run that reached a provider; skipped candidates take no number. */
+function attemptsMade({ growing }: Turn): number {
+  return Object.values(growing.state.usage.byModel).reduce((sum, { attemptCount }) => sum + attemptCount, 0);
+}

@@ -1,0 +1,59 @@
+import type { Limits } from '../../shared/agent.ts';
+import { RunError, type ToolErrorKind } from '../../shared/errors.ts';
+import { hasOpenCalls, type TurnState } from './state.ts';
+
+/** What a failed tool does to the run: its error goes to the model, the run fails, or it ends with what it has. */
+export type ToolFailure = 'feed_back' | 'fail' | 'degrade';
+
+/** The loop's decision. A pure function of the state, so every worker that reads the journal decides alike. */
+export type Move =
+  | { readonly kind: 'call_model' }
+  | { readonly kind: 'run_tools' }
+  | { readonly kind: 'complete' }
+  | { readonly kind: 'degrade'; readonly text: string }
+  | { readonly kind: 'fail'; readonly error: RunError };
+
+export function nextMove(state: TurnState, limits: Limits, toolFailure: ToolFailure): Move {
+  const { counters, calls, answer } = state;
+  if (state.finished) return fail(new RunError('internal', 'the turn is already over'));
+  if (answer && calls.length === 0) return { kind: 'complete' };
+  if (hasOpenCalls(state)) {
+    if (counters.toolSteps > limits.maxSteps) return fail(tooMany(`${limits.maxSteps} steps with tool calls`));
+    if (counters.toolCalls > limits.maxToolCalls) return fail(tooMany(`${limits.maxToolCalls} tool calls`));
+    return { kind: 'run_tools' };
+  }
+  const ended = endedByTool(state, toolFailure);
+  if (ended) return ended;
+  if (counters.corrections > limits.maxCorrections) {
+    const message = `the model repeated mistakes in its tool calls in more than ${limits.maxCorrections} steps`;
+    return fail(new RunError('tool_failed', message, { retryable: false }));
+  }
+  if (counters.llmCalls >= limits.maxLlmCalls) return fail(tooMany(`${limits.maxLlmCalls} model calls`));
+  return { kind: 'call_model' };
+}
+
+/** Kinds that mean that the tool itself did not work. Mistakes of the model and refusals always go back to it. */
+const toolFaults: ReadonlySet<ToolErrorKind> = new Set<ToolErrorKind>([
+  'execution_failed',
+  'timeout',
+  'invalid_output',
+  'rate_limited',
+  'sandbox_violation',
+]);
+
+function endedByTool(state: TurnState, toolFailure: ToolFailure): Move | undefined {
+  if (toolFailure === 'feed_back') return undefined;
+  const failed = state.calls.find(({ result }) => result?.errorKind && toolFaults.has(result.errorKind));
+  if (!failed?.result) return undefined;
+  // Begins with our own words, so that no tool's text can be taken for one of the queue's control messages.
+  const message = `a tool failed: ${failed.result.content}`;
+  return toolFailure === 'degrade' ? { kind: 'degrade', text: message } : fail(new RunError('tool_failed', message));
+}
+
+function tooMany(what: string): RunError {
+  return new RunError('turn_limit', `the run reached its limit of ${what}`);
+}
+
+function fail(error: RunError): Move {
+  return { kind: 'fail', error };
+}

@@ -1,0 +1,74 @@
+import { toolCallsOf, type Message, type ToolCallPart } from '../../shared/message.ts';
+import type { ChainRequest } from '../llm/candidate.ts';
+import type { Advertisement } from '../tools/registry.ts';
+import { errorResult } from '../tools/tool-error.ts';
+import { responseFormatOf } from './output.ts';
+import type { TurnState } from './state.ts';
+import type { TurnSpec } from './contract.ts';
+
+/** The next step's request. Fields that are not set are absent, because absent fields are not sent. */
+export function buildRequest(
+  spec: TurnSpec,
+  state: TurnState,
+  tools: readonly Advertisement[],
+  requestId: string,
+): ChainRequest {
+  const { maxOutputTokens, temperature, topP, stop, reasoningEffort, outputSchema } = spec;
+  const { sessionToken, checkpointToken } = state;
+  return {
+    requestId,
+    idempotencyKey: requestId,
+    messages: conversation(spec.system, state.messages),
+    ...(tools.length > 0 && { tools, toolChoice: 'auto' as const }),
+    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    ...(temperature !== undefined && { temperature }),
+    ...(topP !== undefined && { topP }),
+    ...(stop !== undefined && { stop }),
+    ...(reasoningEffort !== undefined && { reasoningEffort }),
+    ...(outputSchema !== undefined && { responseFormat: responseFormatOf(outputSchema) }),
+    ...(sessionToken !== undefined && { sessionToken }),
+    ...(checkpointToken !== undefined && { checkpointToken }),
+    metadata: { ...spec.metadata, ...channels },
+  };
+}
+
+/** Tells a provider that asks which text is authored and which is data. */
+const channels = {
+  content_channels: { system: 'trusted_system', tool: 'untrusted_tool_output' },
+  tool_output_sanitized: false,
+};
+
+function conversation(system: string, messages: readonly Message[]): readonly Message[] {
+  const paired = pairMessages(messages);
+  return system === '' ? paired : [{ role: 'system', content: system }, ...paired];
+}
+
+/**
+ * The messages such that every tool message answers a call of the assistant message before it and every call has
+ * exactly one answer, next to it. Answers without a call are dropped; a call without an answer gets an error that says
+ * so. Calls are matched within their own step only, because models repeat ids.
+ */
+export function pairMessages(messages: readonly Message[]): readonly Message[] {
+  const paired: Message[] = [];
+  const open = new Map<string, ToolCallPart>();
+  const closeStep = () => {
+    for (const call of open.values()) paired.push(unanswered(call));
+    open.clear();
+  };
+  for (const message of messages) {
+    if (message.role === 'tool') {
+      if (open.delete(message.toolCallId)) paired.push(message);
+      continue;
+    }
+    closeStep();
+    paired.push(message);
+    if (message.role === 'assistant') for (const call of toolCallsOf(message)) open.set(call.id, call);
+  }
+  closeStep();
+  return paired;
+}
+
+function unanswered(call: ToolCallPart): Message {
+  const { content } = errorResult({ kind: 'aborted', message: 'there is no result of this call' }, call.name);
+  return { role: 'tool', toolCallId: call.id, toolName: call.name, content, isError: true };
+}

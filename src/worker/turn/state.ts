@@ -1,0 +1,214 @@
+import { assertNever, RunError } from '../../shared/errors.ts';
+import type { FinishReason } from '../../shared/event.ts';
+import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/journal.ts';
+import { textOf, toolCallsOf, type Message } from '../../shared/message.ts';
+import type { RunUsage, Usage } from '../../shared/money.ts';
+import { addAttempt, emptyRunUsage } from '../llm/cost.ts';
+import type { StepCall } from '../tools/call.ts';
+
+/** The model's last answer, as far as the loop needs it. */
+export interface LastAnswer {
+  readonly text: string;
+  readonly finishReason: FinishReason;
+  readonly usage: Usage;
+}
+
+export interface TurnCounters {
+  readonly llmCalls: number;
+  readonly toolCalls: number;
+  /** Steps whose model asked for tools. */
+  readonly toolSteps: number;
+  /** Steps in which the model made at least one mistake that it may mend. */
+  readonly corrections: number;
+}
+
+/**
+ * Where a turn stands. Everything the loop decides, it decides from this, so that a turn that another worker continues
+ * goes on exactly like one that was never interrupted.
+ */
+export interface TurnState {
+  /** The conversation. Results of the current step are added, in call order, once it has all of them. */
+  readonly messages: readonly Message[];
+  /** Number of the last answered step; 0 before the first. */
+  readonly step: number;
+  /** Tool calls of that step, in the order of the model. */
+  readonly calls: readonly StepCall[];
+  /** How many of them have no result yet. */
+  readonly openCalls: number;
+  readonly answer: LastAnswer | undefined;
+  readonly usage: RunUsage;
+  readonly costMicrocents: number;
+  readonly attempts: readonly Attempt[];
+  readonly counters: TurnCounters;
+  /** Calls whose outcome is not known, of all steps. */
+  readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
+  readonly sessionToken: string | undefined;
+  readonly checkpointToken: string | undefined;
+  /** The journal says that the turn is over. */
+  readonly finished: boolean;
+}
+
+/**
+ * The state after a whole journal or any beginning of one. `initial` is the conversation before the first answer, the
+ * user's message included. Throws `run_state_malformed` for entries that cannot follow each other.
+ */
+export function foldJournal(initial: readonly Message[], entries: Iterable<JournalEntry>): TurnState {
+  const growing = new GrowingState(initial);
+  for (const entry of entries) growing.add(entry);
+  return growing.state;
+}
+
+/** A state that another worker left, ready to grow: calls that it had begun are in doubt from now on. */
+export function continueFrom(left: TurnState): GrowingState {
+  return new GrowingState(left.messages, {
+    ...left,
+    calls: left.calls.map((call) => (call.status === 'calling' ? { ...call, status: 'interrupted' } : call)),
+  });
+}
+
+/** Does the current step wait for results of calls? Then no model call can be under way. */
+export function hasOpenCalls(state: TurnState): boolean {
+  return state.openCalls > 0;
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** Builds a state entry by entry. The copies that it makes do not depend on how long the turn already is. */
+export class GrowingState {
+  readonly #messages: Message[];
+  readonly #attempts: Attempt[];
+  readonly #unknown: Pick<StepCall, 'name' | 'args'>[];
+  readonly #state: Mutable<TurnState>;
+  #calls: StepCall[];
+  #corrected: boolean;
+
+  constructor(messages: readonly Message[], from?: TurnState) {
+    this.#messages = [...messages];
+    this.#attempts = [...(from?.attempts ?? [])];
+    this.#unknown = [...(from?.unknownCalls ?? [])];
+    this.#calls = [...(from?.calls ?? [])];
+    this.#corrected = this.#calls.some((call) => call.result?.correctable);
+    this.#state = {
+      step: 0,
+      openCalls: 0,
+      answer: undefined,
+      usage: emptyRunUsage,
+      costMicrocents: 0,
+      counters: { llmCalls: 0, toolCalls: 0, toolSteps: 0, corrections: 0 },
+      sessionToken: undefined,
+      checkpointToken: undefined,
+      finished: false,
+      ...from,
+      messages: this.#messages,
+      attempts: this.#attempts,
+      unknownCalls: this.#unknown,
+      calls: this.#calls,
+    };
+  }
+
+  /** A live view: it changes with every entry that is added. */
+  get state(): TurnState {
+    return this.#state;
+  }
+
+  add(entry: JournalEntry): void {
+    switch (entry.t) {
+      case 'opened':
+        return;
+      case 'answered':
+        return this.#answered(entry);
+      case 'attempted':
+        return this.#paid(entry.attempts);
+      case 'calling':
+        return this.#calling(entry);
+      case 'called':
+        return this.#called(entry);
+      case 'closed':
+        this.#state.finished = true;
+        return;
+      default:
+        assertNever(entry);
+    }
+  }
+
+  #answered(entry: JournalEntryOf<'answered'>): void {
+    if (entry.step !== this.#state.step + 1 || this.#state.openCalls > 0) throw malformed(entry);
+    this.#paid(entry.attempts);
+    this.#messages.push(entry.message);
+    const asked = toolCallsOf(entry.message);
+    this.#calls = asked.map(({ id, name, args }, index) => ({ index, id, name, args, status: 'todo' }));
+    this.#corrected = false;
+    const { counters } = this.#state;
+    Object.assign(this.#state, {
+      step: entry.step,
+      calls: this.#calls,
+      openCalls: asked.length,
+      answer: { text: textOf(entry.message), finishReason: entry.finishReason, usage: entry.usage },
+      counters: {
+        llmCalls: counters.llmCalls + 1,
+        toolCalls: counters.toolCalls + asked.length,
+        toolSteps: counters.toolSteps + (asked.length > 0 ? 1 : 0),
+        corrections: counters.corrections,
+      },
+      sessionToken: entry.sessionToken,
+      checkpointToken: entry.checkpointToken,
+    } satisfies Partial<TurnState>);
+  }
+
+  #calling(entry: JournalEntryOf<'calling'>): void {
+    for (const index of entry.indexes) {
+      const call = this.#callOf(entry, index);
+      if (call.status === 'todo') this.#calls[index] = { ...call, status: 'calling' };
+    }
+  }
+
+  #called(entry: JournalEntryOf<'called'>): void {
+    const call = this.#callOf(entry, entry.index);
+    // The first result stands: the model may have seen it.
+    if (call.status === 'called') return;
+    const { content, errorKind, correctable } = entry;
+    this.#calls[entry.index] = { ...call, status: 'called', result: { content, errorKind, correctable } };
+    if (errorKind === 'outcome_unknown') this.#unknown.push({ name: call.name, args: call.args });
+    if (correctable && !this.#corrected) {
+      this.#corrected = true;
+      const { counters } = this.#state;
+      this.#state.counters = { ...counters, corrections: counters.corrections + 1 };
+    }
+    this.#state.openCalls--;
+    if (this.#state.openCalls === 0) this.#closeStep();
+  }
+
+  #closeStep(): void {
+    for (const { id, name, result } of this.#calls) {
+      if (!result) continue;
+      this.#messages.push({
+        role: 'tool',
+        toolCallId: id,
+        toolName: name,
+        content: result.content,
+        ...(result.errorKind && { isError: true }),
+      });
+    }
+  }
+
+  #paid(attempts: readonly Attempt[]): void {
+    for (const attempt of attempts) {
+      this.#attempts.push(attempt);
+      this.#state.usage = addAttempt(this.#state.usage, attempt);
+      this.#state.costMicrocents += attempt.costMicrocents;
+    }
+  }
+
+  #callOf(entry: JournalEntryOf<'calling' | 'called'>, index: number): StepCall {
+    const call = this.#calls[index];
+    if (entry.step !== this.#state.step || !call) throw malformed(entry);
+    return call;
+  }
+}
+
+function malformed(entry: Extract<JournalEntry, { step: number }>): RunError {
+  return new RunError(
+    'run_state_malformed',
+    `the journal has an entry ${entry.t} of step ${entry.step} where none can be`,
+  );
+}

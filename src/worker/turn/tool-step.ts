@@ -1,0 +1,28 @@
+import type { JournalEntry } from '../../shared/journal.ts';
+import type { ToolHost } from '../tools/batch.ts';
+import type { BatchEnd } from '../tools/execute.ts';
+import { hasOpenCalls } from './state.ts';
+import type { Turn } from './turn.ts';
+
+/** Runs what is open of the current step's calls. The end of the step is told together with its last result. */
+export async function runTools({ spec, deps, signal, growing }: Turn): Promise<BatchEnd> {
+  const { state } = growing;
+  const record = async (entries: readonly JournalEntry[]) => {
+    for (const entry of entries) growing.add(entry);
+    if (state.answer && !hasOpenCalls(state)) {
+      const { usage, finishReason } = state.answer;
+      deps.emit({ type: 'step.end', stepNumber: state.step, usage, finishReason });
+    }
+    await deps.record(entries);
+  };
+  const host: ToolHost = {
+    step: state.step,
+    maxParallel: spec.limits.maxParallelTools,
+    unknownCalls: state.unknownCalls,
+    clock: deps.clock,
+    redactor: deps.redactor,
+    emit: (event) => deps.emit(event),
+    record,
+  };
+  return await deps.tools.run(state.calls, host, signal);
+}

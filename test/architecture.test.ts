@@ -1,0 +1,189 @@
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { arrows, roomOf, violations, type House } from './support/house-rules.ts';
+
+const root = join(import.meta.dirname, '..');
+const loaders = new Set(['src/worker/run/load-agents.ts']);
+
+function wholeHouse(): House {
+  const paths = globSync('src/**/*.ts', { cwd: root }).map((path) => path.replaceAll('\\', '/'));
+  const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as {
+    dependencies: Record<string, string>;
+  };
+  return {
+    files: new Map(paths.sort().map((path) => [path, readFileSync(join(root, path), 'utf8')])),
+    dependencies: new Set(Object.keys(manifest.dependencies)),
+    loaders,
+  };
+}
+
+/** A house of a few files; an empty one stands wherever an import points. */
+function sample(files: Record<string, string>): string[] {
+  return violations({
+    files: new Map(Object.entries(files)),
+    dependencies: new Set(['zod', 'bullmq', 'ioredis', 'openai', 'prom-client']),
+    loaders,
+  });
+}
+
+test('no source file breaks a rule of the house', () => {
+  expect(violations(wholeHouse())).toEqual([]);
+});
+
+test('the check sees every source file and every room', () => {
+  const paths = [...wholeHouse().files.keys()];
+  expect(paths.length).toBeGreaterThan(20);
+  expect(new Set(paths.map(roomOf))).toEqual(new Set(Object.keys(arrows)));
+});
+
+test('no folder is named after a kind of code', () => {
+  const folders = globSync('{src,test,bench,scripts,examples,agents}/**/', { cwd: root });
+  expect(folders.length).toBeGreaterThan(10);
+  expect(folders.filter((folder) => /(^|\/)(utils|helpers|types|common)\/?$/.test(folder))).toEqual([]);
+});
+
+const forbidden: readonly [what: string, files: Record<string, string>, complaint: string][] = [
+  [
+    'a shared file that imports the producer',
+    { 'src/shared/a.ts': `import { b } from '../producer/b.ts';`, 'src/producer/b.ts': '' },
+    'shared may not import producer',
+  ],
+  [
+    'a type-only import against the arrows',
+    { 'src/producer/a.ts': `import type { B } from '../worker/ports.ts';`, 'src/worker/ports.ts': '' },
+    'producer may not import worker/ports',
+  ],
+  [
+    'an import type against the arrows',
+    { 'src/worker/guards/a.ts': `type B = import('../ports.ts').B;`, 'src/worker/ports.ts': '' },
+    'worker/guards may not import worker/ports',
+  ],
+  [
+    'a dynamic import against the arrows',
+    { 'src/worker/turn/a.ts': `await import('../run/b.ts');`, 'src/worker/run/b.ts': '' },
+    'worker/turn may not import worker/run',
+  ],
+  [
+    'a re-export against the arrows',
+    { 'src/worker/stores/a.ts': `export { b } from '../turn/b.ts';`, 'src/worker/turn/b.ts': '' },
+    'worker/stores may not import worker/turn',
+  ],
+  [
+    'a tool that starts runs',
+    { 'src/worker/tools/a.ts': `import { b } from '../run/b.ts';`, 'src/worker/run/b.ts': '' },
+    'worker/tools may not import worker/run',
+  ],
+  [
+    'a room that imports the composition root',
+    { 'src/worker/run/a.ts': `import { b } from '../build.ts';`, 'src/worker/build.ts': '' },
+    'worker/run may not import worker/entry',
+  ],
+  [
+    'a consumer that reaches into the stores',
+    { 'src/worker/consume/a.ts': `import { b } from '../stores/b.ts';`, 'src/worker/stores/b.ts': '' },
+    'worker/consume may not import worker/stores',
+  ],
+  [
+    'the worker entry that imports the producer',
+    { 'src/worker/main.ts': `import { b } from '../producer/b.ts';`, 'src/producer/b.ts': '' },
+    'worker/entry may not import producer',
+  ],
+  ['bullmq in the runner', { 'src/worker/run/a.ts': `import type { Job } from 'bullmq';` }, 'may not import bullmq'],
+  [
+    'bullmq in another file of the producer',
+    { 'src/producer/control.ts': `import { Queue } from 'bullmq';` },
+    'may not import bullmq',
+  ],
+  [
+    'ioredis in the consumer',
+    { 'src/worker/consume/a.ts': `import { Redis } from 'ioredis';` },
+    'may not import ioredis',
+  ],
+  [
+    'openai by a subpath outside its adapter',
+    { 'src/worker/turn/a.ts': `import x from 'openai/streaming';` },
+    'may not import openai',
+  ],
+  [
+    'prom-client beside the metrics file',
+    { 'src/worker/ops/health.ts': `import { Gauge } from 'prom-client';` },
+    'may not import prom-client',
+  ],
+  [
+    'a package that is only there for development',
+    { 'src/shared/a.ts': `import { test } from 'vitest';` },
+    'production does not install',
+  ],
+  ['process.env in a room', { 'src/worker/run/a.ts': 'export const a = process.env.A;' }, 'reads process.env'],
+  [
+    'process.env by index',
+    { 'src/worker/run/a.ts': `export const a = globalThis.process['env'];` },
+    'reads process.env',
+  ],
+  [
+    'process.env by destructuring',
+    { 'src/worker/run/a.ts': 'const { env } = process; export const a = env;' },
+    'reads process.env',
+  ],
+  [
+    'the environment by import',
+    { 'src/worker/run/a.ts': `import { env } from 'node:process'; export const a = env;` },
+    'reads process.env',
+  ],
+  ['a default export', { 'src/shared/a.ts': 'export default 1;' }, 'has a default export'],
+  ['a default export by name', { 'src/shared/a.ts': 'const a = 1; export { a as default };' }, 'has a default export'],
+  [
+    'a barrel',
+    { 'src/shared/index.ts': `export * from './a.ts';`, 'src/shared/a.ts': '' },
+    'exports everything of ./a.ts',
+  ],
+  ['an index that is not a public door', { 'src/worker/turn/index.ts': '' }, 'is not one of the two public doors'],
+  ['a computed import', { 'src/producer/a.ts': 'const name = "b"; await import(name);' }, 'imports a computed name'],
+  [
+    'an import of a file that does not exist',
+    { 'src/shared/a.ts': `import { b } from './b.js';` },
+    'there is no file src/shared/b.js',
+  ],
+  ['a file in no room', { 'src/worker/extra/a.ts': '' }, 'stands in no room'],
+  ['a folder for everything', { 'src/shared/utils/a.ts': '' }, 'a folder is named utils'],
+  [
+    'a cycle of two files',
+    { 'src/shared/a.ts': `import './b.ts';`, 'src/shared/b.ts': `import type { A } from './a.ts';` },
+    'import cycle: src/shared/a.ts → src/shared/b.ts → src/shared/a.ts',
+  ],
+  [
+    'a cycle of three files',
+    {
+      'src/shared/a.ts': `import './b.ts';`,
+      'src/shared/b.ts': `import './c.ts';`,
+      'src/shared/c.ts': `import './a.ts';`,
+    },
+    'import cycle',
+  ],
+];
+
+test.each(forbidden)('the check refuses %s', (_, files, complaint) => {
+  expect(sample(files).join('\n')).toContain(complaint);
+});
+
+test('the check accepts what the arrows and the fences allow', () => {
+  const files = {
+    'src/shared/redis.ts': `import { Redis } from 'ioredis'; import { z } from 'zod'; import { join } from 'node:path';`,
+    'src/producer/enqueue.ts': `import { Queue } from 'bullmq'; import '../shared/redis.ts';`,
+    'src/worker/ports.ts': `import type { A } from '../shared/redis.ts';`,
+    'src/worker/stores/a.ts': `import type { B } from '../ports.ts'; import type { Redis } from 'ioredis';`,
+    'src/worker/llm/openai-chat.ts': `import OpenAI from 'openai';`,
+    'src/worker/ops/metrics.ts': `import { Gauge } from 'prom-client';`,
+    'src/worker/turn/a.ts': `import '../llm/openai-chat.ts';`,
+    'src/worker/run/load-agents.ts': `import '../turn/a.ts'; const file = 'x'; await import(file);`,
+    'src/worker/consume/a.ts': `import '../run/load-agents.ts'; import { Worker } from 'bullmq';`,
+    'src/worker/build.ts': `import './consume/a.ts'; import './stores/a.ts'; import './ops/metrics.ts';`,
+    'src/worker/main.ts': `import './build.ts'; export const env = process.env;`,
+  };
+  expect(sample(files)).toEqual([]);
+});
+
+test('a file that does not parse fails the check instead of being passed over', () => {
+  expect(() => sample({ 'src/shared/a.ts': 'import {' })).toThrow('src/shared/a.ts');
+});

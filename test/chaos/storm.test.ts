@@ -1,0 +1,81 @@
+import { expect, test } from 'vitest';
+import { eventsOf, type Observed } from '../support/check-run.ts';
+import { planInput } from '../support/plan.ts';
+import { until } from '../support/redis.ts';
+import { seeded } from '../support/seeded.ts';
+import { makeWorld, type World } from '../support/world.ts';
+
+const runs = 200;
+const kills = 10;
+const everyMs = 2_000;
+
+test('two hundred runs survive a worker killed every two seconds', async () => {
+  const random = seeded();
+  const world = await makeWorld({ workers: 2, env: { WORKER_CONCURRENCY: '10' } });
+  const answers = await world.mill.enqueueMany(
+    Array.from({ length: runs }, (_, i) => ({ agent: 'hands', input: planFor(i) })),
+  );
+  const ids = answers.map((answer) => ('runId' in answer ? answer.runId : ''));
+  expect(ids.filter(Boolean)).toHaveLength(runs);
+
+  const ended = Promise.all(ids.map((runId) => world.ended({ runId })));
+  ended.catch(() => {});
+  for (let kill = 0; kill < kills; kill++) {
+    await new Promise((resolve) => setTimeout(resolve, everyMs));
+    await replaceWorker(world, random.below(world.workers.length));
+  }
+  const observed = await ended;
+
+  expect(
+    observed.filter(({ view }) => view.status !== 'completed').map(({ view }) => [view.runId, view.status, view.error]),
+  ).toEqual([]);
+  for (const run of observed) checkStormed(run);
+  const recoveries = observed.reduce((sum, { view }) => sum + view.recoveries, 0);
+  expect(recoveries, 'the storm hit somebody').toBeGreaterThan(kills);
+  expect(world.provider.calls.length).toBeLessThanOrEqual(3 * runs + recoveries);
+  await checkNothingLeft(world);
+});
+
+/** About a second and a half of work: three model calls, every class of tool. */
+function planFor(i: number): string {
+  return planInput(
+    {
+      text: 'I begin now. ',
+      paceMs: 80,
+      calls: [
+        { name: 'charge', args: { id: `c${i}` } },
+        { name: 'put', args: { id: `p${i}` } },
+      ],
+    },
+    { calls: [{ name: 'look', args: { id: `l${i}` } }], text: 'And I look once more. ', paceMs: 80 },
+    { text: `This was run ${i}.`, paceMs: 80 },
+  );
+}
+
+async function replaceWorker(world: World, index: number): Promise<void> {
+  const [victim] = world.workers.splice(index, 1);
+  await victim?.kill();
+  await world.addWorker();
+}
+
+function checkStormed(run: Observed): void {
+  const { view, executions } = run;
+  expect(view.result?.text).toMatch(/^This was run \d+\.$/);
+  const charges = executions.filter(({ tool }) => tool === 'charge').length;
+  const unknown = eventsOf(run, 'tool.outcome_unknown').length;
+  const known = eventsOf(run, 'tool.execute.end').filter(({ toolName }) => toolName === 'charge').length;
+  expect(charges).toBeLessThanOrEqual(1);
+  // Either its result was kept, or the run says that it cannot know.
+  expect(known + unknown, `outcomes of the charge of run ${view.runId}`).toBe(1);
+  expect(charges).toBeGreaterThanOrEqual(known);
+}
+
+async function checkNothingLeft(world: World): Promise<void> {
+  await until('the queues are empty', async () => {
+    const depths = Object.values(await world.mill.queueDepths());
+    return depths.every(({ waiting, active, delayed }) => waiting + active + delayed === 0);
+  });
+  const { stuckRuns, openRuns, counters } = await world.mill.diagnose();
+  expect({ stuckRuns, openRuns }).toEqual({ stuckRuns: [], openRuns: 0 });
+  expect(counters['put_back'] ?? 0).toBe(0);
+}

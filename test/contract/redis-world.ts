@@ -1,0 +1,70 @@
+import { onTestFinished } from 'vitest';
+import { systemClock } from '../../src/shared/clock.ts';
+import { parseEvent, type EventBody, type RunEvent } from '../../src/shared/event.ts';
+import { silentLog } from '../../src/shared/log.ts';
+import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/redis.ts';
+import { recordToHash, type RunRecord } from '../../src/shared/run.ts';
+import type { RedisRunsOptions } from '../../src/worker/stores/redis-layout.ts';
+import { RedisRuns } from '../../src/worker/stores/redis-runs.ts';
+import { testPrefix, testRedis } from '../support/redis.ts';
+import type { StoreWorld } from './store-world.ts';
+
+export interface RedisWorld extends StoreWorld {
+  readonly runs: RedisRuns;
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+  readonly options: RedisRunsOptions;
+}
+
+/** A run store in the test Redis, or in the one at `url`, under a prefix of its own. */
+export async function redisWorld(url?: string, changes: Partial<RedisRunsOptions> = {}): Promise<RedisWorld> {
+  const redis = await testRedis('work', url);
+  const keys = keysFor(testPrefix());
+  const cluster = url !== undefined && isClusterUrl(url);
+  const bounds = { eventLogMax: 10_000, eventLogTtlS: 120, resultTtlS: 600 };
+  const options: RedisRunsOptions = { redis, keys, cluster, ...bounds, clock: systemClock, log: silentLog, ...changes };
+  return {
+    redis,
+    keys,
+    options,
+    runs: new RedisRuns(options),
+    seed: (record) => seed(redis, keys, record),
+    async cancel(runId, cancel) {
+      await redis.sadd(keys.cancels, runId);
+      await redis.hset(keys.run(runId), 'cancel', JSON.stringify(cancel));
+    },
+    events: (runId) => readEvents(redis, keys, runId),
+    live: (runId) => listen(url, keys.live(runId), cluster),
+  };
+}
+
+export async function readEvents(redis: RedisConnection, keys: Keys, runId: string): Promise<RunEvent[]> {
+  const entries = await redis.xrange(keys.events(runId), '-', '+');
+  return entries.map(([id, [, json = '']]) => {
+    const event = parseEvent(json);
+    if (id !== `${event.sequenceNumber}-0`) throw new Error(`entry ${id} holds event ${event.sequenceNumber}`);
+    return event;
+  });
+}
+
+/** A run as its creation leaves it. */
+async function seed(redis: RedisConnection, keys: Keys, record: RunRecord): Promise<void> {
+  const { runId, createdAt, kind } = record;
+  const queued: EventBody = { type: 'run.queued', kind, queuedAt: createdAt };
+  const event = { v: 1, sequenceNumber: 1, runId, timestamp: createdAt, ...queued };
+  await redis.zadd(keys.open, Date.parse(createdAt), runId);
+  await redis.hset(keys.run(runId), { ...recordToHash(record), owner: '', held: '0', nonce: 'n', bodyHash: 'h' });
+  await redis.xadd(keys.events(runId), '1-0', 'e', JSON.stringify(event));
+}
+
+async function listen(url: string | undefined, channel: string, cluster: boolean): Promise<RunEvent[][]> {
+  const messages: RunEvent[][] = [];
+  // The one node of a test's Cluster serves every slot, so an ordinary connection can hear its sharded channels.
+  const subscriber = await testRedis('subscribe', cluster ? url?.replace('+cluster', '') : url);
+  subscriber.on(cluster ? 'smessage' : 'message', (_: string, text: string) =>
+    messages.push(JSON.parse(text) as RunEvent[]),
+  );
+  await (cluster ? subscriber.ssubscribe(channel) : subscriber.subscribe(channel));
+  onTestFinished(() => subscriber.disconnect());
+  return messages;
+}

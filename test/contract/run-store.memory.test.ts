@@ -1,0 +1,18 @@
+import type { RunEvent } from '../../src/shared/event.ts';
+import { createMemoryPorts } from '../../src/worker/stores/memory.ts';
+import { runStoreContract } from './run-store.ts';
+
+runStoreContract('Memory', async () => {
+  const ports = createMemoryPorts();
+  return {
+    runs: ports.runs,
+    seed: async (record) => ports.create(record),
+    cancel: async (runId, cancel) => void ports.cancel(runId, cancel),
+    events: async (runId) => ports.events(runId),
+    async live(runId) {
+      const groups: (readonly RunEvent[])[] = [];
+      ports.onEvents((of, events) => of === runId && groups.push(events));
+      return groups;
+    },
+  };
+});

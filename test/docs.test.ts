@@ -1,0 +1,156 @@
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, relative } from 'node:path';
+import { expect, test } from 'vitest';
+import { referencePages } from '../scripts/docs.ts';
+import { configSchema } from '../src/shared/config.ts';
+import { errorTable, toolErrorHints } from '../src/shared/errors.ts';
+import { eventBodies } from '../src/shared/event.ts';
+import { anchors, firstCells, headings, localLinks } from './support/markdown.ts';
+
+const root = join(import.meta.dirname, '..');
+const ignored = ['node_modules', 'dist', 'coverage', '.git', '.cache', '.millrace', '.vitest', 'bench/results'];
+
+function read(path: string): string {
+  return readFileSync(join(root, path), 'utf8');
+}
+
+function files(pattern: string): string[] {
+  const isIgnored = (path: string) => ignored.some((folder) => path === folder || path.startsWith(`${folder}/`));
+  return globSync(pattern, {
+    cwd: root,
+    exclude: (path) => isIgnored(relative(root, join(root, path))),
+  }).filter((path) => !isIgnored(path));
+}
+
+const pages = files('**/*.md');
+const reference = await referencePages();
+
+test('the check sees every page', () => {
+  expect(pages).toEqual(
+    expect.arrayContaining([
+      'README.md',
+      'CHANGELOG.md',
+      'docs/how-a-run-flows.md',
+      'docs/operations.md',
+      'helm/millrace/README.md',
+      ...reference.keys(),
+    ]),
+  );
+});
+
+test.each([...reference.keys()])('%s is what the code says now (else: npm run docs)', (path) => {
+  expect(existsSync(join(root, path)) && read(path)).toBe(reference.get(path));
+});
+
+test('the error page lists exactly the codes of the table and the kinds of tool errors', () => {
+  const page = read('docs/reference/errors.md');
+  const codes = [...firstCells(page, 'Errors that end a run'), ...firstCells(page, 'Errors that a caller gets')];
+  expect(new Set(codes)).toEqual(new Set(Object.keys(errorTable)));
+  expect(firstCells(page, 'Errors of tool calls')).toEqual(Object.keys(toolErrorHints));
+});
+
+test('the event page has one section for every type that the code emits, and lists the others as reserved', () => {
+  const page = read('docs/reference/events.md');
+  const emitters = [...files('src/worker/{run,turn,tools}/*.ts'), ...files('src/producer/*.ts')].map(read).join('\n');
+  const [emitted, reserved] = [true, false].map((isEmitted) =>
+    Object.keys(eventBodies).filter((type) => emitters.includes(`'${type}'`) === isEmitted),
+  );
+  expect(emitted).toContain('run.completed');
+  expect(headings(page, 3).map((heading) => heading.replaceAll('`', ''))).toEqual(emitted);
+  expect(firstCells(page, 'Reserved types')).toEqual(reserved);
+});
+
+test('the configuration page lists exactly the variables of the schema, each with a meaning', () => {
+  expect(firstCells(read('docs/reference/configuration.md'))).toEqual(Object.keys(configSchema.shape));
+  expect(Object.entries(configSchema.shape).filter(([, field]) => !field.description)).toEqual([]);
+});
+
+test('the HTTP page has one section for exactly the routes that the source registers', () => {
+  const sections = headings(read('docs/reference/http.md'), 3).filter((heading) => heading.startsWith('`'));
+  const routes = files('src/producer/http/routes/*.ts').flatMap((path) =>
+    [...read(path).matchAll(/'(\/[a-z][^' ]*)'/g)].map(([, route]) => route),
+  );
+  const documented = sections.map((heading) => heading.replace(/`\w+ (.*)`/, '$1').replace('{id}', ':id'));
+  const mentioned = ['/openapi.json'];
+  expect(routes.length).toBeGreaterThan(5);
+  expect(new Set([...documented, ...mentioned])).toEqual(new Set(routes));
+  for (const route of mentioned) expect(read('docs/reference/http.md')).toContain(route);
+});
+
+test('operations lists exactly the metrics that the processes serve', () => {
+  const sources = ['src/worker/ops/metrics.ts', 'src/producer/http/metrics.ts'].map(read).join('\n');
+  const served = [...sources.matchAll(/'(millrace_[a-z_]+[a-z])'/g)].map(([, name]) => name);
+  expect(served.length).toBeGreaterThan(10);
+  const listed = firstCells(read('docs/operations.md')).filter((name) => name.startsWith('millrace_'));
+  expect(new Set(listed)).toEqual(new Set(served));
+});
+
+test('every relative link leads to a file and a heading that exist', () => {
+  const dead = pages.flatMap((page) =>
+    localLinks(read(page)).flatMap(({ target, line }) => {
+      const [path = '', anchor] = target.split('#');
+      const file = path === '' ? page : join(dirname(page), path);
+      if (!existsSync(join(root, file))) return [`${page}:${line} ${target}`];
+      return anchor === undefined || anchors(read(file)).has(anchor) ? [] : [`${page}:${line} ${target}`];
+    }),
+  );
+  expect(dead).toEqual([]);
+});
+
+test('every npm script that a page names exists', () => {
+  const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
+  const named = pages.flatMap((page) =>
+    [...read(page).matchAll(/\bnpm (?:run ([a-z:-]+)|(start|test)\b)/g)].map(([, run, short]) => run ?? short ?? ''),
+  );
+  expect(named).toContain('start');
+  expect([...new Set(named)].filter((name) => !(name in scripts))).toEqual([]);
+});
+
+test('every environment variable that a page, the compose file, the image or the chart names is one that we read', () => {
+  const foreign = new Set(['NODE_COMPILE_CACHE', 'REDIS_SERVER_BIN', 'ACME_KEY']);
+  const paths = [...pages, 'Dockerfile', 'docker-compose.yml', ...files('helm/**/*.{yaml,tpl,txt}')];
+  const unknown = paths.flatMap((path) =>
+    [...read(path).matchAll(/(?<![\w/:.-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w])/g)]
+      .map(([name]) => name)
+      .filter((name) => !(name in configSchema.shape) && !foreign.has(name))
+      .map((name) => `${path} ${name}`),
+  );
+  expect(paths.length).toBeGreaterThan(15);
+  expect(unknown).toEqual([]);
+});
+
+test('nothing in the tree names a path of one machine or leaves work for later', () => {
+  // Written with classes of one letter, so that this file does not hold what it looks for.
+  const forbidden = /[/]work[/]|[/]tmp[/]\w|[/]root[/]|[/]home[/]\w|\b[T]ODO\b|\b[F]IXME\b/;
+  const texts = files('**/*').filter(
+    (path) =>
+      /\.(ts|mjs|js|md|ya?ml|json|lua|tpl|txt|html)$|(^|\/)(Dockerfile|\.dockerignore|\.gitignore)$/.test(path) &&
+      path !== 'package-lock.json',
+  );
+  expect(texts.length).toBeGreaterThan(100);
+  const found = texts.flatMap((path) =>
+    read(path)
+      .split('\n')
+      .flatMap((line, index) => (forbidden.test(line) ? [`${path}:${index + 1} ${line.trim().slice(0, 100)}`] : [])),
+  );
+  expect(found).toEqual([]);
+});
+
+test.each([
+  ['a link to a file', '[a](b.md)', ['b.md']],
+  ['a link to a heading of a file', '[a](b.md#c)', ['b.md#c']],
+  ['a link whose text is code', '[`a`](b.md)', ['b.md']],
+  ['no link to another site', '[a](https://example.com)', []],
+  ['no link inside code', '`[a](b.md)`\n```\n[c](d.md)\n```', []],
+])('the link check finds %s', (_, markdown, targets) => {
+  expect(localLinks(markdown).map((link) => link.target)).toEqual(targets);
+});
+
+test('the anchors of headings are those that GitHub makes', () => {
+  expect([...anchors('# What is *it*?\n## `POST /v1/runs`\n## Twice\n## Twice')]).toEqual([
+    'what-is-it',
+    'post-v1runs',
+    'twice',
+    'twice-1',
+  ]);
+});

@@ -1,0 +1,48 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { startAimock } from '../support/aimock.ts';
+import { eventsOf } from '../support/check-run.ts';
+import { tokensPerCall } from '../support/plan.ts';
+import { makeWorld } from '../support/world.ts';
+
+test('the agents that run on one OpenAI-compatible server run on another one unchanged', async () => {
+  const aimock = await startAimock();
+  onTestFinished(() => aimock.stop());
+  // Both servers follow the plan in the input, so only the wire between can make a difference.
+  const world = await makeWorld({ workers: 0 });
+  const seen = [];
+  for (const baseUrl of [world.provider.baseUrl, aimock.baseUrl]) {
+    const worker = await world.addWorker({ OPENAI_BASE_URL: baseUrl });
+    const run = await world.submit('hands', [
+      {
+        text: 'I charge and look.',
+        calls: [
+          { name: 'charge', args: { id: 'x' } },
+          { name: 'look', args: { id: 'y' } },
+        ],
+      },
+      { calls: [{ name: 'look', args: { id: 'z' } }] },
+      { text: 'All of it is done.' },
+    ]);
+    const observed = await world.ended(run);
+    await worker.kill();
+    seen.push({
+      status: observed.view.status,
+      text: observed.view.result?.text,
+      usage: observed.view.usage,
+      cost: observed.view.costMicrocents,
+      steps: observed.view.steps,
+      tools: observed.executions.map(({ tool, id }) => `${tool} ${id}`).sort(),
+      results: eventsOf(observed, 'tool.execute.end')
+        .map((event) => event.outputSummary)
+        .sort(),
+      finish: eventsOf(observed, 'step.end').map((event) => event.finishReason),
+    });
+  }
+  expect(seen[0]).toEqual(seen[1]);
+  expect(seen[0]).toMatchObject({
+    status: 'completed',
+    text: 'All of it is done.',
+    tools: ['charge x', 'look y', 'look z'],
+    usage: { input: 3 * tokensPerCall.input, output: 3 * tokensPerCall.output },
+  });
+});

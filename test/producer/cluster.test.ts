@@ -1,0 +1,73 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished, expect, test } from 'vitest';
+import { Millrace } from '../../src/producer/millrace.ts';
+import { startScratchRedis } from '../../src/shared/dev-redis.ts';
+import { connect, keysFor, whenReady } from '../../src/shared/redis.ts';
+import { until } from '../support/redis.ts';
+import { request } from './support/client.ts';
+
+/** A Cluster of one node: every rule about slots and sharded channels holds there as well. */
+async function clusterWorld() {
+  const server = await startScratchRedis({
+    dir: mkdtempSync(join(tmpdir(), 'millrace-cluster-')),
+    env: process.env,
+    root: join(import.meta.dirname, '../..'),
+    extraArgs: ['--cluster-enabled', 'yes', '--cluster-announce-ip', '127.0.0.1'],
+  });
+  onTestFinished(() => server.stop());
+  const node = connect(server.url, 'work', () => {});
+  onTestFinished(() => node.disconnect());
+  await node.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+  await until('the cluster is up', async () => String(await node.call('CLUSTER', 'INFO')).includes('cluster_state:ok'));
+  const url = server.url.replace('redis:', 'redis+cluster:');
+  const redis = connect(url, 'work', () => {});
+  onTestFinished(() => redis.disconnect());
+  await whenReady(redis, 5_000);
+  const mill = new Millrace({ redis: url });
+  onTestFinished(() => mill.close());
+  return { mill, redis, keys: keysFor('mr') };
+}
+
+test('in a Cluster runs are accepted, followed over a sharded channel, listed, cancelled and diagnosed', async () => {
+  const { mill, redis, keys } = await clusterWorld();
+  const run = await mill.enqueue({ ...request, executionId: 'e' });
+  const answers = await mill.enqueueMany(Array.from({ length: 30 }, () => request));
+  expect(answers.filter((answer) => 'runId' in answer)).toHaveLength(30);
+
+  const types: string[] = [];
+  const followed = (async () => {
+    for await (const event of run.events()) types.push(event.type);
+  })();
+  await until(
+    'subscribed',
+    async () => Number(((await redis.call('PUBSUB', 'SHARDNUMSUB', keys.live(run.runId))) as unknown[])[1]) === 1,
+  );
+  const all: string[] = [];
+  const stop = new AbortController();
+  const firehose = (async () => {
+    for await (const event of mill.firehose({ signal: stop.signal })) all.push(event.type);
+  })();
+  await until(
+    'subscribed',
+    async () => Number(((await redis.call('PUBSUB', 'NUMSUB', keys.firehose)) as unknown[])[1]) === 1,
+  );
+  expect(await run.cancel()).toMatchObject({ status: 'cancelled' });
+  await followed;
+  expect(types).toEqual(['run.queued', 'execution.started', 'run.cancelled']);
+  await until('the firehose', () => all.includes('run.cancelled'));
+  stop.abort();
+  await firehose;
+
+  expect((await mill.list({ limit: 100 })).runs).toHaveLength(31);
+  expect((await mill.queueDepths())['runs']).toMatchObject({ waiting: 30 });
+  expect(await mill.diagnose()).toMatchObject({ openRuns: 30, redis: { mode: 'cluster' } });
+  const lifecycle = await redis.xrange(keys.lifecycle, '-', '+');
+  expect(lifecycle).toHaveLength(32);
+  expect(JSON.parse(lifecycle.at(-1)?.[1][1] as string)).toMatchObject({
+    v: 1,
+    sequenceNumber: 3,
+    type: 'run.cancelled',
+  });
+});

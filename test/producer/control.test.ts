@@ -1,0 +1,172 @@
+import { inject, onTestFinished, expect, test } from 'vitest';
+import { controlMessage, type CancelRequest } from '../../src/shared/control.ts';
+import { parseEvent, type RunEvent } from '../../src/shared/event.ts';
+import { jobIdFor } from '../../src/shared/ids.ts';
+import { Millrace } from '../../src/producer/millrace.ts';
+import { startRedisProxy } from '../support/redis-proxy.ts';
+import { testRedis, until } from '../support/redis.ts';
+import { checkEvent, clientWorld, codeOf, request, type ClientWorld } from './support/client.ts';
+import { RunWriter } from './support/run-writer.ts';
+
+/** The log of a run, every event of it in the documented form. */
+async function logOf({ redis, keys }: ClientWorld, runId: string): Promise<RunEvent[]> {
+  const entries = await redis.xrange(keys.events(runId), '-', '+');
+  for (const [, [, json]] of entries) checkEvent(json as string);
+  return entries.map(([, [, json]]) => parseEvent(json as string));
+}
+
+async function withRun(fields: Record<string, string> = {}, executionId?: string) {
+  const world = await clientWorld();
+  const run = await world.mill.enqueue({ ...request, ...(executionId && { executionId }) });
+  if (Object.keys(fields).length > 0) await world.redis.hset(world.keys.run(run.runId), fields);
+  return { ...world, run };
+}
+
+const running = { status: 'running', held: '1', owner: 'someone' };
+const approval = JSON.stringify([{ kind: 'approval', id: 'call-1', requestedAt: '2026-01-01T00:00:00.000Z' }]);
+const suspended = { status: 'suspended', held: '0', pending: approval, costMicrocents: '42' };
+
+test('a queued run is cancelled at once: no job, one terminal event, nothing open', async () => {
+  const world = await withRun();
+  const { mill, run, redis, keys, bull } = world;
+  const view = await run.cancel({ reason: 'not needed' });
+
+  expect(view).toMatchObject({ status: 'cancelled', cancelling: false, endedAt: expect.any(String), lastSequence: 2 });
+  const log = await logOf(world, run.runId);
+  expect(log.map((event) => event.type)).toEqual(['run.queued', 'run.cancelled']);
+  expect(log[1]).toMatchObject({
+    reason: 'not needed',
+    drained: false,
+    costMicrocents: 0,
+    usage: { total: 0, byModel: {} },
+  });
+  expect(await redis.exists(bull('runs', jobIdFor(run.runId, 0)))).toBe(0);
+  expect(await redis.llen(bull('runs', 'wait'))).toBe(0);
+  expect(await redis.zscore(keys.open, run.runId)).toBeNull();
+  expect(await redis.sismember(keys.cancels, run.runId)).toBe(0);
+  expect(await redis.xlen(keys.lifecycle)).toBe(2);
+  expect(await codeOf(mill.cancel(run.runId))).toBe('already_terminal');
+});
+
+test('a cancelled run is kept as long as a finished one, with an execution id at least a day', async () => {
+  const world = await clientWorld({ resultTtlS: 600, eventLogTtlS: 60 });
+  const { mill, redis, keys } = world;
+  const plain = await mill.enqueue(request);
+  const named = await mill.enqueue({ ...request, executionId: 'e' });
+  await Promise.all([plain.cancel(), named.cancel()]);
+  const ttl = async (key: string) => Math.ceil((await redis.ttl(key)) / 60) * 60;
+  expect(await ttl(keys.run(plain.runId))).toBe(600);
+  expect(await ttl(keys.events(plain.runId))).toBe(60);
+  expect(await ttl(keys.run(named.runId))).toBe(86_400);
+});
+
+test('a delayed run and one with a priority leave no job either', async () => {
+  const { mill, redis, bull } = await clientWorld();
+  const delayed = await mill.enqueue({ ...request, delayMs: 60_000 });
+  const urgent = await mill.enqueue({ ...request, priority: 3 });
+  await Promise.all([delayed.cancel(), urgent.cancel()]);
+  expect(await redis.zcard(bull('runs', 'delayed'))).toBe(0);
+  expect(await redis.zcard(bull('runs', 'prioritized'))).toBe(0);
+});
+
+test('a running run is asked to stop, durably and over the control channel', async () => {
+  const { run, redis, keys } = await withRun(running);
+  const heard: string[] = [];
+  const subscriber = await testRedis('subscribe');
+  subscriber.on('message', (_channel: string, message: string) => heard.push(message));
+  await subscriber.subscribe(keys.control);
+
+  const view = await run.cancel();
+  expect(view).toMatchObject({ status: 'running', cancelling: true });
+  const cancel: CancelRequest = { drain: false, onPendingApprovals: 'deny' };
+  expect(JSON.parse((await redis.hget(keys.run(run.runId), 'cancel')) as string)).toEqual(cancel);
+  expect(await redis.sismember(keys.cancels, run.runId)).toBe(1);
+  await until('the message', () => heard.length === 1);
+  expect(controlMessage.parse(JSON.parse(heard[0] as string))).toEqual({
+    v: 1,
+    runId: run.runId,
+    op: 'cancel',
+    cancel,
+  });
+});
+
+test('asking again changes nothing, except that stopping at once overrides draining', async () => {
+  const { run, redis, keys } = await withRun(running);
+  const inForce = async () => JSON.parse((await redis.hget(keys.run(run.runId), 'cancel')) as string);
+  await run.cancel({ drain: true, reason: 'first' });
+  await run.cancel({ drain: true, reason: 'second' });
+  expect(await inForce()).toMatchObject({ drain: true, reason: 'first' });
+  await run.cancel({ reason: 'now' });
+  expect(await inForce()).toMatchObject({ drain: false, reason: 'now' });
+  await run.cancel({ drain: true, reason: 'late' });
+  expect(await inForce()).toMatchObject({ drain: false, reason: 'now' });
+});
+
+test('a run that is held although its record does not say running is asked, not ended', async () => {
+  const { run } = await withRun({ status: 'queued', held: '1' });
+  expect(await run.cancel()).toMatchObject({ status: 'queued', cancelling: true });
+});
+
+test('a suspended run is cancelled at once with what it has cost, and its questions are closed', async () => {
+  const usage = { input: 5, output: 1, cached: 0, cacheWrite: 0, total: 6, byModel: {} };
+  const world = await withRun({ ...suspended, usage: JSON.stringify(usage) });
+  expect(await world.run.cancel()).toMatchObject({ status: 'cancelled', pending: [], costMicrocents: 42 });
+  const log = await logOf(world, world.run.runId);
+  expect(log.at(-1)).toMatchObject({ type: 'run.cancelled', usage, costMicrocents: 42 });
+});
+
+test('a suspended run can be failed because of its open questions, or left to wait for them', async () => {
+  const world = await withRun(suspended);
+  const { run, redis, keys } = world;
+  expect(await run.cancel({ onPendingApprovals: 'hold' })).toMatchObject({ status: 'suspended', cancelling: false });
+  expect(await redis.sismember(keys.cancels, run.runId)).toBe(0);
+  expect(await run.cancel({ onPendingApprovals: 'fail' })).toMatchObject({
+    status: 'failed',
+    error: { code: 'run_aborted' },
+  });
+  expect((await logOf(world, run.runId)).at(-1)).toMatchObject({ type: 'run.failed', error: { code: 'run_aborted' } });
+});
+
+test('without open questions `fail` is a plain cancel', async () => {
+  const { run } = await withRun();
+  expect(await run.cancel({ onPendingApprovals: 'fail' })).toMatchObject({ status: 'cancelled' });
+});
+
+test('twenty parallel cancels of a queued run end it once', async () => {
+  const world = await withRun();
+  const outcomes = await Promise.all(Array.from({ length: 20 }, () => codeOf(world.run.cancel())));
+  expect(outcomes.filter((outcome) => outcome === 'already_terminal')).toHaveLength(19);
+  expect(await logOf(world, world.run.runId)).toHaveLength(2);
+});
+
+test('the number of the last event continues what the log holds, not what the record remembers', async () => {
+  const world = await withRun({ status: 'suspended' });
+  const writer = new RunWriter(world.redis, world.keys, world.run.runId);
+  await writer.say(4);
+  expect(await world.run.cancel()).toMatchObject({ lastSequence: 6 });
+});
+
+test('a cancel whose reply was lost ends the run once and says so', async () => {
+  const proxy = await startRedisProxy(inject('redisUrl'));
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const world = await clientWorld();
+  const mill = new Millrace({ redis: proxy.url, prefix: world.prefix });
+  onTestFinished(() => mill.close());
+  for (let replies = 0; replies < 6; replies++) {
+    const { runId } = await mill.enqueue(request);
+    const cancelled = mill.cancel(runId);
+    // Let some replies through first, so that another command loses its own each time.
+    for (let i = 0; i < replies; i++) await world.redis.ping();
+    await Promise.all([proxy.dropRepliesOnce(), mill.agents().catch(() => {})]);
+    await cancelled.catch((error: { code?: string }) => expect(error.code).toBe('queue_unavailable'));
+    await until('ended', async () => (await mill.get(runId).catch(() => undefined))?.status === 'cancelled');
+    expect(await logOf(world, runId)).toHaveLength(2);
+  }
+});
+
+test('a request of a wrong shape is refused before anything happens', async () => {
+  const { run, redis, keys } = await withRun(running);
+  expect(await codeOf(run.cancel({ drain: 'yes' } as never))).toBe('validation');
+  expect(await codeOf(run.cancel({ reason: 'x'.repeat(501) }))).toBe('validation');
+  expect(await redis.hexists(keys.run(run.runId), 'cancel')).toBe(0);
+});

@@ -1,0 +1,102 @@
+import { onTestFinished, expect, test } from 'vitest';
+import { Millrace } from '../../src/producer/millrace.ts';
+import { jobIdFor } from '../../src/shared/ids.ts';
+import { quarantineQueue } from '../../src/shared/redis.ts';
+import { OwnRedis } from '../support/own-redis.ts';
+import { testRedis } from '../support/redis.ts';
+import { clientWorld, request } from './support/client.ts';
+
+const longAgo = () => new Date(Date.now() - 120_000).toISOString();
+
+test('the diagnosis tells what Redis is, and how much an accepted run survives', async () => {
+  const { mill } = await clientWorld();
+  const { redis, durability } = await mill.diagnose();
+  expect(redis).toMatchObject({
+    aof: true,
+    appendfsync: 'everysec',
+    maxmemoryPolicy: 'noeviction',
+    mode: 'standalone',
+  });
+  expect(redis.version).toMatch(/^\d+\.\d+/);
+  expect(redis.usedMemoryBytes).toBeGreaterThan(0);
+  expect(Math.abs(redis.clockOffsetMs)).toBeLessThan(1_000);
+  expect(durability).toBe('process');
+});
+
+test('the level of durability follows the settings of Redis', async () => {
+  const server = await OwnRedis.start();
+  const mill = new Millrace({ redis: server.url });
+  onTestFinished(() => mill.close());
+  const admin = await testRedis('work', server.url);
+  const level = async () => (await mill.diagnose()).durability;
+  await admin.config('SET', 'appendfsync', 'always');
+  expect(await level()).toBe('host');
+  await admin.config('SET', 'maxmemory-policy', 'allkeys-lru');
+  expect(await level()).toBe('none');
+  await admin.config('SET', 'maxmemory-policy', 'noeviction');
+  await admin.config('SET', 'appendonly', 'no');
+  expect(await level()).toBe('none');
+});
+
+test('only open runs without a job that have not changed for a minute are stuck', async () => {
+  const { mill, redis, keys, bull } = await clientWorld();
+  const [lost, waiting, recent, suspended, over] = await Promise.all(
+    Array.from({ length: 5 }, () => mill.enqueue(request)),
+  );
+  const age = (runId: string, fields: Record<string, string> = {}) =>
+    redis.hset(keys.run(runId), { updatedAt: longAgo(), ...fields });
+  for (const run of [lost, recent, suspended, over]) await redis.lrem(bull('runs', 'wait'), 0, jobIdFor(run!.runId, 0));
+  await age(lost!.runId);
+  await age(waiting!.runId);
+  await age(suspended!.runId, { status: 'suspended' });
+  await age(over!.runId, { status: 'completed' });
+
+  const { stuckRuns, openRuns, oldestQueuedMs } = await mill.diagnose();
+  expect(stuckRuns).toEqual([{ runId: lost!.runId, status: 'queued', ageMs: expect.any(Number) }]);
+  expect(openRuns).toBe(5);
+  expect(oldestQueuedMs).toBeGreaterThanOrEqual(120_000);
+  expect(recent!.status).toBe('queued');
+});
+
+test('workers are those with a recent heartbeat, and their queues are counted', async () => {
+  const { mill, redis, keys } = await clientWorld();
+  await redis.zadd(keys.workers, Date.now(), 'w1', Date.now() - 60_000, 'w2', Date.now(), 'w3');
+  const info = {
+    name: 'w1',
+    queues: ['runs', 'batch'],
+    concurrency: 50,
+    active: 3,
+    version: '1.0.0',
+    startedAt: longAgo(),
+  };
+  await redis.hset(keys.workerInfo, 'w1', JSON.stringify(info), 'w2', '{}');
+  await mill.enqueueMany([request, { ...request, priority: 1 }, { ...request, queue: 'batch', delayMs: 60_000 }]);
+  await mill.enqueue({ ...request, queue: quarantineQueue });
+  await redis.hset(keys.counters, 'put_back', '2');
+
+  const diagnosis = await mill.diagnose();
+  expect(diagnosis.workers).toEqual([
+    {
+      name: 'w1',
+      heartbeatAgeMs: expect.any(Number),
+      queues: ['runs', 'batch'],
+      concurrency: 50,
+      active: 3,
+      version: '1.0.0',
+    },
+    { name: 'w3', heartbeatAgeMs: expect.any(Number), queues: [], concurrency: 0, active: 0, version: '' },
+  ]);
+  expect(diagnosis.queues).toMatchObject({
+    runs: { waiting: 2, active: 0, delayed: 0, failed: 0 },
+    batch: { waiting: 0, delayed: 1 },
+  });
+  expect(diagnosis.quarantined).toBe(1);
+  expect(diagnosis.counters).toEqual({ put_back: 2 });
+  expect(await mill.queueDepths()).toEqual(diagnosis.queues);
+});
+
+test('without an open run nothing is queued or stuck', async () => {
+  const { mill } = await clientWorld();
+  expect(await mill.diagnose()).toMatchObject({ openRuns: 0, stuckRuns: [], workers: [], quarantined: 0 });
+  expect((await mill.diagnose()).oldestQueuedMs).toBeUndefined();
+});

@@ -1,0 +1,84 @@
+import { expect, test } from 'vitest';
+import { request } from '../support/client.ts';
+import { serverWorld } from './server-world.ts';
+
+const ndjson = { 'content-type': 'application/x-ndjson' };
+const accepted = { runId: expect.any(String), status: 'queued', attached: false };
+
+test('an array of runs is answered one by one, in order', async () => {
+  const { send } = await serverWorld();
+  const { status, body } = await send('POST', '/v1/runs/bulk', [
+    request,
+    { ...request, input: 7 },
+    'nonsense',
+    request,
+  ]);
+  expect(status).toBe(200);
+  expect(body).toMatchObject([
+    accepted,
+    { error: { code: 'validation' } },
+    { error: { code: 'validation' } },
+    accepted,
+  ]);
+  expect((await send('GET', '/v1/runs')).body.runs).toHaveLength(2);
+});
+
+test('lines are answered one by one, also those that are not JSON', async () => {
+  const { send } = await serverWorld();
+  const deep = `{"agent":"a","input":${'['.repeat(70)}${']'.repeat(70)}}`;
+  const lines = [
+    '',
+    JSON.stringify(request),
+    'nonsense',
+    '',
+    deep,
+    JSON.stringify({ ...request, executionId: 'x' }),
+    '',
+  ];
+  const { status, body } = await send('POST', '/v1/runs/bulk', lines.join('\r\n'), ndjson);
+  expect(status).toBe(200);
+  expect(body).toMatchObject([
+    accepted,
+    { error: { code: 'invalid_json' } },
+    { error: { code: 'too_deep' } },
+    accepted,
+  ]);
+  const again = await send('POST', '/v1/runs/bulk', JSON.stringify({ ...request, executionId: 'x' }), ndjson);
+  expect(again.body).toEqual([{ ...body[3], attached: true }]);
+});
+
+test('ten thousand runs go in one request, and not one more', async () => {
+  const { send } = await serverWorld();
+  const line = `${JSON.stringify({ ...request, input: 'x'.repeat(300) })}\n`;
+  const { status, body } = await send('POST', '/v1/runs/bulk', line.repeat(10_000), ndjson);
+  expect(status).toBe(200);
+  expect(body).toHaveLength(10_000);
+  expect(new Set(body.map(({ runId }: { runId: string }) => runId)).size).toBe(10_000);
+  for (const [text, headers] of [
+    [line.repeat(10_001), ndjson],
+    [`[${'1,'.repeat(10_000)}1]`, {}],
+  ] as const) {
+    const refused = await send('POST', '/v1/runs/bulk', text, headers);
+    expect([refused.status, refused.body.error.code]).toEqual([400, 'validation']);
+  }
+});
+
+test('a list may nest each of its runs as deep as a single run', async () => {
+  const { send } = await serverWorld();
+  const nested = (levels: number) =>
+    `{"agent":"a","input":"x","metadata":${'['.repeat(levels - 1)}${']'.repeat(levels - 1)}}`;
+  const codeOf = async (levels: number) => (await send('POST', '/v1/runs/bulk', `[${nested(levels)}]`)).body;
+  expect(await codeOf(64)).toMatchObject([{ error: { code: 'validation' } }]);
+  expect(await codeOf(65)).toMatchObject({ error: { code: 'too_deep' } });
+});
+
+test('what is no list is refused as a whole', async () => {
+  const { send } = await serverWorld();
+  const codeOf = async (body?: unknown, headers?: Record<string, string>) =>
+    (await send('POST', '/v1/runs/bulk', body, headers)).body.error.code;
+  expect(await codeOf(request)).toBe('validation');
+  expect(await codeOf('"text"')).toBe('validation');
+  expect(await codeOf()).toBe('invalid_json');
+  expect(await codeOf('', ndjson)).toBe('invalid_json');
+  expect(await codeOf('{}', { 'content-type': 'text/plain' })).toBe('unsupported_media_type');
+});

@@ -1,0 +1,57 @@
+import type { AddressInfo } from 'node:net';
+import { onTestFinished } from 'vitest';
+import { parseApiKeys } from '../../../src/shared/config.ts';
+import { createLog, silentLog } from '../../../src/shared/log.ts';
+import { Redactor } from '../../../src/shared/redact.ts';
+import { ProducerMetrics } from '../../../src/producer/http/metrics.ts';
+import { createServer, type HttpServer } from '../../../src/producer/http/server.ts';
+import type { MillraceOptions } from '../../../src/producer/options.ts';
+import { call, type Answer } from '../../support/http.ts';
+import { clientWorld, request, type ClientWorld } from '../support/client.ts';
+import { RunWriter } from '../support/run-writer.ts';
+
+export interface ServerWorldOptions {
+  /** As `MILLRACE_API_KEYS`. */
+  readonly apiKeys?: string;
+  readonly keepAliveMs?: number;
+  readonly durability?: 'process' | 'replica';
+  readonly client?: Partial<MillraceOptions>;
+  /** Receives every log line. Default: nothing is logged. */
+  readonly lines?: string[];
+  readonly secrets?: readonly string[];
+}
+
+export interface ServerWorld extends ClientWorld {
+  readonly url: string;
+  readonly server: HttpServer;
+  readonly metrics: ProducerMetrics;
+  send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  /** A run that a worker could take now. */
+  start(body?: object): Promise<RunWriter>;
+  writer(runId: string): RunWriter;
+}
+
+/** A listening server on the real client and the test Redis. */
+export async function serverWorld(options: ServerWorldOptions = {}): Promise<ServerWorld> {
+  const { apiKeys, keepAliveMs, durability = 'any', client, lines, secrets = [] } = options;
+  const world = await clientWorld(client);
+  const metrics = new ProducerMetrics(() => world.mill.queueDepths());
+  const redactor = new Redactor(secrets);
+  const log = lines ? createLog('test', 'trace', redactor, { write: (line: string) => lines.push(line) }) : silentLog;
+  const server = await createServer({
+    mill: world.mill,
+    config: { MILLRACE_DURABILITY: durability },
+    log,
+    redactor,
+    apiKeys: apiKeys ? parseApiKeys(apiKeys).keys : [],
+    metrics,
+    ...(keepAliveMs && { keepAliveMs }),
+  });
+  await server.app.listen({ host: '127.0.0.1', port: 0 });
+  onTestFinished(() => server.close());
+  const url = `http://127.0.0.1:${(server.app.server.address() as AddressInfo).port}`;
+  const send: ServerWorld['send'] = (method, path, body, headers) => call(method, url + path, body, headers);
+  const writer = (runId: string) => new RunWriter(world.redis, world.keys, runId);
+  const start = async (body: object = request) => writer((await send('POST', '/v1/runs', body)).body.runId);
+  return { ...world, url, server, metrics, send, start, writer };
+}

@@ -1,0 +1,139 @@
+import { inject, onTestFinished, expect, test } from 'vitest';
+import { freePort } from '../../src/shared/dev-redis.ts';
+import { RunError } from '../../src/shared/errors.ts';
+import { keysFor } from '../../src/shared/redis.ts';
+import { Millrace } from '../../src/producer/millrace.ts';
+import { OwnRedis } from '../support/own-redis.ts';
+import { startRedisProxy } from '../support/redis-proxy.ts';
+import { testRedis, until } from '../support/redis.ts';
+import { clientWorld, codeOf, request } from './support/client.ts';
+import { RunWriter } from './support/run-writer.ts';
+
+const runId = '01HZZZZZZZZZZZZZZZZZZZZZZZ';
+
+const calls: readonly [string, (mill: Millrace) => Promise<unknown>][] = [
+  ['enqueue', (mill) => mill.enqueue(request)],
+  ['enqueueMany', (mill) => mill.enqueueMany(Array.from({ length: 2_000 }, () => request))],
+  ['get', (mill) => mill.get(runId)],
+  ['list', (mill) => mill.list()],
+  ['result', (mill) => mill.result(runId)],
+  ['events', (mill) => mill.events(runId)[Symbol.asyncIterator]().next()],
+  ['cancel', (mill) => mill.cancel(runId)],
+  ['agents', (mill) => mill.agents()],
+  ['registerAgents', (mill) => mill.registerAgents([{ id: 'a', model: 'm', tools: [] }])],
+  ['queueDepths', (mill) => mill.queueDepths()],
+  ['redrive', (mill) => mill.redrive({ runId })],
+  ['diagnose', (mill) => mill.diagnose()],
+];
+
+/** Each within the five seconds that are promised. */
+async function expectUnavailable(mill: Millrace): Promise<void> {
+  const outcomes = await Promise.all(
+    calls.map(async ([name, call]) => [name, await codeOf(Promise.race([call(mill), deadline(5_000)]))]),
+  );
+  expect(outcomes).toEqual(calls.map(([name]) => [name, 'queue_unavailable']));
+}
+
+function deadline(ms: number): Promise<never> {
+  return new Promise((_, reject) => setTimeout(() => reject(new Error(`no answer in ${ms} ms`)), ms));
+}
+
+test('with a Redis that was never there every method says so in time, and the client closes', async () => {
+  const errors: Error[] = [];
+  const mill = new Millrace({ redis: `redis://127.0.0.1:${await freePort()}`, onError: (error) => errors.push(error) });
+  await expectUnavailable(mill);
+  expect(errors.length).toBeGreaterThan(0);
+  await mill.close();
+});
+
+test('with a Redis that dies every method says so in time, and all works again when it is back', async () => {
+  const server = await OwnRedis.start();
+  const mill = new Millrace({ redis: server.url });
+  onTestFinished(() => mill.close());
+  const run = await mill.enqueue(request);
+  await server.kill();
+  await expectUnavailable(mill);
+  await server.start();
+  await until('the client is back', () =>
+    run.get().then(
+      () => true,
+      () => false,
+    ),
+  );
+  expect(await run.get()).toMatchObject({ status: 'queued' });
+  await mill.enqueue({ ...request, queue: 'another' });
+});
+
+test('with a Redis that takes commands and never answers every method says so in time', async () => {
+  const proxy = await startRedisProxy(inject('redisUrl'));
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const { prefix } = await clientWorld();
+  const mill = new Millrace({ redis: proxy.url, prefix });
+  onTestFinished(() => mill.close());
+  await mill.enqueue(request);
+  proxy.hold();
+  await expectUnavailable(mill);
+  proxy.release();
+});
+
+test('a Redis that is full refuses runs as unavailable, and the caller`s repeat is accepted once there is room', async () => {
+  const server = await OwnRedis.start();
+  const mill = new Millrace({ redis: server.url });
+  onTestFinished(() => mill.close());
+  const admin = await testRedis('work', server.url);
+  await mill.enqueue(request);
+  await admin.config('SET', 'maxmemory', '1');
+  expect(await codeOf(mill.enqueue({ ...request, executionId: 'e' }))).toBe('queue_unavailable');
+  await admin.config('SET', 'maxmemory', '0');
+  expect(await mill.enqueue({ ...request, executionId: 'e' })).toMatchObject({ status: 'queued' });
+});
+
+test('a subscriber and a waiting caller outlast a Redis that is away for a while', async () => {
+  const server = await OwnRedis.start();
+  const mill = new Millrace({ redis: server.url, idleMs: 100 });
+  onTestFinished(() => mill.close());
+  const run = await mill.enqueue(request);
+  const numbers: number[] = [];
+  const followed = (async () => {
+    for await (const event of run.events()) numbers.push(event.sequenceNumber);
+  })();
+  const result = run.result();
+  await until('following', () => numbers.length === 1);
+  await server.kill();
+  await until('it is noticed', () => codeOf(run.get()).then((code) => code === 'queue_unavailable'));
+  await server.start();
+  const writer = new RunWriter(await testRedis('work', server.url), keysFor('mr'), run.runId);
+  await writer.say(3);
+  await writer.end();
+  await followed;
+  expect(numbers).toEqual([1, 2, 3, 4, 5]);
+  expect(await result).toMatchObject({ status: 'completed' });
+});
+
+test('when a wait is over while Redis is away, the last known state is the answer', async () => {
+  const server = await OwnRedis.start();
+  const mill = new Millrace({ redis: server.url, idleMs: 50 });
+  onTestFinished(() => mill.close());
+  const run = await mill.enqueue(request);
+  const result = run.result({ waitMs: 1_500 });
+  await until('waiting', () => run.get());
+  await server.kill();
+  expect(await result).toMatchObject({ runId: run.runId, status: 'queued' });
+});
+
+test('a closed client refuses every call', async () => {
+  const { mill } = await clientWorld();
+  await mill.enqueue(request);
+  await mill.close();
+  await mill.close();
+  const error: unknown = await mill.enqueue(request).catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(RunError);
+  expect(error).toMatchObject({ code: 'queue_unavailable' });
+});
+
+test('closing lets a call in progress end', async () => {
+  const { mill } = await clientWorld();
+  await mill.enqueue(request);
+  const [run] = await Promise.all([mill.enqueue(request), mill.close()]);
+  expect(run.status).toBe('queued');
+});

@@ -1,0 +1,97 @@
+import type { EventBody } from '../../../src/shared/event.ts';
+import type { Keys, RedisConnection } from '../../../src/shared/redis.ts';
+import type { RunStatus } from '../../../src/shared/run.ts';
+
+interface Written {
+  /** The events are in the log, but their message is lost. */
+  readonly unheard?: boolean;
+}
+
+/** Writes events and states of a run as the worker's scripts do: log, record and message in one step. */
+export class RunWriter {
+  readonly #redis: RedisConnection;
+  readonly #keys: Keys;
+  readonly runId: string;
+  sequence: number;
+
+  constructor(redis: RedisConnection, keys: Keys, runId: string, sequence = 1) {
+    this.#redis = redis;
+    this.#keys = keys;
+    this.runId = runId;
+    this.sequence = sequence;
+  }
+
+  async emit(bodies: readonly EventBody[], { unheard = false }: Written = {}): Promise<void> {
+    const events = bodies.map((body) => this.#number(body));
+    const transaction = this.#redis.multi();
+    for (const { id, json } of events) transaction.xadd(this.#keys.events(this.runId), id, 'e', json);
+    if (!unheard) {
+      const message = `[${events.map(({ json }) => json).join(',')}]`;
+      transaction.publish(this.#keys.live(this.runId), message);
+      transaction.publish(this.#keys.firehose, message);
+    }
+    await transaction.exec();
+  }
+
+  /** Text deltas, each an event. */
+  async say(count: number, written: Written = {}): Promise<void> {
+    await this.emit(
+      Array.from({ length: count }, (_, i) => ({ type: 'text.delta', delta: `${i}`, model: 'm' })),
+      written,
+    );
+  }
+
+  async set(fields: Record<string, string>): Promise<void> {
+    await this.#redis.hset(this.#keys.run(this.runId), fields);
+  }
+
+  async start(): Promise<void> {
+    await this.set({ status: 'running', held: '1', owner: 'someone', epoch: '1', startedAt: new Date().toISOString() });
+  }
+
+  /** Ends the run: record and terminal event. */
+  async end(status: RunStatus = 'completed', written: Written = {}): Promise<void> {
+    const usage = { input: 3, output: 2, cached: 0, cacheWrite: 0, total: 5, byModel: {} };
+    const error = { code: 'provider_unavailable', message: 'the provider is away', retryable: true } as const;
+    const failed = status === 'failed';
+    await this.set({
+      status,
+      held: '0',
+      owner: '',
+      endedAt: new Date().toISOString(),
+      lastSequence: String(this.sequence + 1),
+      usage: JSON.stringify(usage),
+      costMicrocents: '700',
+      steps: '1',
+      ...(failed ? { error: JSON.stringify(error) } : { result: JSON.stringify({ text: 'It is on its way.' }) }),
+    });
+    await this.emit(
+      [
+        failed
+          ? { type: 'run.failed', error, usage, costMicrocents: 700 }
+          : {
+              type: 'run.completed',
+              status: 'completed',
+              result: { text: 'It is on its way.' },
+              usage,
+              costMicrocents: 700,
+              durationMs: 5,
+              steps: 1,
+            },
+      ],
+      written,
+    );
+  }
+
+  #number(body: EventBody) {
+    this.sequence += 1;
+    const event = {
+      v: 1,
+      sequenceNumber: this.sequence,
+      runId: this.runId,
+      timestamp: new Date().toISOString(),
+      ...body,
+    };
+    return { id: `${this.sequence}-0`, json: JSON.stringify(event) };
+  }
+}

@@ -1,0 +1,92 @@
+import { fork, type ChildProcess } from 'node:child_process';
+
+const readyMs = 20_000;
+const keptBytes = 256 * 1024;
+
+/** What a child said when it was ready; `port` or `healthPort` for those that listen. */
+export type Ready = Readonly<Record<string, unknown>>;
+
+/** A real process of the product, started from its entry file. It never outlives this one. */
+export class Child implements AsyncDisposable {
+  readonly name: string;
+  readonly pid: number;
+  /** Resolves when the process is gone. */
+  readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
+  readonly #child: ChildProcess;
+  #output = '';
+
+  private constructor(name: string, child: ChildProcess) {
+    this.name = name;
+    this.#child = child;
+    this.pid = child.pid as number;
+    this.exited = new Promise((resolve) => child.once('exit', (code, signal) => resolve({ code, signal })));
+    const killWithParent = () => child.kill('SIGKILL');
+    process.once('exit', killWithParent);
+    child.once('exit', () => process.off('exit', killWithParent));
+    for (const stream of [child.stdout, child.stderr]) {
+      stream?.on('data', (chunk: Buffer) => (this.#output = (this.#output + chunk.toString()).slice(-keptBytes)));
+    }
+  }
+
+  /** Starts a process without waiting for it. `env` is all it gets, besides the path. */
+  static spawn(name: string, entry: string, env: Record<string, string>, args: readonly string[] = []): Child {
+    const child = fork(entry, [...args], {
+      env: { PATH: process.env['PATH'], ...env },
+      execArgv: [],
+      stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
+    });
+    return new Child(name, child);
+  }
+
+  /** Starts a process and waits for its ready message. Throws with its output when it ends before, or is silent. */
+  static async start(name: string, entry: string, env: Record<string, string>, args: readonly string[] = []) {
+    const child = Child.spawn(name, entry, env, args);
+    return { child, ready: await child.#ready() };
+  }
+
+  /** The end of what it wrote to both of its outputs. */
+  get output(): string {
+    return this.#output;
+  }
+
+  /** The finished lines of its JSON log that `keep` accepts. */
+  logLines(keep: (line: Record<string, unknown>) => boolean): Record<string, unknown>[] {
+    const lines = this.#output.split('\n').filter((line) => line.startsWith('{') && line.endsWith('}'));
+    return lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(keep);
+  }
+
+  signal(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** `kill -9`; resolves when the process is gone. */
+  async kill(): Promise<void> {
+    this.signal('SIGKILL');
+    await this.exited;
+  }
+
+  /** Calls back for every message the process sends. */
+  onMessage(listener: (message: Ready) => void): void {
+    this.#child.on('message', (message) => listener(message as Ready));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.kill();
+  }
+
+  async #ready(): Promise<Ready> {
+    const { promise, resolve, reject } = Promise.withResolvers<Ready>();
+    const fail = (why: string) => reject(new Error(`${this.name} ${why}:\n${this.#output}`));
+    const timer = setTimeout(() => fail(`was not ready in ${readyMs} ms`), readyMs);
+    this.onMessage((message) => message['type'] === 'ready' && resolve(message));
+    void this.exited.then(({ code, signal }) => fail(`ended with ${signal ?? code} before it was ready`));
+    try {
+      return await promise;
+    } catch (error) {
+      this.signal('SIGKILL');
+      throw error;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+}

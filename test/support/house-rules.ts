@@ -1,0 +1,144 @@
+import { posix } from 'node:path';
+import { moduleFacts, type ModuleFacts } from './module-facts.ts';
+
+/** Which room may import which. A room may always import itself; what is not in this table may import nothing of ours. */
+export const arrows = {
+  shared: [],
+  producer: ['shared'],
+  'worker/ports': ['shared'],
+  'worker/guards': ['shared'],
+  'worker/llm': ['shared'],
+  'worker/prompt': ['shared'],
+  'worker/ops': ['shared'],
+  'worker/stores': ['worker/ports', 'shared'],
+  'worker/tools': ['worker/guards', 'worker/ports', 'shared'],
+  'worker/turn': ['worker/llm', 'worker/tools', 'worker/guards', 'worker/ports', 'shared'],
+  'worker/run': [
+    'worker/turn',
+    'worker/tools',
+    'worker/llm',
+    'worker/prompt',
+    'worker/guards',
+    'worker/ports',
+    'shared',
+  ],
+  'worker/effects': ['worker/run', 'worker/ports', 'shared'],
+  'worker/consume': ['worker/run', 'worker/ports', 'shared'],
+  'worker/entry': [
+    'worker/ports',
+    'worker/guards',
+    'worker/llm',
+    'worker/prompt',
+    'worker/ops',
+    'worker/stores',
+    'worker/tools',
+    'worker/turn',
+    'worker/run',
+    'worker/effects',
+    'worker/consume',
+    'shared',
+  ],
+} as const satisfies Record<string, readonly string[]>;
+export type Room = keyof typeof arrows;
+
+/** Packages that only some files may name, also as a type. */
+const fences: Readonly<Record<string, RegExp>> = {
+  bullmq: /^src\/(worker\/(consume|effects)\/|producer\/enqueue\.ts$)/,
+  ioredis: /^src\/(shared\/redis\.ts$|worker\/stores\/|producer\/)/,
+  openai: /^src\/worker\/llm\/openai/,
+  'prom-client': /^src\/(worker\/ops|producer\/http)\/metrics\.ts$/,
+};
+
+const entryPoints = /^src\/(worker|producer|producer\/cli)\/main\.ts$/;
+const publicDoors = /^src\/(worker|producer)\/index\.ts$/;
+const forbiddenFolders = new Set(['utils', 'helpers', 'types', 'common']);
+
+/** What the outside knows about the tree that is checked. */
+export interface House {
+  /** Path from the root, with slashes, to source text. */
+  readonly files: ReadonlyMap<string, string>;
+  /** Packages that an installation for production has. */
+  readonly dependencies: ReadonlySet<string>;
+  /** Files that load modules whose names are not known before: agent folders. */
+  readonly loaders: ReadonlySet<string>;
+}
+
+/** Every broken rule as one line that names the file. Empty when the house is in order. */
+export function violations(house: House): string[] {
+  const facts = new Map([...house.files].map(([path, source]) => [path, moduleFacts(path, source)]));
+  const found: string[] = [];
+  for (const [path, module] of facts) {
+    found.push(...ruleBreaks(path, module, house));
+    for (const specifier of module.imports) {
+      found.push(
+        ...(specifier.startsWith('.') ? arrowBreaks(path, specifier, house) : fenceBreaks(path, specifier, house)),
+      );
+    }
+  }
+  return [...found, ...cycles(facts)];
+}
+
+/** The room of a file, or undefined for a file that stands in no room. */
+export function roomOf(path: string): Room | undefined {
+  if (path.startsWith('src/shared/')) return 'shared';
+  if (path.startsWith('src/producer/')) return 'producer';
+  if (path === 'src/worker/ports.ts') return 'worker/ports';
+  if (/^src\/worker\/[^/]+\.ts$/.test(path)) return 'worker/entry';
+  const room = `worker/${/^src\/worker\/([^/]+)\//.exec(path)?.[1]}`;
+  return room in arrows ? (room as Room) : undefined;
+}
+
+function ruleBreaks(path: string, module: ModuleFacts, house: House): string[] {
+  const found: string[] = [];
+  const folder = path.split('/').find((part) => forbiddenFolders.has(part));
+  if (folder) found.push(`${path}: a folder is named ${folder}`);
+  if (!roomOf(path)) found.push(`${path}: stands in no room`);
+  if (posix.basename(path) === 'index.ts' && !publicDoors.test(path))
+    found.push(`${path}: is not one of the two public doors`);
+  if (module.exportsDefault) found.push(`${path}: has a default export`);
+  if (module.exportsEverythingOf.length > 0)
+    found.push(`${path}: exports everything of ${module.exportsEverythingOf.join(', ')}`);
+  if (module.readsEnvironment && !entryPoints.test(path)) found.push(`${path}: reads process.env`);
+  if (module.importsComputed && !house.loaders.has(path)) found.push(`${path}: imports a computed name`);
+  return found;
+}
+
+function arrowBreaks(path: string, specifier: string, house: House): string[] {
+  const target = posix.join(posix.dirname(path), specifier);
+  if (!house.files.has(target)) return [`${path}: imports ${specifier}, and there is no file ${target}`];
+  const [from, to] = [roomOf(path), roomOf(target)];
+  if (!from || !to || from === to) return [];
+  const allowed: readonly string[] = arrows[from];
+  return allowed.includes(to) ? [] : [`${path}: ${from} may not import ${to} (${specifier})`];
+}
+
+function fenceBreaks(path: string, specifier: string, house: House): string[] {
+  if (specifier.startsWith('node:')) return [];
+  const name = specifier
+    .split('/')
+    .slice(0, specifier.startsWith('@') ? 2 : 1)
+    .join('/');
+  if (!house.dependencies.has(name)) return [`${path}: imports ${name}, which production does not install`];
+  const fence = fences[name];
+  return fence && !fence.test(path) ? [`${path}: may not import ${name}`] : [];
+}
+
+/** Every way back to a file from itself, each told once. */
+function cycles(facts: ReadonlyMap<string, ModuleFacts>): string[] {
+  const done = new Set<string>();
+  const trail: string[] = [];
+  const found: string[] = [];
+  const walk = (path: string) => {
+    const start = trail.indexOf(path);
+    if (start >= 0) found.push(`import cycle: ${[...trail.slice(start), path].join(' → ')}`);
+    if (start >= 0 || done.has(path)) return;
+    trail.push(path);
+    for (const specifier of facts.get(path)?.imports ?? []) {
+      if (specifier.startsWith('.')) walk(posix.join(posix.dirname(path), specifier));
+    }
+    trail.pop();
+    done.add(path);
+  };
+  for (const path of facts.keys()) walk(path);
+  return found;
+}

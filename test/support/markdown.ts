@@ -1,0 +1,59 @@
+/** A link as a Markdown file writes it. */
+export interface Link {
+  readonly target: string;
+  readonly line: number;
+}
+
+/** Links to files and headings of this project: what a browser would open on another machine is left out. */
+export function localLinks(markdown: string): Link[] {
+  return proseLines(markdown).flatMap(({ text, line }) =>
+    [...text.matchAll(/\]\(([^)\s]+)(?:\s+"[^"]*")?\)/g)].flatMap(([, target = '']) =>
+      /^[a-z][a-z0-9+.-]*:/i.test(target) ? [] : [{ target, line }],
+    ),
+  );
+}
+
+/** The anchors that GitHub makes of the headings. */
+export function anchors(markdown: string): ReadonlySet<string> {
+  const seen = new Map<string, number>();
+  const found = new Set<string>();
+  for (const heading of headings(markdown)) {
+    const slug = heading
+      .toLowerCase()
+      .replace(/[^\p{L}\p{N}\s_-]/gu, '')
+      .trim()
+      .replaceAll(' ', '-');
+    const before = seen.get(slug) ?? 0;
+    seen.set(slug, before + 1);
+    found.add(before === 0 ? slug : `${slug}-${before}`);
+  }
+  return found;
+}
+
+/** Texts of all headings, or of those with so many `#`. */
+export function headings(markdown: string, level?: number): string[] {
+  return proseLines(markdown).flatMap(({ text }) => {
+    const [, marks = '', title = ''] = /^(#{1,6}) +(.*?) *$/.exec(text) ?? [];
+    return marks && (level === undefined || marks.length === level) ? [title] : [];
+  });
+}
+
+/** The first cells of every table below a heading of this text, without backticks; of the whole page when undefined. */
+export function firstCells(markdown: string, heading?: string): string[] {
+  const lines = markdown.split('\n');
+  const start = heading === undefined ? 0 : lines.findIndex((line) => line.replace(/^#+ /, '') === heading) + 1;
+  const length = heading === undefined ? -1 : lines.slice(start).findIndex((line) => line.startsWith('## '));
+  const section = lines.slice(start, length === -1 ? undefined : start + length);
+  return section.flatMap((line) => /^\| `([^`]+)`/.exec(line)?.[1] ?? []);
+}
+
+function proseLines(markdown: string): { text: string; line: number }[] {
+  let inCode = false;
+  return markdown.split('\n').flatMap((text, index) => {
+    const isFence = /^\s*```/.test(text);
+    if (isFence) inCode = !inCode;
+    return inCode || isFence
+      ? []
+      : [{ text: text.replace(/`[^`]*`(?!\])/g, (code) => (text.startsWith('#') ? code : '')), line: index + 1 }];
+  });
+}

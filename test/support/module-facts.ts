@@ -1,0 +1,101 @@
+import { parseSync } from 'vite';
+
+/** What a module does that the rules of the house are about. */
+export interface ModuleFacts {
+  /** Every specifier it names: static, type-only, re-exported, dynamic, and in `import('…')` types. */
+  readonly imports: readonly string[];
+  /** It calls `import(…)` with something that is not a literal. */
+  readonly importsComputed: boolean;
+  readonly readsEnvironment: boolean;
+  readonly exportsDefault: boolean;
+  readonly exportsEverythingOf: readonly string[];
+}
+
+/** Parses one TypeScript module. Throws when the parser finds a mistake, because a file it cannot read is not checked. */
+export function moduleFacts(path: string, source: string): ModuleFacts {
+  const { program, module, errors } = parseSync(path, source, { lang: 'ts', sourceType: 'module' });
+  if (errors.length > 0) throw new Error(`${path}: ${errors.map((error) => error.message).join('; ')}`);
+  const found = { imports: [] as string[], importsComputed: false, readsEnvironment: false };
+  visit(program, (node) => {
+    if (node.type === 'ImportExpression' || node.type === 'TSImportType') {
+      const specifier = literal(node['source']);
+      if (specifier === undefined) found.importsComputed = true;
+      else found.imports.push(specifier);
+    }
+    if (readsEnvironment(node)) found.readsEnvironment = true;
+  });
+  const exported = module.staticExports.flatMap((statement) => statement.entries);
+  const reexported = exported.flatMap((entry) => (entry.moduleRequest ? [entry.moduleRequest.value] : []));
+  return {
+    imports: [
+      ...module.staticImports.map((statement) => statement.moduleRequest.value),
+      ...reexported,
+      ...found.imports,
+    ],
+    importsComputed: found.importsComputed,
+    readsEnvironment: found.readsEnvironment,
+    exportsDefault: exported.some(
+      (entry) => entry.exportName.kind === 'Default' || entry.exportName.name === 'default',
+    ),
+    exportsEverythingOf: exported.flatMap((entry) =>
+      entry.moduleRequest && entry.importName.kind.startsWith('All') ? [entry.moduleRequest.value] : [],
+    ),
+  };
+}
+
+interface SyntaxNode {
+  readonly type: string;
+  readonly [field: string]: unknown;
+}
+
+function visit(value: unknown, see: (node: SyntaxNode) => void): void {
+  if (Array.isArray(value)) for (const item of value) visit(item, see);
+  if (!isNode(value)) return;
+  see(value);
+  for (const child of Object.values(value)) visit(child, see);
+}
+
+function isNode(value: unknown): value is SyntaxNode {
+  return typeof value === 'object' && value !== null && typeof (value as SyntaxNode).type === 'string';
+}
+
+function literal(value: unknown): string | undefined {
+  if (!isNode(value)) return undefined;
+  if (value.type === 'TSLiteralType') return literal(value['literal']);
+  return value.type === 'Literal' && typeof value['value'] === 'string' ? value['value'] : undefined;
+}
+
+/** `process.env`, `process['env']`, `const { env } = process`, and the same through `globalThis` or an import. */
+function readsEnvironment(node: SyntaxNode): boolean {
+  switch (node.type) {
+    case 'MemberExpression':
+      return nameOf(node['property']) === 'env' && isProcess(node['object']);
+    case 'VariableDeclarator':
+      return isProcess(node['init']) && takesEnv(node['id']);
+    case 'ImportDeclaration':
+      return /^(node:)?process$/.test(literal(node['source']) ?? '') && hasEnvSpecifier(node['specifiers']);
+    default:
+      return false;
+  }
+}
+
+function isProcess(value: unknown): boolean {
+  if (!isNode(value)) return false;
+  return nameOf(value.type === 'MemberExpression' ? value['property'] : value) === 'process';
+}
+
+function takesEnv(pattern: unknown): boolean {
+  if (!isNode(pattern) || !Array.isArray(pattern['properties'])) return false;
+  return pattern['properties'].some((property: SyntaxNode) => nameOf(property['key']) === 'env');
+}
+
+function hasEnvSpecifier(specifiers: unknown): boolean {
+  return (
+    Array.isArray(specifiers) && specifiers.some((specifier: SyntaxNode) => nameOf(specifier['imported']) === 'env')
+  );
+}
+
+function nameOf(value: unknown): string | undefined {
+  if (!isNode(value)) return undefined;
+  return value.type === 'Identifier' ? (value['name'] as string) : literal(value);
+}

@@ -1,0 +1,58 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { onTestFinished } from 'vitest';
+import { startDevRedis, type DevRedis } from '../../src/shared/dev-redis.ts';
+
+const root = join(import.meta.dirname, '../..');
+
+/** A Redis with AOF that belongs to one test and may be killed and started again on the same port and data. */
+export class OwnRedis {
+  readonly dir = mkdtempSync(join(tmpdir(), 'millrace-redis-'));
+  #server: DevRedis | undefined;
+  #port: number | undefined;
+
+  /** A running server, ended with the test. */
+  static async start(): Promise<OwnRedis> {
+    const redis = new OwnRedis();
+    await redis.start();
+    onTestFinished(() => redis.#dispose());
+    return redis;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.#port}`;
+  }
+
+  get pid(): number {
+    return this.#server?.pid as number;
+  }
+
+  async start(): Promise<void> {
+    this.#server = await startDevRedis({
+      dir: this.dir,
+      env: process.env,
+      root,
+      ...(this.#port !== undefined && { port: this.#port }),
+    });
+    this.#port = this.#server.port;
+  }
+
+  /** `kill -9`: what is not in the append-only file by then is lost. */
+  async kill(): Promise<void> {
+    await this.#server?.stop('SIGKILL');
+  }
+
+  /** Everything on disk, as text. */
+  get files(): string {
+    return readdirSync(this.dir, { recursive: true, withFileTypes: true })
+      .filter((entry) => entry.isFile())
+      .map((entry) => readFileSync(join(entry.parentPath, entry.name), 'latin1'))
+      .join('\n');
+  }
+
+  async #dispose(): Promise<void> {
+    await this.#server?.stop();
+    rmSync(this.dir, { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,147 @@
+import { assertNever } from '../../src/shared/errors.ts';
+import { Gates } from './gates.ts';
+import { nextOf, piecesOf, tokensPerCall, type Fault, type PlannedStep } from './plan.ts';
+import {
+  body,
+  data,
+  delta,
+  finish,
+  reset,
+  stall,
+  startRawProvider,
+  status,
+  stream,
+  type RawProvider,
+  type RawRequest,
+  type Reply,
+} from './raw-provider.ts';
+
+/** One model call as the server saw it. */
+export interface SeenCall {
+  readonly runId: string;
+  /** Number of the answer within the run, from 1. */
+  readonly step: number;
+  /** Milliseconds since the epoch. */
+  readonly startedAt: number;
+  readonly messages: readonly { readonly role: string; readonly content?: unknown }[];
+  /** `finished`: the whole answer was sent. `closed`: the caller went away before. */
+  readonly ended: 'open' | 'finished' | 'closed';
+}
+
+/**
+ * A model server that says, or does wrong, what each run's plan holds. It stays outside of the system under test, so
+ * what it counts is what really was called.
+ */
+export class PlanProvider implements AsyncDisposable {
+  readonly gates = new Gates();
+  readonly #calls: {
+    runId: string;
+    step: number;
+    startedAt: number;
+    messages: SeenCall['messages'];
+    ended: SeenCall['ended'];
+  }[] = [];
+  #server: RawProvider | undefined;
+
+  static async start(): Promise<PlanProvider> {
+    const provider = new PlanProvider();
+    provider.#server = await startRawProvider((response, request) => provider.#answer(response, request));
+    return provider;
+  }
+
+  /** For `OPENAI_BASE_URL`. */
+  get baseUrl(): string {
+    return this.#server?.url as string;
+  }
+
+  get calls(): readonly SeenCall[] {
+    return this.#calls;
+  }
+
+  callsOf(runId: string, step?: number): readonly SeenCall[] {
+    return this.#calls.filter((call) => call.runId === runId && (step === undefined || call.step === step));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.gates.openAll();
+    await this.#server?.[Symbol.asyncDispose]();
+  }
+
+  async #answer(response: Parameters<Reply>[0], request: RawRequest): Promise<void> {
+    const { messages } = request.body as Pick<SeenCall, 'messages'>;
+    const { step, number } = nextOf(messages);
+    const runId = String(request.headers['idempotency-key']).split(':')[0] as string;
+    const fault = step.faults?.[this.callsOf(runId, number).length];
+    const call = { runId, step: number, startedAt: Date.now(), messages, ended: 'open' as SeenCall['ended'] };
+    this.#calls.push(call);
+    response.on('close', () => (call.ended = response.writableFinished ? 'finished' : 'closed'));
+    await (fault ? spoiled(fault, step, String(request.headers.authorization)) : this.#told(step))(response, request);
+  }
+
+  /** The step as it is planned, piece by piece, waiting where the plan says so. */
+  #told({ hold, paceMs = 0, ...step }: PlannedStep): Reply {
+    return async (response) => {
+      if (hold?.afterPieces === 0) await this.gates.passed(hold.gate);
+      response.writeHead(200, { 'content-type': 'text/event-stream' });
+      for (const [index, piece] of piecesOf(step).entries()) {
+        response.write(data(delta({ content: piece })));
+        if (hold?.afterPieces === index + 1) await this.gates.passed(hold.gate);
+        else if (paceMs > 0) await new Promise((resolve) => setTimeout(resolve, paceMs));
+        if (response.destroyed) return;
+      }
+      response.end(`${callChunks(step)}${endChunks(step.calls ? 'tool_calls' : 'stop')}`);
+    };
+  }
+}
+
+function callChunks({ calls = [] }: PlannedStep): string {
+  return calls.map(({ name, args = {} }, index) => callChunk(index, name, JSON.stringify(args))).join('');
+}
+
+function callChunk(index: number, name: string, args: string): string {
+  const call = { index, id: `call_${index}`, type: 'function', function: { name, arguments: args } };
+  return data(delta({ tool_calls: [call] }));
+}
+
+function endChunks(reason: string): string {
+  const { input, output } = tokensPerCall;
+  const usage = { prompt_tokens: input, completion_tokens: output, total_tokens: input + output };
+  return `${data(finish(reason))}${data({ ...(finish(reason) as object), choices: [], usage })}data: [DONE]\n\n`;
+}
+
+/** The answer that the fault describes. Refusals repeat the credentials, as careless servers do. */
+function spoiled(fault: Fault, step: PlannedStep, authorization: string): Reply {
+  const pieces = piecesOf(step).map((piece) => data(delta({ content: piece })));
+  const shown = 'afterPieces' in fault ? pieces.slice(0, fault.afterPieces) : [];
+  const error = { message: `refused: ${authorization}`, type: 'server_error' };
+  switch (fault.kind) {
+    case 'status': {
+      const { retryAfterS, code } = fault;
+      const headers: Record<string, string> = retryAfterS === undefined ? {} : { 'retry-after': String(retryAfterS) };
+      return status(fault.status, { ...error, ...(code && { code }) }, headers);
+    }
+    case 'hang':
+      return stall();
+    case 'stall':
+      return stall(...shown);
+    case 'page':
+      return body('text/html', '<html>Please log in to this network.</html>');
+    case 'filtered':
+      return stream(endChunks('content_filter'));
+    case 'cut':
+      return reset(...shown);
+    case 'eof':
+      return stream(...shown);
+    case 'garbage':
+      return stream(...shown, 'data: {"choices": [{"delta"\n\n', 'data: [DONE]\n\n');
+    case 'error':
+      return stream(...shown, data({ error }), 'data: [DONE]\n\n');
+    case 'half-call': {
+      const { name, args = {} } = step.calls?.[0] ?? { name: 'none' };
+      const half = callChunk(0, name, JSON.stringify(args).slice(0, -3));
+      return fault.finish === 'length' ? stream(half, endChunks('length')) : stream(half);
+    }
+    default:
+      return assertNever(fault);
+  }
+}

@@ -1,0 +1,118 @@
+import { Worker } from 'bullmq';
+import { expect, onTestFinished, test } from 'vitest';
+import { silentLog } from '../../../src/shared/log.ts';
+import { keysFor, quarantineQueue } from '../../../src/shared/redis.ts';
+import { recordToHash, type RunJob, type RunRecord } from '../../../src/shared/run.ts';
+import { RunQueues } from '../../../src/worker/consume/queues.ts';
+import { Reconciler } from '../../../src/worker/consume/reconcile.ts';
+import { redisSupervision } from '../../../src/worker/stores/redis-supervision.ts';
+import { aRecord } from '../../contract/run-fixtures.ts';
+import { testPrefix, testRedis } from '../../support/redis.ts';
+
+async function makeWorld() {
+  const redis = await testRedis('blocking');
+  const prefix = testPrefix();
+  const keys = keysFor(prefix);
+  const supervision = redisSupervision(redis, keys);
+  const queues = new RunQueues(redis, prefix, () => {});
+  onTestFinished(() => queues[Symbol.asyncDispose]());
+  const gaveUp: RunJob[] = [];
+  let unserved = 0;
+  const reconciler = new Reconciler({
+    supervision,
+    queues,
+    log: silentLog,
+    giveUp: async (job) => void gaveUp.push(job),
+    onUnservedQuarantine: () => (unserved += 1),
+    onPutBack: () => {},
+  });
+  return {
+    redis,
+    keys,
+    queues,
+    prefix,
+    supervision,
+    gaveUp,
+    unserved: () => unserved,
+    pass: () => reconciler.pass(),
+    async seed(changes: Partial<RunRecord> = {}) {
+      const record = aRecord(changes);
+      await redis.zadd(keys.open, Date.parse(record.createdAt), record.runId);
+      await redis.hset(keys.run(record.runId), { ...recordToHash(record), owner: '', held: '0' });
+      return record.runId;
+    },
+    jobs: async (queue = 'runs') => (await queues.get(queue).getJobs()).map((job) => job.id),
+    isOpen: async (runId: string) => (await redis.zscore(keys.open, runId)) !== null,
+  };
+}
+
+test('a run without a job is put back once, under a new job id, and counted', async () => {
+  const world = await makeWorld();
+  const runId = await world.seed();
+  expect(await world.pass()).toBe(1);
+  expect(await world.jobs()).toEqual([`${runId}-s1`]);
+  expect(await world.pass()).toBe(0);
+  expect(await world.redis.hget(world.keys.counters, 'put_back')).toBe('1');
+});
+
+test('a run whose job waits or works, and one that was just changed, are left alone', async () => {
+  const world = await makeWorld();
+  const waiting = await world.seed();
+  await world.queues.add('runs', { runId: waiting, kind: 'agent.turn', segment: 0 });
+  await world.seed({ updatedAt: new Date().toISOString() });
+  await world.seed({ status: 'suspended' });
+  expect(await world.pass()).toBe(0);
+  expect(await world.jobs()).toEqual([`${waiting}-s0`]);
+});
+
+test('a run whose job failed without ending it continues in a new job', async () => {
+  const world = await makeWorld();
+  const runId = await world.seed({ status: 'running' });
+  await world.queues.add('runs', { runId, kind: 'agent.turn', segment: 0 });
+  const worker = new Worker('runs', null, { connection: world.redis, prefix: world.prefix });
+  onTestFinished(() => worker.close());
+  const job = await worker.getNextJob('token');
+  await job?.moveToFailed(Object.assign(new Error('lost'), { name: 'UnrecoverableError' }), 'token', false);
+  expect(await world.pass()).toBe(1);
+  expect(await world.jobs()).toContain(`${runId}-s1`);
+});
+
+test('ended runs and creations that never finished are forgotten', async () => {
+  const world = await makeWorld();
+  const ended = await world.seed({ status: 'completed' });
+  await world.redis.zadd(world.keys.open, 1, 'ghost');
+  await world.redis.zadd(world.keys.open, Date.now(), 'young');
+  await world.pass();
+  expect(await world.isOpen(ended)).toBe(false);
+  expect(await world.isOpen('ghost')).toBe(false);
+  expect(await world.isOpen('young')).toBe(true);
+});
+
+test('a run whose job keeps vanishing is given up after ten times', async () => {
+  const world = await makeWorld();
+  const runId = await world.seed();
+  await world.redis.hset(world.keys.run(runId), 'putBacks', '10');
+  await world.pass();
+  expect(world.gaveUp.map((job) => job.runId)).toEqual([runId]);
+  expect(await world.jobs()).toEqual([]);
+});
+
+test('runs in quarantine call for a process only while no live worker serves it', async () => {
+  const world = await makeWorld();
+  const runId = await world.seed({ queue: quarantineQueue });
+  await world.queues.add(quarantineQueue, { runId, kind: 'agent.turn', segment: 0 });
+  await world.pass();
+  expect(world.unserved()).toBe(1);
+  const info = { name: 'w', queues: [quarantineQueue], concurrency: 1, active: 0, startedAt: '', version: '' };
+  await world.supervision.heartbeat(info);
+  await world.pass();
+  expect(world.unserved()).toBe(1);
+});
+
+test('requeueing a run twice from the same segment gives one new segment', async () => {
+  const world = await makeWorld();
+  const runId = await world.seed();
+  const answers = await Promise.all([0, 0].map((from) => world.supervision.requeue(runId, from, 'runs')));
+  expect(answers.filter((segment) => segment === 1)).toHaveLength(1);
+  expect(answers.filter((segment) => segment === undefined)).toHaveLength(1);
+});

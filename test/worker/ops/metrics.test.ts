@@ -1,0 +1,88 @@
+import { expect, test } from 'vitest';
+import { WorkerMetrics } from '../../../src/worker/ops/metrics.ts';
+
+const context = { agentId: 'support', kind: 'agent.turn' };
+const usage = { input: 1, output: 1, cached: 0, cacheWrite: 0, total: 2, byModel: {} };
+
+async function scrape(metrics: WorkerMetrics, line: string): Promise<string | undefined> {
+  return (await metrics.registry.metrics()).split('\n').find((text) => text.startsWith(line));
+}
+
+test('runs, attempts, tokens, cost and tools are counted from the events', async () => {
+  const metrics = new WorkerMetrics({ active: () => 3, concurrency: 50 });
+  const tell = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);
+  tell({
+    type: 'run.completed',
+    status: 'completed',
+    result: { text: 'x' },
+    usage,
+    costMicrocents: 5,
+    durationMs: 1_500,
+    steps: 1,
+  });
+  tell({
+    type: 'run.failed',
+    error: { code: 'provider_auth', message: 'x', retryable: false },
+    usage,
+    costMicrocents: 0,
+  });
+  tell({
+    type: 'llm.call',
+    model: 'm',
+    provider: 'p',
+    requestId: 'r',
+    attemptNumber: 1,
+    outcome: 'failed',
+    tokensIn: 0,
+    tokensOut: 0,
+    latencyMs: 10,
+    error: { kind: 'rate_limit', message: 'x' },
+  });
+  tell({
+    type: 'cost.updated',
+    model: 'm',
+    inputTokens: 7,
+    outputTokens: 3,
+    costMicrocents: 42,
+    cumulativeCostMicrocents: 42,
+    priced: false,
+    usageReported: true,
+  });
+  tell({
+    type: 'tool.execute.end',
+    toolCallId: 'c',
+    toolName: 'lookup',
+    success: true,
+    outputSummary: '',
+    durationMs: 5,
+  });
+
+  expect(await scrape(metrics, 'millrace_runs_total{agent="support",kind="agent.turn",status="completed"')).toMatch(
+    / 1$/,
+  );
+  expect(
+    await scrape(metrics, 'millrace_runs_total{agent="support",kind="agent.turn",status="failed",code="provider_auth"'),
+  ).toMatch(/ 1$/);
+  expect(
+    await scrape(
+      metrics,
+      'millrace_llm_attempts_total{provider="p",model="m",outcome="failed",error_kind="rate_limit"',
+    ),
+  ).toMatch(/ 1$/);
+  expect(await scrape(metrics, 'millrace_llm_tokens_total{model="m",type="input"')).toMatch(/ 7$/);
+  expect(await scrape(metrics, 'millrace_llm_cost_microcents_total{model="m"')).toMatch(/ 42$/);
+  expect(await scrape(metrics, 'millrace_llm_price_unknown_total{model="m"')).toMatch(/ 1$/);
+  expect(await scrape(metrics, 'millrace_tool_calls_total{tool="lookup",outcome="ok"')).toMatch(/ 1$/);
+  expect(await scrape(metrics, 'millrace_runs_active')).toMatch(/ 3$/);
+  expect(await scrape(metrics, 'nodejs_eventloop_lag_p99_seconds')).toBeDefined();
+});
+
+test('a tool name that a model made up does not become a label', async () => {
+  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1 });
+  const error = { kind: 'unknown_tool', message: 'x', hint: 'try_alternative' } as const;
+  metrics.observe(
+    { type: 'tool.execute.error', toolCallId: 'c', toolName: 'made_up', success: false, error, durationMs: 0 },
+    context,
+  );
+  expect(await metrics.registry.metrics()).not.toContain('made_up');
+});

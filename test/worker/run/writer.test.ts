@@ -1,0 +1,176 @@
+import { expect, test } from 'vitest';
+import { RunError } from '../../../src/shared/errors.ts';
+import { silentLog } from '../../../src/shared/log.ts';
+import { systemClock } from '../../../src/shared/clock.ts';
+import type { Commit, CommitReply, OutgoingEvent, RunStore } from '../../../src/worker/ports.ts';
+import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
+import { RunWriter } from '../../../src/worker/run/writer.ts';
+import { until } from '../../support/redis.ts';
+
+type Write =
+  | { kind: 'flush'; seq: number; events: readonly OutgoingEvent[] }
+  | { kind: 'commit'; seq: number; commit: Commit; events: readonly OutgoingEvent[] };
+
+/** A store that records writes and answers as told; `gate` holds answers back. */
+function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
+  const writes: Write[] = [];
+  const told: string[] = [];
+  let gate: Promise<void> | undefined;
+  let failures = 0;
+  let reply: (seq: number, count: number) => CommitReply = (seq, count) => ({ kind: 'ok', seq: seq + count });
+  let inFlight = 0;
+  let mostInFlight = 0;
+  const answer = async (write: Write) => {
+    inFlight += 1;
+    mostInFlight = Math.max(mostInFlight, inFlight);
+    writes.push(structuredClone(write));
+    await gate;
+    inFlight -= 1;
+    if (failures > 0) {
+      failures -= 1;
+      throw new RunError('queue_unavailable', 'refused');
+    }
+    return reply(write.seq, write.events.length);
+  };
+  const runs: Pick<RunStore, 'flush' | 'commit'> = {
+    flush: (_, seq, events) => answer({ kind: 'flush', seq, events }),
+    commit: (_, commit) => answer({ kind: 'commit', seq: commit.seq, commit, events: commit.events }),
+  };
+  const writer = new RunWriter({
+    ownership: { runId: 'R', owner: 'o' },
+    context: { runId: 'R', agentId: 'a' },
+    seq: 3,
+    ports: {
+      runs: runs as RunStore,
+      clock: { ...systemClock, sleep: async () => {} },
+      observe: (body) => told.push(body.type),
+      log: silentLog,
+    },
+    flushTimer: new FlushTimer(windowMs),
+    kind: 'agent.turn',
+    onFenced: () => told.push('fenced'),
+    onCancel: () => told.push('cancel'),
+  });
+  return {
+    writer,
+    writes,
+    told,
+    get mostInFlight() {
+      return mostInFlight;
+    },
+    hold() {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      gate = promise;
+      return () => {
+        gate = undefined;
+        resolve();
+      };
+    },
+    fail: (times: number) => (failures = times),
+    answerWith: (next: typeof reply) => (reply = next),
+    text: () =>
+      writes
+        .flatMap((w) => w.events)
+        .map((e) => (e.type === 'text.delta' ? e.delta : ''))
+        .join(''),
+  };
+}
+
+const delta = (text: string, model = 'm') => ({ type: 'text.delta', delta: text, model }) as const;
+
+test('the first delta of a step leaves at once and the others of a window leave as one event', async () => {
+  const world = makeWorld({ windowMs: 20 });
+  world.writer.emit(delta('a'));
+  await until('the first delta', () => world.writes.length === 1);
+  for (const letter of 'bcdef') world.writer.emit(delta(letter));
+  await until('the merged delta', () => world.writes.length === 2);
+  expect(world.writes.map((w) => w.events.length)).toEqual([1, 1]);
+  expect(world.text()).toBe('abcdef');
+});
+
+test('without a window every delta is an event of its own', async () => {
+  const world = makeWorld({ windowMs: 0 });
+  for (const letter of 'abc') world.writer.emit(delta(letter));
+  await world.writer.commit({});
+  expect(world.writes.flatMap((w) => w.events)).toHaveLength(3);
+});
+
+test('deltas of different models are never merged', async () => {
+  const world = makeWorld();
+  world.writer.emit(delta('a', 'm1'));
+  world.writer.emit(delta('b', 'm2'));
+  await world.writer.commit({});
+  expect(world.writes.flatMap((w) => w.events)).toHaveLength(2);
+});
+
+test('at most one write is in flight and a slow store makes the next one larger', async () => {
+  const world = makeWorld();
+  const release = world.hold();
+  world.writer.emit(delta('a'));
+  await until('the first write', () => world.writes.length === 1);
+  for (let i = 0; i < 5; i++) world.writer.emit({ type: 'text.complete', text: String(i) });
+  const commit = world.writer.commit({});
+  release();
+  await commit;
+  expect(world.mostInFlight).toBe(1);
+  expect(world.writes.map((w) => [w.seq, w.events.length])).toEqual([
+    [3, 1],
+    [4, 5],
+  ]);
+});
+
+test('a flush that was refused goes out again unchanged before anything else', async () => {
+  const world = makeWorld();
+  world.fail(2);
+  world.writer.emit(delta('a'));
+  await until('the refused flush', () => world.writes.length >= 1);
+  world.writer.emit(delta('b'));
+  await world.writer.commit({ entries: [{ v: 1, t: 'opened', model: 'm', at: '' }] });
+  const flushes = world.writes.filter((w) => w.kind === 'flush' && w.seq === 3);
+  expect(new Set(flushes.map((w) => JSON.stringify(w.events))).size).toBe(1);
+  expect(world.writes.at(-1)).toMatchObject({ kind: 'commit', seq: 4 });
+});
+
+test('a commit is repeated under the same operation id', async () => {
+  const world = makeWorld();
+  world.fail(2);
+  await world.writer.commit({ patch: { steps: 1 } });
+  const ops = world.writes.map((w) => (w.kind === 'commit' ? w.commit.op : ''));
+  expect(ops).toHaveLength(3);
+  expect(new Set(ops).size).toBe(1);
+});
+
+test('a store that keeps refusing ends the commit with queue_unavailable', async () => {
+  const world = makeWorld();
+  world.fail(100);
+  await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'queue_unavailable' });
+});
+
+test('a fenced write closes the writer for good and says so once', async () => {
+  const world = makeWorld();
+  world.answerWith(() => ({ kind: 'fenced' }));
+  await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'lock_lost' });
+  world.writer.emit(delta('x'));
+  await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'lock_lost' });
+  expect(world.writes).toHaveLength(1);
+  expect(world.told).toEqual(['fenced']);
+});
+
+test('a cancel that the store answers with is passed on', async () => {
+  const world = makeWorld();
+  world.answerWith((seq, count) => ({
+    kind: 'ok',
+    seq: seq + count,
+    cancel: { drain: false, onPendingApprovals: 'deny' },
+  }));
+  await world.writer.commit({});
+  expect(world.told).toEqual(['cancel']);
+});
+
+test('nothing leaves after the release', async () => {
+  const world = makeWorld();
+  await world.writer.commit({ release: 'terminal' });
+  world.writer.emit(delta('late'));
+  await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'lock_lost' });
+  expect(world.writes).toHaveLength(1);
+});

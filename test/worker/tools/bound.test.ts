@@ -1,0 +1,50 @@
+import fc from 'fast-check';
+import { expect, test } from 'vitest';
+import { boundText, clip, maxResultBytes } from '../../../src/worker/tools/bound.ts';
+
+test('a text within the bound stays as it is', () => {
+  expect(boundText('short', 100)).toBe('short');
+  expect(boundText('x'.repeat(400), 100)).toBe('x'.repeat(400));
+});
+
+test('a longer text keeps its beginning and its end around a marker that says how long it was', () => {
+  const cut = boundText(`begin${'x'.repeat(5_000)}end`, 100);
+  expect(cut).toMatch(/^beginx+\n\[… 5008 bytes in all, the middle was cut …\]\nx+end$/);
+  expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(400);
+});
+
+test('a bound of 0 and a generous bound both end at the hard ceiling', () => {
+  for (const tokens of [0, 1_000_000]) {
+    expect(Buffer.byteLength(boundText('x'.repeat(1_000_000), tokens))).toBeLessThanOrEqual(maxResultBytes);
+    expect(boundText('x'.repeat(maxResultBytes), tokens)).toHaveLength(maxResultBytes);
+  }
+});
+
+test('no cut leaves half a character or exceeds the bound', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), fc.integer({ min: 20, max: 300 }), (text, tokens) => {
+      const cut = boundText(text, tokens);
+      expect(cut.isWellFormed()).toBe(true);
+      expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(tokens * 4);
+      expect(cut).not.toContain('\uFFFD'.repeat(2) + '\uFFFE');
+      if (text.isWellFormed() && Buffer.byteLength(text) <= tokens * 4) expect(cut).toBe(text);
+    }),
+  );
+});
+
+test('what is kept is a beginning and an end of the text', () => {
+  fc.assert(
+    fc.property(fc.string({ unit: 'grapheme', minLength: 500, maxLength: 1_000 }), (text) => {
+      const parts = boundText(text, 50).split(/\n\[… \d+ bytes in all, the middle was cut …\]\n/);
+      expect(parts).toHaveLength(2);
+      expect(text.startsWith(parts[0] ?? '?')).toBe(true);
+      expect(text.endsWith(parts[1] ?? '?')).toBe(true);
+    }),
+  );
+});
+
+test('clip does not split a character of two units', () => {
+  expect(clip('ab😀', 3)).toBe('ab');
+  expect(clip('ab😀', 4)).toBe('ab😀');
+  expect(clip('abc', 5)).toBe('abc');
+});

@@ -1,0 +1,86 @@
+import { z } from 'zod';
+import type { EventBody } from '../../../src/shared/event.ts';
+import type { JournalEntry, JournalEntryOf } from '../../../src/shared/journal.ts';
+import { Redactor } from '../../../src/shared/redact.ts';
+import type { ToolHost } from '../../../src/worker/tools/batch.ts';
+import type { StepCall } from '../../../src/worker/tools/call.ts';
+import { defineTool } from '../../../src/worker/tools/define.ts';
+import { createToolExecutor, type BatchEnd } from '../../../src/worker/tools/execute.ts';
+import type { Tool, ToolContext, ToolDefinition } from '../../../src/worker/tools/tool.ts';
+import { ManualClock } from './manual-clock.ts';
+
+type Definition = Partial<Omit<ToolDefinition<z.ZodObject>, 'name' | 'execute'>>;
+
+/** A read-only tool that takes any arguments, unless `definition` says otherwise. */
+export function tool(
+  name: string,
+  execute: (args: Record<string, unknown>, context: ToolContext) => unknown,
+  definition: Definition = {},
+): Tool {
+  const base = { name, description: `The tool ${name}.`, inputSchema: z.looseObject({}), effect: 'read' as const };
+  return defineTool({ ...base, ...definition, execute });
+}
+
+/** The calls of a step, as the model asked for them. */
+export function calls(...asked: readonly (string | (Partial<StepCall> & { name: string }))[]): StepCall[] {
+  return asked.map((call, index) => {
+    const given = typeof call === 'string' ? { name: call } : call;
+    return { index, id: `call_${index}`, args: '{}', status: 'todo', ...given };
+  });
+}
+
+export interface World {
+  readonly clock: ManualClock;
+  readonly events: EventBody[];
+  readonly journal: JournalEntry[];
+  /** The entries of each write. */
+  readonly writes: (readonly JournalEntry[])[];
+  readonly stop: AbortController;
+  /** What `record` does instead of succeeding at once. */
+  onRecord: (entries: readonly JournalEntry[]) => Promise<void>;
+  run(tools: readonly Tool[], asked: readonly StepCall[], host?: Partial<ToolHost>): Promise<BatchEnd>;
+  /** The result of a call as the journal has it. */
+  result(index: number): JournalEntryOf<'called'>;
+  eventsOf<T extends EventBody['type']>(type: T): Extract<EventBody, { type: T }>[];
+}
+
+export function makeWorld(): World {
+  const world: World = {
+    clock: new ManualClock(),
+    events: [],
+    journal: [],
+    writes: [],
+    stop: new AbortController(),
+    onRecord: async () => {},
+    async run(tools, asked, host) {
+      const executor = createToolExecutor(tools, { runId: 'R', keyFor: (step, index) => `R:s${step}:t${index}` });
+      return await executor.run(
+        asked,
+        {
+          step: 1,
+          maxParallel: 8,
+          unknownCalls: [],
+          clock: world.clock,
+          redactor: new Redactor(['hunter2-secret']),
+          emit: (event) => void world.events.push(event),
+          async record(entries) {
+            await world.onRecord(entries);
+            world.writes.push(entries);
+            world.journal.push(...entries);
+          },
+          ...host,
+        },
+        world.stop.signal,
+      );
+    },
+    result(index) {
+      const entry = world.journal.find((found) => found.t === 'called' && found.index === index);
+      if (entry?.t !== 'called') throw new Error(`call ${index} has no result`);
+      return entry;
+    },
+    eventsOf<T extends EventBody['type']>(type: T) {
+      return world.events.filter((event): event is Extract<EventBody, { type: T }> => event.type === type);
+    },
+  };
+  return world;
+}
