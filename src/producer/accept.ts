@@ -1,4 +1,5 @@
 import { RunError, type ErrorInfo } from '../shared/errors.ts';
+import { newNonce } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../shared/run.ts';
 import { createRun, createRuns, newRun, type Created, type NewRun } from './create.ts';
@@ -25,9 +26,9 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
   const request = parseRequest(input);
   signal?.throwIfAborted();
   return await link.reach(async (redis) => {
-    const run = newRun(request, tenant, Date.now());
+    const run = newRun(request, tenant, Date.now(), newNonce());
     await link.agents.check(request.agent, redis);
-    await link.queues.takePlace(run.record.queue, link.settings.queueMaxLength);
+    await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
     const created = await createRun(link, redis, run);
     const accepted = acceptedOf(run, created);
     if (needsJob(created)) await link.queues.add(jobOf(run, created.segment));
@@ -45,14 +46,23 @@ export async function acceptRuns(
   link: Link,
 ): Promise<readonly BulkAnswer[]> {
   if (inputs.length > maxBulk) throw new RunError('validation', `at most ${maxBulk} runs in one request`);
-  const answers: BulkAnswer[] = [];
+  const chunks: (readonly unknown[])[] = [];
+  for (let start = 0; start < inputs.length; start += chunkSize) chunks.push(inputs.slice(start, start + chunkSize));
+
+  const outcomes: ChunkOutcome[] = [];
+  let next = 0;
   let unavailable: RunError | undefined;
-  for (let start = 0; start < inputs.length; start += chunkSize) {
-    const chunk = inputs.slice(start, start + chunkSize);
-    const outcome = unavailable ? refuseAll(chunk, unavailable) : await acceptChunk(chunk, tenant, link);
-    answers.push(...outcome.answers);
-    unavailable = outcome.unavailable;
-  }
+  // Two at a time: while Redis works on one chunk, the next is made ready here.
+  const lane = async () => {
+    for (let index = next++; index < chunks.length; index = next++) {
+      const chunk = chunks[index] ?? [];
+      const outcome = unavailable ? refuseAll(chunk, unavailable) : await acceptChunk(chunk, tenant, link);
+      outcomes[index] = outcome;
+      unavailable ??= outcome.unavailable;
+    }
+  };
+  await Promise.all([lane(), lane()]);
+  const answers = outcomes.flatMap((outcome) => outcome.answers);
   if (unavailable && !answers.some((answer) => 'runId' in answer)) throw unavailable;
   return answers;
 }
@@ -86,12 +96,16 @@ async function acceptParsed(
   redis: RedisConnection,
 ): Promise<BulkAnswer[]> {
   const now = Date.now();
+  const nonce = newNonce();
   const refusals = await refusedAgents(parsed, link, redis);
   const items: (NewRun | { readonly error: ErrorInfo })[] = [];
-  for (const item of parsed)
-    items.push('error' in item ? item : await admit(item.request, refusals, tenant, now, link));
+  for (const [i, item] of parsed.entries()) {
+    items.push(
+      'error' in item ? item : await admit(newRun(item.request, tenant, now, `${nonce}.${i}`), refusals, link),
+    );
+  }
 
-  const runs = items.filter((item) => 'record' in item);
+  const runs = items.filter((item) => 'runId' in item);
   const created = await createRuns(link, redis, runs);
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
   const jobs = runs.flatMap((run) => {
@@ -99,7 +113,7 @@ async function acceptParsed(
     return outcome && needsJob(outcome) ? [jobOf(run, outcome.segment)] : [];
   });
   await link.queues.addMany(jobs);
-  for (const run of runs.slice(-1)) await waitForReplica(link, redis, run.record.runId);
+  for (const run of runs.slice(-1)) await waitForReplica(link, redis, run.runId);
   prune(tenant, runs.length, link);
   return items.map((item) => ('error' in item ? item : answerOf(item, outcomes.get(item) as Created)));
 }
@@ -124,17 +138,14 @@ async function refusedAgents(
 }
 
 async function admit(
-  request: RunRequest,
+  run: NewRun,
   refusals: ReadonlyMap<string, RunError>,
-  tenant: string,
-  nowMs: number,
   link: Link,
 ): Promise<NewRun | { readonly error: ErrorInfo }> {
-  const refused = refusals.get(request.agent);
+  const refused = refusals.get(run.request.agent);
   if (refused) return refusal(refused);
-  const run = newRun(request, tenant, nowMs);
   try {
-    await link.queues.takePlace(run.record.queue, link.settings.queueMaxLength);
+    await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
     return run;
   } catch (error) {
     if (error instanceof RunError && error.code === 'queue_full') return refusal(error);
@@ -161,7 +172,7 @@ function answerOf(run: NewRun, created: Created): BulkAnswer {
 }
 
 function acceptedOf(run: NewRun, created: Created): Accepted {
-  const { runId, request } = run.record;
+  const { runId, request } = run;
   if (created.kind === 'conflict') {
     throw new RunError(
       'idempotency_conflict',
@@ -177,7 +188,7 @@ function needsJob(created: Created): created is Exclude<Created, { kind: 'confli
 }
 
 function jobOf(run: NewRun, segment: number): JobToAdd {
-  const { queue, kind, runId, request } = run.record;
+  const { queue, kind, runId, request } = run;
   return { queue, kind, runId, segment, priority: request.priority, delayMs: request.delayMs };
 }
 

@@ -1,7 +1,6 @@
-import type { EventBody } from '../shared/event.ts';
-import { newNonce, newRunId, runIdForExecution, sha256 } from '../shared/ids.ts';
+import { newRunId, runIdForExecution, sha256 } from '../shared/ids.ts';
 import { loadScript, runScript, type RedisConnection } from '../shared/redis.ts';
-import { recordToHash, runRecordVersion, type RunRecord, type RunRequest, type RunStatus } from '../shared/run.ts';
+import type { JobKind, RunRequest, RunStatus } from '../shared/run.ts';
 import { scriptEvent, type ScriptEvent } from './events.ts';
 import type { Link } from './link.ts';
 import { addLifecycle, eventTargets, scriptKeys } from './layout.ts';
@@ -10,10 +9,13 @@ const script = loadScript(import.meta.url, './lua/create.lua');
 
 /** A run that is about to be created. The nonce makes sending it twice the same as once. */
 export interface NewRun {
-  readonly record: RunRecord;
+  readonly runId: string;
+  readonly tenant: string;
+  readonly kind: JobKind;
+  readonly queue: string;
+  readonly request: RunRequest;
   readonly bodyHash: string;
   readonly nonce: string;
-  readonly events: readonly ScriptEvent[];
   readonly createdAtMs: number;
 }
 
@@ -24,34 +26,18 @@ export type Created =
 /** The queue of requests that name none. */
 export const defaultQueue = 'runs';
 
-export function newRun(request: RunRequest, tenant: string, nowMs: number): NewRun {
+export function newRun(request: RunRequest, tenant: string, nowMs: number, nonce: string): NewRun {
   const { executionId, ...body } = request;
-  const at = new Date(nowMs).toISOString();
-  const kind = 'agent.turn';
-  const runId = executionId === undefined ? newRunId(nowMs) : runIdForExecution(tenant, executionId);
-  const event = (fact: EventBody) => scriptEvent({ runId, request }, at, fact);
-  const events = [event({ type: 'run.queued', kind, queuedAt: at })];
-  if (executionId !== undefined) events.push(event({ type: 'execution.started' }));
-  const record: RunRecord = {
-    v: runRecordVersion,
-    runId,
+  return {
+    runId: executionId === undefined ? newRunId(nowMs) : runIdForExecution(tenant, executionId),
     tenant,
-    kind,
-    status: 'queued',
-    request,
+    kind: 'agent.turn',
     queue: request.queue ?? defaultQueue,
-    segment: 0,
-    createdAt: at,
-    updatedAt: at,
-    lastSequence: events.length,
-    epoch: 0,
-    crashes: 0,
-    steps: 0,
-    costMicrocents: 0,
-    attempts: [],
-    pending: [],
+    request,
+    bodyHash: sha256(canonicalJson(body)),
+    nonce,
+    createdAtMs: nowMs,
   };
-  return { record, bodyHash: sha256(canonicalJson(body)), nonce: newNonce(), events, createdAtMs: nowMs };
 }
 
 /** Creates one run, or says that it is there already. */
@@ -61,7 +47,7 @@ export async function createRun(link: Link, redis: RedisConnection, run: NewRun)
   // listing that this one would have accepted, and a run that nobody lists would never be found again.
   if (link.cluster) await listed;
   const [reply] = await Promise.all([
-    runScript(redis, script, scriptKeys(link, run.record.runId), scriptArgs(link, run)),
+    runScript(redis, script, scriptKeys(link, run.runId), scriptArgs(link, run)),
     listed,
   ]);
   return await settle(link, redis, run, reply);
@@ -75,9 +61,7 @@ export async function createRuns(
 ): Promise<readonly Created[]> {
   await listRuns(link, redis, runs);
   const replies = link.cluster
-    ? await Promise.all(
-        runs.map((run) => runScript(redis, script, scriptKeys(link, run.record.runId), scriptArgs(link, run))),
-      )
+    ? await Promise.all(runs.map((run) => runScript(redis, script, scriptKeys(link, run.runId), scriptArgs(link, run))))
     : await pipelined(link, redis, runs);
   return await Promise.all(runs.map((run, index) => settle(link, redis, run, replies[index])));
 }
@@ -87,7 +71,7 @@ async function pipelined(link: Link, redis: RedisConnection, runs: readonly NewR
   const send = async () => {
     const pipeline = redis.pipeline();
     for (const run of runs) {
-      const keys = scriptKeys(link, run.record.runId);
+      const keys = scriptKeys(link, run.runId);
       pipeline.evalsha(script.sha, keys.length, ...keys, ...scriptArgs(link, run));
     }
     return (await pipeline.exec()) ?? [];
@@ -107,31 +91,33 @@ async function pipelined(link: Link, redis: RedisConnection, runs: readonly NewR
 async function listRuns(link: Link, redis: RedisConnection, runs: readonly NewRun[]): Promise<void> {
   const [first] = runs;
   if (!first) return;
-  const members = runs.flatMap((run) => [run.createdAtMs, run.record.runId]);
+  const members = runs.flatMap((run) => [run.createdAtMs, run.runId]);
   await Promise.all([
     redis.zadd(link.keys.open, 'NX', ...members),
-    redis.zadd(link.keys.index(first.record.tenant), 'NX', ...members),
+    redis.zadd(link.keys.index(first.tenant), 'NX', ...members),
   ]);
 }
 
+/** `agent` and `thread` stand beside the request so that listing can filter without reading it. */
 function scriptArgs(link: Link, run: NewRun): (string | number)[] {
-  const { agent, thread } = run.record.request;
-  // `agent` and `thread` stand beside the record so that listing can filter without reading the whole request.
-  const fields = Object.entries({
-    ...recordToHash(run.record),
-    owner: '',
-    held: '0',
-    agent,
-    ...(thread !== undefined && { thread }),
-  }).flat();
-  const targets = eventTargets(link, run.record.runId);
-  return [run.nonce, run.bodyHash, ...targets, fields.length, ...fields, ...run.events.map((event) => event.flagged)];
+  const { runId, tenant, kind, queue, request, bodyHash, nonce } = run;
+  const at = new Date(run.createdAtMs).toISOString();
+  const record = [runId, tenant, kind, queue, JSON.stringify(request), at, request.agent, request.thread ?? ''];
+  return [nonce, bodyHash, ...eventTargets(link, runId), ...record, ...firstEvents(run).map((event) => event.flagged)];
+}
+
+function firstEvents(run: NewRun): ScriptEvent[] {
+  const at = new Date(run.createdAtMs).toISOString();
+  const queued = scriptEvent(run, at, { type: 'run.queued', kind: run.kind, queuedAt: at });
+  return run.request.executionId === undefined
+    ? [queued]
+    : [queued, scriptEvent(run, at, { type: 'execution.started' })];
 }
 
 async function settle(link: Link, redis: RedisConnection, run: NewRun, reply: unknown): Promise<Created> {
   const [code, status, segment] = reply as [0 | 1, RunStatus, string] | [2, undefined, undefined];
   if (code === 2) return { kind: 'conflict' };
-  if (code === 0) await addLifecycle(link, redis, run.events, run.events.length);
+  if (code === 0 && link.cluster) await addLifecycle(link, redis, firstEvents(run), firstEvents(run).length);
   return { kind: code === 0 ? 'created' : 'attached', status, segment: Number(segment) };
 }
 

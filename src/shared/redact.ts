@@ -37,10 +37,16 @@ export class Redactor {
     this.#values = [...forms].sort((a, b) => b.length - a.length);
   }
 
-  /** The text without credentials. */
-  text(text: string): string {
+  /** The text without the exact values of this process's secrets; what merely looks like a credential stays. */
+  secrets(text: string): string {
     let clean = text;
     for (const value of this.#values) if (clean.includes(value)) clean = clean.replaceAll(value, mark);
+    return clean;
+  }
+
+  /** The text without credentials. */
+  text(text: string): string {
+    let clean = this.secrets(text);
     for (const [pattern, replacement] of patterns) clean = clean.replace(pattern, replacement);
     return clean;
   }

@@ -88,7 +88,7 @@ export function chat(say: (body: RawRequest['body'], request: RawRequest) => Cha
   };
 }
 
-function* chunksOf(reply: ChatReply, withUsage: boolean): Generator<unknown> {
+function* chunksOf(reply: ChatReply, withUsage: boolean): Generator {
   const calls = reply.toolCalls ?? [];
   yield delta({ role: 'assistant', content: '' });
   for (const piece of words(reply.reasoning)) yield delta({ reasoning_content: piece });

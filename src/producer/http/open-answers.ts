@@ -1,41 +1,58 @@
 import type { ServerResponse } from 'node:http';
 
-/** The place of one answer that stays open. Disposing it takes the answer off the list. */
-export interface OpenAnswer extends Disposable {
+/** An answer that waits for a run. Disposing it ends the watch over it. */
+export interface WaitingAnswer extends Disposable {
   /** Aborts when the client is gone or this process leaves. */
   readonly signal: AbortSignal;
 }
 
 /**
- * Answers that may stay open for long: event streams and waits for a result. When the process leaves they are all told
- * to end, in a way that the client can resume elsewhere.
+ * The answers that are not finished yet. When the process leaves, those that wait for a run (event streams, waits for a
+ * result) are told to end, in a way that the client can resume elsewhere; the others are let finish.
  */
 export class OpenAnswers {
-  readonly #open = new Set<AbortController>();
+  readonly #open = new Set<ServerResponse>();
+  readonly #waiting = new Set<AbortController>();
   #leaving = false;
+  #onLastClosed: (() => void) | undefined;
 
   /** Set once `leave` was called; from then on no new work is taken. */
   get leaving(): boolean {
     return this.#leaving;
   }
 
-  enter(response: ServerResponse): OpenAnswer {
+  add(response: ServerResponse): void {
+    this.#open.add(response);
+    response.once('close', () => {
+      this.#open.delete(response);
+      if (this.#open.size === 0) this.#onLastClosed?.();
+    });
+  }
+
+  wait(response: ServerResponse): WaitingAnswer {
     const controller = new AbortController();
     const onClose = () => controller.abort();
     response.once('close', onClose);
     if (response.destroyed || this.#leaving) controller.abort();
-    this.#open.add(controller);
+    this.#waiting.add(controller);
     return {
       signal: controller.signal,
       [Symbol.dispose]: () => {
         response.off('close', onClose);
-        this.#open.delete(controller);
+        this.#waiting.delete(controller);
       },
     };
   }
 
-  leave(): void {
+  /** Resolves when every answer is finished, or after `limitMs`. */
+  async leave(limitMs: number): Promise<void> {
     this.#leaving = true;
-    for (const controller of this.#open) controller.abort();
+    for (const controller of this.#waiting) controller.abort();
+    if (this.#open.size === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#onLastClosed = resolve;
+    const timer = setTimeout(resolve, limitMs);
+    await promise;
+    clearTimeout(timer);
   }
 }

@@ -86,7 +86,7 @@ export async function createServer(options: ServerOptions): Promise<HttpServer> 
   answerErrors(app, options);
   setHeaders(app);
   countRequests(app, metrics);
-  turnAwayWhenLeaving(app, services.openAnswers);
+  watchAnswers(app, services.openAnswers);
   guardRoutes(app, mill, apiKeys);
   await describeRoutes(app);
   for (const route of routes) {
@@ -149,9 +149,10 @@ function countRequests(app: App, metrics: ProducerMetrics): void {
   });
 }
 
-/** Probes and scrapes are still answered. A connection that carries an answer now is not used again. */
-function turnAwayWhenLeaving(app: App, openAnswers: OpenAnswers): void {
-  app.addHook('onRequest', async (request) => {
+/** While the process leaves, only probes and scrapes are still answered, and no connection is used again. */
+function watchAnswers(app: App, openAnswers: OpenAnswers): void {
+  app.addHook('onRequest', async (request, reply) => {
+    openAnswers.add(reply.raw);
     if (!openAnswers.leaving || request.routeOptions.config.access === 'open') return;
     throw new RunError('queue_unavailable', 'this producer is shutting down; try again');
   });
@@ -165,12 +166,14 @@ function readinessProbes(mill: Millrace): ReadinessProbes {
   return { ping: () => mill.agents(), durability: async () => (await mill.diagnose()).durability };
 }
 
+/**
+ * Connections are cut once no answer is open on them: an idle one, and one that a browser opened ahead of need, would
+ * keep the server from closing.
+ */
 async function leave(app: App, openAnswers: OpenAnswers): Promise<void> {
-  openAnswers.leave();
-  const force = setTimeout(() => app.server.closeAllConnections(), leaveMs);
-  try {
-    await app.close();
-  } finally {
-    clearTimeout(force);
-  }
+  const answered = openAnswers.leave(leaveMs);
+  const closed = app.close();
+  await answered;
+  app.server.closeAllConnections();
+  await closed;
 }

@@ -3,12 +3,12 @@ import type { Dispatcher } from 'undici';
 import { systemClock, type Clock } from '../../shared/clock.ts';
 import { RunError } from '../../shared/errors.ts';
 import { cancelledCall, LlmError } from './errors.ts';
-import { errorFromBody, errorFromClient } from './openai-errors.ts';
-import { ChatFold, type WireChunk } from './openai-fold.ts';
+import { errorFromClient } from './openai-errors.ts';
+import { ChatFold } from './openai-fold.ts';
+import { readAnswer } from './openai-read.ts';
 import { chatBody, type WireOptions } from './openai-wire.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from './provider.ts';
-import { SseSplitter, type SseVerdict } from './sse.ts';
-import { createTransport, discardBody, fetchThrough, readBody, type StreamResponse } from './transport.ts';
+import { createTransport, fetchThrough, type StreamResponse } from './transport.ts';
 import { Watchdog } from './watchdog.ts';
 
 export interface OpenAiChatOptions {
@@ -27,11 +27,6 @@ export interface OpenAiChatOptions {
   /** Shared between providers; an own one when absent. */
   readonly dispatcher?: Dispatcher;
 }
-
-const sseLimits = { maxLineBytes: 1024 * 1024, maxBytes: 128 * 1024 * 1024 };
-const maxJsonBytes = 10 * 1024 * 1024;
-/** After the finish reason only the usage is missing: no reason to wait as long as for a token. */
-const tailTimeoutMs = 5_000;
 
 interface Connection {
   readonly options: OpenAiChatOptions;
@@ -101,7 +96,7 @@ async function generate(
   try {
     watchdog.expect(startTimeoutMs);
     const response = await post(connection, request, stop.signal);
-    await readAnswer(connection, response, fold, watchdog);
+    await readAnswer(response, fold, watchdog, connection.options);
     if (signal.aborted) throw cancelledCall(id, signal);
     return fold.answer();
   } catch (thrown) {
@@ -145,92 +140,4 @@ async function resolveKey({ id, apiKey }: OpenAiChatOptions, signal: AbortSignal
     signal.removeEventListener('abort', onAbort);
   }
   throw new LlmError('auth', id, `the API key of provider ${id} could not be looked up`);
-}
-
-async function readAnswer(
-  connection: Connection,
-  response: StreamResponse,
-  fold: ChatFold,
-  watchdog: Watchdog,
-): Promise<void> {
-  const { id } = connection.options;
-  const type = response.headers.get('content-type') ?? '';
-  if (type.startsWith('text/html')) {
-    discardBody(response.body);
-    throw new LlmError('transport', id, `provider ${id} answered with a web page`);
-  }
-  const read = type.startsWith('application/json') ? readCompletion : readStream;
-  const broken = await read(connection, response, fold, watchdog);
-  // A connection that dies after the finish reason has taken nothing of the answer with it.
-  if (fold.finished) return;
-  if (broken) throw errorFromClient(id, broken, connection.clock.now());
-  throw new LlmError('transport', id, `provider ${id} ended its answer without a finish reason`);
-}
-
-/** Resolves with what broke the stream off, or undefined. */
-async function readStream({ options }: Connection, response: StreamResponse, fold: ChatFold, watchdog: Watchdog) {
-  let phase: 'start' | 'parts' | 'tail' | 'done' = 'start';
-  const splitter = new SseSplitter(sseLimits, (payload) => {
-    if (payload.startsWith('[DONE]')) phase = 'done';
-    else if (payload !== '' && phase !== 'done') fold.chunk(parseChunk(payload, options.id));
-  });
-  const broken = await readBody(response.body, (bytes) => {
-    if (phase === 'start') {
-      phase = 'parts';
-      watchdog.expect(options.idleTimeoutMs);
-    } else {
-      watchdog.seen();
-    }
-    assertWithinLimits(splitter.push(bytes), options.id);
-    if (phase === 'parts' && fold.finished) {
-      phase = 'tail';
-      watchdog.expect(Math.min(tailTimeoutMs, options.idleTimeoutMs));
-    }
-    return phase !== 'done';
-  });
-  if (!broken) splitter.end();
-  return broken;
-}
-
-/** A server that does not stream: its whole answer comes out as parts all the same. */
-async function readCompletion({ options }: Connection, response: StreamResponse, fold: ChatFold, watchdog: Watchdog) {
-  const { id, idleTimeoutMs } = options;
-  const chunks: Buffer[] = [];
-  let bytes = 0;
-  watchdog.expect(idleTimeoutMs);
-  const broken = await readBody(response.body, (chunk) => {
-    watchdog.seen();
-    bytes += chunk.length;
-    if (bytes > maxJsonBytes)
-      throw new LlmError('transport', id, `the answer of provider ${id} is over ${maxJsonBytes} bytes`);
-    chunks.push(chunk);
-    return true;
-  });
-  if (!broken) fold.whole(parseChunk(Buffer.concat(chunks).toString('utf8'), id));
-  return broken;
-}
-
-/** Throws the error that the chunk holds, or `transport` when it is not JSON. */
-function parseChunk(json: string, provider: string): WireChunk {
-  const chunk = jsonObject(json);
-  // Without the cause: it quotes the text, which belongs to the user.
-  if (!chunk) throw new LlmError('transport', provider, `provider ${provider} sent a chunk that is not a JSON object`);
-  if (chunk.error) throw errorFromBody(provider, chunk.error);
-  return chunk;
-}
-
-/** The one place where wire data is taken for a chunk: checking every chunk by a schema would cost more than reading it. */
-function jsonObject(json: string): WireChunk | undefined {
-  try {
-    const value: unknown = JSON.parse(json);
-    return typeof value === 'object' && value !== null ? value : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function assertWithinLimits(verdict: SseVerdict, provider: string): void {
-  if (verdict === 'ok') return;
-  const limit = verdict === 'line' ? sseLimits.maxLineBytes : sseLimits.maxBytes;
-  throw new LlmError('transport', provider, `a ${verdict} of provider ${provider} is over ${limit} bytes`);
 }

@@ -41,8 +41,9 @@ export function errorFromClient(provider: string, thrown: unknown, nowMs: number
   if (thrown instanceof LlmError) return thrown;
   const { status, headers } = thrown instanceof APIError ? thrown : {};
   if (!(thrown instanceof APIError) || status === undefined) {
-    const message = `provider ${provider} could not be reached or broke off${codeIn(thrown)}`;
-    return new LlmError('transport', provider, message, { cause: thrown });
+    return new LlmError('transport', provider, `provider ${provider} could not be reached${codeIn(thrown)}`, {
+      cause: thrown,
+    });
   }
   const code =
     firstIn(decisiveCodes, thrown.code, thrown.type) ?? (typeof thrown.code === 'string' ? thrown.code : undefined);
@@ -58,6 +59,11 @@ export function errorFromClient(provider: string, thrown: unknown, nowMs: number
       retryable: retryableBy(code),
     },
   );
+}
+
+/** The connection ended before the answer did. */
+export function brokenOff(provider: string, cause: Error): LlmError {
+  return new LlmError('transport', provider, `provider ${provider} broke off its answer${codeIn(cause)}`, { cause });
 }
 
 /** Every field may be missing or of another type, which counts as missing. */

@@ -73,7 +73,7 @@ export class ChatFold {
     const choice = chunk.choices?.[0];
     if (!choice) return;
     if (choice.delta) this.#delta(choice.delta);
-    if (choice.finish_reason) this.#finish = choice.finish_reason;
+    this.#finish = text(choice.finish_reason) ?? this.#finish;
   }
 
   /** A completion that came in one piece, told as if it had streamed. */
@@ -85,7 +85,7 @@ export class ChatFold {
     this.#delta(rest);
     if (typeof content === 'string') for (const piece of pieces(content)) this.#builder.text(piece);
     if (Array.isArray(tool_calls)) for (const [index, call] of tool_calls.entries()) this.#call({ ...call, index });
-    this.#finish = choice.finish_reason ?? 'stop';
+    this.#finish = text(choice.finish_reason) ?? 'stop';
   }
 
   /** Throws what {@link AnswerBuilder.finish} throws. */
@@ -111,7 +111,7 @@ export class ChatFold {
     }
     if (typeof delta.content === 'string') this.#builder.text(delta.content);
     if (typeof delta.refusal === 'string') this.#builder.text(delta.refusal);
-    if (Array.isArray(delta.tool_calls)) for (const call of delta.tool_calls) this.#call(call);
+    if (Array.isArray(delta.tool_calls)) for (const call of delta.tool_calls) if (call) this.#call(call);
   }
 
   /**
@@ -119,13 +119,16 @@ export class ChatFold {
    * name and another id than the call at its index begins a call of its own.
    */
   #call(call: WireCall): void {
-    const name = call.function?.name;
-    const begins = Boolean(call.id && name);
-    const index = call.index ?? (begins ? this.#lastIndex + 1 : Math.max(0, this.#lastIndex));
+    const id = text(call.id);
+    const name = text(call.function?.name);
+    const args = text(call.function?.arguments);
+    const begins = id !== undefined && name !== undefined;
+    const index =
+      typeof call.index === 'number' ? call.index : begins ? this.#lastIndex + 1 : Math.max(0, this.#lastIndex);
     this.#lastIndex = index;
     let open = this.#calls.get(index);
-    if (name && (!open || (begins && open.wireId !== call.id))) open = this.#open(index, call.id ?? undefined, name);
-    if (open && typeof call.function?.arguments === 'string') this.#builder.callArgs(open.id, call.function.arguments);
+    if (name !== undefined && (!open || (begins && open.wireId !== id))) open = this.#open(index, id, name);
+    if (open && args !== undefined) this.#builder.callArgs(open.id, args);
   }
 
   #open(index: number, wireId: string | undefined, name: string): OpenCall {
@@ -158,6 +161,11 @@ function usageOf(wire: WireUsage): Usage | undefined {
   const cached = Math.min(prompt, countOr0(wire.prompt_tokens_details?.cached_tokens));
   const cacheWrite = Math.min(prompt - cached, countOr0(wire.prompt_tokens_details?.cache_write_tokens));
   return { input: prompt - cached - cacheWrite, output, cached, cacheWrite, total: prompt + output };
+}
+
+/** A text that is not empty, or undefined for all that servers send instead. */
+function text(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
 function isCount(value: unknown): value is number {

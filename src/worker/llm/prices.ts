@@ -7,6 +7,8 @@ import { readYamlFile } from './yaml-file.ts';
 /** The day on which the prices that ship with this version were published. A price file has a date of its own. */
 export const priceDataDate = '2026-09-23';
 
+const maxRemembered = 1_000;
+
 const usdPerMillion = z.number().min(0).max(100_000);
 
 /** A price as people write it. Cached tokens cost as much as others unless said; no provider means any. */
@@ -48,8 +50,24 @@ export function loadPrices(path: string): PriceFile {
 export function createPriceLookup(path?: string, entries: readonly PriceEntry[] = []): PriceLookup {
   const given = byName([...(path === undefined ? [] : loadPrices(path).prices), ...entries]);
   const samples = byName(samplePrices);
+  const known = remembered(publicPrice);
   return (provider, model, at) =>
-    find(given, provider, model) ?? publicPrice(provider, model, at) ?? find(samples, provider, model);
+    find(given, provider, model) ?? known(provider, model, at) ?? find(samples, provider, model);
+}
+
+/** Asking the public data costs as much as a hundred chunks, and its answers change at whole minutes only. */
+function remembered(lookup: PriceLookup): PriceLookup {
+  const answers = new Map<string, Price | undefined>();
+  let minute = Number.NaN;
+  return (provider, model, at) => {
+    const now = Math.floor(at.getTime() / 60_000);
+    // Callers may name any model: the memory of a minute is bounded too.
+    if (now !== minute || answers.size >= maxRemembered) answers.clear();
+    minute = now;
+    const name = `${provider}\0${model}`;
+    if (!answers.has(name)) answers.set(name, lookup(provider, model, at));
+    return answers.get(name);
+  };
 }
 
 /** The first entry of a name wins, as it does in the file for a reader. */

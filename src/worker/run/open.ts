@@ -99,7 +99,7 @@ export async function openRun(
   if (claim.cancel) signals.cancel(claim.cancel);
   const state = foldJournal([{ role: 'user', content: claim.record.request.input }], claim.entries);
   // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
-  if (!claim.first && !state.openCalls)
+  if (!claim.first && !hasOpenCalls(state))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
   return {
     kind: 'open',

@@ -59,7 +59,8 @@ function settle(call: StepCall, result: CallResult, durationMs: number, { host, 
     index: call.index,
     toolCallId: call.id,
     toolName: call.name,
-    content,
+    // The journal is stored and the model is a stranger: neither may see a credential of this process.
+    content: host.redactor.secrets(content),
     ...(errorKind && { errorKind }),
     ...(correctable && { correctable }),
   });

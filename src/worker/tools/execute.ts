@@ -1,5 +1,5 @@
 import type { ToolEffect } from '../../shared/agent.ts';
-import type { RunError } from '../../shared/errors.ts';
+import { RunError } from '../../shared/errors.ts';
 import type { PendingItem } from '../../shared/event.ts';
 import { fingerprint } from './args.ts';
 import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
@@ -125,7 +125,20 @@ async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
   }
   const startedMs = clock.monotonic();
   const ending = await runCall(ready, batch);
+  if (ending.kind === 'aborted' && ready.tool.effect === 'once' && endsRun(batch.signal.reason)) {
+    batch.host.emit({
+      type: 'tool.outcome_unknown',
+      toolCallId: call.id,
+      toolName: call.name,
+      key: batch.context.keyFor(batch.host.step, call.index),
+    });
+  }
   conclude(ready, ending, Math.max(0, Math.round(clock.monotonic() - startedMs)), batch);
+}
+
+/** After these no worker continues the run, so nobody else will say what is not known. */
+function endsRun(reason: unknown): boolean {
+  return reason instanceof RunError && (reason.code === 'cancelled' || reason.code === 'run_timeout');
 }
 
 /** Works through the items, at most `width` at a time, in order of their start. */

@@ -73,7 +73,8 @@ test('the result of a run that failed is an answer, not an error', async () => {
 });
 
 test('a client that goes away ends its wait for a result', async () => {
-  const { url, start, redis, keys } = await serverWorld();
+  const lines: string[] = [];
+  const { url, start, redis, keys } = await serverWorld({ lines });
   const run = await start();
   const leave = new AbortController();
   const waiting = fetch(`${url}/v1/runs/${run.runId}/result?wait=60`, { signal: leave.signal });
@@ -82,6 +83,7 @@ test('a client that goes away ends its wait for a result', async () => {
   leave.abort();
   await expect(waiting).rejects.toThrow();
   await until('the server has stopped listening', async () => (await listeners()) === 0);
+  expect(lines).toEqual([]);
 });
 
 test('a waiting run is cancelled at once, and only once', async () => {

@@ -55,3 +55,12 @@ export async function serverWorld(options: ServerWorldOptions = {}): Promise<Ser
   const start = async (body: object = request) => writer((await send('POST', '/v1/runs', body)).body.runId);
   return { ...world, url, server, metrics, send, start, writer };
 }
+
+/** Ends a run: the event first, so that no reader finds a record that is ahead of its log. */
+export async function endRun(run: RunWriter): Promise<void> {
+  const usage = { input: 3, output: 2, cached: 0, cacheWrite: 0, total: 5, byModel: {} };
+  const result = { text: 'It is on its way.' };
+  const body = { status: 'completed', result, usage, costMicrocents: 700, durationMs: 5, steps: 1 } as const;
+  await run.emit([{ type: 'run.completed', ...body }]);
+  await run.set({ status: 'completed', lastSequence: String(run.sequence), result: JSON.stringify(result) });
+}

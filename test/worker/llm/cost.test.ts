@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Attempt } from '../../../src/shared/journal.ts';
 import { addAttempt, costOf, emptyRunUsage } from '../../../src/worker/llm/cost.ts';

@@ -1,5 +1,7 @@
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toolCallsOf } from '../../../src/shared/message.ts';
+import { LlmError } from '../../../src/worker/llm/errors.ts';
 import { ChatFold, type WireChunk } from '../../../src/worker/llm/openai-fold.ts';
 import type { LlmPart } from '../../../src/worker/llm/provider.ts';
 
@@ -161,4 +163,54 @@ test('tool calls of a completion that did not stream are told after its text', (
     'tool_call_delta',
   ]);
   expect(toolCallsOf(folded.answer().message)).toHaveLength(2);
+});
+
+/** Any JSON, and objects with the right names and anything in them. */
+const strange = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 6 },
+    fc.jsonValue({ maxDepth: 1 }),
+    tie('object'),
+    fc.array(tie('object'), { maxLength: 3 }),
+  ),
+  object: fc.dictionary(
+    fc.constantFrom(
+      'id',
+      'choices',
+      'usage',
+      'delta',
+      'message',
+      'finish_reason',
+      'content',
+      'tool_calls',
+      'index',
+      'function',
+      'name',
+      'arguments',
+      'prompt_tokens',
+      'prompt_tokens_details',
+      'cached_tokens',
+      'reasoning_details',
+    ),
+    tie('value'),
+    { maxKeys: 6, noNullPrototype: true },
+  ),
+}));
+
+test('no chunk, however strange, throws anything but a model error', () => {
+  fc.assert(
+    fc.property(fc.array(strange.object, { maxLength: 5 }), fc.boolean(), (chunks, whole) => {
+      const folded = new ChatFold('p', () => {});
+      try {
+        for (const chunk of chunks as WireChunk[]) {
+          if (whole) folded.whole(chunk);
+          else folded.chunk(chunk);
+        }
+        folded.answer();
+      } catch (error) {
+        if (!(error instanceof LlmError)) throw error;
+      }
+    }),
+    { numRuns: 2_000 },
+  );
 });

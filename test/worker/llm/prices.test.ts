@@ -37,6 +37,13 @@ test('the scripted provider shows the price of the model it stands in for', () =
   expect(lookup('scripted', 'gpt-4o-mini', now)).toEqual(lookup('openai', 'gpt-4o-mini', now));
 });
 
+test('a price that changes with time is that of the moment asked for', () => {
+  const lookup = createPriceLookup();
+  const before = lookup('openai', 'o3', new Date('2025-06-01T00:00:00Z'));
+  const after = lookup('openai', 'o3', new Date('2025-07-01T00:00:00Z'));
+  expect([before?.input, after?.input]).toEqual([1_000_000_000, 200_000_000]);
+});
+
 test('what nobody knows has no price', () => {
   const lookup = createPriceLookup();
   expect(lookup('openai', 'my-own-model', now)).toBeUndefined();

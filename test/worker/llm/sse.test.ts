@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { createParser } from 'eventsource-parser';
 import { expect, test } from 'vitest';
 import { SseSplitter, type SseVerdict } from '../../../src/worker/llm/sse.ts';

@@ -22,11 +22,10 @@ test('a bound of 0 and a generous bound both end at the hard ceiling', () => {
 
 test('no cut leaves half a character or exceeds the bound', () => {
   fc.assert(
-    fc.property(fc.string({ unit: 'binary', maxLength: 2_000 }), fc.integer({ min: 20, max: 300 }), (text, tokens) => {
+    fc.property(fc.string({ unit: 'binary', maxLength: 800 }), fc.integer({ min: 20, max: 300 }), (text, tokens) => {
       const cut = boundText(text, tokens);
       expect(cut.isWellFormed()).toBe(true);
       expect(Buffer.byteLength(cut)).toBeLessThanOrEqual(tokens * 4);
-      expect(cut).not.toContain('\uFFFD'.repeat(2) + '\uFFFE');
       if (text.isWellFormed() && Buffer.byteLength(text) <= tokens * 4) expect(cut).toBe(text);
     }),
   );

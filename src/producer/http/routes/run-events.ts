@@ -40,7 +40,7 @@ export function runEvents(app: App, { openAnswers, metrics, redactor, keepAliveM
     config: { access: 'read', waits: true },
     handler: async ({ mill, params, query, headers, id: requestId }, reply) => {
       const after = lastEventId(headers) ?? query.after ?? 0;
-      using answer = openAnswers.enter(reply.raw);
+      using answer = openAnswers.wait(reply.raw);
       const events = mill.events(params.id, { after, signal: answer.signal })[Symbol.asyncIterator]();
       const first = events.next();
       await untilKnown(first, () => mill.get(params.id));

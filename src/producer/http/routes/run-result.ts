@@ -29,10 +29,10 @@ export function runResult(app: App, { openAnswers }: Services): void {
     schema,
     config: { access: 'read', waits: true },
     handler: async ({ mill, params, query }, reply) => {
-      using answer = openAnswers.enter(reply.raw);
+      using answer = openAnswers.wait(reply.raw);
       const waitMs = (query.wait ?? 0) * 1_000;
       const outcome = await mill.result(params.id, { waitMs, signal: answer.signal }).catch(async (error: unknown) => {
-        if (!answer.signal.aborted || reply.raw.destroyed) throw error;
+        if (!answer.signal.aborted) throw error;
         return await mill.result(params.id, { waitMs: 0 });
       });
       return await reply.code(isTerminalStatus(outcome.status) ? 200 : 202).send(outcome);

@@ -1,0 +1,117 @@
+import { LlmError } from './errors.ts';
+import { brokenOff, errorFromBody } from './openai-errors.ts';
+import type { ChatFold, WireChunk } from './openai-fold.ts';
+import { SseSplitter, type SseVerdict } from './sse.ts';
+import { discardBody, readBody, type StreamResponse } from './transport.ts';
+import type { Watchdog } from './watchdog.ts';
+
+const sseLimits = { maxLineBytes: 1024 * 1024, maxBytes: 128 * 1024 * 1024 };
+const maxJsonBytes = 10 * 1024 * 1024;
+/** After the finish reason only the usage is missing: no reason to wait as long as for a token. */
+const tailTimeoutMs = 5_000;
+
+interface ReadOptions {
+  readonly id: string;
+  readonly idleTimeoutMs: number;
+}
+
+/**
+ * Reads a response into the fold, whether it streams or not. Returns once the answer has its finish reason; throws for
+ * everything else: a web page, a stream that broke off, an error in the place of a chunk, more than fits the limits.
+ */
+export async function readAnswer(
+  response: StreamResponse,
+  fold: ChatFold,
+  watchdog: Watchdog,
+  options: ReadOptions,
+): Promise<void> {
+  const { id } = options;
+  const type = response.headers.get('content-type') ?? '';
+  if (type.startsWith('text/html')) {
+    discardBody(response.body);
+    throw new LlmError('transport', id, `provider ${id} answered with a web page`);
+  }
+  const read = type.startsWith('application/json') ? readCompletion : readStream;
+  const broken = await read(response, fold, watchdog, options);
+  // A connection that dies after the finish reason has taken nothing of the answer with it.
+  if (fold.finished) return;
+  if (broken) throw brokenOff(id, broken);
+  throw new LlmError('transport', id, `provider ${id} ended its answer without a finish reason`);
+}
+
+/** Resolves with what broke the stream off, or undefined. */
+async function readStream(
+  response: StreamResponse,
+  fold: ChatFold,
+  watchdog: Watchdog,
+  { id, idleTimeoutMs }: ReadOptions,
+) {
+  let phase: 'start' | 'parts' | 'tail' | 'done' = 'start';
+  const splitter = new SseSplitter(sseLimits, (payload) => {
+    if (payload.startsWith('[DONE]')) phase = 'done';
+    else if (payload !== '' && phase !== 'done') fold.chunk(parseChunk(payload, id));
+  });
+  const broken = await readBody(response.body, (bytes) => {
+    if (phase === 'start') {
+      phase = 'parts';
+      watchdog.expect(idleTimeoutMs);
+    } else {
+      watchdog.seen();
+    }
+    assertWithinLimits(splitter.push(bytes), id);
+    if (phase === 'parts' && fold.finished) {
+      phase = 'tail';
+      watchdog.expect(Math.min(tailTimeoutMs, idleTimeoutMs));
+    }
+    return phase !== 'done';
+  });
+  if (!broken) splitter.end();
+  return broken;
+}
+
+/** A server that does not stream: its whole answer comes out as parts all the same. */
+async function readCompletion(
+  response: StreamResponse,
+  fold: ChatFold,
+  watchdog: Watchdog,
+  { id, idleTimeoutMs }: ReadOptions,
+) {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  watchdog.expect(idleTimeoutMs);
+  const broken = await readBody(response.body, (chunk) => {
+    watchdog.seen();
+    bytes += chunk.length;
+    if (bytes > maxJsonBytes)
+      throw new LlmError('transport', id, `the answer of provider ${id} is over ${maxJsonBytes} bytes`);
+    chunks.push(chunk);
+    return true;
+  });
+  if (!broken) fold.whole(parseChunk(Buffer.concat(chunks).toString('utf8'), id));
+  return broken;
+}
+
+/** Throws the error that the chunk holds, or `transport` when it is not JSON. */
+function parseChunk(json: string, provider: string): WireChunk {
+  const chunk = jsonObject(json);
+  // Without the cause: it quotes the text, which belongs to the user.
+  if (!chunk) throw new LlmError('transport', provider, `provider ${provider} sent a chunk that is not a JSON object`);
+  if (chunk.error) throw errorFromBody(provider, chunk.error);
+  return chunk;
+}
+
+/** The one place where wire data is taken for a chunk: checking every chunk by a schema would cost more than reading it. */
+function jsonObject(json: string): WireChunk | undefined {
+  try {
+    const value: unknown = JSON.parse(json);
+    return typeof value === 'object' && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function assertWithinLimits(verdict: SseVerdict, provider: string): void {
+  if (verdict === 'ok') return;
+  const limit = verdict === 'line' ? sseLimits.maxLineBytes : sseLimits.maxBytes;
+  throw new LlmError('transport', provider, `a ${verdict} of provider ${provider} is over ${limit} bytes`);
+}

@@ -1,0 +1,105 @@
+import { expect, test } from 'vitest';
+import { freePort } from '../../../src/shared/dev-redis.ts';
+import { millrace } from './support/cli-process.ts';
+
+const commands = ['dev', 'demo', 'producer', 'worker', 'run', 'batch', 'tail', 'get', 'cancel', 'runs', 'agents', 'doctor', 'redrive'];
+
+test('help lists every command and the exit codes', async () => {
+  const { code, stdout } = await millrace(['--help']);
+  expect(code).toBe(0);
+  for (const command of commands) expect(stdout).toMatch(new RegExp(`^  ${command} `, 'm'));
+  expect(stdout).toContain('Exit codes: 0 ok, 1 a run failed, 2 usage or configuration, 3 Redis not reachable, 130 interrupted.');
+});
+
+test.each([...commands.map((command) => [command]), ['agents', 'check']])('help of %s %s shows an example', async (...command) => {
+  const { code, stdout } = await millrace([...command, '--help']);
+  expect(code).toBe(0);
+  expect(stdout).toContain('Examples:\n  $ ');
+  expect(stdout).toContain(`millrace ${command.join(' ')}`);
+});
+
+test.each([
+  { args: [], says: 'Usage: millrace' },
+  { args: ['nonsense'], says: "unknown command 'nonsense'" },
+  { args: ['runs', '--nope'], says: "unknown option '--nope'" },
+  { args: ['get'], says: "missing required argument 'run'" },
+  { args: ['batch', 'x.jsonl', '--agent', 'a'], says: "required option '-o, --output <file>'" },
+  { args: ['runs', '--status', 'lost'], says: "'lost' is invalid" },
+  { args: ['runs', '--limit', '0'], says: 'Not a whole number' },
+  { args: ['run', 'a', 'b', '--max-cost', 'cheap'], says: 'Not a number above 0.' },
+  { args: ['run', 'a', 'b', '--metadata', 'key'], says: 'Not of the form key=value.' },
+  { args: ['tail', '--after', '3'], says: '--after needs a run' },
+  { args: ['redrive'], says: 'name the runs, or give --all-failed' },
+  { args: ['redrive', 'A', '--all-failed'], says: 'name the runs, or give --all-failed' },
+])('`millrace $args` is a usage error', async ({ args, says }) => {
+  const { code, stdout, stderr } = await millrace(args);
+  expect(stderr).toContain(says);
+  expect(stdout).toBe('');
+  expect(code).toBe(2);
+});
+
+test('the version is that of the package', async () => {
+  const { code, stdout } = await millrace(['--version']);
+  expect(stdout).toMatch(/^\d+\.\d+\.\d+/);
+  expect(code).toBe(0);
+});
+
+test('a wrong configuration names every problem at once', async () => {
+  const { code, stderr } = await millrace(['runs'], { env: { PORT: 'abc', WORKER_CONCURRENCY: '0' } });
+  expect(stderr).toContain('PORT:');
+  expect(stderr).toContain('WORKER_CONCURRENCY:');
+  expect(code).toBe(2);
+});
+
+test('in production nothing but REDIS_URL says where Redis is', async () => {
+  const { code, stderr } = await millrace(['runs'], { env: { NODE_ENV: 'production' } });
+  expect(stderr).toContain('REDIS_URL: required');
+  expect(code).toBe(2);
+});
+
+const runId = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
+
+test.each([
+  ['get', runId],
+  ['runs'],
+  ['agents'],
+  ['cancel', runId],
+  ['tail'],
+  ['tail', runId],
+  ['run', 'support', 'hello'],
+  ['redrive', runId],
+  ['doctor'],
+  ['batch', 'examples/orders.jsonl', '-o', '/dev/null'],
+])('`millrace %s %s` exits 3 when Redis is not there', async (...args) => {
+  const env = { REDIS_URL: `redis://127.0.0.1:${await freePort()}` };
+  const { code, stdout, stderr } = await millrace(args, { env });
+  expect(`${stdout}${stderr}`).toMatch(/queue_unavailable|does not answer/);
+  expect(code).toBe(3);
+});
+
+test('a run that does not exist is a usage error, and its id is said', async () => {
+  const { code, stderr } = await millrace(['get', 'nonsense'], { env: { REDIS_URL: 'redis://127.0.0.1:1' } });
+  expect(stderr).toContain('invalid_id');
+  expect(code).toBe(2);
+});
+
+test('an old Node without the pinned one beside it is told what to do', async () => {
+  const { code, stderr } = await millrace(['--help'], {
+    nodeArgs: ['--import', oldNode],
+    env: { MILLRACE_PINNED_NODE: '1' },
+  });
+  expect(stderr).toContain('millrace needs Node 24 or later and this is 20.9.0.');
+  expect(code).toBe(2);
+});
+
+test('an old Node hands over to the pinned one, with arguments, output and exit code', async () => {
+  const { code, stdout, stderr } = await millrace(['runs', '--limit', 'x'], { nodeArgs: ['--import', oldNode] });
+  expect(stderr).toContain('Not a whole number');
+  expect(stdout).toBe('');
+  expect(code).toBe(2);
+});
+
+/** Makes a process believe that it is older than it is. */
+const oldNode = `data:text/javascript,${encodeURIComponent(
+  "Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.9.0' } })",
+)}`;

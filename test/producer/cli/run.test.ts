@@ -1,0 +1,137 @@
+import { expect, test } from 'vitest';
+import type { RunEvent } from '../../../src/shared/event.ts';
+import type { ErrorInfo } from '../../../src/shared/errors.ts';
+import { until } from '../../support/redis.ts';
+import { clientWorld, type ClientWorld } from '../support/client.ts';
+import { RunWriter } from '../support/run-writer.ts';
+import { CliProcess, millrace, settings, type CliOptions } from './support/cli-process.ts';
+
+/** Starts `millrace run` and gives the hand that plays the worker. */
+async function startRun(args: readonly string[], options: CliOptions = {}) {
+  const world = await clientWorld();
+  const cli = new CliProcess(['run', ...args], { ...options, env: settings(world.prefix) });
+  const runId = await onlyRun(world);
+  return { ...world, cli, runId, writer: new RunWriter(world.redis, world.keys, runId) };
+}
+
+async function onlyRun({ mill }: ClientWorld): Promise<string> {
+  return await until('the run to be accepted', async () => (await mill.list()).runs[0]?.runId);
+}
+
+test('text goes to stdout as it arrives, everything else to stderr', async () => {
+  const { cli, writer, runId } = await startRun(['support', 'Where is order 7?']);
+  await writer.emit([{ type: 'text.delta', delta: 'It is ', model: 'm' }]);
+  await cli.says('It is ');
+  await writer.emit([
+    { type: 'text.delta', delta: 'sent.', model: 'm' },
+    { type: 'tool.execute.start', toolCallId: 'c', toolName: 'lookup_order', args: { order: '7' }, summary: '' },
+    { type: 'tool.execute.end', toolCallId: 'c', toolName: 'lookup_order', success: true, outputSummary: 'sent', durationMs: 12 },
+  ]);
+  await writer.end();
+  expect(await cli.exited).toBe(0);
+  expect(cli.stdout).toBe('It is sent.\n');
+  expect(cli.stderr).toContain('→ lookup_order {"order":"7"}');
+  expect(cli.stderr).toContain('← lookup_order sent (12 ms)');
+  expect(cli.stderr).toContain(`completed · 5 tokens · $0.000007 · 5 ms · ${runId}`);
+});
+
+test('the text of a step that begins anew is marked as discarded', async () => {
+  const { cli, writer } = await startRun(['support', 'hello']);
+  await writer.emit([
+    { type: 'step.start', stepNumber: 1, model: 'm', modelSource: 'agent' },
+    { type: 'text.delta', delta: 'It is in', model: 'm' },
+    { type: 'step.reset', stepNumber: 1, reason: 'the stream broke off' },
+    { type: 'text.delta', delta: 'It is sent.', model: 'm' },
+  ]);
+  await writer.end();
+  expect(await cli.exited).toBe(0);
+  expect(cli.stdout).toBe('It is in\n[the text above is discarded: the stream broke off]\nIt is sent.\n');
+});
+
+test('the answer is printed even when no text was streamed', async () => {
+  const { cli, writer } = await startRun(['support', 'hello']);
+  await writer.end();
+  await cli.exited;
+  expect(cli.stdout).toBe('It is on its way.\n');
+});
+
+test('a run that fails exits 1 and says why', async () => {
+  const { cli, writer } = await startRun(['support', 'hello']);
+  await writer.end('failed');
+  expect(await cli.exited).toBe(1);
+  expect(cli.stderr).toContain('failed: provider_unavailable: the provider is away');
+});
+
+test('--json prints one event a line and nothing else on stdout', async () => {
+  const { cli, writer } = await startRun(['support', 'hello', '--json']);
+  await writer.say(2);
+  await writer.end();
+  await cli.exited;
+  const types = cli.stdout.trim().split('\n').map((line) => (JSON.parse(line) as RunEvent).type);
+  expect(types).toEqual(['run.queued', 'text.delta', 'text.delta', 'run.completed']);
+  expect(cli.stderr).toBe('');
+});
+
+test('--detach prints the run id and does not wait', async () => {
+  const { cli, runId } = await startRun(['support', 'hello', '--detach']);
+  expect(await cli.exited).toBe(0);
+  expect(cli.stdout).toBe(`${runId}\n`);
+});
+
+test('Ctrl-C lets go of the run, which goes on', async () => {
+  const { cli, mill, writer, runId } = await startRun(['support', 'hello']);
+  await writer.say(1);
+  await cli.says('0');
+  cli.signal('SIGINT');
+  expect(await cli.exited).toBe(130);
+  expect(cli.stderr).toContain(`millrace tail ${runId} --after 2`);
+  expect((await mill.get(runId)).cancelling).toBe(false);
+});
+
+test('--timeout ends the wait and not the run', async () => {
+  const { cli, mill, runId } = await startRun(['support', 'hello', '--timeout', '0.5']);
+  expect(await cli.exited).toBe(1);
+  expect(cli.stderr).toContain('not waiting any longer');
+  expect((await mill.get(runId)).status).toBe('queued');
+});
+
+test('a run that nobody takes gets the advice to start a worker', async () => {
+  const { cli } = await startRun(['support', 'hello']);
+  await cli.says('No worker is running');
+});
+
+test('the input comes from stdin for `-` and where none is given', async () => {
+  for (const args of [['support', '-'], ['support']]) {
+    const { redis, keys, runId } = await startRun([...args, '--detach'], { input: 'Where is order 9?' });
+    const stored = JSON.parse((await redis.hget(keys.run(runId), 'request')) ?? '{}') as { input: string };
+    expect(stored.input).toBe('Where is order 9?');
+  }
+});
+
+test('every option reaches the request', async () => {
+  const { cli, redis, keys, runId } = await startRun([
+    'support', 'hello', '--detach', '--thread', 't-1', '--execution-id', 'e-1', '--model', 'gpt-5.2-nano',
+    '--max-cost', '0.05', '--max-steps', '3', '--metadata', 'shop=north', '--metadata', 'rank=a=b',
+  ]);
+  expect(await cli.exited).toBe(0);
+  expect(JSON.parse((await redis.hget(keys.run(runId), 'request')) ?? '{}')).toMatchObject({
+    agent: 'support',
+    input: 'hello',
+    thread: 't-1',
+    executionId: 'e-1',
+    overrides: { model: 'gpt-5.2-nano' },
+    budget: { maxCostUsd: 0.05 },
+    limits: { maxSteps: 3 },
+    metadata: { shop: 'north', rank: 'a=b' },
+  });
+});
+
+test('the same execution id attaches to the same run', async () => {
+  const { cli, prefix, runId } = await startRun(['support', 'hello', '--detach', '--execution-id', 'e-2']);
+  await cli.exited;
+  const again = await millrace(['run', 'support', 'hello', '--detach', '--json', '--execution-id', 'e-2'], { env: settings(prefix) });
+  expect(JSON.parse(again.stdout)).toMatchObject({ runId, attached: true });
+  const other = await millrace(['run', 'support', 'other', '--detach', '--execution-id', 'e-2'], { env: settings(prefix) });
+  expect(other.stderr).toContain('idempotency_conflict' satisfies ErrorInfo['code']);
+  expect(other.code).toBe(2);
+});

@@ -1,0 +1,150 @@
+import { createHash } from 'node:crypto';
+import { expect, test } from 'vitest';
+import { missingDurability, Readiness } from '../../../src/producer/http/readiness.ts';
+import { ProducerMetrics } from '../../../src/producer/http/metrics.ts';
+import { request } from '../support/client.ts';
+import { endRun, serverWorld } from './server-world.ts';
+
+test('a ready producer tells the durability in force', async () => {
+  const { send } = await serverWorld();
+  const { status, body } = await send('GET', '/readyz');
+  expect([status, body]).toEqual([200, { status: 'ready', redis: 'ok', durability: 'process' }]);
+  expect((await send('HEAD', '/healthz')).status).toBe(200);
+});
+
+test('a producer is not ready while Redis keeps less than is asked for', async () => {
+  const { send } = await serverWorld({ durability: 'replica' });
+  const { status, body } = await send('GET', '/readyz');
+  expect([status, body.status, body.durability]).toEqual([503, 'not_ready', 'process']);
+  expect(body.reason).toContain('replica');
+});
+
+test('probes share a look at Redis, and one that takes too long counts as none', async () => {
+  let pings = 0;
+  const durability = async () => 'host' as const;
+  const quick = new Readiness({ ping: async () => void (pings += 1), durability }, 'process');
+  const answers = await Promise.all([quick.look(), quick.look(), quick.look()]);
+  expect(answers).toEqual(answers.map(() => ({ status: 'ready', redis: 'ok', durability: 'host' })));
+  expect(pings).toBe(1);
+  const never = new Promise<never>(() => {});
+  expect(await new Readiness({ ping: () => never, durability }, 'any').look()).toMatchObject({ redis: 'away' });
+  const slow = { ping: async () => {}, durability: () => never };
+  expect(await new Readiness(slow, 'any').look()).toEqual({ status: 'ready', redis: 'ok' });
+  expect(await new Readiness(slow, 'process').look()).toMatchObject({ status: 'not_ready', redis: 'ok' });
+});
+
+test('each durability level includes the ones below it', () => {
+  expect(missingDurability('none', 'any')).toBeUndefined();
+  expect(missingDurability('none', 'process')).toContain('appendonly');
+  expect(missingDurability('host', 'process')).toBeUndefined();
+  expect(missingDurability('process', 'host')).toContain('appendfsync');
+});
+
+test('metrics count requests by route, runs by outcome and jobs by queue, and name no run', async () => {
+  const { send, start } = await serverWorld();
+  const run = await start({ ...request, executionId: 'once' });
+  await send('POST', '/v1/runs', { ...request, executionId: 'once' });
+  await send('POST', '/v1/runs', {});
+  await send('POST', '/v1/runs/bulk', [request, 'nonsense']);
+  await send('GET', `/v1/runs/${run.runId}`);
+  await send('GET', '/nowhere/secret-path');
+  const { status, body, headers } = await send('GET', '/metrics');
+  expect(status).toBe(200);
+  expect(headers.get('content-type')).toContain('text/plain; version=0.0.4');
+  for (const line of [
+    'millrace_http_requests_total{route="/v1/runs",method="POST",status="202"} 2',
+    'millrace_http_requests_total{route="/v1/runs",method="POST",status="400"} 1',
+    'millrace_http_requests_total{route="/v1/runs/:id",method="GET",status="200"} 1',
+    'millrace_http_requests_total{route="unmatched",method="GET",status="404"} 1',
+    'millrace_runs_enqueued_total{outcome="accepted"} 2',
+    'millrace_runs_enqueued_total{outcome="attached"} 1',
+    'millrace_runs_enqueued_total{outcome="refused"} 2',
+    'millrace_queue_jobs{queue="runs",state="waiting"} 2',
+    'millrace_redis_up 1',
+    'millrace_http_request_seconds_count{route="/v1/runs",method="POST"} 3',
+  ]) {
+    expect(body).toContain(`${line}\n`);
+  }
+  expect(body).toContain('millrace_nodejs_eventloop_lag_p99_seconds');
+  expect(body).not.toContain(run.runId);
+  expect(body).not.toContain('secret-path');
+});
+
+test('the time that answers wait for a run is not counted as ours', async () => {
+  const { send, start } = await serverWorld();
+  const run = await start();
+  await endRun(run);
+  await send('GET', `/v1/runs/${run.runId}/result?wait=1`);
+  await send('GET', `/v1/runs/${run.runId}/events`);
+  const { body } = await send('GET', '/metrics');
+  expect(body).toContain('millrace_http_requests_total{route="/v1/runs/:id/events",method="GET",status="200"} 1');
+  expect(body).not.toMatch(/millrace_http_request_seconds_count\{route="\/v1\/runs\/:id\//);
+});
+
+test('scrapes share a look at the queues, and at most fifty of them become labels', async () => {
+  let reads = 0;
+  const depth = { waiting: 1, active: 0, delayed: 0, failed: 0 };
+  const metrics = new ProducerMetrics(async () => {
+    reads += 1;
+    return Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`q${i}`, depth]));
+  });
+  const [{ body }] = await Promise.all([metrics.scrape(), metrics.scrape()]);
+  expect(reads).toBe(1);
+  expect(body.match(/^millrace_queue_jobs\{.*state="waiting"/gm)).toHaveLength(50);
+});
+
+interface OpenApi {
+  readonly openapi: string;
+  readonly paths: Record<string, Record<string, { readonly responses: Record<string, unknown>; readonly parameters?: unknown[] }>>;
+  readonly components: { readonly schemas: Record<string, object> };
+}
+
+test('the API description has every route and every schema that it refers to', async () => {
+  const { send, server } = await serverWorld();
+  const { status, body } = await send('GET', '/openapi.json');
+  const document = body as OpenApi;
+  expect([status, document.openapi]).toEqual([200, '3.1.0']);
+  const described = Object.entries(document.paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method} ${path}`));
+  expect(described.sort()).toEqual([
+    'get /healthz',
+    'get /livez',
+    'get /metrics',
+    'get /readyz',
+    'get /v1/agents',
+    'get /v1/runs',
+    'get /v1/runs/{id}',
+    'get /v1/runs/{id}/events',
+    'get /v1/runs/{id}/result',
+    'head /healthz',
+    'head /livez',
+    'head /readyz',
+    'post /v1/runs',
+    'post /v1/runs/bulk',
+    'post /v1/runs/{id}/cancel',
+  ]);
+  expect(server.app.hasRoute({ method: 'GET', url: '/' })).toBe(true);
+  const references = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(([, name]) => name ?? '');
+  expect(new Set(references)).toEqual(new Set(Object.keys(document.components.schemas)));
+  expect(Object.keys(document.components.schemas)).toEqual(expect.arrayContaining(['RunRequestInput', 'Run', 'RunOutcome', 'Error', 'Event', 'Agent']));
+  for (const [path, methods] of Object.entries(document.paths)) {
+    if (!path.startsWith('/v1')) continue;
+    for (const { responses } of Object.values(methods)) expect(Object.keys(responses)).toEqual(expect.arrayContaining(['4XX', '5XX']));
+  }
+  expect(JSON.stringify(document.paths['/v1/runs']?.['get']?.parameters)).toContain('"type":"integer"');
+});
+
+test('the console is one page that may run only its own script and talk only to its server', async () => {
+  const { send } = await serverWorld();
+  const { status, body, headers } = await send('GET', '/');
+  const page = String(body);
+  expect([status, headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+  const policy = headers.get('content-security-policy') ?? '';
+  expect(policy).toContain("default-src 'none'");
+  expect(policy).not.toContain('unsafe');
+  for (const tag of ['script', 'style']) {
+    const [, text = ''] = new RegExp(`<${tag}>([^]*?)</${tag}>`).exec(page) ?? [];
+    expect(policy).toContain(`${tag}-src 'sha256-${createHash('sha256').update(text).digest('base64')}'`);
+  }
+  expect(page).not.toMatch(/(src|href)="(?!\/|data:,)/);
+  expect(page).not.toMatch(/innerHTML|insertAdjacentHTML|document\.write|eval\(|\son[a-z]+=|style="/);
+});

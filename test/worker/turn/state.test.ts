@@ -1,0 +1,152 @@
+import { expect, test } from 'vitest';
+import type { JournalEntry } from '../../../src/shared/journal.ts';
+import { zeroUsage } from '../../../src/shared/money.ts';
+import { continueFrom, foldJournal, hasOpenCalls } from '../../../src/worker/turn/state.ts';
+import { question } from './world.ts';
+
+const attempt = {
+  attemptNumber: 1,
+  step: 1,
+  provider: 'p',
+  model: 'm',
+  outcome: 'succeeded' as const,
+  requestId: 'r',
+  usage: { input: 1, output: 2, cached: 0, cacheWrite: 0, total: 3 },
+  costMicrocents: 7,
+  priced: true,
+  latencyMs: 0,
+};
+
+function answered(step: number, ...names: string[]): JournalEntry {
+  const parts = names.map((name, index) => ({
+    type: 'tool_call' as const,
+    id: `c${index}`,
+    name,
+    args: `{"n":${index}}`,
+  }));
+  return {
+    v: 1,
+    t: 'answered',
+    step,
+    message: { role: 'assistant', parts: [{ type: 'text', text: `step ${step}` }, ...parts] },
+    finishReason: names.length > 0 ? 'tool_use' : 'stop',
+    usage: zeroUsage,
+    attempts: [{ ...attempt, step }],
+    provider: 'p',
+    model: 'm',
+  };
+}
+
+const calling = (step: number, ...indexes: number[]): JournalEntry => ({ v: 1, t: 'calling', step, indexes });
+const called = (step: number, index: number, more: object = {}): JournalEntry => ({
+  v: 1,
+  t: 'called',
+  step,
+  index,
+  toolCallId: `c${index}`,
+  toolName: 'x',
+  content: `result ${index}`,
+  ...more,
+});
+
+test('an empty journal is the beginning', () => {
+  expect(foldJournal(question, [])).toMatchObject({
+    messages: question,
+    step: 0,
+    calls: [],
+    openCalls: 0,
+    finished: false,
+    costMicrocents: 0,
+  });
+});
+
+test('the calls of the current step stand where the journal left them', () => {
+  const state = foldJournal(question, [answered(1, 'a', 'b', 'c'), calling(1, 0, 2), called(1, 2)]);
+  expect(state.calls.map((call) => call.status)).toEqual(['calling', 'todo', 'called']);
+  expect(state.openCalls).toBe(2);
+  expect(hasOpenCalls(state)).toBe(true);
+  expect(state.messages).toHaveLength(2);
+});
+
+test('results enter the conversation in call order once the step has all of them', () => {
+  const state = foldJournal(question, [answered(1, 'a', 'b'), called(1, 1, { errorKind: 'timeout' }), called(1, 0)]);
+  expect(state.messages.slice(2)).toEqual([
+    { role: 'tool', toolCallId: 'c0', toolName: 'a', content: 'result 0' },
+    { role: 'tool', toolCallId: 'c1', toolName: 'b', content: 'result 1', isError: true },
+  ]);
+});
+
+test('a call that another worker had begun is in doubt for the next one', () => {
+  const left = foldJournal(question, [answered(1, 'a', 'b'), calling(1, 0)]);
+  expect(continueFrom(left).state.calls.map((call) => call.status)).toEqual(['interrupted', 'todo']);
+  expect(left.calls.map((call) => call.status)).toEqual(['calling', 'todo']);
+});
+
+test('continuing changes nothing in the state that was left', () => {
+  const left = foldJournal(question, [answered(1, 'a')]);
+  const before = structuredClone(left);
+  const growing = continueFrom(left);
+  for (const entry of [calling(1, 0), called(1, 0, { errorKind: 'outcome_unknown' }), answered(2)]) growing.add(entry);
+  expect(left).toEqual(before);
+  expect(growing.state.step).toBe(2);
+});
+
+test('the first result of a call stands', () => {
+  const state = foldJournal(question, [answered(1, 'a'), called(1, 0), called(1, 0, { content: 'other' })]);
+  expect(state.calls[0]?.result?.content).toBe('result 0');
+  expect(state.openCalls).toBe(0);
+});
+
+test('calls with an unknown outcome are remembered over the steps', () => {
+  const state = foldJournal(question, [
+    answered(1, 'pay'),
+    called(1, 0, { errorKind: 'outcome_unknown' }),
+    answered(2),
+  ]);
+  expect(state.unknownCalls).toEqual([{ name: 'pay', args: '{"n":0}' }]);
+});
+
+test('counters count calls, steps with tools, and steps with mistakes', () => {
+  const mistake = { errorKind: 'invalid_input', correctable: true };
+  const state = foldJournal(question, [
+    answered(1, 'a', 'b'),
+    called(1, 0, mistake),
+    called(1, 1, mistake),
+    answered(2, 'a'),
+    called(2, 0),
+    answered(3, 'a'),
+    called(3, 0, mistake),
+    answered(4),
+  ]);
+  expect(state.counters).toEqual({ llmCalls: 4, toolCalls: 4, toolSteps: 3, corrections: 2 });
+});
+
+test('the rounds of correction are counted alike when a worker continues in the middle of a step', () => {
+  const mistake = { errorKind: 'invalid_input', correctable: true };
+  const growing = continueFrom(foldJournal(question, [answered(1, 'a', 'b'), called(1, 0, mistake)]));
+  growing.add(called(1, 1, mistake));
+  expect(growing.state.counters.corrections).toBe(1);
+});
+
+test('cost and usage count answers and failed attempts', () => {
+  const state = foldJournal(question, [
+    answered(1),
+    { v: 1, t: 'attempted', step: 2, attempts: [attempt, { ...attempt, outcome: 'skipped' }] },
+  ]);
+  expect(state).toMatchObject({ costMicrocents: 14 + 7, usage: { total: 6, byModel: { m: { attemptCount: 2 } } } });
+  expect(state.attempts).toHaveLength(3);
+});
+
+test('a closed journal is finished', () => {
+  expect(foldJournal(question, [answered(1), { v: 1, t: 'closed', status: 'completed' }]).finished).toBe(true);
+});
+
+test.each([
+  ['an answer while calls are open', [answered(1, 'a'), answered(2)]],
+  ['an answer of a later step', [answered(2)]],
+  ['a result without a call', [answered(1), called(1, 0)]],
+  ['a result of another step', [answered(1, 'a'), called(2, 0)]],
+  ['an intent without a call', [answered(1, 'a'), calling(1, 3)]],
+])('%s makes the journal malformed', (_what, entries) => {
+  expect(() => foldJournal(question, entries)).toThrow(expect.objectContaining({ code: 'run_state_malformed' }));
+});
