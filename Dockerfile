@@ -37,7 +37,8 @@ RUN mkdir /agents /app/.compile-cache && chown 1000:1000 /app/.compile-cache
 USER 1000
 # The cache is keyed by user id and Node version, so it is filled here, as the user and with the Node that will run.
 # Afterwards nothing under / has to be writable.
-RUN node --input-type=module -e "await import('/app/dist/producer/index.js'); await import('/app/dist/worker/index.js')"
+RUN node bin/millrace.mjs --version \
+    && node --input-type=module -e "await import('/app/dist/producer/http/start-producer.js'); await import('/app/dist/worker/index.js')"
 EXPOSE 8080 9464
 ENTRYPOINT ["tini", "--", "node", "bin/millrace.mjs"]
 CMD ["producer"]

@@ -4,11 +4,17 @@ import { spawnSync } from 'node:child_process';
 import { copyFileSync, mkdirSync, readdirSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { publint } from 'publint';
+import { formatMessage } from 'publint/utils';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 
 rmSync(join(root, 'dist'), { recursive: true, force: true });
-run('tsc', '-p', 'tsconfig.build.json');
+const { status } = spawnSync(join(root, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.build.json'], {
+  cwd: root,
+  stdio: 'inherit',
+});
+if (status !== 0) process.exit(status ?? 1);
 const assets = readdirSync(join(root, 'src'), { recursive: true, withFileTypes: true })
   .filter((entry) => entry.isFile() && !entry.name.endsWith('.ts'))
   .map((entry) => join(entry.parentPath, entry.name));
@@ -17,13 +23,11 @@ for (const asset of assets) {
   mkdirSync(dirname(copy), { recursive: true });
   copyFileSync(asset, copy);
 }
-run('publint', '--strict');
-for (const door of ['dist/producer/index.js', 'dist/worker/index.js']) await import(pathToFileURL(join(root, door)).href);
+const { messages, pkg } = await publint({ pkgDir: root, strict: true });
+for (const message of messages) console.error(`package.json: ${formatMessage(message, pkg)}`);
+if (messages.length > 0) process.exit(1);
+for (const door of ['dist/producer/index.js', 'dist/worker/index.js'])
+  await import(pathToFileURL(join(root, door)).href);
 console.log(`dist/ is built (${assets.length} files beside the code)`);
 // The doors may hold timers; the build is over all the same.
 process.exit(0);
-
-function run(tool, ...args) {
-  const { status } = spawnSync(join(root, 'node_modules/.bin', tool), args, { cwd: root, stdio: 'inherit' });
-  if (status !== 0) process.exit(status ?? 1);
-}

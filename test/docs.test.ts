@@ -77,12 +77,22 @@ test('the HTTP page has one section for exactly the routes that the source regis
   for (const route of mentioned) expect(read('docs/reference/http.md')).toContain(route);
 });
 
+test('the README lists exactly the commands that the program has', () => {
+  const sources = files('src/producer/cli/*.ts').map(read).join('\n');
+  const commands = [...sources.matchAll(/(?:program|Command\(\))\s*\.command\('(\w+)/g)].map(([, name]) => name);
+  expect(commands).toContain('doctor');
+  const listed = firstCells(read('README.md'), 'Command line').map((cell) => cell.split(' ')[1]);
+  expect(new Set(listed)).toEqual(new Set(commands));
+});
+
 test('operations lists exactly the metrics that the processes serve', () => {
   const sources = ['src/worker/ops/metrics.ts', 'src/producer/http/metrics.ts'].map(read).join('\n');
   const served = [...sources.matchAll(/'(millrace_[a-z_]+[a-z])'/g)].map(([, name]) => name);
   expect(served.length).toBeGreaterThan(10);
   const listed = firstCells(read('docs/operations.md')).filter((name) => name.startsWith('millrace_'));
   expect(new Set(listed)).toEqual(new Set(served));
+  const inRules = [...read('docs/operations.md').matchAll(/\b(millrace_[a-z_]+[a-z])\b/g)].map(([, name]) => name);
+  expect(inRules.filter((name) => !served.includes(name))).toEqual([]);
 });
 
 test('every relative link leads to a file and a heading that exist', () => {

@@ -19,7 +19,9 @@ export function ensureDependencies(root, env, say) {
   say('the pinned Node is missing: its install script did not run; running it now');
   runNpm(['rebuild', 'node', '--ignore-scripts=false'], root, env);
   if (!pinnedNodeWorks(root)) {
-    throw new Error(`Node ${neededMajor} could not be installed into node_modules. Install it yourself: https://nodejs.org`);
+    throw new Error(
+      `Node ${neededMajor} could not be installed into node_modules. Install it yourself: https://nodejs.org`,
+    );
   }
 }
 
@@ -52,7 +54,9 @@ function stampFile(root) {
 }
 
 function lockDigest(root) {
-  return createHash('sha256').update(readFileSync(join(root, 'package-lock.json'))).digest('hex');
+  return createHash('sha256')
+    .update(readFileSync(join(root, 'package-lock.json')))
+    .digest('hex');
 }
 
 /** Is there a Node that runs TypeScript: the one in node_modules, or the one of this machine? */
@@ -70,5 +74,6 @@ function runNpm(args, root, env) {
   const cli = env.npm_execpath;
   const [command, prefix] = cli ? [env.npm_node_execpath ?? process.execPath, [cli]] : ['npm', []];
   const { status, error } = spawnSync(command, [...prefix, ...args], { cwd: root, env, stdio: 'inherit' });
-  if (status !== 0) throw new Error(`npm ${args[0]} failed${error ? `: ${error.message}` : ''}. See above; then try again.`);
+  if (status !== 0)
+    throw new Error(`npm ${args[0]} failed${error ? `: ${error.message}` : ''}. See above; then try again.`);
 }

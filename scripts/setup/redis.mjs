@@ -70,7 +70,9 @@ function failedStart(work, env) {
   const started = run(join(work, 'usr/bin/redis-server'), ['--version'], {
     env: { ...env, LD_LIBRARY_PATH: libraries.filter((path) => existsSync(path)).join(delimiter) },
   });
-  return started.status === 0 && /redis server/i.test(started.stdout) ? undefined : `the server does not start (${lastLine(started.stderr)})`;
+  return started.status === 0 && /redis server/i.test(started.stdout)
+    ? undefined
+    : `the server does not start (${lastLine(started.stderr)})`;
 }
 
 function installWithApt(env, say) {
@@ -87,7 +89,11 @@ function installWithApt(env, say) {
 }
 
 function run(command, args, options) {
-  const { status, stdout, stderr, error } = spawnSync(command, args, { ...options, encoding: 'utf8', timeout: 300_000 });
+  const { status, stdout, stderr, error } = spawnSync(command, args, {
+    ...options,
+    encoding: 'utf8',
+    timeout: 300_000,
+  });
   return { status, stdout: stdout ?? '', stderr: stderr || (error ? error.message : '') };
 }
 

@@ -2,7 +2,7 @@ import { RunError, type ErrorInfo } from '../shared/errors.ts';
 import { newNonce } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../shared/run.ts';
-import { createRun, createRuns, newRun, type Created, type NewRun } from './create.ts';
+import { createRuns, newRun, type Created, type NewRun } from './create.ts';
 import type { BulkAnswer, JobToAdd } from './enqueue.ts';
 import type { Link } from './link.ts';
 import { pruneIndex } from './list.ts';
@@ -26,10 +26,10 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
   const request = parseRequest(input);
   signal?.throwIfAborted();
   return await link.reach(async (redis) => {
-    const run = newRun(request, tenant, Date.now(), newNonce());
+    const run = newRun(request, tenant, newNonce());
     await link.agents.check(request.agent, redis);
     await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
-    const created = await createRun(link, redis, run);
+    const [created] = (await createRuns([run], tenant, link, redis)) as [Created];
     const accepted = acceptedOf(run, created);
     if (needsJob(created)) await link.queues.add(jobOf(run, created.segment));
     if (isTerminalStatus(accepted.status)) await redis.zrem(link.keys.open, accepted.runId);
@@ -95,18 +95,15 @@ async function acceptParsed(
   link: Link,
   redis: RedisConnection,
 ): Promise<BulkAnswer[]> {
-  const now = Date.now();
   const nonce = newNonce();
   const refusals = await refusedAgents(parsed, link, redis);
   const items: (NewRun | { readonly error: ErrorInfo })[] = [];
   for (const [i, item] of parsed.entries()) {
-    items.push(
-      'error' in item ? item : await admit(newRun(item.request, tenant, now, `${nonce}.${i}`), refusals, link),
-    );
+    items.push('error' in item ? item : await admit(newRun(item.request, tenant, `${nonce}.${i}`), refusals, link));
   }
 
   const runs = items.filter((item) => 'runId' in item);
-  const created = await createRuns(link, redis, runs);
+  const created = await createRuns(runs, tenant, link, redis);
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
   const jobs = runs.flatMap((run) => {
     const outcome = outcomes.get(run);

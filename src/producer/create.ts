@@ -1,124 +1,126 @@
 import { newRunId, runIdForExecution, sha256 } from '../shared/ids.ts';
 import { loadScript, runScript, type RedisConnection } from '../shared/redis.ts';
-import type { JobKind, RunRequest, RunStatus } from '../shared/run.ts';
+import type { RunRequest, RunStatus } from '../shared/run.ts';
 import { scriptEvent, type ScriptEvent } from './events.ts';
 import type { Link } from './link.ts';
-import { addLifecycle, eventTargets, scriptKeys } from './layout.ts';
+import { addLifecycle, publishCommand } from './layout.ts';
 
 const script = loadScript(import.meta.url, './lua/create.lua');
+
+/** The queue of requests that name none. */
+export const defaultQueue = 'runs';
+const kind = 'agent.turn';
+/** Runs that one call of the script creates; large enough to save round trips, small enough to hold nobody up. */
+const groupSize = 25;
 
 /** A run that is about to be created. The nonce makes sending it twice the same as once. */
 export interface NewRun {
   readonly runId: string;
   readonly tenant: string;
-  readonly kind: JobKind;
+  readonly kind: typeof kind;
   readonly queue: string;
   readonly request: RunRequest;
   readonly bodyHash: string;
   readonly nonce: string;
-  readonly createdAtMs: number;
 }
 
 export type Created =
   | { readonly kind: 'created' | 'attached'; readonly status: RunStatus; readonly segment: number }
   | { readonly kind: 'conflict' };
 
-/** The queue of requests that name none. */
-export const defaultQueue = 'runs';
-
-export function newRun(request: RunRequest, tenant: string, nowMs: number, nonce: string): NewRun {
+export function newRun(request: RunRequest, tenant: string, nonce: string): NewRun {
   const { executionId, ...body } = request;
   return {
-    runId: executionId === undefined ? newRunId(nowMs) : runIdForExecution(tenant, executionId),
+    runId: executionId === undefined ? newRunId(Date.now()) : runIdForExecution(tenant, executionId),
     tenant,
-    kind: 'agent.turn',
+    kind,
     queue: request.queue ?? defaultQueue,
     request,
     bodyHash: sha256(canonicalJson(body)),
     nonce,
-    createdAtMs: nowMs,
   };
 }
 
-/** Creates one run, or says that it is there already. */
-export async function createRun(link: Link, redis: RedisConnection, run: NewRun): Promise<Created> {
-  const listed = listRuns(link, redis, [run]);
-  // Elsewhere than in a Cluster all three commands leave together, in this order. There another node may refuse the
-  // listing that this one would have accepted, and a run that nobody lists would never be found again.
-  if (link.cluster) await listed;
-  const [reply] = await Promise.all([
-    runScript(redis, script, scriptKeys(link, run.runId), scriptArgs(link, run)),
-    listed,
-  ]);
-  return await settle(link, redis, run, reply);
-}
-
-/** Creates many runs in two round trips. Answers in order; throws when Redis fails for any of them. */
+/** Creates runs of one tenant, each unless it is there already. Answers in order; throws when Redis fails for any. */
 export async function createRuns(
+  runs: readonly NewRun[],
+  tenant: string,
   link: Link,
   redis: RedisConnection,
-  runs: readonly NewRun[],
 ): Promise<readonly Created[]> {
-  await listRuns(link, redis, runs);
-  const replies = link.cluster
-    ? await Promise.all(runs.map((run) => runScript(redis, script, scriptKeys(link, run.runId), scriptArgs(link, run))))
-    : await pipelined(link, redis, runs);
-  return await Promise.all(runs.map((run, index) => settle(link, redis, run, replies[index])));
-}
-
-/** The script changes nothing when it gets the same call again, so the whole pipeline may be repeated once it is loaded. */
-async function pipelined(link: Link, redis: RedisConnection, runs: readonly NewRun[]): Promise<unknown[]> {
-  const send = async () => {
-    const pipeline = redis.pipeline();
-    for (const run of runs) {
-      const keys = scriptKeys(link, run.runId);
-      pipeline.evalsha(script.sha, keys.length, ...keys, ...scriptArgs(link, run));
-    }
-    return (await pipeline.exec()) ?? [];
-  };
-  let results = await send();
-  if (results.some(([error]) => error?.message.startsWith('NOSCRIPT'))) {
-    await redis.script('LOAD', script.source);
-    results = await send();
-  }
-  return results.map(([error, reply]) => {
-    if (error) throw error;
-    return reply;
-  });
+  if (runs.length === 0) return [];
+  const now = Date.now();
+  const listed = listRuns(runs, tenant, now, link, redis);
+  // On one server all commands leave together, in this order. In a Cluster another node may refuse the listing that
+  // this one would have accepted, and a run that nobody lists would never be found again.
+  if (link.cluster) await listed;
+  const groups: (readonly NewRun[])[] = [];
+  const size = link.cluster ? 1 : groupSize;
+  for (let start = 0; start < runs.length; start += size) groups.push(runs.slice(start, start + size));
+  const [replies] = await Promise.all([
+    Promise.all(groups.map((group) => createGroup(group, now, link, redis))),
+    listed,
+  ]);
+  return replies.flat();
 }
 
 /** The sets across runs: open runs for the reconciler, the tenant's runs for listing. Never moves a run that is there. */
-async function listRuns(link: Link, redis: RedisConnection, runs: readonly NewRun[]): Promise<void> {
-  const [first] = runs;
-  if (!first) return;
-  const members = runs.flatMap((run) => [run.createdAtMs, run.runId]);
+async function listRuns(
+  runs: readonly NewRun[],
+  tenant: string,
+  now: number,
+  link: Link,
+  redis: RedisConnection,
+): Promise<void> {
+  const members = runs.flatMap((run) => [now, run.runId]);
   await Promise.all([
     redis.zadd(link.keys.open, 'NX', ...members),
-    redis.zadd(link.keys.index(first.tenant), 'NX', ...members),
+    redis.zadd(link.keys.index(tenant), 'NX', ...members),
   ]);
 }
 
-/** `agent` and `thread` stand beside the request so that listing can filter without reading it. */
-function scriptArgs(link: Link, run: NewRun): (string | number)[] {
-  const { runId, tenant, kind, queue, request, bodyHash, nonce } = run;
-  const at = new Date(run.createdAtMs).toISOString();
-  const record = [runId, tenant, kind, queue, JSON.stringify(request), at, request.agent, request.thread ?? ''];
-  return [nonce, bodyHash, ...eventTargets(link, runId), ...record, ...firstEvents(run).map((event) => event.flagged)];
+async function createGroup(
+  runs: readonly NewRun[],
+  now: number,
+  link: Link,
+  redis: RedisConnection,
+): Promise<readonly Created[]> {
+  const { keys, cluster, settings } = link;
+  const at = new Date(now).toISOString();
+  const own = runs.flatMap(({ runId }) => [keys.run(runId), keys.journal(runId), keys.events(runId)]);
+  const replies = (await runScript(redis, script, cluster ? own : [...own, keys.lifecycle], [
+    settings.eventLogMax,
+    keys.firehose,
+    publishCommand(link),
+    runs[0]?.tenant ?? '',
+    kind,
+    at,
+    ...runs.flatMap((run) => argumentsOf(run, at, link)),
+  ])) as readonly ([0 | 1, RunStatus, string] | [2])[];
+  if (cluster) {
+    for (const [i, run] of runs.entries()) {
+      const events = firstEvents(run, at);
+      if (replies[i]?.[0] === 0) await addLifecycle(link, redis, events, events.length);
+    }
+  }
+  return replies.map(([code, status = 'queued', segment]) =>
+    code === 2 ? { kind: 'conflict' } : { kind: code === 0 ? 'created' : 'attached', status, segment: Number(segment) },
+  );
 }
 
-function firstEvents(run: NewRun): ScriptEvent[] {
-  const at = new Date(run.createdAtMs).toISOString();
-  const queued = scriptEvent(run, at, { type: 'run.queued', kind: run.kind, queuedAt: at });
+/** `agent` and `thread` stand beside the request so that listing can filter without reading it. */
+function argumentsOf(run: NewRun, at: string, { keys }: Link): (string | number)[] {
+  const { runId, queue, request, bodyHash, nonce } = run;
+  const events = firstEvents(run, at).map((event) => event.flagged);
+  const record = [runId, queue, JSON.stringify(request), request.agent, request.thread ?? ''];
+  return [nonce, bodyHash, keys.live(runId), ...record, events.length, ...events];
+}
+
+function firstEvents(run: NewRun, at: string): readonly ScriptEvent[] {
+  const queued = scriptEvent(run, at, { type: 'run.queued', kind, queuedAt: at });
   return run.request.executionId === undefined
     ? [queued]
     : [queued, scriptEvent(run, at, { type: 'execution.started' })];
-}
-
-async function settle(link: Link, redis: RedisConnection, run: NewRun, reply: unknown): Promise<Created> {
-  const [code, status, segment] = reply as [0 | 1, RunStatus, string] | [2, undefined, undefined];
-  if (code === 2) return { kind: 'conflict' };
-  if (code === 0 && link.cluster) await addLifecycle(link, redis, firstEvents(run), firstEvents(run).length);
-  return { kind: code === 0 ? 'created' : 'attached', status, segment: Number(segment) };
 }
 
 /** JSON with sorted keys, so that the same request in another order of fields is the same request. */

@@ -4,15 +4,20 @@ import type { RunRecord } from '../shared/run.ts';
 import type { ScriptEvent } from './events.ts';
 import type { Link } from './link.ts';
 
-/** The keys of every script of the producer. The lifecycle stream belongs to no run, so in a Cluster no script can reach it. */
+/** The keys of the scripts for one run. The lifecycle stream belongs to no run, so in a Cluster no script can reach it. */
 export function scriptKeys({ keys, cluster }: Link, runId: string): string[] {
   const own = [keys.run(runId), keys.journal(runId), keys.events(runId)];
   return cluster ? own : [...own, keys.lifecycle];
 }
 
 /** Where scripts put events: log length, live channel, firehose channel, publish command. */
-export function eventTargets({ keys, cluster, settings }: Link, runId: string): (string | number)[] {
-  return [settings.eventLogMax, keys.live(runId), keys.firehose, cluster ? 'SPUBLISH' : 'PUBLISH'];
+export function eventTargets(link: Link, runId: string): (string | number)[] {
+  const { keys, settings } = link;
+  return [settings.eventLogMax, keys.live(runId), keys.firehose, publishCommand(link)];
+}
+
+export function publishCommand({ cluster }: Link): 'PUBLISH' | 'SPUBLISH' {
+  return cluster ? 'SPUBLISH' : 'PUBLISH';
 }
 
 /** In a Cluster: adds lifecycle events to their stream after the script that wrote them. Elsewhere the script did it. */

@@ -15,7 +15,7 @@ export const configSchema = z.object({
   NODE_ENV: z
     .string()
     .default('development')
-    .describe('`production` requires `REDIS_URL` and a provider, and turns strict durability on.'),
+    .describe('`production` requires `REDIS_URL` and a model provider, and refuses the scripted one.'),
   REDIS_URL: z
     .string()
     .regex(
@@ -35,7 +35,11 @@ export const configSchema = z.object({
     .string()
     .default('./agents')
     .describe('Folder of agent definitions: modules that default-export `defineAgent(…)`, and YAML.'),
-  HOST: z.string().min(1).default('127.0.0.1').describe('Address the producer listens on.'),
+  HOST: z
+    .string()
+    .min(1)
+    .default('127.0.0.1')
+    .describe('Address that a producer, and the health port of a worker, listen on.'),
   PORT: portNumber.default(8080).describe('Port of the producer. 0 picks a free one.'),
   WORKER_PORT: portNumber
     .default(9464)
@@ -106,7 +110,7 @@ export const configSchema = z.object({
     .enum(['process', 'host', 'replica', 'any'])
     .default('any')
     .describe(
-      'Durability that Redis must offer, checked at start: `process` AOF and noeviction, `host` also appendfsync always, `replica` also an acknowledging replica. `any` warns only.',
+      'Durability that Redis must offer a producer, checked at start: `process` AOF and noeviction, `host` also appendfsync always, `replica` also an acknowledging replica. `any` warns only.',
     ),
   OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional().describe('Traces go here when set.'),
 });

@@ -71,13 +71,10 @@ function checkStormed(run: Observed): void {
 }
 
 async function checkNothingLeft(world: World): Promise<void> {
-  let depths: Awaited<ReturnType<World['mill']['queueDepths']>> = {};
-  const left = async () => {
-    depths = await world.mill.queueDepths();
-    return Object.values(depths).filter(({ waiting, active, delayed }) => waiting + active + delayed > 0);
-  };
-  await until('the queues are empty', async () => (await left()).length === 0).catch((cause: unknown) => {
-    throw new Error(`jobs are left: ${JSON.stringify(depths)}`, { cause });
+  await until('the queues are empty', async () => {
+    // The maintenance queue always holds its next appointment.
+    const { maintenance: _, ...depths } = await world.mill.queueDepths();
+    return Object.values(depths).every(({ waiting, active, delayed }) => waiting + active + delayed === 0);
   });
   const { stuckRuns, openRuns, counters } = await world.mill.diagnose();
   expect({ stuckRuns, openRuns }).toEqual({ stuckRuns: [], openRuns: 0 });

@@ -69,7 +69,7 @@ test('the compile cache is filled as the user who runs, because Node keeps one p
   const names = final.map(({ name, text }) => `${name} ${text}`);
   const warm = names.findIndex((line) => line.startsWith('RUN node '));
   expect(warm).toBeGreaterThan(names.indexOf('USER 1000'));
-  expect(names[warm]).toContain('/app/dist/producer/index.js');
+  expect(names[warm]).toContain('/app/dist/producer/http/start-producer.js');
   expect(names[warm]).toContain('/app/dist/worker/index.js');
 });
 

@@ -139,6 +139,29 @@ test('a reply of Redis that is lost, at whatever step, leaves one run and one jo
   for (let i = 0; i < 20; i++) expect(await redis.xlen(keys.events(runIdForExecution('default', `e${i}`)))).toBe(2);
 });
 
+test('a run whose first creation lost its reply is new to the caller, not attached', async () => {
+  const proxy = await startRedisProxy(inject('redisUrl'));
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const { prefix } = await clientWorld();
+  const mill = new Millrace({ redis: proxy.url, prefix });
+  onTestFinished(() => mill.close());
+  await mill.enqueue(request);
+  await mill.agents();
+  // The agents are known for two seconds and the queue's length for one: the first reply is that of the creation.
+  const [run] = await Promise.all([mill.enqueue({ ...request, executionId: 'e' }), proxy.dropRepliesOnce()]);
+  expect(run.attached).toBe(false);
+});
+
+test('a client that has used very many queues keeps only the latest open', async () => {
+  const { mill, redis, bull } = await clientWorld();
+  await mill.enqueueMany(Array.from({ length: 205 }, (_, i) => ({ ...request, queue: `q-${i}` })));
+  const names = Object.keys(await mill.queueDepths());
+  expect(names).toHaveLength(203);
+  expect(names).not.toContain('q-0');
+  expect(await mill.enqueue({ ...request, queue: 'q-0' })).toMatchObject({ status: 'queued' });
+  expect(await redis.llen(bull('q-0', 'wait'))).toBe(2);
+});
+
 test('an unknown agent is refused with the names of the known ones, and known as soon as a worker announces it', async () => {
   const { mill, redis, keys } = await clientWorld();
   await mill.registerAgents([{ id: 'support', model: 'm', tools: [] }]);
@@ -253,4 +276,5 @@ test('the index of a tenant that nobody lists does not keep the runs of all time
   await redis.zadd(keys.index('default'), ...(dead as [number, string]));
   for (let i = 0; i < 12; i++) await mill.enqueueMany(Array.from({ length: 100 }, () => request));
   await until('dead entries leave', async () => (await redis.zcount(keys.index('default'), 1, 400)) < 100);
+  expect(await redis.zcount(keys.index('default'), 401, '+inf')).toBe(1_200);
 });

@@ -56,8 +56,31 @@ test('an abort ends the firehose without an error and unsubscribes', async () =>
   const world = await clientWorld();
   const { ended, stop } = await listen(world, world.mill);
   stop.abort();
-  await ended;
+  await expect(ended).resolves.toBeUndefined();
   await until('unsubscribed', async () => Number((await world.redis.pubsub('NUMSUB', world.keys.firehose))[1]) === 0);
+});
+
+test('a listener that falls far behind loses the oldest events, and only those', async () => {
+  const world = await clientWorld();
+  const run = await world.mill.enqueue(request);
+  const writer = new RunWriter(world.redis, world.keys, run.runId);
+  const iterator = world.mill.firehose()[Symbol.asyncIterator]();
+  onTestFinished(() => void iterator.return?.());
+  const first = iterator.next();
+  await until('subscribed', async () => Number((await world.redis.pubsub('NUMSUB', world.keys.firehose))[1]) === 1);
+  await writer.say(1);
+  const { keys, mill, redis } = world;
+  const heard: string[] = [];
+  const witness = (async () => {
+    for await (const event of mill.firehose()) heard.push(String(event.sequenceNumber));
+  })();
+  witness.catch(() => {});
+  expect((await first).value).toMatchObject({ sequenceNumber: 2 });
+  for (let i = 0; i < 52; i++) await writer.say(100);
+  await until('all have arrived', () => heard.at(-1) === '5202');
+  const next = await iterator.next();
+  expect(next.value).toMatchObject({ sequenceNumber: 203 });
+  expect(await redis.xlen(keys.events(run.runId))).toBe(5_202);
 });
 
 test('events of a run without a record belong to nobody and hold nothing up', async () => {

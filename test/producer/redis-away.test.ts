@@ -2,6 +2,7 @@ import { inject, onTestFinished, expect, test } from 'vitest';
 import { freePort } from '../../src/shared/dev-redis.ts';
 import { RunError } from '../../src/shared/errors.ts';
 import { keysFor } from '../../src/shared/redis.ts';
+import { Link } from '../../src/producer/link.ts';
 import { Millrace } from '../../src/producer/millrace.ts';
 import { OwnRedis } from '../support/own-redis.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
@@ -26,13 +27,13 @@ const calls: readonly [string, (mill: Millrace) => Promise<unknown>][] = [
   ['diagnose', (mill) => mill.diagnose()],
 ];
 
-/** Each within the five seconds that are promised. */
-async function expectUnavailable(mill: Millrace): Promise<void> {
-  const outcomes = await Promise.all(
-    calls.map(async ([name, call]) => [name, await codeOf(Promise.race([call(mill), deadline(5_000)]))]),
-  );
-  expect(outcomes).toEqual(calls.map(([name]) => [name, 'queue_unavailable']));
+/** What each method throws, within the five seconds that are promised. */
+async function outcomes(mill: Millrace): Promise<Record<string, string>> {
+  const codes = calls.map(async ([name, call]) => [name, await codeOf(Promise.race([call(mill), deadline(5_000)]))]);
+  return Object.fromEntries(await Promise.all(codes)) as Record<string, string>;
 }
+
+const allUnavailable = Object.fromEntries(calls.map(([name]) => [name, 'queue_unavailable']));
 
 function deadline(ms: number): Promise<never> {
   return new Promise((_, reject) => setTimeout(() => reject(new Error(`no answer in ${ms} ms`)), ms));
@@ -41,7 +42,7 @@ function deadline(ms: number): Promise<never> {
 test('with a Redis that was never there every method says so in time, and the client closes', async () => {
   const errors: Error[] = [];
   const mill = new Millrace({ redis: `redis://127.0.0.1:${await freePort()}`, onError: (error) => errors.push(error) });
-  await expectUnavailable(mill);
+  expect(await outcomes(mill)).toEqual(allUnavailable);
   expect(errors.length).toBeGreaterThan(0);
   await mill.close();
 });
@@ -52,7 +53,7 @@ test('with a Redis that dies every method says so in time, and all works again w
   onTestFinished(() => mill.close());
   const run = await mill.enqueue(request);
   await server.kill();
-  await expectUnavailable(mill);
+  expect(await outcomes(mill)).toEqual(allUnavailable);
   await server.start();
   await until('the client is back', () =>
     run.get().then(
@@ -72,7 +73,7 @@ test('with a Redis that takes commands and never answers every method says so in
   onTestFinished(() => mill.close());
   await mill.enqueue(request);
   proxy.hold();
-  await expectUnavailable(mill);
+  expect(await outcomes(mill)).toEqual(allUnavailable);
   proxy.release();
 });
 
@@ -119,6 +120,44 @@ test('when a wait is over while Redis is away, the last known state is the answe
   await until('waiting', () => run.get());
   await server.kill();
   expect(await result).toMatchObject({ runId: run.runId, status: 'queued' });
+});
+
+test('work that Redis keeps waiting is given up within the five seconds', async () => {
+  const link = new Link({ redis: inject('redisUrl') });
+  onTestFinished(() => link.close());
+  const never = new Promise<never>(() => {});
+  expect(await codeOf(Promise.race([link.reach(() => never), deadline(5_000)]))).toBe('queue_unavailable');
+});
+
+test('a mistake of ours does not look like a Redis that is away', async () => {
+  const link = new Link({ redis: inject('redisUrl') });
+  onTestFinished(() => link.close());
+  expect(
+    await codeOf(
+      link.reach(async () => {
+        throw new TypeError('oops');
+      }),
+    ),
+  ).toBe('internal');
+  expect(await codeOf(link.reach((redis) => redis.call('NO-SUCH-COMMAND')))).toBe('internal');
+});
+
+test('a client that is closed while its subscribers are starting leaves no connection', async () => {
+  const proxy = await startRedisProxy(inject('redisUrl'));
+  onTestFinished(() => proxy[Symbol.asyncDispose]());
+  const { mill: other, prefix } = await clientWorld();
+  const run = await other.enqueue(request);
+  const mill = new Millrace({ redis: proxy.url, prefix });
+  await mill.get(run.runId);
+  const starting = [
+    mill.events(run.runId, { after: 1 })[Symbol.asyncIterator]().next(),
+    mill.firehose()[Symbol.asyncIterator]().next(),
+    mill.result(run.runId).catch(() => {}),
+  ];
+  await mill.close();
+  await Promise.all(starting);
+  await until('no connection is left', () => proxy.connections === 0);
+  expect(await starting[0]).toMatchObject({ done: true });
 });
 
 test('a closed client refuses every call', async () => {

@@ -56,5 +56,5 @@ test('a tenant whose name could reach other keys is refused', async () => {
 test('closing a tenant`s view leaves the client open', async () => {
   const { mill } = await clientWorld();
   await mill.forTenant('other').close();
-  await mill.enqueue(request);
+  expect(await mill.enqueue(request)).toMatchObject({ status: 'queued' });
 });

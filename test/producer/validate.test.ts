@@ -86,11 +86,7 @@ test('numbers are neither coerced nor rounded', () => {
 
 test('a prototype key changes nothing outside the request', () => {
   const evil: unknown = JSON.parse('{"agent":"support","input":"x","__proto__":{"polluted":true}}');
-  try {
-    parseRequest(evil);
-  } catch (error) {
-    expect((error as RunError).code).toBe('validation');
-  }
+  expect(refusalOf(() => parseRequest(evil)).code).toBe('validation');
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined();
 });
 

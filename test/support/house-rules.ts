@@ -49,7 +49,8 @@ const fences: Readonly<Record<string, RegExp>> = {
   'prom-client': /^src\/(worker\/ops|producer\/http)\/metrics\.ts$/,
 };
 
-const entryPoints = /^src\/(worker|producer|producer\/cli)\/main\.ts$/;
+/** Where a process begins, or enters: `createAgent` runs in a program that has no main file of ours. */
+const entryPoints = /^src\/((worker|producer|producer\/cli)\/main|worker\/index)\.ts$/;
 const publicDoors = /^src\/(worker|producer)\/index\.ts$/;
 const forbiddenFolders = new Set(['utils', 'helpers', 'types', 'common']);
 

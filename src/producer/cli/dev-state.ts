@@ -2,7 +2,7 @@ import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { z } from 'zod';
 
-const devState = z.object({ redisUrl: z.string(), prefix: z.string(), url: z.string(), pid: z.int().min(1) });
+export const devState = z.object({ redisUrl: z.string(), prefix: z.string(), url: z.string(), pid: z.int().min(1) });
 
 /** Where a running `millrace dev` can be reached, as it tells other commands in `.millrace/dev.json`. */
 export type DevState = z.infer<typeof devState>;

@@ -1,6 +1,6 @@
 import { RunError } from '../../shared/errors.ts';
 import type { Config } from '../../shared/config.ts';
-import type { Diagnosis, DurabilityLevel } from '../diagnose.ts';
+import type { DurabilityLevel } from '../diagnose.ts';
 
 const maxAgeMs = 1_000;
 /** Below the second that a probe usually waits. */

@@ -1,25 +1,36 @@
---[[ Creates a run with its first events, unless it exists.
-KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, absent in a Cluster
-ARGV[1] nonce of this call  [2] hash of the request
-ARGV[3] event log length  [4] live channel  [5] firehose channel  [6] publish command
-ARGV[7] run id  [8] tenant  [9] job kind  [10] queue  [11] request  [12] ISO time  [13] agent  [14] thread or ''
-ARGV[15] and following: the events
-Returns {0, status, segment} created, now or by this very call before; {1, status, segment} there already with the same
-request; {2} there already with another one. ]]
+--[[ Creates runs with their first events, each unless it exists. In a Cluster one run per call.
+KEYS run, journal and event log of each run, then the lifecycle stream, absent in a Cluster
+ARGV[1] event log length  [2] firehose channel  [3] publish command  [4] tenant  [5] job kind  [6] ISO time
+then for each run: nonce of this call, hash of the request, live channel, run id, queue, request, agent, thread or '',
+number of events, the events
+Returns for each run {0, status, segment} created, now or by this very call before; {1, status, segment} there already
+with the same request; {2} there already with another one. ]]
 -- include append-events
-local known = redis.call('HMGET', KEYS[1], 'nonce', 'bodyHash', 'status', 'segment')
-if known[3] then
-  if known[1] == ARGV[1] then return {0, known[3], known[4]} end
-  if known[2] == ARGV[2] then return {1, known[3], known[4]} end
-  return {2}
+local lifecycle = #KEYS % 3 == 1 and KEYS[#KEYS] or ''
+
+local function create(run, journal, log, nonce, hash, live, id, queue, request, agent, thread, events)
+  local known = redis.call('HMGET', run, 'nonce', 'bodyHash', 'status', 'segment')
+  if known[1] == nonce then return {0, known[3], known[4]} end
+  if known[2] == hash then return {1, known[3], known[4]} end
+  if known[2] then return {2} end
+
+  -- What is the same for every new run stands here rather than in each call: bulk requests are mostly these bytes.
+  redis.call('HSET', run, 'v', '1', 'status', 'queued', 'segment', '0', 'epoch', '0', 'crashes', '0', 'steps', '0',
+    'costMicrocents', '0', 'attempts', '[]', 'pending', '[]', 'owner', '', 'held', '0', 'nonce', nonce, 'bodyHash', hash,
+    'runId', id, 'tenant', ARGV[4], 'kind', ARGV[5], 'queue', queue, 'request', request, 'createdAt', ARGV[6],
+    'updatedAt', ARGV[6], 'agent', agent, 'thread', thread, 'lastSequence', #events)
+  -- A run of the same execution id, whose record has expired, may have left these behind. Inside a JSON string a quote
+  -- is escaped, so only a real key can look like this.
+  if string.find(request, '"executionId":', 1, true) then redis.call('DEL', journal, log) end
+  append(log, live, ARGV[2], lifecycle, ARGV[3], ARGV[1], 0, events)
+  return {0, 'queued', '0'}
 end
 
--- What is the same for every new run stands here rather than in each call: bulk requests are mostly these bytes.
-redis.call('HSET', KEYS[1], 'v', '1', 'status', 'queued', 'segment', '0', 'epoch', '0', 'crashes', '0', 'steps', '0',
-  'costMicrocents', '0', 'attempts', '[]', 'pending', '[]', 'owner', '', 'held', '0', 'nonce', ARGV[1],
-  'bodyHash', ARGV[2], 'runId', ARGV[7], 'tenant', ARGV[8], 'kind', ARGV[9], 'queue', ARGV[10], 'request', ARGV[11],
-  'createdAt', ARGV[12], 'updatedAt', ARGV[12], 'agent', ARGV[13], 'thread', ARGV[14], 'lastSequence', #ARGV - 14)
--- A run of the same execution id, whose record has expired, may have left these behind.
-redis.call('DEL', KEYS[2], KEYS[3])
-append(KEYS[3], ARGV[4], ARGV[5], KEYS[4] or '', ARGV[6], ARGV[3], 0, {unpack(ARGV, 15)})
-return {0, 'queued', '0'}
+local results, at = {}, 7
+for key = 1, #KEYS - #KEYS % 3, 3 do
+  local count = tonumber(ARGV[at + 8])
+  results[#results + 1] = create(KEYS[key], KEYS[key + 1], KEYS[key + 2], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
+    ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], {unpack(ARGV, at + 9, at + 8 + count)})
+  at = at + 9 + count
+end
+return results

@@ -4,7 +4,7 @@ import { addUsage, zeroUsage, type RunUsage, type Usage } from '../../shared/mon
 /** Microcents per million tokens, a whole number; with tiers, where a long prompt makes the whole call dearer. */
 export type Rate = number | TieredRate;
 
-export interface TieredRate {
+interface TieredRate {
   readonly base: number;
   /** In rising order. The last tier whose `above` is less than the prompt's tokens (cached ones included) holds. */
   readonly tiers: readonly { readonly above: number; readonly rate: number }[];

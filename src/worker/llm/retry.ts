@@ -4,7 +4,7 @@ const baseMs = 250;
 const backoffCapMs = 8_000;
 
 /** The longest wait that a provider may ask for. */
-export const retryAfterCapMs = 60_000;
+const retryAfterCapMs = 60_000;
 
 /**
  * Milliseconds to wait before the retry with this index (from 0). The provider's own wish counts when it is longer.

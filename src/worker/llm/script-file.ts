@@ -56,8 +56,8 @@ const rule = z.strictObject({
   answer: scriptedAnswer,
 });
 
-export const scriptFile = z.strictObject({ rules: z.array(rule).min(1).max(1_000) });
-export type ScriptFile = z.infer<typeof scriptFile>;
+const scriptFile = z.strictObject({ rules: z.array(rule).min(1).max(1_000) });
+type Rule = z.infer<typeof rule>;
 
 /**
  * Reads a script from YAML. The first rule that holds answers; where none does, the built-in script does. In texts and
@@ -65,20 +65,16 @@ export type ScriptFile = z.infer<typeof scriptFile>;
  * details list every problem.
  */
 export function loadScript(path: string): Script {
-  return scriptOf(readYamlFile(path, scriptFile));
-}
-
-/** The same from rules that are at hand. */
-export function scriptOf(file: ScriptFile): Script {
+  const { rules } = readYamlFile(path, scriptFile);
   const otherwise = createBuiltinScript();
   return (request, signal) => {
     const turn = turnOf(request);
-    const found = file.rules.find(({ when }) => holds(when, request, turn));
+    const found = rules.find(({ when }) => holds(when, request, turn));
     return found ? fill(found.answer, turn) : otherwise(request, signal);
   };
 }
 
-function holds(when: ScriptFile['rules'][number]['when'], request: LlmRequest, turn: TurnSoFar): boolean {
+function holds(when: Rule['when'], request: LlmRequest, turn: TurnSoFar): boolean {
   const { agent, user, hasToolResult, toolNamed } = when;
   if (agent !== undefined && request.metadata?.['agent_name'] !== agent) return false;
   if (user !== undefined && !turn.input.toLowerCase().includes(user.toLowerCase())) return false;
@@ -86,7 +82,7 @@ function holds(when: ScriptFile['rules'][number]['when'], request: LlmRequest, t
   return toolNamed === undefined || Boolean(request.tools?.some((tool) => tool.name === toolNamed));
 }
 
-function fill(answer: ScriptFile['rules'][number]['answer'], turn: TurnSoFar): ScriptedAnswer {
+function fill(answer: Rule['answer'], turn: TurnSoFar): ScriptedAnswer {
   const values: Readonly<Record<string, string>> = {
     input: turn.input,
     toolResult: turn.results.at(-1)?.content ?? '',

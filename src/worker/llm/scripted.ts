@@ -21,7 +21,7 @@ export interface ScriptedAnswer {
   readonly error?: ScriptedError | undefined;
 }
 
-export interface ScriptedError {
+interface ScriptedError {
   readonly kind: LlmErrorKind;
   readonly message?: string | undefined;
   readonly status?: number | undefined;

@@ -23,6 +23,9 @@ export interface WriterOptions {
 }
 
 const commitTries = 4;
+/** A refused flush is repeated after this, then after ever longer waits. */
+const firstRetryMs = 25;
+const longestRetryMs = 1_000;
 
 /**
  * The only way out of a run. Stamps bodies, merges text deltas that fall into one window, and keeps at most one write in
@@ -39,6 +42,7 @@ export class RunWriter {
   #busy = false;
   #scheduled = false;
   #urgentDelta = true;
+  #refusals = 0;
   #closed = false;
 
   constructor(options: WriterOptions) {
@@ -96,16 +100,17 @@ export class RunWriter {
       const { ownership, ports } = this.#options;
       this.#accept(await ports.runs.flush(ownership, this.#seq, events), events.length);
       this.#unsent = undefined;
-    } catch (error) {
-      // A failing flush never fails a run: the same events go out again with the next write.
-      this.#options.ports.log.warn(
-        { err: error, runId: this.#options.ownership.runId },
-        'events are waiting for the store',
-      );
+      this.#refusals = 0;
+    } catch (err) {
+      // A failing flush never fails a run: the same events go out again with the next write. One line says so.
+      const { ports, ownership } = this.#options;
+      if (this.#refusals === 0) ports.log.warn({ err, runId: ownership.runId }, 'events are waiting for the store');
+      this.#refusals += 1;
     } finally {
       this.#busy = false;
     }
-    if (this.#pending.length > 0 || this.#unsent) this.#schedule();
+    if (this.#unsent) this.#retryLater();
+    else if (this.#pending.length > 0) this.#schedule();
   }
 
   async #commitNow(write: {
@@ -173,6 +178,14 @@ export class RunWriter {
     if (this.#scheduled || this.#closed) return;
     this.#scheduled = true;
     this.#options.flushTimer.schedule(this);
+  }
+
+  /** A store that is full or away is not asked by every run in every flush window. */
+  #retryLater(): void {
+    if (this.#scheduled || this.#closed) return;
+    this.#scheduled = true;
+    const waitMs = Math.min(firstRetryMs * 2 ** this.#refusals, longestRetryMs);
+    void this.#options.ports.clock.sleep(waitMs).then(() => this.flush());
   }
 
   #stamp(body: EventBody): OutgoingEvent {

@@ -4,7 +4,7 @@ import type { Redactor } from '../../shared/redact.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, Ending } from './batch.ts';
 import type { CallResult, StepCall } from './call.ts';
-import type { PreparedCall, ReadyCall } from './prepare.ts';
+import type { PreparedCall } from './prepare.ts';
 import { outputSummary } from './result.ts';
 import { errorResult, messageIn } from './tool-error.ts';
 
@@ -24,8 +24,7 @@ export function conclude(prepared: PreparedCall, ending: Ending, durationMs: num
     case 'aborted':
       return batch.results.settle(call.index, endEvent(call, aborted(call), durationMs, batch.host.redactor));
     case 'unknown':
-      if (prepared.kind === 'ready') concludeUnknown(prepared, durationMs, batch);
-      return;
+      return concludeUnknown(prepared, durationMs, batch);
     default:
       assertNever(ending);
   }
@@ -66,19 +65,22 @@ function settle(call: StepCall, result: CallResult, durationMs: number, { host, 
   });
 }
 
-function concludeUnknown({ call, tool, shown }: ReadyCall, durationMs: number, batch: Batch): void {
+function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batch): void {
+  const { call } = prepared;
   const { host, context } = batch;
+  const { onUnknown } = prepared.kind === 'ready' ? prepared.tool : { onUnknown: 'report' as const };
   const key = context.keyFor(host.step, call.index);
   batch.unknown.add(fingerprint(call.name, call.args));
   host.emit({ type: 'tool.outcome_unknown', toolCallId: call.id, toolName: call.name, key });
-  switch (tool.onUnknown) {
+  switch (onUnknown) {
     case 'report': {
       const message = 'it is not known whether this call took effect; do not repeat it, tell the user';
       return settle(call, errorResult({ kind: 'outcome_unknown', message }, call.name), durationMs, batch);
     }
     case 'suspend': {
       const requestedAt = new Date(host.clock.now()).toISOString();
-      batch.pending.push({ kind: 'unknown_outcome', id: call.id, toolName: call.name, args: shown, requestedAt });
+      const args = prepared.kind === 'ready' ? prepared.shown : {};
+      batch.pending.push({ kind: 'unknown_outcome', id: call.id, toolName: call.name, args, requestedAt });
       return batch.results.settle(call.index, null);
     }
     case 'fail':
@@ -87,7 +89,7 @@ function concludeUnknown({ call, tool, shown }: ReadyCall, durationMs: number, b
       );
       return batch.results.settle(call.index, null);
     default:
-      assertNever(tool.onUnknown);
+      assertNever(onUnknown);
   }
 }
 

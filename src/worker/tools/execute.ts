@@ -77,17 +77,19 @@ async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promis
 /** Settles what became of the `once` calls that another worker left behind. Answers the calls that shall run. */
 async function recover(prepared: readonly PreparedCall[], batch: Batch): Promise<readonly PreparedCall[]> {
   const settled = new Set<PreparedCall>();
-  await inLanes(prepared.filter(isInDoubt), batch.host.maxParallel, async (ready) => {
-    const found = await reconcile(ready, batch);
+  await inLanes(prepared.filter(isInDoubt), batch.host.maxParallel, async (call) => {
+    const found = call.kind === 'ready' ? await reconcile(call, batch) : ({ kind: 'unknown' } as const);
     if (found.kind === 'not_done') return;
-    settled.add(ready);
-    conclude(ready, found, 0, batch);
+    settled.add(call);
+    conclude(call, found, 0, batch);
   });
   return prepared.filter((call) => !settled.has(call));
 }
 
-function isInDoubt(prepared: PreparedCall): prepared is ReadyCall {
-  return prepared.kind === 'ready' && prepared.call.status === 'interrupted' && prepared.tool.effect === 'once';
+/** Intents exist for known tools only: where the tool is gone since then, nobody can say what its call did. */
+function isInDoubt(prepared: PreparedCall): boolean {
+  if (prepared.call.status !== 'interrupted') return false;
+  return prepared.kind === 'ready' ? prepared.tool.effect === 'once' : prepared.result.errorKind === 'unknown_tool';
 }
 
 /** The intent of every call with a side effect is durable before the first of them starts. */

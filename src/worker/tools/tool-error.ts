@@ -30,7 +30,7 @@ export interface ToolFault {
 /** The fault that a thrown value stands for. Never throws, whatever was thrown. */
 export function faultOf(thrown: unknown): ToolFault {
   const kind = thrown instanceof ToolError && thrown.kind in toolErrorHints ? thrown.kind : 'execution_failed';
-  return { kind, message: clip(messageOf(thrown).toWellFormed(), maxMessageChars) };
+  return { kind, message: clip(messageOf(thrown), maxMessageChars).toWellFormed() };
 }
 
 function messageOf(thrown: unknown): string {
@@ -48,7 +48,8 @@ function messageOf(thrown: unknown): string {
  * that no text of a tool can pass for anything but text.
  */
 export function errorResult(fault: ToolFault, toolName: string, correctable = false): CallResult {
-  const { kind, message } = fault;
+  const { kind } = fault;
+  const message = clip(fault.message, maxMessageChars);
   return {
     content: `Error of tool ${clip(toolName, 64)}: ${message}\nHint: ${toolErrorHints[kind]}\nKind: ${kind}`,
     errorKind: kind,

@@ -20,7 +20,7 @@ test('a server that leaves ends streams and waits so that they can go on elsewhe
   expect(text).not.toContain('event: error');
   const answer = await waiting;
   expect([answer.status, ((await answer.json()) as { status: string }).status]).toEqual([202, 'queued']);
-  await expect(fetch(`${url}/healthz`)).rejects.toThrow();
+  await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed');
 });
 
 test('while it leaves, new work is turned away on connections that are still open', async () => {
@@ -36,7 +36,10 @@ test('while it leaves, new work is turned away on connections that are still ope
     const socket = connect(Number(port), '127.0.0.1');
     // Half a request makes a connection a busy one, which is not cut at once.
     socket.write(`GET ${path} HTTP/1.1\r\n`);
-    return { socket, answer: Array.fromAsync(socket as AsyncIterable<Buffer>).then((all) => Buffer.concat(all).toString()) };
+    return {
+      socket,
+      answer: Array.fromAsync(socket as AsyncIterable<Buffer>).then((all) => Buffer.concat(all).toString()),
+    };
   });
   await until('the server has all connections', async () => (await connections(server)) === 3);
   const closed = server.close();

@@ -93,9 +93,17 @@ test('scrapes share a look at the queues, and at most fifty of them become label
   expect(body.match(/^millrace_queue_jobs\{.*state="waiting"/gm)).toHaveLength(50);
 });
 
+test('a scrape does not wait for a Redis that is silent', async () => {
+  const { body } = await new ProducerMetrics(() => new Promise(() => {})).scrape();
+  expect(body).toContain('millrace_redis_up 0\n');
+});
+
 interface OpenApi {
   readonly openapi: string;
-  readonly paths: Record<string, Record<string, { readonly responses: Record<string, unknown>; readonly parameters?: unknown[] }>>;
+  readonly paths: Record<
+    string,
+    Record<string, { readonly responses: Record<string, unknown>; readonly parameters?: unknown[] }>
+  >;
   readonly components: { readonly schemas: Record<string, object> };
 }
 
@@ -104,7 +112,9 @@ test('the API description has every route and every schema that it refers to', a
   const { status, body } = await send('GET', '/openapi.json');
   const document = body as OpenApi;
   expect([status, document.openapi]).toEqual([200, '3.1.0']);
-  const described = Object.entries(document.paths).flatMap(([path, methods]) => Object.keys(methods).map((method) => `${method} ${path}`));
+  const described = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.keys(methods).map((method) => `${method} ${path}`),
+  );
   expect(described.sort()).toEqual([
     'get /healthz',
     'get /livez',
@@ -115,20 +125,22 @@ test('the API description has every route and every schema that it refers to', a
     'get /v1/runs/{id}',
     'get /v1/runs/{id}/events',
     'get /v1/runs/{id}/result',
-    'head /healthz',
-    'head /livez',
-    'head /readyz',
     'post /v1/runs',
     'post /v1/runs/bulk',
     'post /v1/runs/{id}/cancel',
   ]);
   expect(server.app.hasRoute({ method: 'GET', url: '/' })).toBe(true);
-  const references = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(([, name]) => name ?? '');
+  const references = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(
+    ([, name]) => name ?? '',
+  );
   expect(new Set(references)).toEqual(new Set(Object.keys(document.components.schemas)));
-  expect(Object.keys(document.components.schemas)).toEqual(expect.arrayContaining(['RunRequestInput', 'Run', 'RunOutcome', 'Error', 'Event', 'Agent']));
+  expect(Object.keys(document.components.schemas)).toEqual(
+    expect.arrayContaining(['RunRequestInput', 'Run', 'RunOutcome', 'Error', 'Event', 'Agent']),
+  );
   for (const [path, methods] of Object.entries(document.paths)) {
     if (!path.startsWith('/v1')) continue;
-    for (const { responses } of Object.values(methods)) expect(Object.keys(responses)).toEqual(expect.arrayContaining(['4XX', '5XX']));
+    for (const { responses } of Object.values(methods))
+      expect(Object.keys(responses)).toEqual(expect.arrayContaining(['4XX', '5XX']));
   }
   expect(JSON.stringify(document.paths['/v1/runs']?.['get']?.parameters)).toContain('"type":"integer"');
 });

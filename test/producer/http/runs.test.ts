@@ -81,7 +81,7 @@ test('a client that goes away ends its wait for a result', async () => {
   const listeners = async () => Number((await redis.pubsub('NUMSUB', keys.live(run.runId)))[1]);
   await until('the server listens to the run', async () => (await listeners()) === 1);
   leave.abort();
-  await expect(waiting).rejects.toThrow();
+  await expect(waiting).rejects.toThrow('aborted');
   await until('the server has stopped listening', async () => (await listeners()) === 0);
   expect(lines).toEqual([]);
 });

@@ -25,10 +25,9 @@ export interface ServerWorld extends ClientWorld {
   readonly url: string;
   readonly server: HttpServer;
   readonly metrics: ProducerMetrics;
-  send(method: string, path: string, body?: unknown, headers?: Record<string, string>): Promise<Answer>;
+  readonly send: (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>;
   /** A run that a worker could take now. */
-  start(body?: object): Promise<RunWriter>;
-  writer(runId: string): RunWriter;
+  readonly start: (body?: object) => Promise<RunWriter>;
 }
 
 /** A listening server on the real client and the test Redis. */
@@ -51,9 +50,9 @@ export async function serverWorld(options: ServerWorldOptions = {}): Promise<Ser
   onTestFinished(() => server.close());
   const url = `http://127.0.0.1:${(server.app.server.address() as AddressInfo).port}`;
   const send: ServerWorld['send'] = (method, path, body, headers) => call(method, url + path, body, headers);
-  const writer = (runId: string) => new RunWriter(world.redis, world.keys, runId);
-  const start = async (body: object = request) => writer((await send('POST', '/v1/runs', body)).body.runId);
-  return { ...world, url, server, metrics, send, start, writer };
+  const start = async (body: object = request) =>
+    new RunWriter(world.redis, world.keys, (await send('POST', '/v1/runs', body)).body.runId);
+  return { ...world, url, server, metrics, send, start };
 }
 
 /** Ends a run: the event first, so that no reader finds a record that is ahead of its log. */

@@ -13,7 +13,7 @@ export interface ClientWorld {
   readonly redis: RedisConnection;
   readonly keys: Keys;
   /** Key of a BullMQ job, or of one of the queue's own lists and sets. */
-  bull(queue: string, rest: string): string;
+  readonly bull: (queue: string, rest: string) => string;
 }
 
 export async function clientWorld(options: Partial<MillraceOptions> = {}): Promise<ClientWorld> {

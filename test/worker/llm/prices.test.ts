@@ -104,6 +104,14 @@ test('every problem of a price file is told at once', () => {
   );
 });
 
+test('of two prices for one model the first holds, and a field that is there twice is a problem', () => {
+  const twice = [1, 2].map((usd) => ({ model: 'x', inputUsdPerMillion: usd, outputUsdPerMillion: usd }));
+  expect(createPriceLookup(undefined, twice)('p', 'x', now)?.input).toBe(100_000_000);
+  expect(() => loadPrices(scratchFile('prices.yaml', 'date: 2026-10-01\ndate: 2026-10-02\nprices: []\n'))).toThrow(
+    /unique/,
+  );
+});
+
 test('a file that is no YAML, or is not there, is a configuration error', () => {
   expect(() => loadPrices(scratchFile('prices.yaml', 'a: [1\nb: }'))).toThrow(
     expect.objectContaining({ code: 'invalid_config' }),

@@ -20,6 +20,8 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
   let reply: (seq: number, count: number) => CommitReply = (seq, count) => ({ kind: 'ok', seq: seq + count });
   let inFlight = 0;
   let mostInFlight = 0;
+  const waits: number[] = [];
+  const warnings: unknown[] = [];
   const answer = async (write: Write) => {
     inFlight += 1;
     mostInFlight = Math.max(mostInFlight, inFlight);
@@ -42,9 +44,9 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
     seq: 3,
     ports: {
       runs: runs as RunStore,
-      clock: { ...systemClock, sleep: async () => {} },
+      clock: { ...systemClock, sleep: async (ms) => void waits.push(ms) },
       observe: (body) => told.push(body.type),
-      log: silentLog,
+      log: Object.assign(Object.create(silentLog), { warn: (facts: unknown) => warnings.push(facts) }),
     },
     flushTimer: new FlushTimer(windowMs),
     kind: 'agent.turn',
@@ -55,6 +57,8 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
     writer,
     writes,
     told,
+    waits,
+    warnings,
     get mostInFlight() {
       return mostInFlight;
     },
@@ -129,6 +133,15 @@ test('a flush that was refused goes out again unchanged before anything else', a
   const flushes = world.writes.filter((w) => w.kind === 'flush' && w.seq === 3);
   expect(new Set(flushes.map((w) => JSON.stringify(w.events))).size).toBe(1);
   expect(world.writes.at(-1)).toMatchObject({ kind: 'commit', seq: 4 });
+});
+
+test('a store that keeps refusing is asked ever more rarely, and one line says so', async () => {
+  const world = makeWorld();
+  world.fail(7);
+  world.writer.emit(delta('a'));
+  await until('the flush that is taken', () => world.writes.length === 8);
+  expect(world.waits).toEqual([50, 100, 200, 400, 800, 1_000, 1_000]);
+  expect(world.warnings).toHaveLength(1);
 });
 
 test('a commit is repeated under the same operation id', async () => {

@@ -61,12 +61,23 @@ test('arguments that are not JSON are checked as none, so the model learns which
   expect(world.result(0).content).toContain('order');
 });
 
+test('a long list of mistakes is cut', async () => {
+  const world = makeWorld();
+  const look = tool('look', () => 1, { inputSchema: z.object({ list: z.array(z.string()) }) });
+  await world.run(
+    [look],
+    calls({ name: 'look', args: JSON.stringify({ list: Array.from({ length: 10_000 }, () => 1) }) }),
+  );
+  expect(world.result(0).content.length).toBeLessThan(2_500);
+  expect(world.result(0).content).toMatch(/Kind: invalid_input$/);
+});
+
 test('a check that throws is the fault of the tool and not a mistake of the model', async () => {
   const world = makeWorld();
   const inputSchema = z.looseObject({}).refine(() => {
     throw new Error('hunter2-secret');
   });
-  await world.run([tool('look', () => 1, { inputSchema: inputSchema as never })], calls('look'));
+  await world.run([tool('look', () => 1, { inputSchema })], calls('look'));
   expect(world.result(0)).toMatchObject({ errorKind: 'execution_failed' });
   expect(world.result(0).correctable).toBeUndefined();
   expect(world.result(0).content).not.toContain('hunter2');
@@ -357,6 +368,39 @@ test('a result that comes right after the abort is recorded, because the effect 
   answer.resolve('paid');
   expect(await end).toEqual({ kind: 'aborted' });
   expect(world.result(0).content).toBe('paid');
+});
+
+test.each([
+  ['cancelled', 'once', 1],
+  ['run_timeout', 'once', 1],
+  ['worker_lost', 'once', 0],
+  ['cancelled', 'read', 0],
+] as const)(
+  'an abort with %s of a running %s call says %i times that its outcome is not known',
+  async (code, effect, times) => {
+    const world = makeWorld();
+    const started = Promise.withResolvers<void>();
+    const deaf = tool(
+      'pay',
+      () => {
+        started.resolve();
+        return new Promise(() => {});
+      },
+      { effect },
+    );
+    const end = world.run([deaf], calls('pay'));
+    await started.promise;
+    world.stop.abort(new RunError(code, 'over'));
+    await world.clock.pass(graceMs);
+    await end;
+    expect(world.eventsOf('tool.outcome_unknown')).toHaveLength(times);
+  },
+);
+
+test('a secret of this process that a tool returns reaches neither the journal nor the model', async () => {
+  const world = makeWorld();
+  await world.run([tool('look', () => ({ found: 'hunter2-secret' }))], calls('look'));
+  expect(world.result(0).content).toBe('{"found":"[redacted]"}');
 });
 
 test('an identical call of one with an unknown outcome is refused, another one runs', async () => {

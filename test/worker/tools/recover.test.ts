@@ -29,6 +29,13 @@ test('a once call that was interrupted is never repeated, and the model is told 
   expect(world.events.map((event) => event.type)).toEqual(['tool.outcome_unknown', 'tool.execute.error']);
 });
 
+test('an interrupted call of a tool that is gone by now has an unknown outcome', async () => {
+  const world = makeWorld();
+  expect(await world.run([], calls(interrupted('pay')))).toEqual({ kind: 'done' });
+  expect(world.result(0)).toMatchObject({ errorKind: 'outcome_unknown' });
+  expect(world.eventsOf('tool.outcome_unknown')).toHaveLength(1);
+});
+
 test.each<[string, () => Promise<Reconciliation>, number, string | undefined, string]>([
   ['done', async () => ({ outcome: 'done', result: { id: 7 } }), 0, undefined, '{"id":7}'],
   ['not done', async () => ({ outcome: 'not_done' }), 1, undefined, 'ran'],

@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toolCallsOf, type Message } from '../../../src/shared/message.ts';
 import { pairMessages } from '../../../src/worker/turn/request.ts';

@@ -1,0 +1,161 @@
+import { expect, test } from 'vitest';
+import type { BatchClient } from '../../../src/producer/batch/run-batch.ts';
+import { RunError } from '../../../src/shared/errors.ts';
+import { until } from '../../support/redis.ts';
+import { clientWorld } from '../support/client.ts';
+import { again, playFleet, readResults, startBatch } from './support.ts';
+
+const inputs = (count: number) => Array.from({ length: count }, (_, index) => `input ${index + 1}`);
+
+test('every line gets one result line, with its name, its run and its cost', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => writer.end());
+  const { summary, out, told } = startBatch(world.mill, [{ input: 'a', id: 'first' }, 'b', 'c']);
+  expect(await summary).toEqual({ end: 'finished', total: 3, earlier: 0, finished: 3, failed: 0, running: 0, costMicrocents: 2_100 });
+  const results = readResults(out).toSorted((a, b) => a.line - b.line);
+  expect(results.map(({ line, id }) => [line, id])).toEqual([[1, 'first'], [2, undefined], [3, undefined]]);
+  for (const { runId, text, usage, status } of results) {
+    expect({ text, status, total: usage?.total }).toEqual({ text: 'It is on its way.', status: 'completed', total: 5 });
+    expect((await world.mill.get(runId as string)).status).toBe('completed');
+  }
+  expect(told.progress.at(-1)).toMatchObject({ finished: 3, running: 0 });
+});
+
+test('a bad line and a failed run are reported and hinder no other', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer, input) => writer.end(input === 'fail' ? 'failed' : 'completed'));
+  const { summary, out, told } = startBatch(world.mill, ['a', { inptu: 'x' }, 'fail', { input: 'x', metadata: { password: 'p' } }, 'e']);
+  expect(await summary).toMatchObject({ end: 'finished', total: 5, finished: 5, failed: 3 });
+  expect(told.refused.map(({ line, error }) => [line, error.code]).toSorted()).toEqual([[2, 'validation'], [4, 'secret_in_payload']]);
+  const failed = readResults(out).filter(({ status }) => status === 'failed');
+  expect(Object.fromEntries(failed.map(({ line, error, runId }) => [line, [error?.code, runId !== undefined]]))).toEqual({
+    2: ['validation', false],
+    3: ['provider_unavailable', true],
+    4: ['secret_in_payload', false],
+  });
+});
+
+test('a batch that was interrupted goes on where it was, and no line runs or is written twice', async () => {
+  const world = await clientWorld();
+  let ended = 0;
+  playFleet(world, async (writer) => {
+    ended += 1;
+    await writer.end();
+  });
+  const first = startBatch(world.mill, inputs(60), { window: 10 });
+  await until('a third of the batch', () => (first.told.progress.at(-1)?.finished ?? 0) >= 20);
+  first.interrupt();
+  const stopped = await first.summary;
+  expect(stopped.end).toBe('interrupted');
+  expect(stopped.finished).toBeLessThan(60);
+
+  const second = again(world.mill, { file: first.file, out: first.out });
+  expect(await second.summary).toMatchObject({ end: 'finished', total: 60, earlier: stopped.finished, finished: 60, failed: 0 });
+  const lines = readResults(first.out).map(({ line }) => line);
+  expect(lines.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, index) => index + 1));
+  expect(ended).toBe(60);
+  expect(await world.redis.zcard(world.keys.index('default'))).toBe(60);
+});
+
+test('a finished batch that is repeated does nothing, and a new output file gets the old results', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => writer.end());
+  const first = startBatch(world.mill, inputs(5));
+  await first.summary;
+  const repeated = again(world.mill, { file: first.file, out: first.out });
+  expect(await repeated.summary).toMatchObject({ end: 'finished', earlier: 5, finished: 5 });
+  expect(readResults(first.out)).toHaveLength(5);
+  const copied = again(world.mill, { file: first.file, out: `${first.out}.copy` });
+  expect(await copied.summary).toMatchObject({ earlier: 0, finished: 5 });
+  const runIds = (path: string) => readResults(path).map(({ runId }) => runId).toSorted();
+  expect(runIds(`${first.out}.copy`)).toEqual(runIds(first.out));
+});
+
+test('no more runs are in flight than the window allows', async () => {
+  const world = await clientWorld();
+  const { summary, told } = startBatch(world.mill, inputs(9), { window: 4 });
+  await until('the window to be full', () => told.progress.at(-1)?.running === 4);
+  expect(await world.redis.zcard(world.keys.index('default'))).toBe(4);
+  playFleet(world, (writer) => writer.end());
+  expect(await summary).toMatchObject({ end: 'finished', finished: 9 });
+  expect(Math.max(...told.progress.map(({ running }) => running))).toBe(4);
+});
+
+test('an end that the live feed did not tell is found by looking', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => writer.end('completed', { unheard: true }));
+  const { summary } = startBatch(world.mill, inputs(3));
+  expect(await summary).toMatchObject({ end: 'finished', finished: 3 });
+});
+
+test('a full queue is waited out and said', async () => {
+  const world = await clientWorld({ queueMaxLength: 2 });
+  const { summary, told } = startBatch(world.mill, inputs(5));
+  await until('the batch to wait', () => told.waiting.length > 0);
+  expect(told.waiting[0]?.code).toBe('queue_full');
+  playFleet(world, async (writer) => {
+    await writer.end();
+    await world.redis.del(world.bull('runs', 'wait'));
+  });
+  expect(await summary).toMatchObject({ end: 'finished', finished: 5, failed: 0 });
+});
+
+/** A client whose first enqueue is lost after it took effect. */
+function losingFirstAnswer(client: BatchClient): BatchClient {
+  let lost = false;
+  return {
+    agents: () => client.agents(),
+    result: (runId, options) => client.result(runId, options),
+    firehose: (options) => client.firehose(options),
+    async enqueueMany(requests) {
+      const answers = await client.enqueueMany(requests);
+      if (lost) return answers;
+      lost = true;
+      throw new RunError('queue_unavailable', 'the answer was lost');
+    },
+  };
+}
+
+test('a lost answer does not make a line run twice', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => writer.end());
+  const { summary, told } = startBatch(losingFirstAnswer(world.mill), inputs(5));
+  expect(await summary).toMatchObject({ end: 'finished', finished: 5, failed: 0 });
+  expect(told.waiting.map(({ code }) => code)).toEqual(['queue_unavailable']);
+  expect(await world.redis.zcard(world.keys.index('default'))).toBe(5);
+});
+
+test('too many failures stop the batch, and those of an earlier try do not count again', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => writer.end('failed'));
+  const first = startBatch(world.mill, inputs(20), { window: 1, maxFailures: 3 });
+  const stopped = await first.summary;
+  expect(stopped.end).toBe('too_many_failures');
+  expect(stopped.failed).toBe(3);
+  const second = again(world.mill, { file: first.file, out: first.out, window: 1, maxFailures: 3 });
+  expect(await second.summary).toMatchObject({ end: 'too_many_failures', earlier: 3, failed: 6 });
+});
+
+test('an agent that no worker knows is refused before anything is begun', async () => {
+  const world = await clientWorld();
+  await world.mill.registerAgents([{ id: 'support', model: 'm', tools: [] }]);
+  const { summary } = startBatch(world.mill, inputs(2), { defaults: { agent: 'suport' } });
+  await expect(summary).rejects.toMatchObject({ code: 'validation', message: expect.stringContaining('suport') as string });
+  expect(await world.redis.zcard(world.keys.index('default'))).toBe(0);
+});
+
+test('an empty file is a finished batch', async () => {
+  const { mill } = await clientWorld();
+  expect(await startBatch(mill, []).summary).toMatchObject({ end: 'finished', total: 0 });
+});
+
+test('other defects of the client end the batch with their own error', async () => {
+  const { mill } = await clientWorld();
+  const broken: BatchClient = {
+    agents: () => mill.agents(),
+    result: (runId, options) => mill.result(runId, options),
+    firehose: (options) => mill.firehose(options),
+    enqueueMany: () => Promise.reject(new RunError('internal', 'a defect')),
+  };
+  await expect(startBatch(broken, inputs(2)).summary).rejects.toMatchObject({ code: 'internal', message: 'a defect' });
+});

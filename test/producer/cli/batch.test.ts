@@ -1,0 +1,74 @@
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { Fleet } from '../../support/fleet.ts';
+import { until } from '../../support/redis.ts';
+import { readResults, scratchFolder, writeLines } from '../batch/support.ts';
+import { clientWorld, request } from '../support/client.ts';
+import { CliProcess, millrace, root, settings } from './support/cli-process.ts';
+
+const script = `rules:\n  - answer: { text: one two three four five, deltaMs: 20 }\n`;
+
+/** A real worker with the sample agents, and a file of lines for it. */
+async function batchWorld(lines: readonly unknown[]) {
+  const folder = scratchFolder();
+  writeFileSync(join(folder, 'script.yaml'), script);
+  const fleet = new Fleet({ env: { MILLRACE_AGENTS: join(root, 'agents'), MILLRACE_SCRIPT: join(folder, 'script.yaml'), WORKER_CONCURRENCY: '10' } });
+  onTestFinished(() => fleet.dispose());
+  await fleet.startWorker();
+  const file = join(folder, 'in.jsonl');
+  writeLines(file, lines);
+  const out = join(folder, 'out.jsonl');
+  const env = settings(fleet.prefix);
+  return { fleet, file, out, env, args: ['batch', file, '--agent', 'summarise', '-o', out] };
+}
+
+test('200 lines run on a real worker, stopped half-way and continued, and none of them twice', async () => {
+  const lines = Array.from({ length: 200 }, (_, index) => `line ${index + 1}`);
+  const { fleet, out, env, args } = await batchWorld(lines);
+  const first = new CliProcess([...args, '--window', '40'], { env });
+  await until('a quarter of the lines', () => readable(out) >= 50, 30_000);
+  first.signal('SIGINT');
+  expect(await first.exited).toBe(130);
+  expect(first.stderr).toContain('Give the same command again to go on');
+  expect(readable(out)).toBeLessThan(200);
+
+  const second = await millrace([...args, '--json'], { env });
+  expect(second.code).toBe(0);
+  expect(JSON.parse(second.stdout)).toMatchObject({ end: 'finished', total: 200, finished: 200, failed: 0 });
+  const results = readResults(out);
+  expect(results.map(({ line }) => line).toSorted((a, b) => a - b)).toEqual(lines.map((_, index) => index + 1));
+  expect(new Set(results.map(({ runId }) => runId)).size).toBe(200);
+  expect(results.every(({ text, costMicrocents }) => text === 'one two three four five' && costMicrocents > 0)).toBe(true);
+  const views = await Promise.all(results.map(({ runId }) => fleet.mill.get(runId as string)));
+  expect(views.filter(({ attempts }) => attempts.length !== 1)).toEqual([]);
+}, 90_000);
+
+/** Lines that are there; the file may not be there yet. */
+function readable(out: string): number {
+  try {
+    return readResults(out).length;
+  } catch {
+    return 0;
+  }
+}
+
+test('a bad line is named with its number, the others run, and the exit code says that something failed', async () => {
+  const { out, env, args } = await batchWorld(['fine', { colour: 'red' }, 'fine too']);
+  const { code, stdout, stderr } = await millrace(args, { env });
+  expect(stderr).toContain('line 2: validation: the line input:');
+  expect(stdout).toContain('3 lines, 1 failed');
+  expect(readResults(out)).toHaveLength(3);
+  expect(code).toBe(1);
+});
+
+test('a file that is not there, and an output file of somebody else, are usage errors', async () => {
+  const { prefix, mill } = await clientWorld();
+  await mill.enqueue(request);
+  const missing = await millrace(['batch', 'nowhere.jsonl', '-o', join(scratchFolder(), 'out.jsonl')], { env: settings(prefix) });
+  expect(missing.stderr).toContain('nowhere.jsonl cannot be read');
+  expect(missing.code).toBe(2);
+  const foreign = await millrace(['batch', 'examples/orders.jsonl', '-o', 'examples/orders.jsonl'], { env: settings(prefix) });
+  expect(foreign.stderr).toContain('choose another output file');
+  expect(foreign.code).toBe(2);
+});

@@ -1,0 +1,132 @@
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, inject, onTestFinished, test } from 'vitest';
+import { devState, type DevState } from '../../../src/producer/cli/dev-state.ts';
+import { freePort } from '../../../src/shared/dev-redis.ts';
+import { testPrefix, testRedis, until } from '../../support/redis.ts';
+import { CliProcess, millrace, root } from './support/cli-process.ts';
+
+/** A folder with the sample agents, in which a stack can run. */
+function project(): string {
+  const cwd = mkdtempSync(join(tmpdir(), 'millrace-dev-'));
+  onTestFinished(() => rmSync(cwd, { recursive: true, force: true, maxRetries: 5 }));
+  cpSync(join(root, 'agents'), join(cwd, 'agents'), { recursive: true });
+  return cwd;
+}
+
+async function startDev(cwd: string, env: Record<string, string> = {}): Promise<{ dev: CliProcess; state: DevState }> {
+  const dev = new CliProcess(['dev'], { cwd, env: { PORT: String(await freePort()), WORKER_PORT: '0', ...env } });
+  await dev.says('Ctrl-C stops everything', 30_000);
+  return { dev, state: devState.parse(JSON.parse(readFileSync(join(cwd, '.millrace/dev.json'), 'utf8'))) };
+}
+
+/** Process ids of the parts, as their logs tell. */
+function pidOf(dev: CliProcess, message: string): number {
+  const line = dev.stdout.split('\n').findLast((text) => text.includes(`"msg":"${message}"`));
+  return (JSON.parse(line ?? '{}') as { pid: number }).pid;
+}
+
+/** A killed process whose parent is gone may stay in the table until somebody collects it. */
+function isAlive(pid: number): boolean {
+  const status = `/proc/${pid}/status`;
+  if (existsSync('/proc/self/status')) return existsSync(status) && !/^State:\s+[ZX]/m.test(readFileSync(status, 'utf8'));
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+test('dev runs a private stack that answers, is found by other commands, and ends with Ctrl-C', async () => {
+  const cwd = project();
+  const { dev, state } = await startDev(cwd);
+  expect(dev.stdout).toContain(`Millrace is running at ${state.url}`);
+  expect(dev.stdout).toContain('No OPENAI_API_KEY: answers come from the built-in scripted model.');
+  expect(dev.stdout).toContain(`curl -s ${state.url}/v1/runs`);
+  expect(state.pid).toBe(dev.pid);
+
+  const answer = await fetch(`${state.url}/v1/runs`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ agent: 'support', input: 'Where is order 7?' }),
+  });
+  expect(answer.status).toBe(202);
+  const run = await millrace(['run', 'support', 'Where is order 7?'], { cwd });
+  expect(run.stderr).toContain('← lookup_order Order 7 waits for a part');
+  expect(run.stdout).toContain('Order 7 waits for a part that comes in next week.');
+  expect(run.code).toBe(0);
+
+  const second = await millrace(['dev'], { cwd });
+  expect(second.stderr).toContain(`it runs already (pid ${dev.pid})`);
+  expect(second.code).toBe(2);
+
+  const parts = [pidOf(dev, 'producer is ready'), pidOf(dev, 'worker is ready')];
+  dev.signal('SIGINT');
+  expect(await dev.exited).toBe(0);
+  expect(parts.filter(isAlive)).toEqual([]);
+  expect(existsSync(join(cwd, '.millrace/dev.json'))).toBe(false);
+});
+
+test('a part that is killed comes back, Redis with its data', async () => {
+  const cwd = project();
+  const { dev, state } = await startDev(cwd);
+  const worker = pidOf(dev, 'worker is ready');
+  process.kill(worker, 'SIGKILL');
+  await dev.says(`worker (pid ${worker}) ended: SIGKILL; starting another in 0.5 s`);
+  await dev.says('worker is back');
+
+  const kept = await millrace(['run', 'support', 'Where is order 7?', '--detach'], { cwd });
+  await until('the run to end', async () => (await millrace(['get', kept.stdout.trim()], { cwd })).stdout.includes('completed'));
+  process.kill(await redisPid(state), 'SIGKILL');
+  await dev.says('redis is back');
+  const found = await until('the run to be there again', async () => {
+    const { code, stdout } = await millrace(['get', kept.stdout.trim()], { cwd });
+    return code === 0 && stdout;
+  });
+  expect(found).toContain('completed');
+}, 60_000);
+
+/** The private Redis of a stack. */
+async function redisPid({ redisUrl }: DevState): Promise<number> {
+  const redis = await testRedis('work', redisUrl);
+  const info = await redis.info('server');
+  redis.disconnect();
+  return Number(/^process_id:(\d+)/m.exec(info)?.[1]);
+}
+
+test('nothing of a stack outlives a dev that is killed', async () => {
+  const { dev, state } = await startDev(project());
+  const parts = [pidOf(dev, 'producer is ready'), pidOf(dev, 'worker is ready'), await redisPid(state)];
+  expect(parts.every(isAlive)).toBe(true);
+  process.kill(dev.pid, 'SIGKILL');
+  await until('every part to end', () => !parts.some(isAlive), 20_000);
+}, 60_000);
+
+test('a port that is taken gives way to the next, and dev says so', async () => {
+  const port = await freePort();
+  const blocker = createServer().listen(port, '127.0.0.1');
+  onTestFinished(() => void blocker.close());
+  const { dev, state } = await startDev(project(), { PORT: String(port) });
+  expect(Number(new URL(state.url).port)).toBeGreaterThan(port);
+  expect(dev.stdout).toContain(`${port} is taken`);
+});
+
+test('a given Redis is used and not ended', async () => {
+  const cwd = project();
+  const { dev, state } = await startDev(cwd, { REDIS_URL: inject('redisUrl'), MILLRACE_PREFIX: testPrefix() });
+  expect(state.redisUrl).toBe(inject('redisUrl'));
+  expect(existsSync(join(cwd, '.millrace/redis'))).toBe(false);
+  dev.signal('SIGTERM');
+  expect(await dev.exited).toBe(0);
+});
+
+test('agents with problems keep dev from starting, and all problems are shown', async () => {
+  const cwd = project();
+  writeFileSync(join(cwd, 'agents/broken.yaml'), 'modle: x\n');
+  const { code, stderr } = await millrace(['dev'], { cwd, env: { PORT: String(await freePort()), WORKER_PORT: '0' } });
+  expect(stderr).toContain('broken.yaml');
+  expect(stderr).toContain('modle');
+  expect(code).toBe(2);
+});

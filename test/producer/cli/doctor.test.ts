@@ -1,0 +1,159 @@
+import { createServer } from 'node:http';
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { checkDiagnosis, type Check } from '../../../src/producer/cli/doctor/checks.ts';
+import { checkProvider } from '../../../src/producer/cli/doctor/provider.ts';
+import type { Diagnosis } from '../../../src/producer/diagnose.ts';
+import { parseConfig } from '../../../src/shared/config.ts';
+import { freePort, startScratchRedis } from '../../../src/shared/dev-redis.ts';
+import { clientWorld } from '../support/client.ts';
+import { millrace, root, settings } from './support/cli-process.ts';
+
+const empty = { waiting: 0, active: 0, delayed: 0, failed: 0 };
+
+const healthy: Diagnosis = {
+  redis: {
+    version: '7.0.15',
+    mode: 'standalone',
+    aof: true,
+    appendfsync: 'everysec',
+    maxmemoryPolicy: 'noeviction',
+    usedMemoryBytes: 10_000_000,
+    maxMemoryBytes: 0,
+    connectedReplicas: 0,
+    clockOffsetMs: 1,
+    roundTripMs: 1,
+  },
+  durability: 'process',
+  openRuns: 0,
+  oldestQueuedMs: undefined,
+  stuckRuns: [],
+  workers: [{ name: 'w', heartbeatAgeMs: 10, queues: ['runs'], concurrency: 50, active: 0, version: '0.1.0' }],
+  queues: { runs: empty, quarantine: empty, maintenance: empty },
+  quarantined: 0,
+  counters: {},
+};
+
+function check(name: string, change: Partial<Diagnosis>, redis: Partial<Diagnosis['redis']> = {}): Check {
+  const checks = checkDiagnosis({ ...healthy, ...change, redis: { ...healthy.redis, ...redis } });
+  return checks.find((one) => one.name === name) as Check;
+}
+
+test('a healthy installation has nothing but ok', () => {
+  const checks = checkDiagnosis(healthy);
+  expect(checks.map(({ level }) => level)).toEqual(checks.map(() => 'ok'));
+  expect(checks.find(({ name }) => name === 'stuck runs')?.text).toBe('nothing stuck');
+});
+
+test.each([
+  ['Redis 6', 'redis', 'fail', {}, { version: '6.2.14' }],
+  ['a slow Redis', 'redis', 'warn', {}, { roundTripMs: 80 }],
+  ['an evicting Redis', 'eviction', 'fail', {}, { maxmemoryPolicy: 'allkeys-lru' }],
+  ['a Redis that hides its policy', 'eviction', 'warn', {}, { maxmemoryPolicy: undefined }],
+  ['AOF being off', 'persistence', 'fail', { durability: 'none' }, { aof: false }],
+  ['memory being used by 85 %', 'memory', 'warn', {}, { usedMemoryBytes: 85, maxMemoryBytes: 100 }],
+  ['memory being used by 97 %', 'memory', 'fail', {}, { usedMemoryBytes: 97, maxMemoryBytes: 100 }],
+  ['a clock one second behind', 'clock', 'warn', {}, { clockOffsetMs: -1_000 }],
+  ['a clock one minute ahead', 'clock', 'fail', {}, { clockOffsetMs: 60_000 }],
+  ['no worker', 'workers', 'warn', { workers: [] }, {}],
+  ['no worker for open runs', 'workers', 'fail', { workers: [], openRuns: 3 }, {}],
+  ['a queue that nobody serves', 'queue slow', 'fail', { queues: { slow: { ...empty, waiting: 2 } } }, {}],
+  ['runs that wait for minutes', 'queue runs', 'warn', { queues: { runs: { ...empty, waiting: 2 } }, oldestQueuedMs: 120_000 }, {}],
+  ['a stuck run', 'stuck runs', 'fail', { stuckRuns: [{ runId: 'R', status: 'running', ageMs: 90_000 }] }, {}],
+  ['runs in quarantine', 'quarantine', 'warn', { quarantined: 1 }, {}],
+  ['runs that were put back', 'put back', 'warn', { counters: { put_back: 2 } }, {}],
+  ['failed jobs', 'failed jobs', 'warn', { queues: { runs: { ...empty, failed: 4 } } }, {}],
+] satisfies [string, string, Check['level'], Partial<Diagnosis>, Partial<Diagnosis['redis']>][])(
+  '%s shows in the line "%s" as %s',
+  (_, name, level, change, redis) => {
+    expect(check(name, change, redis).level).toBe(level);
+  },
+);
+
+test('chores that wait are no reason to call for a worker', () => {
+  expect(check('queue maintenance', { queues: { maintenance: { ...empty, waiting: 3 } } }).level).toBe('ok');
+});
+
+test('every line that failed says what to do', () => {
+  const sick: Diagnosis = {
+    ...healthy,
+    redis: { ...healthy.redis, version: '6.0', aof: false, maxmemoryPolicy: 'volatile-lru', clockOffsetMs: 99_999, usedMemoryBytes: 99, maxMemoryBytes: 100 },
+    durability: 'none',
+    openRuns: 1,
+    stuckRuns: [{ runId: 'R', status: 'queued', ageMs: 99_999 }],
+    workers: [],
+    queues: { runs: { ...empty, waiting: 1 } },
+  };
+  const failed = checkDiagnosis(sick).filter(({ level }) => level === 'fail');
+  expect(failed.map(({ name }) => name)).toEqual(['redis', 'eviction', 'persistence', 'memory', 'clock', 'queue runs', 'workers', 'stuck runs']);
+  for (const { advice } of failed) expect(advice).toBeTruthy();
+});
+
+test('doctor exits 0 with a line for everything, also as JSON', async () => {
+  const { prefix } = await clientWorld();
+  const { code, stdout } = await millrace(['doctor'], { env: settings(prefix) });
+  expect(code).toBe(0);
+  expect(stdout).toMatch(/^ok {4}eviction +noeviction$/m);
+  expect(stdout).toMatch(/^ok {4}stuck runs +nothing stuck$/m);
+  expect(stdout).toMatch(/^warn {2}provider/m);
+  const json = await millrace(['doctor', '--json'], { env: settings(prefix) });
+  const { checks, diagnosis } = JSON.parse(json.stdout) as { checks: Check[]; diagnosis: Diagnosis };
+  expect(checks.length).toBeGreaterThan(10);
+  expect(diagnosis.redis.aof).toBe(true);
+});
+
+test('doctor exits 1 when Redis may lose runs', async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'millrace-doctor-'));
+  const redis = await startScratchRedis({ dir, env: process.env, root, extraArgs: ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no'] });
+  onTestFinished(() => redis.stop());
+  const { code, stdout } = await millrace(['doctor'], { env: { REDIS_URL: redis.url } });
+  expect(code).toBe(1);
+  expect(stdout).toMatch(/^FAIL {2}eviction .*CONFIG SET maxmemory-policy noeviction/m);
+  expect(stdout).toMatch(/^FAIL {2}persistence .*CONFIG SET appendonly yes/m);
+});
+
+test('doctor does not show the password of a Redis that is away', async () => {
+  const url = `redis://user:geheim-und-lang@127.0.0.1:${await freePort()}`;
+  const { code, stdout, stderr } = await millrace(['doctor'], { env: { REDIS_URL: url } });
+  expect(stdout + stderr).not.toContain('geheim');
+  expect(code).toBe(3);
+});
+
+/** A provider that answers its list of models with this status. */
+async function provider(status: number): Promise<{ url: string; seen: (string | undefined)[] }> {
+  const seen: (string | undefined)[] = [];
+  const server = createServer((request, response) => {
+    seen.push(`${request.url} ${request.headers.authorization}`);
+    response.writeHead(status, { 'content-type': 'application/json' }).end('{}');
+  });
+  const { promise, resolve } = Promise.withResolvers<void>();
+  server.listen(0, '127.0.0.1', resolve);
+  await promise;
+  onTestFinished(() => void server.close());
+  return { url: `http://127.0.0.1:${(server.address() as { port: number }).port}/v1`, seen };
+}
+
+async function asked(env: Record<string, string>): Promise<Check> {
+  return await checkProvider(parseConfig(env), new AbortController().signal);
+}
+
+test.each([
+  [200, 'ok'],
+  [404, 'ok'],
+  [401, 'fail'],
+  [503, 'fail'],
+])('a provider that answers %i is %s', async (status, level) => {
+  const { url, seen } = await provider(status);
+  const found = await asked({ OPENAI_BASE_URL: url, OPENAI_API_KEY: 'sk-secret-enough' });
+  expect(found.level).toBe(level);
+  expect(JSON.stringify(found)).not.toContain('sk-secret');
+  expect(seen).toEqual(['/v1/models Bearer sk-secret-enough']);
+});
+
+test('a provider that cannot be reached fails, and a script needs none', async () => {
+  expect((await asked({ OPENAI_BASE_URL: `http://127.0.0.1:${await freePort()}/v1` })).level).toBe('fail');
+  expect((await asked({ MILLRACE_SCRIPT: 'builtin' })).level).toBe('ok');
+  expect((await asked({})).level).toBe('warn');
+});

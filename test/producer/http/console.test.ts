@@ -1,0 +1,123 @@
+import { createContext, runInContext } from 'node:vm';
+import { expect, onTestFinished, test } from 'vitest';
+import { consoleScript } from '../../../src/producer/http/console-script.ts';
+import { sha256 } from '../../../src/shared/ids.ts';
+import { until } from '../../support/redis.ts';
+import { RunWriter } from '../support/run-writer.ts';
+import { endRun, serverWorld, type ServerWorld } from './server-world.ts';
+
+type Listener = (event: { preventDefault(): void }) => void;
+
+/** As much of a DOM element as the console uses. */
+class FakeElement {
+  value = '';
+  disabled = false;
+  className = '';
+  scrollTop = 0;
+  scrollHeight = 0;
+  childNodes: (FakeElement | string)[] = [];
+  readonly #listeners = new Map<string, Listener>();
+
+  get textContent(): string {
+    return this.childNodes.map((node) => (typeof node === 'string' ? node : node.textContent)).join('');
+  }
+
+  set textContent(text: string) {
+    this.childNodes = text === '' ? [] : [text];
+  }
+
+  get firstChild() {
+    return { remove: () => void this.childNodes.shift() };
+  }
+
+  append(...nodes: (FakeElement | string)[]): void {
+    this.childNodes.push(...nodes);
+  }
+
+  replaceChildren(...nodes: (FakeElement | string)[]): void {
+    this.childNodes = nodes;
+  }
+
+  addEventListener(type: string, listener: Listener): void {
+    this.#listeners.set(type, listener);
+  }
+
+  fire(type: string): void {
+    this.#listeners.get(type)?.({ preventDefault: () => {} });
+  }
+}
+
+/** Runs the console's script against a real server, in a page that keeps this API key. */
+function openConsole({ url }: ServerWorld, key: string): (id: string) => FakeElement {
+  const elements = new Map<string, FakeElement>();
+  const byId = (id: string) => {
+    const element = elements.get(id) ?? new FakeElement();
+    elements.set(id, element);
+    return element;
+  };
+  const leave = new AbortController();
+  onTestFinished(() => leave.abort());
+  const page = {
+    document: { getElementById: byId, createElement: () => new FakeElement(), hidden: true },
+    sessionStorage: { getItem: () => key, setItem: () => {} },
+    fetch: (path: string, init: RequestInit = {}) => {
+      const signals = [leave.signal, ...(init.signal ? [init.signal] : [])];
+      return fetch(url + path, { ...init, signal: AbortSignal.any(signals) });
+    },
+    Option: class extends FakeElement {
+      constructor(text: string, value: string) {
+        super();
+        this.textContent = text;
+        this.value = value;
+      }
+    },
+    setInterval: () => {},
+    setTimeout,
+    AbortController,
+    TextDecoderStream,
+  };
+  runInContext(consoleScript, createContext(page));
+  return byId;
+}
+
+test('the console starts a run, shows its text as it comes and how it ended', async () => {
+  const world = await serverWorld({ apiKeys: `${sha256('k')}:default` });
+  await world.mill.registerAgents([{ id: 'support', name: 'Support', model: 'm', tools: [] }]);
+  const byId = openConsole(world, 'k');
+  await until('the agents are offered', () => byId('agent').textContent === 'Support');
+  byId('agent').value = 'support';
+  byId('input').value = 'Where is order 7?';
+  byId('start').fire('submit');
+  const runId = await until('a run is shown', () => byId('run').textContent);
+  await until('its first event is shown', () => byId('log').textContent.includes('1  run.queued'));
+  await until('it is listed', () => byId('runs').textContent.includes(`${runId}supportqueued$0.000000`));
+
+  const run = new RunWriter(world.redis, world.keys, runId);
+  await run.emit([{ type: 'text.delta', delta: '<b>half', model: 'm' }]);
+  await until('its text is shown', () => byId('text').textContent === '<b>half');
+  await endRun(run);
+  await until('its end is shown', () => byId('state').textContent === 'completed, $0.000007');
+  expect(byId('text').textContent).toBe('It is on its way.');
+  expect(byId('cancel').disabled).toBe(true);
+  expect(byId('problem').textContent).toBe('');
+});
+
+test('the console cancels the run that it shows', async () => {
+  const world = await serverWorld();
+  const { runId } = await world.start();
+  const byId = openConsole(world, '');
+  await until('the run is listed', () => byId('runs').textContent.includes(runId));
+  const [row] = byId('runs').childNodes as FakeElement[];
+  const [cell] = row?.childNodes as FakeElement[];
+  (cell?.childNodes[0] as FakeElement).fire('click');
+  await until('the run is shown', () => byId('log').textContent.includes('run.queued'));
+  byId('cancel').fire('click');
+  await until('its end is shown', () => byId('state').textContent.startsWith('cancelled'));
+  expect((await world.mill.get(runId)).status).toBe('cancelled');
+});
+
+test('the console tells why the server refuses it', async () => {
+  const byId = openConsole(await serverWorld({ apiKeys: `${sha256('k')}:default` }), 'wrong');
+  await until('the problem is shown', () => byId('problem').textContent !== '');
+  expect(byId('problem').textContent).toMatch(/^unauthorized: /);
+});
