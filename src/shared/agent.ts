@@ -6,9 +6,6 @@ import { publicId } from './ids.ts';
 export const toolEffect = z.enum(['read', 'idempotent', 'once']);
 export type ToolEffect = z.infer<typeof toolEffect>;
 
-/** What happens when a `once` call has an intent and no result after a crash. */
-export const onUnknown = z.enum(['report', 'suspend', 'fail']);
-
 export const toolFailure = z.enum(['fail', 'feed_back', 'degrade']);
 
 /**

@@ -230,7 +230,11 @@ export const eventBodies = {
     .describe(
       'What an attempt cost, and the run so far. `priced` is false where no price is known; `usageReported` is false where the provider counted no tokens.',
     ),
-  'budget.warning': z.object({ ...moneyState.shape, thresholdPct: z.number() }),
+  'budget.warning': z
+    .object({ ...moneyState.shape, thresholdPct: z.number() })
+    .describe(
+      'The next model call may pass the cap, and the budget says to go on. Told once per worker that holds the run.',
+    ),
   'budget.paused': z.object({ ...moneyState.shape, gateId: z.string() }),
   'usage.recorded': z.object({ usage: runUsage, costMicrocents: microcents }),
 

@@ -33,7 +33,6 @@ export const toolMessage = z.object({
 /** One entry of a conversation, independent of any provider's wire format. */
 export const message = z.discriminatedUnion('role', [systemMessage, userMessage, assistantMessage, toolMessage]);
 
-export type ReasoningPart = z.infer<typeof reasoningPart>;
 export type ToolCallPart = z.infer<typeof toolCallPart>;
 export type AssistantPart = z.infer<typeof assistantPart>;
 export type AssistantMessage = z.infer<typeof assistantMessage>;

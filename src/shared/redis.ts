@@ -64,7 +64,12 @@ function open(url: string, options: Settings): RedisConnection {
   });
   if (mode === 'cluster') {
     const { retryStrategy: _, enableOfflineQueue = true, ...redisOptions } = { ...options, ...auth };
-    return new Cluster(nodes, { redisOptions, clusterRetryStrategy: reconnect, enableOfflineQueue, shardedSubscribers: true });
+    return new Cluster(nodes, {
+      redisOptions,
+      clusterRetryStrategy: reconnect,
+      enableOfflineQueue,
+      shardedSubscribers: true,
+    });
   }
   return new Redis({ ...options, ...auth, sentinels: nodes, name: path || 'mymaster', db: Number(db ?? 0) });
 }

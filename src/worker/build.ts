@@ -7,7 +7,7 @@ import { RunError } from '../shared/errors.ts';
 import type { Log } from '../shared/log.ts';
 import type { Redactor } from '../shared/redact.ts';
 import { bullPrefix, connect, isClusterUrl, keysFor, quarantineQueue, whenReady } from '../shared/redis.ts';
-import { chainBuilder } from './chain.ts';
+import { modelsOf } from './chain.ts';
 import { Consumer } from './consume/consumer.ts';
 import { RunQueues } from './consume/queues.ts';
 import { Reconciler, scheduleReconciler } from './consume/reconcile.ts';
@@ -97,7 +97,7 @@ export async function buildWorker({
     cancels,
     flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
-    chainFor: chainBuilder(providers, createPriceLookup(config.MILLRACE_PRICES, providers.prices), log),
+    ...modelsOf(providers, createPriceLookup(config.MILLRACE_PRICES, providers.prices), log),
   };
   const giveUp = (reason: 'poison' | 'job_lost') => (job: Parameters<typeof giveUpRun>[0]) =>
     giveUpRun(job, reason, name, { ...deps, stopping: () => false });

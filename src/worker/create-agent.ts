@@ -4,7 +4,7 @@ import { RunError } from '../shared/errors.ts';
 import { isTerminal, type RunEvent } from '../shared/event.ts';
 import { newRunId } from '../shared/ids.ts';
 import { outcomeViewOf, runRequest, type RunOutcomeView, type RunRecord, type RunRequestInput } from '../shared/run.ts';
-import { chainBuilder, singleProvider } from './chain.ts';
+import { modelsOf, singleProvider } from './chain.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import { createPriceLookup } from './llm/prices.ts';
 import { createProviders } from './llm/providers.ts';
@@ -72,7 +72,7 @@ export function createAgentWith(
     // In one process there is no write to save: every delta is an event of its own.
     flushTimer: new FlushTimer(0),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
-    chainFor: chainBuilder(providers, createPriceLookup(config.MILLRACE_PRICES, providers.prices), ports.log),
+    ...modelsOf(providers, createPriceLookup(config.MILLRACE_PRICES, providers.prices), ports.log),
     stopping: () => false,
   };
   let busy = false;

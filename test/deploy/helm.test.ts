@@ -32,7 +32,7 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
     expect(() => template([])).toThrow('existingSecret is required');
   });
 
-  test('three deployments, one service, two disruption budgets, two config maps at most, and no secret are rendered', () => {
+  test('minimal values give three deployments, a service, two disruption budgets, a config map, an account and no secret', () => {
     const kinds = render(minimal).map((resource) => `${resource.kind} ${resource.metadata.name}`);
     expect(kinds.sort()).toEqual([
       'ConfigMap rel-millrace',

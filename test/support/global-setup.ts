@@ -12,7 +12,8 @@ declare module 'vitest' {
 
 /** One private Redis for the whole test run; every test file uses its own key prefix (see `testPrefix`). */
 export default async function setup(project: TestProject) {
-  if (Number(process.versions.node.split('.')[0]) < 24) throw new Error('run the tests with `npm test`: they need Node 24');
+  if (Number(process.versions.node.split('.')[0]) < 24)
+    throw new Error('run the tests with `npm test`: they need Node 24');
   const dir = mkdtempSync(join(tmpdir(), 'millrace-test-'));
   const redis = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../..') });
   project.provide('redisUrl', redis.url);

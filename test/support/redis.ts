@@ -8,7 +8,10 @@ export function testPrefix(): string {
 }
 
 /** A connection to the test Redis, closed when the test ends. */
-export async function testRedis(purpose: ConnectionPurpose = 'work', url = inject('redisUrl')): Promise<RedisConnection> {
+export async function testRedis(
+  purpose: ConnectionPurpose = 'work',
+  url = inject('redisUrl'),
+): Promise<RedisConnection> {
   const redis = connect(url, purpose, () => {});
   onTestFinished(() => redis.disconnect());
   await whenReady(redis, 5_000);
@@ -20,7 +23,7 @@ export async function until<T>(what: string, probe: () => T | Promise<T>, timeou
   const deadline = performance.now() + timeoutMs;
   for (;;) {
     const value = await probe();
-    if (value) return value as NonNullable<T>;
+    if (value) return value;
     if (performance.now() > deadline) throw new Error(`waited ${timeoutMs} ms for: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));
   }

@@ -27,7 +27,7 @@ async function doctor(cli: Cli, { json }: Options): Promise<ExitCode> {
   const isReached = 'redis' in diagnosis;
   const checks = [...(isReached ? checkDiagnosis(diagnosis) : [diagnosis]), await provider];
   if (json) cli.stdout.write(`${JSON.stringify({ checks, ...(isReached && { diagnosis }) }, null, 2)}\n`);
-  else for (const check of checks) cli.stdout.write(`${lineOf(cli, check)}\n`);
+  else for (const check of checks) cli.stdout.write(`${lineOf(cli, check, Math.max(...checks.map(({ name }) => name.length)))}\n`);
   if (!isReached) return exitCodes.unreachable;
   return checks.some(({ level }) => level === 'fail') ? exitCodes.failed : exitCodes.ok;
 }
@@ -44,10 +44,10 @@ async function diagnosisOf(config: Config): Promise<Diagnosis | Check> {
   }
 }
 
-function lineOf(cli: Cli, { name, level, text, advice }: Check): string {
+function lineOf(cli: Cli, { name, level, text, advice }: Check, width: number): string {
   const { stdout } = cli;
   const marks = { ok: green(stdout, 'ok  '), warn: yellow(stdout, 'warn'), fail: red(stdout, 'FAIL') };
-  return `${marks[level]}  ${name.padEnd(13)} ${text}${advice ? dim(stdout, `  → ${advice}`) : ''}`;
+  return `${marks[level]}  ${name.padEnd(width)} ${text}${advice ? dim(stdout, `  → ${advice}`) : ''}`;
 }
 
 function withoutCredentials(url: string): string {

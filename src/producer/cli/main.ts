@@ -4,16 +4,26 @@ import { runProgram } from './program.ts';
 
 /** One Ctrl-C under npm arrives twice: from the terminal, and passed on by npm. */
 const sameInterruptMs = 500;
+const parentCheckMs = 500;
 
 const interrupt = new AbortController();
 let interruptedAt = 0;
-for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  process.on(signal, () => {
-    if (interrupt.signal.aborted && performance.now() - interruptedAt > sameInterruptMs) process.exit(exitCodes.interrupted);
-    if (interrupt.signal.aborted) return;
-    interruptedAt = performance.now();
-    interrupt.abort(signal);
-  });
+const onSignal = (signal: NodeJS.Signals) => {
+  if (interrupt.signal.aborted && performance.now() - interruptedAt > sameInterruptMs) process.exit(exitCodes.interrupted);
+  if (interrupt.signal.aborted) return;
+  interruptedAt = performance.now();
+  interrupt.abort(signal);
+};
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
+
+// npm passes a SIGTERM to the shell between us, which ends without a word to us.
+if (process.env['npm_lifecycle_event']) {
+  const parent = process.ppid;
+  const watch = setInterval(() => {
+    if (process.ppid === parent) return;
+    clearInterval(watch);
+    onSignal('SIGTERM');
+  }, parentCheckMs).unref();
 }
 // `millrace tail | head -3`: a reader that has seen enough is no failure.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -3,8 +3,8 @@ interface Flushable {
   flush(): void;
 }
 
-/** Windows that end this close together end together, so that their flushes share one write to Redis. */
-const togetherMs = 6;
+/** Windows end on this grid, in milliseconds, so that many runs' flushes share one write to Redis. */
+const gridMs = 5;
 
 /**
  * One timer for the flush windows of all runs of a process. All windows have the same length, so they end in the order
@@ -21,12 +21,15 @@ export class FlushTimer {
 
   /** Calls `target.flush()` once, at the end of a window that begins now. */
   schedule(target: Flushable): void {
-    this.#queue.push({ due: performance.now() + this.windowMs, target });
-    this.#timer ??= setTimeout(() => this.#fire(), this.windowMs);
+    const now = performance.now();
+    const due = Math.ceil((now + this.windowMs) / gridMs) * gridMs;
+    this.#queue.push({ due, target });
+    this.#timer ??= setTimeout(() => this.#fire(), due - now);
   }
 
   #fire(): void {
-    const now = performance.now() + togetherMs;
+    // Timers are whole milliseconds and may fire a little early.
+    const now = performance.now() + 1;
     const ripe = this.#queue.findIndex(({ due }) => due > now);
     const due = this.#queue.splice(0, ripe === -1 ? this.#queue.length : ripe);
     const next = this.#queue[0];

@@ -1,6 +1,7 @@
 import { RunError } from '../../shared/errors.ts';
 import { newNonce } from '../../shared/ids.ts';
 import type { RunJob, RunRecord } from '../../shared/run.ts';
+import type { Price } from '../llm/cost.ts';
 import type { FallbackChain } from '../llm/fallback-chain.ts';
 import type { OutgoingEvent, Ports } from '../ports.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../turn/state.ts';
@@ -30,6 +31,8 @@ export interface RunDeps {
   readonly limitCaps: LimitCaps;
   /** A chain for one run of this agent; undefined when no provider serves the model. */
   chainFor(agent: LoadedAgent, model: string): FallbackChain | undefined;
+  /** What the agent's first model costs now; undefined when nobody knows. */
+  priceOf(agent: LoadedAgent, model: string): Price | undefined;
   /** True once this worker is shutting down: runs stop at their next commit. */
   stopping(): boolean;
 }

@@ -1,6 +1,10 @@
 import { RunError } from '../../shared/errors.ts';
+import type { JournalEntry } from '../../shared/journal.ts';
+import { toolCallsOf } from '../../shared/message.ts';
+import type { RecordPatch } from '../ports.ts';
 import { createToolExecutor } from '../tools/execute.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
+import { RunBudget } from './budget.ts';
 import { effectiveLimits } from './limits.ts';
 import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 
@@ -20,6 +24,13 @@ export function turnFor(run: OpenRun, deps: RunDeps): TurnFor {
   const limits = effectiveLimits(definition, request, deps.limitCaps);
   const elapsed = record.startedAt ? clock.now() - Date.parse(record.startedAt) : 0;
   signals.limitWallTime(limits.wallTimeMs, elapsed);
+  const budget = new RunBudget({
+    budget: request.budget ?? definition.budget,
+    spent: run.state.costMicrocents,
+    maxOutputTokens: definition.maxOutputTokens,
+    price: deps.priceOf(agent, model),
+    emit: (body) => writer.emit(body),
+  });
   return {
     kind: 'turn',
     spec: {
@@ -42,7 +53,13 @@ export function turnFor(run: OpenRun, deps: RunDeps): TurnFor {
       redactor,
       tools: createToolExecutor(agent.tools, { runId, keyFor: (step, index) => `${runId}:s${step}:t${index}` }),
       emit: (body) => writer.emit(body),
-      record: (entries) => writer.commit({ entries }),
+      record: async (entries) => {
+        budget.count(entries);
+        // Nothing follows a final answer but the end of the run: both go out as one write.
+        if (entries.some(isFinalAnswer)) writer.keep(entries);
+        else await writer.commit({ entries, ...progressOf(entries) });
+      },
+      preEgress: async () => budget.check(),
       requestId: (step) => `${runId}:step:${step}`,
       stopRequested: () => {
         if (signals.cancelRequest?.drain) return 'drain';
@@ -50,4 +67,14 @@ export function turnFor(run: OpenRun, deps: RunDeps): TurnFor {
       },
     },
   };
+}
+
+function isFinalAnswer(entry: JournalEntry): boolean {
+  return entry.t === 'answered' && toolCallsOf(entry.message).length === 0;
+}
+
+/** What the record shows of a run that is still going on. */
+function progressOf(entries: readonly JournalEntry[]): { patch?: RecordPatch } {
+  const answered = entries.findLast((entry) => entry.t === 'answered');
+  return answered ? { patch: { steps: answered.step } } : {};
 }

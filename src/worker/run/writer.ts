@@ -36,6 +36,7 @@ export class RunWriter {
   readonly #options: WriterOptions;
   #seq: number;
   #pending: OutgoingEvent[] = [];
+  #kept: readonly JournalEntry[] = [];
   /** A flush whose answer never came: it must go out again exactly as it was before anything else may. */
   #unsent: readonly OutgoingEvent[] | undefined;
   #inFlight: Promise<void> = Promise.resolve();
@@ -80,6 +81,11 @@ export class RunWriter {
     const done = previous.then(() => this.#commitNow(write));
     this.#inFlight = done.catch(() => {});
     await done;
+  }
+
+  /** Holds entries back for the next commit, which writes them first. */
+  keep(entries: readonly JournalEntry[]): void {
+    this.#kept = [...this.#kept, ...entries];
   }
 
   /** Sends what waits, unless a write is already under way; then it goes with the next. Never throws. */
@@ -127,10 +133,12 @@ export class RunWriter {
     if (this.#unsent) throw new RunError('queue_unavailable', 'the event log does not take writes');
     const events = this.#pending;
     this.#pending = [];
+    const kept = this.#kept;
+    this.#kept = [];
     const commit: Commit = {
       op: newNonce(),
       seq: this.#seq,
-      entries: write.entries ?? [],
+      entries: [...kept, ...(write.entries ?? [])],
       events,
       ...(write.patch && { patch: write.patch }),
       ...(write.release && { release: write.release }),

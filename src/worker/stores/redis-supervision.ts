@@ -10,7 +10,7 @@ const workerTtlMs = 15_000;
 export function redisSupervision(redis: RedisConnection, keys: Keys): Supervision {
   return {
     async openRuns(offset, limit) {
-      const flat = (await redis.zrange(keys.open, offset, String(offset + limit - 1), 'WITHSCORES')) as string[];
+      const flat = await redis.zrange(keys.open, offset, String(offset + limit - 1), 'WITHSCORES');
       const ids = flat.filter((_, index) => index % 2 === 0);
       const now = Date.now();
       return await Promise.all(ids.map((id, index) => readOpenRun(redis, keys, id, Number(flat[index * 2 + 1]), now)));

@@ -3,7 +3,7 @@ import { clip } from './bound.ts';
 import { depthOver } from './json.ts';
 
 export const maxArgsBytes = 256 * 1024;
-export const maxArgsDepth = 64;
+const maxArgsDepth = 64;
 
 const maxShownChars = 16_000;
 const maxSummaryChars = 200;

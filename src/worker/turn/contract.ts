@@ -8,7 +8,7 @@ import type { ChainRequest } from '../llm/candidate.ts';
 import type { ChainCall, ChainResult } from '../llm/fallback-chain.ts';
 import type { ToolExecutor } from '../tools/execute.ts';
 import type { ToolFailure } from './next-move.ts';
-import type { TurnState } from './state.ts';
+import type { GrowingState, TurnState } from './state.ts';
 
 /** What a turn is asked to do. The same for every worker that continues it. */
 export interface TurnSpec {
@@ -93,3 +93,13 @@ export type TurnOutcome =
       readonly pending: readonly PendingItem[];
       readonly state: TurnState;
     };
+
+/** A turn while it runs. */
+export interface Turn {
+  readonly spec: TurnSpec;
+  readonly deps: TurnDeps;
+  readonly signal: AbortSignal;
+  readonly growing: GrowingState;
+  /** The text that the current step has shown so far. */
+  shownText: string;
+}

@@ -3,7 +3,7 @@ import type { Attempt } from '../../shared/journal.ts';
 import { zeroUsage } from '../../shared/money.ts';
 import type { ChainCall } from '../llm/fallback-chain.ts';
 import { clip } from '../tools/bound.ts';
-import type { Turn } from './turn.ts';
+import type { Turn } from './contract.ts';
 
 const maxErrorChars = 500;
 

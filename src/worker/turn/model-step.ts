@@ -8,7 +8,7 @@ import { parseArgs, shownArgs } from '../tools/args.ts';
 import { listen } from './listen.ts';
 import { nextMove } from './next-move.ts';
 import { buildRequest } from './request.ts';
-import type { Turn } from './turn.ts';
+import type { Turn } from './contract.ts';
 
 /**
  * One model call. The answer is in the journal, together with the intents of the tools that will run next, when this
@@ -98,9 +98,9 @@ async function accept(turn: Turn, step: number, attempts: readonly Attempt[], re
  * The intent of the calls with a side effect, if they will run now. It goes with the answer to save a write; where the
  * turn may still stop before them it is left out, because an intent without a result puts a call in doubt.
  */
-function intents({ spec, deps, signal, growing }: Turn): JournalEntry[] {
+function intents({ spec, deps, growing }: Turn): JournalEntry[] {
   const { state } = growing;
-  if (signal.aborted || nextMove(state, spec.limits, spec.toolFailure).kind !== 'run_tools') return [];
+  if (nextMove(state, spec.limits, spec.toolFailure).kind !== 'run_tools') return [];
   const acting = state.calls.filter(({ name }) => (deps.tools.effectOf(name) ?? 'read') !== 'read');
   if (acting.length === 0 || deps.stopRequested?.() === 'hand_over') return [];
   const calling: JournalEntry = { v: 1, t: 'calling', step: state.step, indexes: acting.map((call) => call.index) };

@@ -2,7 +2,7 @@ import type { JournalEntry } from '../../shared/journal.ts';
 import type { ToolHost } from '../tools/batch.ts';
 import type { BatchEnd } from '../tools/execute.ts';
 import { hasOpenCalls } from './state.ts';
-import type { Turn } from './turn.ts';
+import type { Turn } from './contract.ts';
 
 /** Runs what is open of the current step's calls. The end of the step is told together with its last result. */
 export async function runTools({ spec, deps, signal, growing }: Turn): Promise<BatchEnd> {

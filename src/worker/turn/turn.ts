@@ -1,23 +1,13 @@
 import { asRunError, assertNever, RunError } from '../../shared/errors.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
-import type { StopReason, TurnDeps, TurnOutcome, TurnSpec } from './contract.ts';
+import type { StopReason, Turn, TurnDeps, TurnOutcome, TurnSpec } from './contract.ts';
 import { callModel } from './model-step.ts';
 import { nextMove, type Move } from './next-move.ts';
 import { readOutput } from './output.ts';
-import { continueFrom, type GrowingState, type TurnState } from './state.ts';
+import { continueFrom, type TurnState } from './state.ts';
 import { runTools } from './tool-step.ts';
 
 export type { TurnDeps, TurnOutcome, TurnSpec } from './contract.ts';
-
-/** A turn while it runs. */
-export interface Turn {
-  readonly spec: TurnSpec;
-  readonly deps: TurnDeps;
-  readonly signal: AbortSignal;
-  readonly growing: GrowingState;
-  /** The text that the current step has shown so far. */
-  shownText: string;
-}
 
 /**
  * Takes a turn from where its journal stands to its end: model, tools, model, until an answer, a limit or a stop. Every

@@ -107,9 +107,10 @@ test('the console cancels the run that it shows', async () => {
   const { runId } = await world.start();
   const byId = openConsole(world, '');
   await until('the run is listed', () => byId('runs').textContent.includes(runId));
-  const [row] = byId('runs').childNodes as FakeElement[];
-  const [cell] = row?.childNodes as FakeElement[];
-  (cell?.childNodes[0] as FakeElement).fire('click');
+  const firstIn = (node: FakeElement) => node.childNodes[0] as FakeElement;
+  const [row, cell] = [firstIn(byId('runs')), firstIn(firstIn(byId('runs')))];
+  expect(row.childNodes).toHaveLength(5);
+  firstIn(cell).fire('click');
   await until('the run is shown', () => byId('log').textContent.includes('run.queued'));
   byId('cancel').fire('click');
   await until('its end is shown', () => byId('state').textContent.startsWith('cancelled'));

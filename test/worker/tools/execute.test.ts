@@ -75,7 +75,7 @@ test('a long list of mistakes is cut', async () => {
 test('a check that throws is the fault of the tool and not a mistake of the model', async () => {
   const world = makeWorld();
   const inputSchema = z.looseObject({}).refine(() => {
-    throw new Error('hunter2-secret');
+    throw new Error('sk-hunter2hunter2');
   });
   await world.run([tool('look', () => 1, { inputSchema })], calls('look'));
   expect(world.result(0)).toMatchObject({ errorKind: 'execution_failed' });
@@ -85,7 +85,7 @@ test('a check that throws is the fault of the tool and not a mistake of the mode
 
 test('a tool that throws is told to the model, scrubbed and with its kind', async () => {
   const world = makeWorld();
-  const look = tool('look', () => Promise.reject(new Error('no entry for hunter2-secret')));
+  const look = tool('look', () => Promise.reject(new Error('no entry for sk-hunter2hunter2')));
   await world.run([look], calls('look'));
   expect(world.result(0)).toMatchObject({
     errorKind: 'execution_failed',

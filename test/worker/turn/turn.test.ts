@@ -446,6 +446,23 @@ test('an abort inside the hook before egress sends nothing', async () => {
   const turn = makeTurn({ deps: { preEgress: async () => turn.stop.abort() } });
   expect(await turn.run()).toMatchObject({ status: 'cancelled' });
   expect(turn.requests).toEqual([]);
+  expect(turn.events).toEqual([]);
+});
+
+test('an answer that arrives although the turn was aborted does not count', async () => {
+  const message = { role: 'assistant' as const, parts: [{ type: 'text' as const, text: 'too late' }] };
+  const turn = makeTurn({
+    deps: {
+      chain: {
+        async run() {
+          turn.stop.abort();
+          const answer = { message, finishReason: 'stop' as const, incompleteToolCalls: [] };
+          return { answer, provider: 'p', model: 'm', attempts: [] };
+        },
+      },
+    },
+  });
+  expect(await turn.run()).toMatchObject({ status: 'cancelled', state: { messages: question } });
 });
 
 test('an abort while the model speaks cancels the turn and keeps what the call cost', async () => {
@@ -579,6 +596,16 @@ test.each(['once', 'read'] as const)(
     expect(second.requests).toHaveLength(1);
   },
 );
+
+test('a hand-over that is asked for once the intent is recorded waits for the tools', async () => {
+  let asked = 0;
+  const turn = makeTurn({
+    script: () => callsLook,
+    tools: [tool('look', () => 'blue', { effect: 'once' })],
+    deps: { stopRequested: () => (++asked > 2 ? 'hand_over' : undefined) },
+  });
+  expect(await turn.run()).toMatchObject({ status: 'stopped', state: { openCalls: 0 } });
+});
 
 test('a hand-over does not interrupt tools that have begun', async () => {
   let leaving = false;

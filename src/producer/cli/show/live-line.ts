@@ -50,7 +50,7 @@ export class LiveLine implements Disposable {
       if (now - this.#shownAt < plainEveryMs) return;
       this.#stream.write(`${this.#text}\n`);
     } else {
-      const fitting = this.#text.slice(0, Math.max(10, (this.#stream.columns ?? 80) - 1));
+      const fitting = this.#text.slice(0, Math.max(10, (this.#stream.columns || 80) - 1));
       this.#stream.write(`\r\u001b[2K${dim(this.#stream, fitting)}`);
     }
     this.#shown = this.#text;
