@@ -112,7 +112,6 @@ export const configSchema = z.object({
     .describe(
       'Durability that Redis must offer a producer, checked at start: `process` AOF and noeviction, `host` also appendfsync always, `replica` also an acknowledging replica. `any` warns only.',
     ),
-  OTEL_EXPORTER_OTLP_ENDPOINT: z.url().optional().describe('Traces go here when set.'),
 });
 
 export type Config = Readonly<z.output<typeof configSchema>>;

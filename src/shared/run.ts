@@ -65,10 +65,6 @@ export const runRequest = z.strictObject({
     .optional(),
   queue: queueName.optional(),
   metadata: metadata.optional(),
-  webhook: z
-    .url({ protocol: /^https?$/ })
-    .max(2_048)
-    .optional(),
 });
 export type RunRequestInput = z.input<typeof runRequest>;
 export type RunRequest = z.output<typeof runRequest>;

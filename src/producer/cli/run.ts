@@ -22,7 +22,7 @@ export const addRun: AddCommand = (program, act) => {
   program
     .command('run <agent> [input]')
     .description('Enqueue one run and stream it to the terminal.')
-    .option('--thread <id>', 'continue or begin this thread')
+    .option('--thread <id>', 'label the run with a thread, to list its runs together')
     .option('--execution-id <id>', 'the same id and body again attach to the same run')
     .option('--model <name>', 'use this model instead of the agent’s own')
     .option('--max-cost <usd>', 'end the run before it spends more than this', positiveNumber)
