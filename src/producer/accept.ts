@@ -8,7 +8,7 @@ import type { Link } from './link.ts';
 import { pruneIndex } from './list.ts';
 import { parseRequest } from './validate.ts';
 
-export interface Accepted {
+interface Accepted {
   readonly runId: string;
   readonly status: RunStatus;
   readonly attached: boolean;
@@ -110,7 +110,8 @@ async function acceptParsed(
     return outcome && needsJob(outcome) ? [jobOf(run, outcome.segment)] : [];
   });
   await link.queues.addMany(jobs);
-  for (const run of runs.slice(-1)) await waitForReplica(link, redis, run.runId);
+  // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
+  await Promise.all((link.cluster ? runs : runs.slice(-1)).map((run) => waitForReplica(link, redis, run.runId)));
   prune(tenant, runs.length, link);
   return items.map((item) => ('error' in item ? item : answerOf(item, outcomes.get(item) as Created)));
 }

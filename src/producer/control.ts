@@ -3,7 +3,7 @@ import { assertNever, RunError, type ErrorInfo } from '../shared/errors.ts';
 import { newNonce } from '../shared/ids.ts';
 import { zeroUsage } from '../shared/money.ts';
 import { loadScript, runScript, type RedisConnection } from '../shared/redis.ts';
-import { isTerminalStatus, viewOf, type RunRecord, type RunView } from '../shared/run.ts';
+import { viewOf, type RunRecord, type RunView } from '../shared/run.ts';
 import { eventStart } from './events.ts';
 import { addLifecycle, eventTargets, retentionS, scriptKeys } from './layout.ts';
 import type { Link } from './link.ts';
@@ -32,7 +32,6 @@ export async function cancelRun(
   if (!parsed.success) throw invalid('validation', 'the cancel request is not valid', parsed.error.issues);
   return await link.reach(async (redis) => {
     const record = await loadRecord(link, redis, runId, tenant);
-    if (isTerminalStatus(record.status)) throw alreadyTerminal(record);
     await redis.sadd(link.keys.cancels, runId);
     const reply = await askToStop(record, parsed.data, link, redis);
     switch (reply.kind) {

@@ -124,7 +124,7 @@ function firstEvents(run: NewRun, at: string): readonly ScriptEvent[] {
 }
 
 /** JSON with sorted keys, so that the same request in another order of fields is the same request. */
-export function canonicalJson(value: unknown): string {
+function canonicalJson(value: unknown): string {
   return JSON.stringify(value, (_, item: unknown) =>
     item !== null && typeof item === 'object' && !Array.isArray(item)
       ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1)))

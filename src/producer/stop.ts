@@ -1,5 +1,5 @@
 /** What may end a wait. */
-export interface StopReasons {
+interface StopReasons {
   readonly signals: readonly (AbortSignal | undefined)[];
   /** Milliseconds from now; absent: no limit. */
   readonly afterMs?: number | undefined;

@@ -416,7 +416,10 @@ const variants = Object.entries(eventBodies).map(([type, body]) =>
 );
 
 /** Strict check of one event, for tests and for the reference page; subscribers use {@link parseEvent}. */
-export const eventSchema = z.discriminatedUnion('type', variants as [(typeof variants)[number], ...typeof variants]);
+export const eventSchema: z.ZodType = z.discriminatedUnion(
+  'type',
+  variants as [(typeof variants)[number], ...typeof variants],
+);
 
 /**
  * Reads one event from the log or the channel. Never throws on an unknown type or field: a newer worker may already

@@ -36,7 +36,7 @@ export interface WorkerOptions {
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   readonly providers: Providers;
   /** Called when runs wait in quarantine and nobody serves it. */
-  readonly lendQuarantine: () => void;
+  readonly lendQuarantine: (waiting: number) => void;
 }
 
 /** A worker that takes jobs. */

@@ -5,7 +5,7 @@ import { RunError } from '../shared/errors.ts';
 import { createLog } from '../shared/log.ts';
 import { Redactor } from '../shared/redact.ts';
 import { buildWorker } from './build.ts';
-import { QuarantineChild } from './consume/quarantine.ts';
+import { QuarantineChildren } from './consume/quarantine.ts';
 import { createProviders } from './llm/providers.ts';
 import { loadAgents } from './run/load-agents.ts';
 
@@ -54,14 +54,14 @@ async function work(config: Config): Promise<void> {
   const redactor = new Redactor([...providers.secrets, redisPassword(config.REDIS_URL)]);
   const log = createLog('worker', config.LOG_LEVEL, redactor);
   if (providers.scripted) log.warn('no OPENAI_API_KEY or OPENAI_BASE_URL: using the built-in scripted model');
-  const quarantine = new QuarantineChild(fileURLToPath(import.meta.url), process.env, log);
+  const quarantine = new QuarantineChildren(fileURLToPath(import.meta.url), process.env, log);
   const worker = await buildWorker({
     config,
     log,
     redactor,
     agents,
     providers,
-    lendQuarantine: () => quarantine.lend(),
+    lendQuarantine: (waiting) => quarantine.lend(waiting),
   }).catch((error: unknown) =>
     stop(error instanceof RunError && error.code === 'queue_unavailable' ? exitUnreachable : exitUsage, String(error)),
   );

@@ -71,11 +71,15 @@ test('fifty parallel submissions with one execution id are one run with one job'
 });
 
 test('the same request in another order of its fields attaches, another request conflicts', async () => {
-  const { mill } = await clientWorld();
+  const { mill, redis, keys } = await clientWorld();
   const first = await mill.enqueue({ agent: 'a', input: 'x', executionId: 'e', metadata: { p: '1', q: '2' } });
+  await redis.zadd(keys.open, 5, first.runId);
+  await redis.zadd(keys.index('default'), 6, first.runId);
   const same = await mill.enqueue({ metadata: { q: '2', p: '1' }, executionId: 'e', input: 'x', agent: 'a' });
   expect(same).toMatchObject({ runId: first.runId, attached: true });
   expect(await codeOf(mill.enqueue({ agent: 'a', input: 'y', executionId: 'e' }))).toBe('idempotency_conflict');
+  expect(await redis.zscore(keys.open, first.runId)).toBe('5');
+  expect(await redis.zscore(keys.index('default'), first.runId)).toBe('6');
 });
 
 test('a repeat after the run has ended and its job is gone answers with that run and makes no job', async () => {
@@ -137,19 +141,6 @@ test('a reply of Redis that is lost, at whatever step, leaves one run and one jo
   expect(await redis.llen(bull('runs', 'wait'))).toBe(21);
   expect(await redis.zcard(keys.open)).toBe(21);
   for (let i = 0; i < 20; i++) expect(await redis.xlen(keys.events(runIdForExecution('default', `e${i}`)))).toBe(2);
-});
-
-test('a run whose first creation lost its reply is new to the caller, not attached', async () => {
-  const proxy = await startRedisProxy(inject('redisUrl'));
-  onTestFinished(() => proxy[Symbol.asyncDispose]());
-  const { prefix } = await clientWorld();
-  const mill = new Millrace({ redis: proxy.url, prefix });
-  onTestFinished(() => mill.close());
-  await mill.enqueue(request);
-  await mill.agents();
-  // The agents are known for two seconds and the queue's length for one: the first reply is that of the creation.
-  const [run] = await Promise.all([mill.enqueue({ ...request, executionId: 'e' }), proxy.dropRepliesOnce()]);
-  expect(run.attached).toBe(false);
 });
 
 test('a client that has used very many queues keeps only the latest open', async () => {
@@ -219,6 +210,20 @@ test('without a replica the level `replica` accepts nothing', async () => {
   const { mill } = await clientWorld({ durability: 'replica' });
   expect(await codeOf(mill.enqueue(request))).toBe('queue_unavailable');
   expect(await codeOf(mill.enqueueMany([request]))).toBe('queue_unavailable');
+});
+
+test('with a replica that follows the level `replica` accepts runs', async () => {
+  const [primary, replica] = [await OwnRedis.start(), await OwnRedis.start()];
+  const follower = await testRedis('work', replica.url);
+  await (await testRedis('work', primary.url)).config('SET', 'repl-diskless-sync-delay', 0);
+  await follower.replicaof('127.0.0.1', new URL(primary.url).port);
+  const linked = async () => (await follower.info('replication')).includes('master_link_status:up');
+  await until('the replica follows', linked, 15_000);
+  const mill = new Millrace({ redis: primary.url, durability: 'replica' });
+  onTestFinished(() => mill.close());
+  expect(await mill.enqueue(request)).toMatchObject({ status: 'queued' });
+  expect(await mill.enqueueMany([request])).toMatchObject([{ status: 'queued' }]);
+  expect((await mill.diagnose()).durability).toBe('replica');
 });
 
 test('a signal that has aborted keeps a run from being created', async () => {

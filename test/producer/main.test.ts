@@ -1,3 +1,4 @@
+import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
@@ -66,4 +67,12 @@ test('a second signal does not wait', async () => {
   await until('the first signal has arrived', () => child.output.includes('producer is leaving'));
   child.signal('SIGTERM');
   expect(await child.exited).toEqual({ code: 1, signal: null });
+});
+
+test('a parent that is gone takes the producer along', async () => {
+  const child = fork(entry, { silent: true, env: environment() });
+  onTestFinished(() => void child.kill('SIGKILL'));
+  await once(child, 'message');
+  child.disconnect();
+  expect(await once(child, 'exit')).toEqual([0, null]);
 });

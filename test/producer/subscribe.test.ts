@@ -104,14 +104,16 @@ test('events whose messages were lost come with the next message, in order', asy
   expect(all.numbers).toEqual(upTo(8));
 });
 
-test('a last event whose message was lost comes with the reading after silence', async () => {
+test('events whose messages were lost come with the reading after silence, time and again', async () => {
   const { run, writer, redis, keys } = await startedRun({ idleMs: 40 });
   const all = collect(run.events());
   await until('subscribed', async () => (await subscriberCount(redis, keys.live(run.runId))) === 1);
   await all.reached(1);
+  await writer.say(1, { unheard: true });
+  await all.reached(2);
   await writer.end('completed', { unheard: true });
   await all.ended;
-  expect(all.types).toEqual(['run.queued', 'run.completed']);
+  expect(all.types).toEqual(['run.queued', 'text.delta', 'run.completed']);
 });
 
 test('a message that is not a list of events makes the log be read again', async () => {

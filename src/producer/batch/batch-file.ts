@@ -103,7 +103,12 @@ function parseLine(line: TextLine, defaults: BatchDefaults): BatchLine {
   const request = { ...defaults, ...withoutUndefined(fieldsOfRun) };
   const name = ownId ?? custom_id;
   if (request.agent === undefined) return bad(line.number, 'names no agent, and no agent was given for all', name);
-  return { line: line.number, ...(name !== undefined && { id: name }), kind: 'request', request: request as RunRequestInput };
+  return {
+    line: line.number,
+    ...(name !== undefined && { id: name }),
+    kind: 'request',
+    request: request as RunRequestInput,
+  };
 }
 
 function bad(line: number, problem: string, name?: string): BatchLine {

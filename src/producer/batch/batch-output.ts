@@ -78,7 +78,7 @@ export class BatchOutput implements AsyncDisposable {
 /** Bytes up to and with the last newline. */
 async function wholeLinesBytes(file: FileHandle): Promise<number> {
   const buffer = Buffer.alloc(64 * 1024);
-  for (let end = (await file.stat()).size; end > 0; ) {
+  for (let end = (await file.stat()).size; end > 0;) {
     const start = Math.max(0, end - buffer.length);
     const { bytesRead } = await file.read(buffer, 0, end - start, start);
     const newline = buffer.subarray(0, bytesRead).lastIndexOf(0x0a);
@@ -88,14 +88,19 @@ async function wholeLinesBytes(file: FileHandle): Promise<number> {
   return 0;
 }
 
-async function readEarlier(path: string, bytes: number, executionId: (line: number) => string): Promise<BatchOutput['earlier']> {
+async function readEarlier(
+  path: string,
+  bytes: number,
+  executionId: (line: number) => string,
+): Promise<BatchOutput['earlier']> {
   const earlier: Pick<BatchResult, 'line' | 'status' | 'costMicrocents'>[] = [];
   if (bytes === 0) return earlier;
   const chunks = createReadStream(path, { end: bytes - 1 }) as AsyncIterable<Buffer>;
   for await (const found of textLines(chunks, maxLineBytes)) {
     const result = 'text' in found ? resultOf(found.text) : undefined;
     if (!result) throw notOurs(path, `line ${found.number} is not a result of a batch`);
-    if (result.executionId !== executionId(result.line)) throw notOurs(path, 'holds results of another file, or of other options');
+    if (result.executionId !== executionId(result.line))
+      throw notOurs(path, 'holds results of another file, or of other options');
     earlier.push({ line: result.line, status: result.status, costMicrocents: result.costMicrocents });
   }
   return earlier;
@@ -107,7 +112,8 @@ async function cutTornLine(file: FileHandle, whole: number, path: string): Promi
   if (size === whole) return;
   const buffer = Buffer.alloc(lineStart.length);
   const { bytesRead } = await file.read(buffer, 0, buffer.length, whole);
-  if (!lineStart.startsWith(buffer.toString('utf8', 0, bytesRead))) throw notOurs(path, 'its last line is not a result of a batch');
+  if (!lineStart.startsWith(buffer.toString('utf8', 0, bytesRead)))
+    throw notOurs(path, 'its last line is not a result of a batch');
   await file.truncate(whole);
 }
 

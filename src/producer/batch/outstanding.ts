@@ -2,7 +2,7 @@ import { asRunError } from '../../shared/errors.ts';
 import { isTerminal } from '../../shared/event.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../shared/run.ts';
 import { Stop, untilStopped } from '../stop.ts';
-import type { BatchClient } from './run-batch.ts';
+import type { BatchClient } from './contract.ts';
 
 /** A run that has been accepted and whose end is not written yet. */
 export interface OutstandingRun {
@@ -61,7 +61,8 @@ export class Outstanding {
   async #listen(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        for await (const event of this.#client.firehose({ signal })) if (isTerminal(event)) await this.#hear(event.runId);
+        for await (const event of this.#client.firehose({ signal }))
+          if (isTerminal(event)) await this.#hear(event.runId);
       } catch (error) {
         if (asRunError(error).code !== 'queue_unavailable') throw error;
         await pause(sweepMs, signal);

@@ -1,50 +1,11 @@
 import type { ErrorInfo } from '../../shared/errors.ts';
 import { RunError } from '../../shared/errors.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../shared/run.ts';
-import type { Millrace } from '../millrace.ts';
 import { executionIdFor, identifyBatch, readBatch, type BatchDefaults, type BatchLine } from './batch-file.ts';
 import { BatchOutput, isFailure, type BatchResult } from './batch-output.ts';
+import type { BatchClient, BatchOptions, BatchProgress, BatchWatcher, BatchSummary } from './contract.ts';
 import { Outstanding } from './outstanding.ts';
 import { submit } from './submit.ts';
-
-/** What a batch needs of the client. */
-export type BatchClient = Pick<Millrace, 'agents' | 'enqueueMany' | 'result' | 'firehose'>;
-
-export interface BatchOptions {
-  /** The JSONL file to read. */
-  readonly file: string;
-  /** The JSONL file that results are appended to; made when missing. */
-  readonly out: string;
-  readonly defaults: BatchDefaults;
-  /** Runs in flight at most. Bounds memory, and what one batch may put into the queue. */
-  readonly window: number;
-  /** New failures after which no further line is begun; absent: no limit. */
-  readonly maxFailures?: number;
-}
-
-/** How far a batch is. `earlier` lines were in the output file already; they are part of `finished` and `failed`. */
-export interface BatchProgress {
-  readonly total: number;
-  readonly earlier: number;
-  readonly finished: number;
-  readonly failed: number;
-  readonly running: number;
-  readonly costMicrocents: number;
-}
-
-/** Is told what happens, so that it can be shown. Must not throw. */
-export interface BatchWatcher {
-  progress(progress: BatchProgress): void;
-  /** A line that never becomes a run. */
-  refused(line: number, error: ErrorInfo): void;
-  /** The queue is full or Redis is away; the next try comes after `delayMs`. */
-  waiting(reason: ErrorInfo, delayMs: number): void;
-}
-
-/** Why a batch is over, and how far it came. Only `finished` means that every line has its result. */
-export interface BatchSummary extends BatchProgress {
-  readonly end: 'finished' | 'interrupted' | 'too_many_failures';
-}
 
 /** Lines that are enqueued in one go. */
 const groupSize = 100;
@@ -112,7 +73,8 @@ export async function runBatch(
     ),
   );
   const expected = new Set([tooManyFailures, signal.reason]);
-  for (const outcome of settled) if (outcome.status === 'rejected' && !expected.has(outcome.reason)) throw outcome.reason;
+  for (const outcome of settled)
+    if (outcome.status === 'rejected' && !expected.has(outcome.reason)) throw outcome.reason;
   return { ...tally.progress(outstanding.size), end: endOf(stop) };
 }
 
@@ -196,7 +158,11 @@ function headOf({ line, id }: { line: number; id?: string }, key: string) {
   return { line, ...(id !== undefined && { id }), executionId: executionIdFor(key, line) };
 }
 
-function resultOf(run: { line: number; id?: string; runId: string }, outcome: RunOutcomeView, key: string): BatchResult {
+function resultOf(
+  run: { line: number; id?: string; runId: string },
+  outcome: RunOutcomeView,
+  key: string,
+): BatchResult {
   const { status, text, error, costMicrocents, usage } = outcome;
   return {
     ...headOf(run, key),

@@ -2,7 +2,7 @@ import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shar
 import type { RunRequestInput } from '../../shared/run.ts';
 import type { BulkAnswer } from '../enqueue.ts';
 import { pause } from './outstanding.ts';
-import type { BatchClient, BatchWatcher } from './run-batch.ts';
+import type { BatchClient, BatchWatcher } from './contract.ts';
 
 /** Codes that pass by themselves: the queue drains, Redis comes back. */
 const passing: ReadonlySet<ErrorCode> = new Set(['queue_full', 'queue_unavailable']);
@@ -29,7 +29,10 @@ export async function submit(
   let waitedMs = 0;
   for (;;) {
     signal.throwIfAborted();
-    const given = await ask(client, open.map((index) => requests[index] as RunRequestInput));
+    const given = await ask(
+      client,
+      open.map((index) => requests[index] as RunRequestInput),
+    );
     const refused = open.filter((_, at) => isPassing(given[at]));
     for (const [at, index] of open.entries()) answers[index] = given[at];
     if (refused.length === 0) return answers as BulkAnswer[];

@@ -33,8 +33,14 @@ async function list(cli: Cli, { json }: Options): Promise<ExitCode> {
     cli.stdout.write(`${JSON.stringify(agents, null, 2)}\n`);
     return exitCodes.ok;
   }
-  const rows = agents.map(({ id, model, tools, description }) => [id, model, tools.join(', ') || '–', oneLine(description ?? '', 80)]);
+  const rows = agents.map(({ id, model, tools, description }) => [
+    id,
+    model,
+    tools.join(', ') || '–',
+    oneLine(description ?? '', 80),
+  ]);
   cli.stdout.write(rows.length === 0 ? '' : table([['AGENT', 'MODEL', 'TOOLS', ''], ...rows]));
-  if (rows.length === 0) cli.stderr.write('No agents are known: no worker has been started with this Redis and prefix.\n');
+  if (rows.length === 0)
+    cli.stderr.write('No agents are known: no worker has been started with this Redis and prefix.\n');
   return exitCodes.ok;
 }

@@ -1,6 +1,7 @@
 import { formatUsd } from '../../shared/money.ts';
 import type { BatchDefaults } from '../batch/batch-file.ts';
-import { runBatch, type BatchProgress, type BatchSummary, type BatchWatcher } from '../batch/run-batch.ts';
+import type { BatchProgress, BatchSummary, BatchWatcher } from '../batch/contract.ts';
+import { runBatch } from '../batch/run-batch.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { positiveNumber, wholeNumber } from './options.ts';
@@ -45,7 +46,13 @@ async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode
   const startedAt = performance.now();
   const elapsedMs = () => performance.now() - startedAt;
   using live = new LiveLine(cli.stderr);
-  const settings = { file, out: output, defaults: defaultsOf(options), window, ...(maxFailures !== undefined && { maxFailures }) };
+  const settings = {
+    file,
+    out: output,
+    defaults: defaultsOf(options),
+    window,
+    ...(maxFailures !== undefined && { maxFailures }),
+  };
   const summary = await runBatch(mill, settings, watch(cli, live, elapsedMs), cli.interrupted);
   live.set(batchLine(summary, elapsedMs()));
   live[Symbol.dispose]();
@@ -76,10 +83,15 @@ function report(cli: Cli, summary: BatchSummary, { output, json, elapsedMs }: Op
     const perSecond = Number(ratePerSecond(summary, elapsedMs).toFixed(2));
     cli.stdout.write(`${JSON.stringify({ ...summary, output, elapsedMs: Math.round(elapsedMs), perSecond })}\n`);
   } else if (end === 'finished') {
-    cli.stdout.write(`${count(total)} lines, ${count(failed)} failed, ${formatUsd(costMicrocents)}, ${duration(elapsedMs)}: ${output}\n`);
+    cli.stdout.write(
+      `${count(total)} lines, ${count(failed)} failed, ${formatUsd(costMicrocents)}, ${duration(elapsedMs)}: ${output}\n`,
+    );
   }
   if (end === 'finished') {
-    if (failed > 0) cli.stderr.write(`${dim(cli.stderr, 'Failed runs can go on: `millrace redrive --all-failed`, then the same batch into a new output file.')}\n`);
+    if (failed > 0)
+      cli.stderr.write(
+        `${dim(cli.stderr, 'Failed runs can go on: `millrace redrive --all-failed`, then the same batch into a new output file.')}\n`,
+      );
     return;
   }
   const why = end === 'interrupted' ? 'Stopped' : `Stopped after ${count(failed)} failed lines`;

@@ -32,7 +32,11 @@ export const addDemo: AddCommand = (program, act) => {
   program
     .command('demo')
     .description('Show everything once, in about half a minute: a streamed run, a batch, a killed worker, the cost.')
-    .addHelpText('after', examples('millrace demo') + '\n\nRuns beside a development stack without touching it, and needs no model provider.')
+    .addHelpText(
+      'after',
+      examples('millrace demo') +
+        '\n\nRuns beside a development stack without touching it, and needs no model provider.',
+    )
     .action(act(demo));
 };
 
@@ -40,7 +44,8 @@ async function demo(cli: Cli): Promise<ExitCode> {
   const agents = join(cli.root, 'agents');
   const sample = join(cli.root, 'examples/orders.jsonl');
   for (const path of [agents, sample]) {
-    if (!existsSync(path)) throw new RunError('invalid_config', `the demo needs a checkout of Millrace: there is no ${path}`);
+    if (!existsSync(path))
+      throw new RunError('invalid_config', `the demo needs a checkout of Millrace: there is no ${path}`);
   }
   const say = (text: string) => void cli.stdout.write(`${text}\n`);
   const scratch = mkdtempSync(join(tmpdir(), 'millrace-demo-'));
@@ -70,13 +75,19 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
   cleaning.defer(() => cleanPrefix(cli.env['REDIS_URL'], prefix));
   await using stack = await startDemoStack(cli, scene, prefix);
   await using mill = new Millrace({ redis: stack.redisUrl, prefix });
-  say(`${green(cli.stdout, '✓')} ${stack.url}, workers with the pids ${stack.workers.map(({ pid }) => pid).join(' and ')}\n`);
+  say(
+    `${green(cli.stdout, '✓')} ${stack.url}, workers with the pids ${stack.workers.map(({ pid }) => pid).join(' and ')}\n`,
+  );
 
   const streamed = await streamOne(cli, mill, say);
   if (streamed !== exitCodes.ok) return streamed;
 
   say(`\n${bold(cli.stdout, 'A batch of 60 runs; half-way one worker is killed without warning')}`);
-  const { summary, runIds, elapsedMs } = await runSample(cli, mill, { ...scene, out: join(scene.scratch, 'answers.jsonl'), stack });
+  const { summary, runIds, elapsedMs } = await runSample(cli, mill, {
+    ...scene,
+    out: join(scene.scratch, 'answers.jsonl'),
+    stack,
+  });
   if (summary.end === 'interrupted') return exitCodes.interrupted;
   const result = await summaryOf(mill, runIds, elapsedMs);
   say(result.text);
@@ -85,7 +96,9 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
     say(red(cli.stdout, 'Not every run completed.'));
     return exitCodes.failed;
   }
-  say(`${green(cli.stdout, '✓')} Nothing was lost. Next: \`npm start\`, then \`node bin/millrace.mjs run support "Where is order 7?"\``);
+  say(
+    `${green(cli.stdout, '✓')} Nothing was lost. Next: \`npm start\`, then \`node bin/millrace.mjs run support "Where is order 7?"\``,
+  );
   return exitCodes.ok;
 }
 

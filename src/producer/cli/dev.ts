@@ -16,7 +16,11 @@ export const addDev: AddCommand = (program, act) => {
   program
     .command('dev')
     .description('Run everything on this machine: Redis if there is none, a producer with its console, one worker.')
-    .addHelpText('after', examples('millrace dev', 'PORT=3000 OPENAI_API_KEY=… millrace dev') + '\n\nData is kept in .millrace/ of the working directory.')
+    .addHelpText(
+      'after',
+      examples('millrace dev', 'PORT=3000 OPENAI_API_KEY=… millrace dev') +
+        '\n\nData is kept in .millrace/ of the working directory.',
+    )
     .action(act(dev));
 };
 
@@ -59,7 +63,8 @@ async function dev(cli: Cli): Promise<ExitCode> {
 
 /** What answers where no model is configured: the script that belongs to the agents, or the built-in one. */
 function scriptFor(cli: Cli, config: Config): string | undefined {
-  if (config.OPENAI_API_KEY ?? config.OPENAI_BASE_URL ?? config.MILLRACE_PROVIDERS ?? config.MILLRACE_SCRIPT) return undefined;
+  if (config.OPENAI_API_KEY ?? config.OPENAI_BASE_URL ?? config.MILLRACE_PROVIDERS ?? config.MILLRACE_SCRIPT)
+    return undefined;
   if (config.NODE_ENV === 'production') return undefined;
   const own = join(cli.cwd, config.MILLRACE_AGENTS, 'scripts/demo.yaml');
   return existsSync(own) ? own : 'builtin';
@@ -75,7 +80,9 @@ async function greeting(cli: Cli, config: Config, { url }: Stack, script: string
     ['console', `${url}/`],
     ['agents', `${agents.join(', ') || 'none'}  (${config.MILLRACE_AGENTS})`],
     ['redis', cli.env['REDIS_URL'] ? 'REDIS_URL' : `${config.REDIS_URL}  (private, data in .millrace/redis)`],
-    ...(port === String(config.PORT) ? [] : [['port', `${config.PORT} is taken, so it is ${port}`] as [string, string]]),
+    ...(port === String(config.PORT)
+      ? []
+      : [['port', `${config.PORT} is taken, so it is ${port}`] as [string, string]]),
   ];
   return [
     '',

@@ -16,7 +16,11 @@ export const addDoctor: AddCommand = (program, act) => {
     .command('doctor')
     .description('Examine Redis, queues, workers, runs and the model provider, and say what to do.')
     .option('--json', 'print one JSON document')
-    .addHelpText('after', examples('millrace doctor', 'REDIS_URL=redis://redis:6379 millrace doctor --json') + '\n\nExit codes: 0 nothing failed, 1 something needs attention, 3 Redis not reachable.')
+    .addHelpText(
+      'after',
+      examples('millrace doctor', 'REDIS_URL=redis://redis:6379 millrace doctor --json') +
+        '\n\nExit codes: 0 nothing failed, 1 something needs attention, 3 Redis not reachable.',
+    )
     .action(act(doctor));
 };
 
@@ -27,7 +31,9 @@ async function doctor(cli: Cli, { json }: Options): Promise<ExitCode> {
   const isReached = 'redis' in diagnosis;
   const checks = [...(isReached ? checkDiagnosis(diagnosis) : [diagnosis]), await provider];
   if (json) cli.stdout.write(`${JSON.stringify({ checks, ...(isReached && { diagnosis }) }, null, 2)}\n`);
-  else for (const check of checks) cli.stdout.write(`${lineOf(cli, check, Math.max(...checks.map(({ name }) => name.length)))}\n`);
+  else
+    for (const check of checks)
+      cli.stdout.write(`${lineOf(cli, check, Math.max(...checks.map(({ name }) => name.length)))}\n`);
   if (!isReached) return exitCodes.unreachable;
   return checks.some(({ level }) => level === 'fail') ? exitCodes.failed : exitCodes.ok;
 }
@@ -40,7 +46,12 @@ async function diagnosisOf(config: Config): Promise<Diagnosis | Check> {
     const error = asRunError(thrown);
     if (error.code !== 'queue_unavailable') throw thrown;
     const where = withoutCredentials(config.REDIS_URL);
-    return { name: 'redis', level: 'fail', text: `${where} does not answer`, advice: 'start Redis, or set REDIS_URL to the right one' };
+    return {
+      name: 'redis',
+      level: 'fail',
+      text: `${where} does not answer`,
+      advice: 'start Redis, or set REDIS_URL to the right one',
+    };
   }
 }
 

@@ -9,7 +9,13 @@ export const addGet: AddCommand = (program, act) => {
     .command('get <run>')
     .description('Show the state of a run, its result, its usage and its cost.')
     .option('--json', 'print one JSON document')
-    .addHelpText('after', examples('millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG --json | jq -r .result.text'))
+    .addHelpText(
+      'after',
+      examples(
+        'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG',
+        'millrace get 01K9Z5N3T8R6V2X4B7C1D0E9FG --json | jq -r .result.text',
+      ),
+    )
     .action(act(get));
 };
 
@@ -36,7 +42,10 @@ function textOf(view: RunView): string {
     ['attempts', String(view.attempts.length)],
     ['recoveries', view.recoveries > 0 ? String(view.recoveries) : undefined],
     ['worker', view.worker],
-    ['waits for', view.pending.map((item) => `${item.kind} ${item.toolName ?? ''} (${item.id})`).join(', ') || undefined],
+    [
+      'waits for',
+      view.pending.map((item) => `${item.kind} ${item.toolName ?? ''} (${item.id})`).join(', ') || undefined,
+    ],
     ...Object.entries(view.metadata ?? {}).map(([key, value]) => [key, oneLine(value, 200)] as const),
   ];
   const shown = rows.filter((row): row is readonly [string, string] => row[1] !== undefined);

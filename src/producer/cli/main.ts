@@ -9,7 +9,8 @@ const parentCheckMs = 500;
 const interrupt = new AbortController();
 let interruptedAt = 0;
 const onSignal = (signal: NodeJS.Signals) => {
-  if (interrupt.signal.aborted && performance.now() - interruptedAt > sameInterruptMs) process.exit(exitCodes.interrupted);
+  if (interrupt.signal.aborted && performance.now() - interruptedAt > sameInterruptMs)
+    process.exit(exitCodes.interrupted);
   if (interrupt.signal.aborted) return;
   interruptedAt = performance.now();
   interrupt.abort(signal);

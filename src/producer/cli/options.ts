@@ -5,7 +5,9 @@ export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER): (text: 
   return (text) => {
     const value = Number(text);
     if (!/^\d+$/.test(text) || value < min || value > max) {
-      throw new InvalidArgumentError(`Not a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}.`);
+      throw new InvalidArgumentError(
+        `Not a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}.`,
+      );
     }
     return value;
   };

@@ -74,6 +74,7 @@ function failed(cli: Cli, thrown: unknown): ExitCode {
   if (cli.interrupted.aborted) return exitCodes.interrupted;
   const error = asRunError(thrown);
   cli.stderr.write(`${red(cli.stderr, `${error.code}:`)} ${error.message}\n`);
-  if (error.code === 'queue_unavailable') cli.stderr.write('Is Redis running, and is REDIS_URL right? `millrace doctor` says more.\n');
+  if (error.code === 'queue_unavailable')
+    cli.stderr.write('Is Redis running, and is REDIS_URL right? `millrace doctor` says more.\n');
   return exitCodeFor(error);
 }

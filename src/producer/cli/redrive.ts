@@ -33,7 +33,9 @@ async function redrive(cli: Cli, runIds: readonly string[], options: Options): P
     throw new RunError('validation', 'name the runs, or give --all-failed');
   }
   await using mill = openClient(cli);
-  const { redriven, refused } = options.allFailed ? await redriveAll(mill, cli.interrupted) : await redriveEach(mill, runIds);
+  const { redriven, refused } = options.allFailed
+    ? await redriveAll(mill, cli.interrupted)
+    : await redriveEach(mill, runIds);
   if (options.json) cli.stdout.write(`${JSON.stringify({ redriven, refused }, null, 2)}\n`);
   else for (const runId of redriven) cli.stdout.write(`${runId} is queued again\n`);
   for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${message}\n`);
@@ -53,7 +55,10 @@ async function redriveAll(mill: Millrace, signal: AbortSignal): Promise<{ redriv
   }
 }
 
-async function redriveEach(mill: Millrace, runIds: readonly string[]): Promise<{ redriven: string[]; refused: Refusal[] }> {
+async function redriveEach(
+  mill: Millrace,
+  runIds: readonly string[],
+): Promise<{ redriven: string[]; refused: Refusal[] }> {
   const redriven: string[] = [];
   const refused: Refusal[] = [];
   for (const runId of runIds) {

@@ -45,14 +45,26 @@ async function runs(cli: Cli, options: Options): Promise<ExitCode> {
 }
 
 /** Pages until there are enough; a page may be empty and still not the last. */
-async function collect(mill: Millrace, options: Options, signal: AbortSignal): Promise<{ found: RunView[]; more: boolean }> {
+async function collect(
+  mill: Millrace,
+  options: Options,
+  signal: AbortSignal,
+): Promise<{ found: RunView[]; more: boolean }> {
   const { status, agent, thread, limit } = options;
-  const filter = { ...(status && { status }), ...(agent !== undefined && { agent }), ...(thread !== undefined && { thread }) };
+  const filter = {
+    ...(status && { status }),
+    ...(agent !== undefined && { agent }),
+    ...(thread !== undefined && { thread }),
+  };
   const found: RunView[] = [];
   let cursor: string | undefined;
   do {
     signal.throwIfAborted();
-    const page = await mill.list({ ...filter, limit: Math.min(limit - found.length, maxPage), ...(cursor && { cursor }) });
+    const page = await mill.list({
+      ...filter,
+      limit: Math.min(limit - found.length, maxPage),
+      ...(cursor && { cursor }),
+    });
     found.push(...page.runs);
     cursor = page.cursor;
   } while (cursor !== undefined && found.length < limit);

@@ -5,6 +5,9 @@ export const addWorker: AddCommand = (program, act) => {
   program
     .command('worker')
     .description('Run one worker process. Settings come from the environment.')
-    .addHelpText('after', examples('REDIS_URL=redis://redis:6379 MILLRACE_AGENTS=./agents OPENAI_API_KEY=… millrace worker'))
+    .addHelpText(
+      'after',
+      examples('REDIS_URL=redis://redis:6379 MILLRACE_AGENTS=./agents OPENAI_API_KEY=… millrace worker'),
+    )
     .action(act((cli: Cli) => become(cli, 'worker')));
 };

@@ -1,3 +1,4 @@
+import type { IncomingHttpHeaders } from 'node:http';
 import { RunError } from '../../shared/errors.ts';
 import type { App } from './app.ts';
 
@@ -13,9 +14,12 @@ export function readJsonBodies(app: App): void {
   const parse = app.getDefaultJsonParser('error', 'error');
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    // A list nests each of its runs one level deeper.
+    const maxDepth = maxJsonDepth + (request.routeOptions.config.bodyIsList ? 1 : 0);
     try {
-      // An array of runs nests each of them one level deeper.
-      const text = jsonText(body, request.headers, maxJsonDepth + (request.routeOptions.config.bodyIsList ? 1 : 0));
+      if (isDeeperThan(body, maxDepth))
+        throw new RunError('too_deep', `the body is nested deeper than ${maxJsonDepth} levels`);
+      const text = bodyText(body, request.headers);
       if (text === undefined) done(null, undefined);
       else void parse(request, text, done);
     } catch (error) {
@@ -24,26 +28,22 @@ export function readJsonBodies(app: App): void {
   });
 }
 
-/** The text of a body, or undefined for none. Throws `invalid_json`, `unsupported_media_type`, `too_deep`. */
-export function jsonText(
-  body: Buffer,
-  headers: Readonly<Record<string, string | string[] | undefined>>,
-  maxDepth: number,
-): string | undefined {
-  const charset = /;\s*charset="?([^";\s]+)/i.exec(String(headers['content-type'] ?? ''))?.[1];
+/** The text of a body, or undefined for none. Throws `invalid_json`, `unsupported_media_type`. */
+export function bodyText(body: Buffer, headers: IncomingHttpHeaders): string | undefined {
+  const charset = /;\s*charset="?([^";\s]+)/i.exec(headers['content-type'] ?? '')?.[1];
   if (charset && !/^utf-?8$/i.test(charset)) throw new RunError('unsupported_media_type', 'only UTF-8 is read');
-  const encoding = headers['content-encoding'];
-  if (encoding && encoding !== 'identity')
-    throw new RunError('unsupported_media_type', 'compressed bodies are not read');
+  const encoding = headers['content-encoding'] ?? 'identity';
+  if (encoding !== 'identity') throw new RunError('unsupported_media_type', 'compressed bodies are not read');
   if (body.length === 0) return undefined;
-  if (isDeeperThan(body, maxDepth))
-    throw new RunError('too_deep', `the body is nested deeper than ${maxJsonDepth} levels`);
+  const text = decoded(body);
+  if (text.startsWith('\uFEFF')) throw new RunError('invalid_json', 'the body starts with a byte order mark');
+  return text;
+}
+
+function decoded(body: Buffer): string {
   try {
-    const text = utf8.decode(body);
-    if (text.startsWith('\uFEFF')) throw new RunError('invalid_json', 'the body starts with a byte order mark');
-    return text;
+    return utf8.decode(body);
   } catch (cause) {
-    if (cause instanceof RunError) throw cause;
     throw new RunError('invalid_json', 'the body is not UTF-8', { cause });
   }
 }
@@ -51,7 +51,7 @@ export function jsonText(
 const quote = 0x22;
 const backslash = 0x5c;
 
-/** Counts brackets outside of strings. Stops at the first one too many, so that its cost is bounded by the depth. */
+/** Counts brackets outside of strings, and stops at the first one too many. */
 export function isDeeperThan(json: Uint8Array, maxDepth: number): boolean {
   let depth = 0;
   let inString = false;

@@ -39,9 +39,10 @@ export class Consumer {
   readonly #leases: Leases;
   readonly #workers: Worker[];
   readonly #slots = new Map<string, Promise<unknown>>();
-  readonly #leave = new AbortController();
+  /** What stops each processor call. A set instead of one shared signal: combining a signal that lives as long as the
+   * process with short ones keeps memory for every call. */
+  readonly #calls = new Set<AbortController>();
   #stopping = false;
-  #active = 0;
   #backingOff = false;
 
   constructor(options: ConsumerOptions) {
@@ -52,7 +53,7 @@ export class Consumer {
 
   /** Processor calls in progress. */
   get active(): number {
-    return this.#active;
+    return this.#calls.size;
   }
 
   /** Is every fetch loop alive? What the liveness probe asks. */
@@ -76,10 +77,9 @@ export class Consumer {
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
     await Promise.all(this.#workers.map((worker) => worker.pause(true)));
-    const cut = setTimeout(
-      () => this.#leave.abort(new RunError('worker_lost', 'the worker is shutting down')),
-      graceMs,
-    );
+    const cut = setTimeout(() => {
+      for (const call of this.#calls) call.abort(new RunError('worker_lost', 'the worker is shutting down'));
+    }, graceMs);
     await Promise.all(this.#slots.values());
     clearTimeout(cut);
     await Promise.all(this.#workers.map((worker) => worker.close()));
@@ -128,14 +128,17 @@ export class Consumer {
       await job.moveToWait(token);
       throw new WaitingError();
     }
-    const lease = this.#leases.hold(job.id as string);
-    const stop = AbortSignal.any([lease.signal, this.#leave.signal, ...(signal ? [lockLost(signal)] : [])]);
-    this.#active += 1;
+    const call = new AbortController();
+    const lease = this.#leases.hold(job.id as string, call);
+    signal?.addEventListener('abort', () => call.abort(new RunError('lock_lost', 'the job was taken away')), {
+      once: true,
+    });
+    this.#calls.add(call);
     try {
-      const outcome = await this.#inSlot(data.runId, () => this.#run(queue, job, data, stop));
+      const outcome = await this.#inSlot(data.runId, () => this.#run(queue, job, data, call.signal));
       return await this.#verdict(outcome, job, data, token);
     } finally {
-      this.#active -= 1;
+      this.#calls.delete(call);
       lease.end();
     }
   }
@@ -218,13 +221,4 @@ export class Consumer {
     }
     this.#backingOff = false;
   }
-}
-
-/** BullMQ's signal carries a plain reason; runs want to know that it means the lock. */
-function lockLost(signal: AbortSignal): AbortSignal {
-  const controller = new AbortController();
-  const abort = () => controller.abort(new RunError('lock_lost', 'the job was taken away'));
-  if (signal.aborted) abort();
-  else signal.addEventListener('abort', abort, { once: true });
-  return controller.signal;
 }

@@ -20,12 +20,11 @@ export class Leases implements Disposable {
     this.#timer = setInterval(() => this.#expire(), Math.max(50, lockDurationMs / 60));
   }
 
-  /** Begins a lease. Dispose it when the processor call ends. */
-  hold(jobId: string): { readonly signal: AbortSignal; end(): void } {
-    const lease = { renewedAt: performance.now(), controller: new AbortController() };
+  /** Begins a lease that aborts `controller` when it is lost. End it when the processor call ends. */
+  hold(jobId: string, controller: AbortController): { end(): void } {
+    const lease = { renewedAt: performance.now(), controller };
     this.#leases.set(jobId, lease);
     return {
-      signal: lease.controller.signal,
       // A later delivery of the same job may hold its own lease by now.
       end: () => void (this.#leases.get(jobId) === lease && this.#leases.delete(jobId)),
     };

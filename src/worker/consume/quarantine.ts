@@ -2,19 +2,21 @@ import { fork, type ChildProcess } from 'node:child_process';
 import type { Log } from '../../shared/log.ts';
 import { quarantineQueue } from '../../shared/redis.ts';
 
-/** How long a lent child stays without being asked for again. */
+/** How long lent children stay without being asked for again. */
 const idleMs = 60_000;
+/** A node that is lost again and again sends many innocent runs here; one process alone would keep them for minutes. */
+const maxChildren = 4;
 
 /**
- * Lends the quarantine a process of its own when no worker of the fleet serves it. Whatever a poisonous run does to its
- * process then happens to that child, and no neighbour is harmed. A deployment of its own (WORKER_QUEUES=quarantine)
- * makes this unnecessary.
+ * Lends the quarantine processes of its own when no worker of the fleet serves it, each for one run at a time. Whatever
+ * a poisonous run does to its process then happens to that child, and no neighbour is harmed. A deployment of its own
+ * (WORKER_QUEUES=quarantine) makes this unnecessary.
  */
-export class QuarantineChild implements Disposable {
+export class QuarantineChildren implements Disposable {
   readonly #entry: string;
   readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #log: Log;
-  #child: ChildProcess | undefined;
+  readonly #children = new Set<ChildProcess>();
   #idle: NodeJS.Timeout | undefined;
 
   constructor(entry: string, env: Readonly<Record<string, string | undefined>>, log: Log) {
@@ -23,25 +25,32 @@ export class QuarantineChild implements Disposable {
     this.#log = log;
   }
 
-  /** Makes sure that the child runs for a while. */
-  lend(): void {
+  /** Makes sure that enough children for so many waiting runs are there for a while. */
+  lend(waiting: number): void {
     clearTimeout(this.#idle);
     this.#idle = setTimeout(() => this[Symbol.dispose](), idleMs).unref();
-    if (this.#child) return;
-    this.#log.warn('runs wait in quarantine and no worker serves it: lending it a process');
+    const missing = Math.min(waiting, maxChildren) - this.#children.size;
+    if (missing <= 0) return;
+    this.#log.warn(
+      { waiting, processes: missing },
+      'runs wait in quarantine and no worker serves it: lending it processes',
+    );
+    for (let i = 0; i < missing; i++) this.#start();
+  }
+
+  /** Asks the children to leave; they hand over what they work on. */
+  [Symbol.dispose](): void {
+    clearTimeout(this.#idle);
+    for (const child of this.#children) child.kill('SIGTERM');
+  }
+
+  #start(): void {
     const child = fork(this.#entry, [], {
       env: { ...this.#env, WORKER_QUEUES: quarantineQueue, WORKER_CONCURRENCY: '1', WORKER_PORT: '0' },
       stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
     });
-    child.once('exit', () => {
-      this.#child = undefined;
-    });
-    this.#child = child;
-  }
-
-  /** Asks the child to leave; it hands over what it works on. */
-  [Symbol.dispose](): void {
-    clearTimeout(this.#idle);
-    this.#child?.kill('SIGTERM');
+    child.once('error', (err) => this.#log.error({ err }, 'no process could be lent to the quarantine'));
+    child.once('exit', () => this.#children.delete(child));
+    this.#children.add(child);
   }
 }

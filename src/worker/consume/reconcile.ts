@@ -12,7 +12,7 @@ export interface ReconcileDeps {
   readonly log: Log;
   giveUp(job: RunJob): Promise<void>;
   /** There are runs in quarantine and no live worker serves it. */
-  onUnservedQuarantine(): void;
+  onUnservedQuarantine(waiting: number): void;
   onPutBack(): void;
 }
 
@@ -79,7 +79,7 @@ export class Reconciler {
     const waiting = await queues.get(quarantineQueue).getJobCountByTypes('waiting', 'active', 'delayed', 'prioritized');
     if (waiting === 0) return;
     const workers = await supervision.liveWorkers();
-    if (!workers.some((worker) => worker.queues.includes(quarantineQueue))) this.#deps.onUnservedQuarantine();
+    if (!workers.some((worker) => worker.queues.includes(quarantineQueue))) this.#deps.onUnservedQuarantine(waiting);
   }
 }
 

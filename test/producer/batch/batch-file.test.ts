@@ -1,7 +1,12 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { identifyBatch, readBatch, type BatchDefaults, type BatchLine } from '../../../src/producer/batch/batch-file.ts';
+import {
+  identifyBatch,
+  readBatch,
+  type BatchDefaults,
+  type BatchLine,
+} from '../../../src/producer/batch/batch-file.ts';
 import { textLines } from '../../../src/producer/batch/text-lines.ts';
 import { scratchFolder } from './support.ts';
 
@@ -27,7 +32,12 @@ test('a line is an input, an object with run fields, or a line of an OpenAI batc
   );
   expect(lines).toEqual([
     { line: 1, kind: 'request', request: { agent: 'support', input: 'one' } },
-    { line: 2, id: 'b', kind: 'request', request: { agent: 'support', input: 'two', thread: 't', metadata: { k: 'v' } } },
+    {
+      line: 2,
+      id: 'b',
+      kind: 'request',
+      request: { agent: 'support', input: 'two', thread: 't', metadata: { k: 'v' } },
+    },
     { line: 3, id: 'c', kind: 'request', request: { agent: 'support', input: 'three' } },
     { line: 4, id: 'd', kind: 'request', request: { agent: 'support', input: 'four' } },
     { line: 5, id: 'e', kind: 'request', request: { agent: 'support', input: 'five' } },
@@ -35,7 +45,10 @@ test('a line is an input, an object with run fields, or a line of an OpenAI batc
 });
 
 test('what a line says wins over what is given for all', async () => {
-  const [line] = await read('{"input":"x","agent":"other","budget":{"maxCostUsd":1}}', { agent: 'support', budget: { maxCostUsd: 5 } });
+  const [line] = await read('{"input":"x","agent":"other","budget":{"maxCostUsd":1}}', {
+    agent: 'support',
+    budget: { maxCostUsd: 5 },
+  });
   expect(line).toMatchObject({ request: { agent: 'other', budget: { maxCostUsd: 1 } } });
 });
 
@@ -57,7 +70,9 @@ test('a bad line keeps its name', async () => {
 });
 
 test('a line without an agent is bad when none is given for all', async () => {
-  expect(await read('"x"', {})).toMatchObject([{ kind: 'bad', problem: expect.stringContaining('names no agent') as string }]);
+  expect(await read('"x"', {})).toMatchObject([
+    { kind: 'bad', problem: expect.stringContaining('names no agent') as string },
+  ]);
 });
 
 test('empty lines are no lines, but are counted as places', async () => {
@@ -68,7 +83,10 @@ test('empty lines are no lines, but are counted as places', async () => {
 
 test('a line over a megabyte is bad and does not stay in memory', async () => {
   const lines = await read(`"${'x'.repeat(1024 * 1024)}"\n"fine"\n`);
-  expect(lines).toMatchObject([{ kind: 'bad', problem: expect.stringContaining('longer than') as string }, { kind: 'request' }]);
+  expect(lines).toMatchObject([
+    { kind: 'bad', problem: expect.stringContaining('longer than') as string },
+    { kind: 'request' },
+  ]);
 });
 
 test('the same content with the same options is the same batch, and nothing else is', async () => {

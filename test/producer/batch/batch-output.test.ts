@@ -7,7 +7,15 @@ import { readResults, scratchFolder } from './support.ts';
 const executionId = (line: number) => `batch:key:${line}`;
 
 function result(line: number, more: Partial<BatchResult> = {}): BatchResult {
-  return { line, executionId: executionId(line), runId: `R${line}`, status: 'completed', text: 'ok', costMicrocents: 5, ...more };
+  return {
+    line,
+    executionId: executionId(line),
+    runId: `R${line}`,
+    status: 'completed',
+    text: 'ok',
+    costMicrocents: 5,
+    ...more,
+  };
 }
 
 async function write(path: string, results: readonly BatchResult[]): Promise<void> {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { BatchClient } from '../../../src/producer/batch/run-batch.ts';
+import type { BatchClient } from '../../../src/producer/batch/contract.ts';
 import { RunError } from '../../../src/shared/errors.ts';
 import { until } from '../../support/redis.ts';
 import { clientWorld } from '../support/client.ts';
@@ -11,9 +11,21 @@ test('every line gets one result line, with its name, its run and its cost', asy
   const world = await clientWorld();
   playFleet(world, (writer) => writer.end());
   const { summary, out, told } = startBatch(world.mill, [{ input: 'a', id: 'first' }, 'b', 'c']);
-  expect(await summary).toEqual({ end: 'finished', total: 3, earlier: 0, finished: 3, failed: 0, running: 0, costMicrocents: 2_100 });
+  expect(await summary).toEqual({
+    end: 'finished',
+    total: 3,
+    earlier: 0,
+    finished: 3,
+    failed: 0,
+    running: 0,
+    costMicrocents: 2_100,
+  });
   const results = readResults(out).toSorted((a, b) => a.line - b.line);
-  expect(results.map(({ line, id }) => [line, id])).toEqual([[1, 'first'], [2, undefined], [3, undefined]]);
+  expect(results.map(({ line, id }) => [line, id])).toEqual([
+    [1, 'first'],
+    [2, undefined],
+    [3, undefined],
+  ]);
   for (const { runId, text, usage, status } of results) {
     expect({ text, status, total: usage?.total }).toEqual({ text: 'It is on its way.', status: 'completed', total: 5 });
     expect((await world.mill.get(runId as string)).status).toBe('completed');
@@ -24,11 +36,22 @@ test('every line gets one result line, with its name, its run and its cost', asy
 test('a bad line and a failed run are reported and hinder no other', async () => {
   const world = await clientWorld();
   playFleet(world, (writer, input) => writer.end(input === 'fail' ? 'failed' : 'completed'));
-  const { summary, out, told } = startBatch(world.mill, ['a', { inptu: 'x' }, 'fail', { input: 'x', metadata: { password: 'p' } }, 'e']);
+  const { summary, out, told } = startBatch(world.mill, [
+    'a',
+    { inptu: 'x' },
+    'fail',
+    { input: 'x', metadata: { password: 'p' } },
+    'e',
+  ]);
   expect(await summary).toMatchObject({ end: 'finished', total: 5, finished: 5, failed: 3 });
-  expect(told.refused.map(({ line, error }) => [line, error.code]).toSorted()).toEqual([[2, 'validation'], [4, 'secret_in_payload']]);
+  expect(told.refused.map(({ line, error }) => [line, error.code]).toSorted()).toEqual([
+    [2, 'validation'],
+    [4, 'secret_in_payload'],
+  ]);
   const failed = readResults(out).filter(({ status }) => status === 'failed');
-  expect(Object.fromEntries(failed.map(({ line, error, runId }) => [line, [error?.code, runId !== undefined]]))).toEqual({
+  expect(
+    Object.fromEntries(failed.map(({ line, error, runId }) => [line, [error?.code, runId !== undefined]])),
+  ).toEqual({
     2: ['validation', false],
     3: ['provider_unavailable', true],
     4: ['secret_in_payload', false],
@@ -50,7 +73,13 @@ test('a batch that was interrupted goes on where it was, and no line runs or is 
   expect(stopped.finished).toBeLessThan(60);
 
   const second = again(world.mill, { file: first.file, out: first.out });
-  expect(await second.summary).toMatchObject({ end: 'finished', total: 60, earlier: stopped.finished, finished: 60, failed: 0 });
+  expect(await second.summary).toMatchObject({
+    end: 'finished',
+    total: 60,
+    earlier: stopped.finished,
+    finished: 60,
+    failed: 0,
+  });
   const lines = readResults(first.out).map(({ line }) => line);
   expect(lines.toSorted((a, b) => a - b)).toEqual(Array.from({ length: 60 }, (_, index) => index + 1));
   expect(ended).toBe(60);
@@ -67,7 +96,10 @@ test('a finished batch that is repeated does nothing, and a new output file gets
   expect(readResults(first.out)).toHaveLength(5);
   const copied = again(world.mill, { file: first.file, out: `${first.out}.copy` });
   expect(await copied.summary).toMatchObject({ earlier: 0, finished: 5 });
-  const runIds = (path: string) => readResults(path).map(({ runId }) => runId).toSorted();
+  const runIds = (path: string) =>
+    readResults(path)
+      .map(({ runId }) => runId)
+      .toSorted();
   expect(runIds(`${first.out}.copy`)).toEqual(runIds(first.out));
 });
 
@@ -140,7 +172,10 @@ test('an agent that no worker knows is refused before anything is begun', async 
   const world = await clientWorld();
   await world.mill.registerAgents([{ id: 'support', model: 'm', tools: [] }]);
   const { summary } = startBatch(world.mill, inputs(2), { defaults: { agent: 'suport' } });
-  await expect(summary).rejects.toMatchObject({ code: 'validation', message: expect.stringContaining('suport') as string });
+  await expect(summary).rejects.toMatchObject({
+    code: 'validation',
+    message: expect.stringContaining('suport') as string,
+  });
   expect(await world.redis.zcard(world.keys.index('default'))).toBe(0);
 });
 

@@ -3,7 +3,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { batchResult, type BatchResult } from '../../../src/producer/batch/batch-output.ts';
-import { runBatch, type BatchClient, type BatchOptions, type BatchProgress } from '../../../src/producer/batch/run-batch.ts';
+import type { BatchClient, BatchOptions, BatchProgress } from '../../../src/producer/batch/contract.ts';
+import { runBatch } from '../../../src/producer/batch/run-batch.ts';
 import type { ErrorInfo } from '../../../src/shared/errors.ts';
 import type { ClientWorld } from '../support/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
@@ -58,7 +59,10 @@ export function again(client: BatchClient, options: Partial<BatchOptions> & Pick
 }
 
 /** Ends every run that is queued, like a fleet of workers, until its test is over. */
-export function playFleet({ mill, redis, keys }: ClientWorld, end: (writer: RunWriter, input: string) => Promise<void>): void {
+export function playFleet(
+  { mill, redis, keys }: ClientWorld,
+  end: (writer: RunWriter, input: string) => Promise<void>,
+): void {
   let over = false;
   const ended = new Set<string>();
   const work = async () => {

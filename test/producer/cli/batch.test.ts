@@ -13,7 +13,13 @@ const script = `rules:\n  - answer: { text: one two three four five, deltaMs: 20
 async function batchWorld(lines: readonly unknown[]) {
   const folder = scratchFolder();
   writeFileSync(join(folder, 'script.yaml'), script);
-  const fleet = new Fleet({ env: { MILLRACE_AGENTS: join(root, 'agents'), MILLRACE_SCRIPT: join(folder, 'script.yaml'), WORKER_CONCURRENCY: '10' } });
+  const fleet = new Fleet({
+    env: {
+      MILLRACE_AGENTS: join(root, 'agents'),
+      MILLRACE_SCRIPT: join(folder, 'script.yaml'),
+      WORKER_CONCURRENCY: '10',
+    },
+  });
   onTestFinished(() => fleet.dispose());
   await fleet.startWorker();
   const file = join(folder, 'in.jsonl');
@@ -39,7 +45,9 @@ test('200 lines run on a real worker, stopped half-way and continued, and none o
   const results = readResults(out);
   expect(results.map(({ line }) => line).toSorted((a, b) => a - b)).toEqual(lines.map((_, index) => index + 1));
   expect(new Set(results.map(({ runId }) => runId)).size).toBe(200);
-  expect(results.every(({ text, costMicrocents }) => text === 'one two three four five' && costMicrocents > 0)).toBe(true);
+  expect(results.every(({ text, costMicrocents }) => text === 'one two three four five' && costMicrocents > 0)).toBe(
+    true,
+  );
   const views = await Promise.all(results.map(({ runId }) => fleet.mill.get(runId as string)));
   expect(views.filter(({ attempts }) => attempts.length !== 1)).toEqual([]);
 }, 90_000);
@@ -65,10 +73,14 @@ test('a bad line is named with its number, the others run, and the exit code say
 test('a file that is not there, and an output file of somebody else, are usage errors', async () => {
   const { prefix, mill } = await clientWorld();
   await mill.enqueue(request);
-  const missing = await millrace(['batch', 'nowhere.jsonl', '-o', join(scratchFolder(), 'out.jsonl')], { env: settings(prefix) });
+  const missing = await millrace(['batch', 'nowhere.jsonl', '-o', join(scratchFolder(), 'out.jsonl')], {
+    env: settings(prefix),
+  });
   expect(missing.stderr).toContain('nowhere.jsonl cannot be read');
   expect(missing.code).toBe(2);
-  const foreign = await millrace(['batch', 'examples/orders.jsonl', '-o', 'examples/orders.jsonl'], { env: settings(prefix) });
+  const foreign = await millrace(['batch', 'examples/orders.jsonl', '-o', 'examples/orders.jsonl'], {
+    env: settings(prefix),
+  });
   expect(foreign.stderr).toContain('choose another output file');
   expect(foreign.code).toBe(2);
 });

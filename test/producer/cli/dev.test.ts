@@ -31,7 +31,8 @@ function pidOf(dev: CliProcess, message: string): number {
 /** A killed process whose parent is gone may stay in the table until somebody collects it. */
 function isAlive(pid: number): boolean {
   const status = `/proc/${pid}/status`;
-  if (existsSync('/proc/self/status')) return existsSync(status) && !/^State:\s+[ZX]/m.test(readFileSync(status, 'utf8'));
+  if (existsSync('/proc/self/status'))
+    return existsSync(status) && !/^State:\s+[ZX]/m.test(readFileSync(status, 'utf8'));
   try {
     return process.kill(pid, 0);
   } catch {
@@ -78,7 +79,9 @@ test('a part that is killed comes back, Redis with its data', async () => {
   await dev.says('worker is back');
 
   const kept = await millrace(['run', 'support', 'Where is order 7?', '--detach'], { cwd });
-  await until('the run to end', async () => (await millrace(['get', kept.stdout.trim()], { cwd })).stdout.includes('completed'));
+  await until('the run to end', async () =>
+    (await millrace(['get', kept.stdout.trim()], { cwd })).stdout.includes('completed'),
+  );
   process.kill(await redisPid(state), 'SIGKILL');
   await dev.says('redis is back');
   const found = await until('the run to be there again', async () => {

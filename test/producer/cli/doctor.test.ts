@@ -60,7 +60,13 @@ test.each([
   ['no worker', 'workers', 'warn', { workers: [] }, {}],
   ['no worker for open runs', 'workers', 'fail', { workers: [], openRuns: 3 }, {}],
   ['a queue that nobody serves', 'queue slow', 'fail', { queues: { slow: { ...empty, waiting: 2 } } }, {}],
-  ['runs that wait for minutes', 'queue runs', 'warn', { queues: { runs: { ...empty, waiting: 2 } }, oldestQueuedMs: 120_000 }, {}],
+  [
+    'runs that wait for minutes',
+    'queue runs',
+    'warn',
+    { queues: { runs: { ...empty, waiting: 2 } }, oldestQueuedMs: 120_000 },
+    {},
+  ],
   ['a stuck run', 'stuck runs', 'fail', { stuckRuns: [{ runId: 'R', status: 'running', ageMs: 90_000 }] }, {}],
   ['runs in quarantine', 'quarantine', 'warn', { quarantined: 1 }, {}],
   ['runs that were put back', 'put back', 'warn', { counters: { put_back: 2 } }, {}],
@@ -79,7 +85,15 @@ test('chores that wait are no reason to call for a worker', () => {
 test('every line that failed says what to do', () => {
   const sick: Diagnosis = {
     ...healthy,
-    redis: { ...healthy.redis, version: '6.0', aof: false, maxmemoryPolicy: 'volatile-lru', clockOffsetMs: 99_999, usedMemoryBytes: 99, maxMemoryBytes: 100 },
+    redis: {
+      ...healthy.redis,
+      version: '6.0',
+      aof: false,
+      maxmemoryPolicy: 'volatile-lru',
+      clockOffsetMs: 99_999,
+      usedMemoryBytes: 99,
+      maxMemoryBytes: 100,
+    },
     durability: 'none',
     openRuns: 1,
     stuckRuns: [{ runId: 'R', status: 'queued', ageMs: 99_999 }],
@@ -87,7 +101,16 @@ test('every line that failed says what to do', () => {
     queues: { runs: { ...empty, waiting: 1 } },
   };
   const failed = checkDiagnosis(sick).filter(({ level }) => level === 'fail');
-  expect(failed.map(({ name }) => name)).toEqual(['redis', 'eviction', 'persistence', 'memory', 'clock', 'queue runs', 'workers', 'stuck runs']);
+  expect(failed.map(({ name }) => name)).toEqual([
+    'redis',
+    'eviction',
+    'persistence',
+    'memory',
+    'clock',
+    'queue runs',
+    'workers',
+    'stuck runs',
+  ]);
   for (const { advice } of failed) expect(advice).toBeTruthy();
 });
 
@@ -106,7 +129,12 @@ test('doctor exits 0 with a line for everything, also as JSON', async () => {
 
 test('doctor exits 1 when Redis may lose runs', async () => {
   const dir = mkdtempSync(join(tmpdir(), 'millrace-doctor-'));
-  const redis = await startScratchRedis({ dir, env: process.env, root, extraArgs: ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no'] });
+  const redis = await startScratchRedis({
+    dir,
+    env: process.env,
+    root,
+    extraArgs: ['--maxmemory-policy', 'allkeys-lru', '--appendonly', 'no'],
+  });
   onTestFinished(() => redis.stop());
   const { code, stdout } = await millrace(['doctor'], { env: { REDIS_URL: redis.url } });
   expect(code).toBe(1);

@@ -2,13 +2,29 @@ import { expect, test } from 'vitest';
 import { freePort } from '../../../src/shared/dev-redis.ts';
 import { millrace } from './support/cli-process.ts';
 
-const commands = ['dev', 'demo', 'producer', 'worker', 'run', 'batch', 'tail', 'get', 'cancel', 'runs', 'agents', 'doctor', 'redrive'];
+const commands = [
+  'dev',
+  'demo',
+  'producer',
+  'worker',
+  'run',
+  'batch',
+  'tail',
+  'get',
+  'cancel',
+  'runs',
+  'agents',
+  'doctor',
+  'redrive',
+];
 
 test('help lists every command and the exit codes', async () => {
   const { code, stdout } = await millrace(['--help']);
   expect(code).toBe(0);
   for (const command of commands) expect(stdout).toMatch(new RegExp(`^  ${command} `, 'm'));
-  expect(stdout).toContain('Exit codes: 0 ok, 1 a run failed, 2 usage or configuration, 3 Redis not reachable, 130 interrupted.');
+  expect(stdout).toContain(
+    'Exit codes: 0 ok, 1 a run failed, 2 usage or configuration, 3 Redis not reachable, 130 interrupted.',
+  );
 });
 
 test.each([...commands, 'agents check'])('the help of `%s` shows an example', async (command) => {

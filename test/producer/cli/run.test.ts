@@ -25,7 +25,14 @@ test('text goes to stdout as it arrives, everything else to stderr', async () =>
   await writer.emit([
     { type: 'text.delta', delta: 'sent.', model: 'm' },
     { type: 'tool.execute.start', toolCallId: 'c', toolName: 'lookup_order', args: { order: '7' }, summary: '' },
-    { type: 'tool.execute.end', toolCallId: 'c', toolName: 'lookup_order', success: true, outputSummary: 'sent', durationMs: 12 },
+    {
+      type: 'tool.execute.end',
+      toolCallId: 'c',
+      toolName: 'lookup_order',
+      success: true,
+      outputSummary: 'sent',
+      durationMs: 12,
+    },
   ]);
   await writer.end();
   expect(await cli.exited).toBe(0);
@@ -67,7 +74,10 @@ test('--json prints one event a line and nothing else on stdout', async () => {
   await writer.say(2);
   await writer.end();
   await cli.exited;
-  const types = cli.stdout.trim().split('\n').map((line) => (JSON.parse(line) as RunEvent).type);
+  const types = cli.stdout
+    .trim()
+    .split('\n')
+    .map((line) => (JSON.parse(line) as RunEvent).type);
   expect(types).toEqual(['run.queued', 'text.delta', 'text.delta', 'run.completed']);
   expect(cli.stderr).toBe('');
 });
@@ -110,8 +120,23 @@ test('the input comes from stdin for `-` and where none is given', async () => {
 
 test('every option reaches the request', async () => {
   const { cli, redis, keys, runId } = await startRun([
-    'support', 'hello', '--detach', '--thread', 't-1', '--execution-id', 'e-1', '--model', 'gpt-5.2-nano',
-    '--max-cost', '0.05', '--max-steps', '3', '--metadata', 'shop=north', '--metadata', 'rank=a=b',
+    'support',
+    'hello',
+    '--detach',
+    '--thread',
+    't-1',
+    '--execution-id',
+    'e-1',
+    '--model',
+    'gpt-5.2-nano',
+    '--max-cost',
+    '0.05',
+    '--max-steps',
+    '3',
+    '--metadata',
+    'shop=north',
+    '--metadata',
+    'rank=a=b',
   ]);
   expect(await cli.exited).toBe(0);
   expect(JSON.parse((await redis.hget(keys.run(runId), 'request')) ?? '{}')).toMatchObject({
@@ -129,9 +154,13 @@ test('every option reaches the request', async () => {
 test('the same execution id attaches to the same run', async () => {
   const { cli, prefix, runId } = await startRun(['support', 'hello', '--detach', '--execution-id', 'e-2']);
   await cli.exited;
-  const again = await millrace(['run', 'support', 'hello', '--detach', '--json', '--execution-id', 'e-2'], { env: settings(prefix) });
+  const again = await millrace(['run', 'support', 'hello', '--detach', '--json', '--execution-id', 'e-2'], {
+    env: settings(prefix),
+  });
   expect(JSON.parse(again.stdout)).toMatchObject({ runId, attached: true });
-  const other = await millrace(['run', 'support', 'other', '--detach', '--execution-id', 'e-2'], { env: settings(prefix) });
+  const other = await millrace(['run', 'support', 'other', '--detach', '--execution-id', 'e-2'], {
+    env: settings(prefix),
+  });
   expect(other.stderr).toContain('idempotency_conflict' satisfies ErrorInfo['code']);
   expect(other.code).toBe(2);
 });

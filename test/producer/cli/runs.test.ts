@@ -124,7 +124,10 @@ test('tail --json prints every event of a run, one a line, and ends with it', as
   await tail.says('"sequenceNumber":4');
   await writer.end();
   expect(await tail.exited).toBe(0);
-  const events = tail.stdout.trim().split('\n').map((line) => JSON.parse(line) as RunEvent);
+  const events = tail.stdout
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as RunEvent);
   expect(events.map(({ sequenceNumber }) => sequenceNumber)).toEqual([1, 2, 3, 4, 5]);
   expect(events.at(-1)?.type).toBe('run.completed');
 });
@@ -134,7 +137,12 @@ test('tail --after begins behind that event', async () => {
   await writer.say(3);
   await writer.end();
   const { stdout } = await millrace(['tail', run.runId, '--after', '3', '--json'], { env });
-  expect(stdout.trim().split('\n').map((line) => (JSON.parse(line) as RunEvent).sequenceNumber)).toEqual([4, 5]);
+  expect(
+    stdout
+      .trim()
+      .split('\n')
+      .map((line) => (JSON.parse(line) as RunEvent).sequenceNumber),
+  ).toEqual([4, 5]);
 });
 
 test('tail without a run follows all of them until it is interrupted', async () => {

@@ -1,8 +1,11 @@
 import { request as httpRequest } from 'node:http';
+import { fastify } from 'fastify';
+import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { expect, test } from 'vitest';
-import { isLoopback } from '../../../src/producer/http/auth.ts';
+import type { App } from '../../../src/producer/http/app.ts';
+import { guardRoutes, isLoopback } from '../../../src/producer/http/auth.ts';
 import { sha256 } from '../../../src/shared/ids.ts';
-import { request } from '../support/client.ts';
+import { clientWorld, request } from '../support/client.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 
 const entries = {
@@ -121,6 +124,13 @@ test('without keys only pages and clients of this machine are served', async () 
 test('with keys the origin does not matter: a browser adds no key by itself', async () => {
   const { url } = await serverWorld({ apiKeys });
   expect(await statusWith(url, { origin: 'https://app.example', host: 'api.example', ...as('all') })).toBe(200);
+});
+
+test('a route that does not say what access it needs cannot be made', async () => {
+  const { mill } = await clientWorld();
+  const app = fastify().withTypeProvider<ZodTypeProvider>() as unknown as App;
+  guardRoutes(app, mill, []);
+  expect(() => app.route({ method: 'GET', url: '/open-to-all', handler: async () => 'x' })).toThrow('/open-to-all');
 });
 
 test('only loopback names and addresses count as this machine', () => {

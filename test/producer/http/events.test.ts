@@ -131,7 +131,14 @@ test('lines instead of server-sent events, for those who ask', async () => {
   ).toContain('event-stream');
 });
 
-test('a quiet stream begins at once and is kept open by comments, or empty lines', async () => {
+test('a quiet stream begins at once', async () => {
+  const world = await serverWorld({ keepAliveMs: 3_600_000 });
+  const run = await world.start();
+  const reader = await Reader.open(world, run.runId, { 'last-event-id': '1' });
+  expect([reader.response.status, reader.numbers]).toEqual([200, []]);
+});
+
+test('a quiet stream is kept open by comments, or empty lines', async () => {
   const world = await serverWorld({ keepAliveMs: 20 });
   const run = await world.start();
   const reader = await Reader.open(world, run.runId, { 'last-event-id': '1' });

@@ -19,6 +19,7 @@ test('a server that leaves ends streams and waits so that they can go on elsewhe
   expect(text).toMatch(/^id: 1\n/);
   expect(text).not.toContain('event: error');
   const answer = await waiting;
+  expect(answer.headers.get('connection')).toBe('close');
   expect([answer.status, ((await answer.json()) as { status: string }).status]).toEqual([202, 'queued']);
   await expect(fetch(`${url}/healthz`)).rejects.toThrow('fetch failed');
 });

@@ -149,6 +149,33 @@ test('paths and methods that do not exist are not found', async () => {
   }
 });
 
+test('a HEAD of an event stream, which would never end, is not found', async () => {
+  const { send, start } = await serverWorld();
+  expect((await send('HEAD', `/v1/runs/${(await start()).runId}/events`)).status).toBe(404);
+});
+
+test('a body that is not UTF-8 is refused', async () => {
+  const { url } = await serverWorld();
+  const body = Buffer.from('{"agent":"a","input":"\xff"}', 'latin1');
+  const answer = await fetch(`${url}/v1/runs`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body,
+  });
+  expect([answer.status, await answer.json()]).toMatchObject([400, { error: { code: 'invalid_json' } }]);
+});
+
+test('a client that sends all of a large body before it reads still gets its answer', async () => {
+  const { url } = await serverWorld();
+  const socket = connect(Number(new URL(url).port), '127.0.0.1').pause();
+  const size = 8 * 1024 * 1024;
+  const head = `Host: localhost\r\nContent-Type: application/json\r\nContent-Length: ${size}\r\n\r\n`;
+  socket.write(`POST /v1/runs HTTP/1.1\r\n${head}`);
+  await new Promise((resolve) => socket.write(Buffer.alloc(size, 'x'), resolve));
+  const answer = Buffer.concat(await Array.fromAsync(socket as AsyncIterable<Buffer>)).toString();
+  expect(answer).toMatch(/^HTTP\/1\.1 413 [^]*"payload_too_large"/);
+});
+
 test('what is not HTTP gets an error too', async () => {
   const { url, send } = await serverWorld();
   const long = await send('GET', `/v1/runs/${'x'.repeat(100_000)}`);

@@ -5,6 +5,8 @@ import type { RunStatus } from '../../../src/shared/run.ts';
 interface Written {
   /** The events are in the log, but their message is lost. */
   readonly unheard?: boolean;
+  /** Fields of the record that change in the same step. */
+  readonly fields?: Readonly<Record<string, string>>;
 }
 
 /** Writes events and states of a run as the worker's scripts do: log, record and message in one step. */
@@ -21,9 +23,10 @@ export class RunWriter {
     this.sequence = sequence;
   }
 
-  async emit(bodies: readonly EventBody[], { unheard = false }: Written = {}): Promise<void> {
+  async emit(bodies: readonly EventBody[], { unheard = false, fields }: Written = {}): Promise<void> {
     const events = bodies.map((body) => this.#number(body));
     const transaction = this.#redis.multi();
+    if (fields) transaction.hset(this.#keys.run(this.runId), fields);
     for (const { id, json } of events) transaction.xadd(this.#keys.events(this.runId), id, 'e', json);
     if (!unheard) {
       const message = `[${events.map(({ json }) => json).join(',')}]`;
@@ -54,7 +57,7 @@ export class RunWriter {
     const usage = { input: 3, output: 2, cached: 0, cacheWrite: 0, total: 5, byModel: {} };
     const error = { code: 'provider_unavailable', message: 'the provider is away', retryable: true } as const;
     const failed = status === 'failed';
-    await this.set({
+    const fields = {
       status,
       held: '0',
       owner: '',
@@ -64,7 +67,7 @@ export class RunWriter {
       costMicrocents: '700',
       steps: '1',
       ...(failed ? { error: JSON.stringify(error) } : { result: JSON.stringify({ text: 'It is on its way.' }) }),
-    });
+    };
     await this.emit(
       [
         failed
@@ -79,7 +82,7 @@ export class RunWriter {
               steps: 1,
             },
       ],
-      written,
+      { ...written, fields },
     );
   }
 

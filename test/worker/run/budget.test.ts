@@ -9,7 +9,7 @@ const price: Price = { input: 1_000_000, output: 2_000_000, cached: 0, cacheWrit
 
 function world(budget: Partial<Budget> | undefined, options: { spent?: number; priced?: boolean } = {}) {
   const events: EventBody[] = [];
-  const full = budget && { onExceed: 'fail', unpriced: 'allow', ...budget };
+  const full: Budget | undefined = budget && { onExceed: 'fail', unpriced: 'allow', ...budget };
   const { spent = 0, priced = true } = options;
   const gate = new RunBudget({
     budget: full,

@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
-import { runBatch, type BatchProgress, type BatchSummary } from '../../batch/run-batch.ts';
+import type { BatchProgress, BatchSummary } from '../../batch/contract.ts';
+import { runBatch } from '../../batch/run-batch.ts';
 import { batchResult } from '../../batch/batch-output.ts';
 import type { Millrace } from '../../millrace.ts';
 import type { Cli } from '../cli.ts';
@@ -21,7 +22,11 @@ export interface SampleResult {
 }
 
 /** Runs the sample batch, and half-way kills the last worker with SIGKILL while it holds runs. */
-export async function runSample(cli: Cli, mill: Millrace, { sample, out, stack }: SampleOptions): Promise<SampleResult> {
+export async function runSample(
+  cli: Cli,
+  mill: Millrace,
+  { sample, out, stack }: SampleOptions,
+): Promise<SampleResult> {
   const startedAt = performance.now();
   const elapsedMs = () => performance.now() - startedAt;
   using live = new LiveLine(cli.stdout);
@@ -32,7 +37,12 @@ export async function runSample(cli: Cli, mill: Millrace, { sample, out, stack }
     if (killed || !victim || finished < total / 2) return;
     killed = true;
     process.kill(victim.pid, 'SIGKILL');
-    note(yellow(cli.stdout, `  kill -9 ${victim.pid} (${victim.name}); the other worker takes its runs over when their leases end`));
+    note(
+      yellow(
+        cli.stdout,
+        `  kill -9 ${victim.pid} (${victim.name}); the other worker takes its runs over when their leases end`,
+      ),
+    );
   };
   const summary = await runBatch(
     mill,

@@ -38,7 +38,12 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
 function version({ redis: { version: found, mode, roundTripMs } }: Diagnosis): Check {
   const text = `${found} ${mode}, answers in ${duration(roundTripMs)}`;
   if (Number.parseInt(found, 10) < minRedisMajor) {
-    return { name: 'redis', level: 'fail', text, advice: `use Redis ${minRedisMajor}.0 or later, or Valkey 8 or later` };
+    return {
+      name: 'redis',
+      level: 'fail',
+      text,
+      advice: `use Redis ${minRedisMajor}.0 or later, or Valkey 8 or later`,
+    };
   }
   if (roundTripMs <= slowRoundTripMs) return { name: 'redis', level: 'ok', text };
   return { name: 'redis', level: 'warn', text, advice: 'put Redis near the workers: each step of a run waits for it' };
@@ -48,7 +53,12 @@ function eviction({ redis: { maxmemoryPolicy } }: Diagnosis): Check {
   const name = 'eviction';
   if (maxmemoryPolicy === 'noeviction') return { name, level: 'ok', text: 'noeviction' };
   if (maxmemoryPolicy === undefined) {
-    return { name, level: 'warn', text: 'Redis does not tell its policy', advice: 'make sure that maxmemory-policy is noeviction' };
+    return {
+      name,
+      level: 'warn',
+      text: 'Redis does not tell its policy',
+      advice: 'make sure that maxmemory-policy is noeviction',
+    };
   }
   return {
     name,
@@ -61,7 +71,12 @@ function eviction({ redis: { maxmemoryPolicy } }: Diagnosis): Check {
 function persistence({ redis: { aof, appendfsync }, durability }: Diagnosis): Check {
   const name = 'persistence';
   if (!aof) {
-    return { name, level: 'fail', text: 'AOF is off: a restart of Redis loses accepted runs', advice: 'CONFIG SET appendonly yes, and in the configuration file' };
+    return {
+      name,
+      level: 'fail',
+      text: 'AOF is off: a restart of Redis loses accepted runs',
+      advice: 'CONFIG SET appendonly yes, and in the configuration file',
+    };
   }
   const text = `AOF${appendfsync ? `, appendfsync ${appendfsync}` : ''}; accepted runs survive ${survived[durability]}`;
   return { name, level: durability === 'none' ? 'warn' : 'ok', text };
@@ -82,7 +97,12 @@ function memory({ redis: { usedMemoryBytes, maxMemoryBytes } }: Diagnosis): Chec
   const text = `${used} of ${megabytes(maxMemoryBytes)} used (${Math.round(share * 100)} %)`;
   if (share < memoryWarnShare) return { name, level: 'ok', text };
   const level = share < memoryFailShare ? 'warn' : 'fail';
-  return { name, level, text, advice: 'raise maxmemory, or lower RESULT_TTL_S and EVENT_LOG_TTL_S; a full Redis refuses runs' };
+  return {
+    name,
+    level,
+    text,
+    advice: 'raise maxmemory, or lower RESULT_TTL_S and EVENT_LOG_TTL_S; a full Redis refuses runs',
+  };
 }
 
 function clock({ redis: { clockOffsetMs } }: Diagnosis): Check {
@@ -90,7 +110,12 @@ function clock({ redis: { clockOffsetMs } }: Diagnosis): Check {
   const text = `Redis is ${duration(offsetMs)} ${clockOffsetMs < 0 ? 'behind' : 'ahead of'} this machine`;
   if (offsetMs < clockWarnMs) return { name: 'clock', level: 'ok', text };
   const level = offsetMs < clockFailMs ? 'warn' : 'fail';
-  return { name: 'clock', level, text, advice: 'synchronise the clocks (NTP): leases and delays are measured with both' };
+  return {
+    name: 'clock',
+    level,
+    text,
+    advice: 'synchronise the clocks (NTP): leases and delays are measured with both',
+  };
 }
 
 function queues({ queues: depths, oldestQueuedMs, workers: alive }: Diagnosis): Check[] {
@@ -98,12 +123,18 @@ function queues({ queues: depths, oldestQueuedMs, workers: alive }: Diagnosis): 
   return Object.entries(depths)
     .filter(([queue]) => queue !== 'quarantine')
     .map(([queue, { waiting, active, delayed }]) => {
-      const age = queue === 'runs' && oldestQueuedMs !== undefined ? `, the oldest for ${duration(oldestQueuedMs)}` : '';
+      const age =
+        queue === 'runs' && oldestQueuedMs !== undefined ? `, the oldest for ${duration(oldestQueuedMs)}` : '';
       const text = `${count(waiting)} waiting${age}, ${count(active)} active, ${count(delayed)} delayed`;
       const name = `queue ${queue}`;
       // Every worker does the fleet's chores, whatever queues it lists.
       if (waiting > 0 && queue !== 'maintenance' && !served.has(queue)) {
-        return { name, level: 'fail', text, advice: `no worker serves it: WORKER_QUEUES=${queue} millrace worker` } as const;
+        return {
+          name,
+          level: 'fail',
+          text,
+          advice: `no worker serves it: WORKER_QUEUES=${queue} millrace worker`,
+        } as const;
       }
       if (queue === 'runs' && waiting > 0 && (oldestQueuedMs ?? 0) > queuedTooLongMs) {
         return { name, level: 'warn', text, advice: 'add workers, or raise WORKER_CONCURRENCY' } as const;
@@ -128,9 +159,16 @@ function workers({ workers: alive, openRuns }: Diagnosis): Check {
 function stuck({ stuckRuns }: Diagnosis): Check {
   const name = 'stuck runs';
   if (stuckRuns.length === 0) return { name, level: 'ok', text: 'nothing stuck' };
-  const shown = stuckRuns.slice(0, shownRuns).map(({ runId, status, ageMs }) => `${runId} (${status} for ${duration(ageMs)})`);
+  const shown = stuckRuns
+    .slice(0, shownRuns)
+    .map(({ runId, status, ageMs }) => `${runId} (${status} for ${duration(ageMs)})`);
   const more = stuckRuns.length > shownRuns ? ` and ${stuckRuns.length - shownRuns} more` : '';
-  return { name, level: 'fail', text: `${shown.join(', ')}${more}`, advice: 'a running worker puts them back within a minute; if not, report it' };
+  return {
+    name,
+    level: 'fail',
+    text: `${shown.join(', ')}${more}`,
+    advice: 'a running worker puts them back within a minute; if not, report it',
+  };
 }
 
 function quarantine({ quarantined, workers: alive }: Diagnosis): Check {
@@ -138,21 +176,36 @@ function quarantine({ quarantined, workers: alive }: Diagnosis): Check {
   if (quarantined === 0) return { name, level: 'ok', text: 'empty' };
   const text = `${count(quarantined)} runs that brought down two workers`;
   if (alive.some((worker) => worker.queues.includes('quarantine'))) return { name, level: 'warn', text };
-  return { name, level: 'warn', text: `${text}, and no worker for them`, advice: 'WORKER_QUEUES=quarantine WORKER_CONCURRENCY=1 millrace worker' };
+  return {
+    name,
+    level: 'warn',
+    text: `${text}, and no worker for them`,
+    advice: 'WORKER_QUEUES=quarantine WORKER_CONCURRENCY=1 millrace worker',
+  };
 }
 
 function putBack({ counters }: Diagnosis): Check {
   const name = 'put back';
   const times = counters['put_back'] ?? 0;
   if (times === 0) return { name, level: 'ok', text: 'the reconciler has found no lost run' };
-  return { name, level: 'warn', text: `the reconciler has put back ${count(times)} runs whose job was gone`, advice: 'was Redis restarted without AOF, or were jobs deleted by hand?' };
+  return {
+    name,
+    level: 'warn',
+    text: `the reconciler has put back ${count(times)} runs whose job was gone`,
+    advice: 'was Redis restarted without AOF, or were jobs deleted by hand?',
+  };
 }
 
 function failedJobs({ queues: depths }: Diagnosis): Check {
   const name = 'failed jobs';
   const failed = Object.values(depths).reduce((sum, depth) => sum + depth.failed, 0);
   if (failed === 0) return { name, level: 'ok', text: 'none' };
-  return { name, level: 'warn', text: count(failed), advice: 'millrace runs --status failed shows why; millrace redrive puts them back' };
+  return {
+    name,
+    level: 'warn',
+    text: count(failed),
+    advice: 'millrace runs --status failed shows why; millrace redrive puts them back',
+  };
 }
 
 function megabytes(bytes: number): string {

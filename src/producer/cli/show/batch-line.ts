@@ -1,5 +1,5 @@
 import { formatUsd } from '../../../shared/money.ts';
-import type { BatchProgress } from '../../batch/run-batch.ts';
+import type { BatchProgress } from '../../batch/contract.ts';
 import { count, duration } from './paint.ts';
 
 const barWidth = 20;

@@ -22,7 +22,8 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'run.cancelled': ({ reason, usage, costMicrocents }) =>
     `cancelled${reason ? ` (${oneLine(reason, maxText)})` : ''} · ${count(usage.total)} tokens · ${formatUsd(costMicrocents)}`,
   'step.reset': ({ reason }) => `the text of this step was discarded: ${oneLine(reason, maxText)}`,
-  'agent.model.fellback': ({ previousModel, nextModel, reason }) => `model ${previousModel} gave way to ${nextModel} (${reason})`,
+  'agent.model.fellback': ({ previousModel, nextModel, reason }) =>
+    `model ${previousModel} gave way to ${nextModel} (${reason})`,
   'agent.cancelling': ({ drain }) => (drain ? 'is asked to stop after this step' : 'is asked to stop'),
   'budget.warning': ({ spentMicrocents, limitMicrocents, thresholdPct }) =>
     `has spent ${thresholdPct} % of its budget (${formatUsd(spentMicrocents)} of ${formatUsd(limitMicrocents)})`,
@@ -37,10 +38,13 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'tool.outcome_unknown': ({ toolName }) => `✗ ${toolName} may or may not have taken effect`,
   'tool.approval.requested': ({ toolName, toolCallId, args }) =>
     `asks to call ${toolName} ${oneLine(JSON.stringify(args), maxArgs)} (${toolCallId})`,
-  'context.compacted': ({ beforeTokens, afterTokens }) => `context compacted from ${count(beforeTokens)} to ${count(afterTokens)} tokens`,
+  'context.compacted': ({ beforeTokens, afterTokens }) =>
+    `context compacted from ${count(beforeTokens)} to ${count(afterTokens)} tokens`,
   'guardrail.tripped': ({ guardrail }) => `guardrail ${guardrail} stopped it`,
   'llm.call': ({ outcome, model, error }) =>
-    outcome === 'failed' ? `model ${model} failed: ${error?.kind ?? 'unknown'} ${oneLine(error?.message ?? '', maxText)}`.trimEnd() : '',
+    outcome === 'failed'
+      ? `model ${model} failed: ${error?.kind ?? 'unknown'} ${oneLine(error?.message ?? '', maxText)}`.trimEnd()
+      : '',
 };
 
 /** The line for an event, without its run and time; undefined when it is not worth one. */

@@ -40,7 +40,9 @@ export async function followRun(cli: Cli, mill: Millrace, runId: string, options
     clearTimeout(impatience);
   }
   const why = timeout?.aborted ? 'not waiting any longer' : 'letting go';
-  printer.note(`${why}; the run goes on. Follow it: millrace tail ${runId} --after ${last}   Stop it: millrace cancel ${runId}`);
+  printer.note(
+    `${why}; the run goes on. Follow it: millrace tail ${runId} --after ${last}   Stop it: millrace cancel ${runId}`,
+  );
   return cli.interrupted.aborted ? exitCodes.interrupted : exitCodes.failed;
 }
 
@@ -54,5 +56,8 @@ async function hintAtWorkers(cli: Cli, mill: Millrace): Promise<void> {
     (diagnosis) => diagnosis.workers.length,
     () => undefined,
   );
-  if (workers === 0) cli.stderr.write(`${yellow(cli.stderr, 'No worker is running: start one with `millrace worker`, or all with `millrace dev`.')}\n`);
+  if (workers === 0)
+    cli.stderr.write(
+      `${yellow(cli.stderr, 'No worker is running: start one with `millrace worker`, or all with `millrace dev`.')}\n`,
+    );
 }

@@ -10,7 +10,9 @@ import { entryOf, type Role } from './entry.ts';
 export async function become(cli: Cli, role: Role, args: readonly string[] = []): Promise<never> {
   const command = [process.execPath, entryOf(role), ...args];
   if (process.platform !== 'win32' && process.execve) {
-    const env = Object.fromEntries(Object.entries(cli.env).filter((entry): entry is [string, string] => entry[1] !== undefined));
+    const env = Object.fromEntries(
+      Object.entries(cli.env).filter((entry): entry is [string, string] => entry[1] !== undefined),
+    );
     process.execve(process.execPath, command, env);
   }
   const child = spawn(process.execPath, command.slice(1), { stdio: 'inherit', env: cli.env });

@@ -65,9 +65,15 @@ function endOf(child: ChildProcess): Promise<string> {
   return promise;
 }
 
-async function untilReady(child: ChildProcess, ended: Promise<string>, role: Role, said: readonly string[]): Promise<void> {
+async function untilReady(
+  child: ChildProcess,
+  ended: Promise<string>,
+  role: Role,
+  said: readonly string[],
+): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
-  const fail = (why: string) => reject(new RunError('invalid_config', `the ${role} ${why}\n${said.join('\n')}`.trimEnd()));
+  const fail = (why: string) =>
+    reject(new RunError('invalid_config', `the ${role} ${why}\n${said.join('\n')}`.trimEnd()));
   const timer = setTimeout(() => fail(`did not start within ${startTimeoutMs / 1_000} s`), startTimeoutMs);
   child.on('message', (message) => void (readyMessage.safeParse(message).success && resolve()));
   void ended.then((how) => fail(`ended before it was ready (${how})`));

@@ -48,11 +48,19 @@ export async function startStack(cli: Cli, options: StackOptions): Promise<Stack
   const child = (name: string, role: 'producer' | 'worker', own: Record<string, string>) =>
     Supervised.start(
       name,
-      () => startChild({ role, env: { ...env, ...own }, graceMs: options.graceMs, onLine: (line) => options.onLine(name, line) }),
+      () =>
+        startChild({
+          role,
+          env: { ...env, ...own },
+          graceMs: options.graceMs,
+          onLine: (line) => options.onLine(name, line),
+        }),
       say,
     );
   const port = await nextFreePort(host, options.port);
-  const names = Array.from({ length: options.workers }, (_, index) => (options.workers === 1 ? 'worker' : `worker ${index + 1}`));
+  const names = Array.from({ length: options.workers }, (_, index) =>
+    options.workers === 1 ? 'worker' : `worker ${index + 1}`,
+  );
   const ports = await distinctPorts(host, options.workerPort, names.length);
   const [producer, ...workers] = await settleAll([
     child('producer', 'producer', { PORT: String(port) }),
@@ -64,12 +72,21 @@ export async function startStack(cli: Cli, options: StackOptions): Promise<Stack
   return { redisUrl, url: `http://${host}:${port}`, workers, [Symbol.asyncDispose]: () => running.disposeAsync() };
 }
 
-async function startRedis(cli: Cli, { redisDir, say }: StackOptions, keep: (part: Supervised) => Supervised): Promise<string> {
+async function startRedis(
+  cli: Cli,
+  { redisDir, say }: StackOptions,
+  keep: (part: Supervised) => Supervised,
+): Promise<string> {
   let url = '';
   let port: number | undefined;
   // The same port each time, so that whoever is connected finds it again.
   const start = async (): Promise<Part> => {
-    const redis = await startDevRedis({ dir: redisDir, env: cli.env, root: cli.root, ...(port !== undefined && { port }) });
+    const redis = await startDevRedis({
+      dir: redisDir,
+      env: cli.env,
+      root: cli.root,
+      ...(port !== undefined && { port }),
+    });
     ({ url, port } = redis);
     return redis;
   };

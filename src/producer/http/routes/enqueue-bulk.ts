@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { errorInfo, errorTable, RunError, type ErrorInfo } from '../../../shared/errors.ts';
 import { maxBulk, runRequest } from '../../../shared/run.ts';
 import type { App, Services } from '../app.ts';
-import { isDeeperThan, jsonText, maxJsonDepth } from '../json-body.ts';
+import { bodyText, isDeeperThan, maxJsonDepth } from '../json-body.ts';
 import type { BulkAnswer } from '../../enqueue.ts';
 import { acceptedRun, errorBody } from '../openapi.ts';
 
@@ -51,7 +51,7 @@ function itemsOf(body: unknown, headers: IncomingHttpHeaders): Item[] {
   if (Array.isArray(body)) return body.map((request) => ({ request }));
   if (body !== undefined && body !== null && !Buffer.isBuffer(body))
     throw new RunError('validation', 'the body must be an array, or one object a line');
-  const text = body && jsonText(body, headers, Number.POSITIVE_INFINITY);
+  const text = body && bodyText(body, headers);
   if (!text) throw new RunError('invalid_json', 'the body is empty');
   const lines = text.split('\n').filter((line) => line.trim() !== '');
   if (lines.length > maxBulk) throw new RunError('validation', `at most ${maxBulk} runs in one request`);

@@ -35,7 +35,9 @@ export class CliProcess {
     this.#child.stderr?.on('data', (chunk: Buffer) => (this.stderr += chunk.toString()));
     this.#child.stdin?.on('error', () => {});
     this.#child.stdin?.end(input);
-    this.exited = new Promise((resolve) => this.#child.once('close', (code, signal) => resolve(code ?? (signal ? -1 : 0))));
+    this.exited = new Promise((resolve) =>
+      this.#child.once('close', (code, signal) => resolve(code ?? (signal ? -1 : 0))),
+    );
     onTestFinished(async () => {
       this.#child.kill('SIGKILL');
       await this.exited;

@@ -1,0 +1,42 @@
+import type { ErrorInfo } from '../../shared/errors.ts';
+import type { Millrace } from '../millrace.ts';
+import type { BatchDefaults } from './batch-file.ts';
+
+/** What a batch needs of the client. */
+export type BatchClient = Pick<Millrace, 'agents' | 'enqueueMany' | 'result' | 'firehose'>;
+
+export interface BatchOptions {
+  /** The JSONL file to read. */
+  readonly file: string;
+  /** The JSONL file that results are appended to; made when missing. */
+  readonly out: string;
+  readonly defaults: BatchDefaults;
+  /** Runs in flight at most. Bounds memory, and what one batch may put into the queue. */
+  readonly window: number;
+  /** New failures after which no further line is begun; absent: no limit. */
+  readonly maxFailures?: number;
+}
+
+/** How far a batch is. `earlier` lines were in the output file already; they are part of `finished` and `failed`. */
+export interface BatchProgress {
+  readonly total: number;
+  readonly earlier: number;
+  readonly finished: number;
+  readonly failed: number;
+  readonly running: number;
+  readonly costMicrocents: number;
+}
+
+/** Is told what happens, so that it can be shown. Must not throw. */
+export interface BatchWatcher {
+  progress(progress: BatchProgress): void;
+  /** A line that never becomes a run. */
+  refused(line: number, error: ErrorInfo): void;
+  /** The queue is full or Redis is away; the next try comes after `delayMs`. */
+  waiting(reason: ErrorInfo, delayMs: number): void;
+}
+
+/** Why a batch is over, and how far it came. Only `finished` means that every line has its result. */
+export interface BatchSummary extends BatchProgress {
+  readonly end: 'finished' | 'interrupted' | 'too_many_failures';
+}

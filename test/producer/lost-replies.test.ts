@@ -1,0 +1,49 @@
+import { inject, onTestFinished, expect, test } from 'vitest';
+import { Link } from '../../src/producer/link.ts';
+import { Millrace } from '../../src/producer/millrace.ts';
+import { jobIdFor } from '../../src/shared/ids.ts';
+import { clientWorld, request } from './support/client.ts';
+import { RunWriter } from './support/run-writer.ts';
+
+/** A client whose every script runs twice, as when the first reply is lost on the way and the connection asks again. */
+async function doubledWorld() {
+  const world = await clientWorld();
+  const link = new Link({ redis: inject('redisUrl'), prefix: world.prefix });
+  onTestFinished(() => link.close());
+  await link.reach(async (redis) => {
+    for (const name of ['eval', 'evalsha'] as const) {
+      const once = redis[name].bind(redis) as (...args: unknown[]) => Promise<unknown>;
+      const twice = async (...args: unknown[]) => {
+        await once(...args);
+        return await once(...args);
+      };
+      Object.assign(redis, { [name]: twice });
+    }
+  });
+  return { ...world, mill: new Millrace({ redis: '' }, link) };
+}
+
+test('a creation that is sent twice makes one new run, also in bulk', async () => {
+  const { mill, redis, keys } = await doubledWorld();
+  const run = await mill.enqueue({ ...request, executionId: 'e' });
+  expect(run.attached).toBe(false);
+  expect(await redis.xlen(keys.events(run.runId))).toBe(2);
+  const answers = await mill.enqueueMany([{ ...request, executionId: 'f' }, request]);
+  expect(answers).toMatchObject([{ attached: false }, { attached: false }]);
+});
+
+test('a cancel that is sent twice ends the run once and says that it did', async () => {
+  const { mill, redis, keys } = await doubledWorld();
+  const run = await mill.enqueue(request);
+  expect(await run.cancel()).toMatchObject({ status: 'cancelled', lastSequence: 2 });
+  expect(await redis.xlen(keys.events(run.runId))).toBe(2);
+});
+
+test('a redrive that is sent twice queues the run once', async () => {
+  const { mill, redis, keys, bull } = await doubledWorld();
+  const run = await mill.enqueue(request);
+  await new RunWriter(redis, keys, run.runId).end('failed');
+  expect(await mill.redrive({ runId: run.runId })).toEqual({ redriven: [run.runId], more: false });
+  expect(await redis.hget(keys.run(run.runId), 'segment')).toBe('1');
+  expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toEqual([jobIdFor(run.runId, 1)]);
+});
