@@ -63,10 +63,10 @@ export function playFleet(
   { mill, redis, keys }: ClientWorld,
   end: (writer: RunWriter, input: string) => Promise<void>,
 ): void {
-  let over = false;
+  const over = new AbortController();
   const ended = new Set<string>();
   const work = async () => {
-    while (!over) {
+    while (!over.signal.aborted) {
       const { runs } = await mill.list({ status: 'queued', limit: 100 });
       for (const { runId } of runs) {
         if (ended.has(runId)) continue;
@@ -79,7 +79,7 @@ export function playFleet(
   };
   const working = work();
   onTestFinished(async () => {
-    over = true;
+    over.abort();
     await working;
   });
 }

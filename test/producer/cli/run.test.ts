@@ -108,6 +108,7 @@ test('--timeout ends the wait and not the run', async () => {
 test('a run that nobody takes gets the advice to start a worker', async () => {
   const { cli } = await startRun(['support', 'hello']);
   await cli.says('No worker is running');
+  expect(cli.stderr).toContain('millrace worker');
 });
 
 test('the input comes from stdin for `-` and where none is given', async () => {
