@@ -12,7 +12,7 @@ const neededMajor = 24;
 export function ensureDependencies(root, env, say) {
   if (!isInstalled(root)) {
     say('installing the npm dependencies (npm ci)');
-    runNpm(['ci', '--include=dev', '--no-audit', '--no-fund'], root, env);
+    runNpm(['ci', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'], root, env);
     writeFileSync(stampFile(root), lockDigest(root));
   }
   if (pinnedNodeWorks(root)) return;

@@ -119,6 +119,7 @@ export async function openRun(
       async [Symbol.asyncDispose]() {
         watching[Symbol.dispose]();
         signals.dispose();
+        writer.close();
       },
     },
   };

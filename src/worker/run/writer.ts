@@ -71,16 +71,31 @@ export class RunWriter {
     }
   }
 
-  /** Writes entries, changed fields and everything emitted so far, all or nothing. Throws `lock_lost` when fenced. */
+  /**
+   * Writes entries, changed fields and everything emitted so far, all or nothing. Throws `lock_lost` when fenced. A
+   * commit that fails closes the writer: its events must not leave later without their entries.
+   */
   async commit(write: {
     entries?: readonly JournalEntry[];
     patch?: RecordPatch;
     release?: Commit['release'];
   }): Promise<void> {
     const previous = this.#inFlight;
-    const done = previous.then(() => this.#commitNow(write));
+    const done = previous
+      .then(() => this.#commitNow(write))
+      .catch((error: unknown) => {
+        this.close();
+        throw error;
+      });
     this.#inFlight = done.catch(() => {});
     await done;
+  }
+
+  /** Nothing leaves from now on, also not what was emitted before and never written. */
+  close(): void {
+    this.#closed = true;
+    this.#pending = [];
+    this.#unsent = undefined;
   }
 
   /** Holds entries back for the next commit, which writes them first. */

@@ -1,3 +1,4 @@
+import { spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -6,7 +7,7 @@ import { expect, inject, onTestFinished, test } from 'vitest';
 import { devState, type DevState } from '../../../src/producer/cli/dev-state.ts';
 import { freePort } from '../../../src/shared/dev-redis.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
-import { CliProcess, millrace, root } from './support/cli-process.ts';
+import { bin, CliProcess, millrace, root } from './support/cli-process.ts';
 
 /** A folder with the sample agents, in which a stack can run. */
 function project(): string {
@@ -17,7 +18,11 @@ function project(): string {
 }
 
 async function startDev(cwd: string, env: Record<string, string> = {}): Promise<{ dev: CliProcess; state: DevState }> {
-  const dev = new CliProcess(['dev'], { cwd, env: { PORT: String(await freePort()), WORKER_PORT: '0', ...env } });
+  const dev = new CliProcess(['dev'], {
+    cwd,
+    ownGroup: true,
+    env: { PORT: String(await freePort()), WORKER_PORT: '0', ...env },
+  });
   await dev.says('Ctrl-C stops everything', 30_000);
   return { dev, state: devState.parse(JSON.parse(readFileSync(join(cwd, '.millrace/dev.json'), 'utf8'))) };
 }
@@ -63,10 +68,15 @@ test('dev runs a private stack that answers, is found by other commands, and end
   expect(second.stderr).toContain(`it runs already (pid ${dev.pid})`);
   expect(second.code).toBe(2);
 
-  const parts = [pidOf(dev, 'producer is ready'), pidOf(dev, 'worker is ready')];
+  const parts = [pidOf(dev, 'producer is ready'), pidOf(dev, 'worker is ready'), await redisPid(state)];
+  // npm passes on what the terminal has sent already.
+  dev.signalGroup('SIGINT');
   dev.signal('SIGINT');
   expect(await dev.exited).toBe(0);
   expect(parts.filter(isAlive)).toEqual([]);
+  // The parts never saw the Ctrl-C: they were ended one after the other, the worker before its Redis.
+  const leaving = dev.stdout.split('\n').filter((line) => line.includes('is leaving'));
+  expect(leaving.map((line) => (JSON.parse(line) as { why: string }).why)).toEqual(['SIGTERM', 'SIGTERM']);
   expect(existsSync(join(cwd, '.millrace/dev.json'))).toBe(false);
 });
 
@@ -105,6 +115,21 @@ test('nothing of a stack outlives a dev that is killed', async () => {
   expect(parts.every(isAlive)).toBe(true);
   process.kill(dev.pid, 'SIGKILL');
   await until('every part to end', () => !parts.some(isAlive), 20_000);
+}, 60_000);
+
+test('a stack under npm ends when npm and its shell do', async () => {
+  const cwd = project();
+  const shell = spawn('/bin/sh', ['-c', '"$0" "$1" dev; true', process.execPath, bin], {
+    cwd,
+    stdio: 'ignore',
+    env: { PATH: process.env['PATH'], npm_lifecycle_event: 'start', PORT: String(await freePort()), WORKER_PORT: '0' },
+  });
+  const note = join(cwd, '.millrace/dev.json');
+  await until('the stack to run', () => existsSync(note), 30_000);
+  const { pid } = devState.parse(JSON.parse(readFileSync(note, 'utf8')));
+  shell.kill('SIGKILL');
+  await until('dev to end', () => !isAlive(pid), 20_000);
+  expect(existsSync(note)).toBe(false);
 }, 60_000);
 
 test('a port that is taken gives way to the next, and dev says so', async () => {

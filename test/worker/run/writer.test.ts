@@ -44,7 +44,13 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
     seq: 3,
     ports: {
       runs: runs as RunStore,
-      clock: { ...systemClock, sleep: async (ms) => void waits.push(ms) },
+      clock: {
+        ...systemClock,
+        sleep: async (ms) => {
+          waits.push(ms);
+          await new Promise((resolve) => setImmediate(resolve));
+        },
+      },
       observe: (body) => told.push(body.type),
       log: Object.assign(Object.create(silentLog), { warn: (facts: unknown) => warnings.push(facts) }),
     },
@@ -157,6 +163,20 @@ test('a store that keeps refusing ends the commit with queue_unavailable', async
   const world = makeWorld();
   world.fail(100);
   await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'queue_unavailable' });
+});
+
+test('what was emitted for a commit that failed does not leave later without it', async () => {
+  const world = makeWorld();
+  world.fail(Number.MAX_SAFE_INTEGER);
+  world.writer.emit(delta('a'));
+  await until('the refused flush', () => world.writes.length >= 1);
+  world.writer.emit({ type: 'agent.end', output: 'a', status: 'completed' });
+  await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'queue_unavailable' });
+  world.fail(0);
+  const refused = world.writes.length;
+  world.writer.flush();
+  await new Promise((resolve) => setImmediate(resolve));
+  expect(world.writes).toHaveLength(refused);
 });
 
 test('a fenced write closes the writer for good and says so once', async () => {

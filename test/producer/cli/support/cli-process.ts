@@ -4,7 +4,7 @@ import { inject, onTestFinished } from 'vitest';
 import { until } from '../../../support/redis.ts';
 
 export const root = join(import.meta.dirname, '../../../..');
-const bin = join(root, 'bin/millrace.mjs');
+export const bin = join(root, 'bin/millrace.mjs');
 
 export interface CliOptions {
   /** All that the process gets besides the path. */
@@ -14,6 +14,8 @@ export interface CliOptions {
   readonly input?: string;
   /** Arguments of Node itself. */
   readonly nodeArgs?: readonly string[];
+  /** A process group of its own, as a terminal makes one for each command. */
+  readonly ownGroup?: boolean;
 }
 
 /** The command line as a real process. Ends with its test at the latest. */
@@ -24,11 +26,15 @@ export class CliProcess {
   stdout = '';
   stderr = '';
 
-  constructor(args: readonly string[], { env, cwd = root, input = '', nodeArgs = [] }: CliOptions = {}) {
+  constructor(
+    args: readonly string[],
+    { env, cwd = root, input = '', nodeArgs = [], ownGroup = false }: CliOptions = {},
+  ) {
     this.#child = spawn(process.execPath, [...nodeArgs, bin, ...args], {
       cwd,
       env: { PATH: process.env['PATH'], ...env },
       stdio: ['pipe', 'pipe', 'pipe'],
+      detached: ownGroup,
     });
     this.pid = this.#child.pid as number;
     this.#child.stdout?.on('data', (chunk: Buffer) => (this.stdout += chunk.toString()));
@@ -46,6 +52,11 @@ export class CliProcess {
 
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
+  }
+
+  /** What a terminal does: every process of the group gets the signal. */
+  signalGroup(signal: NodeJS.Signals): void {
+    process.kill(-this.pid, signal);
   }
 
   /** Waits until the output so far holds a text. */

@@ -1,0 +1,65 @@
+import { expect, test } from 'vitest';
+import { Outstanding } from '../../../src/producer/batch/outstanding.ts';
+import type { BatchClient } from '../../../src/producer/batch/contract.ts';
+import type { RunEvent } from '../../../src/shared/event.ts';
+import { until } from '../../support/redis.ts';
+
+/** A client in whose feed one run has ended. */
+function clientThatHeard(runId: string, onRead: () => void = () => {}): BatchClient & { heard: boolean } {
+  const client = {
+    heard: false,
+    agents: () => Promise.resolve([]),
+    enqueueMany: () => Promise.resolve([]),
+    async *firehose({ signal }: { signal?: AbortSignal } = {}) {
+      yield { type: 'run.cancelled', runId } as RunEvent;
+      client.heard = true;
+      await new Promise((resolve) => signal?.addEventListener('abort', resolve));
+    },
+    result(id: string) {
+      onRead();
+      return Promise.resolve({ runId: id, status: 'completed' as const, text: '', costMicrocents: 0, steps: 1 });
+    },
+  };
+  return client;
+}
+
+test('a run that ended before its acceptance was known here is told as soon as it is', async () => {
+  const client = clientThatHeard('R');
+  const told: number[] = [];
+  const outstanding = new Outstanding(client, (run) => Promise.resolve(void told.push(run.line)));
+  const stop = new AbortController();
+  const following = outstanding.follow(stop.signal);
+  await until('the feed to be read', () => client.heard);
+  await outstanding.add({ runId: 'R', line: 7 }, false);
+  expect(told).toEqual([7]);
+  stop.abort();
+  await following;
+});
+
+test('a run that is looked at twice at once is told once', async () => {
+  const told: string[] = [];
+  const release = Promise.withResolvers<void>();
+  const outstanding = new Outstanding(clientThatHeard('other'), async ({ runId }) => {
+    told.push(runId);
+    await release.promise;
+  });
+  const adding = [outstanding.add({ runId: 'R', line: 1 }, true), outstanding.add({ runId: 'R', line: 1 }, true)];
+  await until('the end to be told', () => told.length > 0);
+  expect(outstanding.size).toBe(0);
+  release.resolve();
+  await Promise.all(adding);
+  expect(told).toEqual(['R']);
+});
+
+test('a place is only free when the end of its run has been written', async () => {
+  const release = Promise.withResolvers<void>();
+  const outstanding = new Outstanding(clientThatHeard('other'), () => release.promise);
+  const adding = outstanding.add({ runId: 'R', line: 1 }, true);
+  let free = false;
+  const waiting = outstanding.fewerThan(1, new AbortController().signal).then(() => (free = true));
+  await until('the end to be told', () => outstanding.size === 0);
+  expect(free).toBe(false);
+  release.resolve();
+  await Promise.all([adding, waiting]);
+  expect(free).toBe(true);
+});
