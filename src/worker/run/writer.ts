@@ -41,6 +41,7 @@ export class RunWriter {
   #unsent: readonly OutgoingEvent[] | undefined;
   #inFlight: Promise<void> = Promise.resolve();
   #busy = false;
+  #commitsWaiting = 0;
   #scheduled = false;
   #urgentDelta = true;
   #refusals = 0;
@@ -81,12 +82,14 @@ export class RunWriter {
     release?: Commit['release'];
   }): Promise<void> {
     const previous = this.#inFlight;
+    this.#commitsWaiting += 1;
     const done = previous
       .then(() => this.#commitNow(write))
       .catch((error: unknown) => {
         this.close();
         throw error;
-      });
+      })
+      .finally(() => (this.#commitsWaiting -= 1));
     this.#inFlight = done.catch(() => {});
     await done;
   }
@@ -112,7 +115,8 @@ export class RunWriter {
 
   async #flushNow(): Promise<void> {
     if (this.#closed) return;
-    const events = this.#unsent ?? this.#pending;
+    // A commit that was asked for takes what was emitted before it: an event must not leave ahead of its entry.
+    const events = this.#unsent ?? (this.#commitsWaiting > 0 ? [] : this.#pending);
     if (events.length === 0) return;
     if (events === this.#pending) this.#pending = [];
     this.#unsent = events;

@@ -77,7 +77,10 @@ test('a line without an agent is bad when none is given for all', async () => {
 
 test('empty lines are no lines, but are counted as places', async () => {
   const content = '\uFEFF"a"\r\n\r\n   \n"b"';
-  expect((await read(content)).map(({ line }) => line)).toEqual([1, 4]);
+  expect((await read(content)).map(({ line, kind }) => [line, kind])).toEqual([
+    [1, 'request'],
+    [4, 'request'],
+  ]);
   expect((await identifyBatch(file(content), {})).lines).toBe(2);
 });
 

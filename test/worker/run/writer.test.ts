@@ -165,6 +165,15 @@ test('a store that keeps refusing ends the commit with queue_unavailable', async
   await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'queue_unavailable' });
 });
 
+test('an event does not leave ahead of the commit it was emitted for, also when a flush has just begun', async () => {
+  const world = makeWorld();
+  world.writer.emit(delta('a'));
+  world.writer.flush();
+  world.writer.emit({ type: 'agent.end', output: 'a', status: 'completed' });
+  await world.writer.commit({});
+  expect(world.writes).toMatchObject([{ kind: 'commit', events: [{ type: 'text.delta' }, { type: 'agent.end' }] }]);
+});
+
 test('what was emitted for a commit that failed does not leave later without it', async () => {
   const world = makeWorld();
   world.fail(Number.MAX_SAFE_INTEGER);
