@@ -69,7 +69,7 @@ async function work(config: Config): Promise<void> {
     { worker: worker.name, healthPort: worker.healthPort, queues: config.WORKER_QUEUES, agents: [...agents.keys()] },
     'worker is ready',
   );
-  process.send?.({ type: 'ready', healthPort: worker.healthPort });
+  if (process.connected) process.send?.({ type: 'ready', healthPort: worker.healthPort });
 
   let leaving = false;
   const leave = (why: string) => {
@@ -88,8 +88,10 @@ async function work(config: Config): Promise<void> {
   };
   process.on('SIGTERM', () => leave('SIGTERM'));
   process.on('SIGINT', () => leave('SIGINT'));
-  // Started with an IPC channel (the development stack): a parent that is gone without a word must not leave us behind.
+  // Started with an IPC channel: a parent that is gone without a word must not leave us behind, also not one that went
+  // while we were starting.
   process.on('disconnect', () => leave('parent is gone'));
+  if (process.send && !process.connected) leave('parent is gone');
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
 }
 
