@@ -162,7 +162,14 @@ export interface ControlChannel {
 }
 
 /** Sees every event body before it leaves; metrics are made from it. Must not throw and must not block. */
-export type Observer = (event: EventBody, context: { readonly agentId: string; readonly kind: string }) => void;
+export type Observer = (event: EventBody, context: ObservedRun) => void;
+
+interface ObservedRun {
+  readonly agentId: string;
+  readonly kind: string;
+  /** With `run.started`: milliseconds from the acceptance of the run, or the end of its delay, to its start. */
+  readonly queueWaitMs?: number;
+}
 
 /** Everything the run room asks of the outside. */
 export interface Ports {

@@ -20,6 +20,11 @@ export class WorkerMetrics {
     'agent',
     'status',
   ]);
+  readonly #queueWait = this.#histogram(
+    'millrace_run_queue_wait_seconds',
+    'From acceptance, or the end of its delay, to the start of a run.',
+    ['agent'],
+  );
   readonly #recovered = this.#counter(
     'millrace_runs_recovered_total',
     'Runs continued after their worker was lost or left.',
@@ -85,7 +90,10 @@ export class WorkerMetrics {
   }
 
   /** Counts one event. Never throws for an event it has nothing to say about. */
-  observe(event: EventBody, { agentId: agent, kind }: { agentId: string; kind: string }): void {
+  observe(
+    event: EventBody,
+    { agentId: agent, kind, queueWaitMs }: { agentId: string; kind: string; queueWaitMs?: number },
+  ): void {
     switch (event.type) {
       case 'run.completed':
         this.#runs.inc({ agent, kind, status: event.status, code: '' });
@@ -96,6 +104,9 @@ export class WorkerMetrics {
         return;
       case 'run.cancelled':
         this.#runs.inc({ agent, kind, status: 'cancelled', code: '' });
+        return;
+      case 'run.started':
+        if (queueWaitMs !== undefined) this.#queueWait.observe({ agent }, queueWaitMs / 1_000);
         return;
       case 'run.recovered':
         this.#recovered.inc({ agent });

@@ -1,4 +1,5 @@
 import { RunError } from '../../shared/errors.ts';
+import type { EventBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
 import type { RunJob, RunRecord } from '../../shared/run.ts';
 import type { Price } from '../llm/cost.ts';
@@ -65,28 +66,33 @@ export async function openRun(
   if (!before) return { kind: 'skipped', reason: 'gone' };
   const context = contextOf(before, delivery);
   const agent = deps.agents.get(before.request.agent);
-  const event = (body: Record<string, unknown>) =>
-    ({ timestamp: new Date(ports.clock.now()).toISOString(), ...context, ...body }) as OutgoingEvent;
-  const started = {
+  const event = (body: EventBody): OutgoingEvent => ({
+    timestamp: new Date(ports.clock.now()).toISOString(),
+    ...context,
+    ...body,
+  });
+  const started: EventBody = {
     type: 'run.started',
     kind: before.kind,
     attempt: before.epoch + 1,
     ...(agent && { model: before.request.overrides?.model ?? agent.definition.model }),
   };
+  const recovered: EventBody = {
+    type: 'run.recovered',
+    fromCheckpoint: before.steps,
+    ...(before.worker && { previousWorker: before.worker }),
+  };
   const claim = await ports.runs.claim(
     { ...delivery, runId: job.runId, owner: ownership.owner, segment: job.segment },
     [event(started), event({ type: 'agent.start' })],
-    [
-      event({
-        type: 'run.recovered',
-        fromCheckpoint: before.steps,
-        ...(before.worker && { previousWorker: before.worker }),
-      }),
-    ],
+    [event(recovered)],
   );
   if (claim.kind === 'crashed_too_often') return claim;
   if (claim.kind !== 'claimed') return { kind: 'skipped', reason: claim.kind };
 
+  const queueWaitMs = ports.clock.now() - Date.parse(before.createdAt) - (before.request.delayMs ?? 0);
+  const observed = { agentId: before.request.agent, kind: before.kind, queueWaitMs: Math.max(0, queueWaitMs) };
+  ports.observe(claim.first ? started : recovered, observed);
   const signals = new RunSignals(signal);
   const writer = new RunWriter({
     ownership,

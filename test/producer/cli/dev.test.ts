@@ -77,6 +77,7 @@ test('dev runs a private stack that answers, is found by other commands, and end
   // The parts never saw the Ctrl-C: they were ended one after the other, the worker before its Redis.
   const leaving = dev.stdout.split('\n').filter((line) => line.includes('is leaving'));
   expect(leaving.map((line) => (JSON.parse(line) as { why: string }).why)).toEqual(['SIGTERM', 'SIGTERM']);
+  expect(dev.stdout).not.toContain('ended:');
   expect(existsSync(join(cwd, '.millrace/dev.json'))).toBe(false);
 });
 

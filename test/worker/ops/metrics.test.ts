@@ -77,6 +77,14 @@ test('runs, attempts, tokens, cost and tools are counted from the events', async
   expect(await scrape(metrics, 'nodejs_eventloop_lag_p99_seconds')).toBeDefined();
 });
 
+test('starts tell how long runs have waited, and recoveries are counted', async () => {
+  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1 });
+  metrics.observe({ type: 'run.started', kind: 'agent.turn', attempt: 1 }, { ...context, queueWaitMs: 1_500 });
+  metrics.observe({ type: 'run.recovered', fromCheckpoint: 0 }, context);
+  expect(await scrape(metrics, 'millrace_run_queue_wait_seconds_sum{agent="support"}')).toMatch(/ 1\.5$/);
+  expect(await scrape(metrics, 'millrace_runs_recovered_total{agent="support"}')).toMatch(/ 1$/);
+});
+
 test('a tool name that a model made up does not become a label', async () => {
   const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1 });
   const error = { kind: 'unknown_tool', message: 'x', hint: 'try_alternative' } as const;

@@ -1,0 +1,73 @@
+import { expect, test } from 'vitest';
+import type { EventBody } from '../../../src/shared/event.ts';
+import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
+import { createScriptedProvider, scripted } from '../../../src/worker/llm/scripted.ts';
+import { modelsOf, singleProvider } from '../../../src/worker/chain.ts';
+import { silentLog } from '../../../src/shared/log.ts';
+import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
+import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
+import { loadedFrom } from '../../../src/worker/run/load-agents.ts';
+import { runJob } from '../../../src/worker/run/run-job.ts';
+import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
+import { aRecord } from '../../contract/run-fixtures.ts';
+
+function makeWorld() {
+  const told: { event: EventBody; queueWaitMs: number | undefined }[] = [];
+  const ports = createMemoryPorts({ observe: (event, { queueWaitMs }) => told.push({ event, queueWaitMs }) });
+  const agent = loadedFrom(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }));
+  const providers = singleProvider(createScriptedProvider(scripted.text('It was sent.')));
+  const deps = {
+    ports,
+    agents: new Map([['support', agent]]),
+    flushTimer: new FlushTimer(5),
+    cancels: new CancelWatch(ports),
+    limitCaps: { maxSteps: 10 },
+    stopping: () => false,
+    ...modelsOf(providers, createPriceLookup(), silentLog),
+  };
+  const record = aRecord();
+  ports.create(record);
+  const { runId } = record;
+  const deliver = (jobTry = 1) =>
+    runJob(
+      { v: 1, kind: 'agent.turn', runId, segment: 0 },
+      { jobTry, queue: 'runs', worker: 'w', crashLimit: 9 },
+      deps,
+      new AbortController().signal,
+    );
+  return { told, ports, runId, deliver };
+}
+
+test('a run starts, answers and ends, and its start tells how long it has waited', async () => {
+  const { told, ports, runId, deliver } = makeWorld();
+  expect(await deliver()).toEqual({ kind: 'ended', status: 'completed' });
+  const started = told.find(({ event }) => event.type === 'run.started');
+  expect(started?.queueWaitMs).toBeGreaterThan(0);
+  expect(await ports.runs.load(runId)).toMatchObject({
+    status: 'completed',
+    steps: 1,
+    result: { text: 'It was sent.' },
+  });
+  expect(ports.events(runId).at(-1)?.type).toBe('run.completed');
+});
+
+test('a second delivery of a run that has ended does nothing', async () => {
+  const { ports, runId, deliver } = makeWorld();
+  await deliver();
+  const events = ports.events(runId);
+  expect(await deliver(2)).toEqual({ kind: 'skipped', reason: 'terminal' });
+  expect(ports.events(runId)).toEqual(events);
+});
+
+test('a run that another worker left is recovered, and the unfinished step begins anew', async () => {
+  const { told, ports, runId, deliver } = makeWorld();
+  const event = { runId, timestamp: new Date().toISOString(), type: 'agent.start' } as const;
+  const claim = { runId, owner: 'gone', segment: 0, jobTry: 1, worker: 'dead', queue: 'runs', crashLimit: 9 };
+  await ports.runs.claim(claim, [event], [event]);
+  expect(await deliver(2)).toEqual({ kind: 'ended', status: 'completed' });
+  expect(told.map(({ event: { type } }) => type)).toEqual(expect.arrayContaining(['run.recovered', 'step.reset']));
+  expect(ports.events(runId)).toContainEqual(
+    expect.objectContaining({ type: 'run.recovered', previousWorker: 'dead' }),
+  );
+});
