@@ -69,12 +69,13 @@ test('dev runs a private stack that answers, is found by other commands, and end
   expect(second.code).toBe(2);
 
   const parts = [pidOf(dev, 'producer is ready'), pidOf(dev, 'worker is ready'), await redisPid(state)];
+  await millrace(['run', 'support', 'Where is order 8?', '--detach'], { cwd });
   // npm passes on what the terminal has sent already.
   dev.signalGroup('SIGINT');
   dev.signal('SIGINT');
   expect(await dev.exited).toBe(0);
   expect(parts.filter(isAlive)).toEqual([]);
-  // The parts never saw the Ctrl-C: they were ended one after the other, the worker before its Redis.
+  // The parts never saw the Ctrl-C: they were ended one after the other, the worker with its run before its Redis.
   const leaving = dev.stdout.split('\n').filter((line) => line.includes('is leaving'));
   expect(leaving.map((line) => (JSON.parse(line) as { why: string }).why)).toEqual(['SIGTERM', 'SIGTERM']);
   expect(dev.stdout).not.toContain('ended:');
@@ -128,6 +129,7 @@ test('a stack under npm ends when npm and its shell do', async () => {
   const note = join(cwd, '.millrace/dev.json');
   await until('the stack to run', () => existsSync(note), 30_000);
   const { pid } = devState.parse(JSON.parse(readFileSync(note, 'utf8')));
+  onTestFinished(() => void (isAlive(pid) && process.kill(pid, 'SIGKILL')));
   shell.kill('SIGKILL');
   await until('dev to end', () => !isAlive(pid), 20_000);
   expect(existsSync(note)).toBe(false);
