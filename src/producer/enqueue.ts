@@ -2,7 +2,7 @@ import { Queue, type JobsOptions } from 'bullmq';
 import { RunError, type ErrorInfo } from '../shared/errors.ts';
 import { jobIdFor } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
-import { jobVersion, type JobKind, type RunStatus } from '../shared/run.ts';
+import { jobOptions, jobVersion, type JobKind, type RunStatus } from '../shared/run.ts';
 
 /** What `enqueueMany` answers for one request. */
 export type BulkAnswer =
@@ -26,14 +26,6 @@ export interface JobToAdd {
   readonly priority: number | undefined;
   readonly delayMs: number | undefined;
 }
-
-/** Attempts are for lost workers and a lost Redis only; a run's own errors never use one up. */
-const jobOptions: JobsOptions = {
-  attempts: 10,
-  backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
-  removeOnComplete: { age: 3_600, count: 1_000 },
-  removeOnFail: { age: 604_800, count: 5_000 },
-};
 
 /** Queue names come from callers; a client that has seen more than this forgets the one it used longest ago. */
 const maxOpenQueues = 200;

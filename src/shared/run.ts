@@ -84,6 +84,14 @@ export const runJob = z.object({
 });
 export type RunJob = z.infer<typeof runJob>;
 
+/** BullMQ options of a run's job. Attempts are for lost workers and a lost Redis; a run's own errors never use one up. */
+export const jobOptions = {
+  attempts: 10,
+  backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
+  removeOnComplete: { age: 3_600, count: 1_000 },
+  removeOnFail: { age: 604_800, count: 5_000 },
+};
+
 export const runRecordVersion = 1;
 
 /** A run as it is kept in Redis and as `GET /v1/runs/:id` shows it. Times are ISO strings, money is microcents. */

@@ -3,7 +3,7 @@ import { assertNever, RunError } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
 import type { RedisConnection } from '../../shared/redis.ts';
 import { quarantineQueue } from '../../shared/redis.ts';
-import { runJob as runJobSchema, type RunJob } from '../../shared/run.ts';
+import { jobOptions, runJob as runJobSchema, type RunJob } from '../../shared/run.ts';
 import type { RunDeps } from '../run/open.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { runJob } from '../run/run-job.ts';
@@ -101,8 +101,8 @@ export class Consumer {
       stalledInterval: stalledIntervalMs,
       maxStalledCount: 1_000_000,
       runRetryDelay: 1_000,
-      removeOnComplete: { age: 3_600, count: 1_000 },
-      removeOnFail: { age: 604_800, count: 5_000 },
+      removeOnComplete: jobOptions.removeOnComplete,
+      removeOnFail: jobOptions.removeOnFail,
     });
     worker.on('locksRenewed', ({ jobIds }) => this.#leases.renewed(jobIds));
     worker.on('lockRenewalFailed', (jobIds) => {

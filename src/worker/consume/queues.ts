@@ -1,15 +1,7 @@
-import { Queue, type JobsOptions } from 'bullmq';
+import { Queue } from 'bullmq';
 import type { RedisConnection } from '../../shared/redis.ts';
 import { jobIdFor } from '../../shared/ids.ts';
-import { jobVersion, type JobKind } from '../../shared/run.ts';
-
-/** Attempts are for lost workers and a lost Redis only; a run's own errors never use one up. */
-export const jobOptions: JobsOptions = {
-  attempts: 10,
-  backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
-  removeOnComplete: { age: 3_600, count: 1_000 },
-  removeOnFail: { age: 604_800, count: 5_000 },
-};
+import { jobOptions, jobVersion, type JobKind } from '../../shared/run.ts';
 
 /** The queues by name, opened on first use; one connection serves all of them. */
 export class RunQueues implements AsyncDisposable {
