@@ -145,6 +145,16 @@ export function claims(makeWorld: MakeWorld): void {
     expect(await claimed(world, runId, { jobTry: 3, crashLimit: 2 })).toMatchObject({ record: { crashes: 1 } });
   });
 
+  test('a suspended run is not continued by a second delivery of the job that suspended it', async () => {
+    const world = await makeWorld();
+    const runId = await seeded(world);
+    const { owner } = await claimed(world, runId);
+    await world.runs.commit({ runId, owner }, aCommit(3, { release: 'suspended', patch: { status: 'suspended' } }));
+    const log = await world.events(runId);
+    expect(await claim(world, runId, { jobTry: 2 })).toEqual({ kind: 'stale' });
+    expect(await world.events(runId)).toEqual(log);
+  });
+
   test('whoever held a run that crashed too often can no longer write', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);

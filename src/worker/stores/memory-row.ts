@@ -49,6 +49,7 @@ export function newRow(record: RunRecord): Row {
 
 /** Was this delivery of the run's job overtaken by a later one? */
 export function isStale({ record, claimSegment, claimTry }: Row, { segment, jobTry }: ClaimRequest): boolean {
+  if (record.status === 'suspended') return true;
   return segment < record.segment || segment < claimSegment || (segment === claimSegment && jobTry < claimTry);
 }
 

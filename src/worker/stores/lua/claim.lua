@@ -16,7 +16,8 @@ if run.owner == ARGV[1] then return {4, found, {}, redis.call('LRANGE', KEYS[2],
 
 local segment, try = tonumber(ARGV[4]), tonumber(ARGV[5])
 local lastSegment, lastTry = tonumber(run.claimSegment) or -1, tonumber(run.claimTry) or -1
-if segment < tonumber(run.segment) or segment < lastSegment or (segment == lastSegment and try < lastTry) then return {2} end
+-- A suspended run goes on only by what ends its wait, which queues it again; its old job may be delivered once more.
+if run.status == 'suspended' or segment < tonumber(run.segment) or segment < lastSegment or (segment == lastSegment and try < lastTry) then return {2} end
 
 -- Whoever lets go says so. A run that is still held was left behind by a crash or a lost lock.
 local unclean = run.held == '1'
