@@ -51,7 +51,10 @@ test('the error page lists exactly the codes of the table and the kinds of tool 
 
 test('the event page has one section for every type that the code emits, and lists the others as reserved', () => {
   const page = read('docs/reference/events.md');
-  const emitters = [...files('src/worker/{run,turn,tools}/*.ts'), ...files('src/producer/*.ts')].map(read).join('\n');
+  const emitters = files('src/{worker/{run,turn,tools},producer}/*.ts')
+    .concat('src/shared/resume.ts')
+    .map(read)
+    .join('\n');
   const [emitted, reserved] = [true, false].map((isEmitted) =>
     Object.keys(eventBodies).filter((type) => emitters.includes(`'${type}'`) === isEmitted),
   );
@@ -70,7 +73,7 @@ test('the HTTP page has one section for exactly the routes that the source regis
   const routes = files('src/producer/http/routes/*.ts').flatMap((path) =>
     [...read(path).matchAll(/'(\/[a-z][^' ]*)'/g)].map(([, route]) => route),
   );
-  const documented = sections.map((heading) => heading.replace(/`\w+ (.*)`/, '$1').replace('{id}', ':id'));
+  const documented = sections.map((heading) => heading.replace(/`\w+ (.*)`/, '$1').replaceAll(/\{(\w+)\}/g, ':$1'));
   const mentioned = ['/openapi.json'];
   expect(routes.length).toBeGreaterThan(5);
   expect(new Set([...documented, ...mentioned])).toEqual(new Set(routes));
@@ -117,7 +120,7 @@ test('every npm script that a page names exists', () => {
 });
 
 test('every environment variable that a page, the compose file, the image or the chart names is one that we read', () => {
-  const foreign = new Set(['NODE_COMPILE_CACHE', 'REDIS_SERVER_BIN', 'ACME_KEY']);
+  const foreign = new Set(['NODE_COMPILE_CACHE', 'REDIS_SERVER_BIN', 'ACME_KEY', 'DEEP_KEY', 'STUDIO_KEY']);
   const paths = [...pages, 'Dockerfile', 'docker-compose.yml', ...files('helm/**/*.{yaml,tpl,txt}')];
   const unknown = paths.flatMap((path) =>
     [...read(path).matchAll(/(?<![\w/:.-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w])/g)]

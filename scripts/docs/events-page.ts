@@ -5,7 +5,8 @@ import { code, fieldTable, table, type JsonSchema } from './json-schema.ts';
 const intro = `# Events
 
 Everything that happens in a run is an event: an immutable fact, numbered from 1 without gaps. A subscriber ignores types
-and fields that it does not know. Where and how events are read: [HTTP](http.md), and the keys and channels below.
+and fields that it does not know. Where and how events are read: [HTTP](http.md), and the keys and channels below. The
+same in the words of other systems: [dialects](../dialects.md).
 
 - Replay buffer of a run: the stream \`<prefix>:{<runId>}:events\`, entry id \`<sequenceNumber>-0\`, field \`e\` the event as
   JSON.

@@ -23,7 +23,8 @@ const replicaTimeoutMs = 500;
  * leaves a queued run without a job, which the reconciler puts back.
  */
 export async function acceptRun(input: unknown, tenant: string, link: Link, signal?: AbortSignal): Promise<Accepted> {
-  const request = parseRequest(input);
+  const parsed = parseRequest(input);
+  const request = link.models.concerns(parsed) ? await link.models.check(parsed) : parsed;
   signal?.throwIfAborted();
   return await link.reach(async (redis) => {
     const run = newRun(request, tenant, newNonce());
@@ -78,7 +79,7 @@ function refuseAll(inputs: readonly unknown[], unavailable: RunError): ChunkOutc
 }
 
 async function acceptChunk(inputs: readonly unknown[], tenant: string, link: Link): Promise<ChunkOutcome> {
-  const parsed = inputs.map(parseOrRefuse);
+  const parsed = await judgeModels(inputs.map(parseOrRefuse), link);
   try {
     return { answers: await link.reach((redis) => acceptParsed(parsed, tenant, link, redis)) };
   } catch (error) {
@@ -149,6 +150,20 @@ async function admit(
     if (error instanceof RunError && error.code === 'queue_full') return refusal(error);
     throw error;
   }
+}
+
+async function judgeModels(parsed: readonly Parsed[], { models }: Link): Promise<readonly Parsed[]> {
+  const judge = async (item: Parsed): Promise<Parsed> => {
+    if ('error' in item || !models.concerns(item.request)) return item;
+    try {
+      return { request: await models.check(item.request) };
+    } catch (error) {
+      if (error instanceof RunError) return refusal(error);
+      throw error;
+    }
+  };
+  const isConcerned = parsed.some((item) => 'request' in item && models.concerns(item.request));
+  return isConcerned ? await Promise.all(parsed.map(judge)) : parsed;
 }
 
 function parseOrRefuse(input: unknown): Parsed {

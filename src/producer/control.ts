@@ -6,6 +6,7 @@ import { loadScript, runScript, type RedisConnection } from '../shared/redis.ts'
 import { viewOf, type RunRecord, type RunView } from '../shared/run.ts';
 import { eventStart } from './events.ts';
 import { addLifecycle, eventTargets, retentionS, scriptKeys } from './layout.ts';
+import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
 import { loadRecord } from './reads.ts';
 import { checkRunId, invalid, runNotFound } from './validate.ts';
@@ -104,6 +105,7 @@ async function askToStop(
 async function forget(record: RunRecord, link: Link, redis: RedisConnection): Promise<void> {
   await redis.zrem(link.keys.open, record.runId);
   await redis.srem(link.keys.cancels, record.runId);
+  await leaveLines(record, link, redis);
   await link.queues.remove(record.queue, record.runId, record.segment).catch(link.onError);
 }
 

@@ -9,7 +9,6 @@ const script = loadScript(import.meta.url, './lua/create.lua');
 
 /** The queue of requests that name none. */
 export const defaultQueue = 'runs';
-const kind = 'agent.turn';
 /** Runs that one call of the script creates; large enough to save round trips, small enough to hold nobody up. */
 const groupSize = 25;
 
@@ -17,7 +16,7 @@ const groupSize = 25;
 export interface NewRun {
   readonly runId: string;
   readonly tenant: string;
-  readonly kind: typeof kind;
+  readonly kind: 'agent.turn' | 'node';
   readonly queue: string;
   readonly request: RunRequest;
   readonly bodyHash: string;
@@ -33,7 +32,7 @@ export function newRun(request: RunRequest, tenant: string, nonce: string): NewR
   return {
     runId: executionId === undefined ? newRunId(Date.now()) : runIdForExecution(tenant, executionId),
     tenant,
-    kind,
+    kind: request.node ? 'node' : 'agent.turn',
     queue: request.queue ?? defaultQueue,
     request,
     bodyHash: sha256(canonicalJson(body)),
@@ -93,7 +92,6 @@ async function createGroup(
     keys.firehose,
     publishCommand(link),
     runs[0]?.tenant ?? '',
-    kind,
     at,
     ...runs.flatMap((run) => argumentsOf(run, at, link)),
   ])) as readonly ([0 | 1, RunStatus, string] | [2])[];
@@ -110,14 +108,14 @@ async function createGroup(
 
 /** `agent` and `thread` stand beside the request so that listing can filter without reading it. */
 function argumentsOf(run: NewRun, at: string, { keys }: Link): (string | number)[] {
-  const { runId, queue, request, bodyHash, nonce } = run;
+  const { runId, kind, queue, request, bodyHash, nonce } = run;
   const events = firstEvents(run, at).map((event) => event.flagged);
-  const record = [runId, queue, JSON.stringify(request), request.agent, request.thread ?? ''];
+  const record = [runId, queue, JSON.stringify(request), request.agent, request.thread ?? '', kind];
   return [nonce, bodyHash, keys.live(runId), ...record, events.length, ...events];
 }
 
 function firstEvents(run: NewRun, at: string): readonly ScriptEvent[] {
-  const queued = scriptEvent(run, at, { type: 'run.queued', kind, queuedAt: at });
+  const queued = scriptEvent(run, at, { type: 'run.queued', kind: run.kind, queuedAt: at });
   return run.request.executionId === undefined
     ? [queued]
     : [queued, scriptEvent(run, at, { type: 'execution.started' })];

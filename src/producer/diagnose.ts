@@ -3,6 +3,7 @@ import { Cluster } from 'ioredis';
 import { maintenanceQueue, quarantineQueue, type RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, type RunStatus } from '../shared/run.ts';
 import { defaultQueue } from './create.ts';
+import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
 import type { QueueDepth } from './enqueue.ts';
 import type { Link } from './link.ts';
 
@@ -56,6 +57,7 @@ export interface Diagnosis {
   /** Runs held back because they brought down two workers. */
   readonly quarantined: number;
   readonly counters: Readonly<Record<string, number>>;
+  readonly waits: WaitFacts;
 }
 
 /** Heartbeats older than this are of workers that are gone. */
@@ -73,11 +75,12 @@ const workerInfo = z.object({
 
 export async function diagnose(link: Link): Promise<Diagnosis> {
   return await link.reach(async (redis) => {
-    const [facts, workers, openRuns, counters] = await Promise.all([
+    const [facts, workers, openRuns, counters, waits] = await Promise.all([
       redisFacts(redis),
       liveWorkers(link, redis),
       redis.zcard(link.keys.open),
       redis.hgetall(link.keys.counters),
+      waitFacts(link, redis),
     ]);
     const queues = await depths(link, workers);
     const { oldestQueuedMs, stuckRuns } = await inspectOpen(link, redis);
@@ -91,6 +94,7 @@ export async function diagnose(link: Link): Promise<Diagnosis> {
       workers,
       queues,
       quarantined: quarantine ? quarantine.waiting + quarantine.active + quarantine.delayed : 0,
+      waits,
       counters: Object.fromEntries(Object.entries(counters).map(([name, count]) => [name, Number(count)])),
     };
   });

@@ -25,6 +25,8 @@ export interface JobToAdd {
   readonly segment: number;
   readonly priority: number | undefined;
   readonly delayMs: number | undefined;
+  /** Goes before everything that waits: the run has waited already. */
+  readonly first?: boolean;
 }
 
 /** Queue names come from callers; a client that has seen more than this forgets the one it used longest ago. */
@@ -163,11 +165,12 @@ function dataOf({ kind, runId, segment }: JobToAdd) {
   return { v: jobVersion, kind, runId, segment };
 }
 
-function optionsOf({ runId, segment, priority, delayMs }: JobToAdd): JobsOptions {
+function optionsOf({ runId, segment, priority, delayMs, first }: JobToAdd): JobsOptions {
   return {
     ...jobOptions,
     jobId: jobIdFor(runId, segment),
     ...(priority !== undefined && { priority }),
     ...(delayMs !== undefined && { delay: delayMs }),
+    ...(first && { lifo: true }),
   };
 }

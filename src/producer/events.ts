@@ -27,7 +27,7 @@ export function eventStart(
 }
 
 function flagged({ runId, request }: Subject, timestamp: string, body: { readonly type: EventBody['type'] }): string {
-  const { agent, executionId, thread, sessionId, overrides } = request;
+  const { agent, executionId, thread, sessionId, overrides, node } = request;
   const envelope = {
     runId,
     timestamp,
@@ -36,6 +36,7 @@ function flagged({ runId, request }: Subject, timestamp: string, body: { readonl
     ...(thread !== undefined && { threadId: thread }),
     ...(sessionId !== undefined && { sessionId }),
     ...(overrides?.background && { background: true }),
+    ...(node && { nodeId: node.id }),
   };
   return (isLifecycle(body.type) ? 'L' : 'N') + JSON.stringify({ ...envelope, ...body });
 }

@@ -1,12 +1,21 @@
 /** The public door of `millrace`: the producer client and what speaking with it needs. */
 export { Millrace } from './millrace.ts';
 export { RunHandle } from './run-handle.ts';
-export type { EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
+export type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
+export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } from './budgets.ts';
+export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './costs.ts';
+export type { DecideOptions, DecisionAnswer } from './decide.ts';
+export type { MediaFile } from './media.ts';
+export type { MediaPart, MediaRequest } from '../shared/media.ts';
+export type { NodeRetry, RunNode } from '../shared/node.ts';
 export type { BulkAnswer, QueueDepth } from './enqueue.ts';
 export type { RedriveAnswer, RedriveRequest } from './redrive.ts';
 export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './diagnose.ts';
+export type { BreakerFacts, LimiterFacts, MoneyFacts, WaitFacts } from './diagnose-waits.ts';
 export { agentView, type AgentView } from '../shared/agent.ts';
-export { cancelRequest, type CancelRequest } from '../shared/control.ts';
+export { cancelRequest, decisionRequest, type CancelRequest, type DecisionInput } from '../shared/control.ts';
+export type { DialectEvent } from '../shared/dialects/dialect.ts';
+export { dialectNames, projectEvents, type DialectName, type ProjectOptions } from '../shared/dialects/project.ts';
 export { errorInfo, errorTable, RunError, type ErrorCode, type ErrorInfo } from '../shared/errors.ts';
 export {
   eventSchema,
@@ -19,7 +28,15 @@ export {
   type RunResultBody,
   type TerminalEventType,
 } from '../shared/event.ts';
-export { formatUsd, microcentsPerUsd, type Budget, type RunUsage, type Usage } from '../shared/money.ts';
+export {
+  formatUsd,
+  microcentsPerUsd,
+  type Budget,
+  type BudgetScope,
+  type BudgetView,
+  type RunUsage,
+  type Usage,
+} from '../shared/money.ts';
 export type { Attempt } from '../shared/journal.ts';
 export {
   isTerminalStatus,

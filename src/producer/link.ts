@@ -11,10 +11,12 @@ import {
   type RedisConnection,
 } from '../shared/redis.ts';
 import { redisError } from '../shared/redis-error.ts';
+import { loadTenants, type Tenants } from '../shared/tenants.ts';
 import { AgentDirectory } from './agents.ts';
 import { JobQueues } from './enqueue.ts';
 import { EventHub } from './event-hub.ts';
 import { EventLog } from './event-log.ts';
+import { ModelGate } from './models.ts';
 import type { MillraceOptions } from './options.ts';
 
 /** How long one command of a caller may take all in all while Redis is away or slow. */
@@ -50,6 +52,8 @@ export class Link {
   readonly hub: EventHub;
   readonly log: EventLog;
   readonly agents: AgentDirectory;
+  readonly tenants: Tenants;
+  readonly models: ModelGate;
   readonly onError: (error: Error) => void;
   readonly #redis: RedisConnection;
   #wasReady = false;
@@ -61,6 +65,8 @@ export class Link {
 
   constructor(options: MillraceOptions) {
     const prefix = checkPrefix(options.prefix ?? 'mr');
+    this.tenants = loadTenants(options.tenantsFile);
+    this.models = new ModelGate(options);
     this.keys = keysFor(prefix);
     this.cluster = isClusterUrl(options.redis);
     this.settings = {

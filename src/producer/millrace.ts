@@ -1,16 +1,22 @@
 import type { AgentView } from '../shared/agent.ts';
-import type { CancelRequest } from '../shared/control.ts';
+import type { CancelRequest, DecisionInput } from '../shared/control.ts';
+import type { DialectEvent } from '../shared/dialects/dialect.ts';
+import { projectEvents, readFrom } from '../shared/dialects/project.ts';
 import { RunError } from '../shared/errors.ts';
 import type { RunEvent } from '../shared/event.ts';
 import { outcomeViewOf, viewOf, type RunOutcomeView, type RunRequestInput, type RunView } from '../shared/run.ts';
 import { acceptRun, acceptRuns } from './accept.ts';
+import { Budgets } from './budgets.ts';
 import { cancelRun } from './control.ts';
+import { readCosts, type CostQuery, type CostReport } from './costs.ts';
+import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts';
 import { diagnose, queueDepths, type Diagnosis } from './diagnose.ts';
 import type { BulkAnswer, QueueDepth } from './enqueue.ts';
 import { followAll } from './firehose.ts';
 import { Link } from './link.ts';
 import { listRuns } from './list.ts';
-import type { EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
+import { readMedia, type MediaFile } from './media.ts';
+import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
 import { getRecord, waitForEnd } from './reads.ts';
 import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
 import { RunHandle } from './run-handle.ts';
@@ -31,14 +37,17 @@ import { followRun } from './subscribe.ts';
  */
 export class Millrace implements AsyncDisposable {
   readonly tenant: string;
+  /** What the tenant, its batches and its runs may spend. */
+  readonly budgets: Budgets;
   readonly #link: Link;
   readonly #isOriginal: boolean;
 
-  /** The second parameter is for {@link forTenant}. Throws `invalid_config` for a URL, prefix or tenant of a wrong form. */
+  /** The second parameter is for {@link forTenant}. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
   constructor(options: MillraceOptions, link?: Link) {
     this.tenant = checkTenant(options.tenant ?? 'default');
     this.#link = link ?? new Link(options);
     this.#isOriginal = link === undefined;
+    this.budgets = new Budgets(this.tenant, this.#link);
   }
 
   /** The same client for another tenant. Shares the connections; only the original closes them. */
@@ -51,8 +60,8 @@ export class Millrace implements AsyncDisposable {
    * the same body answers with that run and `attached: true`, another body throws `idempotency_conflict`. After
    * `queue_unavailable` it is unknown whether the run exists; repeat with the same `executionId`.
    *
-   * Throws `validation`, `invalid_id`, `too_deep`, `payload_too_large`, `secret_in_payload`, `queue_full` (with
-   * `details.retryAfterS`), `idempotency_conflict`, `queue_unavailable`.
+   * Throws `validation`, `invalid_id`, `too_deep`, `payload_too_large`, `secret_in_payload`, `model_not_allowed`,
+   * `queue_full` (with `details.retryAfterS`), `idempotency_conflict`, `queue_unavailable`.
    */
   async enqueue(request: RunRequestInput, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
     const { runId, status, attached } = await acceptRun(request, this.tenant, this.#link, options.signal);
@@ -96,13 +105,23 @@ export class Millrace implements AsyncDisposable {
   /**
    * Every event after number `after`, in order, without gap or repeat, first from the log and then live; ends after the
    * terminal event. Survives reconnects. All local subscribers of a run get the same event objects: do not change them.
+   * With a `dialect` they come in the words of another system; a dialect that remembers is read from the first event on,
+   * so that a log that was trimmed cannot be told in it.
    *
    * Throws on the first step `run_not_found`, `invalid_id`, `validation` (`after`), `execution_not_found` (the log is
    * past its retention), and at any step `replay_truncated` (`details.firstSequence`) or `queue_unavailable` (Redis away
    * for longer than a minute).
    */
-  events(runId: string, options: EventsOptions = {}): AsyncIterable<RunEvent> {
-    return followRun(runId, this.tenant, options, this.#link);
+  events(runId: string, options?: EventsOptions & { readonly dialect?: undefined }): AsyncIterable<RunEvent>;
+  events(runId: string, options: DialectEventsOptions): AsyncIterable<DialectEvent>;
+  events(
+    runId: string,
+    options: EventsOptions & { readonly dialect?: DialectEventsOptions['dialect'] | undefined } = {},
+  ): AsyncIterable<RunEvent | DialectEvent> {
+    const { dialect, after = 0 } = options;
+    if (!dialect) return followRun(runId, this.tenant, options, this.#link);
+    const events = followRun(runId, this.tenant, { ...options, after: readFrom(dialect, after) }, this.#link);
+    return projectEvents(events, dialect, { tenant: this.tenant, after });
   }
 
   /** All events of the tenant's runs from now on, without text deltas. Live only: what is missed is not repeated. */
@@ -117,6 +136,34 @@ export class Millrace implements AsyncDisposable {
    */
   async cancel(runId: string, request: Partial<CancelRequest> = {}): Promise<RunView> {
     return await cancelRun(runId, this.tenant, request, this.#link);
+  }
+
+  /**
+   * Ends the wait of a run that is suspended for money: `{ budget: 'approve' }` lets the step that waits pass the caps,
+   * `{ budget: 'reject' }` fails the run with `budget_exceeded`. `{ budget: { topUpUsd: 5 } }` adds money to the account
+   * that it waits for; the run goes on by itself once that is enough.
+   *
+   * Throws `approval_not_pending` (the run does not wait for money, or somebody else decided), `already_terminal`,
+   * `run_not_found`, `invalid_id`, `validation`.
+   */
+  async decide(runId: string, decision: DecisionInput, options: DecideOptions = {}): Promise<DecisionAnswer> {
+    return await decideRun(runId, this.tenant, decision, options, this.#link);
+  }
+
+  /**
+   * What the model calls of the tenant cost, by day (UTC), agent and model, from counters that outlive the runs. Throws
+   * `validation` for days that make no sense, or more than 400 of them.
+   */
+  async costs(query: CostQuery = {}): Promise<CostReport> {
+    return await readCosts(query, this.tenant, this.#link);
+  }
+
+  /**
+   * The bytes behind a handle `media://sha256-…` of a result. Throws `invalid_id` for what is no handle and `not_found`
+   * for files of others, and for those whose time is over.
+   */
+  async media(handle: string): Promise<MediaFile> {
+    return await readMedia(handle, this.tenant, this.#link);
   }
 
   /** The agents that workers or producers announced, by id. */

@@ -1,3 +1,4 @@
+import type { DialectName } from '../shared/dialects/project.ts';
 import type { RunStatus } from '../shared/run.ts';
 
 /** How a client reaches Millrace. Everything but `redis` has the default that the processes themselves use. */
@@ -20,6 +21,12 @@ export interface MillraceOptions {
   readonly idleMs?: number;
   /** `replica`: a run is only accepted once a replica has it. Default `any`. */
   readonly durability?: 'process' | 'host' | 'replica' | 'any';
+  /** YAML file with the budgets of tenants, as `MILLRACE_TENANTS`: their caps show before anything was spent. */
+  readonly tenantsFile?: string;
+  /** Models that a request may name in `overrides.model`. With this or a router set, others are `model_not_allowed`. */
+  readonly modelAllowlist?: readonly string[];
+  /** Server whose `/v1/models` lists further models that a request may name. */
+  readonly modelRouterUrl?: string;
   /** Told about connection errors, which are never thrown from an event. Default: ignored. */
   readonly onError?: (error: Error) => void;
 }
@@ -29,6 +36,11 @@ export interface EventsOptions {
   readonly after?: number;
   /** Ends the iteration, without an error, as soon as it aborts. */
   readonly signal?: AbortSignal;
+}
+
+/** Events in the words of another system: see `docs/dialects.md`. */
+export interface DialectEventsOptions extends EventsOptions {
+  readonly dialect: DialectName;
 }
 
 export interface ResultOptions {

@@ -1,14 +1,18 @@
-import type { CancelRequest } from '../shared/control.ts';
+import type { CancelRequest, DecisionInput } from '../shared/control.ts';
+import type { DialectEvent } from '../shared/dialects/dialect.ts';
 import type { RunEvent } from '../shared/event.ts';
 import type { RunOutcomeView, RunStatus, RunView } from '../shared/run.ts';
-import type { EventsOptions, ResultOptions } from './options.ts';
+import type { DecideOptions, DecisionAnswer } from './decide.ts';
+import type { DialectEventsOptions, EventsOptions, ResultOptions } from './options.ts';
 
 /** What a handle passes on to the client that made it. */
 interface RunOperations {
   events(runId: string, options?: EventsOptions): AsyncIterable<RunEvent>;
+  events(runId: string, options: DialectEventsOptions): AsyncIterable<DialectEvent>;
   result(runId: string, options?: ResultOptions): Promise<RunOutcomeView>;
   cancel(runId: string, request?: Partial<CancelRequest>): Promise<RunView>;
   get(runId: string): Promise<RunView>;
+  decide(runId: string, decision: DecisionInput, options?: DecideOptions): Promise<DecisionAnswer>;
 }
 
 /** One run of one client. Holds nothing open: it may be dropped at any time. */
@@ -28,7 +32,9 @@ export class RunHandle {
   }
 
   /** See {@link Millrace.events}. */
-  events(options?: EventsOptions): AsyncIterable<RunEvent> {
+  events(options?: EventsOptions & { readonly dialect?: undefined }): AsyncIterable<RunEvent>;
+  events(options: DialectEventsOptions): AsyncIterable<DialectEvent>;
+  events(options: EventsOptions | DialectEventsOptions = {}): AsyncIterable<RunEvent | DialectEvent> {
     return this.#operations.events(this.runId, options);
   }
 
@@ -40,6 +46,22 @@ export class RunHandle {
   /** See {@link Millrace.cancel}. */
   cancel(request?: Partial<CancelRequest>): Promise<RunView> {
     return this.#operations.cancel(this.runId, request);
+  }
+
+  /** Lets the step of a run that waits for money pass the caps. See {@link Millrace.decide}. */
+  approve(options?: DecideOptions): Promise<DecisionAnswer> {
+    return this.#operations.decide(this.runId, { budget: 'approve' }, options);
+  }
+
+  /** Fails a run that waits for money with `budget_exceeded`. See {@link Millrace.decide}. */
+  reject(reason?: string, options?: DecideOptions): Promise<DecisionAnswer> {
+    const decision = { budget: 'reject', ...(reason !== undefined && { reason }) } as const;
+    return this.#operations.decide(this.runId, decision, options);
+  }
+
+  /** Adds dollars to the account that a run waits for. See {@link Millrace.decide}. */
+  topUp(usd: number, options?: DecideOptions): Promise<DecisionAnswer> {
+    return this.#operations.decide(this.runId, { budget: { topUpUsd: usd } }, options);
   }
 
   /** See {@link Millrace.get}. */

@@ -5,7 +5,7 @@ import { maxInputBytes, runRequest, type RunRequest } from '../shared/run.ts';
 import type { z } from 'zod';
 
 const maxDepth = 64;
-const idFields: ReadonlySet<PropertyKey> = new Set(['agent', 'thread', 'executionId', 'sessionId']);
+const idFields: ReadonlySet<PropertyKey> = new Set(['agent', 'thread', 'batch', 'executionId', 'sessionId']);
 
 /**
  * A caller's request with defaults in place. Throws `too_deep`, `secret_in_payload`, `payload_too_large`, `invalid_id`

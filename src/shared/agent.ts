@@ -6,7 +6,19 @@ import { publicId } from './ids.ts';
 export const toolEffect = z.enum(['read', 'idempotent', 'once']);
 export type ToolEffect = z.infer<typeof toolEffect>;
 
-export const toolFailure = z.enum(['fail', 'feed_back', 'degrade']);
+const failLike = ['fail', 'fail_fast', 'fail_run', 'retry_then_fail'] as const;
+const goOnLike = ['continue', 'continue_with_error', 'retry_then_continue', 'skip_action'] as const;
+const degradeLike = ['degrade', 'retry_then_degrade'] as const;
+
+function isOneOf<T extends string>(names: readonly T[], name: string): name is T {
+  return names.some((one) => one === name);
+}
+
+/** What a failed tool does to the run. Every spelling is accepted and read as one of three. */
+const toolFailure = z.enum(['feed_back', ...failLike, ...degradeLike, ...goOnLike]).transform((spelling) => {
+  if (isOneOf(failLike, spelling)) return 'fail';
+  return isOneOf(degradeLike, spelling) ? 'degrade' : 'feed_back';
+});
 
 /**
  * Limits of one run. A producer may lower them; raising is bounded by the worker's own configuration.
@@ -40,10 +52,33 @@ export const retry = z.strictObject({
   backoff: backoff.default('exponential'),
 });
 
-const fallbackEntry = z.union([
-  z.string().min(1),
-  z.strictObject({ provider: z.string().min(1), model: z.string().min(1) }),
-]);
+const modelName = z.string().trim().min(1, 'must not be blank').max(200);
+const modelSpec = z.strictObject({ provider: z.string().min(1), model: modelName });
+const fallbackEntry = z.union([modelName, modelSpec]);
+
+export const modelTier = z.enum(['fast', 'balanced', 'smart']);
+export type ModelTier = z.infer<typeof modelTier>;
+/** A tier, or one model of one provider. */
+export const modelHint = z.union([modelTier, modelSpec], 'must be fast, balanced, smart or { provider, model }');
+export type ModelHint = z.infer<typeof modelHint>;
+const modelTierMap = z.partialRecord(modelTier, fallbackEntry);
+
+/**
+ * What happens when no model answered, after all retries and fallbacks: the run fails, or ends as `degraded` with the
+ * error as its text. Every spelling of the field is accepted and read as one of the two.
+ */
+export const llmFailure = z
+  .enum([...failLike, ...degradeLike, ...goOnLike])
+  .transform((spelling) => (isOneOf(failLike, spelling) ? 'fail' : 'degrade'));
+
+/** Consecutive failures of a model, over all workers, after which nobody calls it for a while. */
+export const breakerPolicy = z.strictObject({
+  failureThreshold: z.int().min(1).max(1_000).default(5),
+  cooldownMs: z.int().min(100).max(3_600_000).default(30_000),
+  /** `wait`: where no other model is left, the run waits for the cooldown without a worker instead of failing. */
+  onOpen: z.enum(['fail', 'wait']).default('fail'),
+});
+export type BreakerPolicy = z.infer<typeof breakerPolicy>;
 
 /**
  * The declarative part of an agent, the same in YAML and TypeScript. Unknown fields are errors. In YAML `tools` holds
@@ -56,11 +91,15 @@ export const agentDefinition = z.strictObject({
   description: z.string().max(2_000).optional(),
   instructions: z.string().max(200_000).default(''),
   provider: z.string().min(1).optional(),
-  model: z.string().min(1).max(200),
+  model: modelName,
   fallbackModels: z.array(fallbackEntry).max(16).default([]),
-  retry: retry.default({ max: 4, backoff: 'exponential' }),
+  preferredModel: modelHint.optional(),
+  modelTierMap: modelTierMap.default({}),
+  /** Default: 4 tries, exponential; for nodes 1. */
+  retry: retry.optional(),
   tools: z.array(z.string().min(1)).max(128).default([]),
-  toolFailure: toolFailure.default('feed_back'),
+  /** Default: `feed_back`, for nodes `fail`. */
+  toolFailure: toolFailure.optional(),
   limits: limitsOverride.default({}),
   budget: budget.optional(),
   maxOutputTokens: z.int().min(1).max(1_000_000).optional(),
@@ -70,6 +109,18 @@ export const agentDefinition = z.strictObject({
   reasoningEffort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
   reasoningRetention: z.enum(['keep', 'strip']).default('keep'),
   outputSchema: z.record(z.string(), z.unknown()).optional(),
+  /** `deep` checks the answer against the schema, `parse` only that it is JSON. Default: `deep`, for nodes `parse`. */
+  outputValidation: z.enum(['deep', 'parse']).optional(),
+  /** How often a wrong answer is sent back to the model with what is wrong about it. */
+  outputRepairAttempts: z.int().min(0).max(10).default(0),
+  llmFailure: llmFailure.default('fail'),
+  breaker: breakerPolicy.default({ failureThreshold: 5, cooldownMs: 30_000, onOpen: 'fail' }),
+  /** After a 429, other entries and later steps leave its provider alone for this long, unless it answers before. */
+  rateLimitCooldownMs: z.int().min(0).max(3_600_000).default(30_000),
+  /** Refused credentials move on to the next model instead of ending the run: for fallbacks with an account of their own. */
+  fallbackOnAuth: z.boolean().default(false),
+  /** `retry_step`: a stream that breaks off after its first text is told as `step.reset` and made again. */
+  midStream: z.enum(['fail', 'retry_step']).default('fail'),
 });
 
 /** What an author writes. */

@@ -69,6 +69,33 @@ export const configSchema = z.object({
     .describe(
       'YAML file for the scripted provider, or `builtin`. Used instead of a real provider; refused in production.',
     ),
+  MILLRACE_TENANTS: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('YAML file with the budget of each tenant and its weight where tenants share a provider limit.'),
+  MODEL_ALLOWLIST: z
+    .string()
+    .default('')
+    .transform((text) => text.split(',').map((name) => name.trim()).filter((name) => name !== ''))
+    .describe(
+      'Comma-separated models that a request may name in `overrides.model`. With this or `MODEL_ROUTER_URL` set, others are refused with `model_not_allowed`.',
+    ),
+  MODEL_ROUTER_URL: z
+    .url({ protocol: /^https?$/ })
+    .optional()
+    .describe('Server whose `/v1/models` lists the models that a request may name beside `MODEL_ALLOWLIST`.'),
+  LLM_ALLOWED_HOSTS: z
+    .string()
+    .default('')
+    .transform((text) => text.split(',').map((name) => name.trim().toLowerCase()).filter((name) => name !== ''))
+    .describe(
+      'Comma-separated hosts (`host` or `host:port`) that provider base URLs may name although they are private, link-local or without TLS.',
+    ),
+  PROVIDER_WAIT_MS: nonNegative
+    .default(5_000)
+    .describe('Longest wait of a running run for a provider limit or for money; then it waits without holding a worker.'),
+  COSTS_RETENTION_DAYS: positive.max(3_650).default(400).describe('Days that the cost counters of `GET /v1/costs` are kept.'),
   MILLRACE_PRICES: z.string().min(1).optional().describe('YAML file that overrides or adds model prices.'),
   MILLRACE_API_KEYS: z
     .string()
@@ -140,7 +167,7 @@ function conflicts(env: Record<string, string | undefined>): string[] {
     if (env['MILLRACE_SCRIPT'])
       problems.push('MILLRACE_SCRIPT: the scripted provider is refused when NODE_ENV is production');
   }
-  for (const name of ['MILLRACE_PROVIDERS', 'MILLRACE_PRICES'] as const) {
+  for (const name of ['MILLRACE_PROVIDERS', 'MILLRACE_PRICES', 'MILLRACE_TENANTS'] as const) {
     const path = env[name];
     if (path && !existsSync(path)) problems.push(`${name}: there is no file ${path}`);
   }

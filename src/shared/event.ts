@@ -13,7 +13,8 @@
  */
 import { z } from 'zod';
 import { errorInfo, toolErrorKind } from './errors.ts';
-import { microcents, runUsage, usage } from './money.ts';
+import { mediaHandle, mediaPart } from './media.ts';
+import { budgetScope, microcents, runUsage, usage } from './money.ts';
 
 export const eventVersion = 1;
 
@@ -43,7 +44,18 @@ const args = z.record(z.string(), z.unknown());
 export const finishReason = z.enum(['stop', 'length', 'tool_use', 'content_filter', 'error']);
 export type FinishReason = z.infer<typeof finishReason>;
 
-export const suspendReason = z.enum(['approval', 'budget', 'user_input', 'media', 'child', 'unknown_outcome']);
+export const suspendReason = z.enum([
+  'approval',
+  'budget',
+  'user_input',
+  'media',
+  'child',
+  'unknown_outcome',
+  'provider_limit',
+  'retry',
+]);
+
+export type SuspendReason = z.infer<typeof suspendReason>;
 
 /** One thing a suspended run waits for. */
 export const pendingItem = z.object({
@@ -61,7 +73,7 @@ export const runResult = z.object({
   text: z.string(),
   output: z.unknown().optional(),
   structured: z.unknown().optional(),
-  media: z.array(z.unknown()).optional(),
+  media: z.array(mediaPart).optional(),
   finishReason: finishReason.optional(),
   emptyResponse: z.boolean().optional(),
 });
@@ -113,17 +125,21 @@ export const eventBodies = {
       attempt: z.int().min(1),
       resumed: z.boolean().optional(),
     })
-    .describe('A worker holds the run for the first time. `attempt` counts the times that a worker took it.'),
+    .describe(
+      'A worker holds the run for the first time or, with `resumed`, again after a wait. `attempt` counts the times that a worker took it.',
+    ),
   'run.retrying': z.object({ attempt: z.int().min(1), delayMs: count, error: errorInfo }),
   'run.recovered': z
     .object({ fromCheckpoint: count, previousWorker: z.string().optional() })
     .describe(
-      'Another processor call continues the run: its worker was lost, or handed it over. `fromCheckpoint` is the number of finished steps.',
+      'Another worker continues the run: the one before was lost, or handed it over. `fromCheckpoint` is the number of finished steps.',
     ),
   'run.suspended': z
     .object({ reason: suspendReason, pending: z.array(pendingItem), expiresAt: z.string().optional() })
     .describe('The run waits and holds no worker. `pending` lists what for.'),
-  'run.resumed': z.object({ directiveSummary: z.string() }),
+  'run.resumed': z
+    .object({ directiveSummary: z.string() })
+    .describe('What the run waited for has come; a worker is about to take it.'),
   'run.timeout': z
     .object({ elapsedMs: count, timeoutMs: count })
     .describe('The run reached its wall-clock limit; `run.failed` follows.'),
@@ -137,7 +153,7 @@ export const eventBodies = {
       steps: count,
     })
     .describe(
-      'The run has its answer. `degraded`: a tool failed and the agent says that this is to be told instead of an answer.',
+      'The run has its answer. `degraded`: no model answered, or a tool failed, and the agent says that this is to be told instead of an answer.',
     ),
   'run.failed': z
     .object({
@@ -163,11 +179,13 @@ export const eventBodies = {
     .describe('The turn is over, with an error; `run.failed` follows.'),
   'agent.thinking': z.object({}).describe('The first reasoning of a step has arrived.'),
   'step.start': z
-    .object({ stepNumber, model: z.string(), modelSource: z.string() })
-    .describe('A model call is about to be made. `modelSource` says where the choice of the model came from.'),
+    .object({ stepNumber, model: z.string(), modelSource: z.string(), modelReason: z.string().optional() })
+    .describe(
+      'A model call is about to be made. `modelSource` says where the choice of the model came from, `modelReason` which wish could not be met.',
+    ),
   'step.reset': z
     .object({ stepNumber, reason: z.string() })
-    .describe('Forget the deltas of this step: its model call died with its worker and is made again.'),
+    .describe('Forget the deltas of this step: its model call died with its worker (`recovered`), or its stream broke off (`stream_broke`), and is made again.'),
   'step.end': z
     .object({ stepNumber, usage, finishReason })
     .describe('The step is complete: the answer and the results of all its tool calls are in the journal.'),
@@ -187,16 +205,18 @@ export const eventBodies = {
       stepNumber,
       attempt: z.int().min(1),
     })
-    .describe('Another model takes over. `from` and `to` are providers.'),
+    .describe('Another model takes over. `from` and `to` are models.'),
   'agent.cancelling': z.object({ drain: z.boolean(), onPendingApprovals: z.enum(['deny', 'hold', 'fail']) }),
   'agent.steered': z.object({}),
   'agent.followup.queued': z.object({}),
-  'policy.decision': z.object({
-    subject: z.string(),
-    action: z.string(),
-    ruleId: z.string().optional(),
-    reason: z.string().optional(),
-  }),
+  'policy.decision': z
+    .object({
+      subject: z.string(),
+      action: z.string(),
+      ruleId: z.string().optional(),
+      reason: z.string().optional(),
+    })
+    .describe('A policy refused something. `subject` `llm_call`: the model call of the next step is not made.'),
   'llm.call': z
     .object({
       model: z.string(),
@@ -235,7 +255,11 @@ export const eventBodies = {
     .describe(
       'The next model call may pass the cap, and the budget says to go on. Told once per worker that holds the run.',
     ),
-  'budget.paused': z.object({ ...moneyState.shape, gateId: z.string() }),
+  'budget.paused': z
+    .object({ ...moneyState.shape, gateId: z.string(), scope: budgetScope, accountId: z.string() })
+    .describe(
+      'The next model call could pass the cap of this account, and the budget says to wait: for a decision, a top-up, or cheaper calls of others. `run.suspended` follows.',
+    ),
   'usage.recorded': z.object({ usage: runUsage, costMicrocents: microcents }),
 
   'tool.call.start': z
@@ -256,8 +280,9 @@ export const eventBodies = {
       summary: z.string(),
       attemptNumber: z.int().min(1).optional(),
       parentToolCallId: z.string().optional(),
+      relayed: z.literal(true).optional(),
     })
-    .describe('A tool starts.'),
+    .describe('A tool starts. `relayed`: the provider runs it, not this worker.'),
   'tool.execute.progress': z
     .object({ toolCallId: z.string(), data: z.unknown() })
     .describe('What the tool says about how far it is.'),
@@ -272,6 +297,7 @@ export const eventBodies = {
       outputSummary: z.string().max(500),
       durationMs: count,
       resultHandle: z.string().optional(),
+      relayed: z.literal(true).optional(),
     })
     .describe('The tool has answered.'),
   'tool.execute.error': z
@@ -281,6 +307,7 @@ export const eventBodies = {
       success: z.literal(false),
       error: z.object({ kind: toolErrorKind, message: z.string(), hint: z.string() }),
       durationMs: count,
+      relayed: z.literal(true).optional(),
     })
     .describe('The call has no result: what the model is told instead.'),
   'tool.outcome_unknown': z
@@ -326,7 +353,9 @@ export const eventBodies = {
   'agent.progress.written': z.object({ ref: z.string(), sha256: z.string() }),
   'agent.progress.read': z.object({ ref: z.string(), sha256: z.string() }),
   'guardrail.tripped': z.object({ guardrail: z.string(), reason: z.string().optional() }),
-  'file.generated': z.object({ handle: z.string(), mediaType: z.string().optional() }),
+  'file.generated': z
+    .object({ handle: mediaHandle, mediaType: z.string().optional() })
+    .describe('A file of the run is kept. `GET /v1/media/:sha256` has its bytes.'),
   'source.cited': z.object({ uri: z.string(), title: z.string().optional() }),
   'verifier.result': z.object({ passed: z.boolean(), score: z.number().optional() }),
 
@@ -340,14 +369,22 @@ export const eventBodies = {
   'capability.pin_changed': z.object({}),
   'capability.user_notified': z.object({ message: z.string() }),
 
-  'node.started': z.object({}),
-  'node.completed': z.object({
-    output: z.unknown(),
-    tokensUsed: z.object({ input: count, output: count, model: z.string() }),
-  }),
-  'node.failed': z.object({ error: errorInfo }),
-  'node.retrying': z.object({ attemptNumber: z.int().min(1), error: errorInfo, delayMs: count }),
-  'media_job.submitted': z.object({ jobId: z.string(), provider: z.string(), model: z.string() }),
+  'node.started': z.object({}).describe('The run is a node of a workflow, named by `nodeId`, and begins.'),
+  'node.completed': z
+    .object({
+      output: z.unknown(),
+      tokensUsed: z.object({ input: count, output: count, model: z.string() }),
+    })
+    .describe(
+      'The node has its output: a text, the value that its schema asks for, or media. `run.completed` follows.',
+    ),
+  'node.failed': z.object({ error: errorInfo }).describe('The node failed for good; `run.failed` follows.'),
+  'node.retrying': z
+    .object({ attemptNumber: z.int().min(1), error: errorInfo, delayMs: count })
+    .describe('The node failed and is tried again after a wait. `attemptNumber` counts the retries from 1.'),
+  'media_job.submitted': z
+    .object({ jobId: z.string(), provider: z.string(), model: z.string() })
+    .describe('A provider works on the media. The run waits without a worker and asks now and then.'),
 
   'task.start': z.object({ taskId: z.string() }),
   'task.readiness': z.object({ ready: z.boolean(), missing: z.array(z.string()) }),

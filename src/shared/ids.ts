@@ -37,6 +37,21 @@ export function runIdForExecution(tenant: string, executionId: string): string {
   return encode(createHash('sha256').update(`${tenant}\0${executionId}`).digest().subarray(0, 16));
 }
 
+/**
+ * When a run id was made, in milliseconds since the epoch. Undefined for one that was derived from an execution id; of those
+ * fewer than one in a thousand answers some time in the past.
+ */
+export function timeOfRunId(run: string, nowMs: number): number | undefined {
+  let ms = 0;
+  for (const letter of run.slice(0, 10)) ms = ms * 32 + crockford.indexOf(letter);
+  const plausible = ms > earliestMs && ms < nowMs + hourMs;
+  return plausible ? ms : undefined;
+}
+
+/** No run is older. */
+const earliestMs = Date.UTC(2025, 0);
+const hourMs = 3_600_000;
+
 /** A fresh owner or operation nonce. */
 export function newNonce(): string {
   return randomBytes(12).toString('base64url');

@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { finishReason } from './event.ts';
-import { assistantMessage } from './message.ts';
+import { finishReason, suspendReason } from './event.ts';
+import { mediaPart } from './media.ts';
+import { assistantMessage, sensitivity } from './message.ts';
 import { errorInfo, toolErrorKind } from './errors.ts';
 import { microcents, usage } from './money.ts';
 
@@ -33,6 +34,12 @@ export type Attempt = z.infer<typeof attempt>;
  * - attempted: attempts that failed without an answer, so that their cost is counted
  * - calling: the intent to run a tool that is not read-only, written before it starts
  * - called: a tool's result as the model will see it; never executed again
+ * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
+ * - suspended: the run waits without a worker. `seq` counts the suspensions of a run from 1
+ * - decided: that wait is over; every resumption writes one. `approve`: the step that waited may pass the cap; `reject`: the run fails
+ * - submitted: a provider took a media job; it is asked for its result from then on, and never given the job again
+ * - generated: the media are there and kept; never paid again
+ * - retrying: a node failed and is tried again, `number` counting from 1, not before `resumeAt`. What it has finished stays
  * - closed: the turn is over
  */
 export const journalEntry = z.discriminatedUnion('t', [
@@ -70,9 +77,57 @@ export const journalEntry = z.discriminatedUnion('t', [
     toolCallId: z.string(),
     toolName: z.string(),
     content: z.string(),
+    sensitivity: sensitivity.optional(),
     errorKind: toolErrorKind.optional(),
     /** Counts against the correction rounds: the model may mend this mistake. */
     correctable: z.boolean().optional(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('repair'),
+    step: z.int().min(1),
+    problem: z.string(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('suspended'),
+    seq: z.int().min(1),
+    reason: suspendReason,
+    at: z.string(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('decided'),
+    at: z.string(),
+    by: z.string().optional(),
+    budget: z.enum(['approve', 'reject']).optional(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('submitted'),
+    step: z.int().min(1),
+    attempts: z.array(attempt),
+    provider: z.string(),
+    model: z.string(),
+    jobId: z.string(),
+    at: z.string(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('generated'),
+    step: z.int().min(1),
+    attempts: z.array(attempt),
+    provider: z.string(),
+    model: z.string(),
+    media: z.array(mediaPart),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('retrying'),
+    number: z.int().min(1),
+    resumeAt: z.string(),
+    /** Calls of the last step that are made again, by index. */
+    calls: z.array(z.int().min(0)),
   }),
   z.object({ v: z.literal(journalVersion), t: z.literal('closed'), status: z.string(), error: errorInfo.optional() }),
 ]);

@@ -19,6 +19,10 @@ export const toolCallPart = z.object({
 
 export const assistantPart = z.discriminatedUnion('type', [reasoningPart, textPart, toolCallPart]);
 
+/** How far a text may travel: to anybody, to providers trusted with internal data, or to those that declare `secret`. */
+export const sensitivity = z.enum(['public', 'internal', 'secret']);
+export type Sensitivity = z.infer<typeof sensitivity>;
+
 export const systemMessage = z.object({ role: z.literal('system'), content: z.string() });
 export const userMessage = z.object({ role: z.literal('user'), content: z.string() });
 export const assistantMessage = z.object({ role: z.literal('assistant'), parts: z.array(assistantPart) });
@@ -28,6 +32,8 @@ export const toolMessage = z.object({
   toolName: z.string(),
   content: z.string(),
   isError: z.boolean().optional(),
+  /** Absent: public. A provider that does not accept it gets a notice in place of the content. */
+  sensitivity: sensitivity.optional(),
 });
 
 /** One entry of a conversation, independent of any provider's wire format. */

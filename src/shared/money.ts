@@ -48,7 +48,12 @@ export function addUsage(a: Usage, b: Usage): Usage {
   };
 }
 
-export const budgetOnExceed = z.enum(['fail', 'pause_for_approval', 'warn']);
+/** What happens before a call that could pass a cap: the run fails, waits for a person, or goes on with a warning. */
+export const budgetOnExceed = z.preprocess(
+  (value) => (value === 'pause' ? 'pause_for_approval' : value),
+  z.enum(['fail', 'pause_for_approval', 'warn']),
+);
+export type OnExceed = z.infer<typeof budgetOnExceed>;
 
 /** A cap for one run. Zero or less means no cap. Give one of the two amounts. */
 export const budget = z
@@ -69,3 +74,53 @@ export function budgetCap(b: Budget | undefined): number | undefined {
   const cap = b?.maxCostMicrocents ?? (b?.maxCostUsd === undefined ? undefined : usdToMicrocents(b.maxCostUsd));
   return cap === undefined || cap <= 0 ? undefined : cap;
 }
+
+/** Whose money an account counts: one run's, a batch's, or a tenant's within a window of time. */
+export const budgetScope = z.enum(['run', 'batch', 'tenant']);
+export type BudgetScope = z.infer<typeof budgetScope>;
+
+/** Windows are calendar hours, days and months in UTC; `total` never ends. */
+export const budgetWindow = z.enum(['total', 'hour', 'day', 'month']);
+export type BudgetWindow = z.infer<typeof budgetWindow>;
+
+/** Where a window of time begins, in letters that sort and fit into a key: `2026-11-21`, `2026-11-21T07`, `2026-11`. */
+export function windowOf(window: BudgetWindow, atMs: number): string {
+  const iso = new Date(atMs).toISOString();
+  if (window === 'total') return 'total';
+  return iso.slice(0, { hour: 13, day: 10, month: 7 }[window]);
+}
+
+/** An account of the ledger as people see it. Amounts are microcents. */
+export const budgetView = z.object({
+  scope: budgetScope,
+  id: z.string(),
+  window: budgetWindow,
+  windowStart: z.string(),
+  /** Absent: no cap. Top-ups are included. */
+  capMicrocents: microcents.optional(),
+  onExceed: budgetOnExceed,
+  /** What was paid, plus what calls of unknown outcome may have cost. */
+  spentMicrocents: microcents,
+  /** The part of `spentMicrocents` that nobody confirmed: calls that broke off before they reported their usage. */
+  presumedMicrocents: microcents,
+  /** Held for calls that are under way. */
+  reservedMicrocents: microcents,
+  /** Runs that wait for money of this account. */
+  waiting: z.int().min(0),
+});
+export type BudgetView = z.infer<typeof budgetView>;
+
+/** Costs of one day (UTC), agent and model of a tenant. */
+export const costRow = z.object({
+  day: z.iso.date(),
+  agent: z.string(),
+  provider: z.string(),
+  model: z.string(),
+  attempts: z.int().min(0),
+  ...usage.shape,
+  costMicrocents: microcents,
+  /** Beside `costMicrocents`: what calls of unknown outcome may have cost. */
+  presumedMicrocents: microcents,
+  unpricedAttempts: z.int().min(0),
+});
+export type CostRow = z.infer<typeof costRow>;

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { RunError } from './errors.ts';
 
@@ -121,6 +121,37 @@ export function keysFor(prefix: string) {
     workerInfo: `${prefix}:_:worker-info`,
     /** Hash of loaded agents, written by workers: id to the public part of the definition. */
     agents: `${prefix}:_:agents`,
+    /** An account of the ledger. All accounts of a tenant share a hash tag, so one script reaches run, batch and tenant. */
+    account: (tenant: string, scope: string, id: string, window: string) =>
+      `${prefix}:{ledger:${tenant}}:${scope}:${id}:${window}`,
+    /** Sorted set of runs that wait for money of an account, oldest first. */
+    accountWaiting: (tenant: string, scope: string, id: string) =>
+      `${prefix}:{ledger:${tenant}}:${scope}:${id}:waiting`,
+    /** Hash of what each of those runs needs, in microcents. */
+    accountNeeds: (tenant: string, scope: string, id: string) => `${prefix}:{ledger:${tenant}}:${scope}:${id}:needs`,
+    /** Sorted set of runs that were told of money and have not asked for it yet, by the time at which that lapses. */
+    accountPromises: (tenant: string, scope: string, id: string) =>
+      `${prefix}:{ledger:${tenant}}:${scope}:${id}:promises`,
+    /** Set of accounts that runs wait for, as `scope:id`. */
+    accountsWaiting: (tenant: string) => `${prefix}:{ledger:${tenant}}:accounts-waiting`,
+    /** Set of tenants with runs that wait for money. */
+    tenantsWaiting: `${prefix}:_:tenants-waiting`,
+    /** Cost counters of a tenant and day. */
+    costs: (tenant: string, day: string) => `${prefix}:{ledger:${tenant}}:costs:${day}`,
+    /** Sorted set of attempts that were counted in the last minutes, by time. */
+    counted: (tenant: string) => `${prefix}:{ledger:${tenant}}:counted`,
+    /** State of the limiter of one credential and model; `part` names the key within it. */
+    limiter: (limiter: string, part: string) => `${prefix}:{limit:${limiter}}:${part}`,
+    /** Set of limiters that runs wait for. */
+    limiters: `${prefix}:_:limiters`,
+    /** State of the circuit breaker of one provider and model, and the channel on which changes are told. */
+    breaker: (target: string) => `${prefix}:{breaker:${target}}:state`,
+    breakers: `${prefix}:_:breakers`,
+    breakerChannel: `${prefix}:breakers`,
+    /** Sorted set of suspended runs by the time at which they go on by themselves. */
+    timers: `${prefix}:_:timers`,
+    /** Bytes that a run produced, by their SHA-256. */
+    media: (tenant: string, sha256: string) => `${prefix}:{media:${tenant}}:${sha256}`,
     /** Counters that operators ask for across processes, for instance runs put back by the reconciler. */
     counters: `${prefix}:_:counters`,
   };
@@ -145,13 +176,16 @@ export interface Script {
 }
 
 /**
- * Reads a script from beside the module that calls (`import.meta.url`). A first line `-- include append-events` is
- * replaced by that shared fragment, since Redis scripts cannot call each other.
+ * Reads a script from beside the module that calls (`import.meta.url`). A line `-- include append-events` is replaced by
+ * that fragment, from the `lua` folder beside the module or else the shared one, since Redis scripts cannot call each other.
  */
 export function loadScript(moduleUrl: string, file: string): Script {
   const source = readFileSync(new URL(file, moduleUrl), 'utf8').replace(
     /^-- include ([a-z-]+)$/gm,
-    (_, fragment: string) => readFileSync(new URL(`./lua/${fragment}.lua`, import.meta.url), 'utf8'),
+    (_, fragment: string) => {
+      const beside = new URL(`./lua/${fragment}.lua`, moduleUrl);
+      return readFileSync(existsSync(beside) ? beside : new URL(`./lua/${fragment}.lua`, import.meta.url), 'utf8');
+    },
   );
   return { name: file, source, sha: createHash('sha1').update(source).digest('hex') };
 }

@@ -4,7 +4,9 @@ import { errorInfo, RunError } from './errors.ts';
 import { pendingItem, runResult } from './event.ts';
 import { publicId, runId } from './ids.ts';
 import { attempt } from './journal.ts';
+import { mediaRequest } from './media.ts';
 import { budget, microcents, runUsage } from './money.ts';
+import { runNode } from './node.ts';
 
 export const maxInputBytes = 256 * 1024;
 export const maxMetadataKeys = 16;
@@ -52,6 +54,8 @@ export const runRequest = z.strictObject({
   agent: publicId,
   input: z.string().refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`),
   thread: publicId.optional(),
+  /** Runs of one batch share its budget and are counted together. */
+  batch: publicId.optional(),
   executionId: publicId.optional(),
   sessionId: publicId.optional(),
   overrides: runOverrides.optional(),
@@ -65,6 +69,10 @@ export const runRequest = z.strictObject({
     .optional(),
   queue: queueName.optional(),
   metadata: metadata.optional(),
+  /** The run is a node of a workflow: its template makes the user message, and `input` is `{{ input }}` there. */
+  node: runNode.optional(),
+  /** For models that make images, sound or video. */
+  media: mediaRequest.optional(),
 });
 export type RunRequestInput = z.input<typeof runRequest>;
 export type RunRequest = z.output<typeof runRequest>;
@@ -112,6 +120,9 @@ export const runRecord = z.object({
   worker: z.string().optional(),
   epoch: z.int().min(0),
   crashes: z.int().min(0),
+  /** How often its wait was ended, and the epoch at which that happened last. */
+  resumes: z.int().min(0).optional(),
+  resumedEpoch: z.int().min(0).optional(),
   cancel: z.string().optional(),
   steps: z.int().min(0),
   usage: runUsage.optional(),
@@ -129,6 +140,7 @@ export const runView = z.object({
   executionId: publicId.optional(),
   agent: z.string(),
   thread: z.string().optional(),
+  batch: z.string().optional(),
   status: runStatus,
   cancelling: z.boolean(),
   result: runResult.optional(),
@@ -171,6 +183,7 @@ export function viewOf(record: RunRecord): RunView {
     executionId: request.executionId,
     agent: request.agent,
     thread: request.thread,
+    batch: request.batch,
     status: record.status,
     cancelling: record.cancel !== undefined && !isTerminalStatus(record.status),
     result: record.result,
@@ -191,7 +204,7 @@ export function viewOf(record: RunRecord): RunView {
         : undefined,
     lastSequence: record.lastSequence,
     worker: record.worker,
-    recoveries: Math.max(0, record.epoch - 1),
+    recoveries: Math.max(0, record.epoch - 1 - (record.resumes ?? 0)),
   };
 }
 

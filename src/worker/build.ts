@@ -6,11 +6,13 @@ import type { Config } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
 import type { Log } from '../shared/log.ts';
 import type { Redactor } from '../shared/redact.ts';
+import type { Tenants } from '../shared/tenants.ts';
 import { bullPrefix, connect, isClusterUrl, keysFor, quarantineQueue, whenReady } from '../shared/redis.ts';
 import { modelsOf } from './chain.ts';
 import { Consumer } from './consume/consumer.ts';
 import { RunQueues } from './consume/queues.ts';
 import { Reconciler, scheduleReconciler } from './consume/reconcile.ts';
+import { Waker } from './consume/wake.ts';
 import { createPriceLookup } from './llm/prices.ts';
 import type { Providers } from './llm/providers.ts';
 import { serveHealth } from './ops/health.ts';
@@ -21,6 +23,11 @@ import { FlushTimer } from './run/flush-timer.ts';
 import { giveUpRun } from './run/give-up.ts';
 import type { LoadedAgent } from './run/load-agents.ts';
 import type { RunDeps } from './run/open.ts';
+import { redisBreakers } from './stores/redis-breakers.ts';
+import { redisGovernor } from './stores/redis-governor.ts';
+import { redisLedger } from './stores/redis-ledger.ts';
+import { redisMedia } from './stores/redis-media.ts';
+import { redisWaits } from './stores/redis-waits.ts';
 import { RedisControlChannel } from './stores/redis-control.ts';
 import { RedisRuns } from './stores/redis-runs.ts';
 import { redisSupervision } from './stores/redis-supervision.ts';
@@ -35,6 +42,8 @@ export interface WorkerOptions {
   readonly redactor: Redactor;
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   readonly providers: Providers;
+  readonly tenants: Tenants;
+  readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
   /** Called when runs wait in quarantine and nobody serves it. */
   readonly lendQuarantine: (waiting: number) => void;
 }
@@ -54,8 +63,17 @@ export async function buildWorker({
   redactor,
   agents,
   providers,
+  tenants,
+  onAuthError,
   lendQuarantine,
 }: WorkerOptions): Promise<RunningWorker> {
+  // Before anything is opened: what is wrong with the agents must not leave a connection behind.
+  const models = modelsOf(providers, {
+    price: createPriceLookup(config.MILLRACE_PRICES, providers.prices),
+    log,
+    agents: agents.values(),
+    ...(onAuthError && { onAuthError }),
+  });
   const cluster = isClusterUrl(config.REDIS_URL);
   const keys = keysFor(config.MILLRACE_PREFIX);
   const prefix = bullPrefix(config.MILLRACE_PREFIX, cluster);
@@ -79,10 +97,26 @@ export async function buildWorker({
   });
   const control = new RedisControlChannel({ subscriber, channel: keys.control, log });
   await control.start();
-  const metrics = new WorkerMetrics({ active: () => consumer.active, concurrency: config.WORKER_CONCURRENCY });
+  const metrics = new WorkerMetrics({
+    active: () => consumer.active,
+    concurrency: config.WORKER_CONCURRENCY,
+    breakers: () => ports.breakers.states(),
+  });
   const ports: Ports = {
     runs,
     control,
+    media: redisMedia({ redis: work, keys, ttlS: config.RESULT_TTL_S }),
+    waits: redisWaits({ redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX, clock: systemClock }),
+    ledger: redisLedger({
+      redis: work,
+      keys,
+      clock: systemClock,
+      log,
+      tenants,
+      costsRetentionDays: config.COSTS_RETENTION_DAYS,
+    }),
+    governor: redisGovernor({ redis: work, keys, clock: systemClock, observe: metrics.governor }),
+    breakers: redisBreakers({ redis: work, subscriber, keys, clock: systemClock, log }),
     clock: systemClock,
     log,
     redactor,
@@ -90,6 +124,7 @@ export async function buildWorker({
   };
   const supervision = redisSupervision(work, keys);
   const queues = new RunQueues(queueing, prefix, (error) => log.debug({ err: error }, 'queue connection error'));
+  const waker = new Waker({ ...ports, queues, log });
   const cancels = new CancelWatch(ports);
   const deps: Omit<RunDeps, 'stopping'> = {
     ports,
@@ -97,7 +132,11 @@ export async function buildWorker({
     cancels,
     flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
-    ...modelsOf(providers, createPriceLookup(config.MILLRACE_PRICES, providers.prices), log),
+    meter: metrics.money,
+    patienceMs: config.PROVIDER_WAIT_MS,
+    weightOf: (tenant) => tenants.of(tenant).weight,
+    wake: (runId, summary) => waker.wake(runId, summary),
+    ...models,
   };
   const giveUp = (reason: 'poison' | 'job_lost') => (job: Parameters<typeof giveUpRun>[0]) =>
     giveUpRun(job, reason, name, { ...deps, stopping: () => false });
@@ -123,7 +162,9 @@ export async function buildWorker({
   const reconciler = new Reconciler({
     supervision,
     queues,
+    ledger: ports.ledger,
     log,
+    wake: deps.wake,
     giveUp: giveUp('job_lost'),
     onUnservedQuarantine: lendQuarantine,
     onPutBack: () => metrics.putBack.inc(),
@@ -175,6 +216,9 @@ export async function buildWorker({
       await supervision
         .farewell(name)
         .catch((error: unknown) => log.debug({ err: error }, 'farewell did not reach redis'));
+      await waker[Symbol.asyncDispose]();
+      await ports.governor[Symbol.asyncDispose]();
+      await ports.breakers[Symbol.asyncDispose]();
       await queues[Symbol.asyncDispose]();
       cancels[Symbol.dispose]();
       await control[Symbol.asyncDispose]();

@@ -1,41 +1,99 @@
 import { systemClock } from '../shared/clock.ts';
+import { RunError } from '../shared/errors.ts';
 import type { Log } from '../shared/log.ts';
-import { FallbackChain } from './llm/fallback-chain.ts';
+import { inChunks } from './llm/chunked.ts';
+import { FallbackChain, type ChainDeps } from './llm/fallback-chain.ts';
 import type { PriceLookup } from './llm/cost.ts';
+import { assertMiddlewareOrder, withMiddleware, type Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import type { Providers } from './llm/providers.ts';
 import type { LoadedAgent } from './run/load-agents.ts';
 import type { RunDeps } from './run/open.ts';
+import { preferredModels, type PreferredModels } from './run/preferred-models.ts';
+
+export interface ModelsOptions {
+  readonly price: PriceLookup;
+  readonly log: Log;
+  readonly onAuthError?: ChainDeps['onAuthError'];
+  /** Known from the start. */
+  readonly agents?: Iterable<LoadedAgent>;
+}
+
+const defaultRetry = { max: 4, backoff: 'exponential' } as const;
 
 /**
- * Chains and prices for runs. A chain has the wanted model first, then the agent's fallback models, each with the agent's retries.
- * Undefined when any of them has no provider: a typing mistake in a fallback must show before it is needed.
+ * Chains for runs. A chain has the wanted model first, then the agent's fallback models, each with the agent's retries.
+ * Undefined when any of them has no provider: a typing mistake in a fallback must show before it is needed. Throws
+ * `agent_manifest_invalid` when a model that one of `agents` or its tools prefers has none.
  */
-export function modelsOf(providers: Providers, price: PriceLookup, log: Log): Pick<RunDeps, 'chainFor' | 'priceOf'> {
-  const chainFor = ({ definition }: LoadedAgent, model: string): FallbackChain | undefined => {
-    const { max: maxAttempts, backoff } = definition.retry;
-    const wanted = [
-      { model, provider: definition.provider },
-      ...definition.fallbackModels.map((entry) =>
-        typeof entry === 'string' ? { model: entry, provider: undefined } : entry,
-      ),
-    ];
-    const candidates = [];
-    for (const entry of wanted) {
-      const found = providers.providerFor(entry.model, entry.provider);
-      if (!found) return undefined;
-      candidates.push({ ...found, maxAttempts, backoff });
-    }
-    return new FallbackChain(candidates, { clock: systemClock, price, log });
+export function modelsOf(
+  providers: Providers,
+  { price, log, onAuthError, agents = [] }: ModelsOptions,
+): Pick<RunDeps, 'chainFor' | 'mediaFor' | 'preferencesFor'> {
+  const preferred = new Map<string, PreferredModels>();
+  const preferredOf = (agent: LoadedAgent) => {
+    const { id } = agent.definition;
+    const known = preferred.get(id) ?? preferredModels(agent, providers);
+    preferred.set(id, known);
+    return known;
   };
-  const priceOf = ({ definition }: LoadedAgent, model: string) => {
-    const found = providers.providerFor(model, definition.provider);
-    return found && price(found.provider.id, found.model, new Date());
+  const problems = [...agents].flatMap((agent) => preferredOf(agent).problems);
+  if (problems.length > 0) throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });
+  return {
+    preferencesFor: (agent) => preferredOf(agent).preferences,
+    mediaFor({ definition }, model) {
+      const found = providers.providerFor(model, definition.provider);
+      const offer = found?.provider.mediaOf?.(found.model);
+      return found && offer && { ...found, offer };
+    },
+    chainFor(agent, model, past) {
+      const { definition } = agent;
+      const { served } = preferredOf(agent);
+      const { max: maxAttempts, backoff } = definition.retry ?? defaultRetry;
+      const resolve = (name: string, provider?: string) => {
+        const found = served(name, provider) ?? providers.providerFor(name, provider);
+        return found && { ...found, provider: inChunks(found.provider), maxAttempts, backoff };
+      };
+      const wanted = [
+        { model, provider: definition.provider },
+        ...definition.fallbackModels.map((entry) =>
+          typeof entry === 'string' ? { model: entry, provider: undefined } : entry,
+        ),
+      ];
+      const candidates = [];
+      for (const entry of wanted) {
+        const found = resolve(entry.model, entry.provider);
+        if (!found) return undefined;
+        candidates.push(found);
+      }
+      const { fallbackOnAuth, midStream, rateLimitCooldownMs: cooldownMs } = definition;
+      const policy = { fallbackOnAuth, retryMidStream: midStream === 'retry_step' };
+      const deps = { clock: systemClock, price, log, cooldownMs, policy, resolve, ...(onAuthError && { onAuthError }) };
+      return new FallbackChain(candidates, deps, past);
+    },
   };
-  return { chainFor, priceOf };
 }
 
 /** One provider for every model: what library users and tests pass in. */
 export function singleProvider(provider: LlmProvider): Providers {
   return { providerFor: (model) => ({ provider, model }), scripted: false, secrets: [] };
+}
+
+/** The same providers, each behind these middlewares. Throws `middleware_order_violation`. */
+export function behind(middleware: readonly Middleware[], providers: Providers): Providers {
+  if (middleware.length === 0) return providers;
+  assertMiddlewareOrder(middleware);
+  const wrapped = new WeakMap<LlmProvider, LlmProvider>();
+  const wrap = (provider: LlmProvider) => {
+    const known = wrapped.get(provider) ?? withMiddleware(provider, middleware);
+    wrapped.set(provider, known);
+    return known;
+  };
+  return {
+    ...providers,
+    providerFor(model, id) {
+      const found = providers.providerFor(model, id);
+      return found && { ...found, provider: wrap(found.provider) };
+    },
+  };
 }

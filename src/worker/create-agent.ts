@@ -4,10 +4,11 @@ import { RunError } from '../shared/errors.ts';
 import { isTerminal, type RunEvent } from '../shared/event.ts';
 import { newRunId } from '../shared/ids.ts';
 import { outcomeViewOf, runRequest, type RunOutcomeView, type RunRecord, type RunRequestInput } from '../shared/run.ts';
-import { modelsOf, singleProvider } from './chain.ts';
+import { behind, modelsOf, singleProvider } from './chain.ts';
+import type { Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import { createPriceLookup } from './llm/prices.ts';
-import { createProviders } from './llm/providers.ts';
+import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import type { Agent } from './run/define-agent.ts';
 import { FlushTimer } from './run/flush-timer.ts';
@@ -15,9 +16,21 @@ import { loadedFrom } from './run/load-agents.ts';
 import { runJob } from './run/run-job.ts';
 import { createMemoryPorts } from './stores/memory.ts';
 
+/** In one process a run waits where it is. */
+const longestWaitMs = 86_400_000;
+const timerGridMs = 200;
+/** Waits that end by themselves. */
+const timed: ReadonlySet<string> = new Set(['media', 'retry', 'provider_limit']);
+
 export interface CreateAgentOptions {
   /** Serves every model of this agent. Default: what `env` configures, as for a worker. */
   readonly provider?: LlmProvider;
+  /** Stand between the runner and each provider, the first one outermost. See `withMiddleware`. */
+  readonly middleware?: readonly Middleware[];
+  /** Decides who serves a model, before names and settings do; `undefined` leaves it to them. */
+  readonly resolveModel?: ModelResolver;
+  /** Renews the credentials of a provider that refused them; `true` grants one more attempt. At most once per run. */
+  readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
   /** Settings by the names of the environment variables. Default: the process's environment. */
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
@@ -44,8 +57,13 @@ export interface AgentHandle {
   readonly tools: readonly ToolListing[];
   /** Starts a turn. One at a time per handle: a second throws `concurrent_run`. */
   stream(input: string, options?: AgentRunOptions): AgentStream;
-  /** The same, drained: resolves when the turn has ended. A failed run does not throw; see `status` and `error`. */
+  /**
+   * The same, drained: resolves when the turn has ended, or waits for a decision (status `suspended`). A failed run does
+   * not throw; see `status` and `error`.
+   */
   run(input: string, options?: AgentRunOptions): Promise<RunOutcomeView>;
+  /** Goes on with a run of this handle that waits because of its budget: over the cap for one step, or to its end. */
+  resume(runId: string, budget: 'approve' | 'reject'): AgentStream;
 }
 
 /**
@@ -62,9 +80,15 @@ export function createAgentWith(
 ): AgentHandle {
   const loaded = loadedFrom(agent);
   const config = parseConfig(options.env);
-  const providers = options.provider
-    ? singleProvider(options.provider)
-    : createProviders(config, { env: (name) => options.env[name] });
+  const providers = behind(
+    options.middleware ?? [],
+    withResolver(
+      options.provider
+        ? singleProvider(options.provider)
+        : createProviders(config, { env: (name) => options.env[name] }),
+      options.resolveModel,
+    ),
+  );
   const ports = createMemoryPorts();
   const deps = {
     ports,
@@ -72,7 +96,16 @@ export function createAgentWith(
     // In one process there is no write to save: every delta is an event of its own.
     flushTimer: new FlushTimer(0),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
-    ...modelsOf(providers, createPriceLookup(config.MILLRACE_PRICES, providers.prices), ports.log),
+    ...modelsOf(providers, {
+      price: createPriceLookup(config.MILLRACE_PRICES, providers.prices),
+      log: ports.log,
+      agents: [loaded],
+      ...(options.onAuthError && { onAuthError: options.onAuthError }),
+    }),
+    // Nobody else waits for this process's slot.
+    patienceMs: longestWaitMs,
+    weightOf: () => 1,
+    wake: (runId: string, summary: string) => void ports.waits.resume(runId, { summary }),
     stopping: () => false,
   };
   let busy = false;
@@ -80,31 +113,58 @@ export function createAgentWith(
   async function turn(runId: string): Promise<RunOutcomeView> {
     using cancels = new CancelWatch(ports);
     const delivery = { jobTry: 1, queue: 'memory', worker: 'this process', crashLimit: 1 };
-    await runJob(
-      { v: 1, kind: 'agent.turn', runId, segment: 0 },
-      delivery,
-      { ...deps, cancels },
-      new AbortController().signal,
-    );
+    for (;;) {
+      const before = await ports.runs.load(runId);
+      if (before?.status === 'queued') {
+        const { kind, segment } = before;
+        const job = { v: 1, kind, runId, segment };
+        await runJob(job, delivery, { ...deps, cancels }, new AbortController().signal);
+      }
+      const record = await ports.runs.load(runId);
+      if (!record) throw new RunError('internal', 'the run vanished from memory');
+      const waitsForTime = record.status === 'suspended' && record.pending.every(({ kind }) => timed.has(kind));
+      if (record.status !== 'queued' && !waitsForTime) return outcomeViewOf(record);
+      if (waitsForTime) await untilDue(runId);
+    }
+  }
+
+  async function untilDue(runId: string): Promise<void> {
+    for (const due of await ports.waits.due(10)) await ports.waits.resume(due, { summary: 'its time has come' });
     const record = await ports.runs.load(runId);
-    if (!record) throw new RunError('internal', 'the run vanished from memory');
-    return outcomeViewOf(record);
+    if (record?.status !== 'suspended') return;
+    if (record.cancel !== undefined) await ports.waits.resume(runId, { summary: 'a cancel was asked for' });
+    else await systemClock.sleep(timerGridMs);
   }
 
   function stream(input: string, { signal, ...asked }: AgentRunOptions = {}): AgentStream {
     if (busy) throw new RunError('concurrent_run', `agent ${loaded.definition.id} already has a run in progress`);
     const record = newRecord(runRequest.parse({ agent: loaded.definition.id, input, ...asked }));
-    const { runId } = record;
+    return follow(record.runId, () => ports.create(record), signal);
+  }
+
+  function resume(runId: string, budget: 'approve' | 'reject'): AgentStream {
+    if (busy) throw new RunError('concurrent_run', `agent ${loaded.definition.id} already has a run in progress`);
+    return follow(runId, async () => {
+      const resumed = await ports.waits.resume(runId, { summary: `budget: ${budget}`, budget });
+      if (!resumed) throw new RunError('approval_not_pending', `run ${runId} waits for no decision`);
+    });
+  }
+
+  /** Runs what `begin` has made ready, and hands out its events. */
+  function follow(runId: string, begin: () => void | Promise<void>, signal?: AbortSignal): AgentStream {
     const feed = new Feed();
     const subscription = ports.onEvents((id, events) => {
       if (id === runId) feed.push(events);
     });
-    ports.create(record);
+    busy = true;
+    const started = begin();
     const cancel = () => void ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
     if (signal?.aborted) cancel();
     else signal?.addEventListener('abort', cancel, { once: true });
-    busy = true;
-    const result = turn(runId).finally(() => {
+    const result = (async () => {
+      await started;
+      return await turn(runId);
+    })().finally(() => {
       busy = false;
       signal?.removeEventListener('abort', cancel);
       subscription[Symbol.dispose]();
@@ -120,6 +180,7 @@ export function createAgentWith(
     tools: loaded.tools.map(({ name, description }) => ({ name, description })),
     stream,
     run: async (input, runOptions) => await stream(input, runOptions).result,
+    resume,
   };
 }
 

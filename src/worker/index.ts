@@ -9,10 +9,37 @@ export { ToolError } from './tools/tool-error.ts';
 export { startWorker, type StartWorkerOptions } from './start-worker.ts';
 export type { RunningWorker } from './build.ts';
 export type { AgentHandle, AgentRunOptions, AgentStream, CreateAgentOptions, ToolListing } from './create-agent.ts';
+export type { ModelResolver } from './llm/providers.ts';
+export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
+export {
+  createAgentNodeExecutor,
+  type NodeContext,
+  type NodeExecutor,
+  type NodeExecutorDeps,
+  type NodeOutcome,
+} from './run/node-executor.ts';
 export type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from './llm/provider.ts';
+export { createOpenAICompatibleBackend, type OpenAiCompatibleOptions } from './llm/openai-backend.ts';
+export { createIterableBackend, type IterableEnd, type IterableOptions } from './llm/iterable.ts';
+export { createSandboxPromptBackend, type SandboxPromptOptions } from './llm/sandbox-prompt.ts';
+export type { SandboxEvent } from './llm/sandbox-event.ts';
+export { withMiddleware, type Middleware, type MiddlewareKind, type NextCall } from './llm/middleware.ts';
 export { LlmError } from './llm/errors.ts';
+export type { DialectEvent } from '../shared/dialects/dialect.ts';
+export { dialectNames, projectEvents, type DialectName, type ProjectOptions } from '../shared/dialects/project.ts';
 export { RunError, assertNever, type ErrorCode } from '../shared/errors.ts';
 export type { EventOf, EventType, RunEvent } from '../shared/event.ts';
+export {
+  createModelCatalogue,
+  getModels,
+  resolveChatModel,
+  resolveRouterBaseUrl,
+  validateChatModelId,
+  type CatalogueModel,
+  type ModelCandidate,
+  type ModelCatalogue,
+  type ModelVerdict,
+} from '../shared/models.ts';
 
 /**
  * Makes an agent that runs in this process, without Redis: `run` and `stream`. See `CreateAgentOptions` for the

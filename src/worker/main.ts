@@ -4,10 +4,12 @@ import { parseConfig, type Config } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
 import { createLog } from '../shared/log.ts';
 import { Redactor } from '../shared/redact.ts';
+import { loadTenants } from '../shared/tenants.ts';
 import { buildWorker } from './build.ts';
 import { QuarantineChildren } from './consume/quarantine.ts';
 import { createProviders } from './llm/providers.ts';
-import { loadAgents } from './run/load-agents.ts';
+import { loadAgents, type LoadedAgent } from './run/load-agents.ts';
+import { preferredModels } from './run/preferred-models.ts';
 
 const exitUsage = 2;
 const exitUnreachable = 3;
@@ -18,26 +20,20 @@ const forceExitMarginMs = 5_000;
 async function main(args: readonly string[]): Promise<void> {
   if (Number(process.versions.node.split('.')[0]) < 24)
     stop(exitUsage, 'millrace needs Node 24: run it through npm or bin/millrace.mjs');
-  const config = readConfig();
+  const config = orStop(() => parseConfig(process.env));
   if (args[0] === 'agents')
     await listAgents(
+      config,
       args.find((arg, index) => index > 0 && !arg.startsWith('-')) ?? config.MILLRACE_AGENTS,
       args.includes('--json'),
     );
   else await work(config);
 }
 
-function readConfig(): Config {
-  try {
-    return parseConfig(process.env);
-  } catch (error) {
-    return stop(exitUsage, error instanceof Error ? error.message : String(error));
-  }
-}
-
 /** Prints the agents of a folder, or every problem in it. */
-async function listAgents(folder: string, json: boolean): Promise<void> {
-  const { agents, problems } = await loadAgents(folder);
+async function listAgents(config: Config, folder: string, json: boolean): Promise<void> {
+  const { agents, problems: inFiles } = await loadAgents(folder);
+  const problems = [...inFiles, ...modelProblems(config, agents)];
   const views = [...agents.values()].map((agent) => agentViewOf(agent.definition));
   if (json) process.stdout.write(`${JSON.stringify(views)}\n`);
   else
@@ -47,10 +43,22 @@ async function listAgents(folder: string, json: boolean): Promise<void> {
   process.exit(0);
 }
 
+/** Preferred models that no provider serves. Where the providers are not set up they cannot be looked up. */
+function modelProblems(config: Config, agents: ReadonlyMap<string, LoadedAgent>): readonly string[] {
+  try {
+    const providers = createProviders(config, { env: (name) => process.env[name] });
+    return [...agents.values()].flatMap((agent) => preferredModels(agent, providers).problems);
+  } catch (error) {
+    process.stderr.write(`the models were not looked up: ${error instanceof Error ? error.message : String(error)}\n`);
+    return [];
+  }
+}
+
 async function work(config: Config): Promise<void> {
   const { agents, problems } = await loadAgents(config.MILLRACE_AGENTS);
   if (problems.length > 0) stop(exitUsage, `the agents have problems:\n  ${problems.join('\n  ')}`);
-  const providers = readProviders(config);
+  const providers = orStop(() => createProviders(config, { env: (name) => process.env[name] }));
+  const tenants = orStop(() => loadTenants(config.MILLRACE_TENANTS));
   const redactor = new Redactor([...providers.secrets, redisPassword(config.REDIS_URL)]);
   const log = createLog('worker', config.LOG_LEVEL, redactor);
   if (providers.scripted) log.warn('no OPENAI_API_KEY or OPENAI_BASE_URL: using the built-in scripted model');
@@ -61,6 +69,7 @@ async function work(config: Config): Promise<void> {
     redactor,
     agents,
     providers,
+    tenants,
     lendQuarantine: (waiting) => quarantine.lend(waiting),
   }).catch((error: unknown) =>
     stop(error instanceof RunError && error.code === 'queue_unavailable' ? exitUnreachable : exitUsage, String(error)),
@@ -95,9 +104,10 @@ async function work(config: Config): Promise<void> {
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
 }
 
-function readProviders(config: Config) {
+/** What the configuration says, or the end of the process with everything that is wrong with it. */
+function orStop<T>(read: () => T): T {
   try {
-    return createProviders(config, { env: (name) => process.env[name] });
+    return read();
   } catch (error) {
     return stop(exitUsage, error instanceof Error ? error.message : String(error));
   }

@@ -3,10 +3,11 @@ import type { Clock } from '../shared/clock.ts';
 import type { EventBody, EventEnvelope, PendingItem } from '../shared/event.ts';
 import type { ErrorInfo } from '../shared/errors.ts';
 import type { Attempt, JournalEntry } from '../shared/journal.ts';
-import type { RunUsage } from '../shared/money.ts';
+import type { BudgetScope, OnExceed, RunUsage, Usage } from '../shared/money.ts';
 import type { Redactor } from '../shared/redact.ts';
 import type { Log } from '../shared/log.ts';
-import type { AgentView } from '../shared/agent.ts';
+import type { ProviderLimits, RateLimitReport } from '../shared/limits.ts';
+import type { AgentView, BreakerPolicy } from '../shared/agent.ts';
 import type { JobKind, RunRecord, RunStatus } from '../shared/run.ts';
 import type { RunResultBody } from '../shared/event.ts';
 
@@ -119,6 +120,9 @@ export interface OpenRunInfo {
     readonly queue: string;
     readonly segment: number;
     readonly putBacks: number;
+    readonly tenant: string;
+    /** What a suspended run waits for. */
+    readonly pending: readonly PendingItem[];
   };
   /** Milliseconds since the record last changed, or since the entry was made when there is no record. */
   readonly ageMs: number;
@@ -155,6 +159,222 @@ export interface Supervision {
   announceAgents(agents: readonly AgentView[]): Promise<void>;
 }
 
+/** What ends the wait of a suspended run. */
+export interface Resumption {
+  /** In words, for `run.resumed`. */
+  readonly summary: string;
+  /** A person's decision, for the entry `decided` that every resumption adds to the journal. */
+  readonly budget?: 'approve' | 'reject';
+  readonly by?: string;
+}
+
+/** Runs that wait without a worker for a time to come, and the end of such waits. */
+export interface Waits {
+  /** Wakes the run at a time, in milliseconds since the epoch. Replaces an earlier one. */
+  at(runId: string, dueMs: number): Promise<void>;
+  /** Forgets that time. */
+  clear(runId: string): Promise<void>;
+  /** Takes runs whose time has come, at most `limit`, each given to one caller only. */
+  due(limit: number): Promise<readonly string[]>;
+  /**
+   * Ends the wait of a suspended run: queued at its next segment, with `run.resumed` in its log and `decided` in its journal. Answers where its new
+   * job belongs, or undefined when it is not suspended: somebody else was faster, or it has ended.
+   */
+  resume(runId: string, resumption: Resumption): Promise<Resumed | undefined>;
+}
+
+export interface Resumed {
+  readonly queue: string;
+  readonly segment: number;
+  readonly kind: JobKind;
+}
+
+/** Whose money an attempt is paid with. */
+export interface Purse {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly agentId: string;
+  readonly batch?: string;
+  /** Of the run itself. Caps of batches live in the ledger; those of tenants in its settings. */
+  readonly run?: {
+    readonly capMicrocents: number;
+    readonly onExceed: OnExceed;
+    /** By the run's own record. An account that expired while the run waited begins with it. */
+    readonly spentMicrocents?: number;
+  };
+}
+
+/** One attempt that wants money before it is sent. Amounts are microcents. */
+export interface ReserveRequest {
+  readonly purse: Purse;
+  /** Unique per attempt and holder, without white space. A repeat answers like the first. */
+  readonly id: string;
+  readonly provider: string;
+  readonly model: string;
+  /** The most that the call can cost, and the least that is still worth a call: the ledger gives what is left between. */
+  readonly wanted: number;
+  readonly least: number;
+  /** A person said that this step may pass the caps: everything is counted, nothing refused. */
+  readonly force: boolean;
+}
+
+/** Where an account stands. */
+export interface AccountState {
+  readonly scope: BudgetScope;
+  readonly id: string;
+  readonly capMicrocents: number;
+  readonly spentMicrocents: number;
+  readonly reservedMicrocents: number;
+}
+
+/**
+ * - reserved: the call may cost `amount`, never more than was wanted; it is held in every account until it is settled,
+ *   with what calls of this model cost beyond what was held for them before. `warnings` lists accounts that this passes
+ *   although they have a cap, because their budget says `warn`
+ * - busy: it would fit if calls that are under way turn out cheaper than the most they can cost. Try again, or wait
+ * - exceeded: what is spent leaves no room, whatever the others cost
+ */
+export type Reservation =
+  | { readonly kind: 'reserved'; readonly amount: number; readonly warnings: readonly AccountState[] }
+  | { readonly kind: 'busy'; readonly account: AccountState }
+  | { readonly kind: 'exceeded'; readonly account: AccountState; readonly onExceed: 'fail' | 'pause_for_approval' };
+
+/** What became of a reserved, or never reserved, attempt. */
+export interface Settlement {
+  readonly purse: Purse;
+  readonly id: string;
+  readonly provider: string;
+  readonly model: string;
+  readonly usage: Usage;
+  readonly costMicrocents: number;
+  readonly priced: boolean;
+  /** The call broke off before it reported its usage and may have been billed: what was reserved counts as spent. */
+  readonly presumed: boolean;
+}
+
+/**
+ * The money of runs, batches and tenants, shared by all workers. One call reaches all accounts of a purse, all or nothing.
+ * Kept in Redis by `stores/redis-ledger.ts`, in memory by `stores/memory-ledger.ts`; both pass `test/contract/ledger.ts`.
+ * Throws `queue_unavailable` when the store cannot be reached.
+ */
+export interface Ledger {
+  /** Does any account of this purse have a cap? Without one nothing has to be reserved. Answers without a round trip. */
+  isCapped(purse: Purse): boolean;
+  reserve(request: ReserveRequest): Promise<Reservation>;
+  /**
+   * Gives the reservation back, counts what was paid, and adds to the cost counters of the day. Once per id. Answers
+   * runs that wait for this money and fit now.
+   */
+  settle(settlement: Settlement): Promise<readonly string[]>;
+  /** Gives a reservation back whose call was never sent. */
+  release(purse: Purse, id: string): Promise<readonly string[]>;
+  /**
+   * Counts open reservations of a run as spent: their calls may have been billed, and nobody will say. For the next
+   * holder of a run after a crash, and for one that ends it.
+   */
+  forfeit(purse: Purse): Promise<readonly string[]>;
+  /**
+   * Puts a run that was suspended for money in line for the account. `amount` is the least of the request that was refused.
+   * True when it fits by now: the caller has to wake it, it was not put in line. Again for one in line changes nothing, so
+   * it repairs a wake-up that got lost. A run leaves its lines when it asks for money again and when it is forfeited.
+   */
+  await(purse: Purse, account: Pick<AccountState, 'scope' | 'id'>, amount: number): Promise<boolean>;
+  /** Takes runs from the lines whose money is there by now: after a top-up, or when a wake-up got lost. */
+  pump(): Promise<readonly string[]>;
+}
+
+export interface GrantRequest {
+  /** Names the credential and model; the same on every worker. */
+  readonly limiter: string;
+  readonly limits: ProviderLimits;
+  readonly runId: string;
+  readonly tenant: string;
+  /** Of the tenant, where tenants share a limit; 1 unless configured. */
+  readonly weight: number;
+  /** Tokens of the prompt, estimated, and the most that the answer may have. The governor learns what answers really have. */
+  readonly promptTokens: number;
+  readonly maxOutputTokens: number;
+}
+
+export interface Grant {
+  readonly id: string;
+  readonly limiter: string;
+  readonly tenant: string;
+  readonly tokens: number;
+  readonly waitedMs: number;
+}
+
+export interface GrantOutcome {
+  /** What the provider counted; absent when it did not say. */
+  readonly usedTokens?: number;
+  readonly outputTokens?: number;
+  readonly report?: RateLimitReport;
+  /** The provider answered 429: nobody calls it for this long. */
+  readonly limited?: { readonly retryAfterMs?: number };
+  /** The call was never sent. */
+  readonly unused?: boolean;
+}
+
+/**
+ * Keeps the fleet within what a provider allows, by credential and model: requests and tokens per minute and calls in
+ * flight, fair between tenants by tokens and weight, in order within a tenant. Kept in Redis by
+ * `stores/redis-governor.ts`, in memory by `stores/memory-governor.ts`; both pass `test/contract/governor.ts`.
+ */
+export interface Governor extends AsyncDisposable {
+  /**
+   * Waits for a place, at most `patienceMs`. `parked`: it would take longer; the run has to let go of its worker, then
+   * call `park`. A run that was woken for its turn gets it at once. Rejects when the signal is aborted.
+   */
+  acquire(
+    request: GrantRequest,
+    patienceMs: number,
+    signal: AbortSignal,
+  ): Promise<{ readonly kind: 'granted'; readonly grant: Grant } | { readonly kind: 'parked'; readonly expectedMs: number }>;
+  /** Keeps the place in line of a run that is suspended now. */
+  park(request: GrantRequest): Promise<void>;
+  /** Takes a run out of every line, for instance because it was cancelled. */
+  leave(runId: string): Promise<void>;
+  /** After each granted attempt. Corrects the estimate, gives the place in flight back, and learns. */
+  settle(grant: Grant, outcome: GrantOutcome): Promise<void>;
+  /** Takes parked runs whose turn has come: their place is held for them for a while. Called several times a second. */
+  pump(): Promise<readonly string[]>;
+}
+
+export type Admission =
+  | { readonly kind: 'closed' }
+  /** The one call that finds out whether the model is back. */
+  | { readonly kind: 'probe' }
+  | { readonly kind: 'open'; readonly retryAfterMs: number };
+
+/**
+ * Circuit breakers by provider and model, shared by all workers: opened by consecutive failures anywhere in the fleet,
+ * known everywhere within a second, closed by one successful probe after the cooldown. Kept in Redis by
+ * `stores/redis-breakers.ts`, in memory by `stores/memory-breakers.ts`; both pass `test/contract/breakers.ts`.
+ */
+export interface Breakers extends AsyncDisposable {
+  /**
+   * May the model be called? No round trip while all is well. While somebody else's probe is under way it waits for what
+   * that finds, at most `patienceMs`.
+   */
+  admit(target: string, patienceMs: number, signal: AbortSignal): Promise<Admission>;
+  /** `neutral`: the call says nothing about the health of the model; a probe is given back. */
+  report(target: string, outcome: 'success' | 'failure' | 'neutral', admission: Admission, policy: Pick<BreakerPolicy, 'failureThreshold' | 'cooldownMs'>): Promise<void>;
+  /** As this process knows it, for metrics. */
+  states(): ReadonlyMap<string, 'closed' | 'open' | 'half_open'>;
+}
+
+/**
+ * Generated files of a tenant, named by their SHA-256 and kept as long as results. Kept in Redis by
+ * `stores/redis-media.ts`, in memory by `stores/memory-media.ts`; both pass `test/contract/media-store.ts`.
+ */
+export interface MediaStore {
+  /**
+   * Keeps the bytes and answers their SHA-256 in hex. The same bytes again cost nothing but a longer life. Throws
+   * `payload_too_large` above 32 MiB and `queue_unavailable` when the store cannot be reached.
+   */
+  put(tenant: string, bytes: Uint8Array, mediaType: string): Promise<string>;
+}
+
 /** A wake-up: somebody asked to cancel a run. The durable flag is what counts; the channel only makes it fast. */
 export interface ControlChannel {
   /** Calls back for every cancel of any run, until disposed. */
@@ -174,7 +394,12 @@ interface ObservedRun {
 /** Everything the run room asks of the outside. */
 export interface Ports {
   readonly runs: RunStore;
+  readonly waits: Waits;
+  readonly ledger: Ledger;
+  readonly governor: Governor;
+  readonly breakers: Breakers;
   readonly control: ControlChannel;
+  readonly media: MediaStore;
   readonly clock: Clock;
   readonly log: Log;
   readonly redactor: Redactor;

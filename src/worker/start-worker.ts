@@ -2,10 +2,12 @@ import { parseConfig } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
 import { createLog, silentLog, type Log } from '../shared/log.ts';
 import { Redactor } from '../shared/redact.ts';
+import { loadTenants } from '../shared/tenants.ts';
 import { buildWorker, type RunningWorker } from './build.ts';
-import { singleProvider } from './chain.ts';
+import { behind, singleProvider } from './chain.ts';
+import type { Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
-import { createProviders } from './llm/providers.ts';
+import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
 import type { Agent } from './run/define-agent.ts';
 import { loadAgents, loadedFrom, type LoadedAgent } from './run/load-agents.ts';
 
@@ -22,6 +24,12 @@ export interface StartWorkerOptions {
   readonly queues?: readonly string[];
   /** One provider for every model, instead of the ones that the environment configures. */
   readonly provider?: LlmProvider;
+  /** Stand between the runner and each provider, the first one outermost. See `withMiddleware`. */
+  readonly middleware?: readonly Middleware[];
+  /** Decides who serves a model, before names and settings do; `undefined` leaves it to them. */
+  readonly resolveModel?: ModelResolver;
+  /** Renews the credentials of a provider that refused them; `true` grants one more attempt. At most once per run. */
+  readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
   /** Further settings by the names of the environment variables. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Default: silent. */
@@ -44,14 +52,30 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     ...(options.queues && { WORKER_QUEUES: options.queues.join(',') }),
   });
   const agents = typeof options.agents === 'string' ? await folder(options.agents) : given(options.agents);
-  const providers = options.provider
-    ? singleProvider(options.provider)
-    : createProviders(config, { env: (name) => options.env?.[name] });
+  const providers = behind(
+    options.middleware ?? [],
+    withResolver(
+      options.provider
+        ? singleProvider(options.provider)
+        : createProviders(config, { env: (name) => options.env?.[name] }),
+      options.resolveModel,
+    ),
+  );
   const redactor = new Redactor(providers.secrets);
   const log = options.log ?? (options.env?.['LOG_LEVEL'] ? createLog('worker', config.LOG_LEVEL, redactor) : silentLog);
   // Inside somebody else's process there is no entry file to run again, so quarantine needs a worker of its own.
   const lendQuarantine = () => log.warn('runs wait in quarantine: start a worker with the queue `quarantine`');
-  return await buildWorker({ config, log, redactor, agents, providers, lendQuarantine });
+  const { onAuthError } = options;
+  return await buildWorker({
+    config,
+    log,
+    redactor,
+    agents,
+    providers,
+    tenants: loadTenants(config.MILLRACE_TENANTS),
+    lendQuarantine,
+    ...(onAuthError && { onAuthError }),
+  });
 }
 
 async function folder(path: string): Promise<ReadonlyMap<string, LoadedAgent>> {

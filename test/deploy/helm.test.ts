@@ -143,6 +143,7 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
       'MILLRACE_API_KEYS',
       'MILLRACE_PROVIDERS',
       'MILLRACE_PRICES',
+      'MILLRACE_TENANTS',
       'MILLRACE_SCRIPT',
     ];
     const schema = JSON.parse(readFileSync(join(chart, 'values.schema.json'), 'utf8')) as {

@@ -123,7 +123,8 @@ test('a run that waits in the queue is cancelled at once and never reaches a mod
 test('a run that waits between two attempts is cancelled during the wait', async () => {
   const { world } = shared;
   const faults = [{ kind: 'status', status: 429, retryAfterS: 60 }] as const;
-  const run = await world.submit('plain', [{ text: 'never', faults }]);
+  // A model of its own: the refusal keeps everybody else from calling this one.
+  const run = await world.submit('plain', [{ text: 'never', faults }], { overrides: { model: 'gpt-4o' } });
   await until('the first attempt was refused', () => world.provider.callsOf(run.runId).length === 1);
   await run.cancel();
   expectCancelled(await world.ended(run));

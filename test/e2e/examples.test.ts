@@ -8,8 +8,8 @@ import { defineAgent } from '../../src/worker/run/define-agent.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-async function run(example: string, env: Record<string, string> = {}): Promise<string> {
-  const args = ['--import', './scripts/resolve-source.mjs', `examples/${example}.ts`];
+async function run(example: string, env: Record<string, string> = {}, given: readonly string[] = []): Promise<string> {
+  const args = ['--import', './scripts/resolve-source.mjs', `examples/${example}.ts`, ...given];
   const { PATH = '', HOME = '' } = process.env;
   const options = { cwd: root, env: { PATH, HOME, ...env }, timeout: 30_000 };
   return (await promisify(execFile)(process.execPath, args, options)).stdout;
@@ -31,4 +31,20 @@ test('the client example follows a run on a worker to its end', async () => {
   expect(await run('enqueue-and-follow', { REDIS_URL: redis })).toMatch(
     /It was delivered\.\ncompleted for [1-9]\d* microcents/,
   );
+});
+
+test('the budget example runs a batch into its cap, and to its end after a top-up', async () => {
+  const output = await run('budget', { REDIS_URL: inject('redisUrl') });
+  expect(output).toMatch(/^\$0\.001950 of \$0\.0020 spent, 5 of 8 runs wait for money$/m);
+  expect(output).toContain('the cap is $0.0120 now');
+  expect(output).toMatch(/^8 of 8 runs answered for \$0\.005200$/m);
+});
+
+test('the example with a provider of its own masks what leaves, logs the call, and refuses other models', async () => {
+  const output = await run('own-provider');
+  expect(output).toContain('model parrot-small, from fallback');
+  expect(output).toContain('Tell [address] that order 7 was sent.');
+  expect(output).toContain('[parrot-small answered with 7 tokens]');
+  expect(await run('own-provider', {}, ['parrot-large'])).toContain('model parrot-large, from request');
+  await expect(run('own-provider', {}, ['gpt-5.2'])).rejects.toThrow('not_listed');
 });

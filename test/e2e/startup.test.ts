@@ -72,3 +72,16 @@ test('production needs a Redis and refuses the scripted model', async () => {
   expect(worker.output).toContain('REDIS_URL');
   expect(worker.output).toContain('MILLRACE_SCRIPT');
 });
+
+test.each(['src/worker/main.ts', 'src/producer/main.ts'])(
+  '%s refuses a wrong file of tenants and names every problem in it',
+  async (entry) => {
+    const folder = folderOf({
+      'tenants.yaml': 'tenants: { acme: { weight: 0 }, other: { budget: { window: week } } }\n',
+    });
+    const MILLRACE_TENANTS = join(folder, 'tenants.yaml');
+    const child = emptyFleet().spawn('child', entry, { MILLRACE_TENANTS });
+    expect(await child.exited).toMatchObject({ code: 2 });
+    for (const place of ['acme.weight', 'other.budget.window', 'tenants.yaml']) expect(child.output).toContain(place);
+  },
+);

@@ -4,12 +4,13 @@ import { join } from 'node:path';
 import { onTestFinished, expect, test } from 'vitest';
 import { Millrace } from '../../src/producer/millrace.ts';
 import { startScratchRedis } from '../../src/shared/dev-redis.ts';
-import { connect, keysFor, whenReady } from '../../src/shared/redis.ts';
+import { bullPrefix, connect, keysFor, whenReady } from '../../src/shared/redis.ts';
 import { until } from '../support/redis.ts';
-import { request } from './support/client.ts';
+import { request, type ClientWorld } from './support/client.ts';
+import { suspendedRun } from './support/suspended.ts';
 
 /** A Cluster of one node: every rule about slots and sharded channels holds there as well. */
-async function clusterWorld() {
+async function clusterWorld(): Promise<ClientWorld> {
   const server = await startScratchRedis({
     dir: mkdtempSync(join(tmpdir(), 'millrace-cluster-')),
     env: process.env,
@@ -27,7 +28,8 @@ async function clusterWorld() {
   await whenReady(redis, 5_000);
   const mill = new Millrace({ redis: url });
   onTestFinished(() => mill.close());
-  return { mill, redis, keys: keysFor('mr') };
+  const bull = (queue: string, rest: string) => `${bullPrefix('mr', true)}:${queue}:${rest}`;
+  return { mill, prefix: 'mr', redis, keys: keysFor('mr'), bull };
 }
 
 test('in a Cluster runs are accepted, followed over a sharded channel, listed, cancelled and diagnosed', async () => {
@@ -70,4 +72,18 @@ test('in a Cluster runs are accepted, followed over a sharded channel, listed, c
     sequenceNumber: 3,
     type: 'run.cancelled',
   });
+});
+
+test('in a Cluster a run that waits for money is decided about, and budgets are kept', async () => {
+  const world = await clusterWorld();
+  const { mill, redis, keys, bull } = world;
+  await mill.budgets.set('batch', 'b1', { maxCostMicrocents: 100 });
+  expect(await mill.budgets.topUp('batch', 'b1', { microcents: 50 })).toMatchObject({ capMicrocents: 150 });
+  const run = await suspendedRun(world, [{ kind: 'budget', id: 'batch:b1' }]);
+  expect((await run.topUp(1)).budget).toMatchObject({ capMicrocents: 100_000_150 });
+  expect((await run.approve()).run).toMatchObject({ status: 'queued', lastSequence: 3 });
+  expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toContain(`${run.runId}-s1`);
+  const lifecycle = await redis.xrange(keys.lifecycle, '-', '+');
+  expect(JSON.parse(lifecycle.at(-1)?.[1][1] as string)).toMatchObject({ sequenceNumber: 3, type: 'run.resumed' });
+  expect((await mill.costs()).totals.costMicrocents).toBe(0);
 });

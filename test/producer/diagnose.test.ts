@@ -100,3 +100,24 @@ test('without an open run nothing is queued or stuck', async () => {
   expect(await mill.diagnose()).toMatchObject({ openRuns: 0, stuckRuns: [], workers: [], quarantined: 0 });
   expect((await mill.diagnose()).oldestQueuedMs).toBeUndefined();
 });
+
+test('what runs wait for beside a worker is told: models that fail, limits of providers, money', async () => {
+  const { mill, redis, keys } = await clientWorld();
+  await redis.sadd(keys.breakers, 'acme/down', 'acme/up');
+  await redis.hset(keys.breaker('acme/down'), { failures: 5, openUntil: Date.now() + 60_000 });
+  await redis.hset(keys.breaker('acme/up'), { failures: 2, openUntil: '' });
+  await redis.sadd(keys.limiters, 'key:model', 'key:idle');
+  await redis.zadd(keys.limiter('key:model', 'line'), 1, 'r1', 2, 'r2');
+  await redis.sadd(keys.tenantsWaiting, 'acme');
+  await redis.sadd(keys.accountsWaiting('acme'), 'batch:b:1', 'batch:done');
+  await redis.zadd(keys.accountWaiting('acme', 'batch', 'b:1'), 1, 'r3');
+  const { waits } = await mill.diagnose();
+  expect(waits).toEqual({
+    breakers: expect.arrayContaining([
+      { target: 'acme/down', failures: 5, openForMs: expect.any(Number) },
+      { target: 'acme/up', failures: 2, openForMs: undefined },
+    ]),
+    limiters: [{ model: 'model', waiting: 2 }],
+    money: [{ tenant: 'acme', account: 'batch:b:1', waiting: 1 }],
+  });
+});

@@ -4,6 +4,7 @@ import { Millrace } from '../../src/producer/millrace.ts';
 import { jobIdFor } from '../../src/shared/ids.ts';
 import { clientWorld, request } from './support/client.ts';
 import { RunWriter } from './support/run-writer.ts';
+import { suspendedRun } from './support/suspended.ts';
 
 /** A client whose every script runs twice, as when the first reply is lost on the way and the connection asks again. */
 async function doubledWorld() {
@@ -46,4 +47,13 @@ test('a redrive that is sent twice queues the run once', async () => {
   expect(await mill.redrive({ runId: run.runId })).toEqual({ redriven: [run.runId], more: false });
   expect(await redis.hget(keys.run(run.runId), 'segment')).toBe('1');
   expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toEqual([jobIdFor(run.runId, 1)]);
+});
+
+test('a decision that is sent twice resumes the run once and says that it did', async () => {
+  const world = await doubledWorld();
+  const { redis, keys, bull } = world;
+  const run = await suspendedRun(world, [{ kind: 'budget', id: 'batch:b1' }]);
+  expect((await run.approve()).run).toMatchObject({ status: 'queued', lastSequence: 3 });
+  expect(await redis.llen(keys.journal(run.runId))).toBe(3);
+  expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toContain(jobIdFor(run.runId, 1));
 });

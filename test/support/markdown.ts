@@ -57,3 +57,10 @@ function proseLines(markdown: string): { text: string; line: number }[] {
       : [{ text: text.replace(/`[^`]*`(?!\])/g, (code) => (text.startsWith('#') ? code : '')), line: index + 1 }];
   });
 }
+
+/** The blocks of code in a language, in their order. */
+export function codeBlocks(markdown: string, language: string): string[] {
+  return [...markdown.matchAll(/^```(\w*)\n(.*?)^```$/gms)].flatMap(([, found, code = '']) =>
+    found === language ? [code] : [],
+  );
+}

@@ -7,7 +7,7 @@ import { runRequest, type RunRequestInput } from '../../shared/run.ts';
 import { textLines, type TextLine } from './text-lines.ts';
 
 /** What every run of a batch gets unless its line says otherwise. */
-export type BatchDefaults = Partial<Pick<RunRequestInput, 'agent' | 'overrides' | 'budget'>>;
+export type BatchDefaults = Partial<Pick<RunRequestInput, 'agent' | 'overrides'>>;
 
 /** A line of the file that is not empty. `id` is the author's own name for it. */
 export type BatchLine = { readonly line: number; readonly id?: string } & (
@@ -26,7 +26,7 @@ const maxLineBytes = 1024 * 1024;
 
 const id = z.string().min(1).max(512);
 
-const fields = runRequest.omit({ executionId: true, agent: true, input: true }).extend({
+const fields = runRequest.omit({ executionId: true, batch: true, agent: true, input: true }).extend({
   agent: runRequest.shape.agent.optional(),
   id: id.optional(),
   custom_id: id.optional(),

@@ -1,9 +1,10 @@
 import type { ErrorInfo } from '../../shared/errors.ts';
+import type { BudgetSettings } from '../budgets.ts';
 import type { Millrace } from '../millrace.ts';
 import type { BatchDefaults } from './batch-file.ts';
 
 /** What a batch needs of the client. */
-export type BatchClient = Pick<Millrace, 'agents' | 'enqueueMany' | 'result' | 'firehose'>;
+export type BatchClient = Pick<Millrace, 'agents' | 'enqueueMany' | 'result' | 'get' | 'firehose' | 'budgets'>;
 
 export interface BatchOptions {
   /** The JSONL file to read. */
@@ -11,6 +12,8 @@ export interface BatchOptions {
   /** The JSONL file that results are appended to; made when missing. */
   readonly out: string;
   readonly defaults: BatchDefaults;
+  /** What all runs of the batch may cost together. Set before the first line, again each time. Absent: left as it is. */
+  readonly budget?: BudgetSettings;
   /** Runs in flight at most. Bounds memory, and what one batch may put into the queue. */
   readonly window: number;
   /** New failures after which no further line is begun; absent: no limit. */
@@ -23,7 +26,11 @@ export interface BatchProgress {
   readonly earlier: number;
   readonly finished: number;
   readonly failed: number;
+  /** In the queue or at work. */
   readonly running: number;
+  /** Suspended, and those of them that wait for money. */
+  readonly waiting: number;
+  readonly waitingForMoney: number;
   readonly costMicrocents: number;
 }
 
@@ -32,11 +39,15 @@ export interface BatchWatcher {
   progress(progress: BatchProgress): void;
   /** A line that never becomes a run. */
   refused(line: number, error: ErrorInfo): void;
+  /** Every run that was begun waits for money of these accounts (`scope:id`). It goes on once there is more. */
+  outOfMoney(accounts: readonly string[]): void;
   /** The queue is full or Redis is away; the next try comes after `delayMs`. */
   waiting(reason: ErrorInfo, delayMs: number): void;
 }
 
 /** Why a batch is over, and how far it came. Only `finished` means that every line has its result. */
 export interface BatchSummary extends BatchProgress {
+  /** What the runs of the batch name as their `batch`. */
+  readonly batch: string;
   readonly end: 'finished' | 'interrupted' | 'too_many_failures';
 }

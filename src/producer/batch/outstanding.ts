@@ -1,5 +1,5 @@
 import { asRunError } from '../../shared/errors.ts';
-import { isTerminal } from '../../shared/event.ts';
+import { isTerminal, type PendingItem, type RunEvent } from '../../shared/event.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../shared/run.ts';
 import { Stop, untilStopped } from '../stop.ts';
 import type { BatchClient } from './contract.ts';
@@ -23,22 +23,46 @@ const maxHeardEarly = 10_000;
 export class Outstanding {
   readonly #client: BatchClient;
   readonly #onEnd: (run: OutstandingRun, outcome: RunOutcomeView) => Promise<void>;
+  readonly #onWaiting: () => void;
   readonly #runs = new Map<string, OutstandingRun>();
+  /** Suspended runs and what for, as far as it is known. */
+  readonly #waiting = new Map<string, PendingItem | undefined>();
   /** Runs whose end is being written. */
   readonly #telling = new Set<string>();
   /** Runs that ended before anybody here knew that they are ours; most are not. */
   readonly #heardEarly = new Set<string>();
   #changed = Promise.withResolvers<void>();
 
-  /** `onEnd` is called once for each run, whose place is free again when it has resolved. */
-  constructor(client: BatchClient, onEnd: (run: OutstandingRun, outcome: RunOutcomeView) => Promise<void>) {
+  /**
+   * `onEnd` is called once for each run, whose place is free again when it has resolved; `onWaiting` when a run is
+   * suspended or goes on.
+   */
+  constructor(
+    client: BatchClient,
+    onEnd: (run: OutstandingRun, outcome: RunOutcomeView) => Promise<void>,
+    onWaiting: () => void,
+  ) {
     this.#client = client;
     this.#onEnd = onEnd;
+    this.#onWaiting = onWaiting;
   }
 
   /** Runs whose end nobody has heard of yet. */
   get size(): number {
     return this.#runs.size - this.#telling.size;
+  }
+
+  /** Runs that are suspended. */
+  get waiting(): number {
+    return this.#waiting.size;
+  }
+
+  /** The accounts that runs wait for, each with how many do. */
+  get waitingForMoney(): ReadonlyMap<string, number> {
+    const accounts = new Map<string, number>();
+    for (const item of this.#waiting.values())
+      if (item?.kind === 'budget') accounts.set(item.id, (accounts.get(item.id) ?? 0) + 1);
+    return accounts;
   }
 
   /** Takes a run under watch; one that may have ended already is looked at before this resolves. */
@@ -61,8 +85,10 @@ export class Outstanding {
   async #listen(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        for await (const event of this.#client.firehose({ signal }))
+        for await (const event of this.#client.firehose({ signal })) {
+          this.#hearWaiting(event);
           if (isTerminal(event)) await this.#hear(event.runId);
+        }
       } catch (error) {
         if (asRunError(error).code !== 'queue_unavailable') throw error;
         await pause(sweepMs, signal);
@@ -75,6 +101,20 @@ export class Outstanding {
     this.#heardEarly.add(runId);
     const [oldest] = this.#heardEarly;
     if (this.#heardEarly.size > maxHeardEarly && oldest !== undefined) this.#heardEarly.delete(oldest);
+  }
+
+  #hearWaiting(event: RunEvent): void {
+    if (!this.#runs.has(event.runId)) return;
+    if (event.type === 'run.suspended') this.#setWaiting(event.runId, { item: event.pending[0] });
+    else if (event.type === 'run.resumed') this.#setWaiting(event.runId, undefined);
+  }
+
+  #setWaiting(runId: string, suspended: { readonly item: PendingItem | undefined } | undefined): void {
+    const known = this.#waiting.get(runId);
+    const isNews = suspended ? !this.#waiting.has(runId) || known?.id !== suspended.item?.id : this.#waiting.has(runId);
+    if (suspended) this.#waiting.set(runId, suspended.item);
+    else this.#waiting.delete(runId);
+    if (isNews) this.#onWaiting();
   }
 
   async #sweep(signal: AbortSignal): Promise<void> {
@@ -94,13 +134,29 @@ export class Outstanding {
     const outcome = await this.#read(runId);
     const run = this.#runs.get(runId);
     // The feed and a sweep may look at the same time; the first one tells.
-    if (!run || !outcome || !isTerminalStatus(outcome.status) || this.#telling.has(runId)) return;
+    if (!run || !outcome || this.#telling.has(runId)) return;
+    if (!isTerminalStatus(outcome.status)) return await this.#noteWaiting(runId, outcome.status === 'suspended');
     this.#telling.add(runId);
+    this.#setWaiting(runId, undefined);
     await this.#onEnd(run, outcome);
     this.#telling.delete(runId);
     this.#runs.delete(runId);
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
+  }
+
+  async #noteWaiting(runId: string, suspended: boolean): Promise<void> {
+    const item = suspended ? (this.#waiting.get(runId) ?? (await this.#pendingOf(runId))) : undefined;
+    // It may have ended meanwhile.
+    if (this.#runs.has(runId) && !this.#telling.has(runId)) this.#setWaiting(runId, suspended ? { item } : undefined);
+  }
+
+  /** What a suspended run waits for; undefined when it cannot be read now. */
+  async #pendingOf(runId: string): Promise<PendingItem | undefined> {
+    return await this.#client.get(runId).then(
+      (view) => view.pending[0],
+      () => undefined,
+    );
   }
 
   async #read(runId: string): Promise<RunOutcomeView | undefined> {

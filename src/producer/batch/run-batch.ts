@@ -28,19 +28,31 @@ export async function runBatch(
   await checkAgent(client, options.defaults);
   const { key, lines } = await identifyBatch(options.file, options.defaults);
   await using output = await BatchOutput.open(options.out, (line) => executionIdFor(key, line));
+  if (options.budget) await client.budgets.set('batch', key, options.budget);
   const tally = new Tally(lines, output.earlier);
   const failedEarlier = tally.failed;
   const stopping = new AbortController();
   const stop = AbortSignal.any([signal, stopping.signal]);
 
-  const tell = () => watcher.progress(tally.progress(outstanding.size));
+  /** Said, and no run has ended since. */
+  let outOfMoney = false;
+  const progress = () => tally.progress(outstanding);
+  const tell = () => {
+    const now = progress();
+    watcher.progress(now);
+    const stuck = now.waitingForMoney > 0 && now.running === 0 && now.waiting === now.waitingForMoney;
+    if (!stuck || outOfMoney) return;
+    outOfMoney = true;
+    watcher.outOfMoney([...outstanding.waitingForMoney.keys()]);
+  };
   const finish = async (result: BatchResult) => {
     await output.append(result);
     tally.add(result);
+    outOfMoney = false;
     if (tally.failed - failedEarlier >= (options.maxFailures ?? Infinity)) stopping.abort(tooManyFailures);
     tell();
   };
-  const outstanding = new Outstanding(client, (run, outcome) => finish(resultOf(run, outcome, key)));
+  const outstanding = new Outstanding(client, (run, outcome) => finish(resultOf(run, outcome, key)), tell);
   const refuse = async (line: BatchLine, error: ErrorInfo) => {
     watcher.refused(line.line, error);
     await finish({ ...headOf(line, key), status: 'failed', text: '', error, costMicrocents: 0 });
@@ -50,7 +62,11 @@ export async function runBatch(
     for await (const group of groupsOf(options, tally.done, outstanding, stop)) {
       for (const line of group) if (line.kind === 'bad') await refuse(line, badLine(line.problem));
       const asked = group.filter((line) => line.kind === 'request');
-      const requests = asked.map((line) => ({ ...line.request, executionId: executionIdFor(key, line.line) }));
+      const requests = asked.map((line) => ({
+        ...line.request,
+        batch: key,
+        executionId: executionIdFor(key, line.line),
+      }));
       const answers = requests.length === 0 ? [] : await submit(client, requests, watcher, stop);
       for (const [index, line] of asked.entries()) {
         const answer = answers[index];
@@ -75,7 +91,7 @@ export async function runBatch(
   const expected = new Set([tooManyFailures, signal.reason]);
   for (const outcome of settled)
     if (outcome.status === 'rejected' && !expected.has(outcome.reason)) throw outcome.reason;
-  return { ...tally.progress(outstanding.size), end: endOf(stop) };
+  return { ...progress(), batch: key, end: endOf(stop) };
 }
 
 const tooManyFailures = new RunError('cancelled', 'too many lines failed');
@@ -141,13 +157,19 @@ class Tally {
     this.#costMicrocents += result.costMicrocents;
   }
 
-  progress(running: number): BatchProgress {
+  progress({
+    size,
+    waiting,
+    waitingForMoney,
+  }: Pick<Outstanding, 'size' | 'waiting' | 'waitingForMoney'>): BatchProgress {
     return {
       total: this.#total,
       earlier: this.done.size,
       finished: this.#finished,
       failed: this.#failed,
-      running,
+      running: Math.max(0, size - waiting),
+      waiting,
+      waitingForMoney: [...waitingForMoney.values()].reduce((sum, runs) => sum + runs, 0),
       costMicrocents: this.#costMicrocents,
     };
   }

@@ -1,10 +1,12 @@
+import { RunError } from '../../shared/errors.ts';
 import { formatUsd } from '../../shared/money.ts';
 import type { BatchDefaults } from '../batch/batch-file.ts';
 import type { BatchProgress, BatchSummary, BatchWatcher } from '../batch/contract.ts';
+import type { BudgetSettings } from '../budgets.ts';
 import { runBatch } from '../batch/run-batch.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { positiveNumber, wholeNumber } from './options.ts';
+import { onExceedOption, positiveNumber, wholeNumber, type OnExceedName } from './options.ts';
 import { batchLine, ratePerSecond } from './show/batch-line.ts';
 import { LiveLine } from './show/live-line.ts';
 import { count, dim, duration, oneLine, red, yellow } from './show/paint.ts';
@@ -14,6 +16,7 @@ interface Options {
   readonly output: string;
   readonly model?: string;
   readonly maxCost?: number;
+  readonly onExceed?: OnExceedName;
   readonly window: number;
   readonly maxFailures?: number;
   readonly json?: true;
@@ -26,7 +29,8 @@ export const addBatch: AddCommand = (program, act) => {
     .requiredOption('-o, --output <file>', 'the JSONL file for the results')
     .option('--agent <id>', 'agent of the lines that name none')
     .option('--model <name>', 'use this model instead of the agents’ own')
-    .option('--max-cost <usd>', 'end each run before it spends more than this', positiveNumber)
+    .option('--max-cost <usd>', 'spend no more than this on all runs of the batch together', positiveNumber)
+    .addOption(onExceedOption())
     .option('--window <n>', 'runs in flight at most', wholeNumber(1, 10_000), 1_000)
     .option('--max-failures <n>', 'stop after so many failed lines', wholeNumber(1))
     .option('--json', 'print the summary as one JSON document')
@@ -34,6 +38,7 @@ export const addBatch: AddCommand = (program, act) => {
       'after',
       examples('millrace batch questions.jsonl --agent support -o answers.jsonl') +
         '\n\nA line is a JSON string, or an object with `input` and optionally `id` (or `custom_id`) and any field of a run.' +
+        '\nWith --on-exceed pause runs wait when the money is spent, until `millrace budget top-up` gives the batch more.' +
         '\nSafe to stop and to repeat: the same file with the same options goes on where it was, and no line runs twice.' +
         '\nResults are {line, id, executionId, runId, status, text, error, costMicrocents, usage}.',
     )
@@ -42,6 +47,7 @@ export const addBatch: AddCommand = (program, act) => {
 
 async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode> {
   const { output, window, maxFailures } = options;
+  const budget = budgetOf(options);
   await using mill = openClient(cli);
   const startedAt = performance.now();
   const elapsedMs = () => performance.now() - startedAt;
@@ -51,6 +57,7 @@ async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode
     out: output,
     defaults: defaultsOf(options),
     window,
+    ...(budget && { budget }),
     ...(maxFailures !== undefined && { maxFailures }),
   };
   const summary = await runBatch(mill, settings, watch(cli, live, elapsedMs), cli.interrupted);
@@ -60,11 +67,17 @@ async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode
   return exitCodeOf(summary);
 }
 
-function defaultsOf({ agent, model, maxCost }: Options): BatchDefaults {
+/** Not part of the defaults: with another cap it is still the same batch. */
+function budgetOf({ maxCost, onExceed }: Options): BudgetSettings | undefined {
+  if (maxCost !== undefined) return { maxCostUsd: maxCost, ...(onExceed && { onExceed }) };
+  if (onExceed === undefined) return undefined;
+  throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
+}
+
+function defaultsOf({ agent, model }: Options): BatchDefaults {
   return {
     ...(agent !== undefined && { agent }),
     ...(model !== undefined && { overrides: { model } }),
-    ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost } }),
   };
 }
 
@@ -72,13 +85,20 @@ function watch(cli: Cli, live: LiveLine, elapsedMs: () => number): BatchWatcher 
   return {
     progress: (progress: BatchProgress) => live.set(batchLine(progress, elapsedMs())),
     refused: (line, { code, message }) => live.note(red(cli.stderr, `line ${line}: ${code}: ${oneLine(message, 300)}`)),
+    outOfMoney: (accounts) =>
+      live.note(yellow(cli.stderr, `All runs wait for money. They go on after: ${accounts.map(topUp).join(', or ')}`)),
     waiting: ({ code, message }, delayMs) =>
       live.note(yellow(cli.stderr, `${code}: ${oneLine(message, 200)}; trying again in ${duration(delayMs)}`)),
   };
 }
 
+function topUp(account: string): string {
+  const [scope, ...id] = account.split(':');
+  return `millrace budget top-up ${scope} ${id.join(':')} USD`;
+}
+
 function report(cli: Cli, summary: BatchSummary, { output, json, elapsedMs }: Options & { elapsedMs: number }): void {
-  const { end, total, finished, failed, running, costMicrocents } = summary;
+  const { end, total, finished, failed, running, waiting, costMicrocents } = summary;
   if (json) {
     const perSecond = Number(ratePerSecond(summary, elapsedMs).toFixed(2));
     cli.stdout.write(`${JSON.stringify({ ...summary, output, elapsedMs: Math.round(elapsedMs), perSecond })}\n`);
@@ -96,7 +116,7 @@ function report(cli: Cli, summary: BatchSummary, { output, json, elapsedMs }: Op
   }
   const why = end === 'interrupted' ? 'Stopped' : `Stopped after ${count(failed)} failed lines`;
   cli.stderr.write(
-    `${why} at ${count(finished)} of ${count(total)}. ${count(running)} runs go on without us. ` +
+    `${why} at ${count(finished)} of ${count(total)}. ${count(running + waiting)} runs go on without us. ` +
       'Give the same command again to go on: lines that have begun do not run twice.\n',
   );
 }

@@ -50,6 +50,7 @@ const usageErrors: ReadonlySet<string> = new Set([
   'agent_manifest_invalid',
   'run_not_found',
   'idempotency_conflict',
+  'model_not_allowed',
 ]);
 
 /** The text below a command's options. */

@@ -28,5 +28,8 @@ export function clientFor(config: Config): Millrace {
     eventLogTtlS: config.EVENT_LOG_TTL_S,
     resultTtlS: config.RESULT_TTL_S,
     durability: config.MILLRACE_DURABILITY,
+    modelAllowlist: config.MODEL_ALLOWLIST,
+    ...(config.MODEL_ROUTER_URL !== undefined && { modelRouterUrl: config.MODEL_ROUTER_URL }),
+    ...(config.MILLRACE_TENANTS !== undefined && { tenantsFile: config.MILLRACE_TENANTS }),
   });
 }

@@ -1,8 +1,10 @@
+import type { Attempt } from '../../shared/journal.ts';
 import { formatUsd } from '../../shared/money.ts';
 import type { RunView } from '../../shared/run.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { count, duration, oneLine, printable, table } from './show/paint.ts';
+import { waitsFor, waysOn } from './show/pending.ts';
 
 export const addGet: AddCommand = (program, act) => {
   program
@@ -39,15 +41,44 @@ function textOf(view: RunView): string {
     ['tokens', view.usage && count(view.usage.total)],
     ['cost', formatUsd(view.costMicrocents)],
     ['steps', String(view.steps)],
-    ['attempts', String(view.attempts.length)],
     ['recoveries', view.recoveries > 0 ? String(view.recoveries) : undefined],
     ['worker', view.worker],
-    [
-      'waits for',
-      view.pending.map((item) => `${item.kind} ${item.toolName ?? ''} (${item.id})`).join(', ') || undefined,
-    ],
+    ['batch', view.batch],
+    ['waits for', waitsFor(view) || undefined],
+    ...(view.result?.media ?? []).map(({ handle, mediaType, bytes }) => ['media', `${handle} ${mediaType}, ${count(bytes)} bytes`] as const),
     ...Object.entries(view.metadata ?? {}).map(([key, value]) => [key, oneLine(value, 200)] as const),
   ];
   const shown = rows.filter((row): row is readonly [string, string] => row[1] !== undefined);
-  return table(shown) + (view.result?.text ? `\n${printable(view.result.text)}\n` : '');
+  const ways = waysOn(view);
+  return [
+    table(shown),
+    ways.length > 0 ? `${ways.join('\n')}\n` : '',
+    attemptsOf(view),
+    view.result?.text ? `${printable(view.result.text)}\n` : '',
+  ]
+    .filter((part) => part !== '')
+    .join('\n');
+}
+
+/** Attempts, tokens and cost by model; the sums are those of the run. */
+function attemptsOf({ attempts }: RunView): string {
+  if (attempts.length === 0) return '';
+  const heading = ['MODEL', 'ATTEMPTS', 'FAILED', 'IN', 'OUT', 'COST', ''];
+  const byModel = Map.groupBy(attempts, ({ provider, model }) => `${provider}/${model}`);
+  const rows = [...byModel].map(([name, of]) => {
+    const made = of.filter(({ outcome }) => outcome !== 'skipped');
+    const sum = (part: (attempt: Attempt) => number) => made.reduce((total, attempt) => total + part(attempt), 0);
+    const last = of.findLast(({ outcome }) => outcome !== 'succeeded');
+    return [
+      name,
+      count(made.length),
+      count(made.filter(({ outcome }) => outcome === 'failed').length),
+      count(sum(({ usage }) => (usage ? usage.input + usage.cached + usage.cacheWrite : 0))),
+      count(sum(({ usage }) => usage?.output ?? 0)),
+      formatUsd(sum(({ costMicrocents }) => costMicrocents)) +
+        (made.every(({ priced }) => priced) ? '' : ' (unpriced)'),
+      oneLine(last?.error ? `${last.error.kind}: ${last.error.message}` : (last?.skipReason ?? ''), 80),
+    ];
+  });
+  return table([heading, ...rows]);
 }

@@ -1,4 +1,5 @@
-import { InvalidArgumentError } from 'commander';
+import { InvalidArgumentError, Option } from 'commander';
+import { dialectNames } from '../../shared/dialects/project.ts';
 
 /** A whole number within bounds, from the command line. */
 export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER): (text: string) => number {
@@ -18,6 +19,20 @@ export function positiveNumber(text: string): number {
   const value = Number(text);
   if (!/^\d*\.?\d+$/.test(text) || value <= 0) throw new InvalidArgumentError('Not a number above 0.');
   return value;
+}
+
+const onExceeds = ['fail', 'pause', 'warn'] as const;
+/** As people write it; requests understand it. */
+export type OnExceedName = (typeof onExceeds)[number];
+
+/** What happens before a call that could pass the cap. */
+export function onExceedOption(cap = '--max-cost'): Option {
+  return new Option('--on-exceed <what>', `before a call that could pass ${cap} (default: fail)`).choices(onExceeds);
+}
+
+/** Events in the words of another system. */
+export function dialectOption(): Option {
+  return new Option('--dialect <name>', 'print one event a line, in this dialect').choices(dialectNames);
 }
 
 /** Collects a repeated `key=value`. */

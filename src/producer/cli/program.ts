@@ -4,12 +4,16 @@ import { Command, CommanderError } from 'commander';
 import { asRunError } from '../../shared/errors.ts';
 import { addAgents } from './agents.ts';
 import { addBatch } from './batch.ts';
+import { addBudget } from './budget.ts';
 import { addCancel } from './cancel.ts';
+import { addCosts } from './costs.ts';
+import { addApprove, addDeny } from './decide.ts';
 import { exitCodeFor, exitCodes, type AddCommand, type Cli, type ExitCode, type Work } from './cli.ts';
 import { addDemo } from './demo.ts';
 import { addDev } from './dev.ts';
 import { addDoctor } from './doctor.ts';
 import { addGet } from './get.ts';
+import { addMedia } from './media.ts';
 import { addProducer } from './producer.ts';
 import { addRedrive } from './redrive.ts';
 import { addRun } from './run.ts';
@@ -27,7 +31,12 @@ const commands: readonly AddCommand[] = [
   addBatch,
   addTail,
   addGet,
+  addMedia,
   addCancel,
+  addApprove,
+  addDeny,
+  addBudget,
+  addCosts,
   addRuns,
   addAgents,
   addDoctor,

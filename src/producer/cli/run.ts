@@ -1,9 +1,10 @@
 import { text } from 'node:stream/consumers';
+import type { DialectName } from '../../shared/dialects/project.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { RunRequestInput } from '../../shared/run.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { keyValue, positiveNumber, wholeNumber } from './options.ts';
+import { dialectOption, keyValue, onExceedOption, positiveNumber, wholeNumber, type OnExceedName } from './options.ts';
 import { followRun } from './show/follow-run.ts';
 
 interface Options {
@@ -11,10 +12,12 @@ interface Options {
   readonly executionId?: string;
   readonly model?: string;
   readonly maxCost?: number;
+  readonly onExceed?: OnExceedName;
   readonly maxSteps?: number;
   readonly metadata?: Record<string, string>;
   readonly timeout?: number;
   readonly detach?: true;
+  readonly dialect?: DialectName;
   readonly json?: true;
 }
 
@@ -25,11 +28,13 @@ export const addRun: AddCommand = (program, act) => {
     .option('--thread <id>', 'label the run with a thread, to list its runs together')
     .option('--execution-id <id>', 'the same id and body again attach to the same run')
     .option('--model <name>', 'use this model instead of the agent’s own')
-    .option('--max-cost <usd>', 'end the run before it spends more than this', positiveNumber)
+    .option('--max-cost <usd>', 'spend no more than this on the run', positiveNumber)
+    .addOption(onExceedOption())
     .option('--max-steps <n>', 'end the run after so many steps', wholeNumber(1, 10_000))
     .option('--metadata <key=value>', 'attach a value to the run; may be repeated', keyValue)
     .option('--timeout <seconds>', 'wait at most so long; the run itself goes on (exit 1)', positiveNumber)
     .option('--detach', 'print the run id and do not wait')
+    .addOption(dialectOption())
     .option('--json', 'print one event a line')
     .addHelpText(
       'after',
@@ -53,6 +58,7 @@ async function run(cli: Cli, agent: string, input: string | undefined, options: 
   }
   return await followRun(cli, mill, handle.runId, {
     json: options.json === true,
+    ...(options.dialect && { dialect: options.dialect }),
     ...(options.timeout !== undefined && { timeoutMs: options.timeout * 1_000 }),
   });
 }
@@ -67,14 +73,17 @@ async function inputFrom(cli: Cli, input: string | undefined): Promise<string> {
 }
 
 function requestOf(agent: string, input: string, options: Options): RunRequestInput {
-  const { thread, executionId, model, maxCost, maxSteps, metadata } = options;
+  const { thread, executionId, model, maxCost, onExceed, maxSteps, metadata } = options;
+  if (onExceed !== undefined && maxCost === undefined) {
+    throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
+  }
   return {
     agent,
     input,
     ...(thread !== undefined && { thread }),
     ...(executionId !== undefined && { executionId }),
     ...(model !== undefined && { overrides: { model } }),
-    ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost } }),
+    ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost, ...(onExceed && { onExceed }) } }),
     ...(maxSteps !== undefined && { limits: { maxSteps } }),
     ...(metadata && { metadata }),
   };

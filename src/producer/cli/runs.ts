@@ -6,6 +6,7 @@ import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { wholeNumber } from './options.ts';
 import { dim, duration, oneLine, table } from './show/paint.ts';
+import { waitsFor } from './show/pending.ts';
 
 interface Options {
   readonly status?: RunStatus;
@@ -72,7 +73,7 @@ async function collect(
 }
 
 function rowOf(view: RunView): string[] {
-  const note = view.error ? `${view.error.code}: ${oneLine(view.error.message, 60)}` : '';
+  const note = view.error ? `${view.error.code}: ${oneLine(view.error.message, 60)}` : oneLine(waitsFor(view), 80);
   return [
     view.runId,
     view.status,

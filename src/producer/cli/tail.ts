@@ -1,13 +1,15 @@
+import type { DialectName } from '../../shared/dialects/project.ts';
 import { RunError } from '../../shared/errors.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { wholeNumber } from './options.ts';
+import { dialectOption, wholeNumber } from './options.ts';
 import { lineOf } from './show/event-line.ts';
 import { followRun } from './show/follow-run.ts';
 import { dim } from './show/paint.ts';
 
 interface Options {
   readonly after?: number;
+  readonly dialect?: DialectName;
   readonly json?: true;
 }
 
@@ -16,6 +18,7 @@ export const addTail: AddCommand = (program, act) => {
     .command('tail [run]')
     .description('Follow one run from its beginning, or everything that happens from now on.')
     .option('--after <n>', 'begin after this event number (with a run)', wholeNumber(0))
+    .addOption(dialectOption())
     .option('--json', 'print one event a line')
     .addHelpText('after', examples('millrace tail', 'millrace tail 01K9Z5N3T8R6V2X4B7C1D0E9FG --after 12 --json'))
     .action(act(tail));
@@ -25,13 +28,21 @@ async function tail(cli: Cli, runId: string | undefined, options: Options): Prom
   if (runId === undefined && options.after !== undefined) {
     throw new RunError('validation', '--after needs a run: without one only what happens from now on is shown');
   }
+  if (runId === undefined && options.dialect !== undefined) {
+    throw new RunError('validation', '--dialect needs a run: it tells the events of one run, from its beginning');
+  }
   await using mill = openClient(cli);
   const json = options.json === true;
   if (runId === undefined) {
     await tailAll(cli, mill, json);
     return exitCodes.interrupted;
   }
-  return await followRun(cli, mill, runId, { json, ...(options.after !== undefined && { after: options.after }) });
+  const { after, dialect } = options;
+  return await followRun(cli, mill, runId, {
+    json,
+    ...(after !== undefined && { after }),
+    ...(dialect && { dialect }),
+  });
 }
 
 /** Ends only by an interrupt. */

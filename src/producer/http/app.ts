@@ -21,6 +21,8 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The client of the caller's tenant. Only on routes that are not `open`. */
     mill: Millrace;
+    /** Names the API key without telling it: `key:` and the first digits of its SHA-256; `local` without keys. */
+    caller: string;
   }
 }
 

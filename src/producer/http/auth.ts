@@ -14,20 +14,30 @@ const tenantWithoutKeys = 'default';
  */
 export function guardRoutes(app: App, mill: Millrace, apiKeys: readonly ApiKey[]): void {
   app.decorateRequest('mill');
+  app.decorateRequest('caller', '');
   app.addHook('onRoute', ({ url, config }) => {
     if (!config?.access) throw new RunError('internal', `route ${url} does not say what access it needs`);
   });
   app.addHook('onRequest', async (request) => {
     const { access } = request.routeOptions.config;
     if (access === undefined || access === 'open') return;
-    request.mill = mill.forTenant(tenantOf(request, access, apiKeys));
+    const { tenant, caller } = identify(request, access, apiKeys);
+    request.mill = mill.forTenant(tenant);
+    request.caller = caller;
   });
 }
 
-function tenantOf(request: FastifyRequest, scope: Scope, apiKeys: readonly ApiKey[]): string {
-  if (apiKeys.length > 0) return authorize(request.headers.authorization, scope, apiKeys).tenant;
+function identify(
+  request: FastifyRequest,
+  scope: Scope,
+  apiKeys: readonly ApiKey[],
+): { readonly tenant: string; readonly caller: string } {
+  if (apiKeys.length > 0) {
+    const { tenant, sha256 } = authorize(request.headers.authorization, scope, apiKeys);
+    return { tenant, caller: `key:${sha256.slice(0, 8)}` };
+  }
   refuseForeignPages(request.headers);
-  return tenantWithoutKeys;
+  return { tenant: tenantWithoutKeys, caller: 'local' };
 }
 
 /** The key that an `Authorization` header carries. Throws `unauthorized`, or `forbidden` when it lacks the scope. */

@@ -37,7 +37,7 @@ const body = `
     </form>
   </section>
   <section>
-    <div class="row"><h2>Run <code id="run">none selected</code></h2><button id="cancel" disabled>Cancel</button></div>
+    <div class="row"><h2>Run <code id="run">none selected</code></h2><span><button id="approve" hidden>Let it pass its cap</button> <button id="cancel" disabled>Cancel</button></span></div>
     <p id="state"></p>
     <pre id="text" aria-live="polite"></pre>
     <pre id="log"></pre>

@@ -87,6 +87,12 @@ byId('cancel').addEventListener('click', () => {
   attempt(() => api('/v1/runs/' + shown.runId + '/cancel', { method: 'POST', headers: headers() }));
 });
 
+byId('approve').addEventListener('click', () => {
+  const body = JSON.stringify({ budget: 'approve' });
+  const post = { method: 'POST', headers: headers({ 'content-type': 'application/json' }), body };
+  attempt(() => api('/v1/runs/' + shown.runId + '/decisions', post));
+});
+
 async function follow(runId) {
   if (shown.stop) shown.stop.abort();
   const stop = new AbortController();
@@ -96,6 +102,7 @@ async function follow(runId) {
   byId('log').textContent = '';
   byId('state').textContent = '';
   byId('cancel').disabled = false;
+  byId('approve').hidden = true;
   await attempt(() => followFrom(runId, 0, stop.signal));
 }
 
@@ -147,12 +154,19 @@ function show(event) {
   else addLine(event);
   if (event.type === 'step.reset') text.textContent = '';
   if (event.type === 'run.completed') text.textContent = event.result.text;
+  if (event.type.startsWith('run.')) byId('approve').hidden = !waitsForMoney(event);
   if (event.type === 'run.failed') text.append('\n' + event.error.code + ': ' + event.error.message);
   if (['run.completed', 'run.failed', 'run.cancelled'].includes(event.type)) {
     byId('state').textContent = (event.status || event.type.slice(4)) + ', ' + dollars(event.costMicrocents);
     byId('cancel').disabled = true;
     loadRuns();
+  } else if (waitsForMoney(event)) {
+    byId('state').textContent = 'waits for money of ' + event.pending.map((item) => item.id).join(', ');
   } else if (event.type.startsWith('run.')) byId('state').textContent = event.type.slice(4);
+}
+
+function waitsForMoney(event) {
+  return event.type === 'run.suspended' && event.pending.some((item) => item.kind === 'budget');
 }
 
 function addLine(event) {

@@ -2,9 +2,13 @@ import swagger from '@fastify/swagger';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
 import { agentView } from '../../shared/agent.ts';
+import { decisionRequest } from '../../shared/control.ts';
 import { errorInfo } from '../../shared/errors.ts';
 import { eventSchema } from '../../shared/event.ts';
+import { publicId } from '../../shared/ids.ts';
+import { budgetView } from '../../shared/money.ts';
 import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/run.ts';
+import { costReport } from '../costs.ts';
 import type { App } from './app.ts';
 
 /** Every error of every route has this body. */
@@ -18,6 +22,13 @@ export const acceptedRun = z.object({
 });
 
 export const runIdParam = z.object({ id: z.string().describe('Run id') });
+
+/** The header that makes a repeated top-up harmless. */
+export const topUpKey = z.object({
+  'idempotency-key': publicId
+    .optional()
+    .describe('The same key again adds nothing, for as long as the account is kept.'),
+});
 
 /** A whole number in a query, without the coercions that JavaScript would do. */
 export function wholeNumber(min: number, max: number) {
@@ -37,6 +48,9 @@ z.globalRegistry
   .add(runOutcomeView, { id: 'RunOutcome' })
   .add(acceptedRun, { id: 'AcceptedRun' })
   .add(agentView, { id: 'Agent' })
+  .add(decisionRequest, { id: 'Decision' })
+  .add(budgetView, { id: 'Budget' })
+  .add(costReport, { id: 'CostReport' })
   .add(eventSchema, { id: 'Event' });
 
 const info = {

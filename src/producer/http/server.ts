@@ -17,7 +17,10 @@ import type { ProducerMetrics } from './metrics.ts';
 import { OpenAnswers } from './open-answers.ts';
 import { describeRoutes } from './openapi.ts';
 import { Readiness, type ReadinessProbes } from './readiness.ts';
+import { getBudget, setBudget, topUpBudget } from './routes/budgets.ts';
 import { cancelRun } from './routes/cancel-run.ts';
+import { costs } from './routes/costs.ts';
+import { decideRun } from './routes/decide-run.ts';
 import { consolePage } from './routes/console.ts';
 import { enqueueBulk } from './routes/enqueue-bulk.ts';
 import { enqueueRun } from './routes/enqueue-run.ts';
@@ -26,6 +29,7 @@ import { health } from './routes/health.ts';
 import { listAgents } from './routes/list-agents.ts';
 import { listRuns } from './routes/list-runs.ts';
 import { openApiDocument } from './routes/openapi-document.ts';
+import { readMedia } from './routes/read-media.ts';
 import { runEvents } from './routes/run-events.ts';
 import { runResult } from './routes/run-result.ts';
 import { scrape } from './routes/scrape.ts';
@@ -106,6 +110,12 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   runResult,
   runEvents,
   cancelRun,
+  decideRun,
+  getBudget,
+  setBudget,
+  topUpBudget,
+  costs,
+  readMedia,
   listAgents,
   health,
   scrape,

@@ -1,4 +1,5 @@
 import type { ErrorInfo } from '../../shared/errors.ts';
+import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/event.ts';
 
 /** How events look on the wire. */
@@ -7,6 +8,8 @@ export interface StreamFormat {
   /** Keeps proxies from closing a quiet stream, and is no event. */
   readonly keepAlive: string;
   frame(event: RunEvent): Buffer;
+  /** What an event has become in a dialect: nothing, one or several frames. `id` numbers the event itself. */
+  frames(told: readonly DialectEvent[], id: number): Buffer;
   /** Ends a stream that cannot go on. It carries no number, so the client resumes after the last event it has. */
   failure(body: { readonly error: ErrorInfo }): string;
 }
@@ -17,6 +20,17 @@ const sse: StreamFormat = {
   frame: encodedOnce(
     (event) => `id: ${event.sequenceNumber}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`,
   ),
+  // Only the last one has the number of the event, those before it the number before: who resumes after a break in
+  // between gets all of them again, and misses none.
+  frames: (told, id) =>
+    Buffer.from(
+      told
+        .map((event, index) => {
+          const number = index === told.length - 1 ? id : id - 1;
+          return `id: ${number}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
+        })
+        .join(''),
+    ),
   failure: (body) => `event: error\ndata: ${JSON.stringify(body)}\n\n`,
 };
 
@@ -24,6 +38,7 @@ const ndjson: StreamFormat = {
   contentType: 'application/x-ndjson; charset=utf-8',
   keepAlive: '\n',
   frame: encodedOnce((event) => `${JSON.stringify(event)}\n`),
+  frames: (told) => Buffer.from(told.map((event) => `${JSON.stringify(event)}\n`).join('')),
   failure: (body) => `${JSON.stringify(body)}\n`,
 };
 
@@ -35,6 +50,11 @@ export function formatFor(accept: string | undefined): StreamFormat {
     .map((part) => part.split(';')[0]?.trim());
   const first = types.find((type) => type === 'text/event-stream' || type === 'application/x-ndjson');
   return first === 'application/x-ndjson' ? ndjson : sse;
+}
+
+/** The same format with every event told in a dialect. */
+export function inDialect(format: StreamFormat, project: Projector): StreamFormat {
+  return { ...format, frame: (event) => format.frames(project(event), event.sequenceNumber) };
 }
 
 /** All readers of a run get the same event objects from the client, so each is encoded once for all of them. */

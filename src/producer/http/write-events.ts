@@ -38,7 +38,8 @@ export async function writeEvents(
   }, keepAliveMs);
   try {
     for (let step = await first; !step.done && !response.destroyed; step = await events.next()) {
-      if (!response.write(format.frame(step.value))) await drained(response);
+      const frame = format.frame(step.value);
+      if (frame.length > 0 && !response.write(frame)) await drained(response);
     }
   } catch (error) {
     response.write(format.failure(describe(error)));

@@ -11,7 +11,10 @@ local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'held', 'op', 'can
 local status, ended, held, op, asked, usage, cost, pending = unpack(run, 1, 8)
 
 if not status then return {0} end
-local waits = status == 'suspended' and pending and pending ~= '[]'
+local people, waits = { approval = true, budget = true, user_input = true, unknown_outcome = true }, false
+for _, item in ipairs(status == 'suspended' and pending and cjson.decode(pending) or {}) do
+  waits = waits or people[item.kind]
+end
 local fails = (waits and ARGV[3] == 'fail') or status == 'failed'
 local event = ARGV[fails and 6 or 5] .. ',"usage":' .. (usage or ARGV[8]) .. ',"costMicrocents":' .. cost .. '}'
 if op == ARGV[1] then return {2, tonumber(run[9]), event} end

@@ -1,14 +1,14 @@
 --[[ Creates runs with their first events, each unless it exists. In a Cluster one run per call.
 KEYS run, journal and event log of each run, then the lifecycle stream, absent in a Cluster
-ARGV[1] event log length  [2] firehose channel  [3] publish command  [4] tenant  [5] job kind  [6] ISO time
-then for each run: nonce of this call, hash of the request, live channel, run id, queue, request, agent, thread or '',
-number of events, the events
+ARGV[1] event log length  [2] firehose channel  [3] publish command  [4] tenant  [5] ISO time
+then for each run: nonce of this call, hash of the request, live channel, run id, queue, request, agent, thread or '', job
+kind, number of events, the events
 Returns for each run {0, status, segment} created, now or by this very call before; {1, status, segment} there already
 with the same request; {2} there already with another one. ]]
 -- include append-events
 local lifecycle = #KEYS % 3 == 1 and KEYS[#KEYS] or ''
 
-local function create(run, journal, log, nonce, hash, live, id, queue, request, agent, thread, events)
+local function create(run, journal, log, nonce, hash, live, id, queue, request, agent, thread, kind, events)
   local known = redis.call('HMGET', run, 'nonce', 'bodyHash', 'status', 'segment')
   if known[1] == nonce then return {0, known[3], known[4]} end
   if known[2] == hash then return {1, known[3], known[4]} end
@@ -17,8 +17,8 @@ local function create(run, journal, log, nonce, hash, live, id, queue, request, 
   -- What is the same for every new run stands here rather than in each call: bulk requests are mostly these bytes.
   redis.call('HSET', run, 'v', '1', 'status', 'queued', 'segment', '0', 'epoch', '0', 'crashes', '0', 'steps', '0',
     'costMicrocents', '0', 'attempts', '[]', 'pending', '[]', 'owner', '', 'held', '0', 'nonce', nonce, 'bodyHash', hash,
-    'runId', id, 'tenant', ARGV[4], 'kind', ARGV[5], 'queue', queue, 'request', request, 'createdAt', ARGV[6],
-    'updatedAt', ARGV[6], 'agent', agent, 'thread', thread, 'lastSequence', #events)
+    'runId', id, 'tenant', ARGV[4], 'kind', kind, 'queue', queue, 'request', request, 'createdAt', ARGV[5],
+    'updatedAt', ARGV[5], 'agent', agent, 'thread', thread, 'lastSequence', #events)
   -- A run of the same execution id, whose record has expired, may have left these behind. Inside a JSON string a quote
   -- is escaped, so only a real key can look like this.
   if string.find(request, '"executionId":', 1, true) then redis.call('DEL', journal, log) end
@@ -26,11 +26,12 @@ local function create(run, journal, log, nonce, hash, live, id, queue, request, 
   return {0, 'queued', '0'}
 end
 
-local results, at = {}, 7
+local results, at = {}, 6
 for key = 1, #KEYS - #KEYS % 3, 3 do
-  local count = tonumber(ARGV[at + 8])
+  local count = tonumber(ARGV[at + 9])
   results[#results + 1] = create(KEYS[key], KEYS[key + 1], KEYS[key + 2], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
-    ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], {unpack(ARGV, at + 9, at + 8 + count)})
-  at = at + 9 + count
+    ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8],
+    {unpack(ARGV, at + 10, at + 9 + count)})
+  at = at + 10 + count
 end
 return results

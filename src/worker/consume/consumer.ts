@@ -14,6 +14,9 @@ export const quarantineAfter = 2;
 /** The same, after which it fails for good. */
 export const failAfter = 4;
 
+/** Kinds of jobs that a worker runs. */
+const runnable: ReadonlySet<RunJob['kind']> = new Set(['agent.turn', 'node', 'resume']);
+
 export interface ConsumerOptions {
   readonly connection: RedisConnection;
   readonly bullPrefix: string;
@@ -150,7 +153,7 @@ export class Consumer {
         `validation: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`,
       );
     }
-    if (parsed.data.kind !== 'agent.turn' && parsed.data.kind !== 'resume') {
+    if (!runnable.has(parsed.data.kind)) {
       throw new UnrecoverableError(`validation: this worker does not run jobs of kind ${parsed.data.kind}`);
     }
     return parsed.data;

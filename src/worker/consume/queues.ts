@@ -26,11 +26,15 @@ export class RunQueues implements AsyncDisposable {
   }
 
   /** Enqueues a segment of a run. The job id makes a repeat harmless. */
-  async add(queue: string, run: { runId: string; kind: JobKind; segment: number }): Promise<void> {
+  async add(
+    queue: string,
+    run: { runId: string; kind: JobKind; segment: number },
+    place: 'front' | 'back' = 'back',
+  ): Promise<void> {
     await this.get(queue).add(
       run.kind,
       { v: jobVersion, ...run },
-      { ...jobOptions, jobId: jobIdFor(run.runId, run.segment) },
+      { ...jobOptions, jobId: jobIdFor(run.runId, run.segment), ...(place === 'front' && { lifo: true }) },
     );
   }
 

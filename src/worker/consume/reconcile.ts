@@ -1,15 +1,19 @@
 import { Worker } from 'bullmq';
+import { z } from 'zod';
 import { jobIdFor } from '../../shared/ids.ts';
 import type { Log } from '../../shared/log.ts';
+import { budgetScope } from '../../shared/money.ts';
 import { maintenanceQueue, quarantineQueue, type RedisConnection } from '../../shared/redis.ts';
 import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/run.ts';
-import type { OpenRunInfo, Supervision } from '../ports.ts';
+import type { Ledger, OpenRunInfo, Supervision } from '../ports.ts';
 import type { RunQueues } from './queues.ts';
 
 export interface ReconcileDeps {
   readonly supervision: Supervision;
   readonly queues: RunQueues;
+  readonly ledger: Pick<Ledger, 'await'>;
   readonly log: Log;
+  wake(runId: string, summary: string): void;
   giveUp(job: RunJob): Promise<void>;
   /** There are runs in quarantine and no live worker serves it. */
   onUnservedQuarantine(waiting: number): void;
@@ -21,6 +25,7 @@ const settledMs = 15_000;
 /** An entry without a record for this long belongs to a creation that never finished, or to an expired record. */
 const orphanMs = 60_000;
 const pageSize = 500;
+const accountName = z.tuple([budgetScope, z.string()]);
 const maxPutBacks = 10;
 
 /**
@@ -57,7 +62,11 @@ export class Reconciler {
       await supervision.forget(runId);
       return 'forgotten';
     }
-    if (run.status === 'suspended' || ageMs < settledMs) return 'fine';
+    if (ageMs < settledMs) return 'fine';
+    if (run.status === 'suspended') {
+      await this.#keepInLine(runId, run);
+      return 'fine';
+    }
     const state = await queues.get(run.queue).getJobState(jobIdFor(runId, run.segment));
     if (state !== 'unknown' && state !== 'completed' && state !== 'failed') return 'fine';
     log.warn({ runId, status: run.status, jobState: state, putBacks: run.putBacks }, 'run had no job and is put back');
@@ -72,6 +81,17 @@ export class Reconciler {
     await supervision.count('put_back', 1);
     this.#deps.onPutBack();
     return 'put_back';
+  }
+
+  /** A run that was taken out of its line and never woken would wait for ever. */
+  async #keepInLine(runId: string, { tenant, pending }: NonNullable<OpenRunInfo['run']>): Promise<void> {
+    const money = pending.find(({ kind }) => kind === 'budget');
+    const account = money && accountName.safeParse(money.id.split(/:(.*)/s).slice(0, 2));
+    if (!money || !account?.success) return;
+    const [scope, id] = account.data;
+    const needed = Number(money.args?.['neededMicrocents'] ?? 0);
+    const fits = await this.#deps.ledger.await({ runId, tenant, agentId: '' }, { scope, id }, needed);
+    if (fits) this.#deps.wake(runId, 'there is money for it now');
   }
 
   async #lookAfterQuarantine(): Promise<void> {

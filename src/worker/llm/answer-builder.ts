@@ -52,6 +52,16 @@ export class AnswerBuilder {
     this.#onPart({ type: 'reasoning', delta });
   }
 
+  /** Counts what is kept beside the parts, so that it is bounded with them. */
+  keep(chars: number): void {
+    this.#grow(chars);
+  }
+
+  /** Tells what the provider does with a tool of its own: no part of the answer. */
+  relay(part: Extract<LlmPart, { type: 'tool_relayed_call' | 'tool_relayed_result' }>): void {
+    this.#onPart(part);
+  }
+
   /** Begins a tool call and returns its id: the given one, made unique, because models repeat and forget ids. */
   startCall(given: string | undefined, name: string): string {
     this.#grow(callWeight + name.length + (given?.length ?? 0));

@@ -2,8 +2,10 @@ import { assertNever } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { cancelledCall, LlmError } from './errors.ts';
 import type { LlmProvider, LlmRequest } from './provider.ts';
+import { withJsonInstruction } from './json-instruction.ts';
 import { withoutReasoning } from './reasoning.ts';
 import type { Backoff } from './retry.ts';
+import { withinSensitivity } from './sensitivity.ts';
 
 /** One entry of the plan: a model of a provider and how often it is tried. */
 export interface Candidate {
@@ -13,7 +15,28 @@ export interface Candidate {
   readonly backoff: Backoff;
 }
 
-export type ChainRequest = Omit<LlmRequest, 'model'>;
+export interface ChainPolicy {
+  /** Refused credentials lead to the next candidate. */
+  readonly fallbackOnAuth?: boolean;
+  /** A stream that breaks off after its first part is told to be void and made again. */
+  readonly retryMidStream?: boolean;
+}
+
+export interface ModelName {
+  readonly provider: string;
+  readonly model: string;
+}
+
+export interface ChainRequest extends Omit<LlmRequest, 'model' | 'isFallback'> {
+  /** Who gave the session and checkpoint tokens: nobody else gets them. */
+  readonly sessionOf?: ModelName | undefined;
+  /** The first of the plan. */
+  readonly primary?: ModelName | undefined;
+}
+
+export function sameModel(one: Candidate, two: Candidate): boolean {
+  return one.model === two.model && one.provider.id === two.provider.id;
+}
 
 export type Fallback = Omit<Extract<EventBody, { type: 'agent.model.fellback' }>, 'type'>;
 
@@ -25,24 +48,47 @@ export function reasonToSkip(candidate: Candidate, request: ChainRequest): strin
 
 /**
  * The request as this candidate gets it. Reasoning of another provider never goes out, and none at all when the last
- * attempt went elsewhere: what a provider said before the switch no longer fits the conversation it sees now.
+ * attempt went elsewhere: what a provider said before the switch no longer fits the conversation it sees now. Tool
+ * results above what it accepts are withheld, and tokens of a session go only to who gave them.
  */
-export function requestFor(candidate: Candidate, request: ChainRequest, lastProvider: string | undefined): LlmRequest {
+export function requestFor(
+  candidate: Candidate,
+  request: ChainRequest,
+  lastProvider: string | undefined,
+  maxOutputTokens: number | undefined = request.maxOutputTokens,
+): LlmRequest {
   const { provider, model } = candidate;
   const switched = lastProvider !== undefined && lastProvider !== provider.id;
-  const { reasoningEffort, ...rest } = request;
+  const { reasoningEffort, sessionOf, primary, sessionToken, checkpointToken, ...rest } = request;
+  const isOwnSession = sessionOf?.provider === provider.id && sessionOf.model === model;
+  const isFallback = primary !== undefined && (primary.provider !== provider.id || primary.model !== model);
   return {
     ...rest,
+    ...(isOwnSession && sessionToken !== undefined && { sessionToken }),
+    ...(isOwnSession && checkpointToken !== undefined && { checkpointToken }),
+    ...(isFallback && { isFallback }),
+    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     model,
-    messages: withoutReasoning(request.messages, switched ? undefined : provider.id),
+    messages: withJsonInstruction(
+      withinSensitivity(
+        withoutReasoning(request.messages, switched ? undefined : provider.id),
+        provider.acceptsSensitivity,
+      ),
+      provider.capabilities.responseFormat ? undefined : request.responseFormat,
+    ),
     ...(reasoningEffort !== undefined && provider.capabilities.reasoning && { reasoningEffort }),
   };
 }
 
 /** What a failure leads to: the same candidate again, the next one, or the end of the step. */
-export function followUp(error: LlmError, partsSeen: boolean, attemptsLeft: number): 'retry' | 'next' | 'stop' {
-  // A second answer after parts of a first one would show subscribers two texts as one.
-  if (partsSeen) return 'stop';
+export function followUp(
+  error: LlmError,
+  partsSeen: boolean,
+  attemptsLeft: number,
+  policy: ChainPolicy = {},
+): 'retry' | 'next' | 'stop' {
+  // A second answer after parts of a first one would show subscribers two texts as one, unless they are told to forget.
+  if (partsSeen && !policy.retryMidStream) return 'stop';
   switch (error.kind) {
     case 'rate_limit':
     case 'overloaded':
@@ -52,6 +98,7 @@ export function followUp(error: LlmError, partsSeen: boolean, attemptsLeft: numb
     case 'context_length':
       return 'next';
     case 'auth':
+      return policy.fallbackOnAuth ? 'next' : 'stop';
     case 'bad_request':
     case 'content_filter':
     case 'cancelled':

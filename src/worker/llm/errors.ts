@@ -1,4 +1,5 @@
 import { RunError, type ErrorCode } from '../../shared/errors.ts';
+import type { RateLimitReport } from '../../shared/limits.ts';
 import type { Usage } from '../../shared/money.ts';
 
 /** Why a model call failed. */
@@ -34,6 +35,8 @@ export interface LlmErrorOptions {
   /** Only where a documented case differs from its kind. */
   readonly retryable?: boolean | undefined;
   readonly usage?: Usage | undefined;
+  /** Of the headers of the refusal. */
+  readonly rateLimit?: RateLimitReport | undefined;
   readonly cause?: unknown;
 }
 
@@ -46,6 +49,7 @@ export class LlmError extends Error {
   readonly code: string | undefined;
   /** How long the provider asked us to wait, in milliseconds; undefined when it did not say. */
   readonly retryAfterMs: number | undefined;
+  rateLimit: RateLimitReport | undefined;
   /** What the failed call used, when the provider told before it failed: it is billed all the same. */
   usage: Usage | undefined;
 
@@ -58,6 +62,7 @@ export class LlmError extends Error {
     this.status = options.status;
     this.code = options.code;
     this.retryAfterMs = options.retryAfterMs;
+    this.rateLimit = options.rateLimit;
     this.usage = options.usage;
   }
 }
@@ -69,5 +74,31 @@ export function cancelledCall(provider: string, signal: AbortSignal, usage?: Usa
 
 /** The run's error for a model call that failed for good. The retry flag is the model error's own. */
 export function runErrorFrom(error: LlmError): RunError {
-  return new RunError(kinds[error.kind].code, error.message, { cause: error, retryable: error.retryable });
+  const { retryAfterMs } = error;
+  return new RunError(kinds[error.kind].code, error.message, {
+    cause: error,
+    retryable: error.retryable,
+    ...(retryAfterMs !== undefined && { details: { retryAfterMs } }),
+  });
+}
+
+/** Nothing of the request had left when one of these happened. */
+const unsentCodes: ReadonlySet<unknown> = new Set([
+  'ECONNREFUSED',
+  'ENOTFOUND',
+  'EAI_AGAIN',
+  'EHOSTUNREACH',
+  'ENETUNREACH',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'EGRESS_REFUSED',
+]);
+const uncertain: ReadonlySet<LlmErrorKind> = new Set<LlmErrorKind>(['timeout', 'transport', 'cancelled', 'unknown']);
+
+/** May a failed call that reported no usage be on the bill? Not when the provider refused it, or never saw it. */
+export function mayBeBilled({ kind, status, usage, cause }: LlmError): boolean {
+  if (usage || status !== undefined || !uncertain.has(kind)) return false;
+  for (let at: unknown = cause, depth = 0; at instanceof Error && depth < 5; at = at.cause, depth++) {
+    if (unsentCodes.has((at as { code?: unknown }).code)) return false;
+  }
+  return true;
 }

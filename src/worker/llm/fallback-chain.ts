@@ -3,12 +3,15 @@ import { RunError } from '../../shared/errors.ts';
 import type { Attempt } from '../../shared/journal.ts';
 import type { Log } from '../../shared/log.ts';
 import type { Usage } from '../../shared/money.ts';
-import { asLlmError, fallbackFrom, followUp, reasonToSkip, requestFor } from './candidate.ts';
-import type { Candidate, ChainRequest, Fallback } from './candidate.ts';
-import { costOf, type PriceLookup } from './cost.ts';
+import { asLlmError, fallbackFrom, followUp, reasonToSkip, requestFor, sameModel } from './candidate.ts';
+import type { Candidate, ChainPolicy, ChainRequest, ModelName } from './candidate.ts';
+import type { ChainCall, ChainResult, Permit, Walk } from './chain-call.ts';
+import { costOf, type Price, type PriceLookup } from './cost.ts';
 import { cancelledCall, LlmError } from './errors.ts';
 import type { LlmAnswer, LlmPart } from './provider.ts';
 import { retryDelayMs } from './retry.ts';
+
+export type { ChainCall, ChainResult } from './chain-call.ts';
 
 export interface ChainDeps {
   readonly clock: Clock;
@@ -21,51 +24,22 @@ export interface ChainDeps {
   readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
   /** 0 to 1, for the jitter of waits. */
   readonly random?: () => number;
+  /** How long a provider is left alone after a 429, and a model that used up its attempts, unless it answers before. */
+  readonly cooldownMs?: number;
+  readonly policy?: ChainPolicy;
+  /** Finds a model that a step asks for and the plan does not have. */
+  readonly resolve?: (model: string, provider?: string) => Candidate | undefined;
 }
 
-/** The attempt that will follow a failed one. */
-export interface NextAttempt {
-  readonly attemptNumber: number;
-  readonly provider: string;
-  readonly model: string;
-  readonly delayMs: number;
-  /** Why there is another attempt. */
-  readonly error: LlmError;
+/** Where an earlier segment of the run left its chain. */
+export interface ChainPast {
+  /** Of the last attempt that was made. */
+  readonly lastProvider?: string;
+  /** Of the last answer. */
+  readonly serving?: ModelName;
 }
 
-/** One step's use of the chain. The callbacks are called in the order in which things happen. */
-export interface ChainCall {
-  readonly step: number;
-  /** Number of the first attempt. Skipped candidates take no number. */
-  readonly firstAttemptNumber: number;
-  onPart(part: LlmPart, model: string): void;
-  /** Once for every attempt and skip, after it, and before the wait for the next one. */
-  onAttempt(attempt: Attempt, next?: NextAttempt): void;
-  /** Before anything is sent. A throw ends the step with that error and records no attempt. */
-  beforeAttempt?(
-    candidate: { readonly provider: string; readonly model: string },
-    attemptNumber: number,
-    signal: AbortSignal,
-  ): Promise<void>;
-  /** When another candidate takes over, before its first attempt. */
-  onFallback?(transition: Fallback): void;
-}
-
-export interface ChainResult {
-  readonly answer: LlmAnswer;
-  readonly provider: string;
-  readonly model: string;
-  readonly attempts: readonly Attempt[];
-}
-
-/** One walk along the plan. */
-interface Walk {
-  readonly request: ChainRequest;
-  readonly call: ChainCall;
-  readonly signal: AbortSignal;
-  readonly attempts: Attempt[];
-  attemptNumber: number;
-}
+const defaultCooldownMs = 30_000;
 
 interface Answered {
   readonly attempt: Attempt;
@@ -79,29 +53,38 @@ interface Failed {
   /** A part of an answer has already been shown. */
   readonly seen: boolean;
 }
+type Refused = Pick<Failed, 'error' | 'thrown'>;
 
 /**
  * The ordered plan of models for one run. The only place that retries a model call: waits and retries within an entry,
  * goes on to the next entry when one is used up, stops at errors that no other attempt can mend, and never tries again
- * once a part of an answer has been shown. One call at a time; it remembers the last provider over the steps of a run.
+ * once a part of an answer has been shown, unless its policy says so. One call at a time. Over the steps of a run it
+ * remembers the last provider, and which models to leave alone for a while.
  */
 export class FallbackChain {
   readonly #candidates: readonly Candidate[];
   readonly #deps: ChainDeps;
   readonly #renewed = new Set<string>();
+  /** Providers, and single models as `provider/model`, with the time until which they are left alone. */
+  readonly #cooling = new Map<string, number>();
   #lastProvider: string | undefined;
+  /** The model that subscribers take to be in use. */
+  #serving: ModelName | undefined;
   #busy = false;
 
   /** Throws `invalid_config` for an empty plan and for attempts that are not a whole number of at least 1. */
-  constructor(candidates: readonly Candidate[], deps: ChainDeps) {
+  constructor(candidates: readonly Candidate[], deps: ChainDeps, past: ChainPast = {}) {
     if (candidates.length === 0) throw new RunError('invalid_config', 'the plan of models is empty');
     for (const { model, maxAttempts } of candidates) {
       if (!Number.isInteger(maxAttempts) || maxAttempts < 1) {
         throw new RunError('invalid_config', `the attempts for model ${model} must be a whole number of at least 1`);
       }
     }
-    this.#candidates = candidates;
+    // A model that is named twice is tried once, where it stands first.
+    this.#candidates = candidates.filter((one, index) => candidates.findIndex((two) => sameModel(one, two)) === index);
     this.#deps = deps;
+    this.#lastProvider = past.lastProvider;
+    this.#serving = past.serving;
   }
 
   /**
@@ -112,54 +95,96 @@ export class FallbackChain {
     if (this.#busy) throw new RunError('concurrent_run', 'this chain of models is already in use');
     this.#busy = true;
     try {
-      return await this.#walk({ request, call, signal, attempts: [], attemptNumber: call.firstAttemptNumber });
+      const plan = this.#planFor(call);
+      const primary = plan[0] && nameOf(plan[0]);
+      return await this.#walk({
+        request: { ...request, primary },
+        call,
+        signal,
+        plan,
+        attempts: [],
+        attemptNumber: call.firstAttemptNumber,
+      });
     } finally {
       this.#busy = false;
     }
   }
 
+  #planFor({ primary, only }: ChainCall): readonly Candidate[] {
+    if (!primary) return this.#candidates;
+    const first =
+      this.#candidates.find(
+        ({ model, provider }) => model === primary.model && (primary.provider ?? provider.id) === provider.id,
+      ) ?? this.#deps.resolve?.(primary.model, primary.provider);
+    if (!first) throw new RunError('internal', `no provider serves model ${primary.model}`);
+    return only ? [first] : [first, ...this.#candidates.filter((candidate) => !sameModel(candidate, first))];
+  }
+
   async #walk(walk: Walk): Promise<ChainResult> {
-    let last: { readonly candidate: Candidate; readonly error: LlmError } | undefined;
-    for (const [position, candidate] of this.#candidates.entries()) {
-      const skipReason = reasonToSkip(candidate, walk.request);
+    const { call, plan } = walk;
+    this.#serving ??= plan[0] && nameOf(plan[0]);
+    let last: (Refused & { readonly candidate: Candidate }) | undefined;
+    for (const [position, candidate] of plan.entries()) {
+      const skipReason = this.#reasonToSkip(candidate, walk);
       if (skipReason !== undefined) {
         this.#skip(candidate, skipReason, walk);
         continue;
       }
-      if (last)
-        walk.call.onFallback?.(fallbackFrom(last.candidate, last.error, candidate, walk.call.step, walk.attemptNumber));
+      if (last && !sameName(this.#serving, nameOf(candidate))) {
+        call.onFallback?.(fallbackFrom(last.candidate, last.error, candidate, call.step, walk.attemptNumber));
+        this.#serving = nameOf(candidate);
+      }
       const end = await this.#tryEntry(candidate, position, walk);
-      if ('answer' in end)
+      if ('answer' in end) {
+        this.#answered(candidate);
         return { answer: end.answer, provider: candidate.provider.id, model: candidate.model, attempts: walk.attempts };
-      last = { candidate, error: end.error };
+      }
+      this.#leaveAlone(cooldownName(candidate));
+      last = { candidate, error: end.error, thrown: end.thrown };
     }
-    throw last?.error ?? new LlmError('unknown', 'none', 'no candidate model can serve this request');
+    throw last?.thrown ?? new LlmError('unknown', 'none', 'no candidate model can serve this request');
   }
 
   /** Tries one candidate until it answers or is used up. Throws when nothing may follow. */
-  async #tryEntry(candidate: Candidate, position: number, walk: Walk): Promise<Answered | Failed> {
+  async #tryEntry(candidate: Candidate, position: number, walk: Walk): Promise<Answered | Failed | Refused> {
     const { call, signal } = walk;
-    for (let index = 0, allowed = candidate.maxAttempts; ; index++) {
-      const tried = await this.#try(candidate, walk);
+    const before = (call.failedBefore ?? []).filter((attempt) => sameName(attempt, nameOf(candidate))).length;
+    for (let index = 0, allowed = Math.max(1, candidate.maxAttempts - before); ; index++) {
+      const permit = await this.#admit(candidate, walk);
+      if (permit.kind === 'skip') {
+        this.#skip(candidate, permit.reason, walk);
+        const error = refusal(candidate, permit);
+        return { error, thrown: error };
+      }
+      const tried = await this.#try(candidate, permit, walk);
       walk.attempts.push(tried.attempt);
       walk.attemptNumber++;
       if ('answer' in tried) {
         call.onAttempt(tried.attempt);
         return tried;
       }
+      if (tried.error.kind === 'rate_limit') this.#leaveAlone(candidate.provider.id);
       const renewed = await this.#credentialsRenewed(tried, candidate, signal);
       if (renewed) allowed++;
-      const verdict = renewed ? 'retry' : followUp(tried.error, tried.seen, allowed - index - 1);
-      const next =
-        verdict === 'retry' ? candidate : verdict === 'next' ? this.#eligibleAfter(position, walk.request) : undefined;
-      if (!next) {
+      const verdict = renewed ? 'retry' : followUp(tried.error, tried.seen, allowed - index - 1, this.#deps.policy);
+      if (verdict === 'stop') {
         call.onAttempt(tried.attempt);
         throw tried.thrown;
+      }
+      const next = verdict === 'retry' ? candidate : this.#eligibleAfter(position, walk);
+      if (!next) {
+        call.onAttempt(tried.attempt);
+        return tried;
       }
       const { error } = tried;
       const delayMs =
         next === candidate && !renewed
-          ? retryDelayMs(index, candidate.backoff, error.retryAfterMs, this.#deps.random ?? Math.random)
+          ? retryDelayMs(
+              index + before,
+              candidate.backoff,
+              this.#askedMs(error, call),
+              this.#deps.random ?? Math.random,
+            )
           : 0;
       call.onAttempt(tried.attempt, {
         attemptNumber: walk.attemptNumber,
@@ -168,23 +193,42 @@ export class FallbackChain {
         delayMs,
         error,
       });
+      if (tried.seen) call.onReset?.(error);
       if (next !== candidate) return tried;
       await this.#wait(delayMs, candidate.provider.id, signal);
     }
   }
 
-  async #try(candidate: Candidate, walk: Walk): Promise<Answered | Failed> {
+  /** A gate that shares limits over the fleet waits out what a 429 asked for, without holding a worker. */
+  #askedMs(error: LlmError, call: ChainCall): number | undefined {
+    return call.admit && error.kind === 'rate_limit' ? undefined : error.retryAfterMs;
+  }
+
+  async #admit(candidate: Candidate, walk: Walk): Promise<Permit> {
     const { call, signal, attemptNumber } = walk;
     const { provider, model } = candidate;
     if (signal.aborted) throw cancelledCall(provider.id, signal);
-    await call.beforeAttempt?.({ provider: provider.id, model }, attemptNumber, signal);
-    if (signal.aborted) throw cancelledCall(provider.id, signal);
-    const outgoing = requestFor(candidate, walk.request, this.#lastProvider);
+    if (!call.admit) return { kind: 'go', settle: async () => {} };
+    const request = requestFor(candidate, walk.request, this.#lastProvider);
+    const price = this.#priceOf(provider.id, model);
+    return await call.admit({ step: call.step, provider, attemptNumber, price, request }, signal);
+  }
+
+  async #try(candidate: Candidate, permit: Extract<Permit, { kind: 'go' }>, walk: Walk): Promise<Answered | Failed> {
+    const { call, signal, attemptNumber } = walk;
+    const { provider, model } = candidate;
+    const price = this.#priceOf(provider.id, model);
+    if (signal.aborted) {
+      const error = cancelledCall(provider.id, signal);
+      await permit.settle({ usage: undefined, costMicrocents: 0, priced: true, rateLimit: undefined, error });
+      throw error;
+    }
+    const outgoing = requestFor(candidate, walk.request, this.#lastProvider, permit.maxOutputTokens);
     this.#lastProvider = provider.id;
     const startedMs = this.#deps.clock.monotonic();
     const record = (usage: Usage | undefined) => ({
       ...identity(candidate, walk),
-      ...this.#paid(candidate, usage),
+      ...paid(price, usage),
       latencyMs: Math.max(0, Math.round(this.#deps.clock.monotonic() - startedMs)),
     });
     let seen = false;
@@ -195,6 +239,7 @@ export class FallbackChain {
     try {
       const answer = await provider.generate(outgoing, onPart, signal);
       if (signal.aborted) throw cancelledCall(provider.id, signal, answer.usage);
+      await permit.settle({ usage: answer.usage, ...paid(price, answer.usage), rateLimit: answer.rateLimit });
       return { answer, attempt: { ...record(answer.usage), outcome: 'succeeded', finishReason: answer.finishReason } };
     } catch (thrown) {
       const error = asLlmError(thrown, provider.id, signal);
@@ -202,6 +247,7 @@ export class FallbackChain {
       this.#deps.log?.warn({ provider: provider.id, model, attemptNumber, kind, status }, 'model attempt failed');
       const shown = { kind, message, ...(status !== undefined && { status }) };
       const attempt: Attempt = { ...record(error.usage), outcome: 'failed', error: shown };
+      await permit.settle({ usage: error.usage, ...paid(price, error.usage), rateLimit: error.rateLimit, error });
       return { attempt, error, thrown: thrown instanceof RunError ? thrown : error, seen };
     }
   }
@@ -219,17 +265,34 @@ export class FallbackChain {
     walk.call.onAttempt(attempt);
   }
 
-  #paid(candidate: Candidate, usage: Usage | undefined): Pick<Attempt, 'usage' | 'costMicrocents' | 'priced'> {
-    const price = this.#deps.price(candidate.provider.id, candidate.model, new Date(this.#deps.clock.now()));
-    return {
-      ...(usage && { usage }),
-      costMicrocents: usage && price ? costOf(usage, price) : 0,
-      priced: price !== undefined,
-    };
+  #reasonToSkip(candidate: Candidate, { plan, request }: Walk): string | undefined {
+    const unfit = reasonToSkip(candidate, request);
+    // Where there is nothing else, a cooldown would only turn a wait into a failure.
+    if (unfit !== undefined || plan.length === 1) return unfit;
+    const now = this.#deps.clock.monotonic();
+    const until = Math.max(
+      this.#cooling.get(candidate.provider.id) ?? 0,
+      this.#cooling.get(cooldownName(candidate)) ?? 0,
+    );
+    return until > now ? 'cooldown' : undefined;
   }
 
-  #eligibleAfter(position: number, request: ChainRequest): Candidate | undefined {
-    return this.#candidates.slice(position + 1).find((candidate) => reasonToSkip(candidate, request) === undefined);
+  #leaveAlone(name: string): void {
+    this.#cooling.set(name, this.#deps.clock.monotonic() + (this.#deps.cooldownMs ?? defaultCooldownMs));
+  }
+
+  #answered(candidate: Candidate): void {
+    this.#cooling.delete(candidate.provider.id);
+    this.#cooling.delete(cooldownName(candidate));
+    this.#serving = nameOf(candidate);
+  }
+
+  #priceOf(provider: string, model: string): Price | undefined {
+    return this.#deps.price(provider, model, new Date(this.#deps.clock.now()));
+  }
+
+  #eligibleAfter(position: number, walk: Walk): Candidate | undefined {
+    return walk.plan.slice(position + 1).find((candidate) => this.#reasonToSkip(candidate, walk) === undefined);
   }
 
   async #credentialsRenewed(failed: Failed, candidate: Candidate, signal: AbortSignal): Promise<boolean> {
@@ -245,6 +308,38 @@ export class FallbackChain {
       throw cancelledCall(provider, signal);
     });
   }
+}
+
+function paid(
+  price: Price | undefined,
+  usage: Usage | undefined,
+): Pick<Attempt, 'usage' | 'costMicrocents' | 'priced'> {
+  return {
+    ...(usage && { usage }),
+    costMicrocents: usage && price ? costOf(usage, price) : 0,
+    priced: price !== undefined,
+  };
+}
+
+/** What a candidate that was not let through counts as. */
+function refusal(
+  { provider, model }: Candidate,
+  { reason, retryAfterMs }: Extract<Permit, { kind: 'skip' }>,
+): LlmError {
+  const message = `model ${model} of provider ${provider.id} is not called for now: ${reason}`;
+  return new LlmError('overloaded', provider.id, message, { code: reason, retryAfterMs });
+}
+
+function nameOf({ provider, model }: Candidate): ModelName {
+  return { provider: provider.id, model };
+}
+
+function sameName(one: ModelName | undefined, two: ModelName): boolean {
+  return one?.provider === two.provider && one.model === two.model;
+}
+
+function cooldownName({ provider, model }: Candidate): string {
+  return `${provider.id}/${model}`;
 }
 
 function identity(candidate: Candidate, walk: Walk) {

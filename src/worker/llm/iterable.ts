@@ -1,8 +1,11 @@
+import { assertNever } from '../../shared/errors.ts';
 import type { FinishReason } from '../../shared/event.ts';
+import type { Sensitivity } from '../../shared/message.ts';
 import type { Usage } from '../../shared/money.ts';
 import { AnswerBuilder } from './answer-builder.ts';
 import { cancelledCall } from './errors.ts';
 import type { LlmPart, LlmProvider, LlmRequest, ProviderCapabilities } from './provider.ts';
+import { untilAborted } from './until-aborted.ts';
 
 /** What a generator may yield beside parts: how the answer ended, and what it used. The last one counts. */
 export interface IterableEnd {
@@ -14,27 +17,34 @@ export interface IterableEnd {
 export interface IterableOptions {
   readonly id?: string;
   readonly capabilities?: ProviderCapabilities;
+  /** Default: public texts only. */
+  readonly acceptsSensitivity?: readonly Sensitivity[];
 }
 
 /**
  * Any async generator as a provider. A generator that returns has answered: without an `end` it stopped, for tools when
  * it called any. What it throws fails the call. It is told to stop (`return()`) when the call is cancelled.
  */
-export function createIterableProvider(
+export function createIterableBackend(
   generator: (request: LlmRequest, signal: AbortSignal) => AsyncIterable<LlmPart | IterableEnd>,
-  { id = 'iterable', capabilities = { tools: true, reasoning: true } }: IterableOptions = {},
+  { id = 'iterable', capabilities = { tools: true, reasoning: true }, acceptsSensitivity }: IterableOptions = {},
 ): LlmProvider {
   return {
     id,
     capabilities,
+    ...(acceptsSensitivity && { acceptsSensitivity }),
     async generate(request, onPart, signal) {
+      if (signal.aborted) throw cancelledCall(id, signal);
       const builder = new AnswerBuilder(id, onPart);
       const started = new Map<string, string>();
       let end: IterableEnd | undefined;
-      for await (const part of generator(request, signal)) {
-        if (signal.aborted) throw cancelledCall(id, signal);
-        if (part.type === 'end') end = part;
-        else add(part, builder, started);
+      try {
+        for await (const part of untilAborted(generator(request, signal), signal)) {
+          if (part.type === 'end') end = part;
+          else add(part, builder, started);
+        }
+      } catch (error) {
+        throw signal.aborted ? cancelledCall(id, signal) : error;
       }
       if (signal.aborted) throw cancelledCall(id, signal);
       return builder.finish({
@@ -46,8 +56,20 @@ export function createIterableProvider(
 }
 
 function add(part: LlmPart, builder: AnswerBuilder, started: Map<string, string>): void {
-  if (part.type === 'text') builder.text(part.delta);
-  else if (part.type === 'reasoning') builder.reasoning(part.delta);
-  else if (part.type === 'tool_call_start') started.set(part.id, builder.startCall(part.id, part.name));
-  else builder.callArgs(started.get(part.id) ?? part.id, part.delta);
+  switch (part.type) {
+    case 'text':
+      return builder.text(part.delta);
+    case 'reasoning':
+      return builder.reasoning(part.delta);
+    case 'tool_call_start':
+      started.set(part.id, builder.startCall(part.id, part.name));
+      return;
+    case 'tool_call_delta':
+      return builder.callArgs(started.get(part.id) ?? part.id, part.delta);
+    case 'tool_relayed_call':
+    case 'tool_relayed_result':
+      return builder.relay(part);
+    default:
+      assertNever(part);
+  }
 }

@@ -2,6 +2,8 @@ import { APIError } from 'openai';
 import { z } from 'zod';
 import { cutText } from '../../shared/redact.ts';
 import { LlmError, type LlmErrorKind } from './errors.ts';
+import { refusedCode } from './base-url.ts';
+import { rateLimitOf } from './rate-limit.ts';
 import { retryAfterMs } from './retry.ts';
 
 const maxMessageBytes = 2_048;
@@ -11,6 +13,10 @@ const kindByCode: ReadonlyMap<unknown, LlmErrorKind> = new Map([
   ['context_length_exceeded', 'context_length'],
   ['content_filter', 'content_filter'],
   ['content_policy_violation', 'content_filter'],
+  ['image_content_policy_violation', 'content_filter'],
+  ['bio_policy', 'content_filter'],
+  ['misalignment_policy_violation', 'content_filter'],
+  ['invalid_prompt', 'bad_request'],
   ['insufficient_quota', 'rate_limit'],
   ['rate_limit_exceeded', 'rate_limit'],
   ['rate_limit_error', 'rate_limit'],
@@ -30,6 +36,9 @@ const decisiveCodes: ReadonlySet<unknown> = new Set([
   'context_length_exceeded',
   'content_filter',
   'content_policy_violation',
+  'image_content_policy_violation',
+  'bio_policy',
+  'misalignment_policy_violation',
   'insufficient_quota',
 ]);
 
@@ -40,6 +49,12 @@ const decisiveCodes: ReadonlySet<unknown> = new Set([
 export function errorFromClient(provider: string, thrown: unknown, nowMs: number): LlmError {
   if (thrown instanceof LlmError) return thrown;
   const { status, headers } = thrown instanceof APIError ? thrown : {};
+  const refused = refusalIn(thrown);
+  if (refused)
+    return new LlmError('transport', provider, `provider ${provider} is not asked: ${refused.message}`, {
+      cause: refused,
+      retryable: false,
+    });
   if (!(thrown instanceof APIError) || status === undefined) {
     return new LlmError('transport', provider, `provider ${provider} could not be reached${codeIn(thrown)}`, {
       cause: thrown,
@@ -56,6 +71,7 @@ export function errorFromClient(provider: string, thrown: unknown, nowMs: number
       status,
       code,
       retryAfterMs: headers && retryAfterMs(headers, nowMs),
+      rateLimit: headers && rateLimitOf(headers),
       retryable: retryableBy(code),
     },
   );
@@ -105,10 +121,22 @@ function kindByStatus(status: number): LlmErrorKind {
   return 'unknown';
 }
 
+/** The address rule's own words, when it stopped the connection. */
+function refusalIn(thrown: unknown): Error | undefined {
+  return causes(thrown).find((error) => 'code' in error && error.code === refusedCode.code);
+}
+
+/** An error and what caused it, from the outside in. */
+function causes(thrown: unknown): Error[] {
+  const found: Error[] = [];
+  for (let error = thrown; error instanceof Error && found.length < 5; error = error.cause) found.push(error);
+  return found;
+}
+
 /** The system's name for a failure (ECONNRESET, UND_ERR_SOCKET), from the innermost cause that has one. */
 function codeIn(thrown: unknown): string {
   let code: string | undefined;
-  for (let error = thrown, depth = 0; error instanceof Error && depth < 5; error = error.cause, depth++) {
+  for (const error of causes(thrown)) {
     if ('code' in error && typeof error.code === 'string' && /^[A-Z0-9_]{1,64}$/.test(error.code)) code = error.code;
   }
   return code ? ` (${code})` : '';

@@ -1,6 +1,8 @@
 import type { FinishReason } from '../../shared/event.ts';
 import type { Usage } from '../../shared/money.ts';
 import { AnswerBuilder } from './answer-builder.ts';
+import type { AnswerFold } from './openai-read.ts';
+import { pieces, usageFrom, wireText as text } from './openai-wire-values.ts';
 import type { LlmAnswer, LlmPart } from './provider.ts';
 
 /** The fields of a chunk, or of a whole completion, that are read. All may be missing: servers differ. */
@@ -42,10 +44,11 @@ interface OpenCall {
 }
 
 const maxProofs = 10_000;
-const jsonPieceChars = 64;
 
 /** Folds the chunks of one chat completion, in one pass, into an answer. */
-export class ChatFold {
+export class ChatFold implements AnswerFold<WireChunk> {
+  /** The usage comes after the finish reason, and servers differ in whether it comes at all. */
+  readonly complete = false;
   readonly #builder: AnswerBuilder;
   readonly #calls = new Map<number, OpenCall>();
   readonly #reasoningProofs: unknown[] = [];
@@ -153,35 +156,12 @@ function finishReasonOf(wire: string | undefined): FinishReason {
   return finishReasons[wire ?? 'stop'] ?? 'stop';
 }
 
-/** Normalised: `input` is without what was read from or written to the cache. Nonsense counts as not reported. */
 function usageOf(wire: WireUsage): Usage | undefined {
-  const prompt = wire.prompt_tokens;
-  const output = wire.completion_tokens ?? 0;
-  if (!isCount(prompt) || !isCount(output)) return undefined;
-  const cached = Math.min(prompt, countOr0(wire.prompt_tokens_details?.cached_tokens));
-  const cacheWrite = Math.min(prompt - cached, countOr0(wire.prompt_tokens_details?.cache_write_tokens));
-  return { input: prompt - cached - cacheWrite, output, cached, cacheWrite, total: prompt + output };
-}
-
-/** A text that is not empty, or undefined for all that servers send instead. */
-function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? value : undefined;
-}
-
-function isCount(value: unknown): value is number {
-  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
-}
-
-function countOr0(value: unknown): number {
-  return isCount(value) ? value : 0;
-}
-
-function* pieces(text: string): Generator<string> {
-  for (let start = 0; start < text.length;) {
-    let end = Math.min(start + jsonPieceChars, text.length);
-    // Never between the two halves of a surrogate pair.
-    if (end < text.length && /[\uD800-\uDBFF]/.test(text.charAt(end - 1))) end++;
-    yield text.slice(start, end);
-    start = end;
-  }
+  const { prompt_tokens: prompt, completion_tokens: output, prompt_tokens_details: details } = wire;
+  return usageFrom({
+    prompt,
+    output,
+    cached: details?.cached_tokens,
+    cacheWrite: details?.cache_write_tokens,
+  });
 }

@@ -1,14 +1,34 @@
 import { LlmError } from './errors.ts';
 import { brokenOff, errorFromBody } from './openai-errors.ts';
-import type { ChatFold, WireChunk } from './openai-fold.ts';
+import type { LlmAnswer } from './provider.ts';
 import { SseSplitter, type SseVerdict } from './sse.ts';
 import { discardBody, readBody, type StreamResponse } from './transport.ts';
 import type { Watchdog } from './watchdog.ts';
+import type { Usage } from '../../shared/money.ts';
 
 const sseLimits = { maxLineBytes: 1024 * 1024, maxBytes: 128 * 1024 * 1024 };
 const maxJsonBytes = 10 * 1024 * 1024;
 /** After the finish reason only the usage is missing: no reason to wait as long as for a token. */
 const tailTimeoutMs = 5_000;
+
+/** Any object on the wire may be an error instead. */
+export interface WireObject {
+  readonly error?: unknown;
+}
+
+/** Puts an answer together from what a server sends. */
+export interface AnswerFold<Chunk extends WireObject> {
+  /** The model said why it stopped: what is still to come is only the usage. */
+  readonly finished: boolean;
+  /** Not even the usage is still to come. */
+  readonly complete: boolean;
+  /** What was used so far, as far as the provider told. */
+  readonly usage: Usage | undefined;
+  chunk(chunk: Chunk): void;
+  /** An answer that came in one piece, told as if it had streamed. */
+  whole(answer: Chunk): void;
+  answer(): LlmAnswer;
+}
 
 interface ReadOptions {
   readonly id: string;
@@ -19,9 +39,9 @@ interface ReadOptions {
  * Reads a response into the fold, whether it streams or not. Returns once the answer has its finish reason; throws for
  * everything else: a web page, a stream that broke off, an error in the place of a chunk, more than fits the limits.
  */
-export async function readAnswer(
+export async function readAnswer<Chunk extends WireObject>(
   response: StreamResponse,
-  fold: ChatFold,
+  fold: AnswerFold<Chunk>,
   watchdog: Watchdog,
   options: ReadOptions,
 ): Promise<void> {
@@ -31,7 +51,7 @@ export async function readAnswer(
     discardBody(response.body);
     throw new LlmError('transport', id, `provider ${id} answered with a web page`);
   }
-  const read = type.startsWith('application/json') ? readCompletion : readStream;
+  const read = type.startsWith('application/json') ? readWhole<Chunk> : readStream<Chunk>;
   const broken = await read(response, fold, watchdog, options);
   // A connection that dies after the finish reason has taken nothing of the answer with it.
   if (fold.finished) return;
@@ -40,16 +60,16 @@ export async function readAnswer(
 }
 
 /** Resolves with what broke the stream off, or undefined. */
-async function readStream(
+async function readStream<Chunk extends WireObject>(
   response: StreamResponse,
-  fold: ChatFold,
+  fold: AnswerFold<Chunk>,
   watchdog: Watchdog,
   { id, idleTimeoutMs }: ReadOptions,
 ) {
   let phase: 'start' | 'parts' | 'tail' | 'done' = 'start';
   const splitter = new SseSplitter(sseLimits, (payload) => {
     if (payload.startsWith('[DONE]')) phase = 'done';
-    else if (payload !== '' && phase !== 'done') fold.chunk(parseChunk(payload, id));
+    else if (payload !== '' && phase !== 'done') fold.chunk(parseChunk(payload, id) as Chunk);
   });
   const broken = await readBody(response.body, (bytes) => {
     if (phase === 'start') {
@@ -63,6 +83,7 @@ async function readStream(
       phase = 'tail';
       watchdog.expect(Math.min(tailTimeoutMs, idleTimeoutMs));
     }
+    if (fold.complete) phase = 'done';
     return phase !== 'done';
   });
   if (!broken) splitter.end();
@@ -70,9 +91,9 @@ async function readStream(
 }
 
 /** A server that does not stream: its whole answer comes out as parts all the same. */
-async function readCompletion(
+async function readWhole<Chunk extends WireObject>(
   response: StreamResponse,
-  fold: ChatFold,
+  fold: AnswerFold<Chunk>,
   watchdog: Watchdog,
   { id, idleTimeoutMs }: ReadOptions,
 ) {
@@ -87,12 +108,12 @@ async function readCompletion(
     chunks.push(chunk);
     return true;
   });
-  if (!broken) fold.whole(parseChunk(Buffer.concat(chunks).toString('utf8'), id));
+  if (!broken) fold.whole(parseChunk(Buffer.concat(chunks).toString('utf8'), id) as Chunk);
   return broken;
 }
 
 /** Throws the error that the chunk holds, or `transport` when it is not JSON. */
-function parseChunk(json: string, provider: string): WireChunk {
+function parseChunk(json: string, provider: string): WireObject {
   const chunk = jsonObject(json);
   // Without the cause: it quotes the text, which belongs to the user.
   if (!chunk) throw new LlmError('transport', provider, `provider ${provider} sent a chunk that is not a JSON object`);
@@ -101,7 +122,7 @@ function parseChunk(json: string, provider: string): WireChunk {
 }
 
 /** The one place where wire data is taken for a chunk: checking every chunk by a schema would cost more than reading it. */
-function jsonObject(json: string): WireChunk | undefined {
+function jsonObject(json: string): WireObject | undefined {
   try {
     const value: unknown = JSON.parse(json);
     return typeof value === 'object' && value !== null ? value : undefined;

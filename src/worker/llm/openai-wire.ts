@@ -1,28 +1,34 @@
 import type OpenAI from 'openai';
 import type { AssistantMessage, Message } from '../../shared/message.ts';
 import { textOf, toolCallsOf } from '../../shared/message.ts';
+import { wireArgs, wireMetadata } from './openai-wire-values.ts';
 import type { LlmRequest } from './provider.ts';
 
-type Body = OpenAI.Chat.Completions.ChatCompletionCreateParamsStreaming;
+type Body = OpenAI.Chat.Completions.ChatCompletionCreateParams;
 type WireMessage = OpenAI.Chat.Completions.ChatCompletionMessageParam;
 
 export interface WireOptions {
   readonly provider: string;
   /** OpenAI itself wants `max_completion_tokens`; other servers know `max_tokens`, and some refuse what they do not know. */
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
+  /** Default: true. */
+  readonly streams?: boolean;
+  /** Default: false. */
+  readonly sendsMetadata?: boolean;
 }
 
 /**
- * The body of a chat completion. Absent fields are not sent. Neither are metadata and session tokens: this interface has
- * no field for them and strict servers refuse unknown ones.
+ * The body of a chat completion. Absent fields are not sent. Neither are session tokens, for which this interface has no
+ * field, nor metadata unless the server is known to take it: strict ones refuse unknown fields.
  */
 export function chatBody(request: LlmRequest, options: WireOptions): Body {
   const { tools, toolChoice, maxOutputTokens, temperature, topP, stop, reasoningEffort, responseFormat } = request;
+  const metadata = options.sendsMetadata ? wireMetadata(request) : undefined;
   return {
     model: request.model,
     messages: wireMessages(request.messages, options.provider),
-    stream: true,
-    stream_options: { include_usage: true },
+    ...((options.streams ?? true) ? { stream: true, stream_options: { include_usage: true } } : { stream: false }),
+    ...(metadata && { metadata }),
     ...(tools && tools.length > 0 && { tools: wireTools(tools), tool_choice: wireToolChoice(toolChoice) }),
     ...(maxOutputTokens !== undefined && { [options.maxTokensField]: maxOutputTokens }),
     ...(temperature !== undefined && { temperature }),
@@ -81,16 +87,6 @@ function wireAssistant(message: AssistantMessage, provider: string): WireMessage
       })),
     }),
     // Not OpenAI's own field: only servers that sent such a proof get it back. Reasoning without one stays here.
-    ...(proof?.type === 'reasoning' && { reasoning_details: proof.meta }),
+    ...(proof?.type === 'reasoning' && Array.isArray(proof.meta) && { reasoning_details: proof.meta }),
   };
-}
-
-/** Several servers parse the arguments of past calls and fail the whole request when they are not JSON. */
-function wireArgs(args: string): string {
-  try {
-    JSON.parse(args);
-    return args;
-  } catch {
-    return '{}';
-  }
 }

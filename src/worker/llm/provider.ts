@@ -1,11 +1,17 @@
 import type { FinishReason } from '../../shared/event.ts';
-import type { AssistantMessage, Message } from '../../shared/message.ts';
+import type { AssistantMessage, Message, Sensitivity } from '../../shared/message.ts';
+import type { ProviderLimits, RateLimitReport } from '../../shared/limits.ts';
+import type { MediaModality } from '../../shared/media.ts';
 import type { Usage } from '../../shared/money.ts';
 
 /** What a provider can do. The chain skips a candidate that lacks what a request needs. */
 export interface ProviderCapabilities {
   readonly tools: boolean;
   readonly reasoning: boolean;
+  /** `false`: `generate` tells no parts. Its text is then told in pieces once the answer is whole. Default: true. */
+  readonly streaming?: boolean;
+  /** It keeps to `responseFormat`. Otherwise the wanted shape is also told in words. Default: false. */
+  readonly responseFormat?: boolean;
 }
 
 /** A tool as it is advertised: its name and the JSON Schema of its arguments. */
@@ -21,6 +27,8 @@ export interface LlmRequest {
   /** The same for every retry and candidate of a step: `<runId>:step:<n>`. */
   readonly requestId: string;
   readonly idempotencyKey: string;
+  /** Another candidate than the first of the plan is asked: adapters tell the two apart in what they send as the key. */
+  readonly isFallback?: boolean;
   readonly messages: readonly Message[];
   readonly tools?: readonly AdvertisedTool[];
   readonly toolChoice?: 'auto' | 'none' | { readonly name: string };
@@ -40,7 +48,10 @@ export type LlmPart =
   | { readonly type: 'text'; readonly delta: string }
   | { readonly type: 'reasoning'; readonly delta: string }
   | { readonly type: 'tool_call_start'; readonly id: string; readonly name: string }
-  | { readonly type: 'tool_call_delta'; readonly id: string; readonly delta: string };
+  | { readonly type: 'tool_call_delta'; readonly id: string; readonly delta: string }
+  /** The provider runs a tool of its own, somewhere else. Never executed here. */
+  | { readonly type: 'tool_relayed_call'; readonly id: string; readonly name: string; readonly args: unknown }
+  | { readonly type: 'tool_relayed_result'; readonly id: string; readonly output: string; readonly isError: boolean };
 
 /** A whole answer. Only a stream that ended with a finish reason, and without an abort, becomes one. */
 export interface LlmAnswer {
@@ -56,6 +67,8 @@ export interface LlmAnswer {
   readonly providerRequestId?: string;
   readonly sessionToken?: string;
   readonly checkpointToken?: string;
+  /** Of the headers of the answer. */
+  readonly rateLimit?: RateLimitReport;
 }
 
 /**
@@ -68,5 +81,54 @@ export interface LlmAnswer {
 export interface LlmProvider {
   readonly id: string;
   readonly capabilities: ProviderCapabilities;
+  /** Texts that may be sent to it. Absent: only public ones. */
+  readonly acceptsSensitivity?: readonly Sensitivity[];
+  /** Names the credential for limits shared by the fleet, without telling it. Absent: the provider's id. */
+  readonly credential?: string;
+  /** What it allows for this model. Absent: unlimited as far as we know. */
+  limitsOf?(model: string): ProviderLimits | undefined;
   generate(request: LlmRequest, onPart: (part: LlmPart) => void, signal: AbortSignal): Promise<LlmAnswer>;
+  /** What this model makes, as the operator says. Absent: it is a chat model, whatever its name. */
+  mediaOf?(model: string): MediaOffer | undefined;
+  readonly media?: MediaPort;
+}
+
+/** A model that makes images, sound or video. */
+export interface MediaOffer {
+  readonly modality: MediaModality;
+  /** Price of an image, or of a second of sound or video. Absent: not known. */
+  readonly unitMicrocents?: number;
+}
+
+/** One call for media. `seconds` is there for sound and video only. */
+export interface MediaCall {
+  readonly model: string;
+  readonly requestId: string;
+  readonly idempotencyKey: string;
+  readonly modality: MediaModality;
+  readonly prompt: string;
+  readonly count: number;
+  readonly seconds?: number;
+  readonly size?: string;
+}
+
+export interface MediaBytes {
+  readonly bytes: Uint8Array;
+  /** For instance `image/png`. */
+  readonly mediaType: string;
+}
+
+/** Either what was made, or the job that makes it. */
+export type MediaStart =
+  | { readonly media: readonly MediaBytes[]; readonly jobId?: undefined }
+  | { readonly jobId: string; readonly media?: undefined };
+
+/**
+ * The part of a provider that makes media. Like `generate`: one call on the wire, no retries, an `LlmError` for every
+ * failure. A failed job is one that `pollMedia` throws for.
+ */
+export interface MediaPort {
+  generateMedia(call: MediaCall, signal: AbortSignal): Promise<MediaStart>;
+  /** The media of a job that is done, or undefined while it works. Needed where `generateMedia` answers with jobs. */
+  pollMedia?(jobId: string, signal: AbortSignal): Promise<readonly MediaBytes[] | undefined>;
 }

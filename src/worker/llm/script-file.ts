@@ -4,7 +4,7 @@ import { createBuiltinScript } from './builtin-script.ts';
 import type { LlmRequest } from './provider.ts';
 import { turnOf, type TurnSoFar } from './script-turn.ts';
 import type { Script, ScriptedAnswer } from './scripted.ts';
-import { readYamlFile } from './yaml-file.ts';
+import { readYamlFile } from '../../shared/yaml-file.ts';
 
 const errorKind = z.enum([
   'auth',

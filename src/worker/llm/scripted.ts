@@ -46,6 +46,8 @@ export function createScriptedProvider(
   return {
     id,
     capabilities: { tools: true, reasoning: true },
+    // Nothing leaves the process.
+    acceptsSensitivity: ['public', 'internal', 'secret'],
     async generate(request, onPart, signal) {
       if (signal.aborted) throw cancelledCall(id, signal);
       const answer = await script(request, signal);

@@ -5,7 +5,11 @@ import type { EventBody } from '../../shared/event.ts';
 export interface MetricSources {
   active(): number;
   concurrency: number;
+  /** Breakers as this worker knows them, by `provider/model`. */
+  breakers(): ReadonlyMap<string, 'closed' | 'half_open' | 'open'>;
 }
+
+const breakerValue = { closed: 0, half_open: 1, open: 2 };
 
 const seconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
 
@@ -57,6 +61,48 @@ export class WorkerMetrics {
     'to',
     'reason',
   ]);
+  readonly #suspended = this.#counter('millrace_runs_suspended_total', 'Runs that began to wait without a worker.', [
+    'agent',
+    'reason',
+  ]);
+  readonly #resumed = this.#counter('millrace_runs_resumed_total', 'Runs that went on after such a wait.', ['agent']);
+  readonly #paused = this.#counter('millrace_budget_paused_total', 'Waits for money, by the account that lacks it.', [
+    'scope',
+  ]);
+  readonly #warned = this.#counter('millrace_budget_warnings_total', 'Runs that passed a cap that only warns.', [
+    'agent',
+  ]);
+  readonly #reserved = this.#counter(
+    'millrace_ledger_reserved_microcents_total',
+    'Money held before model calls, in microcents (1e-8 USD).',
+    ['agent'],
+  );
+  readonly #spent = this.#counter(
+    'millrace_ledger_spent_microcents_total',
+    'Money that model calls were settled with, in microcents (1e-8 USD).',
+    ['agent'],
+  );
+  readonly #presumed = this.#counter(
+    'millrace_ledger_presumed_calls_total',
+    'Model calls that broke off and may have been billed: what was held for them counts as spent.',
+    ['agent'],
+  );
+  readonly #turnWait = this.#histogram(
+    'millrace_governor_wait_seconds',
+    'From the first question for a turn at a limited provider to the turn.',
+    ['model'],
+  );
+  readonly #parked = this.#counter('millrace_governor_parked_total', 'Waits for a turn that let go of their worker.', [
+    'model',
+  ]);
+  readonly #woken = this.#counter('millrace_governor_woken_total', 'Runs woken because their turn had come.', [
+    'model',
+  ]);
+  readonly #cooldowns = this.#counter(
+    'millrace_governor_cooldowns_total',
+    'Times that a refusal of a provider stopped the whole fleet from calling a model.',
+    ['model'],
+  );
   readonly #tools = this.#counter('millrace_tool_calls_total', 'Tool calls.', ['tool', 'outcome']);
   readonly #toolSeconds = this.#histogram('millrace_tool_call_seconds', 'Duration of a tool call.', ['tool']);
   readonly #unknown = this.#counter(
@@ -87,7 +133,35 @@ export class WorkerMetrics {
       registers,
     });
     concurrency.set(sources.concurrency);
+    const breaker: Gauge<'provider' | 'model'> = new Gauge({
+      name: 'millrace_breaker_state',
+      help: 'Circuit breaker of a model that failed lately: 0 closed, 1 half open, 2 open.',
+      labelNames: ['provider', 'model'],
+      registers,
+      collect: () => {
+        breaker.reset();
+        for (const [target, state] of sources.breakers()) {
+          const slash = target.indexOf('/');
+          breaker.set({ provider: target.slice(0, slash), model: target.slice(slash + 1) }, breakerValue[state]);
+        }
+      },
+    });
   }
+
+  /** What the fleet governor does; its limiters are named `<credential>:<model>`. */
+  readonly governor = {
+    waited: (limiter: string, waitedS: number) => this.#turnWait.observe({ model: modelOf(limiter) }, waitedS),
+    parked: (limiter: string) => this.#parked.inc({ model: modelOf(limiter) }),
+    woken: (limiter: string, runs: number) => this.#woken.inc({ model: modelOf(limiter) }, runs),
+    cooled: (limiter: string) => this.#cooldowns.inc({ model: modelOf(limiter) }),
+  };
+
+  /** Money of attempts, in microcents. */
+  readonly money = {
+    reserved: (agent: string, amount: number) => this.#reserved.inc({ agent }, amount),
+    spent: (agent: string, amount: number) => this.#spent.inc({ agent }, amount),
+    presumed: (agent: string) => this.#presumed.inc({ agent }),
+  };
 
   /** Counts one event. Never throws for an event it has nothing to say about. */
   observe(
@@ -106,7 +180,17 @@ export class WorkerMetrics {
         this.#runs.inc({ agent, kind, status: 'cancelled', code: '' });
         return;
       case 'run.started':
+        if (event.resumed) this.#resumed.inc({ agent });
         if (queueWaitMs !== undefined) this.#queueWait.observe({ agent }, queueWaitMs / 1_000);
+        return;
+      case 'run.suspended':
+        this.#suspended.inc({ agent, reason: event.reason });
+        return;
+      case 'budget.paused':
+        this.#paused.inc({ scope: event.scope });
+        return;
+      case 'budget.warning':
+        this.#warned.inc({ agent });
         return;
       case 'run.recovered':
         this.#recovered.inc({ agent });
@@ -127,13 +211,13 @@ export class WorkerMetrics {
         this.#fallbacks.inc({ from: event.from, to: event.to, reason: event.reason });
         return;
       case 'tool.execute.end':
-        this.#tools.inc({ tool: event.toolName, outcome: 'ok' });
-        this.#toolSeconds.observe({ tool: event.toolName }, event.durationMs / 1_000);
+        this.#tools.inc({ tool: toolLabel(event), outcome: 'ok' });
+        this.#toolSeconds.observe({ tool: toolLabel(event) }, event.durationMs / 1_000);
         return;
       case 'tool.execute.error':
         // The name of an unknown tool is the model's free text and must not become a label.
         this.#tools.inc({
-          tool: event.error.kind === 'unknown_tool' ? 'unknown' : event.toolName,
+          tool: event.error.kind === 'unknown_tool' ? 'unknown' : toolLabel(event),
           outcome: event.error.kind,
         });
         return;
@@ -167,4 +251,13 @@ export class WorkerMetrics {
   #histogram<T extends string>(name: string, help: string, labelNames: T[]): Histogram<T> {
     return new Histogram({ name, help, labelNames, buckets: seconds, registers: [this.registry] });
   }
+}
+
+/** Tools that a provider runs have names of its own, of which there may be any number. */
+function toolLabel({ toolName, relayed }: { readonly toolName: string; readonly relayed?: true | undefined }): string {
+  return relayed ? 'relayed' : toolName;
+}
+
+function modelOf(limiter: string): string {
+  return limiter.slice(limiter.indexOf(':') + 1);
 }

@@ -1,21 +1,45 @@
+import type { z } from 'zod';
 import { agentDefinition, type AgentDefinition, type AgentInput } from '../../shared/agent.ts';
+import { canonicalAgent, type AgentSpellings } from '../../shared/agent-spellings.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { Tool } from '../tools/tool.ts';
+import type { CallVerdict } from '../turn/contract.ts';
+import type { PrepareStep } from '../turn/prepare-step.ts';
+import { outputSchemaOf } from './output-schema.ts';
 
 /** A definition with the tools that its author passed as objects. Immutable. */
 export interface Agent {
   readonly definition: AgentDefinition;
   /** Tools given as objects. Names in `definition.tools` beyond these are looked up among the folder's tool modules. */
   readonly tools: readonly Tool[];
+  readonly llmPolicy?: LlmPolicy;
+  readonly prepareStep?: PrepareStep;
 }
+
+/**
+ * Asked before the model call of each step. `deny` keeps it from being made: the run fails with `policy_denied`, or ends
+ * as `degraded` with the reason as its text, as the agent's `llmFailure` says. Must be quick; a throw is `internal`.
+ */
+export type LlmPolicy = (call: {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly agentId: string;
+  readonly stepNumber: number;
+  readonly spentMicrocents: number;
+}) => CallVerdict | Promise<CallVerdict>;
 
 const brand = Symbol.for('millrace.agent');
 
 /** The fields of an agent file; `tools` takes tool objects beside names. */
-export type AgentSource = Omit<AgentInput, 'tools' | 'id'> & {
-  readonly id: string;
-  readonly tools?: readonly (Tool | string)[];
-};
+export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema'> &
+  AgentSpellings & {
+    readonly id: string;
+    readonly tools?: readonly (Tool | string)[];
+    /** JSON Schema, or a zod schema, which becomes one: transforms and refinements do not take part. */
+    readonly outputSchema?: z.ZodType | Readonly<Record<string, unknown>>;
+    readonly llmPolicy?: LlmPolicy;
+    readonly prepareStep?: PrepareStep;
+  };
 
 /**
  * Declares an agent. Checks everything at once and throws `agent_manifest_invalid` whose message and details list every
@@ -24,19 +48,31 @@ export type AgentSource = Omit<AgentInput, 'tools' | 'id'> & {
  * @example
  * export default defineAgent({ id: 'support', model: 'gpt-5.2-mini', instructions: '…', tools: [lookupOrder] })
  */
-export function defineAgent(source: AgentSource): Agent {
-  const given = source.tools ?? [];
-  const tools = given.filter((tool): tool is Tool => typeof tool === 'object' && tool !== null);
-  const names = given.map((tool) => (typeof tool === 'string' ? tool : tool.name));
+export function defineAgent({ llmPolicy, prepareStep, ...given }: AgentSource): Agent {
+  const { source, problems: misspelt, spelledAs } = canonicalAgent(given);
+  const asked = given.tools ?? [];
+  const tools = asked.filter((tool): tool is Tool => typeof tool === 'object' && tool !== null);
+  const names = asked.map((tool) => (typeof tool === 'string' ? tool : tool.name));
   const problems = new Set(names).size < names.length ? ['tools: a tool is named twice'] : [];
-  const parsed = agentDefinition.safeParse({ ...source, tools: names });
-  if (!parsed.success)
-    problems.push(...parsed.error.issues.map((issue) => `${issue.path.join('.') || 'agent'}: ${issue.message}`));
+  problems.push(...misspelt);
+  for (const [name, value] of Object.entries({ llmPolicy, prepareStep })) {
+    if (value !== undefined && typeof value !== 'function') problems.push(`${name}: must be a function`);
+  }
+  const output = outputSchemaOf(given.outputSchema);
+  if (output.problem !== undefined) problems.push(`outputSchema: ${output.problem}`);
+  const parsed = agentDefinition.safeParse({ ...source, outputSchema: output.schema, tools: names });
+  for (const { path, message } of parsed.error?.issues ?? [])
+    problems.push(`${spelledAs(path.join('.')) || 'agent'}: ${message}`);
   if (!parsed.success || problems.length > 0) {
-    const id = typeof source.id === 'string' ? source.id : 'without an id';
+    const id = typeof given.id === 'string' ? given.id : 'without an id';
     throw new RunError('agent_manifest_invalid', `agent ${id}:\n  ${problems.join('\n  ')}`, { details: problems });
   }
-  const agent = { definition: deepFreeze(parsed.data), tools: Object.freeze(tools) };
+  const agent: Agent = {
+    definition: deepFreeze(parsed.data),
+    tools: Object.freeze(tools),
+    ...(llmPolicy && { llmPolicy }),
+    ...(prepareStep && { prepareStep }),
+  };
   Object.defineProperty(agent, brand, { value: true });
   return Object.freeze(agent);
 }

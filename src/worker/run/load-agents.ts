@@ -100,7 +100,7 @@ function withTools(agent: Agent, shared: ReadonlyMap<string, Tool>, file: string
         `${file}: there is no tool ${name}; known are ${[...own.keys(), ...shared.keys()].join(', ') || 'none'}`,
       );
   }
-  return { definition: agent.definition, tools };
+  return { ...agent, tools };
 }
 
 function isTool(value: unknown): value is Tool {

@@ -1,15 +1,19 @@
 import { RunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
+import { budgetCap } from '../../shared/money.ts';
 import type { RunJob, RunRecord } from '../../shared/run.ts';
-import type { Price } from '../llm/cost.ts';
-import type { FallbackChain } from '../llm/fallback-chain.ts';
-import type { OutgoingEvent, Ports } from '../ports.ts';
+import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
+import type { OutgoingEvent, Ports, Purse } from '../ports.ts';
+import type { MediaMaking } from '../turn/contract.ts';
+import type { ModelPreferences } from '../turn/choose-model.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../turn/state.ts';
+import type { MoneyMeter } from './attempt-gate.ts';
 import type { CancelWatch } from './cancel-watch.ts';
 import type { FlushTimer } from './flush-timer.ts';
 import type { LimitCaps } from './limits.ts';
 import type { LoadedAgent } from './load-agents.ts';
+import { assignmentOf } from './node-run.ts';
 import { RunSignals } from './signals.ts';
 import { RunWriter, type EventContext } from './writer.ts';
 import type { JobOutcome } from './outcome.ts';
@@ -31,9 +35,18 @@ export interface RunDeps {
   readonly cancels: CancelWatch;
   readonly limitCaps: LimitCaps;
   /** A chain for one run of this agent; undefined when no provider serves the model. */
-  chainFor(agent: LoadedAgent, model: string): FallbackChain | undefined;
-  /** What the agent's first model costs now; undefined when nobody knows. */
-  priceOf(agent: LoadedAgent, model: string): Price | undefined;
+  chainFor(agent: LoadedAgent, model: string, past: ChainPast): FallbackChain | undefined;
+  /** Who makes media with this model of the agent; undefined for chat models. */
+  mediaFor(agent: LoadedAgent, model: string): Pick<MediaMaking, 'provider' | 'model' | 'offer'> | undefined;
+  /** What this agent and its tools wish for, looked up. */
+  preferencesFor(agent: LoadedAgent): ModelPreferences;
+  /** Longest wait for a provider limit or for money that holds a worker, in milliseconds. */
+  readonly patienceMs: number;
+  /** Of a tenant, where tenants share a provider limit. */
+  weightOf(tenant: string): number;
+  readonly meter?: MoneyMeter;
+  /** Puts a suspended run back into its queue. Returns at once. */
+  wake(runId: string, summary: string): void;
   /** True once this worker is shutting down: runs stop at their next commit. */
   stopping(): boolean;
 }
@@ -42,6 +55,9 @@ export interface RunDeps {
 export interface OpenRun extends AsyncDisposable {
   readonly record: RunRecord;
   readonly agent: LoadedAgent | undefined;
+  /** Why it cannot be run, when that is known already. */
+  readonly refusal?: RunError;
+  readonly deniedTools?: readonly string[];
   readonly state: TurnState;
   readonly writer: RunWriter;
   readonly signals: RunSignals;
@@ -49,6 +65,10 @@ export interface OpenRun extends AsyncDisposable {
   readonly clock: Ports['clock'];
   readonly redactor: Ports['redactor'];
   readonly log: Ports['log'];
+  readonly waits: Ports['waits'];
+  readonly owner: string;
+  /** Ends the wait of this run, once it is suspended. */
+  wake(summary: string): void;
 }
 
 /** Claims the run and folds its journal. The claim itself says `run.started` or `run.recovered`. */
@@ -65,16 +85,20 @@ export async function openRun(
   const before = await ports.runs.load(job.runId);
   if (!before) return { kind: 'skipped', reason: 'gone' };
   const context = contextOf(before, delivery);
-  const agent = deps.agents.get(before.request.agent);
+  const { node } = before.request;
+  const { agent, prompt, ...assigned } = await assignmentOf(before.request, deps.agents, signal);
   const event = (body: EventBody): OutgoingEvent => ({
     timestamp: new Date(ports.clock.now()).toISOString(),
     ...context,
     ...body,
   });
+  const resumed = before.resumedEpoch !== undefined && before.resumedEpoch === before.epoch;
   const started: EventBody = {
     type: 'run.started',
     kind: before.kind,
     attempt: before.epoch + 1,
+    // It let go of its worker to wait, and what it waited for has come: nothing has to be recovered.
+    ...(resumed && { resumed }),
     ...(agent && { model: before.request.overrides?.model ?? agent.definition.model }),
   };
   const recovered: EventBody = {
@@ -84,15 +108,19 @@ export async function openRun(
   };
   const claim = await ports.runs.claim(
     { ...delivery, runId: job.runId, owner: ownership.owner, segment: job.segment },
-    [event(started), event({ type: 'agent.start' })],
-    [event(recovered)],
+    [event(started), ...(node ? [event({ type: 'node.started' })] : []), event({ type: 'agent.start' })],
+    [event(resumed ? started : recovered)],
   );
   if (claim.kind === 'crashed_too_often') return claim;
   if (claim.kind !== 'claimed') return { kind: 'skipped', reason: claim.kind };
 
   const queueWaitMs = ports.clock.now() - Date.parse(before.createdAt) - (before.request.delayMs ?? 0);
-  const observed = { agentId: before.request.agent, kind: before.kind, queueWaitMs: Math.max(0, queueWaitMs) };
-  ports.observe(claim.first ? started : recovered, observed);
+  const observed = {
+    agentId: before.request.agent,
+    kind: before.kind,
+    ...(!resumed && { queueWaitMs: Math.max(0, queueWaitMs) }),
+  };
+  ports.observe(claim.first || resumed ? started : recovered, observed);
   const signals = new RunSignals(signal);
   const writer = new RunWriter({
     ownership,
@@ -106,15 +134,17 @@ export async function openRun(
   });
   const watching = deps.cancels.watch(job.runId, (cancel) => signals.cancel(cancel));
   if (claim.cancel) signals.cancel(claim.cancel);
-  const state = foldJournal([{ role: 'user', content: claim.record.request.input }], claim.entries);
+  const state = foldJournal([{ role: 'user', content: prompt }], claim.entries);
+  if (!claim.first && !resumed) await forfeit(purseOf(claim.record, agent), deps);
   // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
-  if (!claim.first && !hasOpenCalls(state))
+  if (!claim.first && !resumed && !hasOpenCalls(state))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
   return {
     kind: 'open',
     run: {
       record: claim.record,
       agent,
+      ...assigned,
       state,
       writer,
       signals,
@@ -122,6 +152,9 @@ export async function openRun(
       clock: ports.clock,
       redactor: ports.redactor,
       log: ports.log,
+      waits: ports.waits,
+      owner: ownership.owner,
+      wake: (summary) => deps.wake(job.runId, summary),
       async [Symbol.asyncDispose]() {
         watching[Symbol.dispose]();
         signals.dispose();
@@ -141,10 +174,33 @@ function contextOf(record: RunRecord, delivery: Delivery): EventContext {
     ...(request.thread && { threadId: request.thread }),
     ...(request.sessionId && { sessionId: request.sessionId }),
     ...(request.overrides?.background && { background: true }),
+    ...(request.node && { nodeId: request.node.id }),
   };
 }
 
 /** The error of a run whose agent this worker does not have. */
 export function unknownAgent(id: string): RunError {
   return new RunError('validation', `this worker has no agent ${id}`);
+}
+
+/** Whose money the run spends. Its own cap is the request's, else the agent's. */
+export function purseOf({ runId, tenant, request, costMicrocents }: RunRecord, agent: LoadedAgent | undefined): Purse {
+  const budget = request.budget ?? agent?.definition.budget;
+  const capMicrocents = budgetCap(budget);
+  return {
+    runId,
+    tenant,
+    agentId: request.agent,
+    ...(request.batch !== undefined && { batch: request.batch }),
+    ...(budget &&
+      capMicrocents !== undefined && {
+        run: { capMicrocents, onExceed: budget.onExceed, spentMicrocents: costMicrocents },
+      }),
+  };
+}
+
+/** What the previous holder had reserved when it died may be on the bill. */
+async function forfeit(purse: Purse, { ports, wake }: RunDeps): Promise<void> {
+  if (!ports.ledger.isCapped(purse)) return;
+  for (const runId of await ports.ledger.forfeit(purse)) wake(runId, 'there is money for it now');
 }

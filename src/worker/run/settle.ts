@@ -39,11 +39,17 @@ async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'co
     text: ending.text,
     finishReason: ending.finishReason,
     ...(ending.structured !== undefined && { structured: ending.structured, output: ending.structured }),
-    ...(ending.text === '' && { emptyResponse: true }),
+    ...(ending.media && { media: [...ending.media], output: { text: '', media: ending.media } }),
+    ...(ending.emptyResponse && { emptyResponse: true }),
   };
   const end = totals(ending.state);
   const { usage, costMicrocents, steps } = end;
   run.writer.emit({ type: 'agent.end', output: ending.text, status });
+  if (run.record.request.node) {
+    const { serving } = ending.state;
+    const tokensUsed = { input: usage.input, output: usage.output, model: serving?.model ?? '' };
+    run.writer.emit({ type: 'node.completed', output: result.output ?? result.text, tokensUsed });
+  }
   run.writer.emit({ type: 'run.completed', status, result, usage, costMicrocents, durationMs: durationMs(run), steps });
   await close(run, status, { ...end, result });
   return { kind: 'ended', status };
@@ -60,6 +66,7 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
     run.writer.emit({ type: 'run.timeout', elapsedMs: durationMs(run), timeoutMs: run.signals.wallTimeMs });
   }
   run.writer.emit({ type: 'agent.error', code: info.code, message: info.message });
+  if (run.record.request.node) run.writer.emit({ type: 'node.failed', error: info });
   run.writer.emit({
     type: 'run.failed',
     error: info,
@@ -81,10 +88,31 @@ async function cancelled(run: OpenRun, state: TurnState, drained: boolean): Prom
   return { kind: 'ended', status: 'cancelled' };
 }
 
-async function suspend(run: OpenRun, ending: Extract<TurnOutcome, { status: 'suspended' }>): Promise<JobOutcome> {
-  const pending = [...ending.pending];
-  run.writer.emit({ type: 'run.suspended', reason: ending.reason, pending });
-  await run.writer.commit({ patch: { ...totals(ending.state), status: 'suspended', pending }, release: 'suspended' });
+/** Wakes a run whose worker dies after the suspension and before it stands in line. */
+const lostInBetweenMs = 60_000;
+
+async function suspend(
+  run: OpenRun,
+  { wait, state }: Extract<TurnOutcome, { status: 'suspended' }>,
+): Promise<JobOutcome> {
+  const { clock, waits, record } = run;
+  if (run.signals.cancelRequest) return await cancelled(run, state, true);
+  const { reason, resumeAtMs, recheckMs, standInLine } = wait;
+  const pending = [...wait.pending];
+  const at = new Date(clock.now()).toISOString();
+  if (resumeAtMs ?? standInLine) await waits.at(record.runId, resumeAtMs ?? clock.now() + lostInBetweenMs);
+  run.writer.emit({ type: 'run.suspended', reason, pending });
+  await run.writer.commit({
+    entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at }],
+    patch: { ...totals(state), status: 'suspended', pending },
+    release: 'suspended',
+  });
+  if (run.signals.cancelRequest) run.wake('a cancel was asked for');
+  else if (await standInLine?.()) run.wake('what it waited for has come');
+  else if (resumeAtMs === undefined && standInLine) {
+    if (recheckMs === undefined) await waits.clear(record.runId);
+    else await waits.at(record.runId, clock.now() + recheckMs);
+  }
   return { kind: 'suspended' };
 }
 
@@ -116,7 +144,7 @@ function durationMs(run: OpenRun): number {
 }
 
 /** Safe to show: scrubbed, bounded, and joined to the log line by its correlation id. */
-function errorInfoOf(run: OpenRun, error: RunError): ErrorInfo {
+export function errorInfoOf(run: OpenRun, error: RunError): ErrorInfo {
   const correlationId = newNonce();
   run.log.warn({ runId: run.record.runId, correlationId, code: error.code, err: error }, 'run failed');
   return {
@@ -124,6 +152,7 @@ function errorInfoOf(run: OpenRun, error: RunError): ErrorInfo {
     message: cutText(run.redactor.text(error.message), maxErrorBytes),
     retryable: error.retryable,
     correlationId,
+    ...(run.record.request.node && { nodeId: run.record.request.node.id }),
     ...(error.details !== undefined && { details: run.redactor.value(error.details) }),
   };
 }

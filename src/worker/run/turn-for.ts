@@ -1,12 +1,17 @@
+import { budgetCap } from '../../shared/money.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
 import { toolCallsOf } from '../../shared/message.ts';
+import { resolveChatModel } from '../../shared/models.ts';
+import type { RunRequest } from '../../shared/run.ts';
 import type { RecordPatch } from '../ports.ts';
+import type { ChainPast } from '../llm/fallback-chain.ts';
 import { createToolExecutor } from '../tools/execute.ts';
+import type { TurnState } from '../turn/state.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
-import { RunBudget } from './budget.ts';
+import { AttemptGate } from './attempt-gate.ts';
 import { effectiveLimits } from './limits.ts';
-import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
+import { purseOf, unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 
 type TurnFor =
   | { readonly kind: 'turn'; readonly spec: TurnSpec; readonly deps: TurnDeps }
@@ -16,50 +21,69 @@ type TurnFor =
 export function turnFor(run: OpenRun, deps: RunDeps): TurnFor {
   const { record, agent, writer, signals, clock, redactor } = run;
   const { request, runId } = record;
+  if (run.refusal) return { kind: 'refused', error: run.refusal };
   if (!agent) return { kind: 'refused', error: unknownAgent(request.agent) };
   const { definition } = agent;
-  const model = request.overrides?.model ?? definition.model;
-  const chain = deps.chainFor(agent, model);
+  const { model, source } = resolveChatModel(
+    [
+      { model: request.overrides?.model, source: 'override' },
+      { model: request.node?.model, source: 'node' },
+    ],
+    definition.model,
+  );
+  const chain = deps.chainFor(agent, model, pastOf(run.state));
   if (!chain) return { kind: 'refused', error: new RunError('internal', `no provider serves model ${model}`) };
+  const media = deps.mediaFor(agent, model);
+  const misplaced = media ? undefined : misplacedMedia(request, model);
+  if (misplaced) return { kind: 'refused', error: misplaced };
   const limits = effectiveLimits(definition, request, deps.limitCaps);
-  const elapsed = record.startedAt ? clock.now() - Date.parse(record.startedAt) : 0;
+  const elapsed = record.startedAt ? clock.now() - Date.parse(record.startedAt) - run.state.suspendedMs : 0;
   signals.limitWallTime(limits.wallTimeMs, elapsed);
-  const budget = new RunBudget({
-    budget: request.budget ?? definition.budget,
-    spent: run.state.costMicrocents,
-    maxOutputTokens: definition.maxOutputTokens,
-    price: deps.priceOf(agent, model),
-    emit: (body) => writer.emit(body),
-  });
+  const gate = gateFor(run, deps);
   return {
     kind: 'turn',
     spec: {
       system: definition.instructions,
       model,
-      modelSource: request.overrides?.model ? 'override' : 'agent',
+      modelSource: source === 'fallback' ? 'agent' : source,
       limits,
-      toolFailure: definition.toolFailure,
+      toolFailure: definition.toolFailure ?? 'feed_back',
+      ...(run.deniedTools && { deniedTools: run.deniedTools }),
+      llmFailure: definition.llmFailure,
+      waitsForBreaker: definition.breaker.onOpen === 'wait',
       metadata: { run_id: runId, agent_name: definition.id, ...(request.thread && { thread_id: request.thread }) },
       ...(definition.maxOutputTokens !== undefined && { maxOutputTokens: definition.maxOutputTokens }),
       ...(definition.temperature !== undefined && { temperature: definition.temperature }),
       ...(definition.topP !== undefined && { topP: definition.topP }),
       ...(definition.stop && { stop: definition.stop }),
       ...(definition.reasoningEffort && { reasoningEffort: definition.reasoningEffort }),
-      ...(definition.outputSchema && { outputSchema: definition.outputSchema }),
+      ...(definition.outputSchema && !media && { outputSchema: definition.outputSchema }),
+      outputValidation: definition.outputValidation ?? 'deep',
+      outputRepairAttempts: definition.outputRepairAttempts,
+      reasoningRetention: definition.reasoningRetention,
+      preferences: deps.preferencesFor(agent),
     },
     deps: {
       chain,
+      ...(media && {
+        media: {
+          ...media,
+          wanted: request.media ?? {},
+          keep: (bytes, mediaType) => deps.ports.media.put(record.tenant, bytes, mediaType),
+        },
+      }),
       clock,
       redactor,
       tools: createToolExecutor(agent.tools, { runId, keyFor: (step, index) => `${runId}:s${step}:t${index}` }),
       emit: (body) => writer.emit(body),
       record: async (entries) => {
-        budget.count(entries);
         // Nothing follows a final answer but the end of the run: both go out as one write.
         if (entries.some(isFinalAnswer)) writer.keep(entries);
         else await writer.commit({ entries, ...progressOf(entries) });
       },
-      preEgress: async () => budget.check(),
+      ...callPolicyOf(run),
+      ...(agent.prepareStep && { prepareStep: agent.prepareStep }),
+      admit: (planned, signal) => gate.admit(planned, signal),
       requestId: (step) => `${runId}:step:${step}`,
       stopRequested: () => {
         if (signals.cancelRequest?.drain) return 'drain';
@@ -69,12 +93,60 @@ export function turnFor(run: OpenRun, deps: RunDeps): TurnFor {
   };
 }
 
+/** Wishes for media that would be lost on a model that answers with text. */
+function misplacedMedia({ media }: RunRequest, model: string): RunError | undefined {
+  if (!media || (media.modalities?.length === 1 && media.modalities[0] === 'text')) return undefined;
+  return new RunError('validation', `model ${model} answers with text: no provider says that it makes media`);
+}
+
+function callPolicyOf({ agent, record }: OpenRun): Pick<TurnDeps, 'callPolicy'> {
+  const ask = agent?.llmPolicy;
+  if (!agent || !ask) return {};
+  const { runId, tenant } = record;
+  const about = { runId, tenant, agentId: agent.definition.id };
+  return {
+    callPolicy: async (stepNumber, { costMicrocents: spentMicrocents }) =>
+      await ask({ ...about, stepNumber, spentMicrocents }),
+  };
+}
+
+function gateFor(run: OpenRun, deps: RunDeps): AttemptGate {
+  const { record, agent, writer, clock, log, owner } = run;
+  const budget = record.request.budget ?? agent?.definition.budget;
+  const purse = purseOf(record, agent);
+  const approvedStep = run.state.budgetDecision === 'approve' ? run.state.step + 1 : undefined;
+  return new AttemptGate({
+    ports: deps.ports,
+    clock,
+    log,
+    purse,
+    owner,
+    weight: deps.weightOf(record.tenant),
+    breaker: agent?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
+    patienceMs: deps.patienceMs,
+    denyUnpriced: budget?.unpriced === 'deny' && budgetCap(budget) !== undefined,
+    ...(deps.meter && { meter: deps.meter }),
+    approved: (step) => step === approvedStep,
+    emit: (body) => writer.emit(body),
+    wake: (runIds) => {
+      for (const id of runIds) deps.wake(id, 'there is money for it now');
+    },
+  });
+}
+
+/** Where an earlier segment left the chain: a turn that goes on elsewhere must not send reasoning to a stranger. */
+function pastOf({ attempts, serving }: TurnState): ChainPast {
+  const last = attempts.findLast((attempt) => attempt.outcome !== 'skipped');
+  return { ...(last && { lastProvider: last.provider }), ...(serving && { serving }) };
+}
+
 function isFinalAnswer(entry: JournalEntry): boolean {
   return entry.t === 'answered' && toolCallsOf(entry.message).length === 0;
 }
 
 /** What the record shows of a run that is still going on. */
 function progressOf(entries: readonly JournalEntry[]): { patch?: RecordPatch } {
-  const answered = entries.findLast((entry) => entry.t === 'answered');
+  // The answer that is sent back was kept for this write.
+  const answered = entries.findLast((entry) => entry.t === 'answered' || entry.t === 'repair');
   return answered ? { patch: { steps: answered.step } } : {};
 }

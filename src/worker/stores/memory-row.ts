@@ -26,13 +26,7 @@ export interface Row {
 /** A run as it is just after its creation: queued, with that as its first event. */
 export function newRow(record: RunRecord): Row {
   const queued: EventBody = { type: 'run.queued', kind: record.kind, queuedAt: record.createdAt };
-  const { agent, thread } = record.request;
-  const about = {
-    runId: record.runId,
-    timestamp: record.createdAt,
-    agentId: agent,
-    ...(thread && { threadId: thread }),
-  };
+  const about = { ...aboutRun(record), timestamp: record.createdAt };
   return {
     record: { ...record, lastSequence: 1 },
     entries: [],
@@ -45,6 +39,12 @@ export function newRow(record: RunRecord): Row {
     claimSegment: -1,
     claimTry: -1,
   };
+}
+
+/** What every event of a run says about it. */
+export function aboutRun({ runId, request }: RunRecord): Pick<OutgoingEvent, 'runId' | 'agentId' | 'threadId'> {
+  const { agent, thread } = request;
+  return { runId, agentId: agent, ...(thread && { threadId: thread }) };
 }
 
 /** Was this delivery of the run's job overtaken by a later one? */

@@ -1,10 +1,20 @@
 import type { Clock } from '../../shared/clock.ts';
 import type { CancelRequest } from '../../shared/control.ts';
-import type { RunEvent } from '../../shared/event.ts';
+import type { EventBody, RunEvent } from '../../shared/event.ts';
 import type { RunRecord } from '../../shared/run.ts';
-import type { Claim, ClaimRequest, Commit, CommitReply, OutgoingEvent, Ownership, RunStore } from '../ports.ts';
-import { append, cancelOf, claimed, isStale, isWritten, lastNumber, newRow, type Row } from './memory-row.ts';
-import { checkClaimEvents, checkCommit } from './rules.ts';
+import type {
+  Claim,
+  ClaimRequest,
+  Commit,
+  CommitReply,
+  OutgoingEvent,
+  Ownership,
+  Resumed,
+  Resumption,
+  RunStore,
+} from '../ports.ts';
+import { aboutRun, append, cancelOf, claimed, isStale, isWritten, lastNumber, newRow, type Row } from './memory-row.ts';
+import { checkClaimEvents, checkCommit, decidedEntry } from './rules.ts';
 
 /** Ended runs kept, oldest dropped first: this store lives as long as its process. */
 const maxEndedRuns = 1_000;
@@ -38,6 +48,29 @@ export class MemoryRuns implements RunStore {
     if (!row || row.record.endedAt) return false;
     row.record = { ...row.record, cancel: JSON.stringify(cancel) };
     return true;
+  }
+
+  /** Queues a suspended run at its next segment. Answers undefined when there is no such run or it is not suspended. */
+  resume(runId: string, resumption: Resumption): Resumed | undefined {
+    const row = this.#rows.get(runId);
+    if (row?.record.status !== 'suspended') return undefined;
+    const event: EventBody = { type: 'run.resumed', directiveSummary: resumption.summary };
+    const added = append(row, lastNumber(row), [{ ...aboutRun(row.record), timestamp: this.#now(), ...event }]);
+    row.entries.push(decidedEntry(resumption, this.#clock.now()));
+    Object.assign(row, { owner: '', held: false });
+    row.record = {
+      ...row.record,
+      status: 'queued',
+      segment: row.record.segment + 1,
+      resumes: (row.record.resumes ?? 0) + 1,
+      resumedEpoch: row.record.epoch,
+      pending: [],
+      updatedAt: this.#now(),
+      lastSequence: lastNumber(row),
+    };
+    this.#publish(runId, added);
+    const { queue, segment, kind } = row.record;
+    return { queue, segment, kind };
   }
 
   /** The event log of a run as it is now. */

@@ -5,7 +5,13 @@ import { silentLog, type Log } from '../../shared/log.ts';
 import { Redactor } from '../../shared/redact.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { Observer, Ports } from '../ports.ts';
+import { tenantsOf } from '../../shared/tenants.ts';
 import { createListeners } from './listeners.ts';
+import { memoryBreakers } from './memory-breakers.ts';
+import { memoryGovernor } from './memory-governor.ts';
+import { memoryMedia, type MemoryMedia } from './memory-media.ts';
+import { memoryLedger } from './memory-ledger.ts';
+import { memoryWaits } from './memory-waits.ts';
 import { MemoryRuns, type EventsListener } from './memory-runs.ts';
 
 export interface MemoryOptions {
@@ -17,6 +23,7 @@ export interface MemoryOptions {
 
 /** Everything the run room asks of the outside, in memory, and what a producer does elsewhere. */
 export interface MemoryPorts extends Ports {
+  readonly media: MemoryMedia;
   /** Adds a run and its `run.queued`. A run id that is there already changes nothing. */
   create(record: RunRecord): void;
   /** Asks for the end of a run and wakes whoever holds it. False when there is no such run or it has ended. */
@@ -38,6 +45,11 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
   const runs = new MemoryRuns(clock, (runId, events) => eventListeners.call(runId, events));
   return {
     runs,
+    waits: memoryWaits(runs, clock),
+    media: memoryMedia(),
+    ledger: memoryLedger({ clock, log, tenants: tenantsOf({}) }),
+    governor: memoryGovernor({ clock }),
+    breakers: memoryBreakers({ clock }),
     control: { onCancel: (listener) => cancelListeners.add(listener) },
     clock,
     log,

@@ -1,4 +1,6 @@
+import { z } from 'zod';
 import type { AgentView } from '../../shared/agent.ts';
+import { pendingItem, type PendingItem } from '../../shared/event.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
 import { isTerminalStatus, jobKind, runStatus } from '../../shared/run.ts';
 import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
@@ -65,7 +67,7 @@ async function readOpenRun(
   since: number,
   now: number,
 ): Promise<OpenRunInfo> {
-  const [status, kind, queue, segment, updatedAt, putBacks] = await redis.hmget(
+  const [status, kind, queue, segment, updatedAt, putBacks, tenant, pending] = await redis.hmget(
     keys.run(runId),
     'status',
     'kind',
@@ -73,6 +75,8 @@ async function readOpenRun(
     'segment',
     'updatedAt',
     'putBacks',
+    'tenant',
+    'pending',
   );
   if (!status || !kind || !queue || !segment) return { runId, ageMs: now - since };
   const run = {
@@ -81,6 +85,19 @@ async function readOpenRun(
     queue,
     segment: Number(segment),
     putBacks: Number(putBacks ?? 0),
+    tenant: tenant ?? '',
+    pending: pendingOf(pending),
   };
   return { runId, run, ageMs: now - (updatedAt && !isTerminalStatus(run.status) ? Date.parse(updatedAt) : since) };
+}
+
+const pendingItems = z.array(pendingItem);
+
+/** One record that cannot be read must not hide the others of its page. */
+function pendingOf(json: string | null | undefined): readonly PendingItem[] {
+  try {
+    return pendingItems.parse(JSON.parse(json ?? '[]'));
+  } catch {
+    return [];
+  }
 }

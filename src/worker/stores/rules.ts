@@ -1,6 +1,7 @@
 import { RunError } from '../../shared/errors.ts';
+import type { JournalEntry } from '../../shared/journal.ts';
 import { isTerminalStatus } from '../../shared/run.ts';
-import type { Commit, OutgoingEvent } from '../ports.ts';
+import type { Commit, OutgoingEvent, Resumption } from '../ports.ts';
 
 /** A claim without an event would leave a stale writer's next number free, and `flush` without a fence. */
 export function checkClaimEvents(opening: readonly OutgoingEvent[], recovering: readonly OutgoingEvent[]): void {
@@ -18,4 +19,15 @@ export function checkCommit(runId: string, { patch, release }: Commit): void {
     'internal',
     `run ${runId}: a terminal release needs a terminal status and endedAt, and they need it`,
   );
+}
+
+/** What every end of a wait leaves in the journal. */
+export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalEntry {
+  return {
+    v: 1,
+    t: 'decided',
+    at: new Date(atMs).toISOString(),
+    ...(by !== undefined && { by }),
+    ...(budget && { budget }),
+  };
 }

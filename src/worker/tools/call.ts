@@ -1,8 +1,11 @@
 import type { ToolErrorKind } from '../../shared/errors.ts';
+import type { Sensitivity } from '../../shared/message.ts';
 
 /** What the model is told about a call: a tool's output, or an error text with its kind. */
 export interface CallResult {
   readonly content: string;
+  /** Absent: public. */
+  readonly sensitivity?: Sensitivity | undefined;
   readonly errorKind?: ToolErrorKind | undefined;
   /** The model made a mistake that it may mend: it counts against the correction rounds. */
   readonly correctable?: boolean | undefined;

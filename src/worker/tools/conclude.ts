@@ -20,7 +20,7 @@ export function conclude(prepared: PreparedCall, ending: Ending, durationMs: num
   const { call } = prepared;
   switch (ending.kind) {
     case 'result':
-      return settle(call, ending.result, durationMs, batch);
+      return settle(prepared, ending.result, durationMs, batch);
     case 'aborted':
       return batch.results.settle(call.index, endEvent(call, aborted(call), durationMs, batch.host.redactor));
     case 'unknown':
@@ -49,8 +49,11 @@ export function refusedRepeat(name: string): CallResult {
   return errorResult({ kind: 'outcome_unknown', message }, name);
 }
 
-function settle(call: StepCall, result: CallResult, durationMs: number, { host, results }: Batch): void {
+function settle(prepared: PreparedCall, result: CallResult, durationMs: number, { host, results }: Batch): void {
+  const { call } = prepared;
   const { content, errorKind, correctable } = result;
+  // Also an error may quote what the tool has seen. A call that was refused has seen nothing.
+  const sensitivity = prepared.kind === 'ready' ? prepared.tool.sensitivity : 'public';
   results.settle(call.index, endEvent(call, result, durationMs, host.redactor), {
     v: 1,
     t: 'called',
@@ -60,6 +63,7 @@ function settle(call: StepCall, result: CallResult, durationMs: number, { host, 
     toolName: call.name,
     // The journal is stored and the model is a stranger: neither may see a credential of this process.
     content: host.redactor.secrets(content),
+    ...(sensitivity !== 'public' && { sensitivity }),
     ...(errorKind && { errorKind }),
     ...(correctable && { correctable }),
   });
@@ -75,7 +79,7 @@ function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batc
   switch (onUnknown) {
     case 'report': {
       const message = 'it is not known whether this call took effect; do not repeat it, tell the user';
-      return settle(call, errorResult({ kind: 'outcome_unknown', message }, call.name), durationMs, batch);
+      return settle(prepared, errorResult({ kind: 'outcome_unknown', message }, call.name), durationMs, batch);
     }
     case 'suspend': {
       const requestedAt = new Date(host.clock.now()).toISOString();

@@ -1,6 +1,7 @@
 import { z } from 'zod';
-import { toolEffect } from '../../shared/agent.ts';
+import { modelHint, toolEffect } from '../../shared/agent.ts';
 import { RunError } from '../../shared/errors.ts';
+import { sensitivity as sensitivityLabel } from '../../shared/message.ts';
 import type { Tool, ToolDefinition } from './tool.ts';
 
 const brand = Symbol.for('millrace.tool');
@@ -17,6 +18,8 @@ const settings = z.strictObject({
   effect: toolEffect.default('once'),
   onUnknown: z.enum(['report', 'suspend', 'fail']).default('report'),
   executionMode: z.enum(['parallel', 'sequential']).default('parallel'),
+  sensitivity: sensitivityLabel.default('public'),
+  preferredModel: modelHint.optional(),
   timeoutMs: z.int().min(1).max(maxTimeoutMs).default(60_000),
   maxResultTokens: z.int().min(0).default(16_384),
   inputSchema: z.unknown(),
@@ -25,8 +28,9 @@ const settings = z.strictObject({
 });
 
 /**
- * Declares a tool. Checks everything at once and throws `validation` whose message and details list every problem. The
- * JSON Schema of the arguments is made here, once. The result is frozen.
+ * Declares a tool. Checks everything at once and throws `validation` whose message and details list every problem;
+ * `invalid_preferred_model` when the preferred model is among them. The JSON Schema of the arguments is made here, once.
+ * The result is frozen.
  *
  * @example
  * export const lookupOrder = defineTool({
@@ -47,9 +51,13 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
     if (definition.onUnknown !== undefined) problems.push('onUnknown: has no meaning unless effect is once');
   }
   if (!parsed.success || problems.length > 0) {
-    throw new RunError('validation', `tool ${definition.name}:\n  ${problems.join('\n  ')}`, { details: problems });
+    const code = problems.some((problem) => problem.startsWith('preferredModel'))
+      ? 'invalid_preferred_model'
+      : 'validation';
+    throw new RunError(code, `tool ${definition.name}:\n  ${problems.join('\n  ')}`, { details: problems });
   }
-  const { name, description, effect, onUnknown, executionMode, timeoutMs, maxResultTokens } = parsed.data;
+  const { name, description, effect, onUnknown, executionMode, sensitivity, timeoutMs, maxResultTokens } = parsed.data;
+  const { preferredModel } = parsed.data;
   const tool: Tool = {
     name,
     description,
@@ -58,8 +66,10 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
     effect,
     onUnknown,
     executionMode,
+    sensitivity,
     timeoutMs,
     maxResultTokens,
+    ...(preferredModel !== undefined && { preferredModel }),
     execute: (args, context) => definition.execute(args as z.output<Input>, context),
     ...(reconciles && {
       reconcile: async (key: string, args: unknown, signal: AbortSignal) =>

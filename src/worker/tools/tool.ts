@@ -1,5 +1,6 @@
 import type { z } from 'zod';
-import type { ToolEffect } from '../../shared/agent.ts';
+import type { ModelHint, ToolEffect } from '../../shared/agent.ts';
+import type { Sensitivity } from '../../shared/message.ts';
 
 /** What a tool's code receives beside its arguments. */
 export interface ToolContext {
@@ -39,6 +40,13 @@ export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
   readonly onUnknown?: 'report' | 'suspend' | 'fail';
   /** `sequential` never overlaps any other call of its step. Default `parallel`. */
   readonly executionMode?: 'parallel' | 'sequential';
+  /**
+   * How far its results may travel. `internal` and `secret` ones are withheld from model providers that do not accept
+   * them. Default `public`.
+   */
+  readonly sensitivity?: Sensitivity;
+  /** The model for the step after a call of this tool: a tier of the agent's `modelTierMap`, or one model of a provider. */
+  readonly preferredModel?: ModelHint;
   /** Default 60,000. */
   readonly timeoutMs?: number;
   /** Upper bound of the result text in tokens of four bytes. Default 16,384; never more than 50 KB, which is all that 0 sets. */
@@ -54,6 +62,8 @@ export interface Tool {
   readonly effect: ToolEffect;
   readonly onUnknown: 'report' | 'suspend' | 'fail';
   readonly executionMode: 'parallel' | 'sequential';
+  readonly sensitivity: Sensitivity;
+  readonly preferredModel?: ModelHint;
   readonly timeoutMs: number;
   readonly maxResultTokens: number;
   execute(args: unknown, context: ToolContext): unknown;

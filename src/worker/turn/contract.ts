@@ -1,20 +1,25 @@
 import type { Limits } from '../../shared/agent.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { RunError } from '../../shared/errors.ts';
-import type { EventBody, FinishReason, PendingItem } from '../../shared/event.ts';
+import type { EventBody, FinishReason, PendingItem, SuspendReason } from '../../shared/event.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
+import type { MediaPart, MediaRequest } from '../../shared/media.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
-import type { ChainCall, ChainResult } from '../llm/fallback-chain.ts';
+import type { ChainCall, ChainResult, Permit, PlannedAttempt } from '../llm/chain-call.ts';
+import type { LlmProvider, MediaOffer } from '../llm/provider.ts';
 import type { ToolExecutor } from '../tools/execute.ts';
+import type { ModelPreferences } from './choose-model.ts';
 import type { ToolFailure } from './next-move.ts';
+import type { OutputRule } from './output.ts';
+import type { PrepareStep } from './prepare-step.ts';
 import type { GrowingState, TurnState } from './state.ts';
 
 /** What a turn is asked to do. The same for every worker that continues it. */
-export interface TurnSpec {
+export interface TurnSpec extends OutputRule {
   /** Authored text; '' for none. */
   readonly system: string;
-  /** The first model of the chain, and where the choice came from: both only told, never acted on. */
+  /** The first model of the chain, and where the choice came from. */
   readonly model: string;
   readonly modelSource: string;
   readonly maxOutputTokens?: number;
@@ -22,10 +27,18 @@ export interface TurnSpec {
   readonly topP?: number;
   readonly stop?: readonly string[];
   readonly reasoningEffort?: string;
-  /** JSON Schema that the final answer has to match. */
-  readonly outputSchema?: Readonly<Record<string, unknown>>;
+  /** `strip`: what a model thought is never sent to one again. Default `keep`: within one provider it is. */
+  readonly reasoningRetention?: 'keep' | 'strip';
+  /** What the agent and its tools wish for, beside `model`. */
+  readonly preferences?: ModelPreferences;
   readonly limits: Limits;
   readonly toolFailure: ToolFailure;
+  /** Tools that exist but are not granted here: a call of one ends the turn with `tool_denied`. */
+  readonly deniedTools?: readonly string[];
+  /** What becomes of the turn when no model answers. Default `fail`. */
+  readonly llmFailure?: 'fail' | 'degrade';
+  /** Where no model may be called because of an open breaker: wait for its cooldown instead of failing. */
+  readonly waitsForBreaker?: boolean;
   /** For the provider, beside what the request says by itself. */
   readonly metadata?: Readonly<Record<string, unknown>>;
 }
@@ -35,13 +48,53 @@ export interface ModelChain {
   run(request: ChainRequest, call: ChainCall, signal: AbortSignal): Promise<ChainResult>;
 }
 
+/** What the operator's policy says about a model call. */
+export type CallVerdict =
+  | { readonly action: 'allow' }
+  | { readonly action: 'deny'; readonly reason: string; readonly ruleId?: string };
+
+/** A wait that must not hold a worker, thrown from inside a step and caught by the turn. */
+export class TurnSuspension extends Error {
+  readonly wait: SuspendedWait;
+
+  constructor(wait: SuspendedWait) {
+    super(`the run waits: ${wait.reason}`);
+    this.name = 'TurnSuspension';
+    this.wait = wait;
+  }
+}
+
+/** What a suspended turn waits for. */
+export interface SuspendedWait {
+  readonly reason: SuspendReason;
+  readonly pending: readonly PendingItem[];
+  /** Goes on by itself at this time, in milliseconds since the epoch. */
+  readonly resumeAtMs?: number;
+  /** Looks again after this many milliseconds, should whatever ends the wait get lost. Absent: only a person or money ends it. */
+  readonly recheckMs?: number;
+  /** Called once the suspension is durable, to stand in line. True: it can go on at once. */
+  standInLine?(): Promise<boolean>;
+}
+
 /** Why a turn that could go on stops between two steps. */
 export type StopReason = 'drain' | 'hand_over';
+
+/** A model that makes media in place of an answer, and what is wanted of it. */
+export interface MediaMaking {
+  readonly provider: LlmProvider;
+  readonly model: string;
+  readonly offer: MediaOffer;
+  readonly wanted: MediaRequest;
+  /** Keeps bytes and answers their SHA-256 in hex. */
+  keep(bytes: Uint8Array, mediaType: string): Promise<string>;
+}
 
 /** What a turn works with. It knows no run id, no queue and no Redis. */
 export interface TurnDeps {
   readonly chain: ModelChain;
   readonly tools: ToolExecutor;
+  /** There when the first model of the turn makes media: the turn is then one call of it, without chain and tools. */
+  readonly media?: MediaMaking;
   readonly clock: Clock;
   readonly redactor: Redactor;
   /** Takes one fact, in order. Called for every delta: it must not block or throw. */
@@ -50,8 +103,12 @@ export interface TurnDeps {
   record(entries: readonly JournalEntry[]): Promise<void>;
   /** Names a step's model call: the same for each retry, model and worker. */
   requestId(step: number): string;
-  /** Once before each step's model call. A rejection ends the turn before anything is sent. */
-  preEgress?(step: number, signal: AbortSignal): Promise<void>;
+  /** Once before each step's model call: a verdict of `deny` keeps it from being made. */
+  callPolicy?(step: number, state: TurnState): Promise<CallVerdict>;
+  /** Before each step's model call: what this one has to do. */
+  readonly prepareStep?: PrepareStep;
+  /** Before each attempt. Throws `TurnSuspension` where the turn has to wait without a worker. */
+  admit?(planned: PlannedAttempt, signal: AbortSignal): Promise<Permit>;
   /**
    * `drain`: stop once the current step is complete. `hand_over`: stop as soon as nothing would be interrupted; another
    * worker goes on.
@@ -62,11 +119,11 @@ export interface TurnDeps {
 /**
  * How a turn ended. Each is an expected end; `state` is what it ended with.
  *
- * - completed: the model gave its final answer. `degraded`: a tool failed instead, and `text` says so
+ * - completed: the model gave its final answer. `degraded`: a tool or every model failed instead, and `text` says so
  * - failed: `engaged` says whether a provider was ever called, `partialText` is what subscribers saw last
  * - cancelled: wins over every other end
  * - stopped: nothing is wrong; the turn can go on from its journal
- * - suspended: a person has to say what became of the pending calls
+ * - suspended: it waits, without a worker, for what `wait` says
  */
 export type TurnOutcome =
   | {
@@ -74,6 +131,8 @@ export type TurnOutcome =
       readonly text: string;
       readonly finishReason: FinishReason;
       readonly structured?: unknown;
+      /** In place of a text. */
+      readonly media?: readonly MediaPart[];
       readonly emptyResponse: boolean;
       readonly degraded: boolean;
       readonly state: TurnState;
@@ -87,12 +146,7 @@ export type TurnOutcome =
     }
   | { readonly status: 'cancelled'; readonly state: TurnState }
   | { readonly status: 'stopped'; readonly reason: StopReason; readonly state: TurnState }
-  | {
-      readonly status: 'suspended';
-      readonly reason: 'unknown_outcome';
-      readonly pending: readonly PendingItem[];
-      readonly state: TurnState;
-    };
+  | { readonly status: 'suspended'; readonly wait: SuspendedWait; readonly state: TurnState };
 
 /** A turn while it runs. */
 export interface Turn {

@@ -1,20 +1,26 @@
 import { assertNever } from '../../shared/errors.ts';
 import type { Attempt } from '../../shared/journal.ts';
 import { zeroUsage } from '../../shared/money.ts';
-import type { ChainCall } from '../llm/fallback-chain.ts';
+import type { ChainCall } from '../llm/chain-call.ts';
 import { clip } from '../tools/bound.ts';
 import type { Turn } from './contract.ts';
+import { relayer } from './relay.ts';
 
 const maxErrorChars = 500;
 
 /** Tells what a model call does while it does it, and gathers its attempts, scrubbed, in `attempts`. */
 export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall {
   const { deps, growing } = turn;
+  const relayed = relayer(turn);
   let thinking = false;
   let cumulative = growing.state.costMicrocents;
   return {
     step,
     firstAttemptNumber: attemptsMade(turn) + 1,
+    failedBefore: growing.state.attempts
+      .slice(growing.state.attemptsBeforeRetry)
+      .filter((attempt) => attempt.step === step && attempt.outcome === 'failed'),
+    ...(deps.admit && { admit: deps.admit }),
     onPart(part, model) {
       switch (part.type) {
         case 'text':
@@ -29,6 +35,9 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
         case 'tool_call_delta':
           // A credential cannot be found in a piece of it: the arguments are shown when they are whole.
           return;
+        case 'tool_relayed_call':
+        case 'tool_relayed_result':
+          return relayed(part);
         default:
           assertNever(part);
       }
@@ -42,6 +51,11 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
       tellCost(attempt, cumulative, turn);
     },
     onFallback: (transition) => deps.emit({ type: 'agent.model.fellback', ...transition }),
+    onReset() {
+      turn.shownText = '';
+      thinking = false;
+      deps.emit({ type: 'step.reset', stepNumber: step, reason: 'stream_broke' });
+    },
   };
 }
 

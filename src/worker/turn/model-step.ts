@@ -5,8 +5,10 @@ import { zeroUsage } from '../../shared/money.ts';
 import type { ChainResult } from '../llm/fallback-chain.ts';
 import type { LlmAnswer } from '../llm/provider.ts';
 import { parseArgs, shownArgs } from '../tools/args.ts';
+import { chooseModel, noPreferences, type ModelChoice } from './choose-model.ts';
 import { listen } from './listen.ts';
 import { nextMove } from './next-move.ts';
+import { prepareStep, type StepPlan } from './prepare-step.ts';
 import { buildRequest } from './request.ts';
 import type { Turn } from './contract.ts';
 
@@ -17,25 +19,59 @@ import type { Turn } from './contract.ts';
 export async function callModel(turn: Turn): Promise<void> {
   const { spec, deps, signal, growing } = turn;
   const step = growing.state.step + 1;
-  await deps.preEgress?.(step, signal);
+  await askPolicy(turn, step);
   signal.throwIfAborted();
+  const plan = await prepareStep(turn, step);
+  const called = growing.state.calls.map(({ name }) => name);
+  const choice = chooseModel(spec, spec.preferences ?? noPreferences, called, plan);
   turn.shownText = '';
-  deps.emit({ type: 'step.start', stepNumber: step, model: spec.model, modelSource: spec.modelSource });
+  deps.emit({
+    type: 'step.start',
+    stepNumber: step,
+    model: choice.model,
+    modelSource: choice.source,
+    ...(choice.reason !== undefined && { modelReason: choice.reason }),
+  });
   const attempts: Attempt[] = [];
-  const result = await ask(turn, step, attempts);
+  const result = await ask({ turn, step, choice, toolChoice: plan.toolChoice }, attempts);
   await accept(turn, step, attempts, result);
 }
 
-async function ask(turn: Turn, step: number, attempts: Attempt[]): Promise<ChainResult> {
+/** Throws `policy_denied` with the reason when the model must not be called. */
+export async function askPolicy({ deps, growing }: Turn, step: number): Promise<void> {
+  const verdict = await deps.callPolicy?.(step, growing.state);
+  if (verdict?.action !== 'deny') return;
+  const { reason, ruleId } = verdict;
+  deps.emit({
+    type: 'policy.decision',
+    subject: 'llm_call',
+    action: 'deny',
+    reason,
+    ...(ruleId !== undefined && { ruleId }),
+  });
+  throw new RunError('policy_denied', reason);
+}
+
+interface Asking {
+  readonly turn: Turn;
+  readonly step: number;
+  readonly choice: ModelChoice;
+  readonly toolChoice: StepPlan['toolChoice'];
+}
+
+async function ask({ turn, step, choice, toolChoice }: Asking, attempts: Attempt[]): Promise<ChainResult> {
   const { spec, deps, signal, growing } = turn;
-  const request = buildRequest(spec, growing.state, deps.tools.advertised(), deps.requestId(step));
+  const built = buildRequest(spec, growing.state, deps.tools.advertised(), deps.requestId(step));
+  const request = toolChoice !== undefined && built.tools ? { ...built, toolChoice } : built;
+  const { primary, only } = choice;
+  const call = { ...listen(turn, step, attempts), ...(primary && { primary }), ...(only && { only }) };
   try {
-    const result = await deps.chain.run(request, listen(turn, step, attempts), signal);
+    const result = await deps.chain.run(request, call, signal);
     signal.throwIfAborted();
     for (const { id, name } of result.answer.incompleteToolCalls) {
       deps.emit({ type: 'tool.call.incomplete', toolCallId: id, toolName: name });
     }
-    const fault = faultIn(result.answer);
+    const fault = faultIn(result.answer) ?? deniedIn(result.answer, spec.deniedTools);
     if (fault) throw fault;
     return result;
   } catch (error) {
@@ -62,6 +98,14 @@ function faultIn({ message, finishReason, incompleteToolCalls }: LlmAnswer): Run
     return new RunError('provider_unavailable', text, { retryable: false });
   }
   return undefined;
+}
+
+function deniedIn({ message }: LlmAnswer, denied: readonly string[] = []): RunError | undefined {
+  const call = toolCallsOf(message).find(({ name }) => denied.includes(name));
+  if (!call) return undefined;
+  return new RunError('tool_denied', `the model called ${call.name}, which is not granted here`, {
+    details: { toolName: call.name, reason: 'not_granted' },
+  });
 }
 
 async function accept(turn: Turn, step: number, attempts: readonly Attempt[], result: ChainResult): Promise<void> {
@@ -100,7 +144,7 @@ async function accept(turn: Turn, step: number, attempts: readonly Attempt[], re
  */
 function intents({ spec, deps, growing }: Turn): JournalEntry[] {
   const { state } = growing;
-  if (nextMove(state, spec.limits, spec.toolFailure).kind !== 'run_tools') return [];
+  if (nextMove(state, spec.limits, spec.toolFailure, spec).kind !== 'run_tools') return [];
   const acting = state.calls.filter(({ name }) => (deps.tools.effectOf(name) ?? 'read') !== 'read');
   if (acting.length === 0 || deps.stopRequested?.() === 'hand_over') return [];
   const calling: JournalEntry = { v: 1, t: 'calling', step: state.step, indexes: acting.map((call) => call.index) };

@@ -1,5 +1,6 @@
 import type { Limits } from '../../shared/agent.ts';
 import { RunError, type ToolErrorKind } from '../../shared/errors.ts';
+import { problemToRepair, type OutputRule } from './output.ts';
 import { hasOpenCalls, type TurnState } from './state.ts';
 
 /** What a failed tool does to the run: its error goes to the model, the run fails, or it ends with what it has. */
@@ -10,13 +11,18 @@ export type Move =
   | { readonly kind: 'call_model' }
   | { readonly kind: 'run_tools' }
   | { readonly kind: 'complete' }
+  | { readonly kind: 'repair'; readonly problem: string }
   | { readonly kind: 'degrade'; readonly text: string }
   | { readonly kind: 'fail'; readonly error: RunError };
 
-export function nextMove(state: TurnState, limits: Limits, toolFailure: ToolFailure): Move {
+export function nextMove(state: TurnState, limits: Limits, toolFailure: ToolFailure, output: OutputRule = {}): Move {
   const { counters, calls, answer } = state;
   if (state.finished) return fail(new RunError('internal', 'the turn is already over'));
-  if (answer && calls.length === 0) return { kind: 'complete' };
+  if (answer && calls.length === 0 && !state.repairing) {
+    const mayRepair = state.repairs < (output.outputRepairAttempts ?? 0) && counters.llmCalls < limits.maxLlmCalls;
+    const problem = mayRepair ? problemToRepair(answer.text, output) : undefined;
+    return problem === undefined ? { kind: 'complete' } : { kind: 'repair', problem };
+  }
   if (hasOpenCalls(state)) {
     if (counters.toolSteps > limits.maxSteps) return fail(tooMany(`${limits.maxSteps} steps with tool calls`));
     if (counters.toolCalls > limits.maxToolCalls) return fail(tooMany(`${limits.maxToolCalls} tool calls`));
@@ -28,6 +34,8 @@ export function nextMove(state: TurnState, limits: Limits, toolFailure: ToolFail
     const message = `the model repeated mistakes in its tool calls in more than ${limits.maxCorrections} steps`;
     return fail(new RunError('tool_failed', message, { retryable: false }));
   }
+  if (state.budgetDecision === 'reject')
+    return fail(new RunError('budget_exceeded', 'more money for the run was refused'));
   if (counters.llmCalls >= limits.maxLlmCalls) return fail(tooMany(`${limits.maxLlmCalls} model calls`));
   return { kind: 'call_model' };
 }
@@ -40,6 +48,11 @@ const toolFaults: ReadonlySet<ToolErrorKind> = new Set<ToolErrorKind>([
   'rate_limited',
   'sandbox_violation',
 ]);
+
+/** Places of the calls of the last step whose tool did not work. */
+export function failedCalls({ calls }: TurnState): number[] {
+  return calls.filter(({ result }) => result?.errorKind && toolFaults.has(result.errorKind)).map(({ index }) => index);
+}
 
 function endedByTool(state: TurnState, toolFailure: ToolFailure): Move | undefined {
   if (toolFailure === 'feed_back') return undefined;

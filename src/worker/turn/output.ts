@@ -10,20 +10,58 @@ export type Output =
   | { readonly kind: 'valid'; readonly value: unknown }
   | { readonly kind: 'invalid'; readonly error: RunError };
 
+/** What is asked of a final answer, and how often the model may mend it. */
+export interface OutputRule {
+  /** JSON Schema. Absent: any text will do. */
+  readonly outputSchema?: Readonly<Record<string, unknown>>;
+  /** `parse`: JSON of any shape will do. Default `deep`. */
+  readonly outputValidation?: 'deep' | 'parse';
+  /** Default 0. */
+  readonly outputRepairAttempts?: number;
+}
+
 /** What a provider is told about the wanted shape. */
 export function responseFormatOf(schema: Readonly<Record<string, unknown>>): Record<string, unknown> {
   return { type: 'json_schema', json_schema: { name: 'output', schema } };
 }
 
+/** What a model is told about an answer that was refused. */
+export function repairRequest(problem: string): string {
+  return `Your answer was refused: ${problem}. Answer again, with nothing but JSON of the shape that was asked for.`;
+}
+
+/** What is wrong with a final answer, for the model to mend; undefined when nothing is. */
+export function problemToRepair(text: string, { outputSchema, outputValidation }: OutputRule): string | undefined {
+  if (!outputSchema) return undefined;
+  const output = readOutput(text, outputSchema, outputValidation);
+  return output.kind === 'valid' ? undefined : output.error.message;
+}
+
+/** Why a schema cannot be used to check answers; undefined when it can. */
+export function schemaProblem(schema: Readonly<Record<string, unknown>>): string | undefined {
+  try {
+    validatorOf(schema);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
 /**
  * Reads a final answer against its schema: a code fence around it is ignored; text that is not JSON is `validation`, JSON
- * of another shape `output_validation_failed`. Schemas come from the authors of agents, who are trusted like their code:
- * a `pattern` that backtracks for ever can block the worker, so never pass a schema from anybody else.
+ * of another shape `output_validation_failed`, unless it only has to be parsed. Schemas come from the authors of agents,
+ * who are trusted like their code: a `pattern` that backtracks for ever can block the worker, so never pass a schema from
+ * anybody else.
  */
-export function readOutput(text: string, schema: Readonly<Record<string, unknown>>): Output {
+export function readOutput(
+  text: string,
+  schema: Readonly<Record<string, unknown>>,
+  validation: 'deep' | 'parse' = 'deep',
+): Output {
   const json = withoutFence(text);
   const parsed = parse(json);
   if (!parsed) return invalid('validation', 'the answer is not JSON, which its output schema asks for');
+  if (validation === 'parse') return { kind: 'valid', value: parsed.value };
   try {
     const validate = validatorOf(schema);
     if (validate(parsed.value)) return { kind: 'valid', value: parsed.value };

@@ -1,5 +1,6 @@
 import { toolCallsOf, type Message, type ToolCallPart } from '../../shared/message.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
+import { withoutReasoning } from '../llm/reasoning.ts';
 import type { Advertisement } from '../tools/registry.ts';
 import { errorResult } from '../tools/tool-error.ts';
 import { responseFormatOf } from './output.ts';
@@ -14,11 +15,11 @@ export function buildRequest(
   requestId: string,
 ): ChainRequest {
   const { maxOutputTokens, temperature, topP, stop, reasoningEffort, outputSchema } = spec;
-  const { sessionToken, checkpointToken } = state;
+  const { sessionToken, checkpointToken, serving } = state;
   return {
     requestId,
     idempotencyKey: requestId,
-    messages: conversation(spec.system, state.messages),
+    messages: conversation(spec, state.messages),
     ...(tools.length > 0 && { tools, toolChoice: 'auto' as const }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     ...(temperature !== undefined && { temperature }),
@@ -28,6 +29,7 @@ export function buildRequest(
     ...(outputSchema !== undefined && { responseFormat: responseFormatOf(outputSchema) }),
     ...(sessionToken !== undefined && { sessionToken }),
     ...(checkpointToken !== undefined && { checkpointToken }),
+    ...(serving && { sessionOf: serving }),
     metadata: { ...spec.metadata, ...channels },
   };
 }
@@ -38,8 +40,8 @@ const channels = {
   tool_output_sanitized: false,
 };
 
-function conversation(system: string, messages: readonly Message[]): readonly Message[] {
-  const paired = pairMessages(messages);
+function conversation({ system, reasoningRetention }: TurnSpec, messages: readonly Message[]): readonly Message[] {
+  const paired = pairMessages(reasoningRetention === 'strip' ? withoutReasoning(messages, undefined) : messages);
   return system === '' ? paired : [{ role: 'system', content: system }, ...paired];
 }
 

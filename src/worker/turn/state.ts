@@ -2,15 +2,25 @@ import { assertNever, RunError } from '../../shared/errors.ts';
 import type { FinishReason } from '../../shared/event.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/journal.ts';
 import { textOf, toolCallsOf, type Message } from '../../shared/message.ts';
-import type { RunUsage, Usage } from '../../shared/money.ts';
+import type { MediaPart } from '../../shared/media.ts';
+import { zeroUsage, type RunUsage, type Usage } from '../../shared/money.ts';
 import { addAttempt, emptyRunUsage } from '../llm/cost.ts';
 import type { StepCall } from '../tools/call.ts';
+import { repairRequest } from './output.ts';
 
 /** The model's last answer, as far as the loop needs it. */
 export interface LastAnswer {
   readonly text: string;
   readonly finishReason: FinishReason;
   readonly usage: Usage;
+}
+
+export interface MediaJob {
+  readonly provider: string;
+  readonly model: string;
+  readonly jobId: string;
+  readonly submittedAtMs: number;
+  readonly polls: number;
 }
 
 export interface TurnCounters {
@@ -42,8 +52,26 @@ export interface TurnState {
   readonly counters: TurnCounters;
   /** Calls whose outcome is not known, of all steps. */
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
+  /** How many final answers were sent back. `repairing`: the last one, and the model has not answered again yet. */
+  readonly repairs: number;
+  readonly repairing: boolean;
+  /** Who gave that answer. */
+  readonly serving: { readonly provider: string; readonly model: string } | undefined;
   readonly sessionToken: string | undefined;
   readonly checkpointToken: string | undefined;
+  /** How often the turn has waited without a worker, and for how many milliseconds. */
+  readonly suspensions: number;
+  readonly suspendedMs: number;
+  /** What a person decided about the money of the step that comes next. */
+  readonly budgetDecision: 'approve' | 'reject' | undefined;
+  /** A provider works on this. `polls` counts the waits for it. */
+  readonly mediaJob: MediaJob | undefined;
+  /** What the turn has made in place of a text. */
+  readonly media: readonly MediaPart[];
+  /** How often it was tried again as a whole, when that last try may begin, and the attempts made before it. */
+  readonly retries: number;
+  readonly retryAtMs: number | undefined;
+  readonly attemptsBeforeRetry: number;
   /** The journal says that the turn is over. */
   readonly finished: boolean;
 }
@@ -81,6 +109,7 @@ export class GrowingState {
   readonly #state: Mutable<TurnState>;
   #calls: StepCall[];
   #corrected: boolean;
+  #suspendedAt: number | undefined;
 
   constructor(messages: readonly Message[], from?: TurnState) {
     this.#messages = [...messages];
@@ -92,11 +121,22 @@ export class GrowingState {
       step: 0,
       openCalls: 0,
       answer: undefined,
+      repairs: 0,
+      repairing: false,
       usage: emptyRunUsage,
       costMicrocents: 0,
       counters: { llmCalls: 0, toolCalls: 0, toolSteps: 0, corrections: 0 },
+      serving: undefined,
       sessionToken: undefined,
       checkpointToken: undefined,
+      suspensions: 0,
+      suspendedMs: 0,
+      budgetDecision: undefined,
+      mediaJob: undefined,
+      media: [],
+      retries: 0,
+      retryAtMs: undefined,
+      attemptsBeforeRetry: 0,
       finished: false,
       ...from,
       messages: this.#messages,
@@ -123,6 +163,21 @@ export class GrowingState {
         return this.#calling(entry);
       case 'called':
         return this.#called(entry);
+      case 'repair':
+        return this.#repair(entry);
+      case 'suspended':
+        this.#suspendedAt = Date.parse(entry.at);
+        this.#state.suspensions = entry.seq;
+        if (entry.reason === 'media') this.#polledLater();
+        return;
+      case 'decided':
+        return this.#decided(entry);
+      case 'submitted':
+        return this.#submitted(entry);
+      case 'generated':
+        return this.#generated(entry);
+      case 'retrying':
+        return this.#retrying(entry);
       case 'closed':
         this.#state.finished = true;
         return;
@@ -138,11 +193,13 @@ export class GrowingState {
     const asked = toolCallsOf(entry.message);
     this.#calls = asked.map(({ id, name, args }, index) => ({ index, id, name, args, status: 'todo' }));
     this.#corrected = false;
-    const { counters } = this.#state;
+    const { counters, serving } = this.#state;
+    const isSame = serving?.provider === entry.provider && serving.model === entry.model;
     Object.assign(this.#state, {
       step: entry.step,
       calls: this.#calls,
       openCalls: asked.length,
+      repairing: false,
       answer: { text: textOf(entry.message), finishReason: entry.finishReason, usage: entry.usage },
       counters: {
         llmCalls: counters.llmCalls + 1,
@@ -150,9 +207,26 @@ export class GrowingState {
         toolSteps: counters.toolSteps + (asked.length > 0 ? 1 : 0),
         corrections: counters.corrections,
       },
-      sessionToken: entry.sessionToken,
-      checkpointToken: entry.checkpointToken,
+      serving: { provider: entry.provider, model: entry.model },
+      // An answer without tokens leaves those before it in force; another model's answer leaves their session behind.
+      sessionToken: entry.sessionToken ?? (isSame ? this.#state.sessionToken : undefined),
+      checkpointToken: entry.checkpointToken ?? (isSame ? this.#state.checkpointToken : undefined),
+      budgetDecision: undefined,
     } satisfies Partial<TurnState>);
+  }
+
+  #decided({ at, budget }: JournalEntryOf<'decided'>): void {
+    if (this.#suspendedAt !== undefined) this.#state.suspendedMs += Math.max(0, Date.parse(at) - this.#suspendedAt);
+    this.#suspendedAt = undefined;
+    if (budget) this.#state.budgetDecision = budget;
+  }
+
+  #repair(entry: JournalEntryOf<'repair'>): void {
+    const { step, answer, repairs } = this.#state;
+    if (entry.step !== step || !answer || this.#calls.length > 0) throw malformed(entry);
+    this.#messages.push({ role: 'user', content: repairRequest(entry.problem) });
+    this.#state.repairing = true;
+    this.#state.repairs = repairs + 1;
   }
 
   #calling(entry: JournalEntryOf<'calling'>): void {
@@ -166,8 +240,8 @@ export class GrowingState {
     const call = this.#callOf(entry, entry.index);
     // The first result stands: the model may have seen it.
     if (call.status === 'called') return;
-    const { content, errorKind, correctable } = entry;
-    this.#calls[entry.index] = { ...call, status: 'called', result: { content, errorKind, correctable } };
+    const { content, sensitivity, errorKind, correctable } = entry;
+    this.#calls[entry.index] = { ...call, status: 'called', result: { content, sensitivity, errorKind, correctable } };
     if (errorKind === 'outcome_unknown') this.#unknown.push({ name: call.name, args: call.args });
     if (correctable && !this.#corrected) {
       this.#corrected = true;
@@ -187,6 +261,7 @@ export class GrowingState {
         toolName: name,
         content: result.content,
         ...(result.errorKind && { isError: true }),
+        ...(result.sensitivity && { sensitivity: result.sensitivity }),
       });
     }
   }
@@ -197,6 +272,49 @@ export class GrowingState {
       this.#state.usage = addAttempt(this.#state.usage, attempt);
       this.#state.costMicrocents += attempt.costMicrocents;
     }
+  }
+
+  #submitted({ attempts, provider, model, jobId, at }: JournalEntryOf<'submitted'>): void {
+    this.#paid(attempts);
+    this.#state.mediaJob = { provider, model, jobId, submittedAtMs: Date.parse(at), polls: 0 };
+    this.#state.budgetDecision = undefined;
+  }
+
+  #polledLater(): void {
+    const { mediaJob } = this.#state;
+    if (mediaJob) this.#state.mediaJob = { ...mediaJob, polls: mediaJob.polls + 1 };
+  }
+
+  /** An answer without words: the conversation ends with it. */
+  #generated({ step, attempts, provider, model, media }: JournalEntryOf<'generated'>): void {
+    this.#paid(attempts);
+    const { counters } = this.#state;
+    Object.assign(this.#state, {
+      step,
+      answer: { text: '', finishReason: 'stop', usage: zeroUsage },
+      counters: { ...counters, llmCalls: counters.llmCalls + 1 },
+      serving: { provider, model },
+      mediaJob: undefined,
+      media,
+      budgetDecision: undefined,
+    } satisfies Partial<TurnState>);
+  }
+
+  /** A media job that failed is given anew. */
+  #retrying({ number, resumeAt, calls }: JournalEntryOf<'retrying'>): void {
+    if (calls.length > 0 && this.#state.openCalls === 0) {
+      // The results of the step were the last that was said.
+      this.#messages.splice(this.#messages.length - this.#calls.length);
+      for (const index of calls) {
+        const { result: _, ...call } = this.#calls[index] as StepCall;
+        this.#calls[index] = { ...call, status: 'todo' };
+      }
+      this.#state.openCalls = calls.length;
+    }
+    this.#state.mediaJob = undefined;
+    this.#state.retries = number;
+    this.#state.retryAtMs = Date.parse(resumeAt);
+    this.#state.attemptsBeforeRetry = this.#attempts.length;
   }
 
   #callOf(entry: JournalEntryOf<'calling' | 'called'>, index: number): StepCall {

@@ -1,6 +1,16 @@
 import { asRunError, assertNever, RunError } from '../../shared/errors.ts';
+import type { JournalEntry } from '../../shared/journal.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
-import type { StopReason, Turn, TurnDeps, TurnOutcome, TurnSpec } from './contract.ts';
+import {
+  TurnSuspension,
+  type StopReason,
+  type SuspendedWait,
+  type Turn,
+  type TurnDeps,
+  type TurnOutcome,
+  type TurnSpec,
+} from './contract.ts';
+import { makeMedia } from './media-step.ts';
 import { callModel } from './model-step.ts';
 import { nextMove, type Move } from './next-move.ts';
 import { readOutput } from './output.ts';
@@ -25,31 +35,27 @@ export async function runTurn(
   try {
     for (;;) {
       signal.throwIfAborted();
-      const move = nextMove(state, spec.limits, spec.toolFailure);
+      const move = nextMove(state, spec.limits, spec.toolFailure, spec);
       const stop = stopBefore(move, turn);
       if (stop) return { status: 'stopped', reason: stop, state };
       switch (move.kind) {
         case 'call_model':
-          await callModel(turn);
+          await (deps.media ? makeMedia(turn, deps.media) : callModel(turn));
           break;
         case 'run_tools': {
           const end = await runTools(turn);
           if (end.kind === 'suspended')
-            return { status: 'suspended', reason: 'unknown_outcome', pending: end.pending, state };
+            return { status: 'suspended', wait: { reason: 'unknown_outcome', pending: end.pending }, state };
           if (end.kind === 'failed') return failed(turn, end.error);
           break;
         }
         case 'complete':
           return completed(turn);
+        case 'repair':
+          await sendBack(turn, move.problem);
+          break;
         case 'degrade':
-          return {
-            status: 'completed',
-            text: move.text,
-            finishReason: 'error',
-            emptyResponse: false,
-            degraded: true,
-            state,
-          };
+          return degraded(turn, move.text);
         case 'fail':
           return failed(turn, move.error);
         default:
@@ -69,12 +75,20 @@ function stopBefore(move: Move, { deps, growing }: Turn): StopReason | undefined
   return move.kind === 'run_tools' && reason === 'drain' ? undefined : reason;
 }
 
+/** Has the model mend its final answer. From here on every worker goes on with the next step. */
+async function sendBack({ deps, growing }: Turn, problem: string): Promise<void> {
+  const entry: JournalEntry = { v: 1, t: 'repair', step: growing.state.step, problem };
+  growing.add(entry);
+  await deps.record([entry]);
+}
+
 function completed(turn: Turn): TurnOutcome {
   const { state } = turn.growing;
   const { text = '', finishReason = 'stop' } = state.answer ?? {};
   const end = { status: 'completed', text, finishReason, emptyResponse: text === '', degraded: false, state } as const;
+  if (state.media.length > 0) return { ...end, emptyResponse: false, media: state.media };
   if (!turn.spec.outputSchema) return end;
-  const output = readOutput(text, turn.spec.outputSchema);
+  const output = readOutput(text, turn.spec.outputSchema, turn.spec.outputValidation);
   return output.kind === 'valid' ? { ...end, structured: output.value } : failed(turn, output.error);
 }
 
@@ -83,11 +97,48 @@ function failed({ growing: { state }, shownText }: Turn, error: RunError): TurnO
   return { status: 'failed', error, engaged, partialText: shownText || (state.answer?.text ?? ''), state };
 }
 
+function degraded({ growing: { state } }: Turn, text: string): TurnOutcome {
+  return { status: 'completed', text, finishReason: 'error', emptyResponse: false, degraded: true, state };
+}
+
 /** The signal decides first: whatever failed after it was raised may have failed because of it. */
 function interrupted(turn: Turn, thrown: unknown): TurnOutcome {
-  const { signal, growing } = turn;
-  if (!signal.aborted) return failed(turn, thrown instanceof LlmError ? runErrorFrom(thrown) : asRunError(thrown));
+  const { signal, growing, deps } = turn;
+  if (!signal.aborted) {
+    if (thrown instanceof TurnSuspension) return { status: 'suspended', wait: thrown.wait, state: growing.state };
+    const wait = breakerWait(turn, thrown);
+    if (wait) return { status: 'suspended', wait, state: growing.state };
+    const error = thrown instanceof LlmError ? runErrorFrom(thrown) : asRunError(thrown);
+    return noModelAnswered(thrown, error) && turn.spec.llmFailure === 'degrade'
+      ? degraded(
+          turn,
+          error.code === 'policy_denied' ? error.message : `LLM call failed: ${deps.redactor.text(error.message)}`,
+        )
+      : failed(turn, error);
+  }
   const { reason } = signal;
   if (reason instanceof RunError && reason.code !== 'cancelled') return failed(turn, reason);
   return { status: 'cancelled', state: growing.state };
+}
+
+/** Did the boundary to the models fail, or refuse, so that the agent's failure policy decides? */
+function noModelAnswered(thrown: unknown, error: RunError): boolean {
+  return thrown instanceof LlmError || error.code === 'policy_denied';
+}
+
+/** With the default cooldown of 30 s about an hour. */
+const maxBreakerWaits = 120;
+
+function breakerWait({ spec, deps, growing }: Turn, thrown: unknown): SuspendedWait | undefined {
+  if (!spec.waitsForBreaker || !(thrown instanceof LlmError) || thrown.code !== 'circuit_open') return undefined;
+  if (growing.state.suspensions >= maxBreakerWaits) return undefined;
+  const now = deps.clock.now();
+  const { provider, message, retryAfterMs = 1_000 } = thrown;
+  const item = {
+    kind: 'provider_limit' as const,
+    id: provider,
+    requestedAt: new Date(now).toISOString(),
+    reason: message,
+  };
+  return { reason: item.kind, pending: [item], resumeAtMs: now + retryAfterMs };
 }

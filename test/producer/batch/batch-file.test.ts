@@ -45,11 +45,11 @@ test('a line is an input, an object with run fields, or a line of an OpenAI batc
 });
 
 test('what a line says wins over what is given for all', async () => {
-  const [line] = await read('{"input":"x","agent":"other","budget":{"maxCostUsd":1}}', {
+  const [line] = await read('{"input":"x","agent":"other","overrides":{"model":"small"}}', {
     agent: 'support',
-    budget: { maxCostUsd: 5 },
+    overrides: { model: 'large' },
   });
-  expect(line).toMatchObject({ request: { agent: 'other', budget: { maxCostUsd: 1 } } });
+  expect(line).toMatchObject({ request: { agent: 'other', overrides: { model: 'small' } } });
 });
 
 test.each([
@@ -58,6 +58,7 @@ test.each([
   ['{"id":"a"}', 'input:'],
   ['{"input":"x","colour":"red"}', 'colour'],
   ['{"input":"x","executionId":"mine"}', 'executionId'],
+  ['{"input":"x","batch":"mine"}', 'batch'],
   ['{"custom_id":"a","body":{"messages":[{"role":"system","content":"s"},{"role":"user","content":"u"}]}}', 'input:'],
 ])('the line %s is bad and the next is not', async (text, problem) => {
   const [bad, good] = await read(`${text}\n"fine"\n`);

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { Outstanding } from '../../../src/producer/batch/outstanding.ts';
 import type { BatchClient } from '../../../src/producer/batch/contract.ts';
+import { RunError } from '../../../src/shared/errors.ts';
 import type { RunEvent } from '../../../src/shared/event.ts';
 import { until } from '../../support/redis.ts';
 
@@ -8,7 +9,9 @@ import { until } from '../../support/redis.ts';
 function clientThatHeard(runId: string, onRead: () => void = () => {}): BatchClient & { heard: boolean } {
   const client = {
     heard: false,
+    budgets: {} as BatchClient['budgets'],
     agents: () => Promise.resolve([]),
+    get: () => Promise.reject(new RunError('queue_unavailable', 'away')),
     enqueueMany: () => Promise.resolve([]),
     async *firehose({ signal }: { signal?: AbortSignal } = {}) {
       yield { type: 'run.cancelled', runId } as RunEvent;
@@ -26,7 +29,11 @@ function clientThatHeard(runId: string, onRead: () => void = () => {}): BatchCli
 test('a run that ended before its acceptance was known here is told as soon as it is', async () => {
   const client = clientThatHeard('R');
   const told: number[] = [];
-  const outstanding = new Outstanding(client, (run) => Promise.resolve(void told.push(run.line)));
+  const outstanding = new Outstanding(
+    client,
+    (run) => Promise.resolve(void told.push(run.line)),
+    () => {},
+  );
   const stop = new AbortController();
   const following = outstanding.follow(stop.signal);
   await until('the feed to be read', () => client.heard);
@@ -39,10 +46,14 @@ test('a run that ended before its acceptance was known here is told as soon as i
 test('a run that is looked at twice at once is told once', async () => {
   const told: string[] = [];
   const release = Promise.withResolvers<void>();
-  const outstanding = new Outstanding(clientThatHeard('other'), async ({ runId }) => {
-    told.push(runId);
-    await release.promise;
-  });
+  const outstanding = new Outstanding(
+    clientThatHeard('other'),
+    async ({ runId }) => {
+      told.push(runId);
+      await release.promise;
+    },
+    () => {},
+  );
   const adding = [outstanding.add({ runId: 'R', line: 1 }, true), outstanding.add({ runId: 'R', line: 1 }, true)];
   await until('the end to be told', () => told.length > 0);
   expect(outstanding.size).toBe(0);
@@ -53,7 +64,11 @@ test('a run that is looked at twice at once is told once', async () => {
 
 test('a place is only free when the end of its run has been written', async () => {
   const release = Promise.withResolvers<void>();
-  const outstanding = new Outstanding(clientThatHeard('other'), () => release.promise);
+  const outstanding = new Outstanding(
+    clientThatHeard('other'),
+    () => release.promise,
+    () => {},
+  );
   const adding = outstanding.add({ runId: 'R', line: 1 }, true);
   let free = false;
   const waiting = outstanding.fewerThan(1, new AbortController().signal).then(() => (free = true));
@@ -62,4 +77,34 @@ test('a place is only free when the end of its run has been written', async () =
   release.resolve();
   await Promise.all([adding, waiting]);
   expect(free).toBe(true);
+});
+
+test('the feed says which runs wait and for which money, and that they go on', async () => {
+  const next = [Promise.withResolvers<RunEvent>(), Promise.withResolvers<RunEvent>()] as const;
+  const client: BatchClient = {
+    ...clientThatHeard('other'),
+    async *firehose({ signal }: { signal?: AbortSignal } = {}) {
+      for (const { promise } of next) yield await promise;
+      await new Promise((resolve) => signal?.addEventListener('abort', resolve));
+    },
+    result: () => Promise.reject(new RunError('queue_unavailable', 'away')),
+  };
+  let news = 0;
+  const outstanding = new Outstanding(
+    client,
+    () => Promise.resolve(),
+    () => void (news += 1),
+  );
+  await outstanding.add({ runId: 'R', line: 1 }, false);
+  const stop = new AbortController();
+  const following = outstanding.follow(stop.signal);
+  const pending = [{ kind: 'budget', id: 'batch:b', requestedAt: '' }];
+  next[0].resolve({ type: 'run.suspended', runId: 'R', reason: 'budget', pending } as unknown as RunEvent);
+  await until('the run to wait', () => news === 1);
+  expect([outstanding.waiting, [...outstanding.waitingForMoney]]).toEqual([1, [['batch:b', 1]]]);
+  next[1].resolve({ type: 'run.resumed', runId: 'R', directiveSummary: '' } as RunEvent);
+  await until('the run to go on', () => news === 2);
+  expect([outstanding.waiting, outstanding.size]).toEqual([0, 1]);
+  stop.abort();
+  await following;
 });

@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import type { BatchClient } from '../../../src/producer/batch/contract.ts';
 import { RunError } from '../../../src/shared/errors.ts';
 import { until } from '../../support/redis.ts';
-import { clientWorld } from '../support/client.ts';
+import { clientWorld, type ClientWorld } from '../support/client.ts';
+import type { RunWriter } from '../support/run-writer.ts';
 import { again, playFleet, readResults, startBatch } from './support.ts';
 
 const inputs = (count: number) => Array.from({ length: count }, (_, index) => `input ${index + 1}`);
@@ -12,12 +13,15 @@ test('every line gets one result line, with its name, its run and its cost', asy
   playFleet(world, (writer) => writer.end());
   const { summary, out, told } = startBatch(world.mill, [{ input: 'a', id: 'first' }, 'b', 'c']);
   expect(await summary).toEqual({
+    batch: expect.stringMatching(/^[0-9a-f]{20}$/),
     end: 'finished',
     total: 3,
     earlier: 0,
     finished: 3,
     failed: 0,
     running: 0,
+    waiting: 0,
+    waitingForMoney: 0,
     costMicrocents: 2_100,
   });
   const results = readResults(out).toSorted((a, b) => a.line - b.line);
@@ -138,7 +142,9 @@ test('a full queue is waited out and said', async () => {
 function losingFirstAnswer(client: BatchClient): BatchClient {
   let lost = false;
   return {
+    budgets: client.budgets,
     agents: () => client.agents(),
+    get: (runId) => client.get(runId),
     result: (runId, options) => client.result(runId, options),
     firehose: (options) => client.firehose(options),
     async enqueueMany(requests) {
@@ -146,6 +152,58 @@ function losingFirstAnswer(client: BatchClient): BatchClient {
       if (lost) return answers;
       lost = true;
       throw new RunError('queue_unavailable', 'the answer was lost');
+    },
+  };
+}
+
+/** Suspends a run for money of the batch that it names, as a worker does. */
+async function suspendForMoney({ redis, keys }: ClientWorld, writer: RunWriter): Promise<void> {
+  const { batch } = JSON.parse((await redis.hget(keys.run(writer.runId), 'request')) ?? '{}') as { batch: string };
+  const pending = [{ kind: 'budget' as const, id: `batch:${batch}`, requestedAt: new Date().toISOString() }];
+  const fields = { status: 'suspended', pending: JSON.stringify(pending) };
+  await writer.emit([{ type: 'run.suspended', reason: 'budget', pending }], { fields });
+}
+
+test('a batch that waits for money says so once, and finishes after there is more', async () => {
+  const world = await clientWorld();
+  const paused: RunWriter[] = [];
+  playFleet(world, async (writer) => {
+    await suspendForMoney(world, writer);
+    paused.push(writer);
+  });
+  const { summary, told } = startBatch(world.mill, inputs(3));
+  await until('the batch to be out of money', () => told.outOfMoney.length > 0);
+  await until('all runs to wait', () => told.progress.at(-1)?.waitingForMoney === 3);
+  expect(told.progress.at(-1)).toMatchObject({ running: 0, waiting: 3, finished: 0 });
+  const [first, ...others] = paused as [RunWriter, ...RunWriter[]];
+  await first.emit([{ type: 'run.resumed', directiveSummary: 'there is money' }], { fields: { status: 'queued' } });
+  await until('one run to go on', () => told.progress.at(-1)?.running === 1);
+  for (const writer of [first, ...others]) await writer.end();
+  const { batch, ...rest } = await summary;
+  expect(rest).toMatchObject({ end: 'finished', finished: 3, waiting: 0, waitingForMoney: 0 });
+  expect(told.outOfMoney[0]).toEqual([`batch:${batch}`]);
+});
+
+test('a run whose suspension nobody heard is found waiting', async () => {
+  const world = await clientWorld();
+  playFleet(world, (writer) => suspendForMoney(world, writer));
+  const { told, interrupt, summary } = startBatch(deaf(world.mill), inputs(1));
+  await until('the run to be found', () => told.outOfMoney.length > 0, 15_000);
+  interrupt();
+  expect(await summary).toMatchObject({ end: 'interrupted', waiting: 1, running: 0 });
+});
+
+/** A client whose feed stays silent. */
+function deaf(client: BatchClient): BatchClient {
+  return {
+    budgets: client.budgets,
+    agents: () => client.agents(),
+    get: (runId) => client.get(runId),
+    result: (runId, options) => client.result(runId, options),
+    enqueueMany: (requests) => client.enqueueMany(requests),
+    async *firehose({ signal } = {}) {
+      await new Promise((resolve) => signal?.addEventListener('abort', resolve));
+      yield* [];
     },
   };
 }
@@ -189,7 +247,9 @@ test('an empty file is a finished batch', async () => {
 test('other defects of the client end the batch with their own error', async () => {
   const { mill } = await clientWorld();
   const broken: BatchClient = {
+    budgets: mill.budgets,
     agents: () => mill.agents(),
+    get: (runId) => mill.get(runId),
     result: (runId, options) => mill.result(runId, options),
     firehose: (options) => mill.firehose(options),
     enqueueMany: () => Promise.reject(new RunError('internal', 'a defect')),

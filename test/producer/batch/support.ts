@@ -30,6 +30,7 @@ export interface Told {
   readonly progress: BatchProgress[];
   readonly refused: { readonly line: number; readonly error: ErrorInfo }[];
   readonly waiting: ErrorInfo[];
+  readonly outOfMoney: (readonly string[])[];
 }
 
 /** Starts a batch over `lines` in a folder of its own. */
@@ -42,7 +43,7 @@ export function startBatch(client: BatchClient, lines: readonly unknown[], optio
 
 /** Starts a batch over a file that is there. */
 export function again(client: BatchClient, options: Partial<BatchOptions> & Pick<BatchOptions, 'file' | 'out'>) {
-  const told: Told = { progress: [], refused: [], waiting: [] };
+  const told: Told = { progress: [], refused: [], waiting: [], outOfMoney: [] };
   const interrupt = new AbortController();
   const settings = { defaults: { agent: 'support' }, window: 1_000, ...options };
   const summary = runBatch(
@@ -52,6 +53,7 @@ export function again(client: BatchClient, options: Partial<BatchOptions> & Pick
       progress: (progress) => told.progress.push(progress),
       refused: (line, error) => told.refused.push({ line, error }),
       waiting: (reason) => told.waiting.push(reason),
+      outOfMoney: (accounts) => told.outOfMoney.push(accounts),
     },
     interrupt.signal,
   );

@@ -34,6 +34,7 @@ const healthy: Diagnosis = {
   queues: { runs: empty, quarantine: empty, maintenance: empty },
   quarantined: 0,
   counters: {},
+  waits: { breakers: [{ target: 'acme/well', failures: 1, openForMs: undefined }], limiters: [], money: [] },
 };
 
 function check(name: string, change: Partial<Diagnosis>, redis: Partial<Diagnosis['redis']> = {}): Check {
@@ -70,6 +71,27 @@ test.each([
   ['a stuck run', 'stuck runs', 'fail', { stuckRuns: [{ runId: 'R', status: 'running', ageMs: 90_000 }] }, {}],
   ['runs in quarantine', 'quarantine', 'warn', { quarantined: 1 }, {}],
   ['runs that were put back', 'put back', 'warn', { counters: { put_back: 2 } }, {}],
+  [
+    'a model that keeps failing',
+    'breakers',
+    'fail',
+    { waits: { ...healthy.waits, breakers: [{ target: 'acme/m', failures: 5, openForMs: 9_000 }] } },
+    {},
+  ],
+  [
+    'runs that wait for a provider',
+    'provider limits',
+    'warn',
+    { waits: { ...healthy.waits, limiters: [{ model: 'm', waiting: 3 }] } },
+    {},
+  ],
+  [
+    'runs that wait for money',
+    'budgets',
+    'warn',
+    { waits: { ...healthy.waits, money: [{ tenant: 'acme', account: 'batch:b', waiting: 3 }] } },
+    {},
+  ],
   ['failed jobs', 'failed jobs', 'warn', { queues: { runs: { ...empty, failed: 4 } } }, {}],
 ] satisfies [string, string, Check['level'], Partial<Diagnosis>, Partial<Diagnosis['redis']>][])(
   '%s shows in the line "%s" as %s',

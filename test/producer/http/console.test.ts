@@ -4,6 +4,7 @@ import { consoleScript } from '../../../src/producer/http/console-script.ts';
 import { sha256 } from '../../../src/shared/ids.ts';
 import { until } from '../../support/redis.ts';
 import { RunWriter } from '../support/run-writer.ts';
+import { suspendedRun } from '../support/suspended.ts';
 import { endRun, serverWorld, type ServerWorld } from './server-world.ts';
 
 type Listener = (event: { preventDefault(): void }) => void;
@@ -12,6 +13,7 @@ type Listener = (event: { preventDefault(): void }) => void;
 class FakeElement {
   value = '';
   disabled = false;
+  hidden = true;
   className = '';
   scrollTop = 0;
   scrollHeight = 0;
@@ -115,6 +117,21 @@ test('the console cancels the run that it shows', async () => {
   byId('cancel').fire('click');
   await until('its end is shown', () => byId('state').textContent.startsWith('cancelled'));
   expect((await world.mill.get(runId)).status).toBe('cancelled');
+});
+
+test('the console lets a run that waits for money pass its cap', async () => {
+  const world = await serverWorld();
+  const { runId } = await suspendedRun(world, [{ kind: 'budget', id: 'batch:b1' }]);
+  const byId = openConsole(world, '');
+  await until('the run is listed', () => byId('runs').textContent.includes(runId));
+  const firstIn = (node: FakeElement) => node.childNodes[0] as FakeElement;
+  firstIn(firstIn(firstIn(byId('runs')))).fire('click');
+  await until('the wait is shown', () => byId('state').textContent === 'waits for money of batch:b1');
+  expect(byId('approve').hidden).toBe(false);
+  byId('approve').fire('click');
+  await until('the run goes on', () => byId('state').textContent === 'resumed');
+  expect(byId('approve').hidden).toBe(true);
+  expect((await world.mill.get(runId)).status).toBe('queued');
 });
 
 test('the console tells why the server refuses it', async () => {

@@ -121,13 +121,18 @@ test('the API description has every route and every schema that it refers to', a
     'get /metrics',
     'get /readyz',
     'get /v1/agents',
+    'get /v1/budgets/{scope}/{id}',
+    'get /v1/costs',
     'get /v1/runs',
     'get /v1/runs/{id}',
     'get /v1/runs/{id}/events',
     'get /v1/runs/{id}/result',
+    'post /v1/budgets/{scope}/{id}/top-ups',
     'post /v1/runs',
     'post /v1/runs/bulk',
     'post /v1/runs/{id}/cancel',
+    'post /v1/runs/{id}/decisions',
+    'put /v1/budgets/batch/{id}',
   ]);
   expect(server.app.hasRoute({ method: 'GET', url: '/' })).toBe(true);
   const references = [...JSON.stringify(document).matchAll(/"#\/components\/schemas\/([^"]+)"/g)].map(

@@ -17,6 +17,11 @@ const routes: [string, string, unknown?][] = [
   ['GET', `/v1/runs/${runId}/result?wait=60`],
   ['GET', `/v1/runs/${runId}/events`],
   ['POST', `/v1/runs/${runId}/cancel`],
+  ['POST', `/v1/runs/${runId}/decisions`, { budget: 'approve' }],
+  ['GET', '/v1/budgets/batch/b'],
+  ['PUT', '/v1/budgets/batch/b', { maxCostUsd: 1 }],
+  ['POST', '/v1/budgets/batch/b/top-ups', { usd: 1 }],
+  ['GET', '/v1/costs'],
   ['GET', '/v1/agents'],
 ];
 

@@ -1,10 +1,13 @@
 import { Worker } from 'bullmq';
 import { expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '../../../src/shared/clock.ts';
 import { silentLog } from '../../../src/shared/log.ts';
 import { keysFor, quarantineQueue } from '../../../src/shared/redis.ts';
 import { recordToHash, type RunJob, type RunRecord } from '../../../src/shared/run.ts';
+import { tenantsOf } from '../../../src/shared/tenants.ts';
 import { RunQueues } from '../../../src/worker/consume/queues.ts';
 import { Reconciler } from '../../../src/worker/consume/reconcile.ts';
+import { redisLedger } from '../../../src/worker/stores/redis-ledger.ts';
 import { redisSupervision } from '../../../src/worker/stores/redis-supervision.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { testPrefix, testRedis } from '../../support/redis.ts';
@@ -18,10 +21,21 @@ async function makeWorld() {
   onTestFinished(() => queues[Symbol.asyncDispose]());
   const gaveUp: RunJob[] = [];
   let unserved = 0;
+  const woken: string[] = [];
+  const ledger = redisLedger({
+    redis,
+    keys,
+    clock: systemClock,
+    log: silentLog,
+    tenants: tenantsOf({}),
+    costsRetentionDays: 1,
+  });
   const reconciler = new Reconciler({
     supervision,
     queues,
+    ledger,
     log: silentLog,
+    wake: (runId) => woken.push(runId),
     giveUp: async (job) => void gaveUp.push(job),
     onUnservedQuarantine: () => (unserved += 1),
     onPutBack: () => {},
@@ -33,6 +47,7 @@ async function makeWorld() {
     prefix,
     supervision,
     gaveUp,
+    woken,
     unserved: () => unserved,
     pass: () => reconciler.pass(),
     async seed(changes: Partial<RunRecord> = {}) {
@@ -63,6 +78,26 @@ test('a run whose job waits or works, and one that was just changed, are left al
   await world.seed({ status: 'suspended' });
   expect(await world.pass()).toBe(0);
   expect(await world.jobs()).toEqual([`${waiting}-s0`]);
+});
+
+test('a run that waits for money is kept in line, and woken when its money is there', async () => {
+  const world = await makeWorld();
+  const waitsFor = (account: string, neededMicrocents: number) => {
+    const item = { kind: 'budget' as const, id: account, requestedAt: '2026-01-01T00:00:00.000Z' };
+    return world.seed({ status: 'suspended', pending: [{ ...item, args: { neededMicrocents } }] });
+  };
+  await world.redis.hset(world.keys.account('acme', 'batch', 'b:1', 'total'), { cap: 10, spent: 5 });
+  const tenant = { tenant: 'acme' };
+  const poor = await waitsFor('batch:b:1', 6);
+  const rich = await waitsFor('batch:b:1', 5);
+  for (const runId of [poor, rich]) await world.redis.hset(world.keys.run(runId), tenant);
+  await world.seed({ status: 'suspended', pending: [{ kind: 'approval', id: 'c', requestedAt: '' }] });
+  await world.pass();
+  await world.pass();
+  expect(world.woken).toContain(rich);
+  expect(world.woken).not.toContain(poor);
+  const line = world.keys.accountWaiting('acme', 'batch', 'b:1');
+  expect(await world.redis.zrange(line, 0, '-1')).toEqual([poor]);
 });
 
 test('a run whose job failed without ending it continues in a new job', async () => {

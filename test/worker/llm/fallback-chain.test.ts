@@ -5,92 +5,10 @@ import type { Attempt } from '../../../src/shared/journal.ts';
 import type { Message } from '../../../src/shared/message.ts';
 import { LlmError, type LlmErrorKind } from '../../../src/worker/llm/errors.ts';
 import type { Candidate } from '../../../src/worker/llm/candidate.ts';
-import {
-  FallbackChain,
-  type ChainCall,
-  type ChainDeps,
-  type NextAttempt,
-} from '../../../src/worker/llm/fallback-chain.ts';
+import type { AttemptEnd, ChainCall, NextAttempt, Permit, PlannedAttempt } from '../../../src/worker/llm/chain-call.ts';
+import { FallbackChain, type ChainDeps, type ChainPast } from '../../../src/worker/llm/fallback-chain.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
-
-const usage = { input: 1_000_000, output: 0, cached: 0, cacheWrite: 0, total: 1_000_000 };
-const answer: LlmAnswer = {
-  message: { role: 'assistant', parts: [{ type: 'text', text: 'ok' }] },
-  finishReason: 'stop',
-  incompleteToolCalls: [],
-  usage,
-};
-
-type Outcome =
-  | LlmErrorKind
-  | 'ok'
-  | ((request: LlmRequest, onPart: (part: LlmPart) => void, signal: AbortSignal) => Promise<LlmAnswer>);
-
-/** A provider with one outcome per call, and the requests that it got. */
-function fake(id: string, outcomes: readonly Outcome[], capabilities = { tools: true, reasoning: true }) {
-  const requests: LlmRequest[] = [];
-  const provider: LlmProvider = {
-    id,
-    capabilities,
-    async generate(request, onPart, signal) {
-      const outcome = outcomes[requests.length];
-      requests.push(request);
-      if (typeof outcome === 'function') return await outcome(request, onPart, signal);
-      if (outcome === 'ok') return answer;
-      throw new LlmError(outcome ?? 'unknown', id, `${id} fails`);
-    },
-  };
-  return { provider, requests };
-}
-
-/** Time that only passes when somebody sleeps. */
-function fakeClock(): Clock & { readonly sleeps: number[] } {
-  const sleeps: number[] = [];
-  let nowMs = Date.parse('2026-11-01T00:00:00Z');
-  return {
-    sleeps,
-    now: () => nowMs,
-    monotonic: () => nowMs,
-    async sleep(ms, signal) {
-      signal?.throwIfAborted();
-      sleeps.push(ms);
-      nowMs += ms;
-    },
-  };
-}
-
-const price = { input: 300, output: 0, cached: 0, cacheWrite: 0 };
-const never = new AbortController().signal;
-
-function entry(provider: LlmProvider, model = `model-${provider.id}`, maxAttempts = 3): Candidate {
-  return { provider, model, maxAttempts, backoff: 'exponential' };
-}
-
-function world(candidates: readonly Candidate[], deps: Partial<ChainDeps> = {}) {
-  const clock = fakeClock();
-  const chain = new FallbackChain(candidates, { clock, price: () => price, random: () => 0, ...deps });
-  const seen: { attempt: Attempt; next: NextAttempt | undefined }[] = [];
-  const told: unknown[] = [];
-  const run = (request: Partial<LlmRequest> = {}, call: Partial<ChainCall> = {}, signal = never) =>
-    chain.run(
-      {
-        requestId: 'run:step:1',
-        idempotencyKey: 'run:step:1',
-        messages: [{ role: 'user', content: 'hi' }],
-        ...request,
-      },
-      {
-        step: 1,
-        firstAttemptNumber: 1,
-        onPart: (part, model) => told.push({ part, model }),
-        onAttempt: (attempt, next) => seen.push({ attempt, next }),
-        onFallback: (transition) => told.push(transition),
-        ...call,
-      },
-      signal,
-    );
-  return { run, seen, told, clock };
-}
+import { answer, entry, fake, fakeClock, never, price, usage, world, type Outcome } from './chain-world.ts';
 
 describe('one candidate', () => {
   test('failures that may pass are retried with growing waits, and every attempt is told with its cost', async () => {
@@ -185,12 +103,12 @@ describe('one candidate', () => {
     const { provider, requests } = fake('a', ['ok']);
     const { run, seen } = world([entry(provider, 'm')]);
     const asked: unknown[] = [];
-    const beforeAttempt: ChainCall['beforeAttempt'] = async (candidate, attemptNumber) => {
-      asked.push(candidate, attemptNumber);
+    const admit = async ({ provider: { id }, request, attemptNumber }: PlannedAttempt): Promise<Permit> => {
+      asked.push(id, request.model, attemptNumber);
       throw new RunError('budget_exceeded', 'too dear');
     };
-    await expect(run({}, { beforeAttempt })).rejects.toMatchObject({ code: 'budget_exceeded' });
-    expect(asked).toEqual([{ provider: 'a', model: 'm' }, 1]);
+    await expect(run({}, { admit })).rejects.toMatchObject({ code: 'budget_exceeded' });
+    expect(asked).toEqual(['a', 'm', 1]);
     expect([requests.length, seen.length]).toEqual([0, 0]);
   });
 });
@@ -386,12 +304,17 @@ describe('cancelling', () => {
     });
     const cancel = new AbortController();
     const unasked = async () => expect.unreachable();
-    const aborted = world([entry(a.provider)]).run({}, { beforeAttempt: unasked }, AbortSignal.abort());
+    const aborted = world([entry(a.provider)]).run({}, { admit: unasked }, AbortSignal.abort());
     await expect(aborted).rejects.toMatchObject({ kind: 'cancelled' });
-    const beforeAttempt = async () => cancel.abort();
-    await expect(world([entry(a.provider)]).run({}, { beforeAttempt }, cancel.signal)).rejects.toMatchObject({
+    const ends: AttemptEnd[] = [];
+    const admit = async (): Promise<Permit> => {
+      cancel.abort();
+      return { kind: 'go', settle: async (end) => void ends.push(end) };
+    };
+    await expect(world([entry(a.provider)]).run({}, { admit }, cancel.signal)).rejects.toMatchObject({
       kind: 'cancelled',
     });
+    expect(ends).toMatchObject([{ costMicrocents: 0, error: { kind: 'cancelled' } }]);
     expect(a.requests).toHaveLength(0);
   });
 

@@ -3,7 +3,7 @@ import type { Message } from '../../../src/shared/message.ts';
 import { toolCallsOf } from '../../../src/shared/message.ts';
 import type { AdvertisedTool, LlmPart, LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { argsFor, createBuiltinScript } from '../../../src/worker/llm/builtin-script.ts';
-import { createIterableProvider } from '../../../src/worker/llm/iterable.ts';
+import { createIterableBackend } from '../../../src/worker/llm/iterable.ts';
 import { loadScript } from '../../../src/worker/llm/script-file.ts';
 import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/scripted.ts';
 import { scratchFile } from './scratch-file.ts';
@@ -246,7 +246,7 @@ describe('the built-in script', () => {
 
 describe('a generator as a provider', () => {
   test('its parts become an answer that stops, or stops for tools', async () => {
-    const words = createIterableProvider(async function* () {
+    const words = createIterableBackend(async function* () {
       yield { type: 'text', delta: 'a' };
       yield { type: 'text', delta: 'b' };
     });
@@ -257,7 +257,7 @@ describe('a generator as a provider', () => {
       incompleteToolCalls: [],
     });
     expect(parts).toHaveLength(2);
-    const calls = createIterableProvider(async function* () {
+    const calls = createIterableBackend(async function* () {
       yield { type: 'tool_call_start', id: 'x', name: 'find' };
       yield { type: 'tool_call_delta', id: 'x', delta: '{}' };
       yield { type: 'end', usage: { input: 1, output: 2, cached: 0, cacheWrite: 0, total: 3 } };
@@ -272,7 +272,7 @@ describe('a generator as a provider', () => {
   test('an abort ends the generator and is a cancellation', async () => {
     const cancel = new AbortController();
     let ended = false;
-    const endless = createIterableProvider(async function* () {
+    const endless = createIterableBackend(async function* () {
       try {
         for (;;) yield { type: 'text', delta: 'x' };
       } finally {

@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { WorkerMetrics } from '../../../src/worker/ops/metrics.ts';
 
+const breakers = () => new Map([['acme/big/model', 'open' as const]]);
+
 const context = { agentId: 'support', kind: 'agent.turn' };
 const usage = { input: 1, output: 1, cached: 0, cacheWrite: 0, total: 2, byModel: {} };
 
@@ -9,7 +11,7 @@ async function scrape(metrics: WorkerMetrics, line: string): Promise<string | un
 }
 
 test('runs, attempts, tokens, cost and tools are counted from the events', async () => {
-  const metrics = new WorkerMetrics({ active: () => 3, concurrency: 50 });
+  const metrics = new WorkerMetrics({ active: () => 3, concurrency: 50, breakers });
   const tell = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);
   tell({
     type: 'run.completed',
@@ -78,7 +80,7 @@ test('runs, attempts, tokens, cost and tools are counted from the events', async
 });
 
 test('starts tell how long runs have waited, and recoveries are counted', async () => {
-  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1 });
+  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers });
   metrics.observe({ type: 'run.started', kind: 'agent.turn', attempt: 1 }, { ...context, queueWaitMs: 1_500 });
   metrics.observe({ type: 'run.recovered', fromCheckpoint: 0 }, context);
   expect(await scrape(metrics, 'millrace_run_queue_wait_seconds_sum{agent="support"}')).toMatch(/ 1\.5$/);
@@ -86,11 +88,45 @@ test('starts tell how long runs have waited, and recoveries are counted', async 
 });
 
 test('a tool name that a model made up does not become a label', async () => {
-  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1 });
+  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers });
   const error = { kind: 'unknown_tool', message: 'x', hint: 'try_alternative' } as const;
   metrics.observe(
     { type: 'tool.execute.error', toolCallId: 'c', toolName: 'made_up', success: false, error, durationMs: 0 },
     context,
   );
   expect(await metrics.registry.metrics()).not.toContain('made_up');
+});
+
+test('waits, money, turns and breakers are counted', async () => {
+  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers });
+  const about = { agentId: 'support', kind: 'agent.turn' };
+  const budget = { spentMicrocents: 1, limitMicrocents: 2 };
+  metrics.observe({ type: 'run.suspended', reason: 'budget', pending: [] }, about);
+  metrics.observe({ type: 'run.started', kind: 'agent.turn', attempt: 2, resumed: true }, about);
+  metrics.observe({ type: 'budget.paused', ...budget, gateId: 'batch:b', scope: 'batch', accountId: 'b' }, about);
+  metrics.observe({ type: 'budget.warning', ...budget, thresholdPct: 50 }, about);
+  metrics.money.reserved('support', 70);
+  metrics.money.spent('support', 7);
+  metrics.money.presumed('support');
+  metrics.governor.waited('key:model', 0.2);
+  metrics.governor.parked('key:model');
+  metrics.governor.woken('key:model', 3);
+  metrics.governor.cooled('key:model');
+  const text = await metrics.registry.metrics();
+  for (const line of [
+    'millrace_runs_suspended_total{agent="support",reason="budget"} 1',
+    'millrace_runs_resumed_total{agent="support"} 1',
+    'millrace_budget_paused_total{scope="batch"} 1',
+    'millrace_budget_warnings_total{agent="support"} 1',
+    'millrace_ledger_reserved_microcents_total{agent="support"} 70',
+    'millrace_ledger_spent_microcents_total{agent="support"} 7',
+    'millrace_ledger_presumed_calls_total{agent="support"} 1',
+    'millrace_governor_wait_seconds_count{model="model"} 1',
+    'millrace_governor_parked_total{model="model"} 1',
+    'millrace_governor_woken_total{model="model"} 3',
+    'millrace_governor_cooldowns_total{model="model"} 1',
+    'millrace_breaker_state{provider="acme",model="big/model"} 2',
+  ]) {
+    expect(text).toContain(line);
+  }
 });

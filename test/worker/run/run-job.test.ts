@@ -24,7 +24,10 @@ function makeWorld() {
     cancels: new CancelWatch(ports),
     limitCaps: { maxSteps: 10 },
     stopping: () => false,
-    ...modelsOf(providers, createPriceLookup(), silentLog),
+    patienceMs: 1_000,
+    weightOf: () => 1,
+    wake: () => {},
+    ...modelsOf(providers, { price: createPriceLookup(), log: silentLog }),
   };
   const record = aRecord();
   ports.create(record);

@@ -181,7 +181,10 @@ test('an unknown outcome is told to the model, and the same call again is refuse
 test.each([
   [
     'suspend',
-    { status: 'suspended', reason: 'unknown_outcome', pending: [{ kind: 'unknown_outcome', toolName: 'pay' }] },
+    {
+      status: 'suspended',
+      wait: { reason: 'unknown_outcome', pending: [{ kind: 'unknown_outcome', toolName: 'pay' }] },
+    },
   ],
   ['fail', { status: 'failed', error: { code: 'tool_outcome_unknown', retryable: false } }],
 ] as const)('a tool may ask to %s the run when its outcome is not known', async (onUnknown, expected) => {

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { RunError } from '../../../src/shared/errors.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider } from '../../../src/worker/llm/provider.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
+import { createIterableBackend } from '../../../src/worker/llm/iterable.ts';
+import { createScriptedProvider, scripted } from '../../../src/worker/llm/scripted.ts';
 import { graceMs } from '../../../src/worker/tools/within.ts';
 import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn, question } from './world.ts';
@@ -303,9 +304,9 @@ test('the request ids of a step are equal for each attempt and model and differ 
   const second = createScriptedProvider(() => (++calls === 1 ? callsLook : { text: 'ok' }), { id: 'two' });
   const turn = makeTurn({ providers: [first, second], maxAttempts: 2, tools: [look] });
   await turn.run();
-  expect(turn.requests.map((request) => request.requestId)).toEqual([1, 1, 1, 2, 2, 2].map((step) => `R:step:${step}`));
+  expect(turn.requests.map((request) => request.requestId)).toEqual([1, 1, 1, 2].map((step) => `R:step:${step}`));
   expect(turn.requests.every((request) => request.idempotencyKey === request.requestId)).toBe(true);
-  expect(turn.eventsOf('agent.model.fellback')).toHaveLength(2);
+  expect(turn.eventsOf('agent.model.fellback')).toHaveLength(1);
 });
 
 test('tokens of a provider session come back with the next request', async () => {
@@ -330,6 +331,78 @@ test('tokens of a provider session come back with the next request', async () =>
     [undefined, undefined],
     ['s1', 'c1'],
   ]);
+});
+
+test('an answer without tokens leaves those before it in force, one of another model does not', async () => {
+  const answers = (id: string, tokens: readonly (string | undefined)[]): LlmProvider => {
+    let calls = 0;
+    return {
+      ...provider({}),
+      id,
+      generate: async (_request, _onPart, signal) => {
+        signal.throwIfAborted();
+        if (calls >= tokens.length) throw new LlmError('overloaded', id, 'gone');
+        const sessionToken = tokens[calls++];
+        const message = {
+          role: 'assistant' as const,
+          parts: [{ type: 'tool_call' as const, id: `${id}${calls}`, name: 'look', args: '{}' }],
+        };
+        return { message, finishReason: 'tool_use', incompleteToolCalls: [], ...(sessionToken && { sessionToken }) };
+      },
+    };
+  };
+  const turn = makeTurn({ providers: [answers('one', ['s1', undefined, undefined]), answers('two', [undefined, undefined])], tools: [look] });
+  await turn.run();
+  const [first, second, third, fourth, ...later] = turn.requests.map(({ sessionToken }) => sessionToken);
+  expect([first, second, third, fourth]).toEqual([undefined, 's1', 's1', 's1']);
+  expect(later.every((token) => token === undefined)).toBe(true);
+  expect(later.length).toBeGreaterThan(2);
+});
+
+test('tools that a provider runs itself are told and not run, and are no part of the conversation', async () => {
+  let ran = 0;
+  const relayed = createIterableBackend(async function* () {
+    yield { type: 'tool_relayed_call', id: 'b1', name: 'look', args: { at: 'sky', apiKey: 'k' } };
+    yield { type: 'tool_relayed_result', id: 'b1', output: 'blue', isError: false };
+    yield { type: 'tool_relayed_call', id: 'b2', name: 'bash', args: 'ls' };
+    yield { type: 'tool_relayed_result', id: 'b2', output: 'denied', isError: true };
+    yield { type: 'tool_relayed_result', id: 'never begun', output: '?', isError: false };
+    yield { type: 'text', delta: 'done' };
+  });
+  const turn = makeTurn({ providers: [relayed], tools: [tool('look', () => ran++)] });
+  expect(await turn.run()).toMatchObject({ status: 'completed', text: 'done' });
+  expect(ran).toBe(0);
+  expect(turn.requests).toHaveLength(1);
+  expect(turn.events.filter(({ type }) => type.startsWith('tool.'))).toEqual([
+    { type: 'tool.call.start', toolCallId: 'b1', toolName: 'look' },
+    { type: 'tool.call.end', toolCallId: 'b1', finalArgs: { at: 'sky', apiKey: '[redacted]' } },
+    expect.objectContaining({ type: 'tool.execute.start', toolCallId: 'b1', relayed: true }),
+    { type: 'tool.execute.end', toolCallId: 'b1', toolName: 'look', success: true, outputSummary: 'blue', durationMs: 0, relayed: true },
+    expect.objectContaining({ type: 'tool.call.start', toolCallId: 'b2' }),
+    expect.objectContaining({ type: 'tool.call.end', toolCallId: 'b2' }),
+    expect.objectContaining({ type: 'tool.execute.start', toolCallId: 'b2', relayed: true }),
+    {
+      type: 'tool.execute.error',
+      toolCallId: 'b2',
+      toolName: 'bash',
+      success: false,
+      error: { kind: 'execution_failed', message: 'denied', hint: 'try_alternative' },
+      durationMs: 0,
+      relayed: true,
+    },
+  ]);
+  expect(JSON.stringify(turn.journal)).not.toContain('blue');
+});
+
+test('the result of a tool keeps its label in the journal and in the conversation', async () => {
+  const look = tool('look', () => 'top secret', { sensitivity: 'secret' });
+  const turn = makeTurn({ script: scripted.callsTool('look'), tools: [look] });
+  await turn.run();
+  expect(turn.journal).toContainEqual(expect.objectContaining({ t: 'called', sensitivity: 'secret' }));
+  expect(turn.requests[1]?.messages.at(-1)).toMatchObject({ role: 'tool', content: 'top secret', sensitivity: 'secret' });
+  const other = makeTurn({ script: scripted.callsTool('look'), tools: [tool('look', () => 'x')] });
+  await other.run();
+  expect(other.requests[1]?.messages.at(-1)).not.toHaveProperty('sensitivity');
 });
 
 test('with a limit of 16 steps a model that always asks for a tool is called 17 times and its tool 16 times', async () => {
@@ -421,7 +494,7 @@ test('an answer of another shape fails the turn and is kept as partial text', as
   });
 });
 
-test('the hook before egress runs once per step', async () => {
+test('the policy is asked once per step', async () => {
   const steps: number[] = [];
   let calls = 0;
   const turn = makeTurn({
@@ -429,21 +502,30 @@ test('the hook before egress runs once per step', async () => {
       ++calls === 1 ? { error: { kind: 'overloaded' } } : bySteps(callsLook)(request, new AbortController().signal),
     maxAttempts: 2,
     tools: [look],
-    deps: { preEgress: async (step) => void steps.push(step) },
+    deps: {
+      callPolicy: async (step) => {
+        steps.push(step);
+        return { action: 'allow' };
+      },
+    },
   });
   await turn.run();
   expect(steps).toEqual([1, 2]);
   expect(turn.requests).toHaveLength(3);
 });
 
-test('a hook before egress that refuses ends the turn before anything is sent', async () => {
-  const turn = makeTurn({ deps: { preEgress: () => Promise.reject(new RunError('budget_exceeded', 'too dear')) } });
+test('a gate that refuses ends the turn before anything is sent', async () => {
+  const turn = makeTurn({ deps: { admit: () => Promise.reject(new RunError('budget_exceeded', 'too dear')) } });
   expect(await turn.run()).toMatchObject({ status: 'failed', error: { code: 'budget_exceeded' }, engaged: false });
   expect(turn.requests).toEqual([]);
 });
 
-test('an abort inside the hook before egress sends nothing', async () => {
-  const turn = makeTurn({ deps: { preEgress: async () => turn.stop.abort() } });
+test('an abort while the policy is asked sends nothing', async () => {
+  const callPolicy = async () => {
+    turn.stop.abort();
+    return { action: 'allow' } as const;
+  };
+  const turn = makeTurn({ deps: { callPolicy } });
   expect(await turn.run()).toMatchObject({ status: 'cancelled' });
   expect(turn.requests).toEqual([]);
   expect(turn.events).toEqual([]);

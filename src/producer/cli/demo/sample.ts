@@ -54,6 +54,7 @@ export async function runSample(
       },
       refused: (line, { message }) => note(red(cli.stdout, `  line ${line}: ${message}`)),
       waiting: ({ message }) => note(yellow(cli.stdout, `  ${message}`)),
+      outOfMoney: () => note(yellow(cli.stdout, '  what is left waits for money')),
     },
     cli.interrupted,
   );

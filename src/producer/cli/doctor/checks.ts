@@ -32,6 +32,9 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     quarantine(diagnosis),
     putBack(diagnosis),
     failedJobs(diagnosis),
+    breakers(diagnosis),
+    limits(diagnosis),
+    money(diagnosis),
   ];
 }
 
@@ -210,4 +213,48 @@ function failedJobs({ queues: depths }: Diagnosis): Check {
 
 function megabytes(bytes: number): string {
   return `${count(Math.round(bytes / 1024 / 1024))} MB`;
+}
+
+function breakers({ waits }: Diagnosis): Check {
+  const name = 'breakers';
+  const open = waits.breakers.filter(({ openForMs }) => openForMs !== undefined);
+  if (open.length === 0) return { name, level: 'ok', text: 'no model is left alone because it failed' };
+  const list = open.map(({ target, openForMs = 0 }) => `${target} (next try in ${duration(openForMs)})`);
+  return {
+    name,
+    level: 'fail',
+    text: `nobody calls ${listed(list)}`,
+    advice: 'look at the provider; runs without another model fail until it answers, redrive them afterwards',
+  };
+}
+
+function limits({ waits: { limiters } }: Diagnosis): Check {
+  const name = 'provider limits';
+  if (limiters.length === 0) return { name, level: 'ok', text: 'no run waits for its turn at a provider' };
+  const list = limiters.map(({ model, waiting }) => `${count(waiting)} for ${model}`);
+  return {
+    name,
+    level: 'warn',
+    text: `runs waiting for their turn: ${listed(list)}`,
+    advice: 'they come back in order; more capacity at the provider, or a fallback model, makes it shorter',
+  };
+}
+
+function money({ waits }: Diagnosis): Check {
+  const name = 'budgets';
+  if (waits.money.length === 0) return { name, level: 'ok', text: 'no run waits for money' };
+  const list = waits.money.map(
+    ({ tenant, account, waiting }) => `${count(waiting)} of ${tenant} for ${account}`,
+  );
+  return {
+    name,
+    level: 'warn',
+    text: `runs waiting for money: ${listed(list)}`,
+    advice: 'millrace budget top-up SCOPE ID USD, or millrace approve RUN for one step',
+  };
+}
+
+function listed(names: readonly string[]): string {
+  const more = names.length - shownRuns;
+  return more > 0 ? `${names.slice(0, shownRuns).join(', ')} and ${more} more` : names.join(', ');
 }

@@ -6,7 +6,7 @@ const barWidth = 20;
 
 /** The state of a batch in one line; `elapsedMs` is the time since this try of it began. */
 export function batchLine(progress: BatchProgress, elapsedMs: number): string {
-  const { total, earlier, finished, failed, running, costMicrocents } = progress;
+  const { total, earlier, finished, failed, running, waiting, waitingForMoney, costMicrocents } = progress;
   const filled = total === 0 ? barWidth : Math.floor((finished / total) * barWidth);
   const perSecond = ratePerSecond(progress, elapsedMs);
   const left = total - finished;
@@ -14,6 +14,9 @@ export function batchLine(progress: BatchProgress, elapsedMs: number): string {
     `${'█'.repeat(filled)}${'░'.repeat(barWidth - filled)} ${count(finished)}/${count(total)}`,
     `${count(failed)} failed`,
     `${count(running)} running`,
+    waiting > 0
+      ? `${count(waiting)} waiting${waitingForMoney > 0 ? ` (${count(waitingForMoney)} for money)` : ''}`
+      : '',
     formatUsd(costMicrocents),
     `${perSecond.toFixed(1)}/s`,
     left > 0 && perSecond > 0 ? `ETA ${duration((left / perSecond) * 1_000)}` : '',

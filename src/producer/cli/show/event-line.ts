@@ -1,6 +1,7 @@
 import type { EventOf, EventType, RunEvent } from '../../../shared/event.ts';
 import { formatUsd } from '../../../shared/money.ts';
 import { count, duration, oneLine } from './paint.ts';
+import { waitsFor } from './pending.ts';
 
 const maxArgs = 160;
 const maxText = 240;
@@ -12,7 +13,7 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
     if (resumed) return `continues on another worker (attempt ${attempt})`;
     return model ? `started with ${model}` : 'started';
   },
-  'run.suspended': ({ reason, pending }) => `waits for ${reason} (${pending.length} open)`,
+  'run.suspended': ({ reason, pending }) => `waits for ${waitsFor({ pending }) || reason}`,
   'run.resumed': ({ directiveSummary }) => `continues: ${oneLine(directiveSummary, maxText)}`,
   'run.timeout': ({ timeoutMs }) => `reached its limit of ${duration(timeoutMs)}`,
   'run.completed': ({ status, usage, costMicrocents, durationMs }) =>
@@ -27,7 +28,8 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'agent.cancelling': ({ drain }) => (drain ? 'is asked to stop after this step' : 'is asked to stop'),
   'budget.warning': ({ spentMicrocents, limitMicrocents, thresholdPct }) =>
     `has spent ${thresholdPct} % of its budget (${formatUsd(spentMicrocents)} of ${formatUsd(limitMicrocents)})`,
-  'budget.paused': ({ limitMicrocents }) => `waits: its budget of ${formatUsd(limitMicrocents)} is spent`,
+  'budget.paused': ({ spentMicrocents, limitMicrocents, scope, accountId }) =>
+    `the next call could pass the budget of ${scope} ${accountId} (${formatUsd(spentMicrocents)} of ${formatUsd(limitMicrocents)} spent)`,
   'tool.execute.start': ({ toolName, args }) => `→ ${toolName} ${oneLine(JSON.stringify(args), maxArgs)}`,
   'tool.execute.progress': ({ data }) => `  ${oneLine(JSON.stringify(data), maxText)}`,
   'tool.execute.end': ({ toolName, outputSummary, durationMs }) =>

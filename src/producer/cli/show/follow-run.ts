@@ -1,3 +1,4 @@
+import { createProjector, readFrom, type DialectName } from '../../../shared/dialects/project.ts';
 import { isTerminal, type RunEvent } from '../../../shared/event.ts';
 import type { Millrace } from '../../millrace.ts';
 import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
@@ -12,6 +13,8 @@ export interface FollowOptions {
   readonly after?: number;
   /** One event a line on stdout, nothing else there. */
   readonly json: boolean;
+  /** As with `json`, in this dialect. */
+  readonly dialect?: DialectName;
   /** Longest wait for the end; none when absent. */
   readonly timeoutMs?: number;
 }
@@ -24,14 +27,19 @@ export async function followRun(cli: Cli, mill: Millrace, runId: string, options
   const printer = new RunPrinter(cli);
   const timeout = options.timeoutMs === undefined ? undefined : AbortSignal.timeout(options.timeoutMs);
   const signal = timeout ? AbortSignal.any([cli.interrupted, timeout]) : cli.interrupted;
-  const print = (event: RunEvent) =>
-    options.json ? void cli.stdout.write(`${JSON.stringify(event)}\n`) : printer.print(event);
-  let last = options.after ?? 0;
+  const { after = 0, dialect } = options;
+  const project = dialect && createProjector(dialect, mill, after);
+  const print = (event: RunEvent) => {
+    if (!project && !options.json) return printer.print(event);
+    for (const told of project ? project(event) : [event]) cli.stdout.write(`${JSON.stringify(told)}\n`);
+  };
+  let last = after;
   let started = false;
   const impatience = setTimeout(() => void (started || hintAtWorkers(cli, mill)), patienceMs);
   try {
-    for await (const event of mill.events(runId, { after: last, signal })) {
-      last = event.sequenceNumber;
+    const from = dialect ? readFrom(dialect, after) : after;
+    for await (const event of mill.events(runId, { after: from, signal })) {
+      last = Math.max(last, event.sequenceNumber);
       started ||= event.type !== 'run.queued';
       print(event);
       if (isTerminal(event)) return wentWell(event) ? exitCodes.ok : exitCodes.failed;

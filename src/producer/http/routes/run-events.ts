@@ -1,12 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
+import { createProjector, dialectNames, readFrom } from '../../../shared/dialects/project.ts';
 import { RunError } from '../../../shared/errors.ts';
 import { eventSchema, type RunEvent } from '../../../shared/event.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import { errorBody, runIdParam, wholeNumber } from '../openapi.ts';
-import { formatFor } from '../stream-format.ts';
+import { formatFor, inDialect } from '../stream-format.ts';
 import { writeEvents } from '../write-events.ts';
 
 /** A log that has something to say, even if only an error, has said it by then. */
@@ -20,13 +21,17 @@ const stream = {
 const schema = {
   summary: 'Follow a run',
   description:
-    'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`.',
+    'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`. With `dialect`, an event becomes none, one or several messages, and `id` stays the number of the event.',
   params: runIdParam,
   headers: z.object({
     'last-event-id': z.string().optional().describe('Continue after this number. Wins over `after`.'),
   }),
   querystring: z.object({
     after: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after this number.'),
+    dialect: z
+      .enum(['native', ...dialectNames])
+      .optional()
+      .describe('Tell the events in the words of another system.'),
   }),
   response: { 200: stream, '4xx': errorBody, '5xx': errorBody },
 };
@@ -41,15 +46,18 @@ export function runEvents(app: App, { openAnswers, metrics, redactor, keepAliveM
     handler: async ({ mill, params, query, headers, id: requestId }, reply) => {
       const after = lastEventId(headers) ?? query.after ?? 0;
       using answer = openAnswers.wait(reply.raw);
-      const events = mill.events(params.id, { after, signal: answer.signal })[Symbol.asyncIterator]();
+      const dialect = query.dialect === 'native' ? undefined : query.dialect;
+      const from = dialect ? readFrom(dialect, after) : after;
+      const events = mill.events(params.id, { after: from, signal: answer.signal })[Symbol.asyncIterator]();
       const first = events.next();
       await untilKnown(first, () => mill.get(params.id));
 
+      const format = formatFor(headers.accept);
       reply.hijack();
       metrics.subscribers.inc();
       await writeEvents(events, first, {
         response: reply.raw,
-        format: formatFor(headers.accept),
+        format: dialect ? inDialect(format, createProjector(dialect, mill, after)) : format,
         keepAliveMs,
         headers: reply.getHeaders() as Record<string, string>,
         describe: (error) => errorAnswer(error, requestId, redactor).body,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import type { z } from 'zod';
-import { RunError } from '../../shared/errors.ts';
+import { RunError } from './errors.ts';
 
 /** Reads a YAML file and checks it. Throws `invalid_config` whose details list every problem, with the file's name. */
 export function readYamlFile<S extends z.ZodType>(path: string, schema: S): z.output<S> {

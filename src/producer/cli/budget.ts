@@ -1,0 +1,84 @@
+import { Argument, type Command } from 'commander';
+import { RunError } from '../../shared/errors.ts';
+import { budgetScope, type BudgetScope, type BudgetView } from '../../shared/money.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { onExceedOption, positiveNumber, type OnExceedName } from './options.ts';
+import { budgetLine } from './show/budget-line.ts';
+
+interface Options {
+  readonly json?: true;
+}
+
+export const addBudget: AddCommand = (program, act) => {
+  const budget = program
+    .command('budget')
+    .description('Show and change what a batch, a run or the tenant may spend.')
+    .addHelpText(
+      'after',
+      examples(
+        'millrace budget get batch nightly',
+        'millrace budget set batch nightly 10 --on-exceed pause',
+        'millrace budget top-up batch nightly 5',
+      ),
+    );
+  account(budget, 'get', 'Show cap, what is spent and held, and how many runs wait for more.').action(act(get));
+  account(budget, 'set', 'Set the cap of a batch, in dollars; top-ups stay.')
+    .argument('<usd>', 'the cap', positiveNumber)
+    .addOption(onExceedOption('the cap'))
+    .action(act(set));
+  account(budget, 'top-up', 'Add dollars; runs that wait for them go on by themselves.')
+    .argument('<usd>', 'how much', positiveNumber)
+    .option('--key <key>', 'the same key again adds nothing')
+    .action(act(topUp));
+};
+
+function account(budget: Command, name: string, description: string): Command {
+  return budget
+    .command(name)
+    .description(description)
+    .addArgument(new Argument('<scope>', 'whose money').choices(budgetScope.options))
+    .argument('<id>', 'batch id, run id, or name of the tenant')
+    .option('--json', 'print one JSON document');
+}
+
+async function get(cli: Cli, scope: BudgetScope, id: string, options: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  return show(cli, await mill.budgets.get(scope, id), options);
+}
+
+async function set(
+  cli: Cli,
+  scope: BudgetScope,
+  id: string,
+  usd: number,
+  options: Options & { onExceed?: OnExceedName },
+): Promise<ExitCode> {
+  if (scope !== 'batch')
+    throw new RunError(
+      'validation',
+      'only a batch has a budget that is set here: a run brings its own, a tenant’s is in MILLRACE_TENANTS',
+    );
+  const { onExceed } = options;
+  await using mill = openClient(cli);
+  const view = await mill.budgets.set(scope, id, { maxCostUsd: usd, ...(onExceed && { onExceed }) });
+  return show(cli, view, options);
+}
+
+async function topUp(
+  cli: Cli,
+  scope: BudgetScope,
+  id: string,
+  usd: number,
+  options: Options & { key?: string },
+): Promise<ExitCode> {
+  const { key } = options;
+  await using mill = openClient(cli);
+  const view = await mill.budgets.topUp(scope, id, { usd }, key === undefined ? {} : { idempotencyKey: key });
+  return show(cli, view, options);
+}
+
+function show(cli: Cli, view: BudgetView, { json }: Options): ExitCode {
+  cli.stdout.write(json ? `${JSON.stringify(view, null, 2)}\n` : `${budgetLine(view)}\n`);
+  return exitCodes.ok;
+}

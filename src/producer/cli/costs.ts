@@ -1,0 +1,80 @@
+import { InvalidArgumentError } from 'commander';
+import { formatUsd } from '../../shared/money.ts';
+import { costGroup, type CostGroup, type CostGroupRow, type CostReport } from '../costs.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { count, dim, table } from './show/paint.ts';
+
+interface Options {
+  readonly from?: string;
+  readonly to?: string;
+  readonly by?: readonly CostGroup[];
+  readonly json?: true;
+}
+
+export const addCosts: AddCommand = (program, act) => {
+  program
+    .command('costs')
+    .description('Show what model calls cost, by day (UTC), agent and model.')
+    .option('--from <day>', 'first day, YYYY-MM-DD (default: six days before the last)')
+    .option('--to <day>', 'last day, included (default: today)')
+    .option('--by <fields>', `any of ${costGroup.options.join(', ')}, with commas (default: day,agent,model)`, groups)
+    .option('--json', 'print one JSON document')
+    .addHelpText('after', examples('millrace costs --by model', 'millrace costs --from 2026-11-01 --by day --json'))
+    .action(act(costs));
+};
+
+async function costs(cli: Cli, { from, to, by, json }: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  const report = await mill.costs({
+    ...(from !== undefined && { from }),
+    ...(to !== undefined && { to }),
+    ...(by !== undefined && { by }),
+  });
+  if (json) {
+    cli.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
+    return exitCodes.ok;
+  }
+  cli.stdout.write(textOf(report, mill.tenant));
+  for (const note of notesOn(report)) cli.stderr.write(`${dim(cli.stderr, note)}\n`);
+  return exitCodes.ok;
+}
+
+function textOf({ from, to, by, rows, totals }: CostReport, tenant: string): string {
+  const named = by.map((group) => group.toUpperCase());
+  const heading = [...named, 'ATTEMPTS', 'IN', 'CACHED', 'OUT', 'COST'];
+  const lines = rows.map((row) => [...by.map((group) => cellOf(row, group)), ...sumsOf(row)]);
+  const total = [...by.map((_, index) => (index === 0 ? 'total' : '')), ...sumsOf(totals)];
+  return `${tenant}, ${from} to ${to} (UTC)\n${table([heading, ...lines, total])}`;
+}
+
+function cellOf(row: CostGroupRow, group: CostGroup): string {
+  return (group === 'model' ? `${row.provider}/${row.model}` : row[group]) ?? '';
+}
+
+function sumsOf(row: CostReport['totals']): string[] {
+  const { attempts, input, cached, cacheWrite, output, costMicrocents, presumedMicrocents } = row;
+  const presumed = presumedMicrocents > 0 ? ` + ${formatUsd(presumedMicrocents)} presumed` : '';
+  return [
+    count(attempts),
+    count(input + cacheWrite),
+    count(cached),
+    count(output),
+    `${formatUsd(costMicrocents)}${presumed}`,
+  ];
+}
+
+function* notesOn({ totals }: CostReport): Generator<string> {
+  if (totals.presumedMicrocents > 0)
+    yield 'Presumed: calls that broke off before they told their usage, at the most that they can have cost.';
+  if (totals.unpricedAttempts > 0)
+    yield `Attempts without a known price, which count as 0: ${count(totals.unpricedAttempts)}. MILLRACE_PRICES can give it.`;
+}
+
+function groups(text: string): CostGroup[] {
+  return text.split(',').map((name) => {
+    const group = costGroup.safeParse(name.trim());
+    if (!group.success) throw new InvalidArgumentError(`Not one of ${costGroup.options.join(', ')}.`);
+    return group.data;
+  });
+}

@@ -1,0 +1,73 @@
+import type { RedisConnection } from '../shared/redis.ts';
+import type { Link } from './link.ts';
+
+/** A model that failed lately, over all workers. */
+export interface BreakerFacts {
+  /** `provider/model`. */
+  readonly target: string;
+  readonly failures: number;
+  /** Milliseconds until it is probed; undefined while it is closed. */
+  readonly openForMs: number | undefined;
+}
+
+/** Runs that wait for the limits of a provider. */
+export interface LimiterFacts {
+  readonly model: string;
+  readonly waiting: number;
+}
+
+/** Runs that wait for money. */
+export interface MoneyFacts {
+  readonly tenant: string;
+  /** `scope:id`, as `millrace budget` takes it. */
+  readonly account: string;
+  readonly waiting: number;
+}
+
+/** What runs wait for that is not a worker. At most the first hundred of each. */
+export interface WaitFacts {
+  readonly breakers: readonly BreakerFacts[];
+  readonly limiters: readonly LimiterFacts[];
+  readonly money: readonly MoneyFacts[];
+}
+
+const maxShown = 100;
+
+export async function waitFacts({ keys }: Link, redis: RedisConnection): Promise<WaitFacts> {
+  const [targets, limiters, tenants] = await Promise.all([
+    redis.smembers(keys.breakers),
+    redis.smembers(keys.limiters),
+    redis.smembers(keys.tenantsWaiting),
+  ]);
+  const breakers = await Promise.all(
+    targets.slice(0, maxShown).map(async (target) => {
+      const [failures, openUntil] = await redis.hmget(keys.breaker(target), 'failures', 'openUntil');
+      const openForMs = openUntil ? Math.max(0, Number(openUntil) - Date.now()) : undefined;
+      return { target, failures: Number(failures ?? 0), openForMs };
+    }),
+  );
+  const lines = await Promise.all(
+    limiters.slice(0, maxShown).map(async (limiter) => ({
+      model: limiter.slice(limiter.indexOf(':') + 1),
+      waiting: await redis.zcard(keys.limiter(limiter, 'line')),
+    })),
+  );
+  const money = await Promise.all(tenants.slice(0, maxShown).map((tenant) => accountsOf(tenant, keys, redis)));
+  return {
+    breakers: breakers.filter(({ failures }) => failures > 0),
+    limiters: lines.filter(({ waiting }) => waiting > 0),
+    money: money.flat().slice(0, maxShown),
+  };
+}
+
+async function accountsOf(tenant: string, keys: Link['keys'], redis: RedisConnection): Promise<readonly MoneyFacts[]> {
+  const names = await redis.smembers(keys.accountsWaiting(tenant));
+  const accounts = await Promise.all(
+    names.slice(0, maxShown).map(async (account) => {
+      const colon = account.indexOf(':');
+      const line = keys.accountWaiting(tenant, account.slice(0, colon), account.slice(colon + 1));
+      return { tenant, account, waiting: await redis.zcard(line) };
+    }),
+  );
+  return accounts.filter(({ waiting }) => waiting > 0);
+}

@@ -1,0 +1,75 @@
+import { z } from 'zod';
+import { budgetScope, budgetView } from '../../../shared/money.ts';
+import { budgetSettings, topUpRequest, type BudgetSettings, type TopUpRequest } from '../../budgets.ts';
+import type { App } from '../app.ts';
+import { errorBody, topUpKey } from '../openapi.ts';
+
+const accountParams = z.object({
+  scope: budgetScope.describe('Whose money it is.'),
+  id: z.string().describe('Run id, batch id, or the name of the own tenant.'),
+});
+const answers = { 200: budgetView, '4xx': errorBody, '5xx': errorBody };
+
+const getSchema = {
+  summary: 'Read a budget',
+  description:
+    'Cap, what is spent, what is held for calls under way, and how many runs wait for more. An account that nothing was spent from yet has zeros. Amounts are microcents (1e-8 USD).',
+  params: accountParams,
+  response: answers,
+};
+
+const setSchema = {
+  summary: 'Set the budget of a batch',
+  description:
+    'All runs that name this batch share it, also those that are under way. Setting it again replaces the cap; top-ups stay. Runs that wait for money go on by themselves when the new cap lets them.',
+  params: z.object({ id: z.string().describe('Batch id') }),
+  body: budgetSettings,
+  response: answers,
+};
+
+const topUpSchema = {
+  summary: 'Add money to a budget',
+  description:
+    'Raises the cap, that of a tenant for its present window. Runs that wait for this money go on by themselves within seconds. An account without a cap answers 400.',
+  params: accountParams,
+  headers: topUpKey,
+  body: topUpRequest,
+  response: answers,
+};
+
+/** `GET /v1/budgets/:scope/:id`. */
+export function getBudget(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/budgets/:scope/:id',
+    schema: getSchema,
+    config: { access: 'read' },
+    handler: async ({ mill, params }) => await mill.budgets.get(params.scope, params.id),
+  });
+}
+
+/** `PUT /v1/budgets/batch/:id`. */
+export function setBudget(app: App): void {
+  app.route({
+    method: 'PUT',
+    url: '/v1/budgets/batch/:id',
+    schema: setSchema,
+    config: { access: 'approve' },
+    handler: async ({ mill, params, body }) => await mill.budgets.set('batch', params.id, body as BudgetSettings),
+  });
+}
+
+/** `POST /v1/budgets/:scope/:id/top-ups`. */
+export function topUpBudget(app: App): void {
+  app.route({
+    method: 'POST',
+    url: '/v1/budgets/:scope/:id/top-ups',
+    schema: topUpSchema,
+    config: { access: 'approve' },
+    handler: async ({ mill, params, headers, body }) => {
+      const idempotencyKey = headers['idempotency-key'];
+      const options = idempotencyKey === undefined ? {} : { idempotencyKey };
+      return await mill.budgets.topUp(params.scope, params.id, body as TopUpRequest, options);
+    },
+  });
+}

@@ -1,0 +1,7 @@
+--[[ Sets the cap of an account; what was topped up stays.
+KEYS[1] account  KEYS[2] runs that wait for it
+ARGV[1] cap in microcents  [2] what happens before a call that could pass it  [3] seconds to keep the account at least
+Returns {fields as they are now, number of waiting runs}. ]]
+redis.call('HSET', KEYS[1], 'cap', ARGV[1], 'onExceed', ARGV[2])
+if redis.call('TTL', KEYS[1]) < tonumber(ARGV[3]) then redis.call('EXPIRE', KEYS[1], ARGV[3]) end
+return {redis.call('HGETALL', KEYS[1]), redis.call('ZCARD', KEYS[2])}

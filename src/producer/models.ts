@@ -1,0 +1,54 @@
+import { RunError } from '../shared/errors.ts';
+import { createModelCatalogue, validateChatModelId, type ModelRules } from '../shared/models.ts';
+import type { RunRequest } from '../shared/run.ts';
+
+const catalogueTtlMs = 60_000;
+/** A caller waits for it. */
+const catalogueTimeoutMs = 3_000;
+
+export interface ModelGateOptions {
+  readonly modelAllowlist?: readonly string[];
+  readonly modelRouterUrl?: string;
+}
+
+/** Decides which models a request may name, in `overrides.model` or for its node. Without an allow-list and a router any. */
+export class ModelGate {
+  readonly #rules: ModelRules | undefined;
+
+  constructor({ modelAllowlist: allowlist = [], modelRouterUrl: base }: ModelGateOptions) {
+    if (allowlist.length === 0 && base === undefined) return;
+    const catalogue =
+      base === undefined
+        ? undefined
+        : createModelCatalogue({ base, ttlMs: catalogueTtlMs, timeoutMs: catalogueTimeoutMs });
+    this.#rules = { allowlist, ...(catalogue && { catalogue }) };
+  }
+
+  /** Does this request name a model, and does that have to be looked up? */
+  concerns({ overrides, node }: RunRequest): boolean {
+    return this.#rules !== undefined && (overrides?.model ?? node?.model) !== undefined;
+  }
+
+  /**
+   * The request, with the name of its model as it was found. Throws `model_not_allowed`, which is retryable while the
+   * router cannot be asked.
+   */
+  async check(request: RunRequest): Promise<RunRequest> {
+    const { overrides, node } = request;
+    const ofRun = await this.#named(overrides?.model, 'overrides.model');
+    const ofNode = await this.#named(node?.model, 'node.model');
+    return {
+      ...request,
+      ...(ofRun !== undefined && { overrides: { ...overrides, model: ofRun } }),
+      ...(node && ofNode !== undefined && { node: { ...node, model: ofNode } }),
+    };
+  }
+
+  async #named(model: string | undefined, path: string): Promise<string | undefined> {
+    if (!this.#rules || model === undefined) return model;
+    const verdict = await validateChatModelId(model, this.#rules);
+    if (verdict.ok) return verdict.model;
+    const { message, retryable } = verdict;
+    throw new RunError('model_not_allowed', message, { retryable, details: [{ path, message }] });
+  }
+}

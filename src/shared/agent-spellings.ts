@@ -1,0 +1,127 @@
+import type { AgentInput } from './agent.ts';
+
+type FallbackModels = AgentInput['fallbackModels'];
+type LooseLimits = NonNullable<AgentInput['limits']>;
+
+/** Other ways to write fields of an agent. Each is read as one field; giving a field twice is a problem. */
+export interface AgentSpellings {
+  readonly fallback_chain?: FallbackModels;
+  readonly fallbackModelChain?: FallbackModels;
+  readonly fallback_model_chain?: FallbackModels;
+  readonly policy?: { readonly fallbackModels?: FallbackModels };
+  readonly failSafe?: FailSafe;
+}
+
+/** Policies and ceilings in one place. Times in seconds. */
+export interface FailSafe extends Pick<LooseLimits, 'maxSteps' | 'maxLlmCalls' | 'maxToolCalls' | 'maxParallelTools'> {
+  readonly llmFailurePolicy?: string;
+  readonly toolFailurePolicy?: string;
+  readonly breakerFailureThreshold?: number;
+  readonly breakerCooldownS?: number;
+  readonly fallbackModelChain?: FallbackModels;
+  readonly maxWallTimeS?: number;
+  readonly maxTotalCostUsd?: number;
+}
+
+const toMs = (value: unknown) => (typeof value === 'number' ? Math.round(value * 1_000) : value);
+
+/** Spelling, field, and what the value becomes. */
+const spellings: readonly (readonly [string, string, ((value: unknown) => unknown)?])[] = [
+  ['fallback_chain', 'fallbackModels'],
+  ['fallbackModelChain', 'fallbackModels'],
+  ['fallback_model_chain', 'fallbackModels'],
+  ['policy.fallbackModels', 'fallbackModels'],
+  ['failSafe.fallbackModelChain', 'fallbackModels'],
+  ['failSafe.llmFailurePolicy', 'llmFailure'],
+  ['failSafe.toolFailurePolicy', 'toolFailure'],
+  ['failSafe.breakerFailureThreshold', 'breaker.failureThreshold'],
+  ['failSafe.breakerCooldownS', 'breaker.cooldownMs', toMs],
+  ['failSafe.maxSteps', 'limits.maxSteps'],
+  ['failSafe.maxLlmCalls', 'limits.maxLlmCalls'],
+  ['failSafe.maxToolCalls', 'limits.maxToolCalls'],
+  ['failSafe.maxParallelTools', 'limits.maxParallelTools'],
+  ['failSafe.maxWallTimeS', 'limits.wallTimeMs', toMs],
+  ['failSafe.maxTotalCostUsd', 'budget.maxCostUsd'],
+];
+const groups = ['policy', 'failSafe'];
+
+export interface CanonicalAgent {
+  /** The source with every field under its own name. */
+  readonly source: Record<string, unknown>;
+  readonly problems: readonly string[];
+  /** How the author wrote the field with this name. */
+  spelledAs(path: string): string;
+}
+
+/** Reads the other spellings of fields. The source is left as it is. */
+export function canonicalAgent(given: Readonly<Record<string, unknown>>): CanonicalAgent {
+  const source: Record<string, unknown> = { ...given };
+  const problems: string[] = [];
+  const writtenAs = new Map<string, string>();
+  for (const group of groups) if (isRecord(source[group])) source[group] = { ...source[group] };
+  for (const [spelling, field, convert = (value: unknown) => value] of spellings) {
+    const value = take(source, spelling);
+    if (value === undefined) continue;
+    const before = writtenAs.get(field) ?? (has(source, field) ? field : undefined);
+    if (before !== undefined) problems.push(`${field}: is given as ${before} and as ${spelling}; give one of them`);
+    else if (put(source, field, convert(value))) writtenAs.set(field, spelling);
+  }
+  for (const group of groups) {
+    const rest = source[group];
+    if (rest === undefined) continue;
+    delete source[group];
+    if (!isRecord(rest)) problems.push(`${group}: must hold named fields`);
+    else for (const name of Object.keys(rest)) problems.push(`${group}.${name}: there is no such field`);
+  }
+  return {
+    source,
+    problems,
+    spelledAs(path) {
+      for (const [field, spelling] of writtenAs) {
+        if (path === field || path.startsWith(`${field}.`)) return spelling + path.slice(field.length);
+      }
+      return path;
+    },
+  };
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function split(path: string): [string | undefined, string] {
+  const dot = path.indexOf('.');
+  return dot === -1 ? [undefined, path] : [path.slice(0, dot), path.slice(dot + 1)];
+}
+
+function holder(source: Record<string, unknown>, group: string | undefined): Record<string, unknown> | undefined {
+  if (group === undefined) return source;
+  const found = source[group];
+  return isRecord(found) ? found : undefined;
+}
+
+function take(source: Record<string, unknown>, path: string): unknown {
+  const [group, name] = split(path);
+  const from = holder(source, group);
+  const value = from?.[name];
+  if (from) delete from[name];
+  return value;
+}
+
+function has(source: Record<string, unknown>, path: string): boolean {
+  const [group, name] = split(path);
+  return holder(source, group)?.[name] !== undefined;
+}
+
+/** False when what is there cannot hold the field: it is a problem by itself. */
+function put(source: Record<string, unknown>, path: string, value: unknown): boolean {
+  const [group, name] = split(path);
+  if (group !== undefined) {
+    const found = source[group] ?? {};
+    if (!isRecord(found)) return false;
+    source[group] = { ...found };
+  }
+  const into = holder(source, group);
+  if (into) into[name] = value;
+  return true;
+}

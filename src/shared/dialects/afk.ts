@@ -1,0 +1,137 @@
+import { assertNever, type ErrorInfo } from '../errors.ts';
+import type { EventOf, RunEvent, RunResultBody } from '../event.ts';
+import { microcentsPerUsd, type Usage } from '../money.ts';
+import type { RunStatus } from '../run.ts';
+import {
+  grossInput,
+  isCapability,
+  isMachinery,
+  isTask,
+  isTeamwork,
+  isToolDetail,
+  type Dialect,
+  type DialectEvent,
+} from './dialect.ts';
+
+/**
+ * Names with underscores, a step on every event. The last event is always `completed`, with the whole result; before that
+ * of a failed run comes `error`. Costs are floating-point USD, and input tokens include what came from the cache.
+ */
+export const afk: Dialect = () => {
+  let step = 0;
+
+  function tell(type: string, fields: object): DialectEvent[] {
+    return [{ type, step, ...fields }];
+  }
+
+  return (event) => {
+    if (isMachinery(event) || isTask(event) || isTeamwork(event) || isCapability(event) || isToolDetail(event))
+      return [];
+    switch (event.type) {
+      case 'step.start':
+        step = event.stepNumber;
+        return tell('step_started', { state: 'running' });
+      case 'text.delta':
+        return tell('text_delta', { text_delta: event.delta });
+      case 'tool.execute.start':
+        return tell('tool_started', namesOf(event));
+      case 'tool.execute.end':
+        return tell('tool_completed', { ...namesOf(event), tool_success: true, tool_output: event.outputSummary });
+      case 'tool.execute.error':
+        return tell('tool_completed', { ...namesOf(event), tool_success: false, tool_error: event.error.message });
+      case 'tool.approval.requested':
+        return tell('tool_deferred', {
+          ...namesOf(event),
+          tool_ticket_id: event.toolCallId,
+          data: { resume_hint: event.reason ?? 'waits for an approval' },
+        });
+      case 'agent.model.fellback': {
+        const { previousModel: previous_model, nextModel: next_model, reason } = event;
+        const message = `model ${previous_model} gave way to ${next_model}`;
+        return tell('warning', { data: { message, previous_model, next_model, reason } });
+      }
+      case 'step.reset':
+        return tell('warning', { data: { message: 'the text of this step is to be forgotten', reason: event.reason } });
+      case 'run.completed':
+      case 'run.cancelled':
+        return tell('completed', { result: resultOf(event) });
+      case 'run.failed':
+        return [...tell('error', { error: event.error.message }), ...tell('completed', { result: resultOf(event) })];
+      case 'run.started':
+      case 'run.suspended':
+      case 'run.timeout':
+      case 'agent.start':
+      case 'agent.end':
+      case 'agent.error':
+      case 'agent.thinking':
+      case 'agent.response':
+      case 'step.end':
+      case 'text.complete':
+      case 'reasoning.delta':
+      case 'llm.call':
+      case 'cost.updated':
+      case 'budget.warning':
+      case 'budget.paused':
+      case 'tool.summary':
+      case 'tool.approval.granted':
+      case 'tool.approval.denied':
+      case 'node.started':
+      case 'node.completed':
+      case 'node.failed':
+      case 'node.retrying':
+      case 'media_job.submitted':
+        return [];
+      default:
+        return assertNever(event);
+    }
+  };
+};
+
+/** How a run ended, from its last event or from what a caller who waited got. */
+interface Ending {
+  readonly runId: string;
+  readonly status: RunStatus;
+  readonly result?: RunResultBody | undefined;
+  readonly error?: ErrorInfo | undefined;
+  readonly usage?: (Usage & { readonly byModel: Readonly<Record<string, Usage>> }) | undefined;
+  readonly costMicrocents: number;
+}
+
+/** The result in the words of this dialect. Made of a terminal event it equals the one made of `RunHandle.result`. */
+export function afkResult({ runId, status, result, error, usage, costMicrocents }: Ending): Record<string, unknown> {
+  const structured = result?.structured ?? result?.output;
+  const models = Object.entries(usage?.byModel ?? {}).map(([model, used]) => [model, tokensOf(used)]);
+  return {
+    run_id: runId,
+    state: status,
+    final_text: result?.text ?? '',
+    ...(structured !== undefined && { final_structured: structured }),
+    ...(error && { error: error.message }),
+    usage_aggregate: { ...tokensOf(usage), by_model: Object.fromEntries(models) },
+    total_cost_usd: costMicrocents / microcentsPerUsd,
+  };
+}
+
+function resultOf(event: EventOf<'run.completed' | 'run.failed' | 'run.cancelled'>): Record<string, unknown> {
+  const { runId, usage, costMicrocents } = event;
+  const known = { runId, usage, costMicrocents };
+  switch (event.type) {
+    case 'run.completed':
+      return afkResult({ ...known, status: event.status, result: event.result });
+    case 'run.failed':
+      return afkResult({ ...known, status: 'failed', error: event.error });
+    case 'run.cancelled':
+      return afkResult({ ...known, status: 'cancelled' });
+    default:
+      return assertNever(event);
+  }
+}
+
+function tokensOf(usage: Usage | undefined): object {
+  if (!usage) return { input_tokens: 0, output_tokens: 0, total_tokens: 0 };
+  return { input_tokens: grossInput(usage), output_tokens: usage.output, total_tokens: usage.total };
+}
+
+function namesOf({ toolName, toolCallId }: Extract<RunEvent, { toolName: string; toolCallId: string }>): object {
+  return { tool_name: toolName, tool_call_id: toolCallId };
+}

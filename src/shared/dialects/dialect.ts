@@ -1,0 +1,125 @@
+import { eventEnvelope, type EventOf, type EventType, type RunEvent } from '../event.ts';
+
+/** An event as another system would have told it. Always a plain JSON object with a type. */
+export interface DialectEvent {
+  readonly type: string;
+  readonly [field: string]: unknown;
+}
+
+/** What a dialect tells that the events of a run do not hold. */
+export interface DialectContext {
+  readonly tenant: string;
+}
+
+/**
+ * Tells the events of one run in other words: a state machine without a way out. It must see every event of the log, in
+ * order, each once; the same log always gives the same output.
+ */
+export type Projector = (event: RunEvent) => readonly DialectEvent[];
+export type Dialect = (context: DialectContext) => Projector;
+
+/** A check for some types. What it lets through is narrowed, and so is what is left over. */
+export function among<const T extends readonly EventType[]>(
+  types: T,
+): (event: RunEvent) => event is EventOf<T[number]> {
+  const known: ReadonlySet<string> = new Set(types);
+  return (event): event is EventOf<T[number]> => known.has(event.type);
+}
+
+/** What only our own machinery has words for. */
+export const isMachinery = among([
+  'run.queued',
+  'execution.started',
+  'run.retrying',
+  'run.recovered',
+  'run.resumed',
+  'policy.decision',
+  'usage.recorded',
+  'tool.outcome_unknown',
+  'dataflow.flagged',
+  'dataflow.blocked',
+  'dataflow.declassified',
+]);
+
+/** The words of the task lifecycle. */
+export const isTask = among([
+  'task.start',
+  'task.readiness',
+  'task.questions',
+  'task.acquisition',
+  'task.observe',
+  'task.validate',
+  'task.decide',
+  'task.act',
+  'task.step',
+  'task.end',
+]);
+
+/** What agents send to people by themselves. */
+export const isCapability = among([
+  'capability.file_sent',
+  'capability.note_shared',
+  'capability.pin_changed',
+  'capability.user_notified',
+]);
+
+/** Agents beside each other, what guards found, and artifacts. */
+export const isTeamwork = among([
+  'handoff',
+  'subagent.event',
+  'agent.fanout.spawned',
+  'agent.fanout.merged',
+  'agent.evaluator.iteration',
+  'agent.evaluator.converged',
+  'agent.lateral-leak.detected',
+  'agent.progress.written',
+  'agent.progress.read',
+  'guardrail.tripped',
+  'file.generated',
+  'source.cited',
+  'verifier.result',
+  'agent.steered',
+  'agent.followup.queued',
+  'agent.cancelling',
+  'context.compacted',
+]);
+
+/** How the arguments of a call come in, and what a tool says on the way. */
+export const isToolDetail = among([
+  'tool.call.start',
+  'tool.call.delta',
+  'tool.call.end',
+  'tool.call.incomplete',
+  'tool.execute.progress',
+  'tool.execute.partial',
+]);
+
+/** Nodes, money and time limits. */
+export const isGovernance = among([
+  'node.started',
+  'node.completed',
+  'node.failed',
+  'node.retrying',
+  'media_job.submitted',
+  'budget.warning',
+  'budget.paused',
+  'run.suspended',
+  'run.timeout',
+]);
+
+const envelopeFields: ReadonlySet<string> = new Set(Object.keys(eventEnvelope.shape));
+
+/** An event without its envelope. */
+export function bodyOf(event: RunEvent): DialectEvent {
+  const fields = Object.entries(event).filter(([field]) => !envelopeFields.has(field));
+  return Object.fromEntries(fields) as unknown as DialectEvent;
+}
+
+/** All tokens of a prompt, cached or not. Our own counts keep them apart. */
+export function grossInput(usage: {
+  readonly input: number;
+  readonly cached: number;
+  readonly cacheWrite: number;
+}): number {
+  return usage.input + usage.cached + usage.cacheWrite;
+}

@@ -1,0 +1,94 @@
+import { RunError } from '../errors.ts';
+import { eventBodies, type RunEvent } from '../event.ts';
+import { afk } from './afk.ts';
+import { callbacks } from './callbacks.ts';
+import type { Dialect, DialectContext, DialectEvent, Projector } from './dialect.ts';
+import { graphorin } from './graphorin.ts';
+import { ndjsonChat } from './ndjson-chat.ts';
+import { relavium } from './relavium.ts';
+import { runtimeStream } from './runtime-stream.ts';
+
+/** `remembers`: what it says about an event depends on earlier ones, so that it has to see a run from its beginning. */
+const dialects = {
+  relavium: { project: relavium, remembers: true },
+  callbacks: { project: callbacks, remembers: false },
+  'ndjson-chat': { project: ndjsonChat, remembers: true },
+  'runtime-stream': { project: runtimeStream, remembers: true },
+  graphorin: { project: graphorin, remembers: false },
+  afk: { project: afk, remembers: true },
+} as const satisfies Record<string, { readonly project: Dialect; readonly remembers: boolean }>;
+
+/** The forms in which the events of a run can be told, beside our own. */
+export type DialectName = keyof typeof dialects;
+export const dialectNames = Object.keys(dialects) as DialectName[];
+
+/**
+ * Where a log has to be read from so that what follows `after` is told as if it had been read from the beginning. Throws
+ * `validation` for a wrong name.
+ */
+export function readFrom(name: DialectName, after: number): number {
+  return traitsOf(name).remembers ? 0 : after;
+}
+
+/** Programs in JavaScript may ask for anything. */
+function traitsOf(name: DialectName): (typeof dialects)[DialectName] {
+  if (Object.hasOwn(dialects, name)) return dialects[name];
+  throw new RunError('validation', `there is no such dialect; there are ${dialectNames.join(', ')}`);
+}
+
+/**
+ * Tells the events of one run, given in order and from where `readFrom` says, in a dialect. Answers nothing for events
+ * up to number `after`, and for types of a newer version. Throws `validation` for a wrong name or number.
+ */
+export function createProjector(name: DialectName, context: DialectContext, after = 0): Projector {
+  if (!Number.isSafeInteger(after) || after < 0) {
+    throw new RunError('validation', 'after must be a whole number from 0');
+  }
+  const project = traitsOf(name).project(context);
+  return (event) => {
+    if (!Object.hasOwn(eventBodies, event.type)) return [];
+    const told = project(event);
+    return event.sequenceNumber > after ? told : [];
+  };
+}
+
+export interface ProjectOptions extends Partial<DialectContext> {
+  /** Events up to this number are taken note of and not told. */
+  readonly after?: number;
+}
+
+/**
+ * The events of one run in a dialect, from an iteration over its own events that begins with the first one. Ends with it,
+ * and ends it when it is left early.
+ *
+ * @example
+ * for await (const event of projectEvents(agent.stream('Where is order 7?'), 'afk')) console.log(event.type);
+ */
+export function projectEvents(
+  events: AsyncIterable<RunEvent>,
+  dialect: DialectName,
+  { tenant = 'default', after = 0 }: ProjectOptions = {},
+): AsyncIterableIterator<DialectEvent> {
+  const project = createProjector(dialect, { tenant }, after);
+  const source = events[Symbol.asyncIterator]();
+  const told: DialectEvent[] = [];
+  return {
+    async next() {
+      while (told.length === 0) {
+        const step = await source.next();
+        if (step.done) break;
+        told.push(...project(step.value));
+      }
+      const value = told.shift();
+      return value ? { done: false, value } : { done: true, value: undefined };
+    },
+    async return() {
+      told.length = 0;
+      await source.return?.();
+      return { done: true, value: undefined };
+    },
+    [Symbol.asyncIterator]() {
+      return this;
+    },
+  };
+}

@@ -1,0 +1,88 @@
+import type { RateLimitReport } from '../../shared/limits.ts';
+import type { Attempt } from '../../shared/journal.ts';
+import type { Usage } from '../../shared/money.ts';
+import type { Candidate, ChainRequest, Fallback } from './candidate.ts';
+import type { Price } from './cost.ts';
+import type { LlmError } from './errors.ts';
+import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from './provider.ts';
+
+/** The attempt that will follow a failed one. */
+export interface NextAttempt {
+  readonly attemptNumber: number;
+  readonly provider: string;
+  readonly model: string;
+  readonly delayMs: number;
+  /** Why there is another attempt. */
+  readonly error: LlmError;
+}
+
+/** An attempt that is about to be made. */
+export interface PlannedAttempt {
+  readonly step: number;
+  readonly provider: LlmProvider;
+  readonly attemptNumber: number;
+  readonly price: Price | undefined;
+  /** What the call costs whatever its tokens, in microcents: media have a price by piece. */
+  readonly fixedMicrocents?: number;
+  /** As it would be sent. */
+  readonly request: LlmRequest;
+}
+
+/**
+ * Leave for one attempt. `maxOutputTokens` bounds the answer further than the request does. `settle` is called once, with
+ * what came of it, before anything else happens, and never rejects. A skip counts as the failure of the candidate.
+ */
+export type Permit =
+  | {
+      readonly kind: 'go';
+      readonly maxOutputTokens?: number;
+      settle(end: AttemptEnd): Promise<void>;
+    }
+  | { readonly kind: 'skip'; readonly reason: string; readonly retryAfterMs?: number };
+
+export interface AttemptEnd {
+  readonly usage: Usage | undefined;
+  readonly costMicrocents: number;
+  readonly priced: boolean;
+  readonly rateLimit: RateLimitReport | undefined;
+  /** Absent: it answered. */
+  readonly error?: LlmError;
+}
+
+/** One step's use of the chain. The callbacks are called in the order in which things happen. */
+export interface ChainCall {
+  readonly step: number;
+  /** Number of the first attempt. Skipped candidates take no number. */
+  readonly firstAttemptNumber: number;
+  /** Attempts of this step that failed in earlier segments of the run: they count against the same limits. */
+  readonly failedBefore?: readonly Pick<Attempt, 'provider' | 'model'>[];
+  /** A model for this step in front of the plan. With `only` nothing else is tried. */
+  readonly primary?: { readonly model: string; readonly provider?: string };
+  readonly only?: boolean;
+  onPart(part: LlmPart, model: string): void;
+  /** Once for every attempt and skip, after it, and before the wait for the next one. */
+  onAttempt(attempt: Attempt, next?: NextAttempt): void;
+  /** Asked before anything is sent. A throw ends the step with that error and records no attempt. */
+  admit?(planned: PlannedAttempt, signal: AbortSignal): Promise<Permit>;
+  /** When another candidate takes over, before its first attempt. */
+  onFallback?(transition: Fallback): void;
+  /** The parts told so far belong to an attempt that broke off: another one begins. */
+  onReset?(error: LlmError): void;
+}
+
+export interface ChainResult {
+  readonly answer: LlmAnswer;
+  readonly provider: string;
+  readonly model: string;
+  readonly attempts: readonly Attempt[];
+}
+
+/** One walk along the plan. */
+export interface Walk {
+  readonly request: ChainRequest;
+  readonly call: ChainCall;
+  readonly signal: AbortSignal;
+  readonly plan: readonly Candidate[];
+  readonly attempts: Attempt[];
+  attemptNumber: number;
+}

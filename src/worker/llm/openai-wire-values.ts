@@ -1,0 +1,72 @@
+import type { Usage } from '../../shared/money.ts';
+import type { LlmRequest } from './provider.ts';
+
+const pieceChars = 64;
+const maxMetadataFields = 16;
+const maxMetadataChars = 512;
+
+/** Token counts as servers send them: any of them may be missing or nonsense. */
+export interface WireCounts {
+  /** Of the prompt, tokens read from and written to the cache included. */
+  readonly prompt: unknown;
+  readonly output: unknown;
+  readonly cached: unknown;
+  readonly cacheWrite: unknown;
+}
+
+/** Normalised: `input` is without what was read from or written to the cache. Nonsense counts as not reported. */
+export function usageFrom({ prompt, output, cached, cacheWrite }: WireCounts): Usage | undefined {
+  const written = output ?? 0;
+  if (!isCount(prompt) || !isCount(written)) return undefined;
+  const read = Math.min(prompt, countOr0(cached));
+  const stored = Math.min(prompt - read, countOr0(cacheWrite));
+  return { input: prompt - read - stored, output: written, cached: read, cacheWrite: stored, total: prompt + written };
+}
+
+/** A text that is not empty, or undefined for all that servers send instead. */
+export function wireText(value: unknown): string | undefined {
+  return typeof value === 'string' && value !== '' ? value : undefined;
+}
+
+/** A text that came in one piece, as the pieces in which it might have streamed. */
+export function* pieces(text: string): Generator<string> {
+  for (let start = 0; start < text.length;) {
+    let end = Math.min(start + pieceChars, text.length);
+    // Never between the two halves of a surrogate pair.
+    if (end < text.length && /[\uD800-\uDBFF]/.test(text.charAt(end - 1))) end++;
+    yield text.slice(start, end);
+    start = end;
+  }
+}
+
+/** The run's metadata as OpenAI takes it: few fields, all short texts. */
+export function wireMetadata({ metadata }: LlmRequest): Record<string, string> | undefined {
+  const entries = Object.entries(metadata ?? {}).filter(([, value]) => value !== undefined && value !== null);
+  if (entries.length === 0) return undefined;
+  return Object.fromEntries(
+    entries
+      .slice(0, maxMetadataFields)
+      .map(([name, value]) => [
+        name.slice(0, 64),
+        (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, maxMetadataChars),
+      ]),
+  );
+}
+
+/** Several servers parse the arguments of past calls and fail the whole request when they are not JSON. */
+export function wireArgs(args: string): string {
+  try {
+    JSON.parse(args);
+    return args;
+  } catch {
+    return '{}';
+  }
+}
+
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isSafeInteger(value) && value >= 0;
+}
+
+function countOr0(value: unknown): number {
+  return isCount(value) ? value : 0;
+}

@@ -1,0 +1,110 @@
+import { RunError } from '../../shared/errors.ts';
+import { mentionsSecrets } from '../../shared/node.ts';
+import { parseTemplate, type Filter, type Literal, type TemplatePart } from './template-syntax.ts';
+
+/** More than this comes out of no template. */
+const maxRenderedBytes = 1024 * 1024;
+
+/** What a template may ask of the host beside its data. Absent: expressions that need it fail. */
+export interface TemplateCapabilities {
+  /** The text of a file that the run may read. */
+  readFile?(path: string, signal: AbortSignal): Promise<string>;
+}
+
+/** What `{{ … }}` expressions refer to, by the first name of their path. */
+export type TemplateData = Readonly<Record<string, unknown>>;
+
+/**
+ * A prompt with its expressions replaced. What a value contains is never read as a template again. Throws `validation`
+ * for templates that cannot be read, unknown filters, values that are missing or of a wrong kind and references to
+ * secrets, and `internal` with `details.reason` `tool_unavailable` for a filter whose capability the host does not have.
+ */
+export async function renderTemplate(
+  template: string,
+  data: TemplateData,
+  capabilities: TemplateCapabilities,
+  signal: AbortSignal,
+): Promise<string> {
+  if (mentionsSecrets(template)) throw new RunError('validation', 'a prompt must not refer to {{ secrets.* }}');
+  const pieces: string[] = [];
+  let bytes = 0;
+  for (const part of parseTemplate(template)) {
+    const piece = part.kind === 'text' ? part.text : await valueOf(part, data, capabilities, signal);
+    bytes += Buffer.byteLength(piece);
+    if (bytes > maxRenderedBytes)
+      throw new RunError('validation', `the prompt is over ${maxRenderedBytes} bytes with its values in place`);
+    pieces.push(piece);
+  }
+  return pieces.join('');
+}
+
+type ValuePart = Extract<TemplatePart, { kind: 'value' }>;
+
+async function valueOf(
+  part: ValuePart,
+  data: TemplateData,
+  capabilities: TemplateCapabilities,
+  signal: AbortSignal,
+): Promise<string> {
+  let value = lookUp(data, part.path);
+  for (const filter of part.filters) value = await applied(filter, value, part, capabilities, signal);
+  if (value === undefined)
+    throw new RunError('validation', `${part.source}: there is no such value; add | default("…") if it may be missing`);
+  return textOf(value);
+}
+
+/** Own fields only: a template does not reach what JavaScript adds to every object. */
+function lookUp(data: TemplateData, path: readonly Literal[]): unknown {
+  let value: unknown = data;
+  for (const step of path) {
+    if (value === null || typeof value !== 'object' || !Object.hasOwn(value, step)) return undefined;
+    value = (value as Record<Literal, unknown>)[step];
+  }
+  return value;
+}
+
+async function applied(
+  { name, args }: Filter,
+  value: unknown,
+  part: ValuePart,
+  capabilities: TemplateCapabilities,
+  signal: AbortSignal,
+): Promise<unknown> {
+  switch (name) {
+    case 'default':
+      return value === undefined || value === null ? (args[0] ?? '') : value;
+    case 'json':
+      return value === undefined ? undefined : JSON.stringify(value, null, Number(args[0] ?? 0));
+    case 'join':
+      return value === undefined ? undefined : listOf(value, part).map(textOf).join(String(args[0] ?? ', '));
+    case 'trim':
+      return value === undefined ? undefined : textOf(value).trim();
+    case 'upper':
+      return value === undefined ? undefined : textOf(value).toUpperCase();
+    case 'lower':
+      return value === undefined ? undefined : textOf(value).toLowerCase();
+    case 'read_file': {
+      if (value === undefined) return undefined;
+      if (typeof value !== 'string') throw new RunError('validation', `${part.source}: read_file needs a path`);
+      if (!capabilities.readFile) throw unavailable(part);
+      return await capabilities.readFile(value, signal);
+    }
+    default:
+      throw new RunError('validation', `${part.source}: there is no filter ${name}`);
+  }
+}
+
+function listOf(value: unknown, part: ValuePart): readonly unknown[] {
+  if (Array.isArray(value)) return value;
+  throw new RunError('validation', `${part.source}: join needs a list`);
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+}
+
+function unavailable({ source }: ValuePart): RunError {
+  return new RunError('internal', `${source}: this host has no files to read`, {
+    details: { toolErrorKind: 'capability_blocked', reason: 'tool_unavailable' },
+  });
+}

@@ -1,0 +1,78 @@
+import type { RunError } from '../../shared/errors.ts';
+import type { JournalEntryOf } from '../../shared/journal.ts';
+import { nodeRetryDelayMs, type NodeRetry } from '../../shared/node.ts';
+import { failedCalls } from '../turn/next-move.ts';
+import { continueFrom, type TurnState } from '../turn/state.ts';
+import { runTurn, type TurnOutcome } from '../turn/turn.ts';
+import type { OpenRun, RunDeps } from './open.ts';
+import { refused } from './outcome.ts';
+import { errorInfoOf } from './settle.ts';
+import { turnFor } from './turn-for.ts';
+
+/**
+ * Runs the turn of a run, and again where it is a node that asks for that: from where it failed, with a fresh chain of
+ * models. What was finished stays finished. A wait that would hold the worker for long is a suspension.
+ */
+export async function runTries(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
+  let { state } = run;
+  for (;;) {
+    const suspended = await untilRetry(run, state, deps.patienceMs);
+    if (suspended) return suspended;
+    const turn = turnFor({ ...run, state }, deps);
+    const outcome =
+      turn.kind === 'refused' ? refused({ state }, turn.error) : await runTurn(turn.spec, state, turn.deps, run.signal);
+    const again = retryAfter(outcome, run);
+    if (!again) return outcome;
+    const growing = continueFrom(outcome.state);
+    growing.add(again.entry);
+    ({ state } = growing);
+    // Readers have seen the beginning of an answer that will be asked for again.
+    if (outcome.status === 'failed' && outcome.error.code !== 'tool_failed')
+      run.writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'stream_broke' });
+    run.writer.emit(again.event);
+    await run.writer.commit({ entries: [again.entry] });
+  }
+}
+
+/** The wait before a retry: here when it is short, else as a suspension. A stop ends it; the turn then says how. */
+async function untilRetry(run: OpenRun, state: TurnState, patienceMs: number): Promise<TurnOutcome | undefined> {
+  const { clock, record, signal } = run;
+  const { retryAtMs = 0, retries } = state;
+  const waitMs = retryAtMs - clock.now();
+  if (waitMs <= 0 || signal.aborted) return undefined;
+  if (waitMs <= patienceMs) {
+    await clock.sleep(waitMs, signal).catch(() => {});
+    return undefined;
+  }
+  const item = {
+    kind: 'retry' as const,
+    id: record.request.node?.id ?? record.runId,
+    requestedAt: new Date(clock.now()).toISOString(),
+    reason: `retry ${retries} of the node`,
+  };
+  return { status: 'suspended', wait: { reason: 'retry', pending: [item], resumeAtMs: retryAtMs }, state };
+}
+
+function retryAfter(outcome: TurnOutcome, run: OpenRun) {
+  const policy = run.record.request.node?.nodeRetry;
+  if (outcome.status !== 'failed' || !policy || run.signals.handOver || run.signals.lost) return undefined;
+  const { state, error } = outcome;
+  const number = state.retries + 1;
+  if (!mayRetry(error, policy) || number >= policy.max) return undefined;
+  const delayMs = nodeRetryDelayMs(policy, number);
+  const entry: JournalEntryOf<'retrying'> = {
+    v: 1,
+    t: 'retrying',
+    number,
+    resumeAt: new Date(run.clock.now() + delayMs).toISOString(),
+    calls: error.code === 'tool_failed' ? failedCalls(state) : [],
+  };
+  return {
+    entry,
+    event: { type: 'node.retrying' as const, attemptNumber: number, error: errorInfoOf(run, error), delayMs },
+  };
+}
+
+function mayRetry({ code, retryable }: RunError, { retry_on: codes }: NodeRetry): boolean {
+  return retryable && codes.some((one) => one === code);
+}

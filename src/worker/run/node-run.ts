@@ -1,0 +1,104 @@
+import { asRunError, RunError } from '../../shared/errors.ts';
+import { mentionsSecrets, type NodeConfig } from '../../shared/node.ts';
+import type { RunRequest } from '../../shared/run.ts';
+import { renderTemplate, type TemplateCapabilities, type TemplateData } from '../prompt/template.ts';
+import type { LoadedAgent } from './load-agents.ts';
+
+/** What a run works with: the agent as this run uses it, the first user message, and why there is none of them. */
+export interface Assignment {
+  readonly agent: LoadedAgent | undefined;
+  readonly prompt: string;
+  /** Tools of the agent that this run must not call. */
+  readonly deniedTools?: readonly string[];
+  /** The run cannot be run. */
+  readonly refusal?: RunError;
+}
+
+/** What the request asks for, by the agents of this worker. A pure function of the request: every worker agrees. */
+export async function assignmentOf(
+  request: RunRequest,
+  agents: ReadonlyMap<string, LoadedAgent>,
+  signal: AbortSignal,
+): Promise<Assignment> {
+  const { node, input } = request;
+  const agent = agents.get(request.agent);
+  if (!node) return { agent, prompt: input };
+  try {
+    const assigned = agentOfNode(agent, { ...node, agent_ref: request.agent });
+    const prompt = await promptOfNode(node, { ...dataOf(node), input }, {}, signal);
+    return { ...assigned, prompt };
+  } catch (error) {
+    return { agent, prompt: '', refusal: asRunError(error) };
+  }
+}
+
+/**
+ * The agent as a node uses it: its own model, retries, tools, output schema and more instructions. Throws `validation`
+ * where there is no agent, a tool that it does not have, or a prompt that refers to secrets; `internal` for a node that
+ * is no agent.
+ */
+export function agentOfNode(
+  agent: LoadedAgent | undefined,
+  node: Omit<NodeConfig, 'id'>,
+): { readonly agent: LoadedAgent; readonly deniedTools: readonly string[] } {
+  const { type, agent_ref: ref, model, provider, retry, tools: names, system_prompt_append: append } = node;
+  if (type !== 'agent')
+    throw new RunError('internal', `nodes of type ${type} cannot be run here, only those of type agent`);
+  if (!agent) throw new RunError('validation', `there is no agent ${ref}, which the node refers to`);
+  const { definition, tools } = agent;
+  const instructions = withAppend(definition.instructions, append);
+  if (mentionsSecrets(instructions)) {
+    throw new RunError('validation', `the instructions of agent ${ref} must not refer to {{ secrets.* }}`);
+  }
+  const granted = names ?? definition.tools;
+  const wider = granted.filter((name) => !definition.tools.includes(name));
+  if (wider.length > 0)
+    throw new RunError('validation', `the node grants tools that agent ${ref} does not have: ${wider.join(', ')}`);
+  const { output_schema: schema } = node;
+  return {
+    agent: {
+      ...agent,
+      tools: tools.filter((tool) => granted.includes(tool.name)),
+      definition: {
+        ...definition,
+        instructions,
+        tools: [...granted],
+        model: model ?? definition.model,
+        ...(provider !== undefined && { provider }),
+        retry: retry ?? definition.retry ?? { max: 1, backoff: 'exponential' },
+        toolFailure: definition.toolFailure ?? 'fail',
+        ...(schema && { outputSchema: schema }),
+        // A schema that came with a request may hold patterns that never end.
+        outputValidation: schema ? 'parse' : (definition.outputValidation ?? 'parse'),
+      },
+    },
+    deniedTools: definition.tools.filter((name) => !granted.includes(name)),
+  };
+}
+
+/** The user message of a node. Throws what {@link renderTemplate} throws. */
+export async function promptOfNode(
+  node: Pick<NodeConfig, 'prompt_template'>,
+  data: TemplateData,
+  capabilities: TemplateCapabilities,
+  signal: AbortSignal,
+): Promise<string> {
+  return await renderTemplate(node.prompt_template, data, capabilities, signal);
+}
+
+/** What templates refer to as `inputs.*` and `run.outputs.*`. */
+export function dataOf({
+  inputs = {},
+  outputs = {},
+}: {
+  readonly inputs?: unknown;
+  readonly outputs?: unknown;
+}): TemplateData {
+  return { inputs, run: { outputs } };
+}
+
+/** Literally, expressions and all: only the user message is a template. */
+function withAppend(instructions: string, append: string | undefined): string {
+  if (append === undefined) return instructions;
+  return instructions === '' ? append : `${instructions}\n\n${append}`;
+}

@@ -1,0 +1,28 @@
+--[[ Shared fragment: the accounts of a purse, from the front of KEYS and ARGV.
+KEYS account, line, needs and promises of the run, of the batch and of the tenant, those that there are; with a tenant's
+  account then that of the window before
+ARGV[1] how many accounts  [2] window of the tenant's account, '-' without one  [3] the window before, '-'; then for each
+  account: its cap ('' as stored, 'none'), onExceed, seconds to keep it
+Sets `accounts`, `lastKey` and `lastArg` (where the front ends), and functions on accounts by their number. ]]
+local accounts = tonumber(ARGV[1])
+local lastArg = 3 + 3 * accounts
+local lastKey = 4 * accounts + (ARGV[2] == '-' and 0 or 1)
+
+local function number(value) return tonumber(value) or 0 end
+local function accountKey(i) return KEYS[4 * i - 3] end
+
+-- `cap` has top-ups in it and is nil without one; `hard` says that it refuses.
+local function readAccount(i)
+  local cap, mode = ARGV[1 + 3 * i], ARGV[2 + 3 * i]
+  local stored = redis.call('HMGET', accountKey(i), 'cap', 'onExceed', 'extra', 'spent', 'reserved')
+  if cap == '' then cap, mode = stored[1], stored[2] or 'fail' end
+  cap = tonumber(cap)
+  local account = { mode = mode, spent = number(stored[4]), reserved = number(stored[5]) }
+  if cap then account.cap = cap + number(stored[3]) end
+  account.hard = cap and mode ~= 'warn'
+  return account
+end
+
+local function keepAccounts()
+  for i = 1, accounts do redis.call('EXPIRE', accountKey(i), ARGV[3 + 3 * i]) end
+end

@@ -1,0 +1,40 @@
+import type { Clock } from '../../shared/clock.ts';
+import { loadScript, runScript } from '../../shared/redis.ts';
+import { redisError } from '../../shared/redis-error.ts';
+import { resumeRun, type RunPlace } from '../../shared/resume.ts';
+import type { Waits } from '../ports.ts';
+import { decidedEntry } from './rules.ts';
+
+const dueScript = loadScript(import.meta.url, './lua/due.lua');
+/** Lua cannot spread more than about 8,000 values at once. */
+const maxDue = 5_000;
+
+/** The waits in Redis: timers in one sorted set, by the time of Redis itself. Throws `queue_unavailable`. */
+export function redisWaits(options: RunPlace & { readonly clock: Clock }): Waits {
+  const { redis, keys, clock } = options;
+  return {
+    async at(runId, dueMs) {
+      await redis.zadd(keys.timers, dueMs, runId).catch((error: unknown) => {
+        throw redisError(error, `timer of run ${runId}`);
+      });
+    },
+    async clear(runId) {
+      await redis.zrem(keys.timers, runId).catch((error: unknown) => {
+        throw redisError(error, `timer of run ${runId}`);
+      });
+    },
+    async due(limit) {
+      const taken = runScript(redis, dueScript, [keys.timers], [Math.min(limit, maxDue)]);
+      return (await taken.catch((error: unknown) => {
+        throw redisError(error, 'take of due timers');
+      })) as readonly string[];
+    },
+    async resume(runId, resumption) {
+      const atMs = clock.now();
+      const end = { summary: resumption.summary, entries: [decidedEntry(resumption, atMs)], atMs };
+      return await resumeRun(options, runId, end).catch((error: unknown) => {
+        throw redisError(error, `resume of run ${runId}`);
+      });
+    },
+  };
+}

@@ -1,0 +1,67 @@
+import { z } from 'zod';
+import { RunError } from '../../shared/errors.ts';
+import type { Message } from '../../shared/message.ts';
+import type { ToolErrorKind } from '../../shared/errors.ts';
+import { within } from '../tools/within.ts';
+import type { Turn } from './contract.ts';
+
+/** What a step is about to begin with. */
+export interface StepView {
+  /** From 1. */
+  readonly stepNumber: number;
+  /** The conversation so far, for reading. */
+  readonly messages: readonly Message[];
+  /** Tool calls of the step before. `args` is the model's own text. */
+  readonly lastCalls: readonly {
+    readonly name: string;
+    readonly args: string;
+    readonly errorKind?: ToolErrorKind;
+  }[];
+}
+
+const answer = z
+  .strictObject({
+    model: z.string().trim().min(1).max(200).optional(),
+    provider: z.string().min(1).optional(),
+    toolChoice: z.union([z.enum(['auto', 'none']), z.strictObject({ name: z.string() })]).optional(),
+  })
+  .nullish();
+
+/** What this step has to do. With a model or a provider nothing else is tried, whatever happens. */
+export type StepPlan = NonNullable<z.infer<typeof answer>>;
+
+/**
+ * Asked before the model call of each step, by every worker that makes it. Nothing returned: the step is as usual. Has
+ * ten seconds; a throw, a delay and an answer of another shape fail the run with `internal`.
+ */
+export type PrepareStep = (step: StepView) => StepPlan | undefined | Promise<StepPlan | undefined>;
+
+const timeoutMs = 10_000;
+
+/** Asks the program what this step has to do. */
+export async function prepareStep({ deps, signal, growing }: Turn, stepNumber: number): Promise<StepPlan> {
+  const ask = deps.prepareStep;
+  if (!ask) return {};
+  const { messages, calls } = growing.state;
+  const lastCalls = calls.map(({ name, args, result }) => ({
+    name,
+    args,
+    ...(result?.errorKind && { errorKind: result.errorKind }),
+  }));
+  const ended = await within(timeoutMs, () => ask({ stepNumber, messages, lastCalls }), deps.clock, signal);
+  signal.throwIfAborted();
+  if (ended.kind === 'threw') {
+    const text = ended.error instanceof Error ? `: ${deps.redactor.text(ended.error.message)}` : '';
+    throw new RunError('internal', `prepareStep failed${text}`, { cause: ended.error });
+  }
+  if (ended.kind !== 'value') throw new RunError('internal', `prepareStep gave no answer within ${timeoutMs} ms`);
+  const parsed = answer.safeParse(ended.value);
+  if (!parsed.success) {
+    const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'its answer'}: ${message}`);
+    throw new RunError('internal', `prepareStep answered with something else than a plan: ${problems.join('; ')}`);
+  }
+  const { toolChoice } = parsed.data ?? {};
+  if (typeof toolChoice === 'object' && !deps.tools.advertised().some(({ name }) => name === toolChoice.name))
+    throw new RunError('internal', `prepareStep asks for the tool ${toolChoice.name}, which the agent does not have`);
+  return parsed.data ?? {};
+}

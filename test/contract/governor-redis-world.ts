@@ -1,0 +1,22 @@
+import { onTestFinished } from 'vitest';
+import { systemClock } from '../../src/shared/clock.ts';
+import { keysFor, type Keys, type RedisConnection } from '../../src/shared/redis.ts';
+import { redisGovernor } from '../../src/worker/stores/redis-governor.ts';
+import { testPrefix, testRedis } from '../support/redis.ts';
+import type { GovernorWorld } from './governor.ts';
+
+/** Governors with a connection each, over limiters in the test Redis, or in the one at `url`. */
+export async function redisGovernorWorld(
+  url?: string,
+): Promise<GovernorWorld & { readonly redis: RedisConnection; readonly keys: Keys }> {
+  const keys = keysFor(testPrefix());
+  return {
+    keys,
+    redis: await testRedis('work', url),
+    async governor(observe = {}) {
+      const governor = redisGovernor({ redis: await testRedis('work', url), keys, clock: systemClock, observe });
+      onTestFinished(() => governor[Symbol.asyncDispose]());
+      return governor;
+    },
+  };
+}

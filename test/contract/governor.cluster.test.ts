@@ -1,0 +1,13 @@
+import { afterAll, beforeAll } from 'vitest';
+import { governorContract } from './governor.ts';
+import { redisGovernorWorld } from './governor-redis-world.ts';
+import { startOneNodeCluster } from './one-node-cluster.ts';
+
+let server: Awaited<ReturnType<typeof startOneNodeCluster>>;
+
+beforeAll(async () => {
+  server = await startOneNodeCluster();
+});
+afterAll(() => server.stop());
+
+governorContract('Redis Cluster', () => redisGovernorWorld(server.url));

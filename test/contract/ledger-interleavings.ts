@@ -1,0 +1,75 @@
+import { expect, test } from 'vitest';
+import { tenantsOf } from '../../src/shared/tenants.ts';
+import type { Purse, Reservation } from '../../src/worker/ports.ts';
+import { seeded } from '../support/seeded.ts';
+import {
+  ask,
+  batch,
+  capped,
+  own,
+  paid,
+  tenant,
+  type AccountName,
+  type LedgerWorld,
+  type MakeLedgerWorld,
+} from './ledger-world.ts';
+
+const daily = tenantsOf({
+  default: { budget: { maxCostMicrocents: 4_000, window: 'day', onExceed: 'fail', unpriced: 'allow' } },
+});
+
+async function standsAt(
+  world: LedgerWorld,
+  account: AccountName,
+): Promise<{ used: number; held: number; cap: number }> {
+  const { spentMicrocents, reservedMicrocents, capMicrocents = Infinity } = await world.view(account);
+  return { used: spentMicrocents + reservedMicrocents, held: reservedMicrocents, cap: capMicrocents };
+}
+
+export function ledgerInterleavings(makeWorld: MakeLedgerWorld): void {
+  test('whatever several holders do in whatever order, no account passes its cap and nothing stays held', async () => {
+    const random = seeded();
+    const world = await makeWorld(daily);
+    const { ledger } = world;
+    await world.setBudget('b1', 3_000);
+    const purses = Array.from({ length: 6 }, () => capped(1_200, 'fail', { batch: 'b1' }));
+    const accounts = [batch('b1'), tenant, ...purses.map(own)];
+    const open: { purse: Purse; id: string; amount: number }[] = [];
+    const repeats: [Reservation, Reservation][] = [];
+    const pay = ({ purse, id, amount }: (typeof open)[number]) => {
+      return ledger.settle(paid(purse, id, random.below(amount + 1)));
+    };
+    for (let step = 0; step < 400; step++) {
+      const purse = purses[random.below(purses.length)] as Purse;
+      const roll = random.below(10);
+      const mine = open.filter((held) => held.purse === purse);
+      if (roll < 5) {
+        const wanted = 1 + random.below(300);
+        const request = ask(purse, `s${step}`, wanted, { least: 1 + random.below(wanted) });
+        const [answer, again] = await Promise.all([ledger.reserve(request), ledger.reserve(request)]);
+        repeats.push([answer, again]);
+        if (answer.kind === 'reserved') open.push({ purse, id: request.id, amount: answer.amount });
+      } else if (roll < 8) {
+        const some = mine.slice(0, 1 + random.below(2));
+        await Promise.all(
+          some.flatMap((held) => [pay(held), ...(random.below(4) === 0 ? [ledger.forfeit(purse)] : [])]),
+        );
+        for (const held of some) open.splice(open.indexOf(held), 1);
+      } else if (roll < 9 && mine[0]) {
+        await ledger.release(purse, mine[0].id);
+        open.splice(open.indexOf(mine[0]), 1);
+      } else {
+        await ledger.forfeit(purse);
+      }
+      for (const account of accounts) {
+        const { used, cap } = await standsAt(world, account);
+        expect(used).toBeLessThanOrEqual(cap);
+      }
+    }
+    for (const [answer, again] of repeats) expect(again).toEqual(answer);
+    expect(repeats.filter(([{ kind }]) => kind === 'reserved').length).toBeGreaterThan(10);
+    await Promise.all(purses.map((purse) => ledger.forfeit(purse)));
+    await Promise.all(open.map(pay));
+    for (const account of accounts) expect((await standsAt(world, account)).held).toBe(0);
+  });
+}

@@ -1,0 +1,182 @@
+import { expect, test } from 'vitest';
+import { tenantsOf } from '../../src/shared/tenants.ts';
+import { aPurse, ask, batch, capped, own, paid, tenant, type MakeLedgerWorld } from './ledger-world.ts';
+
+const dailyCap = (maxCostMicrocents: number, onExceed: 'fail' | 'warn' | 'pause_for_approval' = 'fail') =>
+  tenantsOf({ default: { budget: { maxCostMicrocents, window: 'day', onExceed, unpriced: 'allow' } } });
+
+export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
+  test('a purse is capped when its run or its tenant has a cap, and whenever it has a batch', async () => {
+    const { ledger } = await makeWorld();
+    expect(ledger.isCapped(aPurse())).toBe(false);
+    expect(ledger.isCapped(capped(1))).toBe(true);
+    expect(ledger.isCapped(aPurse({ batch: 'b1' }))).toBe(true);
+    expect((await makeWorld(dailyCap(1))).ledger.isCapped(aPurse())).toBe(true);
+  });
+
+  test('a reservation is held in the accounts of run, batch and tenant', async () => {
+    const world = await makeWorld(dailyCap(1_000));
+    await world.setBudget('b1', 900);
+    const purse = capped(800, 'fail', { batch: 'b1' });
+    expect(await world.ledger.reserve(ask(purse, 'a', 300))).toEqual({ kind: 'reserved', amount: 300, warnings: [] });
+    const held = { reservedMicrocents: 300, spentMicrocents: 0 };
+    expect(await world.view(own(purse))).toMatchObject({ ...held, capMicrocents: 800, window: 'total' });
+    expect(await world.view(batch('b1'))).toMatchObject({ ...held, capMicrocents: 900 });
+    expect(await world.view(tenant)).toMatchObject({ ...held, capMicrocents: 1_000, windowStart: '2026-11-21' });
+  });
+
+  test('exactly the cap is allowed, and one more is not', async () => {
+    const { ledger } = await makeWorld();
+    expect(await ledger.reserve(ask(capped(500), 'a', 500))).toMatchObject({ kind: 'reserved', amount: 500 });
+    expect(await ledger.reserve(ask(capped(500), 'a', 501))).toMatchObject({ kind: 'exceeded', onExceed: 'fail' });
+  });
+
+  test('what is left is given when it is at least what will do', async () => {
+    const world = await makeWorld();
+    const purse = capped(500);
+    await world.ledger.reserve(ask(purse, 'a', 200));
+    const more = await world.ledger.reserve(ask(purse, 'b', 400, { least: 300 }));
+    expect(more).toMatchObject({ kind: 'reserved', amount: 300 });
+    expect(await world.view(own(purse))).toMatchObject({ reservedMicrocents: 500 });
+  });
+
+  test('a refusal is busy while calls under way are in the way, and exceeded when what is spent is', async () => {
+    const world = await makeWorld();
+    const purse = capped(500, 'pause_for_approval');
+    await world.ledger.reserve(ask(purse, 'a', 300));
+    const account = { ...own(purse), capMicrocents: 500, spentMicrocents: 0, reservedMicrocents: 300 };
+    expect(await world.ledger.reserve(ask(purse, 'b', 300))).toEqual({ kind: 'busy', account });
+    await world.ledger.settle(paid(purse, 'a', 300));
+    expect(await world.ledger.reserve(ask(purse, 'c', 300))).toEqual({
+      kind: 'exceeded',
+      account: { ...account, spentMicrocents: 300, reservedMicrocents: 0 },
+      onExceed: 'pause_for_approval',
+    });
+  });
+
+  test('a refused reservation holds nothing in any account', async () => {
+    const world = await makeWorld(dailyCap(100));
+    await world.setBudget('b1', 900);
+    const purse = capped(800, 'fail', { batch: 'b1' });
+    expect(await world.ledger.reserve(ask(purse, 'a', 300))).toMatchObject({ kind: 'exceeded', account: tenant });
+    for (const account of [own(purse), batch('b1'), tenant])
+      expect(await world.view(account)).toMatchObject({ reservedMicrocents: 0, spentMicrocents: 0 });
+  });
+
+  test('of several accounts that refuse, run goes before batch and batch before tenant', async () => {
+    const world = await makeWorld(dailyCap(100));
+    await world.setBudget('b1', 100);
+    const all = capped(100, 'fail', { batch: 'b1' });
+    expect(await world.ledger.reserve(ask(all, 'a', 300))).toMatchObject({ account: own(all) });
+    expect(await world.ledger.reserve(ask(aPurse({ batch: 'b1' }), 'a', 300))).toMatchObject({ account: batch('b1') });
+    expect(await world.ledger.reserve(ask(aPurse(), 'a', 300))).toMatchObject({ account: tenant });
+  });
+
+  test('an account that is used up goes before one that is only busy', async () => {
+    const world = await makeWorld();
+    await world.setBudget('b1', 100, 'pause_for_approval');
+    const purse = capped(400, 'fail', { batch: 'b1' });
+    await world.ledger.reserve(ask(purse, 'a', 350, { force: true }));
+    expect(await world.ledger.reserve(ask(purse, 'b', 101))).toMatchObject({
+      kind: 'exceeded',
+      account: batch('b1'),
+      onExceed: 'pause_for_approval',
+    });
+  });
+
+  test('an account that only warns never refuses, and says when it is passed', async () => {
+    const world = await makeWorld(dailyCap(500, 'warn'));
+    const purse = aPurse();
+    expect(await world.ledger.reserve(ask(purse, 'a', 500))).toMatchObject({ kind: 'reserved', warnings: [] });
+    await world.ledger.settle(paid(purse, 'a', 400));
+    const passed = { ...tenant, capMicrocents: 500, spentMicrocents: 400, reservedMicrocents: 200 };
+    expect(await world.ledger.reserve(ask(purse, 'b', 200))).toEqual({
+      kind: 'reserved',
+      amount: 200,
+      warnings: [passed],
+    });
+  });
+
+  test('a batch without a cap refuses nothing', async () => {
+    const { ledger } = await makeWorld();
+    const purse = aPurse({ batch: 'b1' });
+    expect(await ledger.reserve(ask(purse, 'a', 1e14))).toEqual({ kind: 'reserved', amount: 1e14, warnings: [] });
+  });
+
+  test('a step that a person let pass is counted and not refused', async () => {
+    const world = await makeWorld();
+    const purse = capped(100);
+    expect(await world.ledger.reserve(ask(purse, 'a', 300, { force: true }))).toMatchObject({ amount: 300 });
+    await world.ledger.settle(paid(purse, 'a', 250));
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 250, reservedMicrocents: 0 });
+  });
+
+  test('a top-up counts on top of the cap', async () => {
+    const world = await makeWorld();
+    const purse = capped(100);
+    expect(await world.ledger.reserve(ask(purse, 'a', 300))).toMatchObject({ kind: 'exceeded' });
+    await world.topUp(own(purse), 200);
+    expect(await world.ledger.reserve(ask(purse, 'b', 300))).toMatchObject({ kind: 'reserved' });
+    expect(await world.view(own(purse))).toMatchObject({ capMicrocents: 300 });
+  });
+
+  test('the same reservation sent again answers the same and holds nothing more', async () => {
+    const world = await makeWorld();
+    const purse = capped(500);
+    const request = ask(purse, 'a', 400, { least: 100 });
+    const first = await world.ledger.reserve(request);
+    expect(await world.ledger.reserve(request)).toEqual(first);
+    await world.ledger.forfeit(purse);
+    expect(await world.ledger.reserve(request)).toEqual(first);
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 400, reservedMicrocents: 0 });
+  });
+
+  test('a call that cost more than was held makes later calls of that model hold as much more', async () => {
+    const world = await makeWorld();
+    await world.setBudget('b1', 1_000);
+    const purse = aPurse({ batch: 'b1' });
+    await world.ledger.reserve(ask(purse, 'a', 100));
+    await world.ledger.settle(paid(purse, 'a', 150));
+    await world.ledger.reserve(ask(purse, 'b', 100));
+    await world.ledger.settle(paid(purse, 'b', 120));
+    const other = aPurse({ batch: 'b1' });
+    expect(await world.ledger.reserve(ask(other, 'c', 100))).toMatchObject({ kind: 'reserved', amount: 100 });
+    expect(await world.view(batch('b1'))).toMatchObject({ spentMicrocents: 270, reservedMicrocents: 150 });
+    await world.ledger.reserve(ask(other, 'd', 100, { model: 'exact' }));
+    expect(await world.view(batch('b1'))).toMatchObject({ reservedMicrocents: 250 });
+  });
+
+  test('a model that costs more than callers reckon cannot pass a cap again and again', async () => {
+    const world = await makeWorld();
+    await world.setBudget('b1', 1_000);
+    for (let call = 0; call < 20; call++) {
+      const purse = aPurse({ batch: 'b1' });
+      const reservation = await world.ledger.reserve(ask(purse, `c${call}`, 100, { least: 1 }));
+      if (reservation.kind !== 'reserved') break;
+      await world.ledger.settle(paid(purse, `c${call}`, reservation.amount + 90));
+    }
+    const { spentMicrocents } = await world.view(batch('b1'));
+    expect(spentMicrocents).toBeGreaterThan(800);
+    expect(spentMicrocents).toBeLessThanOrEqual(1_000);
+  });
+
+  test('a tenant begins each window with its whole cap', async () => {
+    const world = await makeWorld(dailyCap(500));
+    const purse = aPurse();
+    await world.ledger.reserve(ask(purse, 'a', 500));
+    await world.ledger.settle(paid(purse, 'a', 500));
+    expect(await world.ledger.reserve(ask(purse, 'b', 500))).toMatchObject({ kind: 'exceeded' });
+    world.clock.set('2026-11-22T00:00:00Z');
+    expect(await world.ledger.reserve(ask(purse, 'c', 500))).toMatchObject({ kind: 'reserved' });
+  });
+
+  test('an account that is gone begins with what the run spent by its own record', async () => {
+    const world = await makeWorld();
+    const run = { capMicrocents: 500, onExceed: 'fail', spentMicrocents: 400 } as const;
+    const purse = aPurse({ run });
+    expect(await world.ledger.reserve(ask(purse, 'a', 200))).toMatchObject({ kind: 'exceeded' });
+    expect(await world.ledger.reserve(ask(purse, 'b', 100))).toMatchObject({ kind: 'reserved' });
+    await world.ledger.settle(paid(purse, 'b', 50));
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 450 });
+  });
+}

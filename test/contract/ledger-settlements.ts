@@ -1,0 +1,198 @@
+import { expect, test } from 'vitest';
+import { tenantsOf } from '../../src/shared/tenants.ts';
+import { aPurse, ask, batch, capped, own, paid, tenant, type MakeLedgerWorld } from './ledger-world.ts';
+
+const hourly = tenantsOf({
+  tenants: { acme: { budget: { maxCostMicrocents: 1_000, window: 'hour', onExceed: 'fail', unpriced: 'allow' } } },
+});
+const day = '2026-11-21';
+const usage = { input: 10, output: 5, cached: 3, cacheWrite: 2, total: 20 };
+
+export function ledgerSettlements(makeWorld: MakeLedgerWorld): void {
+  test('a settlement puts what was paid in the place of what was held', async () => {
+    const world = await makeWorld(hourly);
+    const purse = capped(800, 'fail', { batch: 'b1' });
+    await world.ledger.reserve(ask(purse, 'a', 300));
+    await world.ledger.settle(paid(purse, 'a', 120));
+    for (const account of [own(purse), batch('b1'), tenant]) {
+      const after = { spentMicrocents: 120, presumedMicrocents: 0, reservedMicrocents: 0 };
+      expect(await world.view(account)).toMatchObject(after);
+    }
+  });
+
+  test('a settlement sent twice counts once', async () => {
+    const world = await makeWorld();
+    const purse = capped(800);
+    await world.ledger.reserve(ask(purse, 'a', 300));
+    await world.ledger.settle(paid(purse, 'a', 120));
+    await world.ledger.settle(paid(purse, 'a', 120));
+    await world.ledger.release(purse, 'a');
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 120, reservedMicrocents: 0 });
+    expect(await world.costs(day)).toMatchObject([{ attempts: 1, costMicrocents: 120 }]);
+  });
+
+  test('a release gives everything back, once', async () => {
+    const world = await makeWorld();
+    const purse = capped(800);
+    await world.ledger.reserve(ask(purse, 'a', 300));
+    await world.ledger.release(purse, 'a');
+    await world.ledger.release(purse, 'a');
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 0, reservedMicrocents: 0 });
+    expect(await world.costs(day)).toEqual([]);
+  });
+
+  test('a call that broke off counts as spent with all that was held', async () => {
+    const world = await makeWorld();
+    const purse = capped(800);
+    await world.ledger.reserve(ask(purse, 'a', 300));
+    await world.ledger.settle(paid(purse, 'a', 40, { presumed: true }));
+    const after = { spentMicrocents: 300, presumedMicrocents: 260, reservedMicrocents: 0 };
+    expect(await world.view(own(purse))).toMatchObject(after);
+    expect(await world.costs(day)).toMatchObject([{ attempts: 1, costMicrocents: 40, presumedMicrocents: 260 }]);
+  });
+
+  test('what a run leaves open counts as spent when it is forfeited, once', async () => {
+    const world = await makeWorld(hourly);
+    const purse = capped(800, 'fail', { batch: 'b1' });
+    const neighbour = aPurse({ batch: 'b1' });
+    await world.ledger.reserve(ask(purse, 'a', 300));
+    await world.ledger.reserve(ask(purse, 'b', 200));
+    await world.ledger.reserve(ask(neighbour, 'c', 100));
+    await world.ledger.forfeit(purse);
+    await world.ledger.forfeit(purse);
+    const all = { spentMicrocents: 500, presumedMicrocents: 500 };
+    expect(await world.view(own(purse))).toMatchObject({ ...all, reservedMicrocents: 0 });
+    for (const account of [batch('b1'), tenant])
+      expect(await world.view(account)).toMatchObject({ ...all, reservedMicrocents: 100 });
+    expect(await world.costs(day)).toMatchObject([{ attempts: 0, costMicrocents: 0, presumedMicrocents: 500 }]);
+  });
+
+  test('a settlement that comes after the forfeit corrects what was presumed', async () => {
+    const world = await makeWorld(hourly);
+    const purse = capped(800, 'fail', { batch: 'b1' });
+    await world.ledger.reserve(ask(purse, 'a', 300));
+    await world.ledger.forfeit(purse);
+    await world.ledger.settle(paid(purse, 'a', 120));
+    await world.ledger.settle(paid(purse, 'a', 120));
+    for (const account of [own(purse), batch('b1'), tenant]) {
+      const after = { spentMicrocents: 120, presumedMicrocents: 0, reservedMicrocents: 0 };
+      expect(await world.view(account)).toMatchObject(after);
+    }
+    expect(await world.costs(day)).toMatchObject([{ attempts: 1, costMicrocents: 120, presumedMicrocents: 0 }]);
+  });
+
+  test('a settlement that comes after the forfeit and knows no better leaves it presumed', async () => {
+    const world = await makeWorld();
+    const purse = capped(800);
+    await world.ledger.reserve(ask(purse, 'a', 300));
+    await world.ledger.forfeit(purse);
+    await world.ledger.settle(paid(purse, 'a', 0, { presumed: true }));
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 300, presumedMicrocents: 300 });
+    expect(await world.costs(day)).toMatchObject([{ attempts: 1, presumedMicrocents: 300 }]);
+  });
+
+  test('a call that nothing was held for is counted in every account that there is', async () => {
+    const world = await makeWorld(hourly);
+    const purse = capped(800);
+    await world.ledger.settle(paid(purse, 'a', 70));
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 70, reservedMicrocents: 0 });
+    expect(await world.view(tenant)).toMatchObject({ spentMicrocents: 70, reservedMicrocents: 0 });
+  });
+
+  test('a call that goes on over the end of a window is settled in the window in which it was held', async () => {
+    const world = await makeWorld(hourly);
+    const purse = aPurse();
+    await world.ledger.reserve(ask(purse, 'a', 900));
+    world.clock.set('2026-11-21T13:00:01Z');
+    await world.ledger.settle(paid(purse, 'a', 800));
+    expect(await world.view(tenant)).toMatchObject({ spentMicrocents: 0, reservedMicrocents: 0 });
+    world.clock.set('2026-11-21T12:59:59Z');
+    expect(await world.view(tenant)).toMatchObject({ spentMicrocents: 800, reservedMicrocents: 0 });
+  });
+
+  test('what is forfeited when its window is long over counts in the present one', async () => {
+    const world = await makeWorld(hourly);
+    const purse = aPurse();
+    await world.ledger.reserve(ask(purse, 'a', 900));
+    world.clock.set('2026-11-21T18:00:00Z');
+    await world.ledger.forfeit(purse);
+    const after = { spentMicrocents: 900, presumedMicrocents: 900, reservedMicrocents: 0 };
+    expect(await world.view(tenant)).toMatchObject(after);
+  });
+
+  test('a settlement that comes after the forfeit, windows later, takes nothing from the present one', async () => {
+    const world = await makeWorld(hourly);
+    const purse = aPurse();
+    await world.ledger.reserve(ask(purse, 'a', 900));
+    await world.ledger.forfeit(purse);
+    world.clock.set('2026-11-21T18:00:00Z');
+    await world.ledger.settle(paid(purse, 'a', 100));
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 100, presumedMicrocents: 0 });
+    expect(await world.view(tenant)).toMatchObject({
+      spentMicrocents: 0,
+      presumedMicrocents: 0,
+      reservedMicrocents: 0,
+    });
+  });
+
+  test('large amounts stay exact', async () => {
+    const world = await makeWorld();
+    const purse = capped(9e14 + 3);
+    await world.ledger.reserve(ask(purse, 'a', 9e14 + 1));
+    expect(await world.ledger.reserve(ask(purse, 'b', 3))).toMatchObject({ kind: 'busy' });
+    await world.ledger.reserve(ask(purse, 'c', 2));
+    expect(await world.view(own(purse))).toMatchObject({ reservedMicrocents: 9e14 + 3 });
+    await world.ledger.forfeit(purse);
+    await world.ledger.settle(paid(purse, 'a', 8e14 + 7));
+    const after = { spentMicrocents: 8e14 + 9, presumedMicrocents: 2, reservedMicrocents: 0 };
+    expect(await world.view(own(purse))).toMatchObject(after);
+  });
+
+  test('attempts are counted by day, agent, provider and model, with a cap and without', async () => {
+    const world = await makeWorld();
+    const free = aPurse();
+    const bounded = capped(1_000);
+    await world.ledger.settle(paid(free, 'a', 70, { usage }));
+    await world.ledger.settle(paid(bounded, 'b', 30, { usage }));
+    await world.ledger.settle(paid(free, 'c', 0, { usage, priced: false }));
+    await world.ledger.settle(paid(free, 'd', 5, { model: 'n' }));
+    await world.ledger.settle(paid(aPurse({ agentId: 'a "b" c' }), 'e', 6));
+    world.clock.set('2026-11-22T00:00:00Z');
+    await world.ledger.settle(paid(free, 'f', 7));
+    const zeros = {
+      input: 0,
+      output: 0,
+      cached: 0,
+      cacheWrite: 0,
+      total: 0,
+      presumedMicrocents: 0,
+      unpricedAttempts: 0,
+    };
+    const row = { day, agent: 'support', provider: 'openai', model: 'm', attempts: 1, ...zeros };
+    const rows = await world.costs(day);
+    expect(rows.sort((a, b) => b.costMicrocents - a.costMicrocents)).toEqual([
+      {
+        ...row,
+        attempts: 3,
+        input: 30,
+        output: 15,
+        cached: 9,
+        cacheWrite: 6,
+        total: 60,
+        costMicrocents: 100,
+        unpricedAttempts: 1,
+      },
+      { ...row, agent: 'a "b" c', costMicrocents: 6 },
+      { ...row, model: 'n', costMicrocents: 5 },
+    ]);
+    expect(await world.costs('2026-11-22')).toEqual([{ ...row, day: '2026-11-22', costMicrocents: 7 }]);
+  });
+
+  test('an attempt without a cap that is settled twice counts once', async () => {
+    const world = await makeWorld();
+    const purse = aPurse();
+    await Promise.all([world.ledger.settle(paid(purse, 'a', 70)), world.ledger.settle(paid(purse, 'b', 5))]);
+    await world.ledger.settle(paid(purse, 'a', 70));
+    expect(await world.costs(day)).toMatchObject([{ attempts: 2, costMicrocents: 75 }]);
+  });
+}

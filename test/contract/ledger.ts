@@ -1,0 +1,16 @@
+import { describe } from 'vitest';
+import { ledgerInterleavings } from './ledger-interleavings.ts';
+import { ledgerLines } from './ledger-lines.ts';
+import { ledgerReservations } from './ledger-reservations.ts';
+import { ledgerSettlements } from './ledger-settlements.ts';
+import type { MakeLedgerWorld } from './ledger-world.ts';
+
+/** What every ledger promises. */
+export function ledgerContract(name: string, makeWorld: MakeLedgerWorld): void {
+  describe(`${name} as a ledger`, () => {
+    ledgerReservations(makeWorld);
+    ledgerSettlements(makeWorld);
+    ledgerLines(makeWorld);
+    ledgerInterleavings(makeWorld);
+  });
+}

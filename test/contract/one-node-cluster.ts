@@ -1,0 +1,29 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { freePort, startScratchRedis } from '../../src/shared/dev-redis.ts';
+import { connect, whenReady } from '../../src/shared/redis.ts';
+import { until } from '../support/redis.ts';
+
+/** One node that serves every slot: enough for the rules of a Cluster to hold for scripts and channels. */
+export async function startOneNodeCluster(): Promise<{ readonly url: string; stop(): Promise<void> }> {
+  const bus = [
+    '--cluster-enabled',
+    'yes',
+    '--cluster-port',
+    `${await freePort()}`,
+    '--cluster-announce-ip',
+    '127.0.0.1',
+  ];
+  const dir = mkdtempSync(join(tmpdir(), 'millrace-cluster-'));
+  const root = join(import.meta.dirname, '../..');
+  const server = await startScratchRedis({ dir, env: process.env, root, extraArgs: bus });
+  const node = connect(server.url, 'command', () => {});
+  await whenReady(node, 5_000);
+  await node.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
+  await until('the Cluster to serve', async () =>
+    String(await node.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),
+  );
+  node.disconnect();
+  return { url: server.url.replace('redis:', 'redis+cluster:'), stop: () => server.stop() };
+}

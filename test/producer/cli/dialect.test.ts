@@ -1,0 +1,39 @@
+import { expect, test } from 'vitest';
+import { clientWorld, request } from '../support/client.ts';
+import { RunWriter } from '../support/run-writer.ts';
+import { millrace, settings } from './support/cli-process.ts';
+
+async function endedRun() {
+  const world = await clientWorld();
+  const run = await world.mill.enqueue(request);
+  const writer = new RunWriter(world.redis, world.keys, run.runId);
+  await writer.emit([
+    { type: 'step.start', stepNumber: 1, model: 'm', modelSource: 'agent' },
+    { type: 'text.delta', delta: 'Sent.', model: 'm' },
+  ]);
+  await writer.end();
+  return { run, env: settings(world.prefix) };
+}
+
+test('tail prints a run in a dialect, one event a line, also from the middle', async () => {
+  const { run, env } = await endedRun();
+  const types = async (...args: string[]) => {
+    const { code, stdout } = await millrace(['tail', run.runId, '--dialect', 'afk', ...args], { env });
+    expect(code).toBe(0);
+    return stdout
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as { type: string; step: number })
+      .map(({ type, step }) => `${type} ${step}`);
+  };
+  expect(await types()).toEqual(['step_started 1', 'text_delta 1', 'completed 1']);
+  expect(await types('--after', '3')).toEqual(['completed 1']);
+});
+
+test('a dialect is one of those that there are, and of one run', async () => {
+  const { run, env } = await endedRun();
+  const unknown = await millrace(['tail', run.runId, '--dialect', 'klingon'], { env });
+  expect([unknown.code, unknown.stderr.includes('relavium')]).toEqual([2, true]);
+  const all = await millrace(['tail', '--dialect', 'afk'], { env });
+  expect([all.code, all.stderr.includes('--dialect needs a run')]).toEqual([2, true]);
+});

@@ -1,0 +1,27 @@
+import type { PendingItem } from '../../../src/shared/event.ts';
+import type { RunHandle } from '../../../src/producer/run-handle.ts';
+import type { RunRequestInput } from '../../../src/shared/run.ts';
+import { request, type ClientWorld } from './client.ts';
+import { RunWriter } from './run-writer.ts';
+
+/** A run as a worker leaves it when it lets go of it: suspended, with what it waits for in its record and log. */
+export async function suspendedRun(
+  { mill, redis, keys }: ClientWorld,
+  pending: readonly Omit<PendingItem, 'requestedAt'>[],
+  more: Partial<RunRequestInput> = {},
+): Promise<RunHandle> {
+  const run = await mill.enqueue({ ...request, ...more });
+  const writer = new RunWriter(redis, keys, run.runId, more.executionId === undefined ? 1 : 2);
+  await writer.start();
+  const at = new Date().toISOString();
+  const items = pending.map((item) => ({ ...item, requestedAt: at }));
+  const reason = items[0]?.kind ?? 'retry';
+  const entries = [
+    { v: 1, t: 'opened', model: 'm', at },
+    { v: 1, t: 'suspended', seq: 1, reason, at },
+  ];
+  await redis.rpush(keys.journal(run.runId), ...entries.map((entry) => JSON.stringify(entry)));
+  const fields = { status: 'suspended', held: '0', owner: '', pending: JSON.stringify(items), costMicrocents: '42' };
+  await writer.emit([{ type: 'run.suspended', reason, pending: items }], { fields });
+  return run;
+}

@@ -1,0 +1,64 @@
+import type { RunEvent, EventOf } from '../../../src/shared/event.ts';
+import { silentLog } from '../../../src/shared/log.ts';
+import { runRequest, type RunRequestInput } from '../../../src/shared/run.ts';
+import { modelsOf, singleProvider } from '../../../src/worker/chain.ts';
+import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
+import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
+import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
+import type { Agent } from '../../../src/worker/run/define-agent.ts';
+import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
+import { loadedFrom } from '../../../src/worker/run/load-agents.ts';
+import { runJob } from '../../../src/worker/run/run-job.ts';
+import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
+import { aRecord } from '../../contract/run-fixtures.ts';
+import { ManualClock } from '../tools/manual-clock.ts';
+
+/** Runs in memory, segment by segment, by a clock that the test moves. */
+export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000) {
+  const clock = new ManualClock();
+  const ports = createMemoryPorts({ clock });
+  const deps = {
+    ports,
+    agents: new Map([[agent.definition.id, loadedFrom(agent)]]),
+    flushTimer: new FlushTimer(5),
+    cancels: new CancelWatch(ports),
+    limitCaps: { maxSteps: 10 },
+    stopping: () => false,
+    patienceMs,
+    weightOf: () => 1,
+    wake: () => {},
+    ...modelsOf(singleProvider(provider), { price: createPriceLookup(), log: silentLog }),
+  };
+  const eventsOf = <T extends RunEvent['type']>(runId: string, type: T) =>
+    ports.events(runId).filter((event): event is EventOf<T> => event.type === type);
+  return {
+    clock,
+    ports,
+    eventsOf,
+    submit(request: Omit<RunRequestInput, 'agent'>): string {
+      const parsed = runRequest.parse({ agent: agent.definition.id, ...request });
+      const record = aRecord({ request: parsed, kind: parsed.node ? 'node' : 'agent.turn' });
+      ports.create(record);
+      return record.runId;
+    },
+    /** One processor call. */
+    async deliver(runId: string, jobTry = 1) {
+      const record = await ports.runs.load(runId);
+      const job = { v: 1, kind: record?.kind ?? 'node', runId, segment: record?.segment ?? 0 };
+      return await runJob(
+        job,
+        { jobTry, queue: 'runs', worker: 'w', crashLimit: 9 },
+        deps,
+        new AbortController().signal,
+      );
+    },
+    /** Lets time pass, and wakes what is due. Answers the runs that were woken. */
+    async pass(ms: number) {
+      clock.advance(ms);
+      const due = await ports.waits.due(10);
+      for (const runId of due) await ports.waits.resume(runId, { summary: 'its time has come' });
+      return due;
+    },
+    load: async (runId: string) => await ports.runs.load(runId),
+  };
+}
