@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { format } from 'oxfmt';
+import { agentsPage } from './docs/agents-page.ts';
 import { configurationPage } from './docs/configuration-page.ts';
 import { errorsPage } from './docs/errors-page.ts';
 import { eventsPage } from './docs/events-page.ts';
@@ -11,6 +12,7 @@ const root = join(import.meta.dirname, '..');
 /** The reference pages by path from the root, made from the schemas that the code itself uses. */
 export async function referencePages(): Promise<ReadonlyMap<string, string>> {
   const sources = {
+    'docs/reference/agents.md': agentsPage(),
     'docs/reference/configuration.md': configurationPage(),
     'docs/reference/errors.md': errorsPage(),
     'docs/reference/events.md': eventsPage(),

@@ -26,7 +26,7 @@ export interface FailSafe extends Pick<LooseLimits, 'maxSteps' | 'maxLlmCalls' |
 const toMs = (value: unknown) => (typeof value === 'number' ? Math.round(value * 1_000) : value);
 
 /** Spelling, field, and what the value becomes. */
-const spellings: readonly (readonly [string, string, ((value: unknown) => unknown)?])[] = [
+export const fieldSpellings: readonly (readonly [string, string, ((value: unknown) => unknown)?])[] = [
   ['fallback_chain', 'fallbackModels'],
   ['fallbackModelChain', 'fallbackModels'],
   ['fallback_model_chain', 'fallbackModels'],
@@ -50,7 +50,7 @@ export interface CanonicalAgent {
   readonly source: Record<string, unknown>;
   readonly problems: readonly string[];
   /** How the author wrote the field with this name. */
-  spelledAs(path: string): string;
+  readonly spelledAs: (path: string) => string;
 }
 
 /** Reads the other spellings of fields. The source is left as it is. */
@@ -59,7 +59,7 @@ export function canonicalAgent(given: Readonly<Record<string, unknown>>): Canoni
   const problems: string[] = [];
   const writtenAs = new Map<string, string>();
   for (const group of groups) if (isRecord(source[group])) source[group] = { ...source[group] };
-  for (const [spelling, field, convert = (value: unknown) => value] of spellings) {
+  for (const [spelling, field, convert = (value: unknown) => value] of fieldSpellings) {
     const value = take(source, spelling);
     if (value === undefined) continue;
     const before = writtenAs.get(field) ?? (has(source, field) ? field : undefined);

@@ -185,7 +185,9 @@ export const eventBodies = {
     ),
   'step.reset': z
     .object({ stepNumber, reason: z.string() })
-    .describe('Forget the deltas of this step: its model call died with its worker (`recovered`), or its stream broke off (`stream_broke`), and is made again.'),
+    .describe(
+      'Forget the deltas of this step: its model call died with its worker (`recovered`), or its stream broke off (`stream_broke`), and is made again.',
+    ),
   'step.end': z
     .object({ stepNumber, usage, finishReason })
     .describe('The step is complete: the answer and the results of all its tool calls are in the journal.'),

@@ -31,7 +31,7 @@ export type Attempt = z.infer<typeof attempt>;
  *
  * - opened: the run was picked up for the first time; the model and limits it will keep
  * - answered: a model call finished; never paid again. `calls` of its message get keys `<runId>:s<step>:t<index>`
- * - attempted: attempts that failed without an answer, so that their cost is counted
+ * - attempted: attempts that failed without an answer, so that their cost is counted; or a media job that failed
  * - calling: the intent to run a tool that is not read-only, written before it starts
  * - called: a tool's result as the model will see it; never executed again
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more

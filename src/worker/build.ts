@@ -134,7 +134,7 @@ export async function buildWorker({
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
     meter: metrics.money,
     patienceMs: config.PROVIDER_WAIT_MS,
-    weightOf: (tenant) => tenants.of(tenant).weight,
+    tenants,
     wake: (runId, summary) => waker.wake(runId, summary),
     ...models,
   };

@@ -1,8 +1,10 @@
 import { systemClock } from '../shared/clock.ts';
+import { tenantsOf } from '../shared/tenants.ts';
 import { parseConfig } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
 import { isTerminal, type RunEvent } from '../shared/event.ts';
 import { newRunId } from '../shared/ids.ts';
+import { sha256Of } from '../shared/media.ts';
 import { outcomeViewOf, runRequest, type RunOutcomeView, type RunRecord, type RunRequestInput } from '../shared/run.ts';
 import { behind, modelsOf, singleProvider } from './chain.ts';
 import type { Middleware } from './llm/middleware.ts';
@@ -35,7 +37,7 @@ export interface CreateAgentOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
 }
 
-export interface AgentRunOptions extends Pick<RunRequestInput, 'limits' | 'overrides' | 'budget'> {
+export interface AgentRunOptions extends Pick<RunRequestInput, 'limits' | 'overrides' | 'budget' | 'media'> {
   /** Cancels the run: it then resolves with status `cancelled` and an empty text, never with an error. */
   readonly signal?: AbortSignal;
 }
@@ -64,6 +66,8 @@ export interface AgentHandle {
   run(input: string, options?: AgentRunOptions): Promise<RunOutcomeView>;
   /** Goes on with a run of this handle that waits because of its budget: over the cap for one step, or to its end. */
   resume(runId: string, budget: 'approve' | 'reject'): AgentStream;
+  /** The bytes behind a handle of a result. Kept as long as 256 MiB of newer ones leave room. */
+  media(handle: string): { readonly mediaType: string; readonly bytes: Uint8Array } | undefined;
 }
 
 /**
@@ -104,7 +108,7 @@ export function createAgentWith(
     }),
     // Nobody else waits for this process's slot.
     patienceMs: longestWaitMs,
-    weightOf: () => 1,
+    tenants: tenantsOf({}),
     wake: (runId: string, summary: string) => void ports.waits.resume(runId, { summary }),
     stopping: () => false,
   };
@@ -181,6 +185,7 @@ export function createAgentWith(
     stream,
     run: async (input, runOptions) => await stream(input, runOptions).result,
     resume,
+    media: (handle) => ports.media.get('default', sha256Of(handle) ?? ''),
   };
 }
 

@@ -329,7 +329,9 @@ export interface Governor extends AsyncDisposable {
     request: GrantRequest,
     patienceMs: number,
     signal: AbortSignal,
-  ): Promise<{ readonly kind: 'granted'; readonly grant: Grant } | { readonly kind: 'parked'; readonly expectedMs: number }>;
+  ): Promise<
+    { readonly kind: 'granted'; readonly grant: Grant } | { readonly kind: 'parked'; readonly expectedMs: number }
+  >;
   /** Keeps the place in line of a run that is suspended now. */
   park(request: GrantRequest): Promise<void>;
   /** Takes a run out of every line, for instance because it was cancelled. */
@@ -358,7 +360,12 @@ export interface Breakers extends AsyncDisposable {
    */
   admit(target: string, patienceMs: number, signal: AbortSignal): Promise<Admission>;
   /** `neutral`: the call says nothing about the health of the model; a probe is given back. */
-  report(target: string, outcome: 'success' | 'failure' | 'neutral', admission: Admission, policy: Pick<BreakerPolicy, 'failureThreshold' | 'cooldownMs'>): Promise<void>;
+  report(
+    target: string,
+    outcome: 'success' | 'failure' | 'neutral',
+    admission: Admission,
+    policy: Pick<BreakerPolicy, 'failureThreshold' | 'cooldownMs'>,
+  ): Promise<void>;
   /** As this process knows it, for metrics. */
   states(): ReadonlyMap<string, 'closed' | 'open' | 'half_open'>;
 }

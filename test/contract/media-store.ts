@@ -6,7 +6,10 @@ import type { MediaStore } from '../../src/worker/ports.ts';
 export interface MediaWorld {
   readonly media: MediaStore;
   /** What is kept of a tenant under this SHA-256. */
-  read(tenant: string, sha256: string): Promise<{ readonly mediaType: string; readonly bytes: Buffer } | undefined>;
+  readonly read: (
+    tenant: string,
+    sha256: string,
+  ) => Promise<{ readonly mediaType: string; readonly bytes: Buffer } | undefined>;
 }
 
 /** What every store of generated files promises. */

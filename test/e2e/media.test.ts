@@ -49,16 +49,20 @@ async function makeStudio({ workers = 1, env = {} }: { workers?: number; env?: R
       return observed;
     },
     suspendedTimes: (runId: string, times: number) =>
-      until(`run ${runId} waits for the ${times}. time`, async () => {
-        const { status, lastSequence } = await fleet.mill.get(runId);
-        if (status !== 'suspended') return false;
-        let seen = 0;
-        for await (const event of fleet.mill.events(runId)) {
-          if (event.type === 'run.suspended') seen++;
-          if (event.sequenceNumber >= lastSequence) break;
-        }
-        return seen >= times;
-      }, 40_000),
+      until(
+        `run ${runId} waits for the ${times}. time`,
+        async () => {
+          const { status, lastSequence } = await fleet.mill.get(runId);
+          if (status !== 'suspended') return false;
+          let seen = 0;
+          for await (const event of fleet.mill.events(runId)) {
+            if (event.type === 'run.suspended') seen++;
+            if (event.sequenceNumber >= lastSequence) break;
+          }
+          return seen >= times;
+        },
+        40_000,
+      ),
   };
 }
 
@@ -118,7 +122,6 @@ test('without a map of the operator the name of a picture model goes to the chat
 test('a film is ordered once although its workers are killed, between two questions and in the middle of one', async () => {
   const studio = await makeStudio();
   const { provider, fleet } = studio;
-  provider.unfinishedPolls = 2;
   const runId = await studio.submit({ agent: 'film', input: 'A lighthouse.', media: { seconds: 4 } });
   await studio.suspendedTimes(runId, 1);
   await studio.crew[0]?.kill();

@@ -10,7 +10,13 @@ const shared = shareWorld({ producer: true });
 
 /** A node whose user message is the plan for the model server. */
 function nodeWith(more: object, ...plan: PlannedStep[]) {
-  return { type: 'agent', id: 'draft', prompt_template: '{{ inputs.plan }}', inputs: { plan: planInput(...plan) }, ...more };
+  return {
+    type: 'agent',
+    id: 'draft',
+    prompt_template: '{{ inputs.plan }}',
+    inputs: { plan: planInput(...plan) },
+    ...more,
+  };
 }
 
 test('a node is run over HTTP: its prompt is its template, and its events carry its id', async () => {

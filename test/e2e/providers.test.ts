@@ -3,6 +3,7 @@ import { startAimock } from '../support/aimock.ts';
 import { eventsOf } from '../support/check-run.ts';
 import { tokensPerCall } from '../support/plan.ts';
 import { makeWorld } from '../support/world.ts';
+import { scratchFile } from '../worker/llm/scratch-file.ts';
 
 test('the agents that run on one OpenAI-compatible server run on another one unchanged', async () => {
   const aimock = await startAimock();
@@ -45,4 +46,28 @@ test('the agents that run on one OpenAI-compatible server run on another one unc
     tools: ['charge x', 'look y', 'look z'],
     usage: { input: 3 * tokensPerCall.input, output: 3 * tokensPerCall.output },
   });
+});
+
+test('an agent runs on a provider of kind openai-responses, as its entry in the providers file says', async () => {
+  const aimock = await startAimock();
+  onTestFinished(() => aimock.stop());
+  const world = await makeWorld({ workers: 0 });
+  // An entry of this id stands in for the default provider.
+  const entry = `[{ id: openai, kind: openai-responses, baseUrl: "${aimock.baseUrl}", keyEnv: OPENAI_API_KEY }]`;
+  await world.addWorker({ MILLRACE_PROVIDERS: scratchFile('providers.yaml', entry), OPENAI_API_KEY: 'k' });
+  const observed = await world.ended(
+    await world.submit('hands', [
+      { calls: [{ name: 'charge', args: { id: 'x' } }] },
+      { calls: [{ name: 'look', args: { id: 'y' } }] },
+      { text: 'All of it is done.' },
+    ]),
+  );
+  expect(observed.view).toMatchObject({
+    status: 'completed',
+    result: { text: 'All of it is done.' },
+    steps: 3,
+    usage: { input: 3 * tokensPerCall.input, output: 3 * tokensPerCall.output },
+  });
+  expect(observed.executions.map(({ tool, id }) => `${tool} ${id}`)).toEqual(['charge x', 'look y']);
+  expect(world.provider.callsOf(observed.view.runId)).toHaveLength(0);
 });

@@ -10,7 +10,9 @@ import {
   validateChatModelId,
 } from '../../src/shared/models.ts';
 
-const listed = { data: [{ id: 'm1' }, { id: 'm2', owned_by: 'acme' }, { id: 'm3', provider: 'other', owned_by: null }] };
+const listed = {
+  data: [{ id: 'm1' }, { id: 'm2', owned_by: 'acme' }, { id: 'm3', provider: 'other', owned_by: null }],
+};
 
 interface Router {
   readonly url: string;
@@ -20,7 +22,9 @@ interface Router {
 }
 
 /** A router on a free port that answers as told and counts. */
-async function router(answer: RequestListener = (_, response) => response.end(JSON.stringify(listed))): Promise<Router> {
+async function router(
+  answer: RequestListener = (_, response) => response.end(JSON.stringify(listed)),
+): Promise<Router> {
   const server = createServer((request, response) => {
     made.paths.push(request.url ?? '');
     made.answer(request, response);

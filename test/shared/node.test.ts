@@ -28,7 +28,9 @@ test.each(['prompt_template', 'system_prompt_append'])('a node whose %s refers t
 
 test('a run of a node brings its data along, within bounds, and no agent of its own', () => {
   const { agent_ref: _, ...own } = node;
-  expect(runNode.parse({ ...own, inputs: { topic: 'tides' }, outputs: {} })).toMatchObject({ inputs: { topic: 'tides' } });
+  expect(runNode.parse({ ...own, inputs: { topic: 'tides' }, outputs: {} })).toMatchObject({
+    inputs: { topic: 'tides' },
+  });
   expect(runNode.safeParse(node).success).toBe(false);
   expect(runNode.safeParse({ ...own, inputs: { big: 'x'.repeat(300_000) } }).success).toBe(false);
 });

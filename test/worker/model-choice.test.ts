@@ -42,7 +42,7 @@ function world(
     const provider = known.find(({ id }) => id === (wanted ?? prefix ?? 'a'));
     return provider && { provider, model: bare };
   };
-  const agent = defineAgent({ id: 'x', model: 'm', retry: { max: 1 }, ...source } as AgentSource);
+  const agent = defineAgent({ id: 'x', model: 'm', retry: { max: 1 }, ...source });
   const handle = createAgentWith(agent, {
     // Nobody else serves anything: what the resolver does not know has no provider.
     env: { MILLRACE_PROVIDERS: '', OPENAI_API_KEY: 'sk-none', OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' },

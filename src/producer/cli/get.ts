@@ -45,7 +45,9 @@ function textOf(view: RunView): string {
     ['worker', view.worker],
     ['batch', view.batch],
     ['waits for', waitsFor(view) || undefined],
-    ...(view.result?.media ?? []).map(({ handle, mediaType, bytes }) => ['media', `${handle} ${mediaType}, ${count(bytes)} bytes`] as const),
+    ...(view.result?.media ?? []).map(
+      ({ handle, mediaType, bytes }) => ['media', `${handle} ${mediaType}, ${count(bytes)} bytes`] as const,
+    ),
     ...Object.entries(view.metadata ?? {}).map(([key, value]) => [key, oneLine(value, 200)] as const),
   ];
   const shown = rows.filter((row): row is readonly [string, string] => row[1] !== undefined);

@@ -19,7 +19,9 @@ async function media(cli: Cli, handle: string, { output }: { readonly output?: s
     throw new RunError('validation', 'these are no characters for a terminal: name a file with -o, or pipe it on');
   const { bytes, mediaType } = await mill.media(handle);
   if (output === undefined) {
-    await new Promise<void>((resolve, reject) => cli.stdout.write(bytes, (error) => (error ? reject(error) : resolve())));
+    await new Promise<void>((resolve, reject) =>
+      cli.stdout.write(bytes, (error) => (error ? reject(error) : resolve())),
+    );
     return exitCodes.ok;
   }
   await pipeline([bytes], createWriteStream(output)).catch((cause: unknown) => {

@@ -24,7 +24,7 @@ export function familyOf(name: string): NamedModel {
   const family = slash > 0 ? prefixes[trimmed.slice(0, slash)] : undefined;
   if (family !== undefined && slash < trimmed.length - 1)
     return { family, model: trimmed.slice(slash + 1), prefixed: true };
-  if (/^gpt/.test(trimmed)) return { family: 'openai', model: trimmed, prefixed: false };
-  if (/^claude/.test(trimmed)) return { family: 'anthropic', model: trimmed, prefixed: false };
+  if (trimmed.startsWith('gpt')) return { family: 'openai', model: trimmed, prefixed: false };
+  if (trimmed.startsWith('claude')) return { family: 'anthropic', model: trimmed, prefixed: false };
   return { family: 'generic', model: trimmed, prefixed: false };
 }

@@ -33,7 +33,8 @@ export function parseTemplate(text: string): readonly TemplatePart[] {
     const close = closingOf(text, open + 2);
     if (close === -1) throw unreadable(text.slice(open, open + 80), 'has no end');
     parts.push(parseExpression(text.slice(open, close + 2)));
-    if (parts.length > maxExpressions * 2) throw new RunError('validation', `a template has over ${maxExpressions} expressions`);
+    if (parts.length > maxExpressions * 2)
+      throw new RunError('validation', `a template has over ${maxExpressions} expressions`);
     at = close + 2;
   }
 }

@@ -76,7 +76,11 @@ async function applied(
     case 'json':
       return value === undefined ? undefined : JSON.stringify(value, null, Number(args[0] ?? 0));
     case 'join':
-      return value === undefined ? undefined : listOf(value, part).map(textOf).join(String(args[0] ?? ', '));
+      return value === undefined
+        ? undefined
+        : listOf(value, part)
+            .map(textOf)
+            .join(String(args[0] ?? ', '));
     case 'trim':
       return value === undefined ? undefined : textOf(value).trim();
     case 'upper':

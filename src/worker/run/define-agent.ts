@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { agentDefinition, type AgentDefinition, type AgentInput } from '../../shared/agent.ts';
 import { canonicalAgent, type AgentSpellings } from '../../shared/agent-spellings.ts';
 import { RunError } from '../../shared/errors.ts';
+import { mentionsSecrets } from '../../shared/node.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { CallVerdict } from '../turn/contract.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
@@ -63,6 +64,8 @@ export function defineAgent({ llmPolicy, prepareStep, ...given }: AgentSource): 
   const parsed = agentDefinition.safeParse({ ...source, outputSchema: output.schema, tools: names });
   for (const { path, message } of parsed.error?.issues ?? [])
     problems.push(`${spelledAs(path.join('.')) || 'agent'}: ${message}`);
+  if (parsed.success && mentionsSecrets(parsed.data.instructions))
+    problems.push(`${spelledAs('instructions')}: must not refer to {{ secrets.* }}`);
   if (!parsed.success || problems.length > 0) {
     const id = typeof given.id === 'string' ? given.id : 'without an id';
     throw new RunError('agent_manifest_invalid', `agent ${id}:\n  ${problems.join('\n  ')}`, { details: problems });

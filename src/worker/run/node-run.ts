@@ -1,5 +1,5 @@
 import { asRunError, RunError } from '../../shared/errors.ts';
-import { mentionsSecrets, type NodeConfig } from '../../shared/node.ts';
+import type { NodeConfig } from '../../shared/node.ts';
 import type { RunRequest } from '../../shared/run.ts';
 import { renderTemplate, type TemplateCapabilities, type TemplateData } from '../prompt/template.ts';
 import type { LoadedAgent } from './load-agents.ts';
@@ -34,8 +34,7 @@ export async function assignmentOf(
 
 /**
  * The agent as a node uses it: its own model, retries, tools, output schema and more instructions. Throws `validation`
- * where there is no agent, a tool that it does not have, or a prompt that refers to secrets; `internal` for a node that
- * is no agent.
+ * where there is no agent, or a tool that it does not have; `internal` for a node that is no agent.
  */
 export function agentOfNode(
   agent: LoadedAgent | undefined,
@@ -46,10 +45,6 @@ export function agentOfNode(
     throw new RunError('internal', `nodes of type ${type} cannot be run here, only those of type agent`);
   if (!agent) throw new RunError('validation', `there is no agent ${ref}, which the node refers to`);
   const { definition, tools } = agent;
-  const instructions = withAppend(definition.instructions, append);
-  if (mentionsSecrets(instructions)) {
-    throw new RunError('validation', `the instructions of agent ${ref} must not refer to {{ secrets.* }}`);
-  }
   const granted = names ?? definition.tools;
   const wider = granted.filter((name) => !definition.tools.includes(name));
   if (wider.length > 0)
@@ -61,7 +56,7 @@ export function agentOfNode(
       tools: tools.filter((tool) => granted.includes(tool.name)),
       definition: {
         ...definition,
-        instructions,
+        instructions: withAppend(definition.instructions, append),
         tools: [...granted],
         model: model ?? definition.model,
         ...(provider !== undefined && { provider }),

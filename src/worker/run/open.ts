@@ -3,6 +3,7 @@ import type { EventBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
 import { budgetCap } from '../../shared/money.ts';
 import type { RunJob, RunRecord } from '../../shared/run.ts';
+import type { Tenants } from '../../shared/tenants.ts';
 import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
 import type { OutgoingEvent, Ports, Purse } from '../ports.ts';
 import type { MediaMaking } from '../turn/contract.ts';
@@ -42,8 +43,8 @@ export interface RunDeps {
   preferencesFor(agent: LoadedAgent): ModelPreferences;
   /** Longest wait for a provider limit or for money that holds a worker, in milliseconds. */
   readonly patienceMs: number;
-  /** Of a tenant, where tenants share a provider limit. */
-  weightOf(tenant: string): number;
+  /** The budget of each tenant, and its weight where tenants share a provider limit. */
+  readonly tenants: Tenants;
   readonly meter?: MoneyMeter;
   /** Puts a suspended run back into its queue. Returns at once. */
   wake(runId: string, summary: string): void;

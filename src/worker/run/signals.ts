@@ -61,6 +61,7 @@ export class RunSignals {
   /** Ends the run with `run_timeout` once `limitMs` have passed, of which `elapsedMs` already have. */
   limitWallTime(limitMs: number, elapsedMs: number): void {
     this.#wallTimeMs = limitMs;
+    clearTimeout(this.#wallTimer);
     const expire = () => this.#controller.abort(new RunError('run_timeout', `the run took longer than ${limitMs} ms`));
     if (elapsedMs >= limitMs) expire();
     else this.#wallTimer = setTimeout(expire, limitMs - elapsedMs);

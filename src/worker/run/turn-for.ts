@@ -114,6 +114,7 @@ function gateFor(run: OpenRun, deps: RunDeps): AttemptGate {
   const { record, agent, writer, clock, log, owner } = run;
   const budget = record.request.budget ?? agent?.definition.budget;
   const purse = purseOf(record, agent);
+  const tenant = deps.tenants.of(record.tenant);
   const approvedStep = run.state.budgetDecision === 'approve' ? run.state.step + 1 : undefined;
   return new AttemptGate({
     ports: deps.ports,
@@ -121,10 +122,11 @@ function gateFor(run: OpenRun, deps: RunDeps): AttemptGate {
     log,
     purse,
     owner,
-    weight: deps.weightOf(record.tenant),
+    weight: tenant.weight,
     breaker: agent?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
     patienceMs: deps.patienceMs,
-    denyUnpriced: budget?.unpriced === 'deny' && budgetCap(budget) !== undefined,
+    denyUnpriced:
+      (budget?.unpriced === 'deny' && budgetCap(budget) !== undefined) || tenant.budget?.unpriced === 'deny',
     ...(deps.meter && { meter: deps.meter }),
     approved: (step) => step === approvedStep,
     emit: (body) => writer.emit(body),

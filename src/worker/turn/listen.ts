@@ -110,6 +110,6 @@ function scrubbed(attempt: Attempt, { deps }: Turn): Attempt {
 }
 
 /** Attempts of the run that reached a provider; skipped candidates take no number. */
-function attemptsMade({ growing }: Turn): number {
+export function attemptsMade({ growing }: Turn): number {
   return Object.values(growing.state.usage.byModel).reduce((sum, { attemptCount }) => sum + attemptCount, 0);
 }

@@ -12,6 +12,7 @@ export function mediaCallFor(
   { model, offer, wanted }: Pick<MediaMaking, 'model' | 'offer' | 'wanted'>,
   messages: readonly Message[],
   requestId: string,
+  attemptNumber: number,
 ): MediaCall {
   const { modality } = offer;
   const { modalities = [modality], count = 1, seconds, size } = wanted;
@@ -25,7 +26,8 @@ export function mediaCallFor(
   return {
     model,
     requestId,
-    idempotencyKey: requestId,
+    // Another order after one that failed is no repeat of it.
+    idempotencyKey: `${requestId}:${attemptNumber}`,
     modality,
     prompt,
     count,

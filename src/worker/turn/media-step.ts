@@ -7,7 +7,7 @@ import type { ChainCall, Permit } from '../llm/chain-call.ts';
 import { cancelledCall, LlmError } from '../llm/errors.ts';
 import type { MediaBytes, MediaCall, MediaPort, MediaStart } from '../llm/provider.ts';
 import { TurnSuspension, type MediaMaking, type Turn } from './contract.ts';
-import { listen } from './listen.ts';
+import { attemptsMade, listen } from './listen.ts';
 import { askPolicy } from './model-step.ts';
 import { mediaCallFor, mediaTypeOf, priceOf } from './media-call.ts';
 import type { MediaJob } from './state.ts';
@@ -30,7 +30,7 @@ async function begin(turn: Turn, making: MediaMaking): Promise<void> {
   const { spec, deps, signal, growing } = turn;
   const step = growing.state.step + 1;
   await askPolicy(turn, step);
-  const call = mediaCallFor(making, growing.state.messages, deps.requestId(step));
+  const call = mediaCallFor(making, growing.state.messages, deps.requestId(step), attemptsMade(turn) + 1);
   const port = portOf(making);
   deps.emit({ type: 'step.start', stepNumber: step, model: spec.model, modelSource: spec.modelSource });
   const attempts: Attempt[] = [];
@@ -161,7 +161,7 @@ async function submitted(turn: Turn, making: MediaMaking, jobId = '', attempts: 
 
 async function poll(turn: Turn, making: MediaMaking, job: MediaJob): Promise<void> {
   const { provider, model } = making;
-  const { signal, deps } = turn;
+  const { signal, deps, growing } = turn;
   if (job.provider !== provider.id) {
     throw new RunError(
       'internal',
@@ -172,15 +172,15 @@ async function poll(turn: Turn, making: MediaMaking, job: MediaJob): Promise<voi
     .pollMedia?.(job.jobId, signal)
     .catch((thrown: unknown) => {
       const error = asLlmError(thrown, provider.id, signal);
-      if (error.retryable) return undefined;
-      throw error;
+      return error.retryable ? undefined : error;
     });
   signal.throwIfAborted();
-  if (media) return await finish(turn, making, media, []);
-  if (deps.clock.now() >= job.submittedAtMs + jobDeadlineMs) {
-    throw new RunError('provider_unavailable', `provider ${provider.id} did not finish a media job within 30 minutes`);
-  }
-  throw waitFor(turn, job);
+  if (media && !(media instanceof LlmError)) return await finish(turn, making, media, []);
+  if (!media && deps.clock.now() < job.submittedAtMs + jobDeadlineMs) throw waitFor(turn, job);
+  // Nobody shall ask for this job again: whoever tries the run once more gives a new one.
+  await record(turn, { v: 1, t: 'attempted', step: growing.state.step + 1, attempts: [] });
+  const late = `provider ${provider.id} did not finish a media job within 30 minutes`;
+  throw media ?? new RunError('provider_unavailable', late);
 }
 
 function waitFor({ deps }: Turn, { jobId, submittedAtMs, polls, provider }: MediaJob): TurnSuspension {

@@ -8,7 +8,7 @@ import { parseArgs, shownArgs } from '../tools/args.ts';
 import { chooseModel, noPreferences, type ModelChoice } from './choose-model.ts';
 import { listen } from './listen.ts';
 import { nextMove } from './next-move.ts';
-import { prepareStep, type StepPlan } from './prepare-step.ts';
+import { askForPlan, type StepPlan } from './prepare-step.ts';
 import { buildRequest } from './request.ts';
 import type { Turn } from './contract.ts';
 
@@ -21,7 +21,7 @@ export async function callModel(turn: Turn): Promise<void> {
   const step = growing.state.step + 1;
   await askPolicy(turn, step);
   signal.throwIfAborted();
-  const plan = await prepareStep(turn, step);
+  const plan = await planOf(turn, step);
   const called = growing.state.calls.map(({ name }) => name);
   const choice = chooseModel(spec, spec.preferences ?? noPreferences, called, plan);
   turn.shownText = '';
@@ -50,6 +50,20 @@ export async function askPolicy({ deps, growing }: Turn, step: number): Promise<
     ...(ruleId !== undefined && { ruleId }),
   });
   throw new RunError('policy_denied', reason);
+}
+
+/** What the program says that this step has to do. */
+async function planOf({ deps, signal, growing: { state } }: Turn, stepNumber: number): Promise<StepPlan> {
+  if (!deps.prepareStep) return {};
+  const lastCalls = state.calls.map(({ name, args, result }) => ({
+    name,
+    args,
+    ...(result?.errorKind && { errorKind: result.errorKind }),
+  }));
+  const { clock, redactor } = deps;
+  const tools = deps.tools.advertised().map(({ name }) => name);
+  const step = { stepNumber, messages: state.messages, lastCalls };
+  return await askForPlan(deps.prepareStep, step, { clock, redactor, tools }, signal);
 }
 
 interface Asking {

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { RunError } from '../../shared/errors.ts';
+import type { Clock } from '../../shared/clock.ts';
+import { RunError, type ToolErrorKind } from '../../shared/errors.ts';
 import type { Message } from '../../shared/message.ts';
-import type { ToolErrorKind } from '../../shared/errors.ts';
+import type { Redactor } from '../../shared/redact.ts';
 import { within } from '../tools/within.ts';
-import type { Turn } from './contract.ts';
 
 /** What a step is about to begin with. */
 export interface StepView {
@@ -36,22 +36,27 @@ export type StepPlan = NonNullable<z.infer<typeof answer>>;
  */
 export type PrepareStep = (step: StepView) => StepPlan | undefined | Promise<StepPlan | undefined>;
 
+/** What a program's plan is asked for and checked with. */
+export interface PlanHost {
+  readonly clock: Clock;
+  readonly redactor: Redactor;
+  /** Names of the tools that the model may call. */
+  readonly tools: readonly string[];
+}
+
 const timeoutMs = 10_000;
 
-/** Asks the program what this step has to do. */
-export async function prepareStep({ deps, signal, growing }: Turn, stepNumber: number): Promise<StepPlan> {
-  const ask = deps.prepareStep;
-  if (!ask) return {};
-  const { messages, calls } = growing.state;
-  const lastCalls = calls.map(({ name, args, result }) => ({
-    name,
-    args,
-    ...(result?.errorKind && { errorKind: result.errorKind }),
-  }));
-  const ended = await within(timeoutMs, () => ask({ stepNumber, messages, lastCalls }), deps.clock, signal);
+/** Asks the program what this step has to do. Throws `internal` for everything that is no plan. */
+export async function askForPlan(
+  ask: PrepareStep,
+  step: StepView,
+  { clock, redactor, tools }: PlanHost,
+  signal: AbortSignal,
+): Promise<StepPlan> {
+  const ended = await within(timeoutMs, () => ask(step), clock, signal);
   signal.throwIfAborted();
   if (ended.kind === 'threw') {
-    const text = ended.error instanceof Error ? `: ${deps.redactor.text(ended.error.message)}` : '';
+    const text = ended.error instanceof Error ? `: ${redactor.text(ended.error.message)}` : '';
     throw new RunError('internal', `prepareStep failed${text}`, { cause: ended.error });
   }
   if (ended.kind !== 'value') throw new RunError('internal', `prepareStep gave no answer within ${timeoutMs} ms`);
@@ -61,7 +66,7 @@ export async function prepareStep({ deps, signal, growing }: Turn, stepNumber: n
     throw new RunError('internal', `prepareStep answered with something else than a plan: ${problems.join('; ')}`);
   }
   const { toolChoice } = parsed.data ?? {};
-  if (typeof toolChoice === 'object' && !deps.tools.advertised().some(({ name }) => name === toolChoice.name))
+  if (typeof toolChoice === 'object' && !tools.includes(toolChoice.name))
     throw new RunError('internal', `prepareStep asks for the tool ${toolChoice.name}, which the agent does not have`);
   return parsed.data ?? {};
 }

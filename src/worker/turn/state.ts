@@ -158,6 +158,7 @@ export class GrowingState {
       case 'answered':
         return this.#answered(entry);
       case 'attempted':
+        this.#state.mediaJob = undefined;
         return this.#paid(entry.attempts);
       case 'calling':
         return this.#calling(entry);

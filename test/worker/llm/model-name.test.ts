@@ -86,11 +86,14 @@ describe('who serves a name', () => {
 
   test('a resolver of the program comes before everything else, and may pass', () => {
     const own = createIterableBackend(async function* () {}, { id: 'own' });
-    const providers = withResolver(providersWith(['anthropic', 'acme'], { OPENAI_API_KEY: 'sk' }), (model, provider) => {
-      if (model === 'mine') return { provider: own, model: 'real-name' };
-      if (model === 'big') return { provider: 'acme', model: 'large' };
-      return provider === 'old' ? { provider: 'anthropic', model } : undefined;
-    });
+    const providers = withResolver(
+      providersWith(['anthropic', 'acme'], { OPENAI_API_KEY: 'sk' }),
+      (model, provider) => {
+        if (model === 'mine') return { provider: own, model: 'real-name' };
+        if (model === 'big') return { provider: 'acme', model: 'large' };
+        return provider === 'old' ? { provider: 'anthropic', model } : undefined;
+      },
+    );
     expect(found(providers, 'mine')).toEqual(['own', 'real-name']);
     expect(found(providers, 'big')).toEqual(['acme', 'large']);
     expect(found(providers, 'x', 'old')).toEqual(['anthropic', 'x']);

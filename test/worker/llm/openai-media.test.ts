@@ -84,7 +84,10 @@ test('a video is a job: given once, asked for, and fetched when it is done', asy
 test('a job that failed tells why', async () => {
   const error = { code: 'content_policy_violation', message: 'Not this.' };
   const { poll } = await makeMedia(json({ id: 'video_1', status: 'failed', error }));
-  await expect(poll('video_1')).rejects.toMatchObject({ kind: 'content_filter', message: expect.stringContaining('Not this') as string });
+  await expect(poll('video_1')).rejects.toMatchObject({
+    kind: 'content_filter',
+    message: expect.stringContaining('Not this') as string,
+  });
 });
 
 const faults: readonly [what: string, reply: Reply, kind: string, retryable: boolean][] = [
@@ -97,13 +100,16 @@ const faults: readonly [what: string, reply: Reply, kind: string, retryable: boo
   ['another form', json({ pictures: [] }), 'overloaded', false],
 ];
 
-test.each(faults)('%s is told as what it is, after one request and without the key', async (_, reply, kind, retryable) => {
-  const { server, generate } = await makeMedia(reply);
-  const error = await generate().catch((thrown: unknown) => thrown);
-  expect(error).toMatchObject({ name: 'LlmError', kind, retryable, provider: 'studio' });
-  expect(String(error)).not.toContain(key);
-  expect(server.requests).toHaveLength(1);
-});
+test.each(faults)(
+  '%s is told as what it is, after one request and without the key',
+  async (_, reply, kind, retryable) => {
+    const { server, generate } = await makeMedia(reply);
+    const error = await generate().catch((thrown: unknown) => thrown);
+    expect(error).toMatchObject({ name: 'LlmError', kind, retryable, provider: 'studio' });
+    expect(String(error)).not.toContain(key);
+    expect(server.requests).toHaveLength(1);
+  },
+);
 
 test('what the interface cannot make is refused without a request', async () => {
   const { server, generate } = await makeMedia(json({}));

@@ -1,5 +1,6 @@
 import type { RunEvent, EventOf } from '../../../src/shared/event.ts';
 import { silentLog } from '../../../src/shared/log.ts';
+import { tenantsOf } from '../../../src/shared/tenants.ts';
 import { runRequest, type RunRequestInput } from '../../../src/shared/run.ts';
 import { modelsOf, singleProvider } from '../../../src/worker/chain.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
@@ -25,7 +26,7 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
     limitCaps: { maxSteps: 10 },
     stopping: () => false,
     patienceMs,
-    weightOf: () => 1,
+    tenants: tenantsOf({}),
     wake: () => {},
     ...modelsOf(singleProvider(provider), { price: createPriceLookup(), log: silentLog }),
   };

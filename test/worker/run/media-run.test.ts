@@ -106,14 +106,28 @@ test('a refusal of the provider is final: no second call and no other model', as
   });
 });
 
-const badInputs: readonly [what: string, input: string, media: MediaRequest, options: Options, code: string, calls: number][] = [
+const badInputs: readonly [
+  what: string,
+  input: string,
+  media: MediaRequest,
+  options: Options,
+  code: string,
+  calls: number,
+][] = [
   ['an empty prompt', ' ', {}, {}, 'validation', 0],
   ['two kinds of output', prompt, { modalities: ['image', 'video'] }, {}, 'validation', 0],
   ['a text beside the image', prompt, { modalities: ['text', 'image'] }, {}, 'validation', 0],
   ['another kind than the model makes', prompt, { modalities: ['audio'] }, {}, 'validation', 0],
   ['a length of a picture', prompt, { seconds: 3 }, {}, 'validation', 0],
   ['a provider that cannot make media', prompt, {}, { provider: { media: undefined as never } }, 'internal', 0],
-  ['a provider that answers with neither media nor a job', prompt, {}, { generate: async () => ({}) as never }, 'internal', 1],
+  [
+    'a provider that answers with neither media nor a job',
+    prompt,
+    {},
+    { generate: async () => ({}) as never },
+    'internal',
+    1,
+  ],
   [
     'a provider that answers with both',
     prompt,
@@ -247,6 +261,54 @@ test('a job that takes more than half an hour ends the run as a fault of the pro
   await world.pass(30 * 60_000);
   expect(await world.deliver(runId)).toMatchObject({ status: 'failed' });
   expect((await world.load(runId))?.error).toMatchObject({ code: 'provider_unavailable', retryable: true });
+});
+
+test('a node whose job failed gives a new one when it is tried again, and only then', async () => {
+  const ended = [new LlmError('overloaded', 'scripted', 'the job broke', { retryable: false }), [mp4]];
+  const world = makeWorld({
+    generate: async () => ({ jobId: `job-${world.calls.length}` }),
+    poll: async () => {
+      const end = ended.shift();
+      if (end instanceof LlmError) throw end;
+      return end;
+    },
+    agent: { model: 'film' },
+  });
+  const nodeRetry = { max: 2, backoff_ms: 0 };
+  const runId = world.submit({
+    input: prompt,
+    node: { type: 'agent', id: 'n', prompt_template: '{{ input }}', nodeRetry },
+  });
+  await world.deliver(runId);
+  await world.pass(30 * 60_000);
+  expect(await world.deliver(runId)).toMatchObject({ status: 'failed' });
+
+  const late = world.submit({
+    input: prompt,
+    node: { type: 'agent', id: 'n', prompt_template: '{{ input }}', nodeRetry },
+  });
+  ended.unshift(undefined as never);
+  await world.deliver(late);
+  await world.pass(30 * 60_000);
+  expect(await world.deliver(late)).toEqual({ kind: 'suspended' });
+  await world.pass(5_000);
+  expect(await world.deliver(late)).toEqual({ kind: 'ended', status: 'completed' });
+  expect(world.polls).toEqual(['job-1', 'job-2', 'job-3']);
+  expect(new Set(world.calls.map(({ idempotencyKey }) => idempotencyKey)).size).toBe(3);
+});
+
+test('a run that is cancelled while it waits for a job ends as cancelled', async () => {
+  const world = makeWorld({
+    generate: async () => ({ jobId: 'job-1' }),
+    poll: async () => undefined,
+    agent: { model: 'film' },
+  });
+  const runId = world.submit({ input: prompt });
+  await world.deliver(runId);
+  world.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
+  await world.ports.waits.resume(runId, { summary: 'a cancel was asked for' });
+  expect(await world.deliver(runId)).toEqual({ kind: 'ended', status: 'cancelled' });
+  expect(world.polls).toEqual([]);
 });
 
 test('a node that makes media ends with their handles as its output', async () => {

@@ -65,7 +65,11 @@ test('an agent vertex is run with nothing but providers, and tells tokens, tools
         : { toolCalls: [{ name: 'look' }], usage },
     agent: { tools: [look] },
   });
-  expect(await run()).toEqual({ kind: 'completed', output: 'Done.', tokensUsed: { input: 20, output: 10, model: 'm' } });
+  expect(await run()).toEqual({
+    kind: 'completed',
+    output: 'Done.',
+    tokensUsed: { input: 20, output: 10, model: 'm' },
+  });
   expect(requests[0]?.messages.at(-1)).toEqual({ role: 'user', content: 'About tides.' });
   const types = new Set(events.map(({ type }) => type));
   expect([...types].filter((type) => !/^(text|reasoning)\.delta$|^tool\.|^cost\.updated$/.test(type))).toEqual([]);
@@ -76,12 +80,21 @@ test('an agent vertex is run with nothing but providers, and tells tokens, tools
 
 test('an output schema gives a value, and the one of the node is the one that is asked for', async () => {
   const output_schema = { type: 'array' };
-  const { run, requests } = makeExecutor({ script: () => ({ text: '[1]' }), agent: { outputSchema: { type: 'string' } } });
+  const { run, requests } = makeExecutor({
+    script: () => ({ text: '[1]' }),
+    agent: { outputSchema: { type: 'string' } },
+  });
   expect(await run({ output_schema })).toMatchObject({ output: [1] });
   expect(requests[0]?.responseFormat).toMatchObject({ json_schema: { schema: output_schema } });
 });
 
-const failures: readonly [what: string, options: Options, own: Partial<NodeContext['vertex']>, code: string, named: string][] = [
+const failures: readonly [
+  what: string,
+  options: Options,
+  own: Partial<NodeContext['vertex']>,
+  code: string,
+  named: string,
+][] = [
   ['another type of vertex', {}, { type: 'human_gate' }, 'internal', 'human_gate'],
   ['no agent', {}, { resolvedAgent: undefined as never }, 'validation', 'writer'],
   ['a provider that nobody knows', {}, { provider: 'nope' }, 'internal', 'nope'],
@@ -94,8 +107,20 @@ const failures: readonly [what: string, options: Options, own: Partial<NodeConte
   ],
   ['more tools than the agent has', {}, { tools: ['look'] }, 'validation', 'look'],
   ['a secret in its prompt', {}, { prompt_template: '{{ secrets.key }}' }, 'validation', 'prompt_template'],
-  ['a secret in the instructions', { agent: { instructions: '{{ secrets.key }}' } }, {}, 'validation', 'writer'],
-  ['a filter for which the host has nothing', {}, { prompt_template: '{{ inputs.topic | read_file }}' }, 'internal', 'files'],
+  [
+    'a secret in its instructions',
+    {},
+    { system_prompt_append: '{{ secrets.key }}' },
+    'validation',
+    'system_prompt_append',
+  ],
+  [
+    'a filter for which the host has nothing',
+    {},
+    { prompt_template: '{{ inputs.topic | read_file }}' },
+    'internal',
+    'files',
+  ],
   ['a field that does not exist', {}, { colour: 'red' } as never, 'validation', 'colour'],
 ];
 
@@ -163,12 +188,19 @@ const painter: Partial<LlmProvider> = {
   mediaOf: () => ({ modality: 'image', unitMicrocents: 7 }),
   media: { generateMedia: async () => ({ media: [picture] }) },
 };
-const keeper: Partial<NodeExecutorDeps> = { resolveMediaSurface: () => 'generative', keepMedia: async () => 'a'.repeat(64) };
+const keeper: Partial<NodeExecutorDeps> = {
+  resolveMediaSurface: () => 'generative',
+  keepMedia: async () => 'a'.repeat(64),
+};
 
 test('a model that the host says is generative makes media; without that word every model is chat', async () => {
   const making = makeExecutor({ provider: painter, deps: keeper });
   const media = [{ type: 'image', handle: `media://sha256-${'a'.repeat(64)}`, mediaType: 'image/png', bytes: 3 }];
-  expect(await making.run()).toMatchObject({ kind: 'completed', output: { text: '', media }, tokensUsed: { input: 0, output: 0 } });
+  expect(await making.run()).toMatchObject({
+    kind: 'completed',
+    output: { text: '', media },
+    tokensUsed: { input: 0, output: 0 },
+  });
   expect(making.events).toMatchObject([{ type: 'cost.updated', inputTokens: 0, outputTokens: 0, costMicrocents: 7 }]);
   expect(making.requests).toEqual([]);
 

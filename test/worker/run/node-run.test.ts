@@ -56,7 +56,12 @@ test('a node run makes its user message from its template and tells its beginnin
 test.each([
   ['another type', { ...node, type: 'human_gate' }, 'internal', 'human_gate'],
   ['a value that is missing', { ...node, inputs: {} }, 'validation', 'inputs.topic'],
-  ['a tool that the agent does not have', { ...node, inputs, outputs, tools: ['look', 'delete'] }, 'validation', 'delete'],
+  [
+    'a tool that the agent does not have',
+    { ...node, inputs, outputs, tools: ['look', 'delete'] },
+    'validation',
+    'delete',
+  ],
 ])('a node with %s fails before any model is called', async (_, wrong, code, named) => {
   const world = makeWorld(inTurn({ text: 'Done.' }), { tools: [look] });
   const runId = world.submit({ input: '', node: wrong });
@@ -87,13 +92,7 @@ test.each([
 ])('a node %s makes as many attempts', async (_, own, ofAgent, attempts) => {
   const world = makeWorld(inTurn(overloaded), ofAgent, 60_000);
   const runId = world.submit({ input: '', node: { ...node, inputs, outputs, ...own } });
-  let ended = false;
-  const outcome = world.deliver(runId).finally(() => (ended = true));
-  while (!ended) {
-    await new Promise(setImmediate);
-    if (world.clock.sleeping > 0) world.clock.advance(60_000);
-  }
-  expect(await outcome).toMatchObject({ status: 'failed' });
+  expect(await world.deliver(runId)).toMatchObject({ status: 'failed' });
   expect(world.requests).toHaveLength(attempts);
 });
 
@@ -143,6 +142,32 @@ test('a node that fails is tried again as a whole after growing waits, with a fr
   ]);
   expect(world.eventsOf(runId, 'node.failed')).toEqual([]);
   expect(world.requests).toHaveLength(3);
+});
+
+test('a node that is cancelled says so once, and not that it failed', async () => {
+  const world = makeWorld(inTurn(overloaded));
+  const nodeRetry = { max: 2, backoff_ms: 60_000 };
+  const runId = world.submit({ input: '', node: { ...node, inputs, outputs, nodeRetry } });
+  expect(await world.deliver(runId)).toEqual({ kind: 'suspended' });
+  world.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
+  await world.ports.waits.resume(runId, { summary: 'a cancel was asked for' });
+  expect(await world.deliver(runId)).toEqual({ kind: 'ended', status: 'cancelled' });
+  expect(world.requests).toHaveLength(1);
+  expect(world.eventsOf(runId, 'node.failed')).toEqual([]);
+  expect(world.eventsOf(runId, 'run.cancelled')).toHaveLength(1);
+});
+
+test('a worker that takes a node over in the middle of a wait waits for the rest of it', async () => {
+  const world = makeWorld(inTurn(overloaded, { text: 'Done.' }));
+  const nodeRetry = { max: 2, backoff_ms: 60_000 };
+  const runId = world.submit({ input: '', node: { ...node, inputs, outputs, nodeRetry } });
+  await world.deliver(runId);
+  await world.pass(20_000);
+  await world.ports.waits.resume(runId, { summary: 'by mistake' });
+  expect(await world.deliver(runId)).toEqual({ kind: 'suspended' });
+  expect(await world.pass(39_999)).toEqual([]);
+  expect(await world.pass(1)).toEqual([runId]);
+  expect(await world.deliver(runId)).toEqual({ kind: 'ended', status: 'completed' });
 });
 
 test('a short wait before the next try keeps the worker', async () => {
@@ -199,4 +224,9 @@ test('what a node has finished stays when it is tried again: answers, and result
     { content: 'seen 1' },
     { content: 'pushed' },
   ]);
+});
+
+test('instructions of an agent that refer to secrets are refused when it is defined', () => {
+  const define = () => defineAgent({ id: 'writer', model: 'm', instructions: 'Use {{ secrets.key }}.' });
+  expect(define).toThrow('must not refer to {{ secrets.* }}');
 });

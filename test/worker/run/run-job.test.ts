@@ -4,6 +4,7 @@ import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import { createScriptedProvider, scripted } from '../../../src/worker/llm/scripted.ts';
 import { modelsOf, singleProvider } from '../../../src/worker/chain.ts';
 import { silentLog } from '../../../src/shared/log.ts';
+import { tenantsOf } from '../../../src/shared/tenants.ts';
 import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
 import { defineAgent } from '../../../src/worker/run/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
@@ -25,7 +26,7 @@ function makeWorld() {
     limitCaps: { maxSteps: 10 },
     stopping: () => false,
     patienceMs: 1_000,
-    weightOf: () => 1,
+    tenants: tenantsOf({}),
     wake: () => {},
     ...modelsOf(providers, { price: createPriceLookup(), log: silentLog }),
   };

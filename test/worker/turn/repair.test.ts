@@ -14,7 +14,7 @@ const outputSchema = {
 const right = { text: '{"n":1}' };
 const wrong = { text: '{"n":"one"}' };
 
-const turnWith = (attempts: number, ...answers: Parameters<typeof bySteps>) =>
+const turnWith = (attempts: number, ...answers: readonly { readonly text: string }[]) =>
   makeTurn({ script: bySteps(...answers), spec: { outputSchema, outputRepairAttempts: attempts } });
 
 const lastOf = (request: LlmRequest | undefined) => request?.messages.at(-1);

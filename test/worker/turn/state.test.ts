@@ -150,3 +150,67 @@ test.each([
 ])('%s makes the journal malformed', (_what, entries) => {
   expect(() => foldJournal(question, entries)).toThrow(expect.objectContaining({ code: 'run_state_malformed' }));
 });
+
+const order: JournalEntry = {
+  v: 1,
+  t: 'submitted',
+  step: 1,
+  attempts: [attempt],
+  provider: 'p',
+  model: 'm',
+  jobId: 'job-1',
+  at: '2026-01-01T00:00:00.000Z',
+};
+const waiting = (seq: number): JournalEntry => ({
+  v: 1,
+  t: 'suspended',
+  seq,
+  reason: 'media',
+  at: '2026-01-01T00:00:10.000Z',
+});
+const part = { type: 'image' as const, handle: `media://sha256-${'0'.repeat(64)}`, mediaType: 'image/png', bytes: 1 };
+
+test('a media job is paid once and counts the waits for it, until its media are the answer', () => {
+  const ordered = foldJournal(question, [order, waiting(1), waiting(2)]);
+  expect(ordered).toMatchObject({
+    mediaJob: { jobId: 'job-1', provider: 'p', polls: 2, submittedAtMs: Date.parse('2026-01-01') },
+    costMicrocents: 7,
+    answer: undefined,
+  });
+  const done = foldJournal(question, [
+    order,
+    waiting(1),
+    { v: 1, t: 'generated', step: 1, attempts: [], provider: 'p', model: 'm', media: [part] },
+  ]);
+  expect(done).toMatchObject({ mediaJob: undefined, media: [part], step: 1, costMicrocents: 7, answer: { text: '' } });
+  expect(done.messages).toEqual(question);
+});
+
+test("a media job that failed is nobody's job any more", () => {
+  expect(foldJournal(question, [order, { v: 1, t: 'attempted', step: 1, attempts: [] }]).mediaJob).toBeUndefined();
+});
+
+test('a try of its own keeps what was finished and opens the calls that it names again', () => {
+  const result = (index: number, errorKind?: 'execution_failed'): JournalEntry => ({
+    v: 1,
+    t: 'called',
+    step: 1,
+    index,
+    toolCallId: `c${index}`,
+    toolName: 'x',
+    content: `result ${index}`,
+    ...(errorKind && { errorKind }),
+  });
+  const resumeAt = '2026-01-01T00:01:00.000Z';
+  const retrying: JournalEntry = { v: 1, t: 'retrying', number: 1, resumeAt, calls: [1] };
+  const entries = [answered(1, 'x', 'x'), result(0), result(1, 'execution_failed')];
+  const before = foldJournal(question, entries);
+  const after = foldJournal(question, [...entries, retrying]);
+  expect(before.messages).toHaveLength(question.length + 3);
+  expect(after).toMatchObject({ retries: 1, retryAtMs: Date.parse(resumeAt), attemptsBeforeRetry: 1, openCalls: 1 });
+  expect(after.messages).toHaveLength(question.length + 1);
+  expect(after.calls.map(({ status }) => status)).toEqual(['called', 'todo']);
+  const mended = foldJournal(question, [...entries, retrying, result(1)]);
+  expect(hasOpenCalls(mended)).toBe(false);
+  expect(mended.messages.slice(-2)).toMatchObject([{ content: 'result 0' }, { content: 'result 1' }]);
+});

@@ -1,6 +1,6 @@
 --[[ Fragment, after governor-grant: gives out what there is, in fair order. ]]
 -- What the looks of a busy worker may come late.
-local late_ms = 250
+local late_ms = 200
 
 -- A woken run did not come. Its wake-up may be lost, so it is woken again, a few times; its place is kept meanwhile.
 local function wake_again(id, w)
@@ -37,12 +37,12 @@ local function lag_of(n, many)
   local requests, tokens = allowed()
   local wait = 0
   if requests < math.huge then
-    local burst = math.max(1, 0.08 * requests, math.min(3, requests / 2))
+    local burst = math.max(1, 0.12 * requests, math.min(3, requests / 2))
     local ahead = pace_of(requests, burst - 1)
     wait = state.requestsPaid - now - (many and math.min(late_ms, ahead) or ahead)
   end
   if tokens < math.huge then
-    local ahead = pace_of(tokens, math.max(0, 0.08 * tokens - n))
+    local ahead = pace_of(tokens, math.max(0, 0.12 * tokens - n))
     wait = math.max(wait, state.tokensPaid - now - (many and math.min(late_ms, ahead) or ahead))
   end
   return math.ceil(math.max(0, wait))
@@ -58,7 +58,7 @@ local function blocked(w)
   local _, tokens, requests = allowed()
   requests = math.max(1, requests)
   local n = math.min(expected_tokens(w), tokens)
-  if many and requests < math.huge then requests = requests - math.floor(0.02 * requests + 0.5) end
+  if many and requests < math.huge then requests = requests - math.floor(0.025 * requests + 0.5) end
   if many and tokens < math.huge then tokens = math.max(n, 0.98 * tokens) end
   local unsettled = math.max(0, leases - state.heldRequests)
   local room = tokens - n - math.min(2 * math.sqrt(state.spread * (unsettled + 1)), 0.15 * tokens, tokens - n)

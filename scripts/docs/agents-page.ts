@@ -1,0 +1,110 @@
+import { z } from 'zod';
+import { agentDefinition, limits, type AgentDefinition } from '../../src/shared/agent.ts';
+import { fieldSpellings } from '../../src/shared/agent-spellings.ts';
+import { code, table, typeName, type JsonSchema } from './json-schema.ts';
+
+const intro = `# Agents
+
+The fields of an agent, the same in YAML and in \`defineAgent\`. Unknown fields are errors; every problem of a folder is
+reported at once, by \`millrace agents check\` and by a worker that starts. Only \`model\` is required: the id of an agent
+in a file is the file's name.`;
+
+/** What each field means. A field that is missing here does not compile. */
+const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
+  id: 'Its name in requests. In a file: the name of the file.',
+  name: 'For people.',
+  version: 'For people.',
+  description: 'For people, and for agents that choose among agents.',
+  instructions: 'The system text.',
+  provider: 'Id of the provider of `model`.',
+  model: 'The model, when nothing else is said. `provider/model` names a provider as well.',
+  fallbackModels:
+    'Models that follow in this order when the one before is used up. One that is named again is left out.',
+  preferredModel:
+    'Instead of `model`, where neither the request nor a tool says otherwise: a tier, or one model of a provider.',
+  modelTierMap: 'Which model stands for `fast`, `balanced` and `smart`. Looked up once, at the start.',
+  retry:
+    'Attempts per model, the first included, and how the waits between them grow. Default 4, exponential; in nodes 1.',
+  tools: 'Names of tools; in TypeScript also tools themselves.',
+  toolFailure:
+    'A tool that failed: its error goes to the model (`feed_back`), the run fails, or it ends as `degraded`. Default `feed_back`; in nodes `fail`.',
+  limits: 'Bounds of a run. A request may lower them.',
+  budget: 'What a run may spend, where the request says nothing.',
+  maxOutputTokens: 'Longest answer of one model call.',
+  temperature: 'Sent as it is; absent: not sent.',
+  topP: 'Sent as it is; absent: not sent.',
+  stop: 'Texts at which the model stops.',
+  reasoningEffort: 'Sent to providers and models that reason.',
+  reasoningRetention: '`keep`: what a model thought goes back to the same provider within a run. `strip`: never.',
+  outputSchema: 'JSON Schema that the final answer has to match; in TypeScript also a zod schema.',
+  outputValidation:
+    '`deep` checks the answer against the schema, `parse` only that it is JSON. Default `deep`; in nodes `parse`.',
+  outputRepairAttempts: 'How often a wrong final answer goes back to the model with what is wrong about it.',
+  llmFailure:
+    'When no model answered: the run fails, or ends as `degraded` with the error as its text. Default `fail`.',
+  breaker: 'When a model that keeps failing is left alone by the whole fleet, and what a run does that has no other.',
+  rateLimitCooldownMs: 'How long a run leaves a provider alone after a 429, where it has another one.',
+  fallbackOnAuth: 'Refused credentials lead to the next model instead of ending the run.',
+  midStream: 'A stream that breaks off after its first text ends the run, or is told as `step.reset` and made again.',
+};
+
+const functions = `## In TypeScript only
+
+| field          | meaning                                                                                                        |
+| -------------- | -------------------------------------------------------------------------------------------------------------- |
+| \`prepareStep\` | \`({ stepNumber, messages, lastCalls }) => { model?, provider?, toolChoice? }\` or nothing, before each step       |
+| \`llmPolicy\`   | \`({ runId, tenant, agentId, stepNumber, spentMicrocents }) => { action: 'allow' }\` or \`{ action: 'deny', reason }\` |`;
+
+/** Every field of an agent, and every other way to write it. */
+export function agentsPage(): string {
+  const { properties = {} } = z.toJSONSchema(agentDefinition, { io: 'input' }) as JsonSchema;
+  const rows = Object.entries(properties).map(([name, field]) => [
+    code(name),
+    typeName(withoutSpellings(name, field)),
+    field.default === undefined ? '' : code(JSON.stringify(field.default)),
+    meanings[name as keyof AgentDefinition],
+  ]);
+  const groups = { ...properties, limits: z.toJSONSchema(limits, { io: 'input' }) as JsonSchema };
+  const inside = (['limits', 'budget', 'breaker', 'retry'] as const).map((name) => {
+    const fields = Object.entries(groups[name]?.properties ?? {}).map(([field, schema]) => [
+      code(`${name}.${field}`),
+      typeName(schema),
+      schema.default === undefined ? '' : code(JSON.stringify(schema.default)),
+    ]);
+    return table(['field', 'type', 'default'], fields);
+  });
+  const spellings = fieldSpellings.map(([spelling, field]) => [code(spelling), code(field)]);
+  return [
+    intro,
+    table(['field', 'type', 'default', 'meaning'], rows),
+    '## Fields within',
+    ...inside,
+    functions,
+    '## Other spellings',
+    otherSpellings,
+    table(['written as', 'is read as'], spellings),
+    otherValues,
+    table(['value', 'in `toolFailure`', 'in `llmFailure`'], valueRows()),
+  ].join('\n\n');
+}
+
+const otherSpellings = `Read as the field beside them; times are in seconds there (\`…S\`) and in milliseconds here (\`…Ms\`). A field that is
+given in two spellings is an error.`;
+
+const otherValues = 'Failure policies have other names, too:';
+
+function valueRows(): string[][] {
+  const { toolFailure, llmFailure } = agentDefinition.shape;
+  const values = ['retry_then_fail', 'fail_fast', 'fail_run', 'retry_then_degrade', 'continue', 'continue_with_error'];
+  return [...values, 'retry_then_continue', 'skip_action'].map((value) => [
+    code(value),
+    code(toolFailure.parse(value) ?? ''),
+    code(llmFailure.parse(value)),
+  ]);
+}
+
+/** The values that are meant; the others have a table of their own. */
+function withoutSpellings(name: string, field: JsonSchema): JsonSchema {
+  if (name === 'toolFailure') return { enum: ['feed_back', 'fail', 'degrade'] };
+  return name === 'llmFailure' ? { enum: ['fail', 'degrade'] } : field;
+}

@@ -1,0 +1,25 @@
+import { mkdtempSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, test } from 'vitest';
+import { shareWorld } from '../support/world.ts';
+
+const file = join(mkdtempSync(join(tmpdir(), 'millrace-')), 'tenants.yaml');
+writeFileSync(file, 'default:\n  budget: { maxCostUsd: 0.000001, window: day, unpriced: deny }\n');
+const shared = shareWorld({ env: { MILLRACE_TENANTS: file } });
+
+test("a run without a budget of its own keeps to its tenant's", async () => {
+  const { world } = shared;
+  const run = await world.submit('plain', [{ text: 'never' }]);
+  expect((await world.ended(run)).view).toMatchObject({
+    status: 'failed',
+    error: { code: 'budget_exceeded', details: { scope: 'tenant', id: 'default' } },
+  });
+  expect(world.provider.callsOf(run.runId)).toEqual([]);
+});
+
+test('a tenant that denies models without a price does so for every run', async () => {
+  const { world } = shared;
+  const run = await world.submit('plain', [{ text: 'never' }], { overrides: { model: 'nobody-knows-this' } });
+  expect((await world.ended(run)).view).toMatchObject({ status: 'failed', error: { code: 'budget_unpriced' } });
+});
