@@ -64,8 +64,11 @@ export function agentsPage(): string {
     field.default === undefined ? '' : code(JSON.stringify(field.default)),
     meanings[name as keyof AgentDefinition],
   ]);
-  const groups = { ...properties, limits: z.toJSONSchema(limits, { io: 'input' }) as JsonSchema };
-  const inside = (['limits', 'budget', 'breaker', 'retry'] as const).map((name) => {
+  const groups: JsonSchema['properties'] = {
+    ...properties,
+    limits: z.toJSONSchema(limits, { io: 'input' }) as JsonSchema,
+  };
+  const inside = ['limits', 'budget', 'breaker', 'retry'].map((name) => {
     const fields = Object.entries(groups[name]?.properties ?? {}).map(([field, schema]) => [
       code(`${name}.${field}`),
       typeName(schema),

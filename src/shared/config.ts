@@ -77,7 +77,12 @@ export const configSchema = z.object({
   MODEL_ALLOWLIST: z
     .string()
     .default('')
-    .transform((text) => text.split(',').map((name) => name.trim()).filter((name) => name !== ''))
+    .transform((text) =>
+      text
+        .split(',')
+        .map((name) => name.trim())
+        .filter((name) => name !== ''),
+    )
     .describe(
       'Comma-separated models that a request may name in `overrides.model`. With this or `MODEL_ROUTER_URL` set, others are refused with `model_not_allowed`.',
     ),
@@ -88,14 +93,24 @@ export const configSchema = z.object({
   LLM_ALLOWED_HOSTS: z
     .string()
     .default('')
-    .transform((text) => text.split(',').map((name) => name.trim().toLowerCase()).filter((name) => name !== ''))
+    .transform((text) =>
+      text
+        .split(',')
+        .map((name) => name.trim().toLowerCase())
+        .filter((name) => name !== ''),
+    )
     .describe(
       'Comma-separated hosts (`host` or `host:port`) that provider base URLs may name although they are private, link-local or without TLS.',
     ),
   PROVIDER_WAIT_MS: nonNegative
     .default(5_000)
-    .describe('Longest wait of a running run for a provider limit or for money; then it waits without holding a worker.'),
-  COSTS_RETENTION_DAYS: positive.max(3_650).default(400).describe('Days that the cost counters of `GET /v1/costs` are kept.'),
+    .describe(
+      'Longest wait of a running run for a provider limit or for money; then it waits without holding a worker.',
+    ),
+  COSTS_RETENTION_DAYS: positive
+    .max(3_650)
+    .default(400)
+    .describe('Days that the cost counters of `GET /v1/costs` are kept.'),
   MILLRACE_PRICES: z.string().min(1).optional().describe('YAML file that overrides or adds model prices.'),
   MILLRACE_API_KEYS: z
     .string()

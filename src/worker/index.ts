@@ -18,7 +18,17 @@ export {
   type NodeExecutorDeps,
   type NodeOutcome,
 } from './run/node-executor.ts';
-export type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from './llm/provider.ts';
+export type {
+  LlmAnswer,
+  LlmPart,
+  LlmProvider,
+  LlmRequest,
+  MediaBytes,
+  MediaCall,
+  MediaOffer,
+  MediaPort,
+  MediaStart,
+} from './llm/provider.ts';
 export { createOpenAICompatibleBackend, type OpenAiCompatibleOptions } from './llm/openai-backend.ts';
 export { createIterableBackend, type IterableEnd, type IterableOptions } from './llm/iterable.ts';
 export { createSandboxPromptBackend, type SandboxPromptOptions } from './llm/sandbox-prompt.ts';

@@ -34,7 +34,8 @@ test('a worker killed while a wrong answer is mended: the wrong answer is not pa
   const workers = await Promise.all([fleet.startWorker(), fleet.startWorker()]);
   const { runId } = await fleet.mill.enqueue({ agent: 'strict', input: 'Which number?' });
   await until('the repair is asked for', () => provider.requests.some(isRepair));
-  const { worker = '' } = await fleet.mill.get(runId);
+  const { worker = '', steps } = await fleet.mill.get(runId);
+  expect(steps).toBe(1);
   dying = false;
   await workers.find(({ pid }) => worker.includes(`-${pid}-`))?.kill();
   const view = await until(

@@ -3,7 +3,7 @@ import { systemClock } from '../../src/shared/clock.ts';
 import { silentLog } from '../../src/shared/log.ts';
 import { keysFor } from '../../src/shared/redis.ts';
 import { redisBreakers } from '../../src/worker/stores/redis-breakers.ts';
-import { testPrefix, testRedis, until } from '../support/redis.ts';
+import { testPrefix, testRedis } from '../support/redis.ts';
 import { breakersContract } from './breakers.ts';
 import { redisBreakersWorld } from './breakers-redis-world.ts';
 
@@ -21,7 +21,7 @@ test('a worker whose subscription is dead learns of a change by looking', async 
   deaf.disconnect();
   await using other = redisBreakers({ ...options, subscriber: await testRedis('subscribe') });
   await other.report('acme/m', 'failure', { kind: 'closed' }, policy);
-  await until('the change is seen', () => breakers.states().get('acme/m') === 'open');
+  await expect.poll(() => breakers.states().get('acme/m'), { timeout: 10_000 }).toBe('open');
 });
 
 test('while Redis is away calls are let through, and reports are forgotten', async () => {

@@ -21,6 +21,12 @@ test('the in-process example calls its tool and ends with the cost', async () =>
   expect(output).toMatch(/completed in 2 steps for [1-9]\d* microcents/);
 });
 
+test('the workflow example hands the output of its first node to the second', async () => {
+  const output = await run('workflow');
+  expect(output).toContain('draft: [answer to: Write it: [answer to: Plan a text about tides.]]');
+  expect(output).toContain('draft took 10 + 5 tokens');
+});
+
 test('the client example follows a run on a worker to its end', async () => {
   const redis = inject('redisUrl');
   const support = defineAgent({ id: 'support', model: 'gpt-5.2-mini' });

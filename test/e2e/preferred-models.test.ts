@@ -78,3 +78,38 @@ test('a YAML agent with a tool that prefers the smart tier asks that model for t
     if (event.type === 'step.start') sources.push(event.modelSource);
   expect(sources).toEqual(['agent', 'tier-map', 'agent']);
 });
+
+test('the request comes before the tools, the tools before the node, the node before what the agent prefers', async () => {
+  const provider = await startRawProvider(
+    chat(({ messages }) =>
+      messages.some(({ role }: { role: string }) => role === 'assistant')
+        ? { text: 'ok' }
+        : { toolCalls: [{ name: 'think', args: {} }] },
+    ),
+  );
+  onTestFinished(() => provider[Symbol.asyncDispose]());
+  const models = 'model: agent\npreferredModel: fast\nmodelTierMap: { smart: big, fast: quick }\n';
+  const folder = folderOf({
+    'plain.yaml': 'model: agent\ntools: [think]\n',
+    'tiers.yaml': `${models}tools: [think]\n`,
+    'tools/think.ts': think.replace('HINT', "'smart'"),
+  });
+  const fleet = fleetWith({ MILLRACE_AGENTS: folder, OPENAI_BASE_URL: provider.url });
+  await fleet.startWorker();
+  const node = { type: 'agent' as const, id: 'n', prompt_template: 'go', model: 'node' };
+  const overrides = { model: 'wanted' };
+  const cases = [
+    [{ agent: 'plain' }, ['agent', 'agent']],
+    [{ agent: 'tiers' }, ['quick', 'big']],
+    [{ agent: 'plain', node }, ['node', 'node']],
+    [{ agent: 'tiers', node }, ['node', 'big']],
+    [{ agent: 'tiers', overrides }, ['wanted', 'wanted']],
+    [{ agent: 'tiers', node, overrides }, ['wanted', 'wanted']],
+  ] as const;
+  for (const [request, expected] of cases) {
+    const before = provider.requests.length;
+    const run = await fleet.mill.enqueue({ input: 'node' in request ? '' : 'go', ...request });
+    expect(await run.result()).toMatchObject({ status: 'completed' });
+    expect(provider.requests.slice(before).map(({ body }) => body.model)).toEqual(expected);
+  }
+});

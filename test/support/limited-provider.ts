@@ -18,6 +18,8 @@ export interface LimitedProviderOptions {
 export interface LimitedCall {
   readonly atMs: number;
   readonly tenant: string;
+  /** Of the idempotency key. */
+  readonly runId: string;
   readonly tokens: number;
   readonly refused: boolean;
 }
@@ -88,7 +90,8 @@ export class LimitedProvider implements AsyncDisposable {
     this.#forgetBefore(atMs - this.#options.windowMs);
     const refused = this.#windowRequests + 1 > requests || this.#windowTokens + total > tokens;
     const tenant = /tenant:([\w-]+)/.exec(text)?.[1] ?? '';
-    this.calls.push({ atMs, tenant, tokens: total, refused });
+    const runId = String(request.headers['idempotency-key']).split(':')[0] as string;
+    this.calls.push({ atMs, tenant, runId, tokens: total, refused });
     if (!refused) {
       this.#windowRequests++;
       this.#windowTokens += total;

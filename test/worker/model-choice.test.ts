@@ -266,7 +266,23 @@ describe('prepareStep', () => {
     await asked.promise;
     stop.abort();
     expect(await ended).toMatchObject({ status: 'cancelled' });
+    expect(w.requests).toEqual([]);
   });
+});
+
+test('a step whose plan comes with the cancel is not begun', async () => {
+  const stop = new AbortController();
+  const w = world({
+    prepareStep() {
+      stop.abort();
+      return { model: 'late' };
+    },
+  });
+  const stream = w.handle.stream('go', { signal: stop.signal });
+  const types: string[] = [];
+  for await (const { type } of stream) types.push(type);
+  expect(await stream.result).toMatchObject({ status: 'cancelled' });
+  expect(types).not.toContain('step.start');
 });
 
 describe('fallback models', () => {

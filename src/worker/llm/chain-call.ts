@@ -63,7 +63,7 @@ export interface ChainCall {
   /** Once for every attempt and skip, after it, and before the wait for the next one. */
   onAttempt(attempt: Attempt, next?: NextAttempt): void;
   /** Asked before anything is sent. A throw ends the step with that error and records no attempt. */
-  admit?(planned: PlannedAttempt, signal: AbortSignal): Promise<Permit>;
+  readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
   /** When another candidate takes over, before its first attempt. */
   onFallback?(transition: Fallback): void;
   /** The parts told so far belong to an attempt that broke off: another one begins. */

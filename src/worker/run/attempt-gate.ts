@@ -33,11 +33,11 @@ export interface GateOptions {
   readonly denyUnpriced: boolean;
   /** A person allowed this step to pass the caps. */
   approved(step: number): boolean;
-  emit(event: EventBody): void;
+  readonly emit: (event: EventBody) => void;
   /** Told of money that moves, in microcents; for metrics. */
   readonly meter?: MoneyMeter;
   /** Runs that fit now. */
-  wake(runIds: readonly string[]): void;
+  readonly wake: (runIds: readonly string[]) => void;
 }
 
 export interface MoneyMeter {

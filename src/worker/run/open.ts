@@ -47,7 +47,7 @@ export interface RunDeps {
   readonly tenants: Tenants;
   readonly meter?: MoneyMeter;
   /** Puts a suspended run back into its queue. Returns at once. */
-  wake(runId: string, summary: string): void;
+  readonly wake: (runId: string, summary: string) => void;
   /** True once this worker is shutting down: runs stop at their next commit. */
   stopping(): boolean;
 }

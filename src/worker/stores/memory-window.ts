@@ -13,7 +13,7 @@ const bucketsPerWindow = 120;
 const rememberedBuckets = 140;
 const lookMs = 50;
 /** What the looks of a busy worker may come late. */
-const lateMs = 100;
+const lateMs = 200;
 
 /** A call that wants room in the window. */
 interface WindowCall {
@@ -108,7 +108,7 @@ export class LimitWindow {
     const allowed = this.#allowed();
     const requests = spare(Math.max(1, allowed.hardRequests), many);
     const n = Math.min(expected, allowed.tokens);
-    const tokens = many ? Math.max(n, share * allowed.tokens) : allowed.tokens;
+    const tokens = many ? Math.max(n, 0.98 * allowed.tokens) : allowed.tokens;
     const room = tokens - n - Math.min(margin, 0.15 * tokens, tokens - n);
     if (when !== 'soon') {
       const sum = this.#sum(this.#now);
@@ -184,11 +184,11 @@ export class LimitWindow {
     const within = (aheadMs: number) => (many ? Math.min(lateMs, aheadMs) : aheadMs);
     let waitMs = 0;
     if (most.requests < Infinity) {
-      const burst = Math.max(1, 0.08 * most.requests, Math.min(3, most.requests / 2));
+      const burst = Math.max(1, 0.12 * most.requests, Math.min(3, most.requests / 2));
       waitMs = this.#paid.requests - this.#now - within(this.#paceMs(most.requests, burst - 1));
     }
     if (most.tokens < Infinity) {
-      const ahead = this.#paceMs(most.tokens, Math.max(0, 0.08 * most.tokens - tokens));
+      const ahead = this.#paceMs(most.tokens, Math.max(0, 0.12 * most.tokens - tokens));
       waitMs = Math.max(waitMs, this.#paid.tokens - this.#now - within(ahead));
     }
     return Math.ceil(Math.max(0, waitMs));
@@ -262,5 +262,5 @@ export class LimitWindow {
 }
 
 function spare(requests: number, many: boolean): number {
-  return many && requests < Infinity ? requests - Math.floor((1 - share) * requests + 0.5) : requests;
+  return many && requests < Infinity ? requests - Math.floor(0.025 * requests + 0.5) : requests;
 }

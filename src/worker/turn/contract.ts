@@ -73,7 +73,7 @@ export interface SuspendedWait {
   /** Looks again after this many milliseconds, should whatever ends the wait get lost. Absent: only a person or money ends it. */
   readonly recheckMs?: number;
   /** Called once the suspension is durable, to stand in line. True: it can go on at once. */
-  standInLine?(): Promise<boolean>;
+  readonly standInLine?: () => Promise<boolean>;
 }
 
 /** Why a turn that could go on stops between two steps. */
@@ -108,7 +108,7 @@ export interface TurnDeps {
   /** Before each step's model call: what this one has to do. */
   readonly prepareStep?: PrepareStep;
   /** Before each attempt. Throws `TurnSuspension` where the turn has to wait without a worker. */
-  admit?(planned: PlannedAttempt, signal: AbortSignal): Promise<Permit>;
+  readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
   /**
    * `drain`: stop once the current step is complete. `hand_over`: stop as soon as nothing would be interrupted; another
    * worker goes on.

@@ -20,8 +20,8 @@ export async function callModel(turn: Turn): Promise<void> {
   const { spec, deps, signal, growing } = turn;
   const step = growing.state.step + 1;
   await askPolicy(turn, step);
-  signal.throwIfAborted();
   const plan = await planOf(turn, step);
+  signal.throwIfAborted();
   const called = growing.state.calls.map(({ name }) => name);
   const choice = chooseModel(spec, spec.preferences ?? noPreferences, called, plan);
   turn.shownText = '';

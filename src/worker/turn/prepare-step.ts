@@ -54,7 +54,6 @@ export async function askForPlan(
   signal: AbortSignal,
 ): Promise<StepPlan> {
   const ended = await within(timeoutMs, () => ask(step), clock, signal);
-  signal.throwIfAborted();
   if (ended.kind === 'threw') {
     const text = ended.error instanceof Error ? `: ${redactor.text(ended.error.message)}` : '';
     throw new RunError('internal', `prepareStep failed${text}`, { cause: ended.error });

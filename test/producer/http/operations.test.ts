@@ -123,6 +123,7 @@ test('the API description has every route and every schema that it refers to', a
     'get /v1/agents',
     'get /v1/budgets/{scope}/{id}',
     'get /v1/costs',
+    'get /v1/media/{sha256}',
     'get /v1/runs',
     'get /v1/runs/{id}',
     'get /v1/runs/{id}/events',

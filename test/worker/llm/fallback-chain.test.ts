@@ -1,14 +1,11 @@
 import { describe, expect, test } from 'vitest';
-import type { Clock } from '../../../src/shared/clock.ts';
 import { RunError } from '../../../src/shared/errors.ts';
-import type { Attempt } from '../../../src/shared/journal.ts';
 import type { Message } from '../../../src/shared/message.ts';
 import { LlmError, type LlmErrorKind } from '../../../src/worker/llm/errors.ts';
-import type { Candidate } from '../../../src/worker/llm/candidate.ts';
-import type { AttemptEnd, ChainCall, NextAttempt, Permit, PlannedAttempt } from '../../../src/worker/llm/chain-call.ts';
-import { FallbackChain, type ChainDeps, type ChainPast } from '../../../src/worker/llm/fallback-chain.ts';
-import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
-import { answer, entry, fake, fakeClock, never, price, usage, world, type Outcome } from './chain-world.ts';
+import type { AttemptEnd, Permit, PlannedAttempt } from '../../../src/worker/llm/chain-call.ts';
+import { FallbackChain } from '../../../src/worker/llm/fallback-chain.ts';
+import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
+import { answer, entry, fake, fakeClock, price, usage, world, type Outcome } from './chain-world.ts';
 
 describe('one candidate', () => {
   test('failures that may pass are retried with growing waits, and every attempt is told with its cost', async () => {

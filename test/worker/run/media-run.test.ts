@@ -169,7 +169,11 @@ test('money is asked for before the call: by pieces, not by tokens', async () =>
   expect(short.calls).toEqual([]);
 
   const enough = makeWorld();
-  const paid = enough.submit({ input: prompt, budget: { maxCostMicrocents: 8_000_000 }, media: { count: 2 } });
+  const paid = enough.submit({
+    input: prompt,
+    budget: { maxCostMicrocents: 8_000_000, unpriced: 'deny' },
+    media: { count: 2 },
+  });
   await enough.deliver(paid);
   expect((await enough.load(paid))?.status).toBe('completed');
   expect(enough.calls).toHaveLength(1);

@@ -144,6 +144,14 @@ test('a node that fails is tried again as a whole after growing waits, with a fr
   expect(world.requests).toHaveLength(3);
 });
 
+test('each try of a node has all the attempts that its models get', async () => {
+  const world = makeWorld(inTurn(overloaded));
+  const more = { retry: { max: 2 }, nodeRetry: { max: 2, backoff_ms: 0 } };
+  const runId = world.submit({ input: '', node: { ...node, inputs, outputs, ...more } });
+  expect(await world.deliver(runId)).toMatchObject({ status: 'failed' });
+  expect(world.requests).toHaveLength(4);
+});
+
 test('a node that is cancelled says so once, and not that it failed', async () => {
   const world = makeWorld(inTurn(overloaded));
   const nodeRetry = { max: 2, backoff_ms: 60_000 };

@@ -2,6 +2,8 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
+import { createAgentWith } from '../../../src/worker/create-agent.ts';
+import { defineAgent } from '../../../src/worker/run/define-agent.ts';
 import { makeTurn } from './world.ts';
 
 const signature = 'SIGNATURE-5f3a';
@@ -73,6 +75,21 @@ test('with strip none goes back, and calls and results stay together', async () 
     { role: 'assistant', parts: [{ type: 'tool_call', id: 'c1' }] },
     { role: 'tool', toolCallId: 'c1', content: 'blue' },
   ]);
+});
+
+test.each(['keep', 'strip'] as const)('an agent says %s', async (reasoningRetention) => {
+  const requests: LlmRequest[] = [];
+  const inner = thinker();
+  const provider: LlmProvider = {
+    ...inner,
+    generate(request, ...call) {
+      requests.push(request);
+      return inner.generate(request, ...call);
+    },
+  };
+  const agent = defineAgent({ id: 'x', model: 'm', tools: [look], reasoningRetention });
+  expect(await createAgentWith(agent, { provider, env: {} }).run('x')).toMatchObject({ status: 'completed' });
+  expect(JSON.stringify(requests[1]?.messages).includes(signature)).toBe(reasoningRetention === 'keep');
 });
 
 test('what was thought is shown, what proves it never is', async () => {

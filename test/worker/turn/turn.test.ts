@@ -351,7 +351,10 @@ test('an answer without tokens leaves those before it in force, one of another m
       },
     };
   };
-  const turn = makeTurn({ providers: [answers('one', ['s1', undefined, undefined]), answers('two', [undefined, undefined])], tools: [look] });
+  const turn = makeTurn({
+    providers: [answers('one', ['s1', undefined, undefined]), answers('two', [undefined, undefined])],
+    tools: [look],
+  });
   await turn.run();
   const [first, second, third, fourth, ...later] = turn.requests.map(({ sessionToken }) => sessionToken);
   expect([first, second, third, fourth]).toEqual([undefined, 's1', 's1', 's1']);
@@ -377,7 +380,15 @@ test('tools that a provider runs itself are told and not run, and are no part of
     { type: 'tool.call.start', toolCallId: 'b1', toolName: 'look' },
     { type: 'tool.call.end', toolCallId: 'b1', finalArgs: { at: 'sky', apiKey: '[redacted]' } },
     expect.objectContaining({ type: 'tool.execute.start', toolCallId: 'b1', relayed: true }),
-    { type: 'tool.execute.end', toolCallId: 'b1', toolName: 'look', success: true, outputSummary: 'blue', durationMs: 0, relayed: true },
+    {
+      type: 'tool.execute.end',
+      toolCallId: 'b1',
+      toolName: 'look',
+      success: true,
+      outputSummary: 'blue',
+      durationMs: 0,
+      relayed: true,
+    },
     expect.objectContaining({ type: 'tool.call.start', toolCallId: 'b2' }),
     expect.objectContaining({ type: 'tool.call.end', toolCallId: 'b2' }),
     expect.objectContaining({ type: 'tool.execute.start', toolCallId: 'b2', relayed: true }),
@@ -399,7 +410,11 @@ test('the result of a tool keeps its label in the journal and in the conversatio
   const turn = makeTurn({ script: scripted.callsTool('look'), tools: [look] });
   await turn.run();
   expect(turn.journal).toContainEqual(expect.objectContaining({ t: 'called', sensitivity: 'secret' }));
-  expect(turn.requests[1]?.messages.at(-1)).toMatchObject({ role: 'tool', content: 'top secret', sensitivity: 'secret' });
+  expect(turn.requests[1]?.messages.at(-1)).toMatchObject({
+    role: 'tool',
+    content: 'top secret',
+    sensitivity: 'secret',
+  });
   const other = makeTurn({ script: scripted.callsTool('look'), tools: [tool('look', () => 'x')] });
   await other.run();
   expect(other.requests[1]?.messages.at(-1)).not.toHaveProperty('sensitivity');

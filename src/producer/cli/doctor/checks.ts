@@ -243,9 +243,7 @@ function limits({ waits: { limiters } }: Diagnosis): Check {
 function money({ waits }: Diagnosis): Check {
   const name = 'budgets';
   if (waits.money.length === 0) return { name, level: 'ok', text: 'no run waits for money' };
-  const list = waits.money.map(
-    ({ tenant, account, waiting }) => `${count(waiting)} of ${tenant} for ${account}`,
-  );
+  const list = waits.money.map(({ tenant, account, waiting }) => `${count(waiting)} of ${tenant} for ${account}`);
   return {
     name,
     level: 'warn',
