@@ -66,7 +66,7 @@ async function makeCrew(known: boolean) {
         const atMs = performance.now();
         const run = await client.enqueue({ agent: 'plain', input: `tenant:${tenant} ${'word '.repeat(60)}` });
         submitted.push({ tenant, runId: run.runId, atMs });
-        await run.result({ timeoutMs: 150_000 });
+        await run.result({ signal: AbortSignal.timeout(150_000) });
       }
       return submitted;
     });

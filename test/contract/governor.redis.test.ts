@@ -1,5 +1,9 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/shared/clock.ts';
+import { startScratchRedis } from '../../src/shared/dev-redis.ts';
 import { connect, keysFor, whenReady } from '../../src/shared/redis.ts';
 import type { Governor } from '../../src/worker/ports.ts';
 import { redisGovernor } from '../../src/worker/stores/redis-governor.ts';
@@ -143,6 +147,37 @@ describe('Redis', () => {
     proxy.hold();
     await expect(waiting).rejects.toMatchObject({ code: 'queue_unavailable' });
     proxy.release();
+  });
+
+  test('a full memory refuses a call of the governor as a whole', async () => {
+    const server = await startScratchRedis({
+      dir: mkdtempSync(join(tmpdir(), 'millrace-governor-')),
+      env: process.env,
+      root: join(import.meta.dirname, '../..'),
+    });
+    onTestFinished(() => server.stop());
+    const world = await redisGovernorWorld(server.url);
+    const governor = await world.governor();
+    const first = await granted(governor, aRequest('a', oneAtATime));
+    await suspended(governor, aRequest('b', oneAtATime));
+    const stored = async () => {
+      const names = await world.redis.keys('*');
+      return new Map(
+        await Promise.all(names.toSorted().map(async (name) => [name, await world.redis.dump(name)] as const)),
+      );
+    };
+    const before = await stored();
+    await world.redis.config('SET', 'maxmemory', '1');
+    const full = { code: 'queue_unavailable' };
+    await expect(governor.acquire(aRequest('c', oneAtATime), 0, never)).rejects.toMatchObject(full);
+    await expect(governor.park(aRequest('c', oneAtATime))).rejects.toMatchObject(full);
+    await expect(governor.settle(first, {})).rejects.toMatchObject(full);
+    await expect(governor.leave('b')).rejects.toMatchObject(full);
+    await expect(governor.pump()).rejects.toMatchObject(full);
+    expect(await stored()).toEqual(before);
+    await world.redis.config('SET', 'maxmemory', '0');
+    await governor.leave('b');
+    await granted(governor, aRequest('d', { maxInFlight: 2 }), 0);
   });
 
   test('when all is settled and nobody waits, a limiter is a handful of keys', async () => {

@@ -6,6 +6,10 @@ import { shareWorld } from '../support/world.ts';
 
 const shared = shareWorld({ env: { LLM_START_TIMEOUT_MS: '600', LLM_IDLE_TIMEOUT_MS: '600' } });
 
+/** A model of its own for each run: failures of one open its breaker, and a 429 stops everybody who calls it. */
+let models = 0;
+const alone = () => ({ overrides: { model: `model-${++models}` } });
+
 const text = 'one two three four';
 const cut = { afterPieces: 2 } as const;
 /** More faults of one kind than any agent of these tests makes attempts. */
@@ -24,7 +28,7 @@ const mended: [string, Fault, string][] = [
 
 test.each(mended)('a provider that once %s is tried again', async (_, fault, kind) => {
   const { world } = shared;
-  const run = await world.submit('hands', [{ text, faults: [fault] }]);
+  const run = await world.submit('hands', [{ text, faults: [fault] }], alone());
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text } });
   expect(observed.view.attempts).toMatchObject([{ outcome: 'failed', error: { kind } }, { outcome: 'succeeded' }]);
@@ -33,7 +37,11 @@ test.each(mended)('a provider that once %s is tried again', async (_, fault, kin
 
 test('a provider that asks for a second gets it', async () => {
   const { world } = shared;
-  const run = await world.submit('plain', [{ text, faults: [{ kind: 'status', status: 429, retryAfterS: 1 }] }]);
+  const run = await world.submit(
+    'plain',
+    [{ text, faults: [{ kind: 'status', status: 429, retryAfterS: 1 }] }],
+    alone(),
+  );
   expect((await world.ended(run)).view.status).toBe('completed');
   const [first, second] = world.provider.callsOf(run.runId);
   expect((second?.startedAt ?? 0) - (first?.startedAt ?? 0)).toBeGreaterThanOrEqual(1_000);
@@ -57,7 +65,7 @@ const final: [string, Fault, ErrorCode, number][] = [
 
 test.each(final)('a provider that %s fails the run with a code', async (_, fault, code, attempts) => {
   const { world } = shared;
-  const run = await world.submit('hands', [{ text, faults: always(fault) }]);
+  const run = await world.submit('hands', [{ text, faults: always(fault) }], alone());
   const { view } = await world.ended(run);
   expect([view.status, view.error?.code]).toEqual(['failed', code]);
   expect(view.attempts).toHaveLength(attempts);
@@ -74,7 +82,7 @@ const broken: [string, Fault][] = [
 
 test.each(broken)('an answer that %s after its first words is an error and never a result', async (_, fault) => {
   const { world } = shared;
-  const run = await world.submit('hands', [{ text, faults: always(fault) }]);
+  const run = await world.submit('hands', [{ text, faults: always(fault) }], alone());
   const observed = await world.ended(run);
   expect(observed.view.status).toBe('failed');
   expect(observed.view.error?.code).toBe('provider_unavailable');

@@ -64,6 +64,8 @@ async function read(incoming: IncomingMessage): Promise<RawRequest> {
 /** What a well-behaved model says. */
 export interface ChatReply {
   readonly reasoning?: string;
+  /** The proof of it, which the server wants back. */
+  readonly reasoningDetails?: readonly unknown[];
   /** A text is cut into words; a list gives the chunks. */
   readonly text?: string | readonly string[];
   readonly toolCalls?: readonly { readonly id?: string; readonly name: string; readonly args: unknown }[];
@@ -92,6 +94,7 @@ function* chunksOf(reply: ChatReply, withUsage: boolean): Generator {
   const calls = reply.toolCalls ?? [];
   yield delta({ role: 'assistant', content: '' });
   for (const piece of words(reply.reasoning)) yield delta({ reasoning_content: piece });
+  if (reply.reasoningDetails) yield delta({ reasoning_details: reply.reasoningDetails });
   for (const piece of typeof reply.text === 'object' ? reply.text : words(reply.text)) yield delta({ content: piece });
   for (const [index, call] of calls.entries()) {
     const args = typeof call.args === 'string' ? call.args : JSON.stringify(call.args);

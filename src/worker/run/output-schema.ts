@@ -15,7 +15,9 @@ export function outputSchemaOf(given: unknown): { readonly schema?: unknown; rea
 }
 
 /** The dialect is always the same one: a schema that names another would not be found. */
-function checked({ $schema: _, ...schema }: JsonSchema): { readonly schema: JsonSchema; readonly problem?: string } {
+function checked(given: JsonSchema): { readonly schema: JsonSchema; readonly problem?: string } {
+  const schema = { ...given };
+  delete schema['$schema'];
   const problem = schemaProblem(schema);
   return problem === undefined ? { schema } : { schema, problem: `cannot be used: ${problem}` };
 }

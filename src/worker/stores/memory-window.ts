@@ -38,6 +38,8 @@ export class LimitWindow {
   #delayMs = 300;
   /** Requests per window, learnt from refusals; 0: none. */
   #rate = 0;
+  /** Added to the guard after refusals at the brim: calls took longer to the provider than it allowed for. */
+  #cautionMs = 0;
   #refusedAt = 0;
   #coolFrom = 0;
   #coolUntil = 0;
@@ -157,13 +159,13 @@ export class LimitWindow {
   }
 
   get #guard(): number {
-    return Math.min(12, Math.max(1, Math.ceil(150 / (this.#windowMs / bucketsPerWindow))));
+    return Math.min(12, Math.max(1, Math.ceil((250 + this.#cautionMs) / (this.#windowMs / bucketsPerWindow))));
   }
 
   /** What a window may hold. A rate learnt from refusals only sets the pace: `hardRequests` is without it. */
   #allowed(): Amount & { readonly hardRequests: number } {
     const scale = this.#windowMs / 60_000;
-    if (this.#rate > 0 && this.#now - this.#refusedAt > 1_800_000) this.#rate = 0;
+    if (this.#now - this.#refusedAt > 1_800_000) [this.#rate, this.#cautionMs] = [0, 0];
     const { requestsPerMinute = Infinity, tokensPerMinute = Infinity } = this.#limits;
     const hardRequests = Math.min(requestsPerMinute, this.#seen.requests || Infinity) * scale;
     return {
@@ -251,6 +253,8 @@ export class LimitWindow {
       this.#coolFrom = this.#now;
       this.#refusedAt = this.#now;
       const most = this.#allowed();
+      const sum = this.#sum(this.#now);
+      if (sum.requests > 0.8 * most.hardRequests || sum.tokens > 0.8 * most.tokens) this.#cautionMs += 100;
       if ((most.requests === Infinity && most.tokens === Infinity) || this.#heat > 2.5 || this.#rate > 0) {
         this.#rate = Math.max(this.#windowMs / 6_000, 0.8 * Math.min(this.#speed(), this.#rate || Infinity));
       }

@@ -10,7 +10,7 @@ export function budgetLine(view: BudgetView): string {
   return [
     `${scope} ${id}${window === 'total' ? '' : ` (${window} ${windowStart})`}: ${formatUsd(spentMicrocents)} ${cap}`,
     reservedMicrocents > 0 ? `${formatUsd(reservedMicrocents)} held for calls under way` : '',
-    waiting > 0 ? `${count(waiting)} runs wait for it` : '',
+    waiting > 0 ? `${count(waiting)} waiting for it` : '',
     capMicrocents === undefined ? '' : `passing it ${ends[view.onExceed]}`,
   ]
     .filter((part) => part !== '')

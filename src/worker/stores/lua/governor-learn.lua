@@ -53,7 +53,9 @@ local function learn_refusal(since, calm, retry_after)
     state.streak = now - state.coolUntil > 60000 and 1 or math.min(7, state.streak + 1)
     state.heat = state.heat * math.exp(-(now - state.refusedAt) / (5 * state.window)) + 1
     state.coolFrom, state.refusedAt = now, now
-    local requests, tokens = allowed()
+    local requests, tokens, most = allowed()
+    -- At the brim calls that took longer to the provider than the guard allows for are the likely cause.
+    if sum_requests > 0.8 * most or sum_tokens > 0.8 * tokens then state.caution = state.caution + 100 end
     if (requests == math.huge and tokens == math.huge) or state.heat > 2.5 or state.rate > 0 then
       local known = state.rate > 0 and state.rate or math.huge
       state.rate = math.max(state.window / 6000, 0.8 * math.min(speed(), known))

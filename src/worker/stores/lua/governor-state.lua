@@ -8,7 +8,7 @@ local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local packed = redis.call('GET', STATE)
 local state = packed and cmsgpack.unpack(packed) or {
-  at = 0, window = 60000, requests = 0, tokens = 0, flight = 0, seenRequests = 0, seenTokens = 0, rate = 0, refusedAt = 0,
+  at = 0, window = 60000, requests = 0, tokens = 0, flight = 0, seenRequests = 0, seenTokens = 0, rate = 0, refusedAt = 0, caution = 0,
   coolFrom = 0, coolUntil = 0, streak = 0, heat = 0, requestsPaid = 0, tokensPaid = 0, heldRequests = 0, heldTokens = 0,
   virtual = 0, usual = 1000, order = 0, samples = 0, answer = 0, spread = 0, ratio = 1, delay = 300, duration = 1000, kept = 0,
 }
@@ -36,11 +36,11 @@ local function least(a, b)
 end
 
 -- What a window may hold: requests, tokens; then requests without the rate learnt from refusals, which only sets the
--- pace. Without a refusal for half an hour it is forgotten.
+-- pace. Without a refusal for half an hour what refusals taught is forgotten.
 local function allowed()
   local scale = state.window / 60000
   local requests = least(state.requests, state.seenRequests) * scale
-  if state.rate > 0 and now - state.refusedAt > 1800000 then state.rate = 0 end
+  if now - state.refusedAt > 1800000 then state.rate, state.caution = 0, 0 end
   return least(requests, state.rate), least(state.tokens, state.seenTokens) * scale, requests
 end
 

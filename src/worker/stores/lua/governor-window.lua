@@ -15,7 +15,7 @@ end
 
 local function open_window()
   width = state.window / 120
-  guard = math.min(12, math.max(1, math.ceil(150 / width)))
+  guard = math.min(12, math.max(1, math.ceil((250 + state.caution) / width)))
   oldest = bucket_of(now) - 140 - guard
   now_from, then_from = bucket_of(now) - 120 - guard, bucket_of(now + state.delay) - 120 - guard
   local kept = redis.call('GET', WINDOW)
