@@ -6,7 +6,7 @@ export interface BreakerFacts {
   /** `provider/model`. */
   readonly target: string;
   readonly failures: number;
-  /** Milliseconds until it is probed; undefined while it is closed. */
+  /** Milliseconds until it may be probed: 0 from then on, undefined while it is closed. */
   readonly openForMs: number | undefined;
 }
 

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../src/shared/clock.ts';
 import { silentLog } from '../../src/shared/log.ts';
 import { keysFor } from '../../src/shared/redis.ts';
+import type { Admission } from '../../src/worker/ports.ts';
 import { redisBreakers } from '../../src/worker/stores/redis-breakers.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { breakersContract } from './breakers.ts';
@@ -11,6 +12,7 @@ breakersContract('Redis', () => redisBreakersWorld());
 
 const never = new AbortController().signal;
 const policy = { failureThreshold: 1, cooldownMs: 60_000 };
+const closed: Admission = { kind: 'closed' };
 
 test('a worker whose subscription is dead learns of a change by looking', async () => {
   const keys = keysFor(testPrefix());
@@ -20,8 +22,48 @@ test('a worker whose subscription is dead learns of a change by looking', async 
   await using breakers = redisBreakers({ ...options, subscriber: deaf });
   deaf.disconnect();
   await using other = redisBreakers({ ...options, subscriber: await testRedis('subscribe') });
-  await other.report('acme/m', 'failure', { kind: 'closed' }, policy);
+  await other.report('acme/m', 'failure', closed, { ...policy, failureThreshold: 2 });
+  await expect.poll(() => breakers.states().get('acme/m'), { timeout: 10_000 }).toBe('closed');
+  await other.report('acme/m', 'success', closed, policy);
+  await expect.poll(() => breakers.states().size, { timeout: 10_000 }).toBe(0);
+  await other.report('acme/m', 'failure', closed, policy);
   await expect.poll(() => breakers.states().get('acme/m'), { timeout: 10_000 }).toBe('open');
+});
+
+test('a worker is told of a change, and does not wait for its next look', async () => {
+  const keys = keysFor(testPrefix());
+  const blind = Object.assign(await testRedis(), { smembers: () => new Promise<string[]>(() => {}) });
+  const options = { keys, clock: systemClock, log: silentLog };
+  await using breakers = redisBreakers({ ...options, redis: blind, subscriber: await testRedis('subscribe') });
+  await using other = redisBreakers({ ...options, redis: await testRedis(), subscriber: await testRedis('subscribe') });
+  await other.report('acme/m', 'failure', closed, policy);
+  await expect.poll(() => breakers.states().get('acme/m'), { timeout: 10_000 }).toBe('open');
+});
+
+test('a probe is kept while its call goes on, however long, and lapses when nobody renews it', async () => {
+  const keys = keysFor(testPrefix());
+  const redis = await testRedis();
+  const subscriber = await testRedis('subscribe');
+  await using breakers = redisBreakers({ redis, subscriber, keys, clock: systemClock, log: silentLog });
+  const state = keys.breaker('acme/m');
+  await breakers.report('acme/m', 'failure', closed, { ...policy, cooldownMs: 1 });
+  await redis.hset(state, { probe: 'of a worker that died', probeUntil: Date.now() - 1 });
+  await expect.poll(async () => (await breakers.admit('acme/m', 0, never)).kind, { timeout: 10_000 }).toBe('probe');
+  const leaseEnd = async () => Number(await redis.hget(state, 'probeUntil'));
+  const first = await leaseEnd();
+  await expect.poll(leaseEnd, { timeout: 10_000 }).toBeGreaterThan(first);
+  expect((await breakers.admit('acme/m', 0, never)).kind).toBe('open');
+});
+
+test('who has not heard that it opened again gets no probe', async () => {
+  const keys = keysFor(testPrefix());
+  const redis = await testRedis();
+  const subscriber = await testRedis('subscribe');
+  await using breakers = redisBreakers({ redis, subscriber, keys, clock: systemClock, log: silentLog });
+  await breakers.report('acme/m', 'failure', closed, { ...policy, cooldownMs: 1 });
+  await expect.poll(() => breakers.states().get('acme/m')).toBe('half_open');
+  await redis.hset(keys.breaker('acme/m'), 'openUntil', Date.now() + 60_000);
+  expect((await breakers.admit('acme/m', 0, never)).kind).toBe('open');
 });
 
 test('while Redis is away calls are let through, and reports are forgotten', async () => {
@@ -35,6 +77,6 @@ test('while Redis is away calls are let through, and reports are forgotten', asy
     log: silentLog,
   });
   redis.disconnect();
-  await breakers.report('acme/m', 'failure', { kind: 'closed' }, policy);
-  expect(await breakers.admit('acme/m', 0, never)).toEqual({ kind: 'closed' });
+  await breakers.report('acme/m', 'failure', closed, policy);
+  expect(await breakers.admit('acme/m', 0, never)).toEqual(closed);
 });

@@ -86,9 +86,37 @@ describe('leases', () => {
     await governor.settle(await granted(governor, aRequest('c', oneAtATime), 0), {});
     expect(await pumped(governor)).toEqual(['b']);
   });
+
+  test('a promise that nobody takes up costs nothing', async () => {
+    const world = await redisGovernorWorld();
+    const governor = await world.governor();
+    const limits = { requestsPerMinute: 2 };
+    await governor.park(aRequest('b', limits));
+    expect(await pumped(governor)).toEqual(['b']);
+    await expectParked(governor, aRequest('c', limits), 10_000);
+    await lapse(world, 'leases');
+    expect((await granted(governor, aRequest('d', limits), 0)).tokens).toBe(200);
+  });
+
+  test('who waits is looked after', async () => {
+    const world = await redisGovernorWorld();
+    const governor = await world.governor();
+    const first = await granted(governor, aRequest('a', oneAtATime));
+    const waiting = granted(governor, aRequest('b', oneAtATime), 60_000);
+    const seat = async () => Number(await world.redis.zscore(world.keys.limiter(limiter, 'seats'), 'b'));
+    const endsAt = await until('the wait', seat);
+    const renewedTo = await until('a renewal', async () => {
+      const later = await seat();
+      return later > endsAt && later;
+    });
+    // Before it ended, that is: a place that is kept for a lost process ends much later.
+    expect(renewedTo).toBeLessThan(endsAt + 5_000);
+    await governor.settle(first, {});
+    expect((await waiting).tokens).toBeGreaterThan(0);
+  });
 });
 
-test('a run that never comes is woken four times, and forgotten', async () => {
+test('a run that never comes is woken four times more, and forgotten', async () => {
   const world = await redisGovernorWorld();
   const governor = await world.governor();
   await governor.park(aRequest('b', oneAtATime));

@@ -11,6 +11,8 @@ export interface BreakerState {
   readonly waitMs: number | undefined;
   /** For how long somebody holds the probe; 0: nobody. */
   readonly probedMs: number;
+  /** When this was so, in microseconds on the store's clock. */
+  readonly at: number;
 }
 
 type Policy = Parameters<Breakers['report']>[3];
@@ -40,11 +42,14 @@ interface Known {
   /** On the monotonic clock; undefined while it is closed. */
   readonly openUntil: number | undefined;
   readonly probedUntil: number;
+  readonly at: number;
 }
 
-/** A probe belongs to its process for this long, and is renewed while its call goes on. */
-export const probeLeaseMs = 30_000;
+/** A probe belongs to its process for this long, and is renewed with every look while its call goes on. */
+export const probeLeaseMs = 15_000;
 const pollMs = 1_000;
+/** Longest wait for the store: while it is away, its connection waits for it as long as that takes. */
+const storeMs = 5_000;
 const maxKnown = 10_000;
 
 /**
@@ -61,11 +66,10 @@ export class CachedBreakers implements Breakers {
   readonly #subscription: Disposable;
   readonly #timer: NodeJS.Timeout;
   #polling = false;
-  #ticks = 0;
 
   constructor(options: CachedBreakersOptions) {
     this.#options = options;
-    this.#subscription = options.shared.onChange((target, state) => this.#learn(target, state));
+    this.#subscription = options.shared.onChange((target, state) => this.#hear(target, state));
     this.#timer = setInterval(() => void this.#poll(), pollMs);
     this.#timer.unref();
     void this.#poll();
@@ -81,7 +85,7 @@ export class CachedBreakers implements Breakers {
       if (waitMs > 0) return { kind: 'open', retryAfterMs: Math.ceil(waitMs) };
       const probedMs = known.probedUntil - this.#now();
       if (probedMs <= 0) {
-        const admission = await this.#tryProbe(target);
+        const admission = await this.#tryProbe(target, signal);
         if (admission) return admission;
         continue;
       }
@@ -101,10 +105,10 @@ export class CachedBreakers implements Breakers {
     const token = this.#probes.get(admission) ?? '';
     if (token) this.#held.delete(token);
     try {
-      if (outcome === 'failure') this.#learn(target, await shared.fail(target, token, policy));
+      if (outcome === 'failure') await this.#ask(target, shared.fail(target, token, policy));
       else if (outcome === 'neutral') {
-        if (token) this.#learn(target, await shared.release(target, token));
-      } else if (token || this.#known.has(target)) this.#learn(target, await shared.succeed(target, token));
+        if (token) await this.#ask(target, shared.release(target, token));
+      } else if (token || this.#known.has(target)) await this.#ask(target, shared.succeed(target, token));
     } catch (error) {
       log.debug({ err: error, target }, 'the breaker was not told of a call');
     }
@@ -124,28 +128,44 @@ export class CachedBreakers implements Breakers {
     clearInterval(this.#timer);
     this.#subscription[Symbol.dispose]();
     for (const [token, target] of this.#held) {
-      await this.#options.shared.release(target, token).catch(() => undefined);
+      await this.#inTime(this.#options.shared.release(target, token)).catch(() => undefined);
     }
   }
 
   /** Undefined: look again, somebody else has it or it is closed by now. */
-  async #tryProbe(target: string): Promise<Admission | undefined> {
+  async #tryProbe(target: string, signal: AbortSignal): Promise<Admission | undefined> {
     const token = randomUUID();
+    const asked = this.#options.shared.probe(target, token);
     try {
-      const state = await this.#options.shared.probe(target, token);
-      this.#learn(target, state);
-      if (!state.mine) return undefined;
+      const { mine } = await this.#ask(target, asked, signal);
+      if (!mine) return undefined;
       const admission: Admission = { kind: 'probe' };
       this.#probes.set(admission, token);
       this.#held.set(token, target);
       return admission;
     } catch (error) {
+      // A probe that comes now belongs to nobody.
+      asked.then(({ mine }) => (mine ? this.#options.shared.release(target, token) : undefined)).catch(() => {});
+      signal.throwIfAborted();
       this.#options.log.debug({ err: error, target }, 'the breaker could not be asked');
       return { kind: 'closed' };
     }
   }
 
-  #learn(target: string, { failures, waitMs, probedMs }: BreakerState): void {
+  async #ask<T extends BreakerState>(target: string, asked: Promise<T>, signal?: AbortSignal): Promise<T> {
+    const before = this.#known.get(target);
+    const state = await this.#inTime(asked, signal);
+    if (this.#known.get(target) === before) this.#learn(target, state);
+    else this.#hear(target, state);
+    return state;
+  }
+
+  /** Replies and changes come on different connections: what is older than what is known says nothing. */
+  #hear(target: string, state: BreakerState): void {
+    if (state.at >= (this.#known.get(target)?.at ?? 0)) this.#learn(target, state);
+  }
+
+  #learn(target: string, { failures, waitMs, probedMs, at }: BreakerState): void {
     const before = this.#known.get(target);
     if (failures === 0 && waitMs === undefined) this.#known.delete(target);
     else if (before || this.#known.size < maxKnown) {
@@ -154,6 +174,7 @@ export class CachedBreakers implements Breakers {
         failures,
         openUntil: waitMs === undefined ? undefined : now + waitMs,
         probedUntil: now + probedMs,
+        at,
       });
     }
     const isOpen = waitMs !== undefined;
@@ -183,18 +204,31 @@ export class CachedBreakers implements Breakers {
     if (this.#polling) return;
     this.#polling = true;
     try {
-      if (this.#ticks++ % 10 === 0) {
-        for (const [token, target] of this.#held) await this.#options.shared.probe(target, token);
-      }
+      for (const [token, target] of this.#held) await this.#options.shared.probe(target, token);
+      const before = new Map(this.#known);
       const all = await this.#options.shared.all();
-      for (const [target, state] of all) this.#learn(target, state);
-      for (const target of this.#known.keys()) {
-        if (!all.has(target)) this.#learn(target, { failures: 0, waitMs: undefined, probedMs: 0 });
+      for (const target of new Set([...all.keys(), ...before.keys()])) {
+        // What was heard during the look is newer than what it saw.
+        if (this.#known.get(target) !== before.get(target)) continue;
+        this.#learn(target, all.get(target) ?? { failures: 0, waitMs: undefined, probedMs: 0, at: 0 });
       }
     } catch (error) {
       this.#options.log.debug({ err: error }, 'the breakers were not looked at');
     } finally {
       this.#polling = false;
+    }
+  }
+
+  async #inTime<T>(asked: Promise<T>, signal?: AbortSignal): Promise<T> {
+    const answered = new AbortController();
+    const stop = signal ? AbortSignal.any([answered.signal, signal]) : answered.signal;
+    const late = this.#options.clock.sleep(storeMs, stop).then(() => {
+      throw new Error(`the store of the breakers did not answer within ${storeMs} ms`);
+    });
+    try {
+      return await Promise.race([asked, late]);
+    } finally {
+      answered.abort();
     }
   }
 

@@ -80,6 +80,7 @@ export class MemorySharedBreakers implements SharedBreakers {
       failures,
       waitMs: openUntil === undefined ? undefined : Math.max(0, openUntil - now),
       probedMs: probe === '' ? 0 : Math.max(0, probeUntil - now),
+      at: now * 1_000,
     };
   }
 

@@ -110,7 +110,7 @@ export class LimitWindow {
     const allowed = this.#allowed();
     const requests = spare(Math.max(1, allowed.hardRequests), many);
     const n = Math.min(expected, allowed.tokens);
-    const tokens = many ? Math.max(n, 0.98 * allowed.tokens) : allowed.tokens;
+    const tokens = many ? Math.max(n, 0.99 * allowed.tokens) : allowed.tokens;
     const room = tokens - n - Math.min(margin, 0.15 * tokens, tokens - n);
     if (when !== 'soon') {
       const sum = this.#sum(this.#now);
@@ -138,7 +138,7 @@ export class LimitWindow {
   learn(since: number, report: RateLimitReport = {}, limited: GrantOutcome['limited'], counted: boolean): number {
     const calm = this.coolingMs() === 0;
     this.#learnReport(since, report);
-    if (limited) return this.#learnRefusal(since, calm, limited.retryAfterMs);
+    if (limited) return this.#learnRefusal(since, calm, counted, limited.retryAfterMs);
     if (counted && since >= this.#coolUntil) {
       this.#streak = 0;
       if (this.#rate > 0) this.#rate += 0.05;
@@ -245,7 +245,7 @@ export class LimitWindow {
     return used - ours > 0.1 * most ? used - ours : 0;
   }
 
-  #learnRefusal(since: number, calm: boolean, retryAfterMs: number | undefined): number {
+  #learnRefusal(since: number, calm: boolean, counted: boolean, retryAfterMs: number | undefined): number {
     const fresh = calm && since >= this.#coolFrom;
     if (fresh) {
       this.#streak = this.#now - this.#coolUntil > 60_000 ? 1 : Math.min(7, this.#streak + 1);
@@ -254,7 +254,8 @@ export class LimitWindow {
       this.#refusedAt = this.#now;
       const most = this.#allowed();
       const sum = this.#sum(this.#now);
-      if (sum.requests > 0.8 * most.hardRequests || sum.tokens > 0.8 * most.tokens) this.#cautionMs += 100;
+      const full = sum.requests > 0.8 * most.hardRequests || sum.tokens > 0.8 * most.tokens;
+      if (counted && full) this.#cautionMs += 100;
       if ((most.requests === Infinity && most.tokens === Infinity) || this.#heat > 2.5 || this.#rate > 0) {
         this.#rate = Math.max(this.#windowMs / 6_000, 0.8 * Math.min(this.#speed(), this.#rate || Infinity));
       }

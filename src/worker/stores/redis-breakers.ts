@@ -17,7 +17,13 @@ export interface RedisBreakersOptions {
   readonly log: Log;
 }
 
-const change = z.object({ target: z.string(), failures: z.number(), waitMs: z.number(), probedMs: z.number() });
+const change = z.object({
+  target: z.string(),
+  failures: z.number(),
+  waitMs: z.number(),
+  probedMs: z.number(),
+  at: z.coerce.number(),
+});
 /** For steps that open nothing. */
 const noPolicy = { failureThreshold: 0, cooldownMs: 60_000 };
 
@@ -36,9 +42,10 @@ class RedisSharedBreakers implements SharedBreakers {
 
   async fail(target: string, token: string, policy: typeof noPolicy): Promise<BreakerState> {
     const { redis, keys } = this.#options;
-    // Listed first: a breaker that is listed and closed is taken off the list, one that is not listed would be missed.
+    const state = await this.#step('fail', target, token, policy);
+    // Listed last: whoever takes it off the list meanwhile looks again afterwards, and finds the failure.
     await this.#command('list a breaker', redis.sadd(keys.breakers, target));
-    return await this.#step('fail', target, token, policy);
+    return state;
   }
 
   succeed(target: string, token: string): Promise<BreakerState> {
@@ -56,14 +63,18 @@ class RedisSharedBreakers implements SharedBreakers {
   async all(): Promise<ReadonlyMap<string, BreakerState>> {
     const { redis, keys } = this.#options;
     const targets = await this.#command('read the breakers', redis.smembers(keys.breakers));
-    const states = await Promise.all(targets.map((target) => this.#step('look', target, '')));
-    const open = new Map<string, BreakerState>();
-    for (const [index, target] of targets.entries()) {
-      const state = states[index];
-      if (state && (state.failures > 0 || state.waitMs !== undefined)) open.set(target, state);
-      else await this.#command('take a breaker off the list', redis.srem(keys.breakers, target));
-    }
-    return open;
+    const states = await Promise.all(targets.map(async (target) => [target, await this.#look(target)] as const));
+    return new Map(states.filter(([, state]) => isTroubled(state)));
+  }
+
+  async #look(target: string): Promise<BreakerState> {
+    const { redis, keys } = this.#options;
+    const seen = await this.#step('look', target, '');
+    if (isTroubled(seen)) return seen;
+    await this.#command('take a breaker off the list', redis.srem(keys.breakers, target));
+    const state = await this.#step('look', target, '');
+    if (isTroubled(state)) await this.#command('list a breaker', redis.sadd(keys.breakers, target));
+    return state;
   }
 
   onChange(listener: (target: string, state: BreakerState) => void): Disposable {
@@ -97,11 +108,11 @@ class RedisSharedBreakers implements SharedBreakers {
   ): Promise<BreakerState & { readonly mine: boolean }> {
     const { redis, keys } = this.#options;
     const args = [op, token, failureThreshold, cooldownMs, probeLeaseMs, keys.breakerChannel, target];
-    const [failures, waitMs, mine, probedMs] = (await this.#command(
+    const [failures, waitMs, mine, probedMs, at] = (await this.#command(
       `${op} at a breaker`,
       runScript(redis, script, [keys.breaker(target)], args),
-    )) as readonly [number, number, number, number];
-    return { failures, waitMs: waitMs < 0 ? undefined : waitMs, mine: mine === 1, probedMs };
+    )) as readonly [number, number, number, number, string];
+    return { failures, waitMs: waitMs < 0 ? undefined : waitMs, mine: mine === 1, probedMs, at: Number(at) };
   }
 
   async #command<T>(doing: string, command: Promise<T>): Promise<T> {
@@ -109,4 +120,9 @@ class RedisSharedBreakers implements SharedBreakers {
       throw redisError(error, doing);
     });
   }
+}
+
+/** Is there anything to remember? */
+function isTroubled({ failures, waitMs }: BreakerState): boolean {
+  return failures > 0 || waitMs !== undefined;
 }

@@ -1,5 +1,5 @@
 import { createServer } from 'node:http';
-import { mkdtempSync } from 'node:fs';
+import { mkdtempSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
@@ -8,6 +8,7 @@ import { checkProvider } from '../../../src/producer/cli/doctor/provider.ts';
 import type { Diagnosis } from '../../../src/producer/diagnose.ts';
 import { parseConfig } from '../../../src/shared/config.ts';
 import { freePort, startScratchRedis } from '../../../src/shared/dev-redis.ts';
+import { firstCells } from '../../support/markdown.ts';
 import { clientWorld } from '../support/client.ts';
 import { millrace, root, settings } from './support/cli-process.ts';
 
@@ -79,6 +80,13 @@ test.each([
     {},
   ],
   [
+    'a model that failed and was not called since',
+    'breakers',
+    'warn',
+    { waits: { ...healthy.waits, breakers: [{ target: 'acme/m', failures: 5, openForMs: 0 }] } },
+    {},
+  ],
+  [
     'runs that wait for a provider',
     'provider limits',
     'warn',
@@ -99,6 +107,12 @@ test.each([
     expect(check(name, change, redis).level).toBe(level);
   },
 );
+
+test('operations explains every line', () => {
+  const names = checkDiagnosis(healthy).map(({ name }) => (name.startsWith('queue ') ? 'queue NAME' : name));
+  const page = readFileSync(join(root, 'docs/operations.md'), 'utf8');
+  expect(new Set(firstCells(page, 'The first look: doctor'))).toEqual(new Set([...names, 'provider']));
+});
 
 test('chores that wait are no reason to call for a worker', () => {
   expect(check('queue maintenance', { queues: { maintenance: { ...empty, waiting: 3 } } }).level).toBe('ok');

@@ -27,6 +27,16 @@ test('a promise lapses after half a minute, and the run is woken again without i
   expect(ask('b').kind).toBe('waiting');
 });
 
+test('a promise that nobody takes up costs nothing', () => {
+  const { limiter, ask, pass } = world();
+  const limits = { requestsPerMinute: 1 };
+  limiter.park(aRequest('b', limits));
+  expect(limiter.pump()).toEqual(['b']);
+  expect(ask('c', limits, 0).kind).toBe('parked');
+  pass(30_000);
+  expect(ask('d', limits, 0).kind).toBe('granted');
+});
+
 test('a run that never comes is forgotten in the end', () => {
   const { limiter, pass } = world();
   limiter.park(aRequest('b', oneAtATime));

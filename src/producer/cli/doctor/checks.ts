@@ -217,8 +217,15 @@ function megabytes(bytes: number): string {
 
 function breakers({ waits }: Diagnosis): Check {
   const name = 'breakers';
-  const open = waits.breakers.filter(({ openForMs }) => openForMs !== undefined);
-  if (open.length === 0) return { name, level: 'ok', text: 'no model is left alone because it failed' };
+  const open = waits.breakers.filter(({ openForMs = 0 }) => openForMs > 0);
+  const unsure = waits.breakers.filter(({ openForMs }) => openForMs === 0);
+  if (open.length === 0 && unsure.length === 0) {
+    return { name, level: 'ok', text: 'no model is left alone because it failed' };
+  }
+  if (open.length === 0) {
+    const text = `${listed(unsure.map(({ target }) => target))} failed, and nobody knows yet whether it is back`;
+    return { name, level: 'warn', text, advice: 'the next call finds out' };
+  }
   const list = open.map(({ target, openForMs = 0 }) => `${target} (next try in ${duration(openForMs)})`);
   return {
     name,

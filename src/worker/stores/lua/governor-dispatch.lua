@@ -59,7 +59,7 @@ local function blocked(w)
   requests = math.max(1, requests)
   local n = math.min(expected_tokens(w), tokens)
   if many and requests < math.huge then requests = requests - math.floor(0.025 * requests + 0.5) end
-  if many and tokens < math.huge then tokens = math.max(n, 0.98 * tokens) end
+  if many and tokens < math.huge then tokens = math.max(n, 0.99 * tokens) end
   local unsettled = math.max(0, leases - state.heldRequests)
   local room = tokens - n - math.min(2 * math.sqrt(state.spread * (unsettled + 1)), 0.15 * tokens, tokens - n)
   if w.k == 'local' and (sum_requests + 1 > requests or sum_tokens > room) then return 50 end

@@ -7,7 +7,9 @@ local function expected_tokens(w)
   return math.max(1, math.floor(w.p * state.ratio + math.min(w.o, answer) + 0.5))
 end
 
-local function hold(sign, n) state.heldRequests, state.heldTokens = state.heldRequests + sign, state.heldTokens + sign * n end
+local function hold(sign, n)
+  state.heldRequests, state.heldTokens = state.heldRequests + sign, state.heldTokens + sign * n
+end
 
 local function drop_grant(id)
   redis.call('HDEL', GRANTS, id)

@@ -47,7 +47,7 @@ end
 
 -- A refusal cools everybody; those that were under way meanwhile add nothing. Where no limit is known, or the known one
 -- is refused again and again, a rate is learnt from what was granted.
-local function learn_refusal(since, calm, retry_after)
+local function learn_refusal(since, calm, counted, retry_after)
   local fresh = calm and since >= state.coolFrom
   if fresh then
     state.streak = now - state.coolUntil > 60000 and 1 or math.min(7, state.streak + 1)
@@ -55,7 +55,7 @@ local function learn_refusal(since, calm, retry_after)
     state.coolFrom, state.refusedAt = now, now
     local requests, tokens, most = allowed()
     -- At the brim calls that took longer to the provider than the guard allows for are the likely cause.
-    if sum_requests > 0.8 * most or sum_tokens > 0.8 * tokens then state.caution = state.caution + 100 end
+    if counted and (sum_requests > 0.8 * most or sum_tokens > 0.8 * tokens) then state.caution = state.caution + 100 end
     if (requests == math.huge and tokens == math.huge) or state.heat > 2.5 or state.rate > 0 then
       local known = state.rate > 0 and state.rate or math.huge
       state.rate = math.max(state.window / 6000, 0.8 * math.min(speed(), known))

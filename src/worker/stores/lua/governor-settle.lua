@@ -36,7 +36,7 @@ local calm = now >= state.coolUntil
 learn_report(since, unpack(arg, 13, 18))
 local cooled = 0
 if arg[10] == 1 then
-  cooled = learn_refusal(since, calm, arg[11]) and state.coolUntil - now or 0
+  cooled = learn_refusal(since, calm, g, arg[11]) and state.coolUntil - now or 0
 elseif g and since >= state.coolUntil then
   state.streak = 0
   if state.rate > 0 then state.rate = state.rate + 0.05 end

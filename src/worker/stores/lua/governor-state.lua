@@ -7,11 +7,15 @@ local STATE, WINDOW, LINE, WAITERS, TENANTS, PAST, LEASES, GRANTS, SEATS, WAKE =
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local packed = redis.call('GET', STATE)
-local state = packed and cmsgpack.unpack(packed) or {
-  at = 0, window = 60000, requests = 0, tokens = 0, flight = 0, seenRequests = 0, seenTokens = 0, rate = 0, refusedAt = 0, caution = 0,
+local state = {
+  at = 0, window = 60000, requests = 0, tokens = 0, flight = 0, seenRequests = 0, seenTokens = 0, rate = 0,
+  refusedAt = 0, caution = 0,
   coolFrom = 0, coolUntil = 0, streak = 0, heat = 0, requestsPaid = 0, tokensPaid = 0, heldRequests = 0, heldTokens = 0,
-  virtual = 0, usual = 1000, order = 0, samples = 0, answer = 0, spread = 0, ratio = 1, delay = 300, duration = 1000, kept = 0,
+  virtual = 0, usual = 1000, order = 0, samples = 0, answer = 0, spread = 0, ratio = 1, delay = 300,
+  duration = 1000, kept = 0,
 }
+-- Over the defaults: a version before this one may have left fields out.
+for name, value in pairs(packed and cmsgpack.unpack(packed) or {}) do state[name] = value end
 now = math.max(now, state.at)
 
 local function get(hash, id)
