@@ -247,6 +247,11 @@ export interface Settlement {
   readonly model: string;
   readonly usage: Usage;
   readonly costMicrocents: number;
+  /**
+   * What the answer should have cost by the estimate of its prompt. What it cost more shows how far estimates for this
+   * model are off, however short the answer was. Absent where nothing was estimated.
+   */
+  readonly expectedMicrocents?: number;
   readonly priced: boolean;
   /** The call broke off before it reported its usage and may have been billed: what was reserved counts as spent. */
   readonly presumed: boolean;

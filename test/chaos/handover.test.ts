@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { keysFor } from '../../src/shared/redis.ts';
 import { eventsOf } from '../support/check-run.ts';
 import { OwnRedis } from '../support/own-redis.ts';
-import { testRedis } from '../support/redis.ts';
+import { testRedis, until } from '../support/redis.ts';
 import { makeWorld, type World } from '../support/world.ts';
 
 /** Takeovers of this run after which somebody had let go without a word. */
@@ -21,6 +21,8 @@ test('a worker told to leave lets the tool end and another one goes on from its 
   const leaving = world.worker;
   await world.addWorker();
   leaving.signal('SIGTERM');
+  // A signal may come later than a gate that opens after it.
+  await until('the worker leaves', () => leaving.output.includes('worker is leaving'));
   world.fleet.openGate('end');
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'Done.' } });

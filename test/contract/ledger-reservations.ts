@@ -146,6 +146,16 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     expect(await world.view(batch('b1'))).toMatchObject({ reservedMicrocents: 250 });
   });
 
+  test('an answer far shorter than what was held shows as well that a model costs more than was reckoned', async () => {
+    const world = await makeWorld();
+    await world.setBudget('b1', 1_000);
+    const purse = aPurse({ batch: 'b1' });
+    await world.ledger.reserve(ask(purse, 'a', 100));
+    await world.ledger.settle(paid(purse, 'a', 60, { expectedMicrocents: 20 }));
+    await world.ledger.reserve(ask(purse, 'b', 100));
+    expect(await world.view(batch('b1'))).toMatchObject({ spentMicrocents: 60, reservedMicrocents: 140 });
+  });
+
   test('a model that costs more than callers reckon cannot pass a cap again and again', async () => {
     const world = await makeWorld();
     await world.setBudget('b1', 1_000);

@@ -30,6 +30,8 @@ export function maxOutputTokensOf({ maxOutputTokens = assumedOutputTokens }: Llm
 export interface CallCost {
   readonly most: number;
   readonly least: number;
+  /** With an answer of so many tokens. */
+  costWith(outputTokens: number): number;
   /** The output tokens that this amount pays for, beside the prompt. */
   outputTokensFor(amount: number): number;
 }
@@ -42,6 +44,7 @@ export function costOfCall(request: LlmRequest, price: Price): CallCost {
   const most = costWith(maxOutput);
   return {
     most,
+    costWith,
     least: costWith(Math.min(maxOutput, leastOutputTokens)),
     outputTokensFor: (amount) =>
       most === prompt ? maxOutput : Math.floor(((amount - prompt) / (most - prompt)) * maxOutput),

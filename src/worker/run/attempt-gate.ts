@@ -206,7 +206,7 @@ export class AttemptGate {
   }
 
   async #settle(
-    { provider, request }: PlannedAttempt,
+    { provider, request, price, fixedMicrocents }: PlannedAttempt,
     id: string,
     grant: Grant,
     admission: Admission,
@@ -222,6 +222,9 @@ export class AttemptGate {
       model: request.model,
       usage,
       costMicrocents,
+      ...(price &&
+        fixedMicrocents === undefined &&
+        end.usage && { expectedMicrocents: costOfCall(request, price).costWith(end.usage.output) }),
       priced,
       presumed: error !== undefined && mayBeBilled(error),
     };

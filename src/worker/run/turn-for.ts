@@ -84,6 +84,7 @@ export function turnFor(run: OpenRun, deps: RunDeps): TurnFor {
       ...callPolicyOf(run),
       ...(agent.prepareStep && { prepareStep: agent.prepareStep }),
       admit: (planned, signal) => gate.admit(planned, signal),
+      isDown: (provider, name) => (deps.ports.breakers.states().get(`${provider}/${name}`) ?? 'closed') !== 'closed',
       requestId: (step) => `${runId}:step:${step}`,
       stopRequested: () => {
         if (signals.cancelRequest?.drain) return 'drain';

@@ -126,7 +126,8 @@ class MemoryLedger implements Ledger {
     if (guessed !== 0) this.#count(purse, 'presumedMicrocents', source, guessed);
     const booked = this.#book(purse, reservation, cost + guessed, guessed);
     this.#finish(purse, id, { ...reservation, held: 0, presumed: 0, accounts: booked, final: true });
-    if (wasOpen && cost > reservation.given) this.#learn(accounts, settlement, cost - reservation.given);
+    const reckoned = Math.min(reservation.given, settlement.expectedMicrocents ?? reservation.given);
+    if (wasOpen && cost > reckoned) this.#learn(accounts, settlement, cost - reckoned);
     return this.#takeFrom(purse, accounts);
   }
 

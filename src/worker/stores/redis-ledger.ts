@@ -75,13 +75,21 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
     },
 
     async settle(settlement) {
-      const { purse, id, provider, model, costMicrocents, presumed } = settlement;
+      const { purse, id, provider, model, costMicrocents, expectedMicrocents = '', presumed } = settlement;
       if (!isCapped(purse, tenants)) {
         await costs.add(settlement);
         return [];
       }
       const counters = costIncrements(settlement).flat();
-      const fixed = [id, costMicrocents, presumed ? 1 : 0, sourceOf(settlement), excessField(settlement), keepCostsS];
+      const fixed = [
+        id,
+        costMicrocents,
+        presumed ? 1 : 0,
+        sourceOf(settlement),
+        excessField(settlement),
+        keepCostsS,
+        expectedMicrocents,
+      ];
       const call = { purse, more: [costsToday(purse)], args: [...fixed, ...counters] };
       const reply = await onPurse(scripts.settle, 'settlement', call);
       const [overMicrocents, runIds] = reply as readonly [number, readonly string[]];

@@ -109,6 +109,8 @@ export interface TurnDeps {
   readonly prepareStep?: PrepareStep;
   /** Before each attempt. Throws `TurnSuspension` where the turn has to wait without a worker. */
   readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
+  /** Is the model known to fail, so that nobody calls it for now? */
+  isDown?(provider: string, model: string): boolean;
   /**
    * `drain`: stop once the current step is complete. `hand_over`: stop as soon as nothing would be interrupted; another
    * worker goes on.

@@ -130,8 +130,12 @@ function noModelAnswered(thrown: unknown, error: RunError): boolean {
 const maxBreakerWaits = 120;
 
 function breakerWait({ spec, deps, growing }: Turn, thrown: unknown): SuspendedWait | undefined {
-  if (!spec.waitsForBreaker || !(thrown instanceof LlmError) || thrown.code !== 'circuit_open') return undefined;
+  if (!spec.waitsForBreaker || !(thrown instanceof LlmError)) return undefined;
   if (growing.state.suspensions >= maxBreakerWaits) return undefined;
+  // The last attempt may be the one that opened it, or its probe: then nothing was refused yet.
+  const last = growing.state.attempts.at(-1);
+  const openedIt = thrown.retryable && last !== undefined && deps.isDown?.(last.provider, last.model);
+  if (thrown.code !== 'circuit_open' && !openedIt) return undefined;
   const now = deps.clock.now();
   const { provider, message, retryAfterMs = 1_000 } = thrown;
   const item = {

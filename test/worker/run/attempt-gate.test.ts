@@ -129,7 +129,10 @@ describe('an attempt that may be made', () => {
     await permit.settle({ ...answered, rateLimit: rate });
     const prompt = 100 + 4;
     expect(asked).toMatchObject([{ id: 'me:1', wanted: prompt + 1_000, least: prompt + 256, force: false }]);
-    expect(settled).toMatchObject([{ id: 'me:1', costMicrocents: 7, priced: true, presumed: false, model: 'm' }]);
+    const expectedMicrocents = prompt + usage.output;
+    expect(settled).toMatchObject([
+      { id: 'me:1', costMicrocents: 7, expectedMicrocents, priced: true, presumed: false, model: 'm' },
+    ]);
     expect(outcomes).toEqual([{ usedTokens: 1_000_000, outputTokens: 0, report: rate }]);
     expect(told).toEqual([['acme/m', 'success']]);
     expect(woken).toEqual(['other-run']);

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { Permit } from '../../../src/worker/llm/chain-call.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
-import { TurnSuspension } from '../../../src/worker/turn/contract.ts';
+import { TurnSuspension, type ModelChain } from '../../../src/worker/turn/contract.ts';
 import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn } from './world.ts';
 
@@ -120,6 +120,31 @@ describe('while the breaker of the only model is open', () => {
     const turn = makeTurn({ deps: { admit }, spec: { waitsForBreaker: true } });
     const resumeAtMs = turn.clock.now() + 9_000;
     expect(await turn.run()).toMatchObject({ status: 'suspended', wait: { reason: 'provider_limit', resumeAtMs } });
+  });
+
+  test('the call that opened it waits as well, and one that failed otherwise does not', async () => {
+    const chain = (code: 'transport' | 'auth'): ModelChain => ({
+      async run(_request, call) {
+        call.onAttempt({
+          attemptNumber: 1,
+          step: 1,
+          provider: 'p',
+          model: 'm',
+          outcome: 'failed',
+          requestId: 'r',
+          costMicrocents: 0,
+          priced: false,
+          latencyMs: 1,
+        });
+        throw new LlmError(code, 'p', 'gone');
+      },
+    });
+    const spec = { waitsForBreaker: true };
+    const run = async (code: 'transport' | 'auth', down: boolean) =>
+      await makeTurn({ deps: { chain: chain(code), isDown: () => down }, spec }).run();
+    expect(await run('transport', true)).toMatchObject({ status: 'suspended', wait: { reason: 'provider_limit' } });
+    expect(await run('transport', false)).toMatchObject({ status: 'failed' });
+    expect(await run('auth', true)).toMatchObject({ status: 'failed' });
   });
 
   test('it does not wait for ever', async () => {

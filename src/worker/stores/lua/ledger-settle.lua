@@ -2,14 +2,15 @@
 meantime is corrected; one that nothing was held for is counted all the same.
 KEYS, ARGV begin as ledger-purse says; then, counted from the end of that front:
 KEYS[1] cost counters of the day   ARGV[1] id  [2] cost  [3] 1: it may have cost more, all that was held counts
-  [4] cost source  [5] field of what calls of this model cost beyond what was held  [6] seconds to keep the counters;
+  [4] cost source  [5] field of what calls of this model cost beyond what was held  [6] seconds to keep the counters
+  [7] what the answer should have cost, '' unknown;
   then names of counters, each followed by what it grows by
 Returns {excess that was learnt now or 0, runs whose money is there}.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ledger-purse
 -- include ledger-line
 -- include ledger-book
-local id, cost, unknown, source, excess, keep = unpack(ARGV, lastArg + 1)
+local id, cost, unknown, source, excess, keep, expected = unpack(ARGV, lastArg + 1)
 local costs = KEYS[lastKey + 1]
 cost = tonumber(cost)
 local open, finished = openReservation(id), finishedReservation(id)
@@ -18,7 +19,7 @@ if finished and finished.final then return { 0, {} } end
 
 local presumed = 0
 if unknown == '1' then presumed = math.max(0, math.max(reservation.held, reservation.presumed) - cost) end
-for at = lastArg + 7, #ARGV, 2 do redis.call('HINCRBY', costs, ARGV[at] .. ' ' .. source, ARGV[at + 1]) end
+for at = lastArg + 8, #ARGV, 2 do redis.call('HINCRBY', costs, ARGV[at] .. ' ' .. source, ARGV[at + 1]) end
 local guessed = presumed - reservation.presumed
 if guessed ~= 0 then redis.call('HINCRBY', costs, 'presumedMicrocents ' .. source, guessed) end
 redis.call('EXPIRE', costs, keep)
@@ -26,8 +27,9 @@ book(reservation, cost + guessed, guessed)
 finish(id, reservation.given, 0, '=')
 
 local learnt = 0
-if open and cost > open.given then
-  local over = cost - open.given
+local reckoned = open and math.min(open.given, tonumber(expected) or open.given)
+if open and cost > reckoned then
+  local over = cost - reckoned
   for i = 1, accounts do
     if over > number(redis.call('HGET', accountKey(i), excess)) then
       redis.call('HSET', accountKey(i), excess, over)
