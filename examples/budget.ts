@@ -11,14 +11,16 @@ const prefix = 'example-budget';
 const pretending: LlmProvider = {
   id: 'pretending',
   capabilities: { tools: false, reasoning: false },
-  async generate(_request, onPart) {
+  async generate({ messages }, onPart) {
     const text = 'The parcel arrived broken, and the customer wants a new one.';
     onPart({ type: 'text', delta: text });
+    // As models count: about four characters to a token.
+    const input = Math.round(JSON.stringify(messages).length / 4);
     return {
       message: { role: 'assistant', parts: [{ type: 'text', text }] },
       finishReason: 'stop',
       incompleteToolCalls: [],
-      usage: { input: 1_000, output: 200, cached: 0, cacheWrite: 0, total: 1_200 },
+      usage: { input, output: 200, cached: 0, cacheWrite: 0, total: input + 200 },
     };
   },
 };
@@ -29,14 +31,14 @@ await using mill = new Millrace({ redis, prefix });
 const worker = await startWorker({ redis, prefix, agents: [summarise], provider: pretending });
 try {
   const batch = `letters-${Date.now()}`;
-  await mill.budgets.set('batch', batch, { maxCostUsd: 0.002, onExceed: 'pause' });
-  const letters = Array.from({ length: 8 }, (_, index) => `Letter ${index + 1}`);
+  await mill.budgets.set('batch', batch, { maxCostUsd: 0.0022, onExceed: 'pause' });
+  const letters = Array.from({ length: 8 }, (_, index) => `Letter ${index + 1}: ${'it arrived broken, again. '.repeat(150)}`);
   const runs = await Promise.all(letters.map((input) => mill.enqueue({ agent: 'summarise', input, batch })));
 
   const waits = await Promise.all(runs.map(({ runId }) => waitsForMoney(runId)));
   const before = await mill.budgets.get('batch', batch);
   const waiting = waits.filter(Boolean).length;
-  console.log(`${formatUsd(before.spentMicrocents)} of $0.0020 spent, ${waiting} of 8 runs wait for money`);
+  console.log(`${formatUsd(before.spentMicrocents)} of $0.0022 spent, ${waiting} of 8 runs wait for money`);
 
   const after = await mill.budgets.topUp('batch', batch, { usd: 0.01 }, { idempotencyKey: `${batch}-more` });
   console.log(`the cap is ${formatUsd(after.capMicrocents ?? 0)} now`);

@@ -41,9 +41,9 @@ test('the client example follows a run on a worker to its end', async () => {
 
 test('the budget example runs a batch into its cap, and to its end after a top-up', async () => {
   const output = await run('budget', { REDIS_URL: inject('redisUrl') });
-  expect(output).toMatch(/^\$0\.001950 of \$0\.0020 spent, 5 of 8 runs wait for money$/m);
-  expect(output).toContain('the cap is $0.0120 now');
-  expect(output).toMatch(/^8 of 8 runs answered for \$0\.005200$/m);
+  expect(output).toMatch(/^\$0\.001939 of \$0\.0022 spent, 5 of 8 runs wait for money$/m);
+  expect(output).toContain('the cap is $0.0122 now');
+  expect(output).toMatch(/^8 of 8 runs answered for \$0\.005170$/m);
 });
 
 test('the example with a provider of its own masks what leaves, logs the call, and refuses other models', async () => {

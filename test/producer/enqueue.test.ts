@@ -215,10 +215,13 @@ test('without a replica the level `replica` accepts nothing', async () => {
 test('with a replica that follows the level `replica` accepts runs', async () => {
   const [primary, replica] = [await OwnRedis.start(), await OwnRedis.start()];
   const follower = await testRedis('work', replica.url);
-  await (await testRedis('work', primary.url)).config('SET', 'repl-diskless-sync-delay', 0);
+  const leader = await testRedis('work', primary.url);
+  await leader.config('SET', 'repl-diskless-sync-delay', 0);
   await follower.replicaof('127.0.0.1', new URL(primary.url).port);
-  const linked = async () => (await follower.info('replication')).includes('master_link_status:up');
-  await until('the replica follows', linked, 15_000);
+  // The replica says so before the primary counts it.
+  const follows = async () =>
+    (await follower.info('replication')).includes('master_link_status:up') && (await leader.wait(1, 100)) === 1;
+  await until('the replica follows', follows, 15_000);
   const mill = new Millrace({ redis: primary.url, durability: 'replica' });
   onTestFinished(() => mill.close());
   expect(await mill.enqueue(request)).toMatchObject({ status: 'queued' });
