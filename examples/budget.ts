@@ -32,7 +32,10 @@ const worker = await startWorker({ redis, prefix, agents: [summarise], provider:
 try {
   const batch = `letters-${Date.now()}`;
   await mill.budgets.set('batch', batch, { maxCostUsd: 0.0022, onExceed: 'pause' });
-  const letters = Array.from({ length: 8 }, (_, index) => `Letter ${index + 1}: ${'it arrived broken, again. '.repeat(150)}`);
+  const letters = Array.from(
+    { length: 8 },
+    (_, index) => `Letter ${index + 1}: ${'it arrived broken, again. '.repeat(150)}`,
+  );
   const runs = await Promise.all(letters.map((input) => mill.enqueue({ agent: 'summarise', input, batch })));
 
   const waits = await Promise.all(runs.map(({ runId }) => waitsForMoney(runId)));
