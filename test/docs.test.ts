@@ -51,7 +51,7 @@ test('the error page lists exactly the codes of the table and the kinds of tool 
 
 test('the event page has one section for every type that the code emits, and lists the others as reserved', () => {
   const page = read('docs/reference/events.md');
-  const emitters = files('src/{worker/{run,turn,tools},producer}/*.ts')
+  const emitters = files('src/{worker/{run,turn,tools,tools/builtin},producer}/*.ts')
     .concat('src/shared/resume.ts')
     .map(read)
     .join('\n');
@@ -120,7 +120,12 @@ test('every npm script that a page names exists', () => {
 });
 
 test('every environment variable that a page, the compose file, the image or the chart names is one that we read', () => {
-  const foreign = new Set(['NODE_COMPILE_CACHE', 'REDIS_SERVER_BIN', 'ACME_KEY', 'DEEP_KEY', 'STUDIO_KEY']);
+  const foreign = new Set(
+    (
+      'NODE_COMPILE_CACHE REDIS_SERVER_BIN SHOP_TOKEN MCP_TOKEN ACME_KEY DEEP_KEY STUDIO_KEY CRM_TOKEN CRM_ACCOUNT ' +
+      'MILLRACE_SECRET_CRM_TOKEN UNTRUSTED_CONTENT END_UNTRUSTED_CONTENT AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY'
+    ).split(' '),
+  );
   const paths = [...pages, 'Dockerfile', 'docker-compose.yml', ...files('helm/**/*.{yaml,tpl,txt}')];
   const unknown = paths.flatMap((path) =>
     [...read(path).matchAll(/(?<![\w/:.-])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+(?![\w])/g)]

@@ -25,7 +25,28 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   modelTierMap: 'Which model stands for `fast`, `balanced` and `smart`. Looked up once, at the start.',
   retry:
     'Attempts per model, the first included, and how the waits between them grow. Default 4, exponential; in nodes 1.',
-  tools: 'Names of tools; in TypeScript also tools themselves.',
+  tools:
+    'Names of tools: of modules in `tools/`, of this package, `mcp:<server>` or `mcp:<server>/<tool>`. In TypeScript also tools themselves.',
+  toolOptions: 'By name of a tool: what this agent says over what the tool says itself.',
+  mcpServers: 'MCP servers by name. See [MCP](../mcp.md).',
+  capabilities: 'Names of capabilities that the worker has. See [MCP](../mcp.md#capabilities).',
+  unknownCapability:
+    '`skip`: one that the worker does not have is left out with a warning. Default: the agent is refused.',
+  trust:
+    '`sandbox`: no tool starts a process or contacts anybody. `controlled`, `unrestricted`: what grants and policies allow.',
+  toolInvocation:
+    '`code-mode`: the model writes scripts that call the tools, and sees only what they return. See [code mode](../code-mode.md).',
+  toolCollisions:
+    'Two tools of one name: the later one gets the name of its source in front, is left out, or is an error.',
+  interaction: '`headless`: nobody can be asked, so whatever needs a person is denied.',
+  approvals:
+    'How long people have to decide, and how many of them have to grant a call. See [approvals](../approvals.md).',
+  policies: 'Rules about calls. See [policies and trust](../policies-and-trust.md).',
+  policyDenial: 'A denial by a rule fails the run with `tool_denied`, or is told to the model.',
+  approvalDenial: 'A denial by a person, or by the clock, does.',
+  fileScope: 'The folder under `MILLRACE_FILES` that `read_file` may read.',
+  untrustedPreamble: 'Whether the model is told, from the first tool result on, that results are data.',
+  locale: 'BCP 47: the language of what this system itself says to the model.',
   toolFailure:
     'A tool that failed: its error goes to the model (`feed_back`), the run fails, or it ends as `degraded`. Default `feed_back`; in nodes `fail`.',
   limits: 'Bounds of a run. A request may lower them.',

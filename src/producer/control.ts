@@ -4,7 +4,7 @@ import { newNonce } from '../shared/ids.ts';
 import { zeroUsage } from '../shared/money.ts';
 import { loadScript, runScript, type RedisConnection } from '../shared/redis.ts';
 import { viewOf, type RunRecord, type RunView } from '../shared/run.ts';
-import { eventStart } from './events.ts';
+import { eventStart, scriptEvent } from './events.ts';
 import { addLifecycle, eventTargets, retentionS, scriptKeys } from './layout.ts';
 import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
@@ -19,7 +19,8 @@ type CancelReply =
   | { readonly kind: 'asked'; readonly cancel: CancelRequest };
 
 /**
- * Asks a run to stop. Listed as cancelled before the flag is set, so that a worker that misses the channel still finds
+ * Asks a run to stop. One that waits for people ends at once too, its open calls denied, unless these are to be held: then
+ * it goes on waiting, and whoever is asked may still decide. Listed as cancelled before the flag is set, so that a worker that misses the channel still finds
  * it; taken off the list again when the run has ended.
  */
 export async function cancelRun(
@@ -83,6 +84,9 @@ async function askToStop(
     retentionS(link, record),
     link.settings.eventLogTtlS,
     ...eventTargets(link, record.runId),
+    scriptEvent(record, at, { type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: 'hold' }).flagged,
+    eventStart(record, at, { type: 'tool.approval.denied' }),
+    'the run was cancelled',
   ])) as [0] | [1] | [2, number, string] | [3, string] | [4];
   switch (reply[0]) {
     case 0:
@@ -105,6 +109,7 @@ async function askToStop(
 async function forget(record: RunRecord, link: Link, redis: RedisConnection): Promise<void> {
   await redis.zrem(link.keys.open, record.runId);
   await redis.srem(link.keys.cancels, record.runId);
+  await redis.zrem(link.keys.asking(record.tenant), record.runId);
   await leaveLines(record, link, redis);
   await link.queues.remove(record.queue, record.runId, record.segment).catch(link.onError);
 }

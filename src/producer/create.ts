@@ -1,3 +1,4 @@
+import { canonicalJson } from '../shared/canonical-json.ts';
 import { newRunId, runIdForExecution, sha256 } from '../shared/ids.ts';
 import { loadScript, runScript, type RedisConnection } from '../shared/redis.ts';
 import type { RunRequest, RunStatus } from '../shared/run.ts';
@@ -119,13 +120,4 @@ function firstEvents(run: NewRun, at: string): readonly ScriptEvent[] {
   return run.request.executionId === undefined
     ? [queued]
     : [queued, scriptEvent(run, at, { type: 'execution.started' })];
-}
-
-/** JSON with sorted keys, so that the same request in another order of fields is the same request. */
-function canonicalJson(value: unknown): string {
-  return JSON.stringify(value, (_, item: unknown) =>
-    item !== null && typeof item === 'object' && !Array.isArray(item)
-      ? Object.fromEntries(Object.entries(item).sort(([a], [b]) => (a < b ? -1 : 1)))
-      : item,
-  );
 }

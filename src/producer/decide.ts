@@ -1,20 +1,21 @@
 import { decisionRequest, type DecisionRequest } from '../shared/control.ts';
-import { RunError } from '../shared/errors.ts';
+import { decideAboutRun, type DecideOutcome } from '../shared/decide.ts';
+import { callVerdicts, refusalError, summaryOf, type CallVerdict } from '../shared/decisions.ts';
+import { assertNever, RunError } from '../shared/errors.ts';
 import type { PendingItem } from '../shared/event.ts';
 import type { BudgetView } from '../shared/money.ts';
 import type { RedisConnection } from '../shared/redis.ts';
-import { resumeRun } from '../shared/resume.ts';
-import { isTerminalStatus, viewOf, type RunRecord, type RunView } from '../shared/run.ts';
+import { isTerminalStatus, type RunRecord, type RunView } from '../shared/run.ts';
 import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts';
 import { topUpOf } from './budgets.ts';
 import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
-import { loadRecord } from './reads.ts';
-import { checkRunId, invalid } from './validate.ts';
+import { loadRecord, loadView } from './reads.ts';
+import { checkRunId, invalid, refuseUnsafe, runNotFound } from './validate.ts';
 
 /** Who decides, and a key that makes a repeat of a top-up harmless. */
 export interface DecideOptions {
-  /** Kept in the journal of the run with the decision; at most 200 characters. */
+  /** A person, kept with the decision: 1 to 200 characters. Where several people have to agree, one that gives no name does not count. */
   readonly by?: string;
   /** With a top-up: the same key again adds nothing. */
   readonly idempotencyKey?: string;
@@ -22,6 +23,7 @@ export interface DecideOptions {
 
 /** What a decision leaves behind. */
 export interface DecisionAnswer {
+  /** `pending` is what the run still waits for, `decisions` what people said about its calls so far. */
   readonly run: RunView;
   /** After a top-up: the account that the run waited for. */
   readonly budget?: BudgetView;
@@ -30,8 +32,8 @@ export interface DecisionAnswer {
 const maxByChars = 200;
 
 /**
- * Ends the wait of a run that is suspended for money, or tops up what it waits for. A top-up leaves the run suspended:
- * a worker wakes it as soon as the money is enough.
+ * Says something about what a run waits for. All of it is taken, or nothing; the run goes on as soon as one of its calls, or
+ * the money, is decided. A top-up leaves the run suspended: a worker wakes it as soon as the money is enough.
  */
 export async function decideRun(
   id: string,
@@ -41,74 +43,99 @@ export async function decideRun(
   link: Link,
 ): Promise<DecisionAnswer> {
   const runId = checkRunId(id);
+  refuseUnsafe(input);
   const parsed = decisionRequest.safeParse(input);
   if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error.issues);
-  const decision = decisionOf(parsed.data, options);
+  const decision = decisionOf(parsed.data, options, Date.now());
   return await link.reach(async (redis) => {
     const record = await loadRecord(link, redis, runId, tenant);
-    const item = pendingMoney(record);
+    if (isTerminalStatus(record.status)) throw ended(runId);
+    const account = decision.topUp ? accountOf(record) : undefined;
+    if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, link, redis);
     const budget =
-      decision.kind === 'top_up'
-        ? await topUpAccount(accountOf(record, item), tenant, decision.topUp, link, redis)
-        : await resume(record, decision, link, redis);
-    return { run: viewOf(await loadRecord(link, redis, runId, tenant)), ...(budget && { budget }) };
+      decision.topUp && account ? await topUpAccount(account, tenant, decision.topUp, link, redis) : undefined;
+    return { run: await loadView(link, redis, runId, tenant), ...(budget && { budget }) };
   });
 }
 
-type Decision =
-  | { readonly kind: 'top_up'; readonly topUp: { readonly microcents: number; readonly key?: string } }
-  | {
-      readonly kind: 'verdict';
-      readonly budget: 'approve' | 'reject';
-      readonly by: string | undefined;
-      readonly summary: string;
-    };
-
-function decisionOf({ budget, reason }: DecisionRequest, { by, idempotencyKey }: DecideOptions): Decision {
-  if (typeof budget === 'object') {
-    const topUp = topUpOf(budget.topUpUsd, budget.topUpMicrocents, 'budget.topUpUsd', idempotencyKey);
-    return { kind: 'top_up', topUp };
-  }
-  const verdict = budget === 'approve' ? 'budget approved' : 'budget rejected';
-  const summary = reason === undefined ? verdict : `${verdict}: ${reason}`;
-  return { kind: 'verdict', budget, by: by?.slice(0, maxByChars), summary };
+interface Decision {
+  readonly verdicts: readonly CallVerdict[];
+  readonly budget: 'approve' | 'reject' | undefined;
+  readonly topUp: { readonly microcents: number; readonly key?: string } | undefined;
+  readonly by: string | undefined;
+  readonly summary: string;
+  readonly atMs: number;
 }
 
-function pendingMoney(record: RunRecord): PendingItem {
-  if (isTerminalStatus(record.status)) {
-    throw new RunError('already_terminal', `run ${record.runId} has already ended`);
-  }
-  const item = record.status === 'suspended' ? record.pending.find(({ kind }) => kind === 'budget') : undefined;
-  if (!item) throw notPending(record.runId);
-  return item;
+function decisionOf(request: DecisionRequest, options: DecideOptions, atMs: number): Decision {
+  const { budget, reason } = request;
+  const by = personOf(options.by);
+  const verdicts = callVerdicts(request, by, new Date(atMs).toISOString());
+  const topUp =
+    typeof budget === 'object'
+      ? topUpOf(budget.topUpUsd, budget.topUpMicrocents, 'budget.topUpUsd', options.idempotencyKey)
+      : undefined;
+  const verdict = typeof budget === 'object' ? undefined : budget;
+  const money = verdict && `budget ${verdict === 'approve' ? 'approved' : 'rejected'}`;
+  const said = [money, verdicts.length > 0 ? summaryOf(verdicts) : undefined].filter(Boolean).join(', ');
+  return { verdicts, budget: verdict, topUp, by, summary: reason === undefined ? said : `${said}: ${reason}`, atMs };
 }
 
-function accountOf({ runId }: RunRecord, item: PendingItem): AccountName {
+/** Two spellings of a name that look the same are one person. */
+function personOf(by: string | undefined): string | undefined {
+  const name = by?.normalize('NFC').trim();
+  if (name === undefined || (name !== '' && name.length <= maxByChars)) return name;
+  throw new RunError('validation', `by: must be 1 to ${maxByChars} characters`);
+}
+
+function accountOf({ runId, status, pending }: RunRecord): AccountName {
+  const item: PendingItem | undefined =
+    status === 'suspended' ? pending.find(({ kind }) => kind === 'budget') : undefined;
+  if (!item) throw refusalError(runId, { why: 'no_money' });
   const name = parseAccountName(item.id);
   if (name) return name;
   throw new RunError('run_state_malformed', `run ${runId} waits for money of ${item.id}, which is no account`);
 }
 
 /** The journal gets the decision in the step that queues the run, so neither is there without the other. */
-async function resume(
-  record: RunRecord,
-  { budget, by, summary }: Extract<Decision, { kind: 'verdict' }>,
-  link: Link,
-  redis: RedisConnection,
-): Promise<undefined> {
+async function apply(record: RunRecord, decision: Decision, link: Link, redis: RedisConnection): Promise<void> {
   const { runId, segment } = record;
   const { keys, cluster, settings } = link;
-  const atMs = Date.now();
+  const { verdicts, budget, by, summary, atMs } = decision;
   const at = new Date(atMs).toISOString();
-  const decided = { v: 1, t: 'decided', at, budget, ...(by !== undefined && { by }) } as const;
-  const place = { redis, keys, cluster, eventLogMax: settings.eventLogMax };
-  const resumed = await resumeRun(place, runId, { summary, entries: [decided], segment, atMs });
-  if (!resumed) throw notPending(runId);
-  await leaveLines(record, link, redis);
-  // A process that dies here leaves a queued run without a job, which the reconciler puts back.
-  await link.queues.add({ ...resumed, runId, priority: undefined, delayMs: undefined, first: true });
+  const outcome = await decideAboutRun({ redis, keys, cluster, eventLogMax: settings.eventLogMax }, runId, {
+    verdicts,
+    by,
+    summary,
+    atMs,
+    entry: { v: 1, t: 'decided', at, ...(budget && { budget, ...(by !== undefined && { by }) }) },
+    // A decision about money must never meet a later wait for it.
+    ...(budget && { segment }),
+  });
+  await goOn(record, outcome, link, redis);
 }
 
-function notPending(runId: string): RunError {
-  return new RunError('approval_not_pending', `run ${runId} does not wait for a decision about money`);
+async function goOn(record: RunRecord, outcome: DecideOutcome, link: Link, redis: RedisConnection): Promise<void> {
+  const { runId } = record;
+  switch (outcome.kind) {
+    case 'gone':
+      throw runNotFound(runId);
+    case 'terminal':
+      throw ended(runId);
+    case 'refused':
+      throw refusalError(runId, outcome.refusal);
+    case 'recorded':
+      return;
+    case 'resumed':
+      await leaveLines(record, link, redis);
+      // A process that dies here leaves a queued run without a job, which the reconciler puts back.
+      await link.queues.add({ ...outcome.resumed, runId, priority: undefined, delayMs: undefined, first: true });
+      return;
+    default:
+      assertNever(outcome);
+  }
+}
+
+function ended(runId: string): RunError {
+  return new RunError('already_terminal', `run ${runId} has already ended`);
 }

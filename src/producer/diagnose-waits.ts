@@ -1,3 +1,6 @@
+import { z } from 'zod';
+import { isAboutCall } from '../shared/decisions.ts';
+import { pendingItem } from '../shared/event.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import type { Link } from './link.ts';
 
@@ -24,20 +27,32 @@ export interface MoneyFacts {
   readonly waiting: number;
 }
 
+/** Runs that wait for people to decide about calls. */
+export interface PeopleFacts {
+  readonly tenant: string;
+  readonly waiting: number;
+  /** Milliseconds since the first of them was asked. */
+  readonly oldestMs: number;
+}
+
 /** What runs wait for that is not a worker. At most the first hundred of each. */
 export interface WaitFacts {
   readonly breakers: readonly BreakerFacts[];
   readonly limiters: readonly LimiterFacts[];
   readonly money: readonly MoneyFacts[];
+  /** Of each tenant, the thousand that have waited longest are looked at. */
+  readonly people: readonly PeopleFacts[];
 }
 
 const maxShown = 100;
+const maxAsking = 1_000;
 
 export async function waitFacts({ keys }: Link, redis: RedisConnection): Promise<WaitFacts> {
-  const [targets, limiters, tenants] = await Promise.all([
+  const [targets, limiters, tenants, asking] = await Promise.all([
     redis.smembers(keys.breakers),
     redis.smembers(keys.limiters),
     redis.smembers(keys.tenantsWaiting),
+    redis.smembers(keys.tenantsAsking),
   ]);
   const breakers = await Promise.all(
     targets.slice(0, maxShown).map(async (target) => {
@@ -52,11 +67,13 @@ export async function waitFacts({ keys }: Link, redis: RedisConnection): Promise
       waiting: await redis.zcard(keys.limiter(limiter, 'line')),
     })),
   );
+  const people = await Promise.all(asking.slice(0, maxShown).map((tenant) => peopleOf(tenant, keys, redis)));
   const money = await Promise.all(tenants.slice(0, maxShown).map((tenant) => accountsOf(tenant, keys, redis)));
   return {
     breakers: breakers.filter(({ failures }) => failures > 0),
     limiters: lines.filter(({ waiting }) => waiting > 0),
     money: money.flat().slice(0, maxShown),
+    people: people.filter(({ waiting }) => waiting > 0),
   };
 }
 
@@ -70,4 +87,24 @@ async function accountsOf(tenant: string, keys: Link['keys'], redis: RedisConnec
     }),
   );
   return accounts.filter(({ waiting }) => waiting > 0);
+}
+
+/** Entries of runs that do not wait (any more) do not count: who lists what waits takes them off. */
+async function peopleOf(tenant: string, keys: Link['keys'], redis: RedisConnection): Promise<PeopleFacts> {
+  const runIds = await redis.zrange(keys.asking(tenant), 0, `${maxAsking - 1}`);
+  const pending = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'pending')));
+  const asked = pending.flatMap((json) => {
+    const times =
+      z
+        .array(pendingItem)
+        .safeParse(JSON.parse(json ?? '[]'))
+        .data?.filter(isAboutCall) ?? [];
+    const first = Math.min(...times.map(({ requestedAt }) => Date.parse(requestedAt)));
+    return Number.isFinite(first) ? [first] : [];
+  });
+  return {
+    tenant,
+    waiting: asked.length,
+    oldestMs: asked.length > 0 ? Math.max(0, Date.now() - Math.min(...asked)) : 0,
+  };
 }

@@ -6,7 +6,7 @@ import type { Link } from './link.ts';
 
 /** The keys of the scripts for one run. The lifecycle stream belongs to no run, so in a Cluster no script can reach it. */
 export function scriptKeys({ keys, cluster }: Link, runId: string): string[] {
-  const own = [keys.run(runId), keys.journal(runId), keys.events(runId)];
+  const own = [keys.run(runId), keys.journal(runId), keys.events(runId), keys.decided(runId), keys.decisions(runId)];
   return cluster ? own : [...own, keys.lifecycle];
 }
 

@@ -54,6 +54,8 @@ export class Link {
   readonly agents: AgentDirectory;
   readonly tenants: Tenants;
   readonly models: ModelGate;
+  /** Where the texts of progress notes are; undefined: in Redis. */
+  readonly artifactFolder: string | undefined;
   readonly onError: (error: Error) => void;
   readonly #redis: RedisConnection;
   #wasReady = false;
@@ -67,6 +69,7 @@ export class Link {
     const prefix = checkPrefix(options.prefix ?? 'mr');
     this.tenants = loadTenants(options.tenantsFile);
     this.models = new ModelGate(options);
+    this.artifactFolder = options.artifactFolder;
     this.keys = keysFor(prefix);
     this.cluster = isClusterUrl(options.redis);
     this.settings = {

@@ -4,8 +4,9 @@ import type { DialectEvent } from '../shared/dialects/dialect.ts';
 import { projectEvents, readFrom } from '../shared/dialects/project.ts';
 import { RunError } from '../shared/errors.ts';
 import type { RunEvent } from '../shared/event.ts';
-import { outcomeViewOf, viewOf, type RunOutcomeView, type RunRequestInput, type RunView } from '../shared/run.ts';
+import { outcomeViewOf, type RunOutcomeView, type RunRequestInput, type RunView } from '../shared/run.ts';
 import { acceptRun, acceptRuns } from './accept.ts';
+import { listApprovals, type ApprovalsQuery, type ApprovalView } from './approvals.ts';
 import { Budgets } from './budgets.ts';
 import { cancelRun } from './control.ts';
 import { readCosts, type CostQuery, type CostReport } from './costs.ts';
@@ -17,10 +18,12 @@ import { Link } from './link.ts';
 import { listRuns } from './list.ts';
 import { readMedia, type MediaFile } from './media.ts';
 import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
-import { getRecord, waitForEnd } from './reads.ts';
+import { readProgress, type ProgressEntry, type ProgressQuery } from './progress.ts';
+import { loadView, waitForEnd } from './reads.ts';
 import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
 import { RunHandle } from './run-handle.ts';
 import { followRun } from './subscribe.ts';
+import { checkRunId } from './validate.ts';
 
 /**
  * The producer side of Millrace: accepts runs, reads them, follows and cancels them.
@@ -83,7 +86,8 @@ export class Millrace implements AsyncDisposable {
 
   /** The present state. Throws `run_not_found`, `invalid_id`. */
   async get(runId: string): Promise<RunView> {
-    return viewOf(await getRecord(runId, this.tenant, this.#link));
+    const id = checkRunId(runId);
+    return await this.#link.reach((redis) => loadView(this.#link, redis, id, this.tenant));
   }
 
   /**
@@ -131,7 +135,8 @@ export class Millrace implements AsyncDisposable {
 
   /**
    * Asks a run to stop and answers with its state. A run that waits ends at once; one that works soon after
-   * (`cancelling`). Asking again changes nothing, except that a request without `drain` overrides one with it. Throws
+   * (`cancelling`). What people were asked is denied; with `onPendingApprovals: 'hold'` a run that waits for people goes on
+   * waiting and can still be decided about, with `'fail'` it fails with `run_aborted`. Asking again changes nothing, except that a request without `drain` overrides one with it. Throws
    * `already_terminal`, `run_not_found`, `invalid_id`, `validation`.
    */
   async cancel(runId: string, request: Partial<CancelRequest> = {}): Promise<RunView> {
@@ -139,15 +144,35 @@ export class Millrace implements AsyncDisposable {
   }
 
   /**
-   * Ends the wait of a run that is suspended for money: `{ budget: 'approve' }` lets the step that waits pass the caps,
-   * `{ budget: 'reject' }` fails the run with `budget_exceeded`. `{ budget: { topUpUsd: 5 } }` adds money to the account
-   * that it waits for; the run goes on by itself once that is enough.
+   * Decides about what a run waits for: calls (`{ approvals: [{ toolCallId, granted, reason?, updatedArgs? }] }`), questions
+   * and deferred calls (`{ answers: [{ toolCallId, answer }] }`), and money (`{ budget }`). All of it is taken, or nothing.
+   * The run goes on as soon as one of its calls is decided; the others stay pending. A granted call runs once, with
+   * `updatedArgs` in place of the model's arguments when there are any. What was said before is accepted and changes
+   * nothing.
    *
-   * Throws `approval_not_pending` (the run does not wait for money, or somebody else decided), `already_terminal`,
-   * `run_not_found`, `invalid_id`, `validation`.
+   * Money: `{ budget: 'approve' }` lets the step that waits pass the caps, `{ budget: 'reject' }` fails the run with
+   * `budget_exceeded`, `{ budget: { topUpUsd: 5 } }` adds money to the account that it waits for; the run goes on by itself
+   * once that is enough.
+   *
+   * Throws `approval_not_pending` (the run does not wait for this, or somebody else decided otherwise), `approval_expired`,
+   * `already_terminal`, `run_not_found`, `invalid_id`, `secret_in_payload` (a key of `updatedArgs`), `validation`.
+   *
+   * @example
+   * await mill.decide(runId, { approvals: [{ toolCallId: 'call_1', granted: true }] }, { by: 'kim' });
    */
   async decide(runId: string, decision: DecisionInput, options: DecideOptions = {}): Promise<DecisionAnswer> {
     return await decideRun(runId, this.tenant, decision, options, this.#link);
+  }
+
+  /**
+   * What runs of the tenant wait for people to decide, newest first: calls, questions, calls whose outcome nobody knows, and
+   * money. One call looks at no more than 2,000 runs; no cursor means the end. Throws `validation` for a query that makes no
+   * sense.
+   */
+  async approvals(
+    query: ApprovalsQuery = {},
+  ): Promise<{ readonly approvals: readonly ApprovalView[]; readonly cursor?: string }> {
+    return await listApprovals(query, this.tenant, this.#link);
   }
 
   /**
@@ -164,6 +189,14 @@ export class Millrace implements AsyncDisposable {
    */
   async media(handle: string): Promise<MediaFile> {
     return await readMedia(handle, this.tenant, this.#link);
+  }
+
+  /**
+   * Notes that agents left in a run, by number and then by role; they outlive the run. Throws `run_not_found`,
+   * `invalid_id`, `validation`.
+   */
+  async progress(runId: string, query: ProgressQuery = {}): Promise<readonly ProgressEntry[]> {
+    return await readProgress(runId, this.tenant, query, this.#link);
   }
 
   /** The agents that workers or producers announced, by id. */

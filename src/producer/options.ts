@@ -27,6 +27,8 @@ export interface MillraceOptions {
   readonly modelAllowlist?: readonly string[];
   /** Server whose `/v1/models` lists further models that a request may name. */
   readonly modelRouterUrl?: string;
+  /** The folder of `ARTIFACT_STORE`, where the texts of progress notes are then. Default: they are in Redis. */
+  readonly artifactFolder?: string;
   /** Told about connection errors, which are never thrown from an event. Default: ignored. */
   readonly onError?: (error: Error) => void;
 }

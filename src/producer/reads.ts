@@ -1,6 +1,7 @@
+import { readDecision, type DecisionRecord } from '../shared/decisions.ts';
 import { isTerminal } from '../shared/event.ts';
 import type { RedisConnection } from '../shared/redis.ts';
-import { isTerminalStatus, recordFromHash, type RunRecord } from '../shared/run.ts';
+import { isTerminalStatus, recordFromHash, viewOf, type RunRecord, type RunView } from '../shared/run.ts';
 import { Inbox } from './inbox.ts';
 import type { Link } from './link.ts';
 import type { ResultOptions } from './options.ts';
@@ -19,7 +20,26 @@ export async function loadRecord(
   return recordFromHash(hash);
 }
 
-/** The same for an id that nobody has checked yet. Throws `invalid_id` as well. */
+/** A run as it is shown, with what people decided about its calls. Throws `run_not_found` for one of another tenant. */
+export async function loadView(link: Link, redis: RedisConnection, runId: string, tenant: string): Promise<RunView> {
+  const [record, decisions] = await Promise.all([
+    loadRecord(link, redis, runId, tenant),
+    loadDecisions(link, redis, runId),
+  ]);
+  return viewOf(record, decisions);
+}
+
+/** What people said about the calls of a run, whether it is enough or not. */
+export async function loadDecisions(
+  link: Link,
+  redis: RedisConnection,
+  runId: string,
+): Promise<readonly DecisionRecord[]> {
+  const texts = await redis.hvals(link.keys.decisions(runId));
+  return texts.map((text) => readDecision(text, runId));
+}
+
+/** The record for an id that nobody has checked yet. Throws `invalid_id` as well. */
 export async function getRecord(id: string, tenant: string, link: Link): Promise<RunRecord> {
   const runId = checkRunId(id);
   return await link.reach((redis) => loadRecord(link, redis, runId, tenant));

@@ -4,6 +4,7 @@ import type { RunEvent } from '../shared/event.ts';
 import type { RunOutcomeView, RunStatus, RunView } from '../shared/run.ts';
 import type { DecideOptions, DecisionAnswer } from './decide.ts';
 import type { DialectEventsOptions, EventsOptions, ResultOptions } from './options.ts';
+import { approval, denial, type ApproveCalls, type DenyCalls } from './verdicts.ts';
 
 /** What a handle passes on to the client that made it. */
 interface RunOperations {
@@ -48,9 +49,42 @@ export class RunHandle {
     return this.#operations.cancel(this.runId, request);
   }
 
-  /** Lets the step of a run that waits for money pass the caps. See {@link Millrace.decide}. */
-  approve(options?: DecideOptions): Promise<DecisionAnswer> {
-    return this.#operations.decide(this.runId, { budget: 'approve' }, options);
+  /**
+   * Grants calls: those named, or everything that the run waits for when none is (money included, for one step). Throws as
+   * {@link Millrace.decide}, and `approval_not_pending` when there is nothing to grant.
+   *
+   * @example
+   * await run.approve({ calls: 'call_1', updatedArgs: { amount: 50 }, by: 'kim' });
+   */
+  async approve({
+    calls,
+    updatedArgs,
+    reason,
+    ...options
+  }: ApproveCalls & DecideOptions = {}): Promise<DecisionAnswer> {
+    const asked = {
+      ...(calls !== undefined && { calls }),
+      ...(updatedArgs && { updatedArgs }),
+      ...(reason !== undefined && { reason }),
+    };
+    return this.#operations.decide(this.runId, approval(await this.get(), asked), options);
+  }
+
+  /**
+   * Denies calls: those named, or everything that the run waits for when none is (for money that ends the run). The model is
+   * told, with the reason, unless the agent says that a denial fails the run. Throws as {@link approve}.
+   */
+  async deny({ calls, reason, ...options }: DenyCalls & DecideOptions = {}): Promise<DecisionAnswer> {
+    const asked = { ...(calls !== undefined && { calls }), ...(reason !== undefined && { reason }) };
+    return this.#operations.decide(this.runId, denial(await this.get(), asked), options);
+  }
+
+  /**
+   * Answers a question of the model, or says what the result of a call is that was carried out elsewhere. Throws as
+   * {@link Millrace.decide}.
+   */
+  answer(toolCallId: string, answer: string, options?: DecideOptions): Promise<DecisionAnswer> {
+    return this.#operations.decide(this.runId, { answers: [{ toolCallId, answer }] }, options);
   }
 
   /** Fails a run that waits for money with `budget_exceeded`. See {@link Millrace.decide}. */

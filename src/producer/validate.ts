@@ -12,19 +12,24 @@ const idFields: ReadonlySet<PropertyKey> = new Set(['agent', 'thread', 'batch', 
  * when nothing but ids is wrong, or `validation` whose details list every problem as path and message.
  */
 export function parseRequest(input: unknown): RunRequest {
-  if (deeperThan(input, maxDepth))
-    throw new RunError('too_deep', `the request is nested deeper than ${maxDepth} levels`);
-  const secret = findSecretKey(input);
-  if (secret)
-    throw new RunError('secret_in_payload', `${secret} looks like a credential; runs must not carry any`, {
-      details: { path: secret },
-    });
+  refuseUnsafe(input);
   refuseLargeInput(input);
   const parsed = runRequest.safeParse(input);
   if (parsed.success) return parsed.data;
   const { issues } = parsed.error;
   const code = issues.every(isIdIssue) ? 'invalid_id' : 'validation';
   throw invalid(code, 'the request is not valid', issues);
+}
+
+/** Throws `too_deep`, or `secret_in_payload` for a key that looks like a credential. */
+export function refuseUnsafe(input: unknown): void {
+  if (deeperThan(input, maxDepth))
+    throw new RunError('too_deep', `the request is nested deeper than ${maxDepth} levels`);
+  const secret = findSecretKey(input);
+  if (secret === undefined) return;
+  throw new RunError('secret_in_payload', `${secret} looks like a credential; runs must not carry any`, {
+    details: { path: secret },
+  });
 }
 
 /** An error that lists every problem of a zod parse in its details. */

@@ -1,10 +1,52 @@
 import { z } from 'zod';
 import { budget } from './money.ts';
 import { publicId } from './ids.ts';
+import { configValue, mcpServers } from './mcp.ts';
+import { policyRule } from './policy.ts';
 
 /** How often a tool call may take effect. `once` is the default because it is the safe one. */
 export const toolEffect = z.enum(['read', 'idempotent', 'once']);
 export type ToolEffect = z.infer<typeof toolEffect>;
+
+/** Where a result comes from, and so how far it is trusted. `sanitization` says what is done to it by default. */
+export const trustClass = z.enum([
+  'built-in',
+  'user-defined',
+  'trusted-skill',
+  'untrusted-skill',
+  'mcp-derived',
+  'web-search',
+]);
+export type TrustClass = z.infer<typeof trustClass>;
+
+/**
+ * What is done to a tool's result before a model reads it. `pass`: nothing. `flag`: text that looks like an instruction
+ * is reported. `wrap`: it is also taken out, and the rest is marked as data of this tool. `block`: the result is refused
+ * where such text is found.
+ */
+export const sanitization = z.enum(['pass', 'flag', 'wrap', 'block']);
+export type Sanitization = z.infer<typeof sanitization>;
+
+/** What becomes of a result that is larger than its bound. `spill-to-file`: all of it is kept, for `read_result`. */
+export const truncationStrategy = z.enum(['middle', 'tail', 'spill-to-file', 'summarize']);
+export type TruncationStrategy = z.infer<typeof truncationStrategy>;
+
+/** What an agent says about one of its tools, over what the tool says itself. */
+export const toolOptions = z.strictObject({
+  /** Arguments that the model neither sees nor sets. */
+  args: z
+    .record(z.string(), z.union([configValue, z.number(), z.boolean(), z.null(), z.record(z.string(), configValue)]))
+    .optional(),
+  needsApproval: z.boolean().optional(),
+  deferLoading: z.boolean().optional(),
+  effect: toolEffect.optional(),
+  timeoutMs: z.int().min(1).max(86_400_000).optional(),
+  maxResultTokens: z.int().min(0).optional(),
+  truncationStrategy: truncationStrategy.optional(),
+  inboundSanitization: sanitization.optional(),
+  secretsAllowed: z.array(z.string().min(1)).max(64).optional(),
+});
+export type ToolOptions = z.output<typeof toolOptions>;
 
 const failLike = ['fail', 'fail_fast', 'fail_run', 'retry_then_fail'] as const;
 const goOnLike = ['continue', 'continue_with_error', 'retry_then_continue', 'skip_action'] as const;
@@ -97,7 +139,50 @@ export const agentDefinition = z.strictObject({
   modelTierMap: modelTierMap.default({}),
   /** Default: 4 tries, exponential; for nodes 1. */
   retry: retry.optional(),
+  /** Names of tools, `mcp:<server>` for all tools of a server, `mcp:<server>/<tool>` for one. */
   tools: z.array(z.string().min(1)).max(128).default([]),
+  toolOptions: z.record(z.string().min(1), toolOptions).default({}),
+  mcpServers: mcpServers.default({}),
+  /** Names of capabilities that the worker's operator has registered: each brings servers or tools of its own. */
+  capabilities: z.array(z.string().min(1).max(128)).max(64).default([]),
+  /** `skip`: one that is not registered is left out with a warning. Default: the agent is refused. */
+  unknownCapability: z.enum(['fail', 'skip']).default('fail'),
+  /**
+   * `sandbox`: whatever its tools and capabilities are, none starts a process or contacts anybody. `controlled` and
+   * `unrestricted`: what grants and policies allow; capabilities are told which of the two it is.
+   */
+  trust: z.enum(['sandbox', 'controlled', 'unrestricted']).default('controlled'),
+  /** `code-mode`: the model writes scripts that call the tools, and sees only what they return. */
+  toolInvocation: z.enum(['direct', 'code-mode']).default('direct'),
+  /** Two tools of one name. `auto-prefix`: the later one is called by its source's name. `priority`: it is left out. */
+  toolCollisions: z.enum(['auto-prefix', 'priority', 'manual']).default('auto-prefix'),
+  /** `headless`: nobody can be asked, so whatever needs a person is denied. */
+  interaction: z.enum(['headless', 'interactive', 'external']).default('external'),
+  /** `ttlMs`: undecided for so long counts as denied. `approvers`: how many different people have to grant a call. */
+  approvals: z
+    .strictObject({
+      ttlMs: z
+        .int()
+        .min(100)
+        .max(30 * 86_400_000)
+        .default(86_400_000),
+      approvers: z.int().min(1).max(10).default(1),
+    })
+    .default({ ttlMs: 86_400_000, approvers: 1 }),
+  policies: z.array(policyRule).max(500).default([]),
+  /** What a denial by a rule does: the run fails with `tool_denied` (default), or the model is told. */
+  policyDenial: z.enum(['fail', 'feed_back']).default('fail'),
+  /** What a denial by a person does. Default: the model is told. */
+  approvalDenial: z.enum(['fail', 'feed_back']).default('feed_back'),
+  /** The folder under `MILLRACE_FILES` that `read_file` may read. */
+  fileScope: z.string().min(1).max(1_024).optional(),
+  /** Whether the model is told, once there is a tool result, that results are data and no instructions. */
+  untrustedPreamble: z.boolean().default(true),
+  /** BCP 47: the language of what this system itself says to the model. */
+  locale: z
+    .string()
+    .regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, 'must be a BCP 47 language tag')
+    .default('en'),
   /** Default: `feed_back`, for nodes `fail`. */
   toolFailure: toolFailure.optional(),
   limits: limitsOverride.default({}),

@@ -1,11 +1,32 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
+import { parseArtifactStore } from './artifact-store.ts';
 import { RunError } from './errors.ts';
 import { queueName } from './run.ts';
 
 const portNumber = z.coerce.number().int().min(0).max(65_535);
 const positive = z.coerce.number().int().min(1);
 const nonNegative = z.coerce.number().int().min(0);
+
+/** Comma-separated hosts, lower-case. What only looks like a host (a URL, a pattern, a range) would never match. */
+function hostList() {
+  const host = z
+    .string()
+    .regex(
+      /^(\[[0-9a-f:.]+\]|[0-9a-f]*:[0-9a-f:.]*:[0-9a-f:.]*|[a-z0-9_-]+(\.[a-z0-9_-]+)*)(:\d{1,5})?$/,
+      'must be hosts like api.example.com or api.example.com:8443: no URLs, patterns or ranges',
+    );
+  return z
+    .string()
+    .default('')
+    .transform((text) =>
+      text
+        .split(',')
+        .map((name) => name.trim().toLowerCase())
+        .filter((name) => name !== ''),
+    )
+    .pipe(z.array(host));
+}
 
 /**
  * Every environment variable with its default. This literal is the whole configuration: one schema, parsed once at the
@@ -74,6 +95,18 @@ export const configSchema = z.object({
     .min(1)
     .optional()
     .describe('YAML file with the budget of each tenant and its weight where tenants share a provider limit.'),
+  MILLRACE_POLICIES: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('YAML file with rules for tool calls and model calls, and the commands and domains that tools may use.'),
+  MILLRACE_SECRETS: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Folder with the secrets of tools, one file each, as Kubernetes mounts them. More come from variables `MILLRACE_SECRET_<NAME>`.',
+    ),
   MODEL_ALLOWLIST: z
     .string()
     .default('')
@@ -102,11 +135,45 @@ export const configSchema = z.object({
     .describe(
       'Comma-separated hosts (`host` or `host:port`) that provider base URLs may name although they are private, link-local or without TLS.',
     ),
+  EGRESS_ALLOWED_HOSTS: hostList().describe(
+    'Comma-separated hosts (`host` or `host:port`) that tools and MCP servers over HTTP may name although they are private or without TLS.',
+  ),
+  EGRESS_DOMAINS: hostList()
+    .transform((hosts) => (hosts.length > 0 ? hosts : undefined))
+    .describe('Comma-separated hosts (`host` or `host:port`, exact names): the only ones that `http_request` may ask.'),
+  MILLRACE_FILES: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Folder that `read_file` may read. Unset: no agent can use it.'),
   PROVIDER_WAIT_MS: nonNegative
     .default(5_000)
     .describe(
       'Longest wait of a running run for a provider limit or for money; then it waits without holding a worker.',
     ),
+  ARTIFACT_STORE: z
+    .string()
+    .default('redis')
+    .transform((text, context) => {
+      const store = parseArtifactStore(text);
+      if (typeof store !== 'string') return store;
+      context.addIssue({ code: 'custom', message: store });
+      return z.NEVER;
+    })
+    .describe(
+      'Where results that are too large for a model are kept: `redis`, `file:/path` (a folder that all workers and the producer share), or `s3://bucket/prefix?endpoint=…&region=…` (needs the package `@aws-sdk/client-s3`). The same on all workers.',
+    ),
+  ARTIFACT_MAX_BYTES: positive
+    .max(1024 ** 3)
+    .default(16 * 1024 ** 2)
+    .describe('Largest result that is kept, in bytes. A larger one is cut.'),
+  ARTIFACT_RUN_MAX_BYTES: positive
+    .default(64 * 1024 ** 2)
+    .describe('What the kept results of one run may take together, in bytes. At least `ARTIFACT_MAX_BYTES`.'),
+  PROGRESS_RETENTION_DAYS: positive
+    .max(3_650)
+    .default(30)
+    .describe('Days that the progress notes of a run are kept after its last one.'),
   COSTS_RETENTION_DAYS: positive
     .max(3_650)
     .default(400)
@@ -147,6 +214,12 @@ export const configSchema = z.object({
     .describe('How often lost leases are looked for. The same on all workers.'),
   LLM_START_TIMEOUT_MS: positive.default(120_000).describe('Longest wait for the first byte of a model answer.'),
   LLM_IDLE_TIMEOUT_MS: positive.default(45_000).describe('Longest silence within a model answer.'),
+  CODE_MODE_PROCESSES: positive
+    .max(64)
+    .default(2)
+    .describe(
+      'Processes for scripts of agents in code mode, per worker. One runs one script at a time and needs up to 250 MB; they are started when a script needs them.',
+    ),
   MAX_STEPS_CAP: positive.default(1_000).describe('Highest maxSteps that a request or agent may set on this worker.'),
   MILLRACE_DURABILITY: z
     .enum(['process', 'host', 'replica', 'any'])
@@ -177,15 +250,26 @@ export function parseConfig(env: Record<string, string | undefined>): Config {
 /** Rules between variables, which a field's own schema cannot see. */
 function conflicts(env: Record<string, string | undefined>): string[] {
   const problems: string[] = [];
+  const { ARTIFACT_MAX_BYTES, ARTIFACT_RUN_MAX_BYTES } = configSchema.shape;
+  const ofBody = ARTIFACT_MAX_BYTES.safeParse(env['ARTIFACT_MAX_BYTES']).data;
+  const ofRun = ARTIFACT_RUN_MAX_BYTES.safeParse(env['ARTIFACT_RUN_MAX_BYTES']).data;
+  if (ofBody !== undefined && ofRun !== undefined && ofRun < ofBody)
+    problems.push('ARTIFACT_RUN_MAX_BYTES: must be at least ARTIFACT_MAX_BYTES');
   if (env['NODE_ENV'] === 'production') {
     if (!env['REDIS_URL']) problems.push('REDIS_URL: required when NODE_ENV is production');
     if (env['MILLRACE_SCRIPT'])
       problems.push('MILLRACE_SCRIPT: the scripted provider is refused when NODE_ENV is production');
   }
-  for (const name of ['MILLRACE_PROVIDERS', 'MILLRACE_PRICES', 'MILLRACE_TENANTS'] as const) {
+  for (const name of ['MILLRACE_PROVIDERS', 'MILLRACE_PRICES', 'MILLRACE_TENANTS', 'MILLRACE_POLICIES'] as const) {
     const path = env[name];
     if (path && !existsSync(path)) problems.push(`${name}: there is no file ${path}`);
   }
+  const secrets = env['MILLRACE_SECRETS'];
+  if (secrets && !statSync(secrets, { throwIfNoEntry: false })?.isDirectory())
+    problems.push(`MILLRACE_SECRETS: there is no folder ${secrets}`);
+  const files = env['MILLRACE_FILES'];
+  if (files && !statSync(files, { throwIfNoEntry: false })?.isDirectory())
+    problems.push(`MILLRACE_FILES: there is no folder ${files}`);
   const script = env['MILLRACE_SCRIPT'];
   if (script && script !== 'builtin' && !existsSync(script))
     problems.push(`MILLRACE_SCRIPT: there is no file ${script}`);

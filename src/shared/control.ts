@@ -27,13 +27,65 @@ export const budgetDecision = z.union(
   budgetDecisionForms,
 );
 
-/** What ends the wait of a suspended run. */
-export const decisionRequest = z.strictObject({
-  budget: budgetDecision,
-  reason: z.string().max(500).optional(),
+const reasonText = z.string().max(500);
+const callId = z.string().min(1).max(512);
+const maxArgsChars = 262_144;
+
+const smallEnough = (value: unknown) => JSON.stringify(value).length <= maxArgsChars;
+
+/** A person's word on one call that waits. Granted with `updatedArgs`, the call runs with these in place of the model's. */
+export const approvalDecision = z
+  .strictObject({
+    toolCallId: callId,
+    granted: z.boolean(),
+    reason: reasonText.optional(),
+    updatedArgs: z.record(z.string(), z.unknown()).refine(smallEnough, 'must be at most 256 KB').optional(),
+  })
+  .refine(({ granted, updatedArgs }) => granted || updatedArgs === undefined, 'updatedArgs needs granted: true');
+
+/** The answer to a question, or the result of a call that was carried out elsewhere. */
+export const answerDecision = z.strictObject({
+  toolCallId: callId,
+  answer: z.string().max(maxArgsChars, 'must be at most 256 KB'),
 });
+
+const maxDecisions = 200;
+
+/** What ends the wait of a suspended run, or a part of it. At least one of `approvals`, `answers` and `budget`. */
+export const decisionRequest = z
+  .strictObject({
+    approvals: z.array(approvalDecision).min(1).max(maxDecisions).optional(),
+    answers: z.array(answerDecision).min(1).max(maxDecisions).optional(),
+    budget: budgetDecision.optional(),
+    reason: reasonText.optional(),
+  })
+  .refine(
+    ({ approvals, answers, budget }) => approvals !== undefined || answers !== undefined || budget !== undefined,
+    'give approvals, answers or budget',
+  );
 export type DecisionRequest = z.output<typeof decisionRequest>;
 export type DecisionInput = z.input<typeof decisionRequest>;
+
+/** A decision as the journal keeps it: about the pending item `id`. `by` is everybody who had a part in it. */
+export const callDecision = z.discriminatedUnion('kind', [
+  z.object({
+    kind: z.literal('approval'),
+    id: z.string(),
+    granted: z.boolean(),
+    reason: z.string().optional(),
+    updatedArgs: z.record(z.string(), z.unknown()).optional(),
+    by: z.array(z.string()).default([]),
+    at: z.string(),
+  }),
+  z.object({
+    kind: z.literal('answer'),
+    id: z.string(),
+    answer: z.string(),
+    by: z.array(z.string()).default([]),
+    at: z.string(),
+  }),
+]);
+export type CallDecision = z.output<typeof callDecision>;
 
 /** What travels on the control channel. It is a wake-up: the durable flag in the run record is what counts. */
 export const controlMessage = z.object({

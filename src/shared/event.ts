@@ -57,6 +57,12 @@ export const suspendReason = z.enum([
 
 export type SuspendReason = z.infer<typeof suspendReason>;
 
+const classification = z.object({
+  trust: z.string(),
+  sideEffectClass: z.string(),
+  sensitivity: z.string(),
+});
+
 /** One thing a suspended run waits for. */
 export const pendingItem = z.object({
   kind: suspendReason,
@@ -66,6 +72,11 @@ export const pendingItem = z.object({
   reason: z.string().optional(),
   requestedAt: z.string(),
   expiresAt: z.string().optional(),
+  /** `deferred`: it may also be answered with a result. */
+  mode: z.enum(['approval', 'deferred']).optional(),
+  /** How many different people have to grant it. Absent: one. */
+  approvers: z.int().min(1).optional(),
+  classification: classification.optional(),
 });
 export type PendingItem = z.infer<typeof pendingItem>;
 
@@ -78,12 +89,6 @@ export const runResult = z.object({
   emptyResponse: z.boolean().optional(),
 });
 export type RunResultBody = z.infer<typeof runResult>;
-
-const classification = z.object({
-  trust: z.string(),
-  sideEffectClass: z.string(),
-  sensitivity: z.string(),
-});
 
 const approval = z.object({
   toolCallId: z.string(),
@@ -101,6 +106,7 @@ const decision = z.object({
   toolName: z.string(),
   by: z.string().optional(),
   reason: z.string().optional(),
+  edited: z.literal(true).optional(),
 });
 
 const moneyState = z.object({ spentMicrocents: microcents, limitMicrocents: microcents });
@@ -208,7 +214,9 @@ export const eventBodies = {
       attempt: z.int().min(1),
     })
     .describe('Another model takes over. `from` and `to` are models.'),
-  'agent.cancelling': z.object({ drain: z.boolean(), onPendingApprovals: z.enum(['deny', 'hold', 'fail']) }),
+  'agent.cancelling': z
+    .object({ drain: z.boolean(), onPendingApprovals: z.enum(['deny', 'hold', 'fail']) })
+    .describe('A cancel was asked for that lets the run go on: `hold` leaves a run that waits for people waiting.'),
   'agent.steered': z.object({}),
   'agent.followup.queued': z.object({}),
   'policy.decision': z
@@ -217,8 +225,12 @@ export const eventBodies = {
       action: z.string(),
       ruleId: z.string().optional(),
       reason: z.string().optional(),
+      toolCallId: z.string().optional(),
+      toolName: z.string().optional(),
     })
-    .describe('A policy refused something. `subject` `llm_call`: the model call of the next step is not made.'),
+    .describe(
+      'A rule decided about a call. `subject` `llm_call`: the model call of the next step; `tool_call`: the call `toolCallId`. Calls that no rule is about are not told.',
+    ),
   'llm.call': z
     .object({
       model: z.string(),
@@ -298,10 +310,14 @@ export const eventBodies = {
       success: z.literal(true),
       outputSummary: z.string().max(500),
       durationMs: count,
+      flagged: z.array(z.string()).optional(),
+      parentToolCallId: z.string().optional(),
       resultHandle: z.string().optional(),
       relayed: z.literal(true).optional(),
     })
-    .describe('The tool has answered.'),
+    .describe(
+      'The tool has answered. `flagged` names what in it looks like instructions to the model; by trust it was taken out or only noticed.',
+    ),
   'tool.execute.error': z
     .object({
       toolCallId: z.string(),
@@ -309,6 +325,8 @@ export const eventBodies = {
       success: z.literal(false),
       error: z.object({ kind: toolErrorKind, message: z.string(), hint: z.string() }),
       durationMs: count,
+      flagged: z.array(z.string()).optional(),
+      parentToolCallId: z.string().optional(),
       relayed: z.literal(true).optional(),
     })
     .describe('The call has no result: what the model is told instead.'),
@@ -316,9 +334,11 @@ export const eventBodies = {
     .object({ toolCallId: z.string(), toolName: z.string(), key: z.string() })
     .describe('A call that may or may not have taken effect. It is not repeated. `key` is its idempotency key.'),
   'tool.summary': z.object({ text: z.string() }),
-  'tool.approval.requested': approval,
-  'tool.approval.granted': decision,
-  'tool.approval.denied': decision,
+  'tool.approval.requested': approval.describe(
+    'A call waits for a person. `mode` `deferred`: it may also be answered with a result. `run.suspended` follows.',
+  ),
+  'tool.approval.granted': decision.describe('Somebody granted the call: it runs now. `edited`: with other arguments.'),
+  'tool.approval.denied': decision.describe('Somebody denied the call, or nobody decided in time (`expired`).'),
 
   handoff: z.object({ fromAgentId: z.string(), toAgentId: z.string(), filter: z.unknown().optional() }),
   'subagent.event': z.object({ childRunId: z.string(), childDepth: z.int(), event: z.unknown() }),
@@ -352,8 +372,10 @@ export const eventBodies = {
   'dataflow.flagged': z.object({ toolName: z.string(), rule: z.string() }),
   'dataflow.blocked': z.object({ toolName: z.string(), rule: z.string() }),
   'dataflow.declassified': z.object({ toolName: z.string(), rule: z.string() }),
-  'agent.progress.written': z.object({ ref: z.string(), sha256: z.string() }),
-  'agent.progress.read': z.object({ ref: z.string(), sha256: z.string() }),
+  'agent.progress.written': z
+    .object({ ref: z.string(), sha256: z.string() })
+    .describe('A progress note was written. Its text is in no event.'),
+  'agent.progress.read': z.object({ ref: z.string(), sha256: z.string() }).describe('A progress note was read.'),
   'guardrail.tripped': z.object({ guardrail: z.string(), reason: z.string().optional() }),
   'file.generated': z
     .object({ handle: mediaHandle, mediaType: z.string().optional() })
@@ -361,15 +383,19 @@ export const eventBodies = {
   'source.cited': z.object({ uri: z.string(), title: z.string().optional() }),
   'verifier.result': z.object({ passed: z.boolean(), score: z.number().optional() }),
 
-  'capability.file_sent': z.object({
-    path: z.string().optional(),
-    handle: z.string().optional(),
-    caption: z.string().optional(),
-    fileType: z.string(),
-  }),
-  'capability.note_shared': z.object({ title: z.string(), slug: z.string(), message: z.string().optional() }),
-  'capability.pin_changed': z.object({}),
-  'capability.user_notified': z.object({ message: z.string() }),
+  'capability.file_sent': z
+    .object({
+      path: z.string().optional(),
+      handle: z.string().optional(),
+      caption: z.string().optional(),
+      fileType: z.string(),
+    })
+    .describe('A capability sends a file, by its path or by the handle of a result. Whoever listens delivers it.'),
+  'capability.note_shared': z
+    .object({ title: z.string(), slug: z.string(), message: z.string().optional() })
+    .describe('A capability shares a note.'),
+  'capability.pin_changed': z.object({}).describe('A capability changed what is pinned.'),
+  'capability.user_notified': z.object({ message: z.string() }).describe('A capability has a message for the user.'),
 
   'node.started': z.object({}).describe('The run is a node of a workflow, named by `nodeId`, and begins.'),
   'node.completed': z

@@ -2,7 +2,9 @@ import { z } from 'zod';
 import { finishReason, suspendReason } from './event.ts';
 import { mediaPart } from './media.ts';
 import { assistantMessage, sensitivity } from './message.ts';
+import { callDecision } from './control.ts';
 import { errorInfo, toolErrorKind } from './errors.ts';
+import { trustClass } from './agent.ts';
 import { microcents, usage } from './money.ts';
 
 export const journalVersion = 1;
@@ -34,6 +36,7 @@ export type Attempt = z.infer<typeof attempt>;
  * - attempted: attempts that failed without an answer, so that their cost is counted; or a media job that failed
  * - calling: the intent to run a tool that is not read-only, written before it starts
  * - called: a tool's result as the model will see it; never executed again
+ * - inner_calling, inner_called: the same for the calls with side effects that a script makes, numbered within its call
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
  * - suspended: the run waits without a worker. `seq` counts the suspensions of a run from 1
  * - decided: that wait is over; every resumption writes one. `approve`: the step that waited may pass the cap; `reject`: the run fails
@@ -68,6 +71,7 @@ export const journalEntry = z.discriminatedUnion('t', [
     t: z.literal('calling'),
     step: z.int().min(1),
     indexes: z.array(z.int().min(0)),
+    at: z.string().optional(),
   }),
   z.object({
     v: z.literal(journalVersion),
@@ -81,6 +85,27 @@ export const journalEntry = z.discriminatedUnion('t', [
     errorKind: toolErrorKind.optional(),
     /** Counts against the correction rounds: the model may mend this mistake. */
     correctable: z.boolean().optional(),
+    /** Absent: the result of a tool of the operator's own. */
+    trust: trustClass.optional(),
+    /** Deferred tools that the model may call from the next step on. */
+    promoted: z.array(z.string()).optional(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('inner_calling'),
+    step: z.int().min(1),
+    index: z.int().min(0),
+    number: z.int().min(1),
+    fingerprint: z.string(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('inner_called'),
+    step: z.int().min(1),
+    index: z.int().min(0),
+    number: z.int().min(1),
+    /** JSON text of what the script got. */
+    outcome: z.string(),
   }),
   z.object({
     v: z.literal(journalVersion),
@@ -94,6 +119,18 @@ export const journalEntry = z.discriminatedUnion('t', [
     seq: z.int().min(1),
     reason: suspendReason,
     at: z.string(),
+    /** What people were asked, by place of the call. */
+    asks: z
+      .array(
+        z.object({
+          index: z.int().min(0),
+          id: z.string(),
+          kind: z.enum(['approval', 'user_input', 'unknown_outcome']),
+          requestedAt: z.string(),
+          expiresAt: z.string(),
+        }),
+      )
+      .optional(),
   }),
   z.object({
     v: z.literal(journalVersion),
@@ -101,6 +138,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     at: z.string(),
     by: z.string().optional(),
     budget: z.enum(['approve', 'reject']).optional(),
+    /** About what people were asked. */
+    decisions: z.array(callDecision).optional(),
   }),
   z.object({
     v: z.literal(journalVersion),

@@ -34,6 +34,8 @@ export const toolMessage = z.object({
   isError: z.boolean().optional(),
   /** Absent: public. A provider that does not accept it gets a notice in place of the content. */
   sensitivity: sensitivity.optional(),
+  /** Absent: the result of a tool of the operator's own. */
+  trust: z.string().optional(),
 });
 
 /** One entry of a conversation, independent of any provider's wire format. */

@@ -1,11 +1,21 @@
 const mark = '[redacted]';
 
-const secretName =
-  /^(api[-_]?key|x[-_]api[-_]key|authorization|proxy[-_]authorization|password|passwd|secret|client[-_]?secret|access[-_]?token|refresh[-_]?token|bearer|private[-_]?key|cookie|set[-_]cookie)$/i;
+const secretName = new RegExp(
+  `(^|_)(${[
+    '(api|access|secret|private|signing|encryption|service_account|subscription)_?keys?',
+    '(access|refresh|auth|bearer|api|id|session|security)_?token',
+    '(api|app|client|shared|consumer|webhook)_?secret',
+    'secret(_access_key)?',
+    'password|passwd|passphrase|authorization|credentials?',
+  ].join('|')})$|^(bearer|(set_)?cookie)$`,
+);
 
-/** Does a field with this name hold a credential? */
+/** Does a field with this name hold a credential? Also with more before it: `openaiApiKey`, `db_password`. */
 export function isSecretName(name: string): boolean {
-  return secretName.test(name);
+  // A name that is no identifier is no field of anybody, and one this long is no name.
+  if (name.length > 128) return false;
+  const words = name.replaceAll(/([a-z0-9])(?=[A-Z])/g, '$1_').replaceAll(/([A-Z])(?=[A-Z][a-z])/g, '$1_');
+  return secretName.test(words.replaceAll(/[-. ]/g, '_').toLowerCase());
 }
 
 const patterns: readonly [RegExp, string][] = [
@@ -16,25 +26,52 @@ const patterns: readonly [RegExp, string][] = [
   [/\bAIza[A-Za-z0-9_-]{20,}/g, mark],
 ];
 
+/** Shorter values are found in too many words to be looked for. */
+const minSecretChars = 6;
+
+/**
+ * How secrets look in texts: as they are, URL-encoded, in base64 (also in the middle of something longer), and
+ * JSON-escaped. Values under 6 characters are left out. Longest first, because a form that contains another must go before
+ * that one leaves a tail behind.
+ */
+export function secretForms(secrets: Iterable<string | undefined>): readonly string[] {
+  const forms = new Set<string>();
+  for (const secret of secrets) {
+    if (!secret || secret.length < minSecretChars) continue;
+    forms.add(secret);
+    const encoded = encodeURIComponent(secret.toWellFormed());
+    forms.add(encoded);
+    forms.add(encoded.replaceAll(/%[0-9A-F]{2}/g, (byte) => byte.toLowerCase()));
+    forms.add(new URLSearchParams([['', secret]]).toString().slice(1));
+    for (const form of base64Forms(secret)) forms.add(form);
+    forms.add(JSON.stringify(secret).slice(1, -1));
+  }
+  return [...forms].sort((a, b) => b.length - a.length);
+}
+
+/**
+ * The value by itself, and what stays the same of it wherever it stands in something longer: three bytes make four
+ * characters, so that there are three ways to begin, and the characters at both ends belong to the neighbours as well.
+ */
+function base64Forms(secret: string): string[] {
+  const bytes = Buffer.from(secret);
+  const plain = bytes.toString('base64').replace(/=+$/, '');
+  const inner = [0, 1, 2].map((before) => {
+    const all = Buffer.concat([Buffer.alloc(before), bytes]);
+    return all.toString('base64').slice(Math.ceil((before * 8) / 6), Math.floor((all.length * 8) / 6));
+  });
+  return [plain, ...inner].flatMap((form) => [form, form.replaceAll('+', '-').replaceAll('/', '_')]);
+}
+
 /**
  * Removes credentials from text on its way to an event, an error, a log line or a stored summary: known patterns, and
- * the exact values that this process was started with, also in their URL-encoded, base64 and JSON-escaped forms.
+ * the exact values that this process was started with, in all of their {@link secretForms}.
  */
 export class Redactor {
-  readonly #values: string[];
+  readonly #values: readonly string[];
 
   constructor(secrets: Iterable<string | undefined> = []) {
-    const forms = new Set<string>();
-    for (const secret of secrets) {
-      if (!secret || secret.length < 6) continue;
-      forms.add(secret);
-      forms.add(encodeURIComponent(secret));
-      forms.add(Buffer.from(secret).toString('base64').replace(/=+$/, ''));
-      forms.add(Buffer.from(secret).toString('base64url'));
-      forms.add(JSON.stringify(secret).slice(1, -1));
-    }
-    // Longest first: a form that contains another must go before it leaves a tail behind.
-    this.#values = [...forms].sort((a, b) => b.length - a.length);
+    this.#values = secretForms(secrets);
   }
 
   /** The text without the exact values of this process's secrets; what merely looks like a credential stays. */
@@ -63,16 +100,24 @@ export class Redactor {
   }
 }
 
-/** The path of the first secret-named key that has a value, or undefined. Producers refuse such payloads. */
+/**
+ * The path of the first secret-named key that has a text or a number, or a list with one, or undefined. Producers refuse
+ * such payloads. A JSON Schema that describes a field of such a name is none.
+ */
 export function findSecretKey(value: unknown, path: readonly string[] = []): string | undefined {
   if (value === null || typeof value !== 'object' || path.length > 64) return undefined;
   for (const [name, item] of Object.entries(value)) {
     const here = [...path, name];
-    if (!Array.isArray(value) && isSecretName(name) && item !== null && item !== '') return here.join('.');
+    if (!Array.isArray(value) && isSecretName(name) && isCredential(item)) return here.join('.');
     const found = findSecretKey(item, here);
     if (found) return found;
   }
   return undefined;
+}
+
+function isCredential(value: unknown): boolean {
+  if (Array.isArray(value)) return value.some((item) => !Array.isArray(item) && isCredential(item));
+  return (typeof value === 'string' && value !== '') || typeof value === 'number';
 }
 
 /** At most `maxBytes` of UTF-8, cut between characters, with a marker that says how much is missing. */

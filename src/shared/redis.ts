@@ -104,6 +104,10 @@ export function keysFor(prefix: string) {
     journal: (runId: string) => `${prefix}:{${runId}}:journal`,
     events: (runId: string) => `${prefix}:{${runId}}:events`,
     live: (runId: string) => `${prefix}:{${runId}}:live`,
+    /** Hash of what people decided about the calls of a run, by the id of what was pending. */
+    decisions: (runId: string) => `${prefix}:{${runId}}:decisions`,
+    /** List of those decisions that the journal of the run does not have yet. */
+    decided: (runId: string) => `${prefix}:{${runId}}:decided`,
     /** All runs' events without text deltas, as messages like those of `live`. */
     firehose: `${prefix}:firehose`,
     /** Stream of lifecycle events for consumer groups; field `e` as in a run's log. */
@@ -148,10 +152,24 @@ export function keysFor(prefix: string) {
     breaker: (target: string) => `${prefix}:{breaker:${target}}:state`,
     breakers: `${prefix}:_:breakers`,
     breakerChannel: `${prefix}:breakers`,
+    /** Sorted set of a tenant's runs that wait for people, by the time at which these were asked, and the set of tenants. */
+    asking: (tenant: string) => `${prefix}:_:asking:${tenant}`,
+    tenantsAsking: `${prefix}:_:tenants-asking`,
     /** Sorted set of suspended runs by the time at which they go on by themselves. */
     timers: `${prefix}:_:timers`,
     /** Bytes that a run produced, by their SHA-256. */
     media: (tenant: string, sha256: string) => `${prefix}:{media:${tenant}}:${sha256}`,
+    /** Hash of a run's kept results: name to what is known about each, as JSON, and `#used`, their bytes together. */
+    artifacts: (runId: string) => `${prefix}:{${runId}}:artifacts`,
+    /** Hash of the parts of one kept result, numbered from 0. */
+    artifactBody: (runId: string, id: string) => `${prefix}:{${runId}}:artifact:${id}`,
+    /** Progress notes of a run: a hash of what is known about each by `<role>.<number>`, one of their texts, and one of numbers. */
+    progress: (tenant: string, runId: string) => `${prefix}:{${runId}}:progress:${tenant}`,
+    progressTexts: (tenant: string, runId: string) => `${prefix}:{${runId}}:progress-texts:${tenant}`,
+    progressNumbers: (tenant: string, runId: string) => `${prefix}:{${runId}}:progress-numbers:${tenant}`,
+    /** The mark of the shared folder that workers keep results in, and who swept it last. */
+    artifactRoot: `${prefix}:_:artifact-root`,
+    artifactSweep: `${prefix}:_:artifact-sweep`,
     /** Counters that operators ask for across processes, for instance runs put back by the reconciler. */
     counters: `${prefix}:_:counters`,
   };

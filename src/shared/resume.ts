@@ -1,6 +1,6 @@
 import { eventVersion, type EventBody } from './event.ts';
 import { newNonce } from './ids.ts';
-import type { JournalEntry } from './journal.ts';
+import type { JournalEntryOf } from './journal.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from './redis.ts';
 import { jobKind, runRequest, type JobKind, type RunRequest } from './run.ts';
 
@@ -20,8 +20,10 @@ export interface RunPlace {
 export interface WaitEnd {
   /** In words, for `run.resumed`. */
   readonly summary: string;
-  /** Into the journal, in the same step. */
-  readonly entries: readonly JournalEntry[];
+  /**
+   * Into the journal, in the same step, with every decision about the run's calls that the journal does not have yet.
+   */
+  readonly entry: JournalEntryOf<'decided'>;
   /** Only when the run is still at this segment, so that a decision never meets a later wait. Absent: at any. */
   readonly segment?: number;
   /** Milliseconds since the epoch. */
@@ -37,46 +39,85 @@ export interface ResumedRun {
 
 /**
  * Ends the wait of a suspended run: it is queued at its next segment, with `run.resumed` in its log, and its timer is
- * gone. The caller adds the job; until then the reconciler would. Undefined when the run is not suspended (any more).
- * Errors of Redis come through as they are; after one it is unknown whether the run was resumed.
+ * gone. Calls that people were asked about and that nobody decided stay pending. The caller adds the job; until then the
+ * reconciler would. Undefined when the run is not suspended (any more). Errors of Redis come through as they are; after
+ * one it is unknown whether the run was resumed.
  */
 export async function resumeRun(place: RunPlace, runId: string, end: WaitEnd): Promise<ResumedRun | undefined> {
-  const { redis, keys, cluster, eventLogMax } = place;
-  const [status, request] = await redis.hmget(keys.run(runId), 'status', 'request');
-  if (status !== 'suspended' || !request) return undefined;
-  const at = new Date(end.atMs).toISOString();
-  const event = resumedEvent(runId, runRequest.parse(JSON.parse(request)), at, end.summary);
-  const own = [keys.run(runId), keys.journal(runId), keys.events(runId)];
-  const reply = (await runScript(redis, script, cluster ? own : [...own, keys.lifecycle], [
+  const { redis, keys } = place;
+  const [status, request, tenant] = await redis.hmget(keys.run(runId), 'status', 'request', 'tenant');
+  if (status !== 'suspended' || !request || !tenant) return undefined;
+  const event = resumedEvent(runId, runRequest.parse(JSON.parse(request)), end);
+  const args = waitEndArgs(place, runId, event, end);
+  const reply = (await runScript(redis, script, waitEndKeys(place, runId), args)) as
+    | readonly [0]
+    | readonly [1, ...WaitEnded];
+  if (reply[0] === 0) return undefined;
+  const [, ...ended] = reply;
+  return await afterWait(place, { runId, tenant }, event, ended);
+}
+
+/** Segment, number of the event, queue, job kind, calls that are still pending. */
+export type WaitEnded = readonly [number, number, string, string, number];
+
+/** The keys of the scripts that end a wait. The lifecycle stream belongs to no run: in a Cluster no script can reach it. */
+export function waitEndKeys({ keys, cluster }: RunPlace, runId: string): string[] {
+  const own = [keys.run(runId), keys.journal(runId), keys.events(runId), keys.decided(runId), keys.decisions(runId)];
+  return cluster ? own : [...own, keys.lifecycle];
+}
+
+/** A run that waits for years is not what decisions are lost to. */
+const decisionsTtlS = 400 * 86_400;
+
+/** The first arguments of those scripts. */
+export function waitEndArgs(
+  { keys, cluster, eventLogMax }: RunPlace,
+  runId: string,
+  event: string,
+  { segment, atMs, entry }: WaitEnd,
+): (string | number)[] {
+  return [
     newNonce(),
-    end.segment ?? '',
-    at,
+    segment ?? '',
+    new Date(atMs).toISOString(),
     `L${event}`,
     eventLogMax,
     keys.live(runId),
     keys.firehose,
     cluster ? 'SPUBLISH' : 'PUBLISH',
-    ...end.entries.map((entry) => JSON.stringify(entry)),
-  ])) as readonly [0] | readonly [1, number, number, string, string];
-  if (reply[0] === 0) return undefined;
-  const [, segment, seq, queue, kind] = reply;
+    JSON.stringify(entry),
+    decisionsTtlS,
+  ];
+}
+
+/** What no script can do, because it is about more than one run. */
+export async function afterWait(
+  { redis, keys, cluster }: RunPlace,
+  run: { readonly runId: string; readonly tenant: string },
+  event: string,
+  [segment, seq, queue, kind, pending]: WaitEnded,
+): Promise<ResumedRun> {
   if (cluster) {
-    // The lifecycle stream belongs to no run, so in a Cluster the script cannot reach it.
     const json = `{"v":${eventVersion},"sequenceNumber":${seq},${event.slice(1)}`;
     await redis.xadd(keys.lifecycle, 'MAXLEN', '~', 100_000, '*', 'e', json);
   }
   // A timer that outlived its wait would end the next one. No job exists yet, so there is no next one.
-  await redis.zrem(keys.timers, runId);
+  const timer = redis.zrem(keys.timers, run.runId);
+  await Promise.all(pending === 0 ? [timer, redis.zrem(keys.asking(run.tenant), run.runId)] : [timer]);
   return { queue, segment, kind: jobKind.parse(kind) };
 }
 
 /** The event's JSON without version and number, which the script gives. */
-function resumedEvent(runId: string, request: RunRequest, timestamp: string, summary: string): string {
+export function resumedEvent(
+  runId: string,
+  request: RunRequest,
+  { summary, atMs }: Pick<WaitEnd, 'summary' | 'atMs'>,
+): string {
   const { agent, executionId, thread, sessionId, overrides, node } = request;
   const body: EventBody = { type: 'run.resumed', directiveSummary: summary };
   return JSON.stringify({
     runId,
-    timestamp,
+    timestamp: new Date(atMs).toISOString(),
     agentId: agent,
     ...(executionId !== undefined && { executionId }),
     ...(thread !== undefined && { threadId: thread }),

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { limitsOverride } from './agent.ts';
+import { decisionView, decisionViews, type DecisionRecord } from './decisions.ts';
 import { errorInfo, RunError } from './errors.ts';
 import { pendingItem, runResult } from './event.ts';
 import { publicId, runId } from './ids.ts';
@@ -150,6 +151,8 @@ export const runView = z.object({
   steps: z.int(),
   attempts: z.array(attempt),
   pending: z.array(pendingItem),
+  /** What people decided about calls, oldest first. Absent in lists, and where there is none. */
+  decisions: z.array(decisionView).optional(),
   metadata: z.record(z.string(), z.string()).optional(),
   queue: z.string(),
   createdAt: z.string(),
@@ -176,7 +179,7 @@ export const runOutcomeView = z.object({
 });
 export type RunOutcomeView = z.infer<typeof runOutcomeView>;
 
-export function viewOf(record: RunRecord): RunView {
+export function viewOf(record: RunRecord, decisions: readonly DecisionRecord[] = []): RunView {
   const { request } = record;
   return {
     runId: record.runId,
@@ -185,7 +188,7 @@ export function viewOf(record: RunRecord): RunView {
     thread: request.thread,
     batch: request.batch,
     status: record.status,
-    cancelling: record.cancel !== undefined && !isTerminalStatus(record.status),
+    cancelling: Boolean(record.cancel) && !isTerminalStatus(record.status),
     result: record.result,
     error: record.error,
     usage: record.usage,
@@ -193,6 +196,7 @@ export function viewOf(record: RunRecord): RunView {
     steps: record.steps,
     attempts: record.attempts,
     pending: record.pending,
+    ...(decisions.length > 0 && { decisions: decisionViews(decisions) }),
     metadata: request.metadata,
     queue: record.queue,
     createdAt: record.createdAt,

@@ -23,6 +23,7 @@ import { FlushTimer } from './run/flush-timer.ts';
 import { giveUpRun } from './run/give-up.ts';
 import type { LoadedAgent } from './run/load-agents.ts';
 import type { RunDeps } from './run/open.ts';
+import { artifactsFor } from './stores/artifacts-for.ts';
 import { redisBreakers } from './stores/redis-breakers.ts';
 import { redisGovernor } from './stores/redis-governor.ts';
 import { redisLedger } from './stores/redis-ledger.ts';
@@ -31,6 +32,7 @@ import { redisWaits } from './stores/redis-waits.ts';
 import { RedisControlChannel } from './stores/redis-control.ts';
 import { RedisRuns } from './stores/redis-runs.ts';
 import { redisSupervision } from './stores/redis-supervision.ts';
+import type { Toolkit } from './toolkit.ts';
 import { packageVersion } from './version.ts';
 
 const heartbeatMs = 5_000;
@@ -43,6 +45,8 @@ export interface WorkerOptions {
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   readonly providers: Providers;
   readonly tenants: Tenants;
+  /** Not closed here. */
+  readonly toolkit: Toolkit;
   readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
   /** Called when runs wait in quarantine and nobody serves it. */
   readonly lendQuarantine: (waiting: number) => void;
@@ -64,6 +68,7 @@ export async function buildWorker({
   agents,
   providers,
   tenants,
+  toolkit,
   onAuthError,
   lendQuarantine,
 }: WorkerOptions): Promise<RunningWorker> {
@@ -94,6 +99,10 @@ export async function buildWorker({
     eventLogMax: config.EVENT_LOG_MAX,
     eventLogTtlS: config.EVENT_LOG_TTL_S,
     resultTtlS: config.RESULT_TTL_S,
+  });
+  const kept = await artifactsFor(config, { redis: work, keys, clock: systemClock, log }).catch((error: unknown) => {
+    for (const connection of [work, queueing, subscriber]) connection.disconnect();
+    throw error;
   });
   const control = new RedisControlChannel({ subscriber, channel: keys.control, log });
   await control.start();
@@ -136,6 +145,7 @@ export async function buildWorker({
     patienceMs: config.PROVIDER_WAIT_MS,
     tenants,
     wake: (runId, summary) => waker.wake(runId, summary),
+    tools: toolkit.services({ ...kept, breakers: ports.breakers }),
     ...models,
   };
   const giveUp = (reason: 'poison' | 'job_lost') => (job: Parameters<typeof giveUpRun>[0]) =>
@@ -219,6 +229,7 @@ export async function buildWorker({
       await waker[Symbol.asyncDispose]();
       await ports.governor[Symbol.asyncDispose]();
       await ports.breakers[Symbol.asyncDispose]();
+      await kept[Symbol.asyncDispose]();
       await queues[Symbol.asyncDispose]();
       cancels[Symbol.dispose]();
       await control[Symbol.asyncDispose]();

@@ -2,8 +2,10 @@ import { systemClock } from '../shared/clock.ts';
 import { tenantsOf } from '../shared/tenants.ts';
 import { parseConfig } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
-import { isTerminal, type RunEvent } from '../shared/event.ts';
+import type { DecisionInput } from '../shared/control.ts';
+import { isTerminal, type PendingItem, type RunEvent } from '../shared/event.ts';
 import { newRunId } from '../shared/ids.ts';
+import { Redactor } from '../shared/redact.ts';
 import { sha256Of } from '../shared/media.ts';
 import { outcomeViewOf, runRequest, type RunOutcomeView, type RunRecord, type RunRequestInput } from '../shared/run.ts';
 import { behind, modelsOf, singleProvider } from './chain.ts';
@@ -16,7 +18,13 @@ import type { Agent } from './run/define-agent.ts';
 import { FlushTimer } from './run/flush-timer.ts';
 import { loadedFrom } from './run/load-agents.ts';
 import { runJob } from './run/run-job.ts';
+import { refuseEnded, runStateFromJSON, runStateOf, type RunState } from './run/run-state.ts';
+import { createToolSecrets } from './run/tool-secrets.ts';
 import { createMemoryPorts } from './stores/memory.ts';
+import { createToolkit } from './toolkit.ts';
+import type { CapabilityResolver } from './tools/capabilities.ts';
+import { withOptions } from './tools/configure.ts';
+import { createToolRegistry } from './tools/registry.ts';
 
 /** In one process a run waits where it is. */
 const longestWaitMs = 86_400_000;
@@ -35,11 +43,30 @@ export interface CreateAgentOptions {
   readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
   /** Settings by the names of the environment variables. Default: the process's environment. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** What the agent may name in `capabilities`, each with what it brings. */
+  readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
+  /**
+   * Asked in place of ending as `suspended`, for each thing that a run waits for people to decide; `undefined` leaves it
+   * waiting. A throw, and no answer within 300 s, deny it.
+   */
+  readonly onPending?: (item: PendingItem, runId: string) => Promise<PersonSays | undefined>;
 }
 
 export interface AgentRunOptions extends Pick<RunRequestInput, 'limits' | 'overrides' | 'budget' | 'media'> {
   /** Cancels the run: it then resolves with status `cancelled` and an empty text, never with an error. */
   readonly signal?: AbortSignal;
+}
+
+/** What somebody says about one thing that a run waits for. */
+export type PersonSays =
+  | { readonly granted: boolean; readonly reason?: string; readonly updatedArgs?: Record<string, unknown> }
+  | { readonly answer: string };
+
+/** What decides about a run that goes on. */
+export interface RunDirective {
+  readonly directive?: DecisionInput;
+  /** Who decides, for the audit trail. */
+  readonly by?: string;
 }
 
 /** A run in progress: its events, and its result, which also resolves when nobody reads the events. */
@@ -57,15 +84,30 @@ export interface ToolListing {
 export interface AgentHandle {
   readonly id: string;
   readonly tools: readonly ToolListing[];
+  /** The tools by what the model is told of them. Those of MCP servers are known only while a run goes on. */
+  readonly registry: {
+    /** At once. */
+    listEager(): readonly ToolListing[];
+    /** Once it has found them with `tool_search`. */
+    listDeferred(): readonly ToolListing[];
+  };
   /** Starts a turn. One at a time per handle: a second throws `concurrent_run`. */
-  stream(input: string, options?: AgentRunOptions): AgentStream;
+  stream(input: string | RunState, options?: AgentRunOptions & RunDirective): AgentStream;
   /**
    * The same, drained: resolves when the turn has ended, or waits for a decision (status `suspended`). A failed run does
    * not throw; see `status` and `error`.
    */
-  run(input: string, options?: AgentRunOptions): Promise<RunOutcomeView>;
-  /** Goes on with a run of this handle that waits because of its budget: over the cap for one step, or to its end. */
-  resume(runId: string, budget: 'approve' | 'reject'): AgentStream;
+  run(input: string | RunState, options?: AgentRunOptions & RunDirective): Promise<RunOutcomeView>;
+  /**
+   * Goes on with a run of this handle that waits: for people, as the decision says, or for money, over the cap for one step or
+   * to its end. What nobody decided about keeps it waiting. Throws as `Millrace.decide` does.
+   */
+  resume(runId: string, decision: 'approve' | 'reject' | DecisionInput, by?: string): AgentStream;
+  /**
+   * Everything that a run of this handle needs to go on in another process, with `run(state, { directive })`. See
+   * `runStateToJSON`. Throws `run_not_found`.
+   */
+  state(runId: string): RunState;
   /** The bytes behind a handle of a result. Kept as long as 256 MiB of newer ones leave room. */
   media(handle: string): { readonly mediaType: string; readonly bytes: Uint8Array } | undefined;
 }
@@ -82,8 +124,19 @@ export function createAgentWith(
   agent: Agent,
   options: CreateAgentOptions & { readonly env: NonNullable<CreateAgentOptions['env']> },
 ): AgentHandle {
-  const loaded = loadedFrom(agent);
   const config = parseConfig(options.env);
+  const secrets = createToolSecrets({ folder: config.MILLRACE_SECRETS, env: options.env });
+  const redactor = new Redactor(secrets.values());
+  const ports = createMemoryPorts({ redactor });
+  const toolkit = createToolkit({
+    config,
+    secrets,
+    redactor,
+    log: ports.log,
+    clock: systemClock,
+    ...(options.capabilities && { capabilities: options.capabilities }),
+  });
+  const loaded = loadedFrom(agent, toolkit.offer);
   const providers = behind(
     options.middleware ?? [],
     withResolver(
@@ -93,7 +146,6 @@ export function createAgentWith(
       options.resolveModel,
     ),
   );
-  const ports = createMemoryPorts();
   const deps = {
     ports,
     agents: new Map([[loaded.definition.id, loaded]]),
@@ -111,7 +163,11 @@ export function createAgentWith(
     tenants: tenantsOf({}),
     wake: (runId: string, summary: string) => void ports.waits.resume(runId, { summary }),
     stopping: () => false,
+    tools: toolkit.services(ports),
   };
+  const { toolOptions, toolCollisions } = loaded.definition;
+  const configured = loaded.tools.map((tool) => withOptions(tool, toolOptions[tool.name]));
+  const registry = createToolRegistry(configured, toolCollisions);
   let busy = false;
 
   async function turn(runId: string): Promise<RunOutcomeView> {
@@ -127,31 +183,90 @@ export function createAgentWith(
       const record = await ports.runs.load(runId);
       if (!record) throw new RunError('internal', 'the run vanished from memory');
       const waitsForTime = record.status === 'suspended' && record.pending.every(({ kind }) => timed.has(kind));
+      if (record.status === 'suspended' && !waitsForTime && (await askHere(record))) continue;
       if (record.status !== 'queued' && !waitsForTime) return outcomeViewOf(record);
       if (waitsForTime) await untilDue(runId);
     }
   }
 
+  /** Has somebody in this process decided about what the run waits for, so that it goes on? */
+  async function askHere({ runId, pending }: RunRecord): Promise<boolean> {
+    const { onPending } = options;
+    if (!onPending) return false;
+    const said = await Promise.all(
+      pending.filter(({ kind }) => kind !== 'budget').map((item) => ask(onPending, item, runId)),
+    );
+    const approvals = said.filter((one) => one !== undefined && 'granted' in one);
+    const answers = said.filter((one) => one !== undefined && 'answer' in one);
+    if (approvals.length + answers.length === 0) return false;
+    return ports.decide(runId, {
+      ...(approvals.length > 0 && { approvals }),
+      ...(answers.length > 0 && { answers }),
+    });
+  }
+
+  async function wakeDue(): Promise<void> {
+    for (const due of await ports.waits.due(100)) await ports.waits.resume(due, { summary: 'its time has come' });
+  }
+
+  /** Nobody looks at the clock between two turns: what is over by now is over before anybody decides. */
+  async function decide(runId: string, decision: DecisionInput, by: string | undefined): Promise<void> {
+    await wakeDue();
+    try {
+      ports.decide(runId, decision, by);
+    } catch (error) {
+      const goesOn = (await ports.runs.load(runId))?.status === 'queued';
+      if (!(goesOn && error instanceof RunError && error.code === 'approval_expired')) throw error;
+    }
+  }
+
   async function untilDue(runId: string): Promise<void> {
-    for (const due of await ports.waits.due(10)) await ports.waits.resume(due, { summary: 'its time has come' });
+    await wakeDue();
     const record = await ports.runs.load(runId);
     if (record?.status !== 'suspended') return;
     if (record.cancel !== undefined) await ports.waits.resume(runId, { summary: 'a cancel was asked for' });
     else await systemClock.sleep(timerGridMs);
   }
 
-  function stream(input: string, { signal, ...asked }: AgentRunOptions = {}): AgentStream {
-    if (busy) throw new RunError('concurrent_run', `agent ${loaded.definition.id} already has a run in progress`);
+  function stream(
+    input: string | RunState,
+    { signal, directive, by, ...asked }: AgentRunOptions & RunDirective = {},
+  ): AgentStream {
+    refuseSecondRun();
+    if (typeof input !== 'string') return goOn(runStateFromJSON(input, loaded), directive, by, signal);
     const record = newRecord(runRequest.parse({ agent: loaded.definition.id, input, ...asked }));
     return follow(record.runId, () => ports.create(record), signal);
   }
 
-  function resume(runId: string, budget: 'approve' | 'reject'): AgentStream {
+  function refuseSecondRun(): void {
     if (busy) throw new RunError('concurrent_run', `agent ${loaded.definition.id} already has a run in progress`);
-    return follow(runId, async () => {
-      const resumed = await ports.waits.resume(runId, { summary: `budget: ${budget}`, budget });
-      if (!resumed) throw new RunError('approval_not_pending', `run ${runId} waits for no decision`);
-    });
+  }
+
+  /** A run that another process has begun. */
+  function goOn(
+    saved: RunState,
+    directive: DecisionInput | undefined,
+    by: string | undefined,
+    signal: AbortSignal | undefined,
+  ): AgentStream {
+    refuseEnded(saved);
+    const { runId } = saved.record;
+    const begin = async () => {
+      await ports.restore(saved);
+      if (directive) await decide(runId, directive, by);
+    };
+    return follow(runId, begin, signal);
+  }
+
+  function resume(runId: string, decision: 'approve' | 'reject' | DecisionInput, by?: string): AgentStream {
+    refuseSecondRun();
+    return follow(runId, () => decide(runId, typeof decision === 'string' ? { budget: decision } : decision, by));
+  }
+
+  function state(runId: string): RunState {
+    const saved = ports.save(runId);
+    if (!saved) throw new RunError('run_not_found', `this handle has no run ${runId}`);
+    return runStateOf(saved);
   }
 
   /** Runs what `begin` has made ready, and hands out its events. */
@@ -161,7 +276,8 @@ export function createAgentWith(
       if (id === runId) feed.push(events);
     });
     busy = true;
-    const started = begin();
+    // What is wrong about it is in the result, like everything else.
+    const started = (async () => await begin())();
     const cancel = () => void ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
     if (signal?.aborted) cancel();
     else signal?.addEventListener('abort', cancel, { once: true });
@@ -181,12 +297,43 @@ export function createAgentWith(
 
   return {
     id: loaded.definition.id,
-    tools: loaded.tools.map(({ name, description }) => ({ name, description })),
+    tools: loaded.tools.map(listing),
+    registry: Object.freeze({
+      listEager: () => registry.listEager().map(listing),
+      listDeferred: () => registry.listDeferred().map(listing),
+    }),
     stream,
     run: async (input, runOptions) => await stream(input, runOptions).result,
     resume,
+    state,
     media: (handle) => ports.media.get('default', sha256Of(handle) ?? ''),
   };
+}
+
+function listing({ name, description }: ToolListing): ToolListing {
+  return { name, description };
+}
+
+const longestAskMs = 300_000;
+
+/** What a person in this process says. Whoever cannot be asked has denied. */
+async function ask(
+  onPending: NonNullable<CreateAgentOptions['onPending']>,
+  item: PendingItem,
+  runId: string,
+): Promise<({ readonly toolCallId: string } & PersonSays) | undefined> {
+  const over = new AbortController();
+  const late = systemClock.sleep(longestAskMs, over.signal).then(() => ({ granted: false, reason: 'nobody answered' }));
+  try {
+    const said = await Promise.race([onPending(item, runId), late]);
+    return said && { toolCallId: item.id, ...said };
+  } catch (error) {
+    const reason = error instanceof Error ? error.message.slice(0, 500) : 'nobody could be asked';
+    return { toolCallId: item.id, granted: false, reason };
+  } finally {
+    late.catch(() => {});
+    over.abort();
+  }
 }
 
 function newRecord(request: RunRecord['request']): RunRecord {

@@ -4,11 +4,31 @@ import type { Agent } from './run/define-agent.ts';
 
 export { defineAgent, type Agent, type AgentSource } from './run/define-agent.ts';
 export { defineTool } from './tools/define.ts';
-export type { Reconciliation, Tool, ToolContext, ToolDefinition } from './tools/tool.ts';
+export {
+  ToolOutput,
+  type ApprovalPredicate,
+  type Reconciliation,
+  type Tool,
+  type ToolContext,
+  type ToolDefinition,
+  type ToolExample,
+  type ToolFacts,
+} from './tools/tool.ts';
+export type { CapabilityContext, CapabilityParts, CapabilityResolver, SideChannels } from './tools/capabilities.ts';
+export type { ReadPart, ReadRange, ReadRequest, ResultReader } from './tools/result-reader.ts';
 export { ToolError } from './tools/tool-error.ts';
 export { startWorker, type StartWorkerOptions } from './start-worker.ts';
 export type { RunningWorker } from './build.ts';
-export type { AgentHandle, AgentRunOptions, AgentStream, CreateAgentOptions, ToolListing } from './create-agent.ts';
+export type {
+  AgentHandle,
+  AgentRunOptions,
+  AgentStream,
+  CreateAgentOptions,
+  PersonSays,
+  RunDirective,
+  ToolListing,
+} from './create-agent.ts';
+export { runStateFromJSON, runStateToJSON, type RunState } from './run/run-state.ts';
 export type { ModelResolver } from './llm/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
 export {

@@ -2,7 +2,8 @@ import { fileURLToPath } from 'node:url';
 import { agentViewOf } from '../shared/agent.ts';
 import { parseConfig, type Config } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
-import { createLog } from '../shared/log.ts';
+import { systemClock } from '../shared/clock.ts';
+import { createLog, silentLog } from '../shared/log.ts';
 import { Redactor } from '../shared/redact.ts';
 import { loadTenants } from '../shared/tenants.ts';
 import { buildWorker } from './build.ts';
@@ -10,6 +11,8 @@ import { QuarantineChildren } from './consume/quarantine.ts';
 import { createProviders } from './llm/providers.ts';
 import { loadAgents, type LoadedAgent } from './run/load-agents.ts';
 import { preferredModels } from './run/preferred-models.ts';
+import { createToolSecrets } from './run/tool-secrets.ts';
+import { createToolkit } from './toolkit.ts';
 
 const exitUsage = 2;
 const exitUnreachable = 3;
@@ -32,7 +35,10 @@ async function main(args: readonly string[]): Promise<void> {
 
 /** Prints the agents of a folder, or every problem in it. */
 async function listAgents(config: Config, folder: string, json: boolean): Promise<void> {
-  const { agents, problems: inFiles } = await loadAgents(folder);
+  const redactor = new Redactor();
+  const secrets = orStop(() => createToolSecrets({ folder: config.MILLRACE_SECRETS, env: process.env }));
+  await using toolkit = orStop(() => createToolkit({ config, secrets, redactor, log: silentLog, clock: systemClock }));
+  const { agents, problems: inFiles } = await loadAgents(folder, toolkit.offer);
   const problems = [...inFiles, ...modelProblems(config, agents)];
   const views = [...agents.values()].map((agent) => agentViewOf(agent.definition));
   if (json) process.stdout.write(`${JSON.stringify(views)}\n`);
@@ -55,12 +61,15 @@ function modelProblems(config: Config, agents: ReadonlyMap<string, LoadedAgent>)
 }
 
 async function work(config: Config): Promise<void> {
-  const { agents, problems } = await loadAgents(config.MILLRACE_AGENTS);
-  if (problems.length > 0) stop(exitUsage, `the agents have problems:\n  ${problems.join('\n  ')}`);
   const providers = orStop(() => createProviders(config, { env: (name) => process.env[name] }));
+  const secrets = orStop(() => createToolSecrets({ folder: config.MILLRACE_SECRETS, env: process.env }));
   const tenants = orStop(() => loadTenants(config.MILLRACE_TENANTS));
-  const redactor = new Redactor([...providers.secrets, redisPassword(config.REDIS_URL)]);
+  const redactor = new Redactor([...providers.secrets, ...secrets.values(), redisPassword(config.REDIS_URL)]);
   const log = createLog('worker', config.LOG_LEVEL, redactor);
+  const toolkit = orStop(() => createToolkit({ config, secrets, redactor, log, clock: systemClock }));
+  const { agents, problems, warnings } = await loadAgents(config.MILLRACE_AGENTS, toolkit.offer);
+  if (problems.length > 0) stop(exitUsage, `the agents have problems:\n  ${problems.join('\n  ')}`);
+  for (const warning of warnings) log.warn(warning);
   if (providers.scripted) log.warn('no OPENAI_API_KEY or OPENAI_BASE_URL: using the built-in scripted model');
   const quarantine = new QuarantineChildren(fileURLToPath(import.meta.url), process.env, log);
   const worker = await buildWorker({
@@ -70,6 +79,7 @@ async function work(config: Config): Promise<void> {
     agents,
     providers,
     tenants,
+    toolkit,
     lendQuarantine: (waiting) => quarantine.lend(waiting),
   }).catch((error: unknown) =>
     stop(error instanceof RunError && error.code === 'queue_unavailable' ? exitUnreachable : exitUsage, String(error)),
@@ -87,7 +97,11 @@ async function work(config: Config): Promise<void> {
     log.info({ why, graceMs: config.SHUTDOWN_GRACE_MS }, 'worker is leaving');
     setTimeout(() => process.exit(1), config.SHUTDOWN_GRACE_MS + forceExitMarginMs).unref();
     quarantine[Symbol.dispose]();
-    worker.stop(config.SHUTDOWN_GRACE_MS).then(
+    const closed = async () => {
+      await worker.stop(config.SHUTDOWN_GRACE_MS);
+      await toolkit[Symbol.asyncDispose]();
+    };
+    closed().then(
       () => process.exit(0),
       (error: unknown) => {
         log.error({ err: error }, 'worker did not stop cleanly');

@@ -7,7 +7,9 @@ import type { BudgetScope, OnExceed, RunUsage, Usage } from '../shared/money.ts'
 import type { Redactor } from '../shared/redact.ts';
 import type { Log } from '../shared/log.ts';
 import type { ProviderLimits, RateLimitReport } from '../shared/limits.ts';
-import type { AgentView, BreakerPolicy } from '../shared/agent.ts';
+import type { AgentView, BreakerPolicy, Sanitization, TrustClass } from '../shared/agent.ts';
+import type { Sensitivity } from '../shared/message.ts';
+import type { ProgressNote, ProgressQuery } from '../shared/progress.ts';
 import type { JobKind, RunRecord, RunStatus } from '../shared/run.ts';
 import type { RunResultBody } from '../shared/event.ts';
 
@@ -63,6 +65,8 @@ export interface RecordPatch {
   readonly error?: ErrorInfo;
   readonly startedAt?: string;
   readonly endedAt?: string;
+  /** Forgets a cancel request that was answered otherwise. */
+  readonly cancel?: '';
 }
 
 /**
@@ -123,6 +127,8 @@ export interface OpenRunInfo {
     readonly tenant: string;
     /** What a suspended run waits for. */
     readonly pending: readonly PendingItem[];
+    /** It is suspended although people decided something that its journal does not have. */
+    readonly hasDecisions: boolean;
   };
   /** Milliseconds since the record last changed, or since the entry was made when there is no record. */
   readonly ageMs: number;
@@ -177,10 +183,13 @@ export interface Waits {
   /** Takes runs whose time has come, at most `limit`, each given to one caller only. */
   due(limit: number): Promise<readonly string[]>;
   /**
-   * Ends the wait of a suspended run: queued at its next segment, with `run.resumed` in its log and `decided` in its journal. Answers where its new
-   * job belongs, or undefined when it is not suspended: somebody else was faster, or it has ended.
+   * Ends the wait of a suspended run: queued at its next segment, with `run.resumed` in its log and `decided` in its journal,
+   * which holds every decision about its calls that came since the last one. Answers where its new job belongs, or
+   * undefined when it is not suspended: somebody else was faster, or it has ended.
    */
   resume(runId: string, resumption: Resumption): Promise<Resumed | undefined>;
+  /** Are there decisions about calls of this run that its journal does not have yet? They came while it was at work. */
+  hasDecisions(runId: string): Promise<boolean>;
 }
 
 export interface Resumed {
@@ -385,6 +394,69 @@ export interface MediaStore {
    * `payload_too_large` above 32 MiB and `queue_unavailable` when the store cannot be reached.
    */
   put(tenant: string, bytes: Uint8Array, mediaType: string): Promise<string>;
+}
+
+/** What is known about a kept result beside its text. */
+export interface ArtifactInfo {
+  readonly toolName: string;
+  readonly trust: TrustClass;
+  readonly sensitivity: Sensitivity;
+  /** What is done to it before a model reads it. Absent: what its trust class asks for. */
+  readonly inboundSanitization?: Sanitization;
+  readonly totalBytes: number;
+}
+
+/**
+ * Results that were too large for a model, kept for the run that made them and readable from every worker. Kept in Redis,
+ * in a shared folder or in an S3-compatible store; all pass `test/contract/artifacts.ts`, and so does the memory form.
+ * Throws `payload_too_large` above the store's bound and `queue_unavailable` when it cannot be reached.
+ */
+export interface Artifacts {
+  /** Keeps a body under a name of this run. The same name again replaces it. Names are 1 to 64 of A-Z a-z 0-9 _ - */
+  put(runId: string, name: string, body: Uint8Array, info: Omit<ArtifactInfo, 'totalBytes'>): Promise<void>;
+  /** At most `length` bytes from `offset`; undefined when the run has nothing of this name. */
+  read(
+    runId: string,
+    name: string,
+    offset: number,
+    length: number,
+  ): Promise<{ readonly bytes: Uint8Array; readonly info: ArtifactInfo } | undefined>;
+  /** Forgets everything of a run. What a run leaves behind by a crash goes by itself after 7 days. */
+  drop(runId: string): Promise<void>;
+}
+
+/** A note to be written. */
+export interface ProgressDraft {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly role: string;
+  /** Default: the next of this run and role. */
+  readonly seq?: number;
+  readonly text: string;
+  readonly sensitivity: Sensitivity;
+  readonly tags: readonly string[];
+  /** The same key again writes nothing, and answers the note that there is. */
+  readonly key: string;
+}
+
+/** A note with its text, which is absent when it cannot be read here. */
+export interface ProgressEntry {
+  readonly note: ProgressNote;
+  readonly text?: string;
+}
+
+/**
+ * Notes that agents leave for later sessions and other processes. Numbers and what is known of each are in Redis; the
+ * texts are there too, or in the folder of kept results. All forms pass `test/contract/progress-notes.ts`.
+ */
+export interface ProgressNotes {
+  /**
+   * Numbers are unique for a run and role, and no note is ever replaced. Throws `validation` for a draft of a wrong form
+   * and `progress_write_failed` for everything else, a number that is taken included.
+   */
+  write(draft: ProgressDraft): Promise<ProgressNote>;
+  /** Notes of a run of this tenant, by number and then by role. Throws `validation`, `queue_unavailable`. */
+  read(tenant: string, runId: string, query: ProgressQuery): Promise<readonly ProgressEntry[]>;
 }
 
 /** A wake-up: somebody asked to cancel a run. The durable flag is what counts; the channel only makes it fast. */

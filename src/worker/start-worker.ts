@@ -1,3 +1,4 @@
+import { systemClock } from '../shared/clock.ts';
 import { parseConfig } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
 import { createLog, silentLog, type Log } from '../shared/log.ts';
@@ -9,7 +10,10 @@ import type { Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
 import type { Agent } from './run/define-agent.ts';
-import { loadAgents, loadedFrom, type LoadedAgent } from './run/load-agents.ts';
+import { loadAgents, loadedFrom, type LoadedAgent, type ToolOffer } from './run/load-agents.ts';
+import { createToolSecrets } from './run/tool-secrets.ts';
+import { createToolkit } from './toolkit.ts';
+import type { CapabilityResolver } from './tools/capabilities.ts';
 
 export interface StartWorkerOptions {
   /** As `REDIS_URL`. */
@@ -30,6 +34,8 @@ export interface StartWorkerOptions {
   readonly resolveModel?: ModelResolver;
   /** Renews the credentials of a provider that refused them; `true` grants one more attempt. At most once per run. */
   readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
+  /** What agents may name in `capabilities`, each with what it brings. */
+  readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
   /** Further settings by the names of the environment variables. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Default: silent. */
@@ -51,7 +57,6 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     ...(options.concurrency && { WORKER_CONCURRENCY: String(options.concurrency) }),
     ...(options.queues && { WORKER_QUEUES: options.queues.join(',') }),
   });
-  const agents = typeof options.agents === 'string' ? await folder(options.agents) : given(options.agents);
   const providers = behind(
     options.middleware ?? [],
     withResolver(
@@ -61,29 +66,50 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
       options.resolveModel,
     ),
   );
-  const redactor = new Redactor(providers.secrets);
+  const secrets = createToolSecrets({ folder: config.MILLRACE_SECRETS, env: options.env ?? {} });
+  const redactor = new Redactor([...providers.secrets, ...secrets.values()]);
   const log = options.log ?? (options.env?.['LOG_LEVEL'] ? createLog('worker', config.LOG_LEVEL, redactor) : silentLog);
   // Inside somebody else's process there is no entry file to run again, so quarantine needs a worker of its own.
   const lendQuarantine = () => log.warn('runs wait in quarantine: start a worker with the queue `quarantine`');
   const { onAuthError } = options;
-  return await buildWorker({
+  const toolkit = createToolkit({
+    config,
+    secrets,
+    redactor,
+    log,
+    clock: systemClock,
+    ...(options.capabilities && { capabilities: options.capabilities }),
+  });
+  const agents =
+    typeof options.agents === 'string'
+      ? await folder(options.agents, toolkit.offer)
+      : given(options.agents, toolkit.offer);
+  const worker = await buildWorker({
     config,
     log,
     redactor,
     agents,
     providers,
     tenants: loadTenants(config.MILLRACE_TENANTS),
+    toolkit,
     lendQuarantine,
     ...(onAuthError && { onAuthError }),
   });
+  return {
+    ...worker,
+    async stop(graceMs) {
+      await worker.stop(graceMs);
+      await toolkit[Symbol.asyncDispose]();
+    },
+  };
 }
 
-async function folder(path: string): Promise<ReadonlyMap<string, LoadedAgent>> {
-  const { agents, problems } = await loadAgents(path);
+async function folder(path: string, offer: ToolOffer): Promise<ReadonlyMap<string, LoadedAgent>> {
+  const { agents, problems } = await loadAgents(path, offer);
   if (problems.length > 0) throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });
   return agents;
 }
 
-function given(agents: readonly Agent[]): ReadonlyMap<string, LoadedAgent> {
-  return new Map(agents.map((agent) => [agent.definition.id, loadedFrom(agent)]));
+function given(agents: readonly Agent[], offer: ToolOffer): ReadonlyMap<string, LoadedAgent> {
+  return new Map(agents.map((agent) => [agent.definition.id, loadedFrom(agent, offer)]));
 }

@@ -55,6 +55,28 @@ export function commits(makeWorld: MakeWorld): void {
     expect((await claimed(world, runId, { jobTry: 2 })).entries).toHaveLength(1);
   });
 
+  test('a cancel that holds what people were asked is forgotten when that is what the run does', async () => {
+    const world = await makeWorld();
+    const hold: CancelRequest = { drain: true, onPendingApprovals: 'hold', reason: '"onPendingApprovals":"deny"' };
+    const deny: CancelRequest = { drain: true, onPendingApprovals: 'deny', reason: '"onPendingApprovals":"hold"' };
+    for (const [cancel, left] of [
+      [hold, undefined],
+      [deny, deny],
+    ] as const) {
+      const runId = await seeded(world);
+      const { owner } = await claimed(world, runId);
+      await world.cancel(runId, cancel);
+      const commit = aCommit(3, { patch: { status: 'suspended', cancel: '' }, release: 'suspended' });
+      const answer = await world.runs.commit({ runId, owner }, commit);
+      expect(answer).toEqual({ kind: 'ok', seq: 3, ...(left && { cancel: left }) });
+      expect(await world.runs.commit({ runId, owner }, commit)).toEqual(answer);
+      const record = await world.runs.load(runId);
+      expect(record?.cancel).toEqual(left && JSON.stringify(left));
+      expect(record?.status).toBe('suspended');
+      await expect.poll(async () => (await world.runs.pendingCancels()).has(runId)).toBe(left !== undefined);
+    }
+  });
+
   test('a commit that let go of the run can be repeated as well', async () => {
     const world = await makeWorld();
     for (const release of ['handed_over', 'suspended', 'terminal'] as const) {

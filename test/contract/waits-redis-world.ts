@@ -1,13 +1,20 @@
 import { redisWaits } from '../../src/worker/stores/redis-waits.ts';
 import { redisWorld, type RedisWorld } from './redis-world.ts';
-import type { WaitsWorld } from './waits.ts';
+import { decideAboutRun } from '../../src/shared/decide.ts';
+import { readDecision } from '../../src/shared/decisions.ts';
+import type { DecisionsWorld } from './decisions.ts';
 
 /** The waits of the test Redis, or of the one at `url`. */
-export async function redisWaitsWorld(url?: string): Promise<RedisWorld & WaitsWorld> {
+export async function redisWaitsWorld(url?: string): Promise<RedisWorld & DecisionsWorld> {
   const world = await redisWorld(url);
   return {
     ...world,
     waits: redisWaits(world.options),
     now: async () => Date.now(),
+    decide: (runId, decide) => decideAboutRun(world.options, runId, decide),
+    async decisions(runId) {
+      const texts = await world.redis.hvals(world.keys.decisions(runId));
+      return texts.map((text) => readDecision(text, runId));
+    },
   };
 }

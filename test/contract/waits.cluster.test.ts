@@ -3,6 +3,7 @@ import { parseEvent } from '../../src/shared/event.ts';
 import { startOneNodeCluster } from './one-node-cluster.ts';
 import { aCommit } from './run-fixtures.ts';
 import { claimed, seeded } from './store-world.ts';
+import { decisionsContract } from './decisions.ts';
 import { waitsContract } from './waits.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
 
@@ -14,6 +15,7 @@ beforeAll(async () => {
 afterAll(() => server.stop());
 
 waitsContract('Redis Cluster', () => redisWaitsWorld(server.url));
+decisionsContract('Redis Cluster', () => redisWaitsWorld(server.url));
 
 test('run.resumed reaches the lifecycle stream in another slot, with the number it has in the log', async () => {
   const world = await redisWaitsWorld(server.url);

@@ -2,9 +2,10 @@ import { systemClock } from '../../src/shared/clock.ts';
 import type { RunEvent } from '../../src/shared/event.ts';
 import { MemoryRuns } from '../../src/worker/stores/memory-runs.ts';
 import { memoryWaits } from '../../src/worker/stores/memory-waits.ts';
+import { decisionsContract, type DecisionsWorld } from './decisions.ts';
 import { waitsContract } from './waits.ts';
 
-waitsContract('Memory', async () => {
+async function makeWorld(): Promise<DecisionsWorld> {
   const listeners = new Map<string, (readonly RunEvent[])[]>();
   const runs = new MemoryRuns(systemClock, (runId, events) => {
     listeners.get(runId)?.push(events);
@@ -13,6 +14,8 @@ waitsContract('Memory', async () => {
     runs,
     waits: memoryWaits(runs, systemClock),
     now: async () => Date.now(),
+    decide: async (runId, decide) => runs.decide(runId, decide),
+    decisions: async (runId) => runs.decisions(runId),
     seed: async (record) => runs.create(record),
     cancel: async (runId, cancel) => void runs.cancel(runId, cancel),
     events: async (runId) => runs.events(runId),
@@ -22,4 +25,7 @@ waitsContract('Memory', async () => {
       return groups;
     },
   };
-});
+}
+
+waitsContract('Memory', makeWorld);
+decisionsContract('Memory', makeWorld);

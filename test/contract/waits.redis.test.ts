@@ -3,10 +3,12 @@ import { parseEvent } from '../../src/shared/event.ts';
 import { aCommit } from './run-fixtures.ts';
 import { resumeRun } from '../../src/shared/resume.ts';
 import { claimed, seeded } from './store-world.ts';
+import { decisionsContract } from './decisions.ts';
 import { waitsContract } from './waits.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
 
 waitsContract('Redis', () => redisWaitsWorld());
+decisionsContract('Redis', () => redisWaitsWorld());
 
 test('run.resumed goes to the lifecycle stream as well', async () => {
   const world = await redisWaitsWorld();
@@ -22,7 +24,8 @@ test('run.resumed goes to the lifecycle stream as well', async () => {
 test('a decision about an earlier wait does not end a later one', async () => {
   const world = await redisWaitsWorld();
   const runId = await seeded(world, { status: 'suspended', segment: 4 });
-  const end = { summary: 'approved', entries: [], atMs: Date.now() };
+  const entry = { v: 1, t: 'decided', at: new Date().toISOString() } as const;
+  const end = { summary: 'approved', entry, atMs: Date.now() };
   expect(await resumeRun(world.options, runId, { ...end, segment: 3 })).toBeUndefined();
   expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', segment: 4 });
   expect(await resumeRun(world.options, runId, { ...end, segment: 4 })).toMatchObject({ segment: 5 });

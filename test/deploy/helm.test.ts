@@ -144,6 +144,8 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
       'MILLRACE_PROVIDERS',
       'MILLRACE_PRICES',
       'MILLRACE_TENANTS',
+      'MILLRACE_POLICIES',
+      'MILLRACE_SECRETS',
       'MILLRACE_SCRIPT',
     ];
     const schema = JSON.parse(readFileSync(join(chart, 'values.schema.json'), 'utf8')) as {
@@ -151,6 +153,22 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
     };
     const expected = Object.keys(configSchema.shape).filter((name) => !elsewhere.includes(name));
     expect(Object.keys(schema.properties.config.properties).sort()).toEqual(expected.sort());
+  });
+
+  test('rules and the secrets of tools reach workers as files, and nobody else', () => {
+    const all = render([...minimal, '--set', 'policies=rules: []', '--set', 'toolSecrets.existingSecret=shop']);
+    expect(find(all, 'ConfigMap', 'policies').data).toEqual({ 'policies.yaml': 'rules: []\n' });
+    for (const component of ['worker', 'quarantine']) {
+      const { env, volumeMounts } = container(all, component);
+      expect(env).toContainEqual({ name: 'MILLRACE_POLICIES', value: '/etc/millrace/policies.yaml' });
+      expect(env).toContainEqual({ name: 'MILLRACE_SECRETS', value: '/run/millrace/secrets' });
+      expect(volumeMounts).toContainEqual({ name: 'tool-secrets', mountPath: '/run/millrace/secrets', readOnly: true });
+      const { volumes } = find(all, 'Deployment', component).spec.template.spec as unknown as { volumes: unknown[] };
+      expect(volumes).toContainEqual({ name: 'tool-secrets', secret: { secretName: 'shop' } });
+      expect(volumes).toContainEqual({ name: 'policies', configMap: { name: 'rel-millrace-policies' } });
+    }
+    expect(JSON.stringify(find(all, 'Deployment', 'producer'))).not.toMatch(/tool-secrets|MILLRACE_SECRETS/);
+    expect(template(minimal)).not.toMatch(/MILLRACE_POLICIES|MILLRACE_SECRETS|-policies/);
   });
 
   test('every variable that a pod gets is one that the configuration knows', () => {

@@ -54,3 +54,11 @@ test('the example with a provider of its own masks what leaves, logs the call, a
   expect(await run('own-provider', {}, ['parrot-large'])).toContain('model parrot-large, from request');
   await expect(run('own-provider', {}, ['gpt-5.2'])).rejects.toThrow('not_listed');
 });
+
+test('the approvals example pays what was approved, not what was asked for', async () => {
+  const output = await run('approvals', { REDIS_URL: inject('redisUrl') });
+  expect(output).toContain('refund waits for a person, with {"order":"7","amount":420}');
+  expect(output).toMatch(/^the tool pays 42 for order 7, with the key \S+:s1:t0$/m);
+  expect(output).toContain('granted by kim');
+  expect(output).toContain('The refund is done: {"paid":42}');
+});

@@ -1,6 +1,7 @@
 import { inject, onTestFinished, expect, test } from 'vitest';
 import { controlMessage, type CancelRequest } from '../../src/shared/control.ts';
 import { parseEvent, type RunEvent } from '../../src/shared/event.ts';
+import { journalEntry, type JournalEntryOf } from '../../src/shared/journal.ts';
 import { jobIdFor } from '../../src/shared/ids.ts';
 import { Millrace } from '../../src/producer/millrace.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
@@ -113,6 +114,49 @@ test('a suspended run is cancelled at once with what it has cost, and its questi
   expect(await world.run.cancel()).toMatchObject({ status: 'cancelled', pending: [], costMicrocents: 42 });
   const log = await logOf(world, world.run.runId);
   expect(log.at(-1)).toMatchObject({ type: 'run.cancelled', usage, costMicrocents: 42 });
+});
+
+test('the open calls of a cancelled run are denied, in its log and in its journal', async () => {
+  const calls = [
+    { kind: 'approval', id: 'c"1', toolName: 'transfer', args: {}, requestedAt: '2026-01-01T00:00:00.000Z' },
+    { kind: 'user_input', id: 'q1', toolName: 'ask_user', requestedAt: '2026-01-01T00:00:00.000Z' },
+  ];
+  for (const status of ['suspended', 'queued']) {
+    const world = await withRun({ ...suspended, status, pending: JSON.stringify(calls) });
+    const { run, redis, keys } = world;
+    expect(await run.cancel()).toMatchObject({ status: 'cancelled', pending: [] });
+    const log = await logOf(world, run.runId);
+    expect(log.slice(1)).toMatchObject([
+      { type: 'tool.approval.denied', toolCallId: 'c"1', toolName: 'transfer', reason: 'the run was cancelled' },
+      { type: 'tool.approval.denied', toolCallId: 'q1', toolName: 'ask_user' },
+      { type: 'run.cancelled' },
+    ]);
+    const [last = ''] = await redis.lrange(keys.journal(run.runId), -1, -1);
+    const { decisions } = journalEntry.parse(JSON.parse(last)) as JournalEntryOf<'decided'>;
+    expect(decisions).toMatchObject([
+      { kind: 'approval', id: 'c"1', granted: false, reason: 'the run was cancelled' },
+      { id: 'q1', granted: false },
+    ]);
+  }
+});
+
+test('a run that waits for people goes on waiting when that is asked for, says so, and can be decided about', async () => {
+  for (const status of ['suspended', 'queued']) {
+    const world = await withRun({ ...suspended, status });
+    const { run, redis, keys } = world;
+    const held = await run.cancel({ onPendingApprovals: 'hold', drain: true });
+    expect(held).toMatchObject({ status, cancelling: false, pending: [{ id: 'call-1' }], lastSequence: 2 });
+    const log = await logOf(world, run.runId);
+    expect(log.at(-1)).toMatchObject({ type: 'agent.cancelling', drain: true, onPendingApprovals: 'hold' });
+    expect(await redis.hexists(keys.run(run.runId), 'cancel')).toBe(0);
+    expect(await redis.sismember(keys.cancels, run.runId)).toBe(0);
+    expect((await run.approve()).run).toMatchObject({ status: 'queued', pending: [] });
+  }
+});
+
+test('a run that waits for nobody is cancelled although open questions are to be held', async () => {
+  const { run } = await withRun();
+  expect(await run.cancel({ onPendingApprovals: 'hold' })).toMatchObject({ status: 'cancelled' });
 });
 
 test('a suspended run can be failed because of its open questions, or left to wait for them', async () => {

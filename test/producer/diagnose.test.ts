@@ -5,6 +5,7 @@ import { quarantineQueue } from '../../src/shared/redis.ts';
 import { OwnRedis } from '../support/own-redis.ts';
 import { testRedis } from '../support/redis.ts';
 import { clientWorld, request } from './support/client.ts';
+import { suspendedRun } from './support/suspended.ts';
 
 const longAgo = () => new Date(Date.now() - 120_000).toISOString();
 
@@ -101,8 +102,9 @@ test('without an open run nothing is queued or stuck', async () => {
   expect((await mill.diagnose()).oldestQueuedMs).toBeUndefined();
 });
 
-test('what runs wait for beside a worker is told: models that fail, limits of providers, money', async () => {
-  const { mill, redis, keys } = await clientWorld();
+test('what runs wait for beside a worker is told: models that fail, limits of providers, money, people', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
   await redis.sadd(keys.breakers, 'acme/down', 'acme/up');
   await redis.hset(keys.breaker('acme/down'), { failures: 5, openUntil: Date.now() + 60_000 });
   await redis.hset(keys.breaker('acme/up'), { failures: 2, openUntil: '' });
@@ -111,8 +113,19 @@ test('what runs wait for beside a worker is told: models that fail, limits of pr
   await redis.sadd(keys.tenantsWaiting, 'acme');
   await redis.sadd(keys.accountsWaiting('acme'), 'batch:b:1', 'batch:done');
   await redis.zadd(keys.accountWaiting('acme', 'batch', 'b:1'), 1, 'r3');
+  await redis.sadd(keys.tenantsAsking, 'default', 'idle');
+  const asks = await suspendedRun(world, [{ kind: 'approval', id: 'c1' }]);
+  await suspendedRun(world, [{ kind: 'user_input', id: 'q1' }]);
+  await suspendedRun(world, [{ kind: 'budget', id: 'batch:b:1' }]);
+  const longAgo = [{ kind: 'approval', id: 'c1', requestedAt: new Date(Date.now() - 3_600_000).toISOString() }];
+  await redis.hset(keys.run(asks.runId), 'pending', JSON.stringify(longAgo));
+  await redis.zadd(keys.asking('default'), 1, 'gone');
   const { waits } = await mill.diagnose();
+  const [people] = waits.people;
+  expect(people?.oldestMs).toBeGreaterThanOrEqual(3_600_000);
+  expect(people?.oldestMs).toBeLessThan(3_700_000);
   expect(waits).toEqual({
+    people: [{ tenant: 'default', waiting: 2, oldestMs: expect.any(Number) }],
     breakers: expect.arrayContaining([
       { target: 'acme/down', failures: 5, openForMs: expect.any(Number) },
       { target: 'acme/up', failures: 2, openForMs: undefined },

@@ -57,3 +57,28 @@ test('a decision that is sent twice resumes the run once and says that it did', 
   expect(await redis.llen(keys.journal(run.runId))).toBe(3);
   expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toContain(jobIdFor(run.runId, 1));
 });
+
+test('a decision about a call that is sent twice resumes the run once and is there once', async () => {
+  const world = await doubledWorld();
+  const { redis, keys, bull } = world;
+  const call = { kind: 'approval', toolName: 'transfer' } as const;
+  const run = await suspendedRun(world, [
+    { ...call, id: 'c1' },
+    { ...call, id: 'c2', approvers: 2 },
+  ]);
+  expect((await run.approve({ calls: 'c2', by: 'kim' })).run.decisions?.[0]?.votes).toHaveLength(1);
+  expect((await run.approve({ calls: 'c1', by: 'kim' })).run).toMatchObject({ status: 'queued', lastSequence: 3 });
+  expect(await redis.llen(keys.journal(run.runId))).toBe(3);
+  expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toContain(jobIdFor(run.runId, 1));
+  expect((await run.approve({ calls: 'c2', by: 'ada' })).run).toMatchObject({ status: 'queued', pending: [] });
+  expect(await redis.llen(keys.decided(run.runId))).toBe(1);
+});
+
+test('a cancel that leaves a run waiting says so once when it is sent twice', async () => {
+  const world = await doubledWorld();
+  const run = await suspendedRun(world, [{ kind: 'approval', id: 'c1' }]);
+  expect(await run.cancel({ onPendingApprovals: 'hold' })).toMatchObject({ status: 'suspended', lastSequence: 3 });
+  expect(await world.redis.xlen(world.keys.events(run.runId))).toBe(3);
+  expect(await world.redis.zscore(world.keys.open, run.runId)).not.toBeNull();
+  expect((await world.mill.approvals()).approvals).toMatchObject([{ runId: run.runId }]);
+});

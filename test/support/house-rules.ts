@@ -43,6 +43,8 @@ export type Room = keyof typeof arrows;
 
 /** Packages that only some files may name, also as a type. */
 const fences: Readonly<Record<string, RegExp>> = {
+  // An installation may be without it: it is loaded when a setting asks for it.
+  '@aws-sdk/client-s3': /^src\/worker\/stores\/s3-artifacts\.ts$/,
   bullmq: /^src\/(worker\/(consume|effects)\/|producer\/enqueue\.ts$)/,
   ioredis: /^src\/(shared\/redis\.ts$|worker\/stores\/|producer\/)/,
   openai: /^src\/worker\/llm\/openai/,
@@ -58,7 +60,7 @@ const forbiddenFolders = new Set(['utils', 'helpers', 'types', 'common']);
 export interface House {
   /** Path from the root, with slashes, to source text. */
   readonly files: ReadonlyMap<string, string>;
-  /** Packages that an installation for production has. */
+  /** Packages that an installation for production has, or may have. */
   readonly dependencies: ReadonlySet<string>;
   /** Files that load modules whose names are not known before: agent folders. */
   readonly loaders: ReadonlySet<string>;

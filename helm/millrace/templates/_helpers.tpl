@@ -97,6 +97,7 @@ annotations:
   checksum/config: {{ include (print .root.Template.BasePath "/configmap.yaml") .root | sha256sum }}
   {{- if ne .component "producer" }}
   checksum/agents: {{ toJson .root.Values.agents.files | sha256sum }}
+  checksum/policies: {{ .root.Values.policies | sha256sum }}
   {{- end }}
   {{- with .values.podAnnotations }}
   {{- toYaml . | nindent 2 }}

@@ -1,9 +1,13 @@
-import { isTerminalStatus } from '../../shared/run.ts';
+import { Option } from 'commander';
+import { cancelRequest, type CancelRequest } from '../../shared/control.ts';
+import { isTerminalStatus, type RunView } from '../../shared/run.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { waitsFor } from './show/pending.ts';
 
 interface Options {
   readonly drain?: true;
+  readonly pending?: CancelRequest['onPendingApprovals'];
   readonly reason?: string;
   readonly json?: true;
 }
@@ -13,16 +17,31 @@ export const addCancel: AddCommand = (program, act) => {
     .command('cancel <run>')
     .description('Ask a run to stop.')
     .option('--drain', 'let the step that is going on finish first')
+    .addOption(
+      new Option('--pending <what>', 'what becomes of what people were asked (default: deny)').choices(
+        cancelRequest.shape.onPendingApprovals.unwrap().options,
+      ),
+    )
     .option('--reason <text>', 'why; kept with the run')
     .option('--json', 'print the run as one JSON document')
     .addHelpText('after', examples('millrace cancel 01K9Z5N3T8R6V2X4B7C1D0E9FG --drain'))
     .action(act(cancel));
 };
 
-async function cancel(cli: Cli, runId: string, { drain, reason, json }: Options): Promise<ExitCode> {
+async function cancel(cli: Cli, runId: string, { drain, pending, reason, json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
-  const view = await mill.cancel(runId, { drain: drain === true, ...(reason !== undefined && { reason }) });
-  const said = isTerminalStatus(view.status) ? `${runId} is ${view.status}` : `${runId} is asked to stop`;
-  cli.stdout.write(json ? `${JSON.stringify(view, null, 2)}\n` : `${said}\n`);
+  const view = await mill.cancel(runId, {
+    drain: drain === true,
+    ...(pending && { onPendingApprovals: pending }),
+    ...(reason !== undefined && { reason }),
+  });
+  cli.stdout.write(json ? `${JSON.stringify(view, null, 2)}\n` : `${said(view)}\n`);
   return exitCodes.ok;
+}
+
+function said(view: RunView): string {
+  const { runId, status, cancelling } = view;
+  if (isTerminalStatus(status)) return `${runId} is ${status}`;
+  if (cancelling) return `${runId} is asked to stop`;
+  return `${runId} goes on waiting, for ${waitsFor(view)}`;
 }

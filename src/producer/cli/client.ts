@@ -30,6 +30,7 @@ export function clientFor(config: Config): Millrace {
     durability: config.MILLRACE_DURABILITY,
     modelAllowlist: config.MODEL_ALLOWLIST,
     ...(config.MODEL_ROUTER_URL !== undefined && { modelRouterUrl: config.MODEL_ROUTER_URL }),
+    ...(config.ARTIFACT_STORE.kind === 'folder' && { artifactFolder: config.ARTIFACT_STORE.root }),
     ...(config.MILLRACE_TENANTS !== undefined && { tenantsFile: config.MILLRACE_TENANTS }),
   });
 }

@@ -1,31 +1,52 @@
+import { readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import { resolve } from 'node:path';
+import type { DecisionInput } from '../../shared/control.ts';
 import { RunError } from '../../shared/errors.ts';
-import { formatUsd } from '../../shared/money.ts';
+import type { RunView } from '../../shared/run.ts';
+import type { DecisionAnswer } from '../decide.ts';
+import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from '../verdicts.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { positiveNumber } from './options.ts';
 import { budgetLine } from './show/budget-line.ts';
+import { whatFollows } from './show/decided.ts';
 
-interface ApproveOptions {
-  readonly topUp?: number;
-  readonly json?: true;
-}
-
-interface DenyOptions {
+interface DecideFlags {
+  readonly by?: string;
   readonly reason?: string;
   readonly json?: true;
 }
 
-const by = 'cli';
+interface ApproveFlags extends DecideFlags {
+  readonly args?: string;
+  readonly answer?: string;
+  readonly topUp?: number;
+}
+
+const run = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
+const maxFileBytes = 1_048_576;
 
 export const addApprove: AddCommand = (program, act) => {
   program
     .command('approve <run> [calls...]')
-    .description('Let a run that waits for money go over the cap for one step, or give its budget more.')
+    .description(
+      'Grant the calls that a run waits for, answer its question, or let it go over its budget for one step.',
+    )
+    .option('--args <json>', 'run the call with these arguments instead; @file reads them from a file')
+    .option('--answer <text>', 'answer a question, or give the result of a call that was carried out elsewhere')
     .option('--top-up <usd>', 'add so much to the budget that it waits for, instead of going over it', positiveNumber)
+    .option('--by <name>', 'who decides (default: the user of this machine)')
+    .option('--reason <text>', 'why; kept with the decision')
     .option('--json', 'print one JSON document')
     .addHelpText(
       'after',
-      examples('millrace approve 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace approve 01K9Z5N3T8R6V2X4B7C1D0E9FG --top-up 5'),
+      `\nWithout calls everything that the run waits for is granted. \`millrace approvals\` lists what waits.\n${examples(
+        `millrace approve ${run}`,
+        `millrace approve ${run} call_1 --args '{"amount":50}'`,
+        `millrace approve ${run} call_2 --answer "the blue one"`,
+        `millrace approve ${run} --top-up 5`,
+      )}`,
     )
     .action(act(approve));
 };
@@ -33,50 +54,104 @@ export const addApprove: AddCommand = (program, act) => {
 export const addDeny: AddCommand = (program, act) => {
   program
     .command('deny <run> [calls...]')
-    .description('End a run that waits for money, with budget_exceeded.')
-    .option('--reason <text>', 'why; kept in the log of the run')
+    .description('Deny the calls that a run waits for, or end a run that waits for money with budget_exceeded.')
+    .option('--reason <text>', 'why; the model is told')
+    .option('--by <name>', 'who decides (default: the user of this machine)')
     .option('--json', 'print one JSON document')
-    .addHelpText('after', examples('millrace deny 01K9Z5N3T8R6V2X4B7C1D0E9FG --reason "not worth it"'))
+    .addHelpText(
+      'after',
+      `\nWithout calls everything that the run waits for is denied.\n${examples(
+        `millrace deny ${run} --reason "not this customer"`,
+        `millrace deny ${run} call_1`,
+      )}`,
+    )
     .action(act(deny));
 };
 
-async function approve(
-  cli: Cli,
-  runId: string,
-  calls: readonly string[],
-  { topUp, json }: ApproveOptions,
-): Promise<ExitCode> {
-  refuseCalls(calls);
+async function approve(cli: Cli, runId: string, calls: readonly string[], flags: ApproveFlags): Promise<ExitCode> {
+  refuseContradictions(calls, flags);
+  const updatedArgs = flags.args === undefined ? undefined : readArgs(cli, flags.args);
   await using mill = openClient(cli);
-  const budget = topUp === undefined ? 'approve' : { topUpUsd: topUp };
-  const answer = await mill.decide(runId, { budget }, { by });
+  const before = await mill.get(runId);
+  const asked: ApproveCalls = { ...chosen(calls, flags), ...(updatedArgs && { updatedArgs }) };
+  const decision =
+    flags.topUp === undefined ? grantOrAnswer(before, asked, flags) : { budget: { topUpUsd: flags.topUp } };
+  return say(cli, before, decision, await mill.decide(runId, decision, { by: personOf(flags) }), flags);
+}
+
+async function deny(cli: Cli, runId: string, calls: readonly string[], flags: DecideFlags): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  const before = await mill.get(runId);
+  const decision = denial(before, chosen(calls, flags));
+  return say(cli, before, decision, await mill.decide(runId, decision, { by: personOf(flags) }), flags);
+}
+
+function grantOrAnswer(before: RunView, asked: ApproveCalls, { answer, reason }: ApproveFlags): DecisionInput {
+  if (answer === undefined) return approval(before, asked);
+  const [toolCallId = questionOf(before)] = asked.calls ?? [];
+  return { answers: [{ toolCallId, answer }], ...(reason !== undefined && { reason }) };
+}
+
+function chosen(calls: readonly string[], { reason }: DecideFlags): DenyCalls {
+  return { ...(calls.length > 0 && { calls }), ...(reason !== undefined && { reason }) };
+}
+
+function say(
+  cli: Cli,
+  before: RunView,
+  decision: DecisionInput,
+  answer: DecisionAnswer,
+  { json }: DecideFlags,
+): ExitCode {
   const said = answer.budget
-    ? `${budgetLine(answer.budget)}\n${runId} goes on as soon as that is enough`
-    : `${runId} goes on; its next step may pass the cap`;
-  cli.stdout.write(json ? `${JSON.stringify(answer, null, 2)}\n` : `${said}\n`);
+    ? [budgetLine(answer.budget), `${before.runId} goes on as soon as that is enough`]
+    : whatFollows(before, decision, answer.run);
+  cli.stdout.write(json ? `${JSON.stringify(answer, null, 2)}\n` : said.map((line) => `${line}\n`).join(''));
   return exitCodes.ok;
 }
 
-async function deny(
-  cli: Cli,
-  runId: string,
-  calls: readonly string[],
-  { reason, json }: DenyOptions,
-): Promise<ExitCode> {
-  refuseCalls(calls);
-  await using mill = openClient(cli);
-  const decision = { budget: 'reject', ...(reason !== undefined && { reason }) } as const;
-  const answer = await mill.decide(runId, decision, { by });
-  const spent = formatUsd(answer.run.costMicrocents);
-  const said = `${runId} ends with budget_exceeded; it has spent ${spent}`;
-  cli.stdout.write(json ? `${JSON.stringify(answer, null, 2)}\n` : `${said}\n`);
-  return exitCodes.ok;
+function refuseContradictions(calls: readonly string[], { args, answer, topUp }: ApproveFlags): void {
+  const kinds = [args !== undefined && '--args', answer !== undefined && '--answer', topUp !== undefined && '--top-up'];
+  const given = kinds.filter((flag) => flag !== false);
+  if (given.length > 1) throw new RunError('validation', `${given.join(' and ')} cannot be given together`);
+  if (topUp !== undefined && calls.length > 0) {
+    throw new RunError('validation', '--top-up is for a run that waits for money: name no calls');
+  }
+  if (answer !== undefined && calls.length > 1) {
+    throw new RunError('validation', `--answer is for one call, not for ${calls.join(' and ')}`);
+  }
 }
 
-function refuseCalls(calls: readonly string[]): void {
-  if (calls.length === 0) return;
-  throw new RunError(
-    'validation',
-    `tool calls cannot be decided one by one (${calls.join(' ')}): name only the run, which waits for money`,
-  );
+function readArgs(cli: Cli, given: string): Record<string, unknown> {
+  const value = parsed(given.startsWith('@') ? readFile(resolve(cli.cwd, given.slice(1))) : given);
+  if (value !== null && typeof value === 'object' && !Array.isArray(value)) return value as Record<string, unknown>;
+  throw new RunError('validation', '--args: must be a JSON object with the arguments of the call');
+}
+
+function readFile(path: string): string {
+  try {
+    const text = readFileSync(path, 'utf8');
+    if (text.length <= maxFileBytes) return text;
+  } catch (cause) {
+    throw new RunError('validation', `--args: ${path} cannot be read`, { cause });
+  }
+  throw new RunError('validation', `--args: ${path} is larger than 1 MB`);
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new RunError('validation', `--args: is not JSON (${(cause as Error).message})`, { cause });
+  }
+}
+
+function personOf({ by }: DecideFlags): string {
+  if (by !== undefined) return by;
+  try {
+    return userInfo().username || 'cli';
+  } catch {
+    // A container may run as a user that has no name.
+    return 'cli';
+  }
 }

@@ -4,7 +4,8 @@ import type { RunView } from '../../shared/run.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { count, duration, oneLine, printable, table } from './show/paint.ts';
-import { waitsFor, waysOn } from './show/pending.ts';
+import { decisionLine } from './show/decided.ts';
+import { askRows, waitsFor, waysOn } from './show/pending.ts';
 
 export const addGet: AddCommand = (program, act) => {
   program
@@ -45,6 +46,8 @@ function textOf(view: RunView): string {
     ['worker', view.worker],
     ['batch', view.batch],
     ['waits for', waitsFor(view) || undefined],
+    ...askRows(view),
+    ...(view.decisions ?? []).map((decision) => ['decided', decisionLine(decision)] as const),
     ...(view.result?.media ?? []).map(
       ({ handle, mediaType, bytes }) => ['media', `${handle} ${mediaType}, ${count(bytes)} bytes`] as const,
     ),

@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
 import { asRunError } from '../../shared/errors.ts';
 import { addAgents } from './agents.ts';
+import { addApprovals } from './approvals.ts';
 import { addBatch } from './batch.ts';
 import { addBudget } from './budget.ts';
 import { addCancel } from './cancel.ts';
@@ -15,6 +16,7 @@ import { addDoctor } from './doctor.ts';
 import { addGet } from './get.ts';
 import { addMedia } from './media.ts';
 import { addProducer } from './producer.ts';
+import { addProgress } from './progress.ts';
 import { addRedrive } from './redrive.ts';
 import { addRun } from './run.ts';
 import { addRuns } from './runs.ts';
@@ -32,7 +34,9 @@ const commands: readonly AddCommand[] = [
   addTail,
   addGet,
   addMedia,
+  addProgress,
   addCancel,
+  addApprovals,
   addApprove,
   addDeny,
   addBudget,

@@ -8,6 +8,7 @@ import { eventSchema } from '../../shared/event.ts';
 import { publicId } from '../../shared/ids.ts';
 import { budgetView } from '../../shared/money.ts';
 import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/run.ts';
+import { approvalView } from '../approvals.ts';
 import { costReport } from '../costs.ts';
 import type { App } from './app.ts';
 
@@ -49,6 +50,7 @@ z.globalRegistry
   .add(acceptedRun, { id: 'AcceptedRun' })
   .add(agentView, { id: 'Agent' })
   .add(decisionRequest, { id: 'Decision' })
+  .add(approvalView, { id: 'Approval' })
   .add(budgetView, { id: 'Budget' })
   .add(costReport, { id: 'CostReport' })
   .add(eventSchema, { id: 'Event' });

@@ -27,10 +27,12 @@ import { enqueueRun } from './routes/enqueue-run.ts';
 import { getRun } from './routes/get-run.ts';
 import { health } from './routes/health.ts';
 import { listAgents } from './routes/list-agents.ts';
+import { listApprovals } from './routes/list-approvals.ts';
 import { listRuns } from './routes/list-runs.ts';
 import { openApiDocument } from './routes/openapi-document.ts';
 import { readMedia } from './routes/read-media.ts';
 import { runEvents } from './routes/run-events.ts';
+import { runProgress } from './routes/run-progress.ts';
 import { runResult } from './routes/run-result.ts';
 import { scrape } from './routes/scrape.ts';
 
@@ -109,8 +111,10 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   listRuns,
   runResult,
   runEvents,
+  runProgress,
   cancelRun,
   decideRun,
+  listApprovals,
   getBudget,
   setBudget,
   topUpBudget,

@@ -34,6 +34,7 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
     durability: config.MILLRACE_DURABILITY,
     modelAllowlist: config.MODEL_ALLOWLIST,
     ...(config.MODEL_ROUTER_URL !== undefined && { modelRouterUrl: config.MODEL_ROUTER_URL }),
+    ...(config.ARTIFACT_STORE.kind === 'folder' && { artifactFolder: config.ARTIFACT_STORE.root }),
     ...(config.MILLRACE_TENANTS !== undefined && { tenantsFile: config.MILLRACE_TENANTS }),
     onError: reportOnce(log),
   });

@@ -1,5 +1,7 @@
 import { Worker } from 'bullmq';
 import { z } from 'zod';
+import { isAboutCall } from '../../shared/decisions.ts';
+import type { PendingItem } from '../../shared/event.ts';
 import { jobIdFor } from '../../shared/ids.ts';
 import type { Log } from '../../shared/log.ts';
 import { budgetScope } from '../../shared/money.ts';
@@ -64,7 +66,9 @@ export class Reconciler {
     }
     if (ageMs < settledMs) return 'fine';
     if (run.status === 'suspended') {
-      await this.#keepInLine(runId, run);
+      if (run.hasDecisions) this.#deps.wake(runId, 'somebody decided');
+      else if (isOverdue(run.pending)) this.#deps.wake(runId, 'its time has come');
+      else await this.#keepInLine(runId, run);
       return 'fine';
     }
     const state = await queues.get(run.queue).getJobState(jobIdFor(runId, run.segment));
@@ -83,7 +87,7 @@ export class Reconciler {
     return 'put_back';
   }
 
-  /** A run that was taken out of its line and never woken would wait for ever. */
+  /** A run that was taken out of its line and never woken would wait for ever. One that waits for people is left to them. */
   async #keepInLine(runId: string, { tenant, pending }: NonNullable<OpenRunInfo['run']>): Promise<void> {
     const money = pending.find(({ kind }) => kind === 'budget');
     const account = money && accountName.safeParse(money.id.split(/:(.*)/s).slice(0, 2));
@@ -101,6 +105,12 @@ export class Reconciler {
     const workers = await supervision.liveWorkers();
     if (!workers.some((worker) => worker.queues.includes(quarantineQueue))) this.#deps.onUnservedQuarantine(waiting);
   }
+}
+
+/** Has a call expired so long ago that the timer which should have ended the wait must be gone? */
+function isOverdue(pending: readonly PendingItem[]): boolean {
+  const before = Date.now() - settledMs;
+  return pending.some((item) => isAboutCall(item) && Date.parse(item.expiresAt ?? '') < before);
 }
 
 /** Runs the pass on one worker of the fleet at a time, every `everyMs`, by a BullMQ job scheduler. */

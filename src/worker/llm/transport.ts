@@ -1,6 +1,6 @@
-import type { lookup as systemLookup } from 'node:dns';
-import { Agent, buildConnector, request, type Dispatcher } from 'undici';
-import { guardedLookup, isAllowed, type EgressRule } from './base-url.ts';
+import { request, type Dispatcher } from 'undici';
+import { guardedAgent, type Lookup } from '../../shared/guarded-agent.ts';
+import { providerGuard, type EgressRule } from './base-url.ts';
 
 /** More of an error body is not read: only 2 KiB of it are shown. */
 const maxErrorBytes = 64 * 1024;
@@ -10,21 +10,16 @@ const anywhereButLocal: EgressRule = { allowedHosts: [], production: false };
 
 /**
  * Connections to model providers: one per process, shared by all of them. Deadlines are the caller's. A name that
- * resolves to an address which the rule refuses is never connected to.
+ * resolves to an address which the rule refuses is never connected to. One stream on a connection: a connection that
+ * breaks then takes one answer with it.
  */
-export function createTransport(rule: EgressRule = anywhereButLocal, lookup?: typeof systemLookup): Dispatcher {
-  const anywhere = buildConnector({ timeout: connectTimeoutMs, allowH2: false });
-  const guarded = buildConnector({ timeout: connectTimeoutMs, allowH2: false, lookup: guardedLookup(rule, lookup) });
-  return new Agent({
+export function createTransport(rule: EgressRule = anywhereButLocal, lookup?: Lookup): Dispatcher {
+  return guardedAgent(providerGuard(rule), {
+    connectTimeoutMs,
+    lookup,
     // The watchdog of each call knows better what is silence: keep-alive comments, start and end of an answer.
     headersTimeout: 0,
     bodyTimeout: 0,
-    connect(options, callback) {
-      const port = options.port || (options.protocol === 'https:' ? '443' : '80');
-      (isAllowed(options.hostname, port, rule) ? anywhere : guarded)(options, callback);
-    },
-    // One stream on a connection: a connection that breaks then takes one answer with it.
-    allowH2: false,
   });
 }
 

@@ -110,6 +110,18 @@ export class WorkerMetrics {
     'Tool calls that may or may not have taken effect.',
     ['tool'],
   );
+  readonly #asked = this.#counter('millrace_approvals_requested_total', 'Tool calls that began to wait for a person.', [
+    'tool',
+  ]);
+  readonly #decided = this.#counter(
+    'millrace_approvals_decided_total',
+    'Tool calls that a person, or the end of their time, decided about.',
+    ['tool', 'decision'],
+  );
+  readonly #policy = this.#counter('millrace_policy_decisions_total', 'Decisions of rules about calls.', [
+    'subject',
+    'action',
+  ]);
   readonly #dataflow = this.#counter('millrace_dataflow_total', 'Data-flow findings.', ['decision']);
   /** Runs the reconciler had to put back. Should stay 0. */
   readonly putBack = this.#counter(
@@ -141,8 +153,22 @@ export class WorkerMetrics {
       collect: () => {
         breaker.reset();
         for (const [target, state] of sources.breakers()) {
+          if (target.startsWith(toolPrefix)) continue;
           const slash = target.indexOf('/');
           breaker.set({ provider: target.slice(0, slash), model: target.slice(slash + 1) }, breakerValue[state]);
+        }
+      },
+    });
+    const toolBreaker: Gauge<'tool'> = new Gauge({
+      name: 'millrace_tool_breaker_state',
+      help: 'Circuit breaker of a tool that failed lately: 0 closed, 1 half open, 2 open.',
+      labelNames: ['tool'],
+      registers,
+      collect: () => {
+        toolBreaker.reset();
+        for (const [target, state] of sources.breakers()) {
+          if (target.startsWith(toolPrefix))
+            toolBreaker.set({ tool: target.slice(toolPrefix.length) }, breakerValue[state]);
         }
       },
     });
@@ -224,6 +250,18 @@ export class WorkerMetrics {
       case 'tool.outcome_unknown':
         this.#unknown.inc({ tool: event.toolName });
         return;
+      case 'tool.approval.requested':
+        this.#asked.inc({ tool: event.toolName });
+        return;
+      case 'tool.approval.granted':
+        this.#decided.inc({ tool: event.toolName, decision: 'granted' });
+        return;
+      case 'tool.approval.denied':
+        this.#decided.inc({ tool: event.toolName, decision: event.reason === 'expired' ? 'expired' : 'denied' });
+        return;
+      case 'policy.decision':
+        this.#policy.inc({ subject: event.subject, action: event.action });
+        return;
       case 'dataflow.flagged':
       case 'dataflow.blocked':
       case 'dataflow.declassified':
@@ -252,6 +290,9 @@ export class WorkerMetrics {
     return new Histogram({ name, help, labelNames, buckets: seconds, registers: [this.registry] });
   }
 }
+
+/** What the breakers of tools begin with, beside those of models. */
+const toolPrefix = 'tool:';
 
 /** Tools that a provider runs have names of its own, of which there may be any number. */
 function toolLabel({ toolName, relayed }: { readonly toolName: string; readonly relayed?: true | undefined }): string {

@@ -3,6 +3,7 @@ import { agentDefinition, type AgentDefinition, type AgentInput } from '../../sh
 import { canonicalAgent, type AgentSpellings } from '../../shared/agent-spellings.ts';
 import { RunError } from '../../shared/errors.ts';
 import { mentionsSecrets } from '../../shared/node.ts';
+import type { ResultReader } from '../tools/result-reader.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { CallVerdict } from '../turn/contract.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
@@ -15,6 +16,8 @@ export interface Agent {
   readonly tools: readonly Tool[];
   readonly llmPolicy?: LlmPolicy;
   readonly prepareStep?: PrepareStep;
+  /** Read what handles of its tools' results name, after the readers of this system. */
+  readonly resultReaders?: readonly ResultReader[];
 }
 
 /**
@@ -40,6 +43,7 @@ export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema'> &
     readonly outputSchema?: z.ZodType | Readonly<Record<string, unknown>>;
     readonly llmPolicy?: LlmPolicy;
     readonly prepareStep?: PrepareStep;
+    readonly resultReaders?: readonly ResultReader[];
   };
 
 /**
@@ -49,7 +53,7 @@ export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema'> &
  * @example
  * export default defineAgent({ id: 'support', model: 'gpt-5.2-mini', instructions: '…', tools: [lookupOrder] })
  */
-export function defineAgent({ llmPolicy, prepareStep, ...given }: AgentSource): Agent {
+export function defineAgent({ llmPolicy, prepareStep, resultReaders, ...given }: AgentSource): Agent {
   const { source, problems: misspelt, spelledAs } = canonicalAgent(given);
   const asked = given.tools ?? [];
   const tools = asked.filter((tool): tool is Tool => typeof tool === 'object' && tool !== null);
@@ -59,6 +63,7 @@ export function defineAgent({ llmPolicy, prepareStep, ...given }: AgentSource): 
   for (const [name, value] of Object.entries({ llmPolicy, prepareStep })) {
     if (value !== undefined && typeof value !== 'function') problems.push(`${name}: must be a function`);
   }
+  if (resultReaders?.some((reader) => typeof reader !== 'function')) problems.push('resultReaders: must be functions');
   const output = outputSchemaOf(given.outputSchema);
   if (output.problem !== undefined) problems.push(`outputSchema: ${output.problem}`);
   const parsed = agentDefinition.safeParse({ ...source, outputSchema: output.schema, tools: names });
@@ -75,6 +80,7 @@ export function defineAgent({ llmPolicy, prepareStep, ...given }: AgentSource): 
     tools: Object.freeze(tools),
     ...(llmPolicy && { llmPolicy }),
     ...(prepareStep && { prepareStep }),
+    ...(resultReaders && { resultReaders }),
   };
   Object.defineProperty(agent, brand, { value: true });
   return Object.freeze(agent);

@@ -4,7 +4,9 @@ import { registerHooks } from 'node:module';
 import { basename, extname, join, resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { parseDocument } from 'yaml';
+import type { AgentDefinition } from '../../shared/agent.ts';
 import { RunError } from '../../shared/errors.ts';
+import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';
 import { defineAgent, isAgent, type Agent, type AgentSource } from './define-agent.ts';
 
@@ -17,6 +19,8 @@ export interface LoadedFolder {
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   /** Every problem of every file, each with the file's name; empty when the folder is fine. */
   readonly problems: readonly string[];
+  /** What is odd and yet no error. */
+  readonly warnings: readonly string[];
 }
 
 const moduleFile = /\.(ts|mts|js|mjs)$/;
@@ -24,24 +28,33 @@ const yamlFile = /\.ya?ml$/;
 
 /**
  * Reads a folder of agents: modules that default-export `defineAgent(…)` and YAML files with the same fields, plus tool
- * modules in its `tools` folder, whose exported tools agents may name. Never stops at the first problem.
+ * modules in its `tools` folder, whose exported tools agents may name, and modules in `capabilities`. Never stops at the first
+ * problem.
  */
-export async function loadAgents(folder: string): Promise<LoadedFolder> {
+export async function loadAgents(folder: string, offer: ToolOffer = noTools): Promise<LoadedFolder> {
   const dir = resolve(folder);
   if (!existsSync(dir))
-    return { agents: new Map(), problems: [`${folder}: there is no such folder (MILLRACE_AGENTS)`] };
+    return { agents: new Map(), problems: [`${folder}: there is no such folder (MILLRACE_AGENTS)`], warnings: [] };
   resolveOwnPackages();
-  const problems: string[] = [];
+  const [problems, warnings]: [string[], string[]] = [[], []];
   const shared = await loadTools(join(dir, 'tools'), problems);
+  await loadCapabilities(join(dir, 'capabilities'), offer, problems);
   const agents = new Map<string, LoadedAgent>();
   for (const file of (await readdir(dir)).sort()) {
     const agent = await readAgent(dir, file, problems);
     if (!agent) continue;
     const { id } = agent.definition;
     if (agents.has(id)) problems.push(`${file}: agent ${id} is already defined in ${agents.get(id)?.file}`);
-    else agents.set(id, { ...withTools(agent, shared, file, problems), file });
+    else {
+      const complete = withTools(agent, [...shared.values()], offer);
+      problems.push(...complete.problems.map((problem) => `${file}: ${problem}`));
+      warnings.push(
+        ...offer.warningsOf(agent.definition, complete.agent.tools).map((warning) => `${file}: ${warning}`),
+      );
+      agents.set(id, { ...complete.agent, file });
+    }
   }
-  return { agents, problems };
+  return { agents, problems, warnings };
 }
 
 async function readAgent(dir: string, file: string, problems: string[]): Promise<Agent | undefined> {
@@ -69,6 +82,21 @@ async function readYaml(path: string, id: string): Promise<AgentSource> {
   return { id, ...value } as AgentSource;
 }
 
+/** Modules that default-export what a capability brings; its name is the file's. */
+async function loadCapabilities(dir: string, { register }: ToolOffer, problems: string[]): Promise<void> {
+  if (!existsSync(dir)) return;
+  for (const file of (await readdir(dir)).filter((name) => moduleFile.test(name) && !name.endsWith('.d.ts')).sort()) {
+    try {
+      const module = (await import(pathToFileURL(join(dir, file)).href)) as { default?: unknown };
+      if (typeof module.default === 'function')
+        register(basename(file, extname(file)), module.default as CapabilityResolver);
+      else problems.push(`capabilities/${file}: does not default-export a function`);
+    } catch (error) {
+      problems.push(`capabilities/${file}: ${describe(error)}`);
+    }
+  }
+}
+
 async function loadTools(dir: string, problems: string[]): Promise<Map<string, Tool>> {
   const tools = new Map<string, Tool>();
   if (!existsSync(dir)) return tools;
@@ -89,18 +117,55 @@ async function loadTools(dir: string, problems: string[]): Promise<Map<string, T
   return tools;
 }
 
-function withTools(agent: Agent, shared: ReadonlyMap<string, Tool>, file: string, problems: string[]): Agent {
-  const own = new Map(agent.tools.map((tool) => [tool.name, tool]));
+/** The tools that agents may name beside their own. */
+export interface ToolOffer {
+  readonly names: readonly string[];
+  /** Made for this agent. Throws what is missing for it; undefined for a name that is none of these. */
+  find(name: string, definition: AgentDefinition): Tool | undefined;
+  /** Takes what a capability brings. Throws `validation` for a name that is taken. */
+  readonly register: (name: string, resolver: CapabilityResolver) => void;
+  /** What is wrong about an agent that only whoever offers them can see. */
+  problemsOf(definition: AgentDefinition): readonly string[];
+  /** What is odd about it, and yet no error. */
+  warningsOf(definition: AgentDefinition, tools: readonly Tool[]): readonly string[];
+}
+
+const noTools: ToolOffer = {
+  names: [],
+  find: () => undefined,
+  register: () => {},
+  problemsOf: () => [],
+  warningsOf: () => [],
+};
+
+interface Complete {
+  readonly agent: Agent;
+  readonly problems: readonly string[];
+}
+
+/** The agent with the tools that its names stand for: its own, those beside it, then those that are offered. */
+function withTools(agent: Agent, beside: readonly Tool[], offer: ToolOffer): Complete {
+  const { definition } = agent;
+  const own = new Map([...beside, ...agent.tools].map((tool) => [tool.name, tool]));
+  const problems = [...offer.problemsOf(definition)];
   const tools: Tool[] = [];
-  for (const name of agent.definition.tools) {
-    const tool = own.get(name) ?? shared.get(name);
-    if (tool) tools.push(tool);
-    else
-      problems.push(
-        `${file}: there is no tool ${name}; known are ${[...own.keys(), ...shared.keys()].join(', ') || 'none'}`,
-      );
+  for (const name of definition.tools) {
+    if (name.startsWith('mcp:')) continue;
+    try {
+      const tool = own.get(name) ?? offer.find(name, definition);
+      if (tool) tools.push(tool);
+      else problems.push(`there is no tool ${name}; known are ${[...own.keys(), ...offer.names].join(', ') || 'none'}`);
+    } catch (error) {
+      problems.push(`tool ${name}: ${describe(error)}`);
+    }
   }
-  return { ...agent, tools };
+  // What servers offer is known only once they run.
+  const fromServers = definition.tools.some((name) => name.startsWith('mcp:'));
+  for (const name of Object.keys(definition.toolOptions)) {
+    if (!fromServers && !tools.some((tool) => tool.name === name))
+      problems.push(`toolOptions.${name}: the agent has no tool of this name`);
+  }
+  return { agent: { ...agent, tools }, problems };
 }
 
 function isTool(value: unknown): value is Tool {
@@ -134,15 +199,14 @@ function resolveOwnPackages(): void {
   });
 }
 
-/** An agent given as an object must bring its tools along: there is no folder to look names up in. */
-export function loadedFrom(agent: Agent): LoadedAgent {
-  const own = new Set(agent.tools.map((tool) => tool.name));
-  const missing = agent.definition.tools.filter((name) => !own.has(name));
-  if (missing.length > 0) {
-    throw new RunError(
-      'agent_manifest_invalid',
-      `agent ${agent.definition.id}: tools ${missing.join(', ')} are named but not given`,
-    );
+/** An agent given as an object: there is no folder to look its tools up in. Throws `agent_manifest_invalid`. */
+export function loadedFrom(agent: Agent, offer: ToolOffer = noTools): LoadedAgent {
+  const complete = withTools(agent, [], offer);
+  if (complete.problems.length > 0) {
+    const { id } = agent.definition;
+    throw new RunError('agent_manifest_invalid', `agent ${id}:\n  ${complete.problems.join('\n  ')}`, {
+      details: complete.problems,
+    });
   }
-  return { ...agent, file: '' };
+  return { ...complete.agent, file: '' };
 }

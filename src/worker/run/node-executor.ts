@@ -102,7 +102,11 @@ async function execute(context: NodeContext, deps: NodeExecutorDeps): Promise<No
       policy: { fallbackOnAuth: definition.fallbackOnAuth, retryMidStream: definition.midStream === 'retry_step' },
       ...(onAuthError && { onAuthError }),
     }),
-    tools: createToolExecutor(agent.tools, { runId: key, keyFor: (step, index) => `${key}:s${step}:t${index}` }),
+    tools: createToolExecutor(agent.tools, {
+      runId: key,
+      tenant: 'default',
+      keyFor: (step, index) => `${key}:s${step}:t${index}`,
+    }),
     clock,
     redactor: new Redactor(),
     emit: (body) => isOfNode(body.type) && context.emit(body),

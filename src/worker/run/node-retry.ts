@@ -7,18 +7,19 @@ import { runTurn, type TurnOutcome } from '../turn/turn.ts';
 import type { OpenRun, RunDeps } from './open.ts';
 import { refused } from './outcome.ts';
 import { errorInfoOf } from './settle.ts';
+import type { Toolbox } from './toolbox.ts';
 import { turnFor } from './turn-for.ts';
 
 /**
  * Runs the turn of a run, and again where it is a node that asks for that: from where it failed, with a fresh chain of
  * models. What was finished stays finished. A wait that would hold the worker for long is a suspension.
  */
-export async function runTries(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
+export async function runTries(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined): Promise<TurnOutcome> {
   let { state } = run;
   for (;;) {
     const suspended = await untilRetry(run, state, deps.patienceMs);
     if (suspended) return suspended;
-    const turn = turnFor({ ...run, state }, deps);
+    const turn = turnFor({ ...run, state }, deps, toolbox);
     const outcome =
       turn.kind === 'refused' ? refused({ state }, turn.error) : await runTurn(turn.spec, state, turn.deps, run.signal);
     const again = retryAfter(outcome, run);

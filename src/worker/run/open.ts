@@ -18,6 +18,7 @@ import { assignmentOf } from './node-run.ts';
 import { RunSignals } from './signals.ts';
 import { RunWriter, type EventContext } from './writer.ts';
 import type { JobOutcome } from './outcome.ts';
+import type { ToolServices } from './toolbox.ts';
 
 /** What the job layer knows about this delivery of the job. */
 export interface Delivery {
@@ -46,6 +47,8 @@ export interface RunDeps {
   /** The budget of each tenant, and its weight where tenants share a provider limit. */
   readonly tenants: Tenants;
   readonly meter?: MoneyMeter;
+  /** What the tools of all runs share. */
+  readonly tools: ToolServices;
   /** Puts a suspended run back into its queue. Returns at once. */
   readonly wake: (runId: string, summary: string) => void;
   /** True once this worker is shutting down: runs stop at their next commit. */

@@ -1,8 +1,12 @@
+import { asRunError } from '../../shared/errors.ts';
+import type { EventBody } from '../../shared/event.ts';
 import type { RunJob } from '../../shared/run.ts';
-import { openRun, type Delivery, type RunDeps } from './open.ts';
+import type { TurnOutcome } from '../turn/turn.ts';
+import { openRun, type Delivery, type OpenRun, type RunDeps } from './open.ts';
 import { runTries } from './node-retry.ts';
-import type { JobOutcome } from './outcome.ts';
+import { refused, type JobOutcome } from './outcome.ts';
 import { settle } from './settle.ts';
+import { mayKeepResults, openToolbox } from './toolbox.ts';
 
 /**
  * Runs one segment of a run: open, one turn, settle. Expected ends are values; it throws `lock_lost` when somebody else
@@ -12,5 +16,26 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
   const opened = await openRun(job, delivery, deps, signal);
   if (opened.kind !== 'open') return opened;
   await using run = opened.run;
-  return await settle(run, await runTries(run, deps));
+  const outcome = await settle(run, await runWithTools(run, deps));
+  if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(run, deps);
+  return outcome;
+}
+
+/** The turn, with its tools open for as long as it goes on. */
+async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
+  const { agent, record, refusal, signal, state, writer } = run;
+  if (!agent || refusal || signal.aborted) return await runTries(run, deps, undefined);
+  try {
+    const about = { record, messages: state.messages, emit: (event: EventBody) => writer.emit(event) };
+    await using toolbox = await openToolbox(agent, about, deps.tools, signal);
+    return await runTries(run, deps, toolbox);
+  } catch (thrown) {
+    return signal.aborted ? await runTries(run, deps, undefined) : refused(run, asRunError(thrown));
+  }
+}
+
+/** Nobody reads the large results of a run that has come to its end. Those of one that was cancelled may show why. */
+function forgetResults({ agent, record: { runId } }: OpenRun, { tools: { artifacts, log } }: RunDeps): void {
+  if (!agent || !mayKeepResults(agent)) return;
+  artifacts?.drop(runId).catch((err: unknown) => log.debug({ err, runId }, 'kept results of a run were not dropped'));
 }

@@ -4,8 +4,12 @@ import { newNonce } from '../../shared/ids.ts';
 import type { RunUsage } from '../../shared/money.ts';
 import { cutText } from '../../shared/redact.ts';
 import type { RunStatus } from '../../shared/run.ts';
+import type { JournalEntryOf } from '../../shared/journal.ts';
 import type { RecordPatch } from '../ports.ts';
+import type { SuspendedWait } from '../turn/contract.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
+import type { StepCall } from '../tools/call.ts';
+import { errorResult } from '../tools/tool-error.ts';
 import type { TurnState } from '../turn/state.ts';
 import type { OpenRun } from './open.ts';
 import type { JobOutcome } from './outcome.ts';
@@ -78,7 +82,19 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
   return { kind: 'ended', status: 'failed', error };
 }
 
-async function cancelled(run: OpenRun, state: TurnState, drained: boolean): Promise<JobOutcome> {
+async function cancelled(
+  run: OpenRun,
+  state: TurnState,
+  drained: boolean,
+  undecided: readonly StepCall[] = state.calls.filter(isUndecided),
+): Promise<JobOutcome> {
+  if (undecided.length > 0 && run.signals.cancelRequest?.onPendingApprovals === 'fail') {
+    const error = new RunError('run_aborted', 'aborted while approvals were pending');
+    return await fail(run, { status: 'failed', error, engaged: true, partialText: '', state });
+  }
+  if (undecided.length > 0 && run.signals.cancelRequest?.onPendingApprovals === 'hold')
+    return await suspend(run, { status: 'suspended', wait: stillAsked(run, undecided), state });
+  await denyAll(run, state, undecided);
   const reason = run.signals.cancelRequest?.reason;
   const end = totals(state);
   const { usage, costMicrocents } = end;
@@ -86,6 +102,32 @@ async function cancelled(run: OpenRun, state: TurnState, drained: boolean): Prom
   run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, ...(reason && { reason }) });
   await close(run, 'cancelled', end);
   return { kind: 'ended', status: 'cancelled' };
+}
+
+function isUndecided({ ask, decision, status }: StepCall): boolean {
+  return ask !== undefined && decision === undefined && status !== 'called';
+}
+
+/** What people were asked before, and have not decided. */
+function stillAsked({ record }: OpenRun, calls: readonly StepCall[]): SuspendedWait {
+  const asks = calls.flatMap(({ ask }) => (ask ? [ask] : []));
+  const pending = record.pending.filter(({ id }) => asks.some((ask) => ask.id === id));
+  const reason = pending[0]?.kind ?? 'approval';
+  return { reason, pending, asks, resumeAtMs: Math.min(...asks.map(({ expiresAtMs }) => expiresAtMs)) };
+}
+
+/** Whoever reads the conversation later finds an answer to each of its calls. */
+async function denyAll(run: OpenRun, { step }: TurnState, calls: readonly StepCall[]): Promise<void> {
+  if (calls.length === 0) return;
+  const reason = 'the run was cancelled';
+  for (const { id: toolCallId, name: toolName } of calls)
+    run.writer.emit({ type: 'tool.approval.denied', toolCallId, toolName, reason });
+  await run.writer.commit({
+    entries: calls.map(({ index, id: toolCallId, name: toolName }) => {
+      const { content } = errorResult({ kind: 'approval_denied', message: `it was not approved: ${reason}` }, toolName);
+      return { v: 1, t: 'called', step, index, toolCallId, toolName, content, errorKind: 'approval_denied' };
+    }),
+  });
 }
 
 /** Wakes a run whose worker dies after the suspension and before it stands in line. */
@@ -96,24 +138,44 @@ async function suspend(
   { wait, state }: Extract<TurnOutcome, { status: 'suspended' }>,
 ): Promise<JobOutcome> {
   const { clock, waits, record } = run;
-  if (run.signals.cancelRequest) return await cancelled(run, state, true);
-  const { reason, resumeAtMs, recheckMs, standInLine } = wait;
+  const { reason, resumeAtMs, recheckMs, standInLine, asks = [] } = wait;
+  const { cancelRequest } = run.signals;
+  // What people were asked stays open: the run goes on as if nobody had cancelled it once they have decided.
+  const held = asks.length > 0 && cancelRequest?.onPendingApprovals === 'hold';
+  if (cancelRequest && !held) {
+    const undecided = state.calls.filter(({ index }) => asks.some((ask) => ask.index === index));
+    return await cancelled(run, state, true, undecided);
+  }
   const pending = [...wait.pending];
   const at = new Date(clock.now()).toISOString();
   if (resumeAtMs ?? standInLine) await waits.at(record.runId, resumeAtMs ?? clock.now() + lostInBetweenMs);
   run.writer.emit({ type: 'run.suspended', reason, pending });
   await run.writer.commit({
-    entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at }],
-    patch: { ...totals(state), status: 'suspended', pending },
+    entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait) }],
+    patch: { ...totals(state), status: 'suspended', pending, ...(held && { cancel: '' as const }) },
     release: 'suspended',
   });
-  if (run.signals.cancelRequest) run.wake('a cancel was asked for');
+  // One that came meanwhile may be another one.
+  const cancelNow = run.signals.cancelRequest;
+  if (cancelNow && !(held && cancelNow.onPendingApprovals === 'hold')) run.wake('a cancel was asked for');
   else if (await standInLine?.()) run.wake('what it waited for has come');
   else if (resumeAtMs === undefined && standInLine) {
     if (recheckMs === undefined) await waits.clear(record.runId);
     else await waits.at(record.runId, clock.now() + recheckMs);
   }
   return { kind: 'suspended' };
+}
+
+function askedIn({ asks = [] }: SuspendedWait): Pick<JournalEntryOf<'suspended'>, 'asks'> {
+  if (asks.length === 0) return {};
+  const iso = (ms: number) => new Date(ms).toISOString();
+  return {
+    asks: asks.map(({ requestedAtMs, expiresAtMs, ...ask }) => ({
+      ...ask,
+      requestedAt: iso(requestedAtMs),
+      expiresAt: iso(expiresAtMs),
+    })),
+  };
 }
 
 async function handOver(run: OpenRun, state: TurnState): Promise<JobOutcome> {

@@ -6,19 +6,24 @@ import { resolveChatModel } from '../../shared/models.ts';
 import type { RunRequest } from '../../shared/run.ts';
 import type { RecordPatch } from '../ports.ts';
 import type { ChainPast } from '../llm/fallback-chain.ts';
+import { untrustedPreamble } from '../guards/preamble.ts';
 import { createToolExecutor } from '../tools/execute.ts';
 import type { TurnState } from '../turn/state.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from './attempt-gate.ts';
 import { effectiveLimits } from './limits.ts';
 import { purseOf, unknownAgent, type OpenRun, type RunDeps } from './open.ts';
+import type { Toolbox } from './toolbox.ts';
 
 type TurnFor =
   | { readonly kind: 'turn'; readonly spec: TurnSpec; readonly deps: TurnDeps }
   | { readonly kind: 'refused'; readonly error: RunError };
 
-/** What the turn core needs for this run, or why the run cannot be run here. Starts the wall-clock limit. */
-export function turnFor(run: OpenRun, deps: RunDeps): TurnFor {
+/**
+ * What the turn core needs for this run, or why the run cannot be run here. Starts the wall-clock limit. Without a toolbox
+ * the turn can only be ended.
+ */
+export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined): TurnFor {
   const { record, agent, writer, signals, clock, redactor } = run;
   const { request, runId } = record;
   if (run.refusal) return { kind: 'refused', error: run.refusal };
@@ -44,6 +49,7 @@ export function turnFor(run: OpenRun, deps: RunDeps): TurnFor {
     kind: 'turn',
     spec: {
       system: definition.instructions,
+      ...(definition.untrustedPreamble && { dataPreamble: untrustedPreamble(definition.locale) }),
       model,
       modelSource: source === 'fallback' ? 'agent' : source,
       limits,
@@ -74,14 +80,17 @@ export function turnFor(run: OpenRun, deps: RunDeps): TurnFor {
       }),
       clock,
       redactor,
-      tools: createToolExecutor(agent.tools, { runId, keyFor: (step, index) => `${runId}:s${step}:t${index}` }),
+      tools: toolbox
+        ? createToolExecutor(toolbox.set, toolbox.context)
+        : createToolExecutor([], { runId, tenant: record.tenant, keyFor: () => '' }),
+      decisionsCame: () => deps.ports.waits.hasDecisions(runId),
       emit: (body) => writer.emit(body),
       record: async (entries) => {
         // Nothing follows a final answer but the end of the run: both go out as one write.
         if (entries.some(isFinalAnswer)) writer.keep(entries);
         else await writer.commit({ entries, ...progressOf(entries) });
       },
-      ...callPolicyOf(run),
+      ...callPolicyOf(run, deps.tools.policyOf),
       ...(agent.prepareStep && { prepareStep: agent.prepareStep }),
       admit: (planned, signal) => gate.admit(planned, signal),
       isDown: (provider, name) => (deps.ports.breakers.states().get(`${provider}/${name}`) ?? 'closed') !== 'closed',
@@ -100,14 +109,37 @@ function misplacedMedia({ media }: RunRequest, model: string): RunError | undefi
   return new RunError('validation', `model ${model} answers with text: no provider says that it makes media`);
 }
 
-function callPolicyOf({ agent, record }: OpenRun): Pick<TurnDeps, 'callPolicy'> {
-  const ask = agent?.llmPolicy;
-  if (!agent || !ask) return {};
-  const { runId, tenant } = record;
-  const about = { runId, tenant, agentId: agent.definition.id };
+/** The rules of the operator and of the agent, then the agent's own function. */
+function callPolicyOf(
+  { agent, record }: OpenRun,
+  policyOf: RunDeps['tools']['policyOf'],
+): Pick<TurnDeps, 'callPolicy'> {
+  if (!agent) return {};
+  const { llmPolicy: ask, definition } = agent;
+  const rules = policyOf?.(definition);
+  const policy = rules?.isEmpty ? undefined : rules;
+  if (!ask && !policy) return {};
+  const { runId, tenant, request } = record;
   return {
-    callPolicy: async (stepNumber, { costMicrocents: spentMicrocents }) =>
-      await ask({ ...about, stepNumber, spentMicrocents }),
+    async callPolicy(stepNumber, { costMicrocents: spentMicrocents }) {
+      const about = { runId, tenant, agentId: definition.id, stepNumber, spentMicrocents };
+      const verdict = policy?.decide({
+        subject: 'llm_call',
+        eventType: 'llm.call',
+        context: about,
+        metadata: request.metadata ?? {},
+      });
+      const { action = 'allow', ruleId, reason } = verdict ?? {};
+      // Nobody can be asked about a model call: whatever is not allowed is denied.
+      if (action !== 'allow')
+        return {
+          action: 'deny',
+          reason: reason ?? 'a rule denies the model call',
+          ...(ruleId !== undefined && { ruleId }),
+        };
+      const own = await ask?.(about);
+      return own?.action === 'deny' ? own : { action: 'allow', ...(ruleId !== undefined && { ruleId }) };
+    },
   };
 }
 

@@ -1,4 +1,5 @@
-import type { CancelRequest } from '../../shared/control.ts';
+import type { CallDecision, CancelRequest } from '../../shared/control.ts';
+import type { DecisionRecord } from '../../shared/decisions.ts';
 import { RunError } from '../../shared/errors.ts';
 import { eventVersion, type EventBody, type RunEvent } from '../../shared/event.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
@@ -21,6 +22,16 @@ export interface Row {
   previousWorker: string | undefined;
   claimSegment: number;
   claimTry: number;
+  /** What people decided about calls, by the id of what was pending, and those of it that the journal does not have. */
+  readonly decisions: Map<string, DecisionRecord>;
+  readonly decided: CallDecision[];
+}
+
+/** What a run needs to go on in another process. */
+export interface SavedRun {
+  readonly record: RunRecord;
+  readonly entries: readonly JournalEntry[];
+  readonly decisions: readonly DecisionRecord[];
 }
 
 /** A run as it is just after its creation: queued, with that as its first event. */
@@ -38,7 +49,28 @@ export function newRow(record: RunRecord): Row {
     previousWorker: undefined,
     claimSegment: -1,
     claimTry: -1,
+    decisions: new Map(),
+    decided: [],
   };
+}
+
+/** A run that was taken out of another process: as if whoever held it had let go of it. Its earlier events stay there. */
+export function importedRow({ record, entries, decisions }: SavedRun): Row {
+  const { cancel: _, ...rest } = record;
+  const status = record.status === 'running' ? 'queued' : record.status;
+  return {
+    ...newRow(record),
+    record: { ...rest, status },
+    entries: [...entries],
+    events: [],
+    decisions: new Map(decisions.map((decision) => [keyOf(decision, decisions), decision])),
+  };
+}
+
+/** Where a call has the id of an earlier one, the latest is found by it. */
+function keyOf(decision: DecisionRecord, all: readonly DecisionRecord[]): string {
+  const isLatest = all.findLast(({ id }) => id === decision.id) === decision;
+  return isLatest ? decision.id : `${decision.id}@${decision.resumes ?? 0}`;
 }
 
 /** What every event of a run says about it. */
@@ -70,7 +102,7 @@ export function claimed(row: Row): Claim {
 }
 
 export function cancelOf({ record }: Row): CancelRequest | undefined {
-  return record.cancel === undefined ? undefined : readCancel(record.cancel, record.runId);
+  return !record.cancel ? undefined : readCancel(record.cancel, record.runId);
 }
 
 /** The number of the newest event: the log knows it, the record does not hear of flushes. */

@@ -1,5 +1,7 @@
 import type { Clock } from '../../shared/clock.ts';
 import type { CancelRequest } from '../../shared/control.ts';
+import type { DecisionRecord } from '../../shared/decisions.ts';
+import type { Decide, DecideOutcome } from '../../shared/decide.ts';
 import type { EventBody, RunEvent } from '../../shared/event.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type {
@@ -13,7 +15,20 @@ import type {
   Resumption,
   RunStore,
 } from '../ports.ts';
-import { aboutRun, append, cancelOf, claimed, isStale, isWritten, lastNumber, newRow, type Row } from './memory-row.ts';
+import {
+  aboutRun,
+  append,
+  cancelOf,
+  claimed,
+  importedRow,
+  isStale,
+  isWritten,
+  lastNumber,
+  newRow,
+  type Row,
+  type SavedRun,
+} from './memory-row.ts';
+import { takeDecided, vote } from './memory-decisions.ts';
 import { checkClaimEvents, checkCommit, decidedEntry } from './rules.ts';
 
 /** Ended runs kept, oldest dropped first: this store lives as long as its process. */
@@ -42,6 +57,24 @@ export class MemoryRuns implements RunStore {
     this.#publish(record.runId, row.events.slice());
   }
 
+  /** What a run needs to go on elsewhere; undefined when there is no such run. */
+  save(runId: string): SavedRun | undefined {
+    const row = this.#rows.get(runId);
+    if (!row) return undefined;
+    // Of two calls with the same id the later one comes last; one that is still open, last of all.
+    const decisions = [...row.decisions.values()].sort((a, b) => ((a.at ?? '~') < (b.at ?? '~') ? -1 : 1));
+    return structuredClone({
+      record: { ...row.record, lastSequence: lastNumber(row) },
+      entries: row.entries,
+      decisions,
+    });
+  }
+
+  /** Takes up a run that was saved. One that is here already is replaced. */
+  restore(saved: SavedRun): void {
+    this.#rows.set(saved.record.runId, importedRow(structuredClone(saved)));
+  }
+
   /** Asks for the end of a run. Answers false when there is no such run or it has ended. */
   cancel(runId: string, cancel: CancelRequest): boolean {
     const row = this.#rows.get(runId);
@@ -56,7 +89,9 @@ export class MemoryRuns implements RunStore {
     if (row?.record.status !== 'suspended') return undefined;
     const event: EventBody = { type: 'run.resumed', directiveSummary: resumption.summary };
     const added = append(row, lastNumber(row), [{ ...aboutRun(row.record), timestamp: this.#now(), ...event }]);
-    row.entries.push(decidedEntry(resumption, this.#clock.now()));
+    const { decisions, left } = takeDecided(row, this.#now());
+    const entry = decidedEntry(resumption, this.#clock.now());
+    row.entries.push(decisions.length > 0 ? { ...entry, decisions } : entry);
     Object.assign(row, { owner: '', held: false });
     row.record = {
       ...row.record,
@@ -64,13 +99,37 @@ export class MemoryRuns implements RunStore {
       segment: row.record.segment + 1,
       resumes: (row.record.resumes ?? 0) + 1,
       resumedEpoch: row.record.epoch,
-      pending: [],
+      pending: left,
       updatedAt: this.#now(),
       lastSequence: lastNumber(row),
     };
     this.#publish(runId, added);
     const { queue, segment, kind } = row.record;
     return { queue, segment, kind };
+  }
+
+  /** Records decisions about what a run waits for, all or none, and ends its wait once something is decided. */
+  decide(runId: string, decide: Decide): DecideOutcome {
+    const row = this.#rows.get(runId);
+    if (!row) return { kind: 'gone' };
+    if (row.record.endedAt) return { kind: 'terminal' };
+    const votes = vote(row, decide, this.#now());
+    if (votes.kind === 'refused') return votes;
+    const { by, budget } = decide.entry;
+    if (votes.complete === 0 && !budget) return { kind: 'recorded' };
+    const resumption = { summary: decide.summary, ...(by !== undefined && { by }), ...(budget && { budget }) };
+    const resumed = this.resume(runId, resumption);
+    return resumed ? { kind: 'resumed', resumed } : { kind: 'recorded' };
+  }
+
+  /** All that is known about decisions of a run. */
+  decisions(runId: string): readonly DecisionRecord[] {
+    return [...(this.#rows.get(runId)?.decisions.values() ?? [])];
+  }
+
+  /** Are there decisions that the journal does not have? */
+  hasDecisions(runId: string): boolean {
+    return (this.#rows.get(runId)?.decided.length ?? 0) > 0;
   }
 
   /** The event log of a run as it is now. */
@@ -132,7 +191,9 @@ export class MemoryRuns implements RunStore {
     checkCommit(runId, commit);
     const row = this.#rows.get(runId);
     if (!row) return { kind: 'fenced' };
-    const cancel = cancelOf(row);
+    const asked = cancelOf(row);
+    const isHeld = commit.patch?.cancel === '' && asked?.onPendingApprovals === 'hold';
+    const cancel = isHeld ? undefined : asked;
     const done = { kind: 'ok', seq: commit.seq + commit.events.length, ...(cancel && { cancel }) } as const;
     if (row.op === commit.op) return done;
     if (row.owner !== owner) return { kind: 'fenced' };
@@ -141,9 +202,11 @@ export class MemoryRuns implements RunStore {
     row.entries.push(...commit.entries);
     row.op = commit.op;
     const crashes = commit.entries.length > 0 ? 0 : row.record.crashes;
+    const { cancel: _, ...patch } = commit.patch ?? {};
+    if (isHeld) delete row.record.cancel;
     row.record = {
       ...row.record,
-      ...commit.patch,
+      ...patch,
       crashes,
       updatedAt: this.#now(),
       lastSequence: done.seq,

@@ -3,7 +3,7 @@ import type { Waits } from '../ports.ts';
 import type { MemoryRuns } from './memory-runs.ts';
 
 /** The waits of one process: timers by the given clock. */
-export function memoryWaits(runs: Pick<MemoryRuns, 'resume'>, clock: Clock): Waits {
+export function memoryWaits(runs: Pick<MemoryRuns, 'resume' | 'hasDecisions'>, clock: Clock): Waits {
   const timers = new Map<string, number>();
   return {
     async at(runId, dueMs) {
@@ -23,6 +23,9 @@ export function memoryWaits(runs: Pick<MemoryRuns, 'resume'>, clock: Clock): Wai
       const resumed = runs.resume(runId, resumption);
       if (resumed) timers.delete(runId);
       return resumed;
+    },
+    async hasDecisions(runId) {
+      return runs.hasDecisions(runId);
     },
   };
 }

@@ -1,17 +1,21 @@
 import { systemClock, type Clock } from '../../shared/clock.ts';
-import type { CancelRequest } from '../../shared/control.ts';
+import type { CancelRequest, DecisionInput } from '../../shared/control.ts';
 import type { RunEvent } from '../../shared/event.ts';
 import { silentLog, type Log } from '../../shared/log.ts';
 import { Redactor } from '../../shared/redact.ts';
 import type { RunRecord } from '../../shared/run.ts';
-import type { Observer, Ports } from '../ports.ts';
+import type { Artifacts, Observer, Ports, ProgressNotes } from '../ports.ts';
 import { tenantsOf } from '../../shared/tenants.ts';
 import { createListeners } from './listeners.ts';
+import { memoryArtifacts } from './memory-artifacts.ts';
 import { memoryBreakers } from './memory-breakers.ts';
 import { memoryGovernor } from './memory-governor.ts';
 import { memoryMedia, type MemoryMedia } from './memory-media.ts';
 import { memoryLedger } from './memory-ledger.ts';
+import { memoryProgress } from './memory-progress.ts';
 import { memoryWaits } from './memory-waits.ts';
+import { decideOf, firstDue, hasResumed } from './memory-decide.ts';
+import type { SavedRun } from './memory-row.ts';
 import { MemoryRuns, type EventsListener } from './memory-runs.ts';
 
 export interface MemoryOptions {
@@ -23,16 +27,30 @@ export interface MemoryOptions {
 
 /** Everything the run room asks of the outside, in memory, and what a producer does elsewhere. */
 export interface MemoryPorts extends Ports {
+  readonly artifacts: Artifacts;
+  readonly progress: ProgressNotes;
   readonly media: MemoryMedia;
   /** Adds a run and its `run.queued`. A run id that is there already changes nothing. */
   create(record: RunRecord): void;
   /** Asks for the end of a run and wakes whoever holds it. False when there is no such run or it has ended. */
   cancel(runId: string, cancel: CancelRequest): boolean;
+  /**
+   * Decides about what a suspended run waits for, as `Millrace.decide` does; top-ups are for budgets in Redis. Answers false
+   * when the run does not go on yet: more people have to agree, or it works on what was decided before. Throws
+   * `approval_not_pending`, `approval_expired`, `already_terminal`, `run_not_found`, `secret_in_payload`, `validation`.
+   */
+  decide(runId: string, decision: DecisionInput, by?: string): boolean;
+  /** What a run needs to go on in another process; undefined when there is no such run. */
+  save(runId: string): SavedRun | undefined;
+  /** Takes up a run that was saved, replacing one of the same id. A run that waits for a time is woken at that time. */
+  restore(saved: SavedRun): Promise<void>;
   /** The event log of a run as it is now: its newest 10,000 events, gone with the run. */
   events(runId: string): readonly RunEvent[];
   /** Calls back with the events of every run as they are added, until disposed. */
   onEvents(listener: EventsListener): Disposable;
 }
+
+const maxArtifactBytes = 16 * 1024 ** 2;
 
 /**
  * The ports of one process, without Redis. They pass the same contract suite as the Redis ones. The newest 1,000 runs
@@ -43,10 +61,13 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
   const eventListeners = createListeners<Parameters<EventsListener>>(log);
   const cancelListeners = createListeners<[runId: string, cancel: CancelRequest]>(log);
   const runs = new MemoryRuns(clock, (runId, events) => eventListeners.call(runId, events));
+  const waits = memoryWaits(runs, clock);
   return {
     runs,
-    waits: memoryWaits(runs, clock),
+    waits,
     media: memoryMedia(),
+    artifacts: memoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
+    progress: memoryProgress(clock),
     ledger: memoryLedger({ clock, log, tenants: tenantsOf({}) }),
     governor: memoryGovernor({ clock }),
     breakers: memoryBreakers({ clock }),
@@ -60,6 +81,17 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
       const asked = runs.cancel(runId, cancel);
       if (asked) cancelListeners.call(runId, cancel);
       return asked;
+    },
+    decide(runId, decision, by) {
+      const outcome = runs.decide(runId, decideOf(decision, by, clock.now()));
+      if (outcome.kind === 'resumed') void waits.clear(runId);
+      return hasResumed(runId, outcome);
+    },
+    save: (runId) => runs.save(runId),
+    async restore(saved) {
+      runs.restore(saved);
+      const dueMs = firstDue(saved, clock.now());
+      if (dueMs !== undefined) await waits.at(saved.record.runId, dueMs);
     },
     events: (runId) => runs.events(runId),
     onEvents: (listener) => eventListeners.add(listener),

@@ -1,8 +1,9 @@
+import { waitsForPeople } from '../../shared/decisions.ts';
 import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { recordToHash, type RunRecord } from '../../shared/run.ts';
 import type { Commit, CommitReply, Ownership } from '../ports.ts';
-import { addLifecycle, eventTargets, scriptKeys, type RedisRunsOptions } from './redis-layout.ts';
+import { addLifecycle, commitKeys, eventTargets, type RedisRunsOptions } from './redis-layout.ts';
 import { readCancel, scriptEvent } from './wire.ts';
 
 const script = loadScript(import.meta.url, './lua/commit.lua');
@@ -17,11 +18,12 @@ const leastTtlWithExecutionS = 86_400;
 export async function commitRun(options: RedisRunsOptions, ownership: Ownership, commit: Commit): Promise<CommitReply> {
   const { runId, owner } = ownership;
   const fields = changedFields(options, commit);
-  const reply = (await runScript(options.redis, script, scriptKeys(options, runId), [
+  await listAsking(options, runId, commit);
+  const reply = (await runScript(options.redis, script, commitKeys(options, runId), [
     owner,
     commit.op,
     commit.seq,
-    commit.release === 'terminal' ? 1 : 0,
+    commit.release === 'terminal' ? 1 : commit.patch?.cancel === '' ? 2 : 0,
     options.resultTtlS,
     Math.max(options.resultTtlS, leastTtlWithExecutionS),
     options.eventLogTtlS,
@@ -38,20 +40,47 @@ export async function commitRun(options: RedisRunsOptions, ownership: Ownership,
   if (reply[0] === 0) return { kind: 'fenced' };
   const [, seq, cancel] = reply;
   addLifecycle(options, seq, commit.events);
+  if (commit.patch?.cancel === '' && cancel === '') forgetCancel(options, runId);
   if (commit.release === 'terminal') forget(options, runId, cancel !== '');
   return { kind: 'ok', seq, ...(cancel && { cancel: readCancel(cancel, runId) }) };
 }
 
+/**
+ * Lists a run that is about to wait for people, before it does, so that none is missing there. Whoever reads the list takes
+ * off what no longer waits.
+ */
+async function listAsking({ redis, keys }: RedisRunsOptions, runId: string, { patch }: Commit): Promise<void> {
+  const asked = patch?.status === 'suspended' ? patch.pending?.find(waitsForPeople) : undefined;
+  if (!asked) return;
+  try {
+    const tenant = await redis.hget(keys.run(runId), 'tenant');
+    if (!tenant) return;
+    const atMs = Date.parse(asked.requestedAt);
+    await Promise.all([redis.sadd(keys.tenantsAsking, tenant), redis.zadd(keys.asking(tenant), atMs, runId)]);
+  } catch (error) {
+    throw redisError(error, `listing of run ${runId}`);
+  }
+}
+
 /** Field and value strings of the record in one flat list. */
 function changedFields({ clock }: RedisRunsOptions, { patch, release, entries }: Commit): string[] {
+  const { cancel: _, ...changes } = patch ?? {};
   const fields = {
-    ...recordToHash((patch ?? {}) as Partial<RunRecord>),
+    ...recordToHash(changes as Partial<RunRecord>),
     updatedAt: new Date(clock.now()).toISOString(),
     // A run that gets ahead is not what brings its workers down.
     ...(entries.length > 0 && { crashes: '0' }),
     ...(release && { owner: '', held: '0' }),
   };
   return Object.entries(fields).flat();
+}
+
+/** Nobody waits for it either: who polls the flags of that set finds none. */
+function forgetCancel({ redis, keys, log }: RedisRunsOptions, runId: string): void {
+  redis.srem(keys.cancels, runId).catch((error: unknown) => {
+    const err = redisError(error, `forget of the cancel of run ${runId}`);
+    log.warn({ err, runId }, 'answered cancel still listed');
+  });
 }
 
 /**

@@ -20,9 +20,15 @@ export interface RedisRunsOptions {
   readonly log: Log;
 }
 
-/** The keys of claim and commit. The lifecycle stream belongs to no run, so in a Cluster no script can reach it. */
+/** The keys of claim. The lifecycle stream belongs to no run, so in a Cluster no script can reach it. */
 export function scriptKeys({ keys, cluster }: RedisRunsOptions, runId: string): string[] {
   const own = [keys.run(runId), keys.journal(runId), keys.events(runId)];
+  return cluster ? own : [...own, keys.lifecycle];
+}
+
+/** The keys of commit: beside those of claim, what people decided lives as long as the run. */
+export function commitKeys({ keys, cluster }: RedisRunsOptions, runId: string): string[] {
+  const own = [keys.run(runId), keys.journal(runId), keys.events(runId), keys.decided(runId), keys.decisions(runId)];
   return cluster ? own : [...own, keys.lifecycle];
 }
 

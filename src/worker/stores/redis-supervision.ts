@@ -87,6 +87,7 @@ async function readOpenRun(
     putBacks: Number(putBacks ?? 0),
     tenant: tenant ?? '',
     pending: pendingOf(pending),
+    hasDecisions: status === 'suspended' && (await redis.exists(keys.decided(runId))) > 0,
   };
   return { runId, run, ageMs: now - (updatedAt && !isTerminalStatus(run.status) ? Date.parse(updatedAt) : since) };
 }

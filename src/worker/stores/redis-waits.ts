@@ -31,10 +31,16 @@ export function redisWaits(options: RunPlace & { readonly clock: Clock }): Waits
     },
     async resume(runId, resumption) {
       const atMs = clock.now();
-      const end = { summary: resumption.summary, entries: [decidedEntry(resumption, atMs)], atMs };
+      const end = { summary: resumption.summary, entry: decidedEntry(resumption, atMs), atMs };
       return await resumeRun(options, runId, end).catch((error: unknown) => {
         throw redisError(error, `resume of run ${runId}`);
       });
+    },
+    async hasDecisions(runId) {
+      const count = await redis.exists(keys.decided(runId)).catch((error: unknown) => {
+        throw redisError(error, `read of the decisions of run ${runId}`);
+      });
+      return count > 0;
     },
   };
 }

@@ -1,5 +1,5 @@
 import { RunError } from '../../shared/errors.ts';
-import type { JournalEntry } from '../../shared/journal.ts';
+import type { JournalEntryOf } from '../../shared/journal.ts';
 import { isTerminalStatus } from '../../shared/run.ts';
 import type { Commit, OutgoingEvent, Resumption } from '../ports.ts';
 
@@ -22,7 +22,7 @@ export function checkCommit(runId: string, { patch, release }: Commit): void {
 }
 
 /** What every end of a wait leaves in the journal. */
-export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalEntry {
+export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalEntryOf<'decided'> {
   return {
     v: 1,
     t: 'decided',

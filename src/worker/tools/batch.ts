@@ -1,24 +1,25 @@
+import type { TrustClass } from '../../shared/agent.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { RunError } from '../../shared/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/event.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
+import type { Sensitivity } from '../../shared/message.ts';
 import type { Redactor } from '../../shared/redact.ts';
-import type { CallResult, StepCall } from './call.ts';
+import type { Ask, CallResult, StepCall } from './call.ts';
+import type { ToolRunContext } from './context.ts';
+import type { Preparation } from './prepare.ts';
 import type { StepResults } from './step-results.ts';
-
-/** What the executor knows of the run around the turn. */
-export interface ToolRunContext {
-  readonly runId: string;
-  /** The idempotency key of a call: stable over retries, workers and crashes. */
-  keyFor(step: number, index: number): string;
-}
 
 /** What the executor asks of the turn that it works for. */
 export interface ToolHost {
   readonly step: number;
   readonly maxParallel: number;
-  /** Calls of this run whose outcome is not known: an identical one is refused. */
+  /** Calls of this run whose outcome is not known: an identical one needs a person's approval. */
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
+  /** Deferred tools that the model has found. */
+  readonly promoted: readonly string[];
+  /** What people were asked in this run, by id. */
+  readonly asked: ReadonlySet<string>;
   readonly clock: Clock;
   readonly redactor: Redactor;
   emit(event: EventBody): void;
@@ -30,15 +31,20 @@ export interface ToolHost {
 export interface Batch {
   readonly context: ToolRunContext;
   readonly host: ToolHost;
+  readonly preparation: Preparation;
   /** Aborted from outside, and when a result cannot be recorded. */
   readonly signal: AbortSignal;
   readonly results: StepResults;
   /** Fingerprints of the calls whose outcome is not known; grows while the step runs. */
   readonly unknown: Set<string>;
-  /** What a person has to settle before the step can go on. */
-  readonly pending: PendingItem[];
-  /** Unknown outcomes that end the run, the first one first. */
+  /** What people have to settle before the step can go on, and what is new about it. */
+  readonly asks: { readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }[];
+  /** By place of a script's call: the least trusted and the least public of what it has read. */
+  readonly mixed: Map<number, { readonly trust: TrustClass; readonly sensitivity: Sensitivity }>;
+  /** What ends the run, the first one first. */
   readonly fatal: RunError[];
+  /** A name for what people are asked about this call that the run has not used yet. */
+  newAskId(call: StepCall): string;
 }
 
 /**

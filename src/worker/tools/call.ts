@@ -1,4 +1,6 @@
 import type { ToolErrorKind } from '../../shared/errors.ts';
+import type { TrustClass } from '../../shared/agent.ts';
+import type { CallDecision } from '../../shared/control.ts';
 import type { Sensitivity } from '../../shared/message.ts';
 
 /** What the model is told about a call: a tool's output, or an error text with its kind. */
@@ -9,6 +11,14 @@ export interface CallResult {
   readonly errorKind?: ToolErrorKind | undefined;
   /** The model made a mistake that it may mend: it counts against the correction rounds. */
   readonly correctable?: boolean | undefined;
+  /** Where it comes from. Absent: a tool of the operator's own. */
+  readonly trust?: TrustClass | undefined;
+  /** Deferred tools that the model may call from the next step on. */
+  readonly promoted?: readonly string[] | undefined;
+  /** Names of the patterns of instructions that were found in it. */
+  readonly findings?: readonly string[] | undefined;
+  /** Names where all of it can be read. */
+  readonly handle?: string | undefined;
 }
 
 /**
@@ -21,7 +31,23 @@ export interface CallResult {
  */
 export type CallStatus = 'todo' | 'calling' | 'interrupted' | 'called';
 
-/** One tool call of the current step. `args` is the model's own text. */
+/** What people were asked about the call at this place of its step. `id` is unique within the run. */
+export interface Ask {
+  readonly id: string;
+  readonly kind: 'approval' | 'user_input' | 'unknown_outcome';
+  readonly index: number;
+  readonly requestedAtMs: number;
+  /** Undecided until then counts as denied. */
+  readonly expiresAtMs: number;
+}
+
+/** A call with a side effect that a script made. Its outcome is JSON text; without one nobody knows it. */
+export interface InnerCall {
+  readonly fingerprint: string;
+  readonly outcome?: string;
+}
+
+/** One tool call of the current step. `args` is the model's own text, or what a person has put in its place. */
 export interface StepCall {
   /** Place among the calls of its step, from 0: with the step it makes the idempotency key. */
   readonly index: number;
@@ -31,4 +57,13 @@ export interface StepCall {
   readonly status: CallStatus;
   /** Set when the status is `called`. */
   readonly result?: CallResult | undefined;
+  /** When its intent was recorded. */
+  readonly startedAtMs?: number;
+  /** The last thing that people were asked about it, and what they said. */
+  readonly ask?: Ask;
+  readonly decision?: CallDecision;
+  /** Those of a script, by their number from 1. */
+  readonly inner?: ReadonlyMap<number, InnerCall>;
+  /** Subscribers have its result: it was told before the run waited for others of its step. */
+  readonly told?: true;
 }

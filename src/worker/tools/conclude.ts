@@ -1,18 +1,19 @@
 import { assertNever, RunError, toolErrorHints } from '../../shared/errors.ts';
-import type { EventBody } from '../../shared/event.ts';
+import type { EventBody, PendingItem } from '../../shared/event.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, Ending } from './batch.ts';
-import type { CallResult, StepCall } from './call.ts';
+import type { Ask, CallResult, StepCall } from './call.ts';
 import type { PreparedCall } from './prepare.ts';
 import { outputSummary } from './result.ts';
 import { errorResult, messageIn } from './tool-error.ts';
 
 /** Tells that a call starts. Arguments of a call that is refused are not shown. */
-export function announce(prepared: PreparedCall, { host }: Batch): void {
+export function announce(prepared: PreparedCall, { host }: Pick<Batch, 'host'>): void {
   const { id: toolCallId, name: toolName } = prepared.call;
   const args = prepared.kind === 'ready' ? prepared.shown : {};
-  host.emit({ type: 'tool.execute.start', toolCallId, toolName, args, summary: callSummary(toolName, args) });
+  const summary = callSummary(toolName, args);
+  host.emit({ type: 'tool.execute.start', toolCallId, toolName, args, summary, ...parentOf(prepared) });
 }
 
 /** Tells how a call ended and hands its result to the journal. */
@@ -22,7 +23,7 @@ export function conclude(prepared: PreparedCall, ending: Ending, durationMs: num
     case 'result':
       return settle(prepared, ending.result, durationMs, batch);
     case 'aborted':
-      return batch.results.settle(call.index, endEvent(call, aborted(call), durationMs, batch.host.redactor));
+      return batch.results.settle(call.index, endEvent(prepared, aborted(call), durationMs, batch.host.redactor));
     case 'unknown':
       return concludeUnknown(prepared, durationMs, batch);
     default:
@@ -31,15 +32,27 @@ export function conclude(prepared: PreparedCall, ending: Ending, durationMs: num
 }
 
 /** The event of a call's end. */
-export function endEvent(call: StepCall, result: CallResult, durationMs: number, redactor: Redactor): EventBody {
-  const { id: toolCallId, name: toolName } = call;
-  const { content, errorKind: kind } = result;
+export function endEvent(
+  prepared: Pick<PreparedCall, 'call' | 'parentToolCallId'>,
+  result: CallResult,
+  durationMs: number,
+  redactor: Redactor,
+): EventBody {
+  const { id: toolCallId, name: toolName } = prepared.call;
+  const { content, errorKind: kind, handle, findings = [] } = result;
+  const flagged = findings.length > 0 ? { flagged: [...findings] } : {};
+  const about = { toolCallId, toolName, durationMs, ...flagged, ...parentOf(prepared) };
   if (kind === undefined) {
     const summary = outputSummary(content, redactor);
-    return { type: 'tool.execute.end', toolCallId, toolName, success: true, outputSummary: summary, durationMs };
+    const end = { type: 'tool.execute.end', success: true, outputSummary: summary } as const;
+    return { ...end, ...about, ...(handle !== undefined && { resultHandle: handle }) };
   }
   const error = { kind, message: outputSummary(messageIn(content), redactor), hint: toolErrorHints[kind] };
-  return { type: 'tool.execute.error', toolCallId, toolName, success: false, error, durationMs };
+  return { type: 'tool.execute.error', success: false, error, ...about };
+}
+
+function parentOf({ parentToolCallId }: Pick<PreparedCall, 'parentToolCallId'>): { parentToolCallId?: string } {
+  return parentToolCallId === undefined ? {} : { parentToolCallId };
 }
 
 /** The answer to a call that is like one whose outcome is not known. */
@@ -49,12 +62,19 @@ export function refusedRepeat(name: string): CallResult {
   return errorResult({ kind: 'outcome_unknown', message }, name);
 }
 
+/** The answer to a call whose outcome is not known. */
+export function unknownResult(name: string): CallResult {
+  const message = 'it is not known whether this call took effect; do not repeat it, tell the user';
+  return errorResult({ kind: 'outcome_unknown', message }, name);
+}
+
 function settle(prepared: PreparedCall, result: CallResult, durationMs: number, { host, results }: Batch): void {
   const { call } = prepared;
-  const { content, errorKind, correctable } = result;
+  const { content, errorKind, correctable, trust, promoted } = result;
   // Also an error may quote what the tool has seen. A call that was refused has seen nothing.
-  const sensitivity = prepared.kind === 'ready' ? prepared.tool.sensitivity : 'public';
-  results.settle(call.index, endEvent(call, result, durationMs, host.redactor), {
+  const seen = prepared.kind === 'ready' ? prepared.tool.sensitivity : 'public';
+  const sensitivity = result.sensitivity ?? seen;
+  results.settle(call.index, endEvent(prepared, result, durationMs, host.redactor), {
     v: 1,
     t: 'called',
     step: host.step,
@@ -66,6 +86,8 @@ function settle(prepared: PreparedCall, result: CallResult, durationMs: number, 
     ...(sensitivity !== 'public' && { sensitivity }),
     ...(errorKind && { errorKind }),
     ...(correctable && { correctable }),
+    ...(trust && trust !== 'user-defined' && { trust }),
+    ...(promoted && promoted.length > 0 && { promoted: [...promoted] }),
   });
 }
 
@@ -77,14 +99,15 @@ function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batc
   batch.unknown.add(fingerprint(call.name, call.args));
   host.emit({ type: 'tool.outcome_unknown', toolCallId: call.id, toolName: call.name, key });
   switch (onUnknown) {
-    case 'report': {
-      const message = 'it is not known whether this call took effect; do not repeat it, tell the user';
-      return settle(prepared, errorResult({ kind: 'outcome_unknown', message }, call.name), durationMs, batch);
-    }
+    case 'report':
+      return settle(prepared, unknownResult(call.name), durationMs, batch);
     case 'suspend': {
-      const requestedAt = new Date(host.clock.now()).toISOString();
-      const args = prepared.kind === 'ready' ? prepared.shown : {};
-      batch.pending.push({ kind: 'unknown_outcome', id: call.id, toolName: call.name, args, requestedAt });
+      // Nobody to ask leaves the wait to whoever operates the system: to guess would be worse.
+      const now = host.clock.now();
+      const id = batch.newAskId({ ...call, id: `${call.id}:outcome` });
+      const ttlMs = context.people?.ttlMs ?? longestWaitMs;
+      const ask: Ask = { id, kind: 'unknown_outcome', index: call.index, requestedAtMs: now, expiresAtMs: now + ttlMs };
+      batch.asks.push({ item: outcomeItem(prepared, ask), ask, isNew: true });
       return batch.results.settle(call.index, null);
     }
     case 'fail':
@@ -95,6 +118,21 @@ function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batc
     default:
       assertNever(onUnknown);
   }
+}
+
+const longestWaitMs = 86_400_000;
+
+/** What people are asked about a call whose outcome nobody knows. */
+export function outcomeItem(prepared: PreparedCall, ask: Ask): PendingItem {
+  return {
+    kind: 'unknown_outcome',
+    id: ask.id,
+    toolName: prepared.call.name,
+    args: prepared.kind === 'ready' ? prepared.shown : {},
+    reason: 'nobody knows whether this call took effect',
+    requestedAt: new Date(ask.requestedAtMs).toISOString(),
+    expiresAt: new Date(ask.expiresAtMs).toISOString(),
+  };
 }
 
 function aborted(call: StepCall): CallResult {

@@ -1,8 +1,8 @@
 import { z } from 'zod';
-import { modelHint, toolEffect } from '../../shared/agent.ts';
+import { modelHint, sanitization, toolEffect, truncationStrategy, trustClass } from '../../shared/agent.ts';
 import { RunError } from '../../shared/errors.ts';
 import { sensitivity as sensitivityLabel } from '../../shared/message.ts';
-import type { Tool, ToolDefinition } from './tool.ts';
+import type { ApprovalPredicate, CheckedArgs, Tool, ToolDefinition, ToolExample, ToolFacts } from './tool.ts';
 
 const brand = Symbol.for('millrace.tool');
 
@@ -22,6 +22,21 @@ const settings = z.strictObject({
   preferredModel: modelHint.optional(),
   timeoutMs: z.int().min(1).max(maxTimeoutMs).default(60_000),
   maxResultTokens: z.int().min(0).default(16_384),
+  truncationStrategy: truncationStrategy.default('middle'),
+  needsApproval: z.union([z.boolean(), z.custom(isFunction)], 'must be true, false or a function').default(false),
+  deferLoading: z.boolean().default(false),
+  examples: z
+    .array(z.strictObject({ args: z.record(z.string(), z.unknown()), note: z.string().max(500).optional() }))
+    .max(5)
+    .default([]),
+  secretsAllowed: z.array(z.string().min(1)).max(64).default([]),
+  inboundSanitization: sanitization.optional(),
+  trust: trustClass.default('user-defined'),
+  sideEffectClass: z.string().min(1).max(64).optional(),
+  sandboxPolicy: z.string().min(1).max(64).optional(),
+  memoryGuardTier: z.string().min(1).max(64).optional(),
+  facts: z.custom(isFunction, 'must be a function').optional(),
+  summarize: z.custom(isFunction, 'must be a function').optional(),
   inputSchema: z.unknown(),
   execute: z.custom(isFunction, 'must be a function'),
   reconcile: z.custom(isFunction, 'must be a function').optional(),
@@ -50,26 +65,33 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
     if (reconciles) problems.push('reconcile: has no meaning unless effect is once');
     if (definition.onUnknown !== undefined) problems.push('onUnknown: has no meaning unless effect is once');
   }
+  if (parsed.success && problems.length === 0)
+    problems.push(...wrongExamples(definition.inputSchema, parsed.data.examples));
   if (!parsed.success || problems.length > 0) {
     const code = problems.some((problem) => problem.startsWith('preferredModel'))
       ? 'invalid_preferred_model'
       : 'validation';
     throw new RunError(code, `tool ${definition.name}:\n  ${problems.join('\n  ')}`, { details: problems });
   }
-  const { name, description, effect, onUnknown, executionMode, sensitivity, timeoutMs, maxResultTokens } = parsed.data;
-  const { preferredModel } = parsed.data;
+  const {
+    inputSchema: _schema,
+    execute: _execute,
+    reconcile: _reconcile,
+    memoryGuardTier: _tier,
+    ...rest
+  } = parsed.data;
+  const { needsApproval, facts, summarize, preferredModel, inboundSanitization, sandboxPolicy, ...plain } = rest;
   const tool: Tool = {
-    name,
-    description,
-    inputSchema: definition.inputSchema,
+    ...plain,
     parameters,
-    effect,
-    onUnknown,
-    executionMode,
-    sensitivity,
-    timeoutMs,
-    maxResultTokens,
+    sideEffectClass: plain.sideEffectClass ?? sideEffectOf[plain.effect],
+    needsApproval: needsApproval as boolean | ApprovalPredicate<unknown>,
+    check: (args) => checkWith(definition.inputSchema, args),
     ...(preferredModel !== undefined && { preferredModel }),
+    ...(inboundSanitization && { inboundSanitization }),
+    ...(sandboxPolicy !== undefined && { sandboxPolicy }),
+    ...(facts !== undefined && { facts: facts as (args: unknown) => ToolFacts }),
+    ...(summarize !== undefined && { summarize: summarize as NonNullable<Tool['summarize']> }),
     execute: (args, context) => definition.execute(args as z.output<Input>, context),
     ...(reconciles && {
       reconcile: async (key: string, args: unknown, signal: AbortSignal) =>
@@ -78,6 +100,32 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
   };
   Object.defineProperty(tool, brand, { value: true });
   return Object.freeze(tool);
+}
+
+const sideEffectOf = { read: 'read-only', idempotent: 'idempotent', once: 'side-effecting' } as const;
+
+/** Arguments by a zod schema, each problem with its path. */
+async function checkWith(schema: z.ZodType, args: unknown): Promise<CheckedArgs> {
+  const checked = await schema.safeParseAsync(args);
+  if (checked.success) return { ok: true, value: checked.data };
+  return { ok: false, problems: checked.error.issues.map(problemOf) };
+}
+
+function problemOf(issue: { readonly path: readonly PropertyKey[]; readonly message: string }): string {
+  return `${issue.path.map(String).join('.') || 'arguments'}: ${issue.message}`;
+}
+
+/** Examples that the schema refuses would teach the model mistakes. */
+function wrongExamples(schema: z.ZodType, examples: readonly ToolExample[]): string[] {
+  return examples.flatMap(({ args }, index) => {
+    try {
+      const checked = schema.safeParse(args);
+      return checked.success ? [] : checked.error.issues.map((issue) => `examples.${index}: ${problemOf(issue)}`);
+    } catch {
+      // A schema that can only be checked asynchronously: nobody waits for it here.
+      return [];
+    }
+  });
 }
 
 function parametersOf(schema: z.ZodType, problems: string[]): Record<string, unknown> {

@@ -1,33 +1,46 @@
-import type { ToolEffect } from '../../shared/agent.ts';
+import type { ToolOptions } from '../../shared/agent.ts';
 import { RunError } from '../../shared/errors.ts';
-import type { PendingItem } from '../../shared/event.ts';
+import type { PendingItem, SuspendReason } from '../../shared/event.ts';
+import { carriesSecret } from '../guards/taint.ts';
 import { fingerprint } from './args.ts';
-import type { Batch, ToolHost, ToolRunContext } from './batch.ts';
-import type { StepCall } from './call.ts';
+import type { Batch, ToolHost } from './batch.ts';
+import type { Ask, CallResult, StepCall } from './call.ts';
 import { announce, conclude, endEvent, refusedRepeat } from './conclude.ts';
+import { fixedArgs, withOptions } from './configure.ts';
+import type { ToolRunContext } from './context.ts';
+import { runInner } from './inner.ts';
+import { permit } from './permit.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
-import { reconcile } from './reconcile.ts';
-import { createToolRegistry, type Advertisement } from './registry.ts';
+import { recover } from './recover.ts';
+import { createToolRegistry, type Advertisement, type Collisions, type ToolRegistry } from './registry.ts';
 import { runCall } from './run-call.ts';
+import { inLanes } from './lanes.ts';
 import { StepResults } from './step-results.ts';
 import type { Tool } from './tool.ts';
 
 /**
  * How the calls of a step ended. `done`: each has a recorded result. `aborted`: the signal stopped them, what was
- * finished is recorded. `suspended`: some wait for a person to say what became of them. `failed`: a tool says that an
- * unknown outcome ends the run.
+ * finished is recorded. `suspended`: some wait for people. `failed`: a denial or an unknown outcome ends the run.
  */
 export type BatchEnd =
   | { readonly kind: 'done' }
   | { readonly kind: 'aborted' }
-  | { readonly kind: 'suspended'; readonly pending: readonly PendingItem[] }
+  | {
+      readonly kind: 'suspended';
+      readonly reason: SuspendReason;
+      readonly pending: readonly PendingItem[];
+      readonly asks: readonly Ask[];
+      /** When the first of them expires. */
+      readonly resumeAtMs: number;
+    }
   | { readonly kind: 'failed'; readonly error: RunError };
 
 /** Runs the tools of one agent for one run. */
 export interface ToolExecutor {
-  advertised(): readonly Advertisement[];
-  /** Undefined for a name that is no tool. */
-  effectOf(name: string): ToolEffect | undefined;
+  /** What the model is told about, once it has found these. */
+  advertised(promoted: readonly string[]): readonly Advertisement[];
+  /** Does a call of this name have a side effect, and will it start without asking anybody? */
+  startsFreely(name: string): boolean;
   /**
    * Runs what is open among the calls of a step, given in call order. Rejects only when something cannot be recorded;
    * then nothing more is started.
@@ -35,84 +48,191 @@ export interface ToolExecutor {
   run(calls: readonly StepCall[], host: ToolHost, signal: AbortSignal): Promise<BatchEnd>;
 }
 
-/** Throws `validation` for tools of the same name. */
-export function createToolExecutor(tools: readonly Tool[], context: ToolRunContext): ToolExecutor {
-  const registry = createToolRegistry(tools);
+/** Where the tools of an executor come from. */
+export interface ToolSet {
+  /** As they are now: asked again for every step, because servers may change their tools. */
+  tools(): readonly Tool[];
+  readonly collisions?: Collisions;
+  /** Only these are told to the model; the others are there for scripts. */
+  readonly advertisedOnly?: ReadonlySet<string>;
+}
+
+/** Throws `validation` for tools of the same name where collisions are the author's to solve. */
+export function createToolExecutor(given: readonly Tool[] | ToolSet, context: ToolRunContext): ToolExecutor {
+  const set: ToolSet = Array.isArray(given) ? { tools: () => given as readonly Tool[] } : (given as ToolSet);
+  const registryOf = latest(set, context.options ?? {});
+  registryOf();
   return {
-    advertised: () => registry.advertised(),
-    effectOf: (name) => registry.find(name)?.effect,
+    advertised: (promoted) => {
+      const { advertisedOnly: only } = set;
+      const all = registryOf().advertised(promoted);
+      return only ? all.filter(({ name }) => only.has(name)) : all;
+    },
+    startsFreely: (name) => {
+      const tool = registryOf().find(name);
+      if (!tool || tool.effect === 'read') return false;
+      const { policy } = context;
+      if (policy && (!policy.isEmpty || tool.facts)) return false;
+      return tool.needsApproval === false && !tool.asks && !tool.deferLoading;
+    },
     async run(calls, host, signal) {
+      const batch = batchOf(calls, registryOf(), context, host, signal);
       const open = calls.filter((call) => call.status !== 'called');
-      const prepared = await Promise.all(open.map((call) => prepareCall(call, registry, host.redactor)));
-      return await runBatch(prepared, batchOf(calls, context, host, signal));
+      return await runBatch(await Promise.all(open.map((call) => prepareCall(call, batch.preparation))), batch);
     },
   };
 }
 
-function batchOf(calls: readonly StepCall[], context: ToolRunContext, host: ToolHost, outer: AbortSignal): Batch {
+/** The registry of the tools that there are now, made again when they change. */
+function latest(set: ToolSet, options: Readonly<Record<string, ToolOptions>>): () => ToolRegistry {
+  let tools: readonly Tool[] | undefined;
+  let registry: ToolRegistry | undefined;
+  return () => {
+    const now = set.tools();
+    if (!registry || tools !== now) {
+      tools = now;
+      registry = createToolRegistry(
+        now.map((tool) => withOptions(tool, options[tool.name])),
+        set.collisions,
+      );
+    }
+    return registry;
+  };
+}
+
+function batchOf(
+  calls: readonly StepCall[],
+  registry: ToolRegistry,
+  context: ToolRunContext,
+  host: ToolHost,
+  outer: AbortSignal,
+): Batch {
   const lost = new AbortController();
   const results = new StepResults(
     calls,
     host,
-    (call) => (call.result ? endEvent(call, call.result, 0, host.redactor) : null),
+    (call) => (call.result ? endEvent({ call }, call.result, 0, host.redactor) : null),
     (error) => lost.abort(error),
   );
-  const unknown = new Set(host.unknownCalls.map((call) => fingerprint(call.name, call.args)));
-  return { context, host, signal: AbortSignal.any([outer, lost.signal]), results, unknown, pending: [], fatal: [] };
+  const { options = {}, secrets } = context;
+  const given = new Set(host.asked);
+  return {
+    context,
+    host,
+    preparation: {
+      registry,
+      promoted: host.promoted,
+      redactor: host.redactor,
+      fixedArgs: (name) => fixedArgs(options[name], secrets),
+      carriesSecret: (args) => secrets !== undefined && carriesSecret(args, secrets.values()),
+    },
+    signal: AbortSignal.any([outer, lost.signal]),
+    results,
+    unknown: new Set(host.unknownCalls.map((call) => fingerprint(call.name, call.args))),
+    asks: [],
+    mixed: new Map(),
+    fatal: [],
+    newAskId(call) {
+      // Models repeat ids, and a decision must never meet another question than the one that was asked.
+      const id = given.has(call.id) ? `${call.id}:s${host.step}t${call.index}` : call.id;
+      given.add(id);
+      return id;
+    },
+  };
 }
 
 async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promise<BatchEnd> {
-  const toRun = await recover(prepared, batch);
+  const { host } = batch;
+  const { toRun, concluded } = await admit(await recover(prepared, batch), batch);
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
-    await recordIntents(toRun, batch);
-    for (const call of toRun) announce(call, batch);
-    await dispatch(toRun, batch);
+    const begun = await recordIntents(toRun, batch);
+    for (const call of inCallOrder([...toRun, ...concluded.map(({ call }) => call)])) announce(call, batch);
+    for (const { call, result } of concluded) conclude(call, { kind: 'result', result }, 0, batch);
+    await dispatch(begun, batch);
   }
   await batch.results.finish();
   if (batch.signal.aborted) return { kind: 'aborted' };
   if (batch.fatal[0]) return { kind: 'failed', error: batch.fatal[0] };
-  return batch.pending.length > 0 ? { kind: 'suspended', pending: batch.pending } : { kind: 'done' };
+  if (batch.asks.length === 0) return { kind: 'done' };
+  for (const { item, isNew } of batch.asks) if (isNew) tellRequest(item, batch);
+  const asks = batch.asks.map(({ ask }) => ask);
+  return {
+    kind: 'suspended',
+    reason: reasonOf(asks),
+    pending: batch.asks.map(({ item }) => item),
+    asks,
+    resumeAtMs: Math.max(host.clock.now(), Math.min(...asks.map(({ expiresAtMs }) => expiresAtMs))),
+  };
 }
 
-/** Settles what became of the `once` calls that another worker left behind. Answers the calls that shall run. */
-async function recover(prepared: readonly PreparedCall[], batch: Batch): Promise<readonly PreparedCall[]> {
-  const settled = new Set<PreparedCall>();
-  await inLanes(prepared.filter(isInDoubt), batch.host.maxParallel, async (call) => {
-    const found = call.kind === 'ready' ? await reconcile(call, batch) : ({ kind: 'unknown' } as const);
-    if (found.kind === 'not_done') return;
-    settled.add(call);
-    conclude(call, found, 0, batch);
-  });
-  return prepared.filter((call) => !settled.has(call));
+interface Admitted {
+  readonly toRun: readonly ReadyCall[];
+  readonly concluded: readonly { readonly call: PreparedCall; readonly result: CallResult }[];
 }
 
-/** Intents exist for known tools only: where the tool is gone since then, nobody can say what its call did. */
-function isInDoubt(prepared: PreparedCall): boolean {
-  if (prepared.call.status !== 'interrupted') return false;
-  return prepared.kind === 'ready' ? prepared.tool.effect === 'once' : prepared.result.errorKind === 'unknown_tool';
-}
-
-/** The intent of every call with a side effect is durable before the first of them starts. */
-async function recordIntents(toRun: readonly PreparedCall[], { host }: Batch): Promise<void> {
-  const indexes = toRun
-    .filter(
-      (prepared) => prepared.kind === 'ready' && prepared.tool.effect !== 'read' && prepared.call.status === 'todo',
-    )
-    .map((prepared) => prepared.call.index);
-  if (indexes.length > 0) await host.record([{ v: 1, t: 'calling', step: host.step, indexes }]);
-}
-
-/** Refused calls at once, then the sequential ones alone, then the others side by side. */
-async function dispatch(toRun: readonly PreparedCall[], batch: Batch): Promise<void> {
-  const ready: ReadyCall[] = [];
-  for (const prepared of toRun) {
-    if (prepared.kind === 'ready') ready.push(prepared);
-    else conclude(prepared, { kind: 'result', result: prepared.result }, 0, batch);
+/** Asks rules and people about each call. Calls that wait are neither run nor told. */
+async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<Admitted> {
+  const toRun: ReadyCall[] = [];
+  const concluded: { call: PreparedCall; result: CallResult }[] = [];
+  for (const call of prepared) {
+    if (call.kind === 'refused') {
+      concluded.push({ call, result: call.result });
+      continue;
+    }
+    const permission = await permit(call, batch);
+    if (permission.kind === 'go') toRun.push(permission.call);
+    else if (permission.kind === 'concluded') concluded.push(permission);
+    else if (permission.kind === 'fails') batch.fatal.push(permission.error);
+    else {
+      batch.asks.push(permission);
+      batch.results.settle(call.call.index, null);
+    }
   }
+  return { toRun, concluded };
+}
+
+function inCallOrder(calls: readonly PreparedCall[]): readonly PreparedCall[] {
+  return calls.toSorted((a, b) => a.call.index - b.call.index);
+}
+
+function reasonOf(asks: readonly Ask[]): SuspendReason {
+  const kinds = new Set(asks.map(({ kind }) => kind));
+  if (kinds.has('approval')) return 'approval';
+  return kinds.has('user_input') ? 'user_input' : 'unknown_outcome';
+}
+
+function tellRequest(item: PendingItem, { host }: Batch): void {
+  const { kind, id: toolCallId, toolName = '', args = {}, reason, requestedAt, expiresAt, mode, classification } = item;
+  if (kind !== 'approval' || !classification) return;
+  host.emit({
+    type: 'tool.approval.requested',
+    toolCallId,
+    toolName,
+    args,
+    ...(reason !== undefined && { reason }),
+    mode: mode ?? 'approval',
+    requestedAt,
+    ...(expiresAt !== undefined && { expiresAt }),
+    classification,
+  });
+}
+
+/** The intent of every call with a side effect is durable before the first of them starts. Answers the calls as begun. */
+async function recordIntents(toRun: readonly ReadyCall[], { host }: Batch): Promise<readonly ReadyCall[]> {
+  const isNew = ({ tool, call }: ReadyCall) => tool.effect !== 'read' && call.status === 'todo';
+  const indexes = toRun.filter(isNew).map(({ call }) => call.index);
+  if (indexes.length === 0) return toRun;
+  const startedAtMs = host.clock.now();
+  await host.record([{ v: 1, t: 'calling', step: host.step, indexes, at: new Date(startedAtMs).toISOString() }]);
+  return toRun.map((ready) => (isNew(ready) ? { ...ready, call: { ...ready.call, startedAtMs } } : ready));
+}
+
+/** The sequential ones alone first, then the others side by side. */
+async function dispatch(toRun: readonly ReadyCall[], batch: Batch): Promise<void> {
   const isSequential = ({ tool }: ReadyCall) => tool.executionMode === 'sequential';
-  await inLanes(ready.filter(isSequential), 1, (call) => runOne(call, batch));
+  await inLanes(toRun.filter(isSequential), 1, (call) => runOne(call, batch));
   await inLanes(
-    ready.filter((call) => !isSequential(call)),
+    toRun.filter((call) => !isSequential(call)),
     batch.host.maxParallel,
     (call) => runOne(call, batch),
   );
@@ -122,11 +242,12 @@ async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
   const { call } = ready;
   const { clock } = batch.host;
   if (batch.signal.aborted) return conclude(ready, { kind: 'aborted' }, 0, batch);
-  if (batch.unknown.size > 0 && batch.unknown.has(fingerprint(call.name, call.args))) {
+  const granted = call.decision?.kind === 'approval' && call.decision.granted;
+  if (!granted && batch.unknown.size > 0 && batch.unknown.has(fingerprint(call.name, call.args))) {
     return conclude(ready, { kind: 'result', result: refusedRepeat(call.name) }, 0, batch);
   }
   const startedMs = clock.monotonic();
-  const ending = await runCall(ready, batch);
+  const ending = await runCall(ready, batch, (name, args) => runInner(ready, { name, args }, batch));
   if (ending.kind === 'aborted' && ready.tool.effect === 'once' && endsRun(batch.signal.reason)) {
     batch.host.emit({
       type: 'tool.outcome_unknown',
@@ -141,13 +262,4 @@ async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
 /** After these no worker continues the run, so nobody else will say what is not known. */
 function endsRun(reason: unknown): boolean {
   return reason instanceof RunError && (reason.code === 'cancelled' || reason.code === 'run_timeout');
-}
-
-/** Works through the items, at most `width` at a time, in order of their start. */
-async function inLanes<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
-  const queue = items.values();
-  const lane = async () => {
-    for (const item of queue) await work(item);
-  };
-  await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane));
 }

@@ -1,40 +1,101 @@
+import { RunError } from '../../shared/errors.ts';
+import type { Admission } from '../ports.ts';
 import type { Batch, Ending } from './batch.ts';
 import type { ReadyCall } from './prepare.ts';
-import { resultOf, shownData } from './result.ts';
+import { finishFault, finishResult, shownData } from './result.ts';
 import { reconcile } from './reconcile.ts';
-import type { ToolContext } from './tool.ts';
-import { errorResult, faultOf } from './tool-error.ts';
+import type { HostContext, InnerOutcome, Tool } from './tool.ts';
+import { errorResult, faultOf, ToolError } from './tool-error.ts';
 import { within, type Settled } from './within.ts';
 
 const maxRetries = 3;
 const retryBaseMs = 250;
 
+/** Consecutive failures of a tool, over all workers, after which nobody calls it for a while. */
+const breakerPolicy = { failureThreshold: 5, cooldownMs: 30_000 };
+
+export type CallInner = (name: string, args: unknown) => Promise<InnerOutcome>;
+
+/** What a call gathers while it runs. */
+interface Running {
+  readonly promoted: string[];
+  readonly settled: Settled;
+}
+
 /** Runs a call. A tool that says it is rate limited is tried again, if a repeat cannot do harm. Never rejects. */
-export async function runCall(ready: ReadyCall, batch: Batch): Promise<Ending> {
-  const { tool } = ready;
+export async function runCall(ready: ReadyCall, batch: Batch, callInner?: CallInner): Promise<Ending> {
+  const { tool, call } = ready;
+  const target = breakerName(tool);
+  const admission = await admit(target, batch);
+  if (admission?.kind === 'open') {
+    const message = `it failed ${breakerPolicy.failureThreshold} times in a row and is not called for ${Math.ceil(admission.retryAfterMs / 1_000)} s`;
+    return { kind: 'result', result: errorResult({ kind: 'execution_failed', message }, call.name) };
+  }
   for (let retry = 0; ; retry++) {
-    const settled = await execute(ready, batch);
+    const run = await execute(ready, batch, callInner);
+    const { settled } = run;
     const again = settled.kind === 'threw' && faultOf(settled.error).kind === 'rate_limited' && tool.effect !== 'once';
-    if (!again || retry === maxRetries) return await endingOf(settled, ready, batch);
+    if (!again || retry === maxRetries) {
+      if (admission) report(target, settled, admission, batch);
+      return await endingOf(run, ready, batch);
+    }
     await batch.host.clock.sleep(retryBaseMs * 2 ** retry, batch.signal).catch(() => {});
-    if (batch.signal.aborted) return { kind: 'aborted' };
+    if (batch.signal.aborted) {
+      if (admission) report(target, { kind: 'aborted' }, admission, batch);
+      return { kind: 'aborted' };
+    }
   }
 }
 
-async function execute({ call, tool, args }: ReadyCall, batch: Batch): Promise<Settled> {
+/** The name of a tool's breaker, the same on every worker. */
+function breakerName({ source, name }: Tool): string {
+  return `tool:${source === undefined ? '' : `${source}/`}${name}`;
+}
+
+async function admit(target: string, { context, signal }: Batch): Promise<Admission | undefined> {
+  return await context.breakers?.admit(target, 0, signal).catch(() => undefined);
+}
+
+/** Only what the tool itself did not manage counts against it: a mistake of the model says nothing about it. */
+function report(target: string, settled: Settled, admission: Admission, { context }: Batch): void {
+  const said = () => {
+    if (settled.kind === 'value') return 'success';
+    if (settled.kind === 'timeout') return 'failure';
+    return settled.kind === 'threw' && faultOf(settled.error).kind === 'execution_failed' ? 'failure' : 'neutral';
+  };
+  context.breakers?.report(target, said(), admission, breakerPolicy).catch(() => {});
+}
+
+async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | undefined): Promise<Running> {
+  const { call, tool, args } = ready;
   const { host, context } = batch;
+  const promoted: string[] = [];
   let open = true;
   // A call that was abandoned may go on talking; nobody listens any more.
   const tell = (type: 'tool.execute.progress' | 'tool.execute.partial') => (data: unknown) => {
     if (open) host.emit({ type, toolCallId: call.id, data: shownData(data, host.redactor) });
   };
-  const given: Omit<ToolContext, 'signal'> = {
+  const given: Omit<HostContext, 'signal'> = {
     runId: context.runId,
+    tenant: context.tenant,
     toolCallId: call.id,
-    idempotencyKey: context.keyFor(host.step, call.index),
+    idempotencyKey: ready.key ?? context.keyFor(host.step, call.index),
     progress: tell('tool.execute.progress'),
     partial: tell('tool.execute.partial'),
-  };
+    secret: (name) => secretOf(name, tool, batch),
+    ...(tool.trust === 'built-in' && {
+      ...(call.startedAtMs !== undefined && { startedAtMs: call.startedAtMs }),
+      emit: (event) => {
+        if (open) host.emit(event);
+      },
+      catalogue: () => batch.preparation.registry.catalogue(),
+      promote: (names) => void promoted.push(...names),
+      callTool: async (name, innerArgs) =>
+        open && callInner
+          ? await callInner(name, innerArgs)
+          : { ok: false, kind: 'aborted', message: 'the call that asks for it is over' },
+    }),
+  } as Omit<HostContext, 'signal'>;
   const settled = await within(
     tool.timeoutMs,
     (signal) => tool.execute(args, { ...given, signal }),
@@ -42,21 +103,31 @@ async function execute({ call, tool, args }: ReadyCall, batch: Batch): Promise<S
     batch.signal,
   );
   open = false;
-  return settled;
+  return { promoted, settled };
 }
 
-async function endingOf(settled: Settled, ready: ReadyCall, batch: Batch): Promise<Ending> {
-  const { tool } = ready;
+function secretOf(name: string, tool: Tool, { context }: Batch): string {
+  const value = tool.secretsAllowed.includes(name) ? context.secrets?.get(name) : undefined;
+  if (value !== undefined) return value;
+  const why = tool.secretsAllowed.includes(name) ? 'this worker does not have it' : 'it may not ask for it';
+  throw new ToolError('capability_blocked', `secret ${name} is not for this tool: ${why}`);
+}
+
+async function endingOf({ settled, promoted }: Running, ready: ReadyCall, batch: Batch): Promise<Ending> {
+  const { tool, call } = ready;
   if (settled.kind === 'aborted') return settled;
-  if (settled.kind === 'value') return { kind: 'result', result: resultOf(tool, settled.value) };
+  if (settled.kind === 'value') {
+    const result = await finishResult(ready, settled.value, batch);
+    return { kind: 'result', result: promoted.length > 0 ? { ...result, promoted } : result };
+  }
   if (settled.kind === 'threw') {
-    const fault = faultOf(settled.error);
-    const message = batch.host.redactor.text(fault.message);
-    return { kind: 'result', result: errorResult({ kind: fault.kind, message }, tool.name) };
+    // The run itself cannot go on: that is no matter between the tool and the model.
+    if (settled.error instanceof RunError && settled.error.code === 'lock_lost') return { kind: 'aborted' };
+    return { kind: 'result', result: finishFault(ready, settled.error, batch) };
   }
   const timedOut: Ending = {
     kind: 'result',
-    result: errorResult({ kind: 'timeout', message: `it did not answer within ${tool.timeoutMs} ms` }, tool.name),
+    result: errorResult({ kind: 'timeout', message: `it did not answer within ${tool.timeoutMs} ms` }, call.name),
   };
   if (tool.effect !== 'once') return timedOut;
   // Nobody knows what a call that did not answer has done outside.

@@ -34,7 +34,7 @@ export class StepResults {
     this.#onLost = onLost;
     const firstOpen = calls.findIndex((call) => call.status !== 'called');
     this.#nextEvent = firstOpen === -1 ? calls.length : firstOpen;
-    for (const call of calls) if (call.status === 'called') this.#events[call.index] = eventOf(call);
+    for (const call of calls) if (call.status === 'called') this.#events[call.index] = call.told ? null : eventOf(call);
   }
 
   /** The event of a call, or null when it has none, and its entry if it has a result. */

@@ -1,10 +1,13 @@
 import type { z } from 'zod';
-import type { ModelHint, ToolEffect } from '../../shared/agent.ts';
+import type { ModelHint, Sanitization, ToolEffect, TruncationStrategy, TrustClass } from '../../shared/agent.ts';
+import type { ToolErrorKind } from '../../shared/errors.ts';
+import type { EventBody } from '../../shared/event.ts';
 import type { Sensitivity } from '../../shared/message.ts';
 
 /** What a tool's code receives beside its arguments. */
 export interface ToolContext {
   readonly runId: string;
+  readonly tenant: string;
   readonly toolCallId: string;
   /** Stable over retries, workers and crashes: send it to the system that performs the effect. */
   readonly idempotencyKey: string;
@@ -14,13 +17,101 @@ export interface ToolContext {
   progress(data: unknown): void;
   /** Shows subscribers a part of the result early (`tool.execute.partial`). */
   partial(data: unknown): void;
+  /**
+   * The value of a tool secret that `secretsAllowed` names. Throws a `capability_blocked` error for any other, and for one
+   * that this worker does not have.
+   */
+  readonly secret: (name: string) => string;
 }
+
+/** What tools of this package may do beyond that. */
+export interface HostContext extends ToolContext {
+  /** When this call began for the first time, on whatever worker: milliseconds since the epoch. Absent: it is not known. */
+  readonly startedAtMs?: number;
+  readonly emit: (event: EventBody) => void;
+  /** What the model of this run may call, the deferred tools included. */
+  readonly catalogue: () => readonly CatalogueEntry[];
+  /** Lets the model call these deferred tools from the next step on. */
+  readonly promote: (names: readonly string[]) => void;
+  /**
+   * Calls a tool on behalf of this call, through every check that the model's own calls pass. A call with a side effect
+   * that was already made by an earlier, interrupted run of the same script answers what it answered then. Never rejects.
+   */
+  callTool(name: string, args: unknown): Promise<InnerOutcome>;
+}
+
+export interface CatalogueEntry {
+  readonly name: string;
+  readonly description: string;
+  readonly parameters: Record<string, unknown>;
+  readonly deferred: boolean;
+  /** It may need a person's approval, so that scripts cannot call it. */
+  readonly gated: boolean;
+}
+
+/** What a script gets for a call: plain JSON. */
+export type InnerOutcome =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly kind: ToolErrorKind; readonly message: string };
 
 /** What `reconcile` found out about a call whose worker died. */
 export type Reconciliation =
   | { readonly outcome: 'done'; readonly result: unknown }
   | { readonly outcome: 'not_done' }
   | { readonly outcome: 'unknown' };
+
+/** What a call would touch, for the operator's hard rules. */
+export interface ToolFacts {
+  /** A command that is started, exactly as the allow-list would name it. */
+  readonly command?: string;
+  /** Addresses that are contacted. */
+  readonly urls?: readonly string[];
+  /** It cannot be taken back: it needs an approval. */
+  readonly commits?: boolean;
+}
+
+/** A worked example of a call, for the model. */
+export interface ToolExample {
+  readonly args: Record<string, unknown>;
+  /** When such a call is right, or what it answers. */
+  readonly note?: string | undefined;
+}
+
+/** What made a text that another tool reads back. */
+export interface ResultOrigin {
+  readonly toolName: string;
+  readonly trust: TrustClass;
+  readonly sensitivity: Sensitivity;
+  /** What is done to it before a model reads it. Absent: what its trust class asks for. */
+  readonly inboundSanitization?: Sanitization;
+}
+
+/** A result with more to say than its value. A tool that returns anything else returns the value itself. */
+export class ToolOutput {
+  readonly value: unknown;
+  /** Names where all of it can be read with `read_result`. */
+  readonly handle: string | undefined;
+  /** The tool says that it failed: the value is what the model is told about it. */
+  readonly isError: boolean;
+  /** What made the value, where that is another tool: it is sanitised, labelled and withheld like a result of that one. */
+  readonly origin: ResultOrigin | undefined;
+
+  constructor(
+    value: unknown,
+    options: { readonly handle?: string; readonly isError?: boolean; readonly origin?: ResultOrigin } = {},
+  ) {
+    this.value = value;
+    this.handle = options.handle;
+    this.isError = options.isError ?? false;
+    this.origin = options.origin;
+  }
+}
+
+/** Whether a call needs a person's approval. A throw counts as yes. */
+export type ApprovalPredicate<Args> = (
+  args: Args,
+  call: { readonly runId: string; readonly tenant: string },
+) => boolean | Promise<boolean>;
 
 /** A tool as its author writes it. Times in milliseconds. */
 export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
@@ -38,34 +129,86 @@ export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
   reconcile?(key: string, args: z.output<Input>, signal: AbortSignal): Promise<Reconciliation>;
   /** For `once` without an answer from `reconcile`: tell the model (default), suspend the run, or fail it. */
   readonly onUnknown?: 'report' | 'suspend' | 'fail';
+  /** The run waits, without a worker, until a person has granted or denied the call. */
+  readonly needsApproval?: boolean | ApprovalPredicate<z.output<Input>>;
   /** `sequential` never overlaps any other call of its step. Default `parallel`. */
   readonly executionMode?: 'parallel' | 'sequential';
+  /** The model is not told about it until it has found it with `tool_search`. */
+  readonly deferLoading?: boolean;
+  /** At most 5, checked against the schema, told to the model with the description. */
+  readonly examples?: readonly ToolExample[];
   /**
    * How far its results may travel. `internal` and `secret` ones are withheld from model providers that do not accept
-   * them. Default `public`.
+   * them; `secret` ones are never kept outside the journal. Default `public`.
    */
   readonly sensitivity?: Sensitivity;
+  /** Names of tool secrets that `context.secret` answers. Default none. */
+  readonly secretsAllowed?: readonly string[];
+  /** Over what its trust class says: for tools that return text which others wrote. */
+  readonly inboundSanitization?: Sanitization;
+  /** Where its results come from. Default `user-defined`. */
+  readonly trust?: TrustClass;
+  /** What the call would touch, for the operator's hard rules. */
+  facts?(args: z.output<Input>): ToolFacts;
   /** The model for the step after a call of this tool: a tier of the agent's `modelTierMap`, or one model of a provider. */
   readonly preferredModel?: ModelHint;
   /** Default 60,000. */
   readonly timeoutMs?: number;
   /** Upper bound of the result text in tokens of four bytes. Default 16,384; never more than 50 KB, which is all that 0 sets. */
   readonly maxResultTokens?: number;
+  /** What becomes of a result beyond that bound. Default `middle`: its beginning and its end are kept. */
+  readonly truncationStrategy?: TruncationStrategy;
+  /** For `summarize`: shortens a text. A throw, or a text that is still too long, leaves `middle`. */
+  summarize?(text: string, signal: AbortSignal): string | Promise<string>;
+  /** Shown with approvals and audits. It changes nothing. */
+  readonly sideEffectClass?: string;
+  /** Shown in audits. Tools written in code run in the worker's own process whatever it says. */
+  readonly sandboxPolicy?: string;
+  /** Accepted and without effect. */
+  readonly memoryGuardTier?: string;
 }
+
+/** What checking arguments found. */
+export type CheckedArgs =
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly problems: readonly string[] };
 
 /** A checked tool with its defaults in place and its JSON Schema made once. */
 export interface Tool {
   readonly name: string;
+  /** Where it comes from, which is put before its name where another tool has it already: `mcp` server names. */
+  readonly source?: string;
   readonly description: string;
-  readonly inputSchema: z.ZodType;
+  /** JSON Schema of the arguments, as the model sees it. */
   readonly parameters: Record<string, unknown>;
+  /**
+   * Checks arguments that are plain JSON, and fills in defaults. `fixed`: those that the agent has set, and not the model.
+   * A throw is a defect of the tool.
+   */
+  check(args: unknown, fixed?: readonly string[]): Promise<CheckedArgs>;
   readonly effect: ToolEffect;
   readonly onUnknown: 'report' | 'suspend' | 'fail';
+  readonly needsApproval: boolean | ApprovalPredicate<unknown>;
   readonly executionMode: 'parallel' | 'sequential';
+  readonly deferLoading: boolean;
+  readonly examples: readonly ToolExample[];
   readonly sensitivity: Sensitivity;
+  readonly secretsAllowed: readonly string[];
+  readonly trust: TrustClass;
+  readonly inboundSanitization?: Sanitization;
+  readonly facts?: (args: unknown) => ToolFacts;
   readonly preferredModel?: ModelHint;
   readonly timeoutMs: number;
   readonly maxResultTokens: number;
+  /** In place of the 50 KB that no other result may pass. */
+  readonly maxResultBytes?: number;
+  readonly truncationStrategy: TruncationStrategy;
+  readonly summarize?: (text: string, signal: AbortSignal) => string | Promise<string>;
+  readonly sideEffectClass: string;
+  readonly sandboxPolicy?: string;
+  /** Instead of running, the call asks a person, and the answer is its result. */
+  readonly asks?: (args: unknown) => string;
+  /** Tools of this package get a `HostContext`. */
   execute(args: unknown, context: ToolContext): unknown;
   readonly reconcile?: (key: string, args: unknown, signal: AbortSignal) => Promise<Reconciliation>;
 }

@@ -8,6 +8,7 @@ import type { Redactor } from '../../shared/redact.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
 import type { ChainCall, ChainResult, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import type { LlmProvider, MediaOffer } from '../llm/provider.ts';
+import type { Ask } from '../tools/call.ts';
 import type { ToolExecutor } from '../tools/execute.ts';
 import type { ModelPreferences } from './choose-model.ts';
 import type { ToolFailure } from './next-move.ts';
@@ -19,6 +20,8 @@ import type { GrowingState, TurnState } from './state.ts';
 export interface TurnSpec extends OutputRule {
   /** Authored text; '' for none. */
   readonly system: string;
+  /** Authored text for a system message of its own, from the first tool result on: the one before it stays as it is. */
+  readonly dataPreamble?: string;
   /** The first model of the chain, and where the choice came from. */
   readonly model: string;
   readonly modelSource: string;
@@ -50,7 +53,7 @@ export interface ModelChain {
 
 /** What the operator's policy says about a model call. */
 export type CallVerdict =
-  | { readonly action: 'allow' }
+  | { readonly action: 'allow'; readonly ruleId?: string }
   | { readonly action: 'deny'; readonly reason: string; readonly ruleId?: string };
 
 /** A wait that must not hold a worker, thrown from inside a step and caught by the turn. */
@@ -68,6 +71,8 @@ export class TurnSuspension extends Error {
 export interface SuspendedWait {
   readonly reason: SuspendReason;
   readonly pending: readonly PendingItem[];
+  /** What people are asked about calls of the step. */
+  readonly asks?: readonly Ask[];
   /** Goes on by itself at this time, in milliseconds since the epoch. */
   readonly resumeAtMs?: number;
   /** Looks again after this many milliseconds, should whatever ends the wait get lost. Absent: only a person or money ends it. */
@@ -109,6 +114,8 @@ export interface TurnDeps {
   readonly prepareStep?: PrepareStep;
   /** Before each attempt. Throws `TurnSuspension` where the turn has to wait without a worker. */
   readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
+  /** Have people decided about calls of this run in a way that its journal does not know yet? */
+  readonly decisionsCame?: () => Promise<boolean>;
   /** Is the model known to fail, so that nobody calls it for now? */
   isDown?(provider: string, model: string): boolean;
   /**

@@ -40,16 +40,20 @@ export async function callModel(turn: Turn): Promise<void> {
 /** Throws `policy_denied` with the reason when the model must not be called. */
 export async function askPolicy({ deps, growing }: Turn, step: number): Promise<void> {
   const verdict = await deps.callPolicy?.(step, growing.state);
-  if (verdict?.action !== 'deny') return;
-  const { reason, ruleId } = verdict;
-  deps.emit({
+  if (!verdict) return;
+  const { action, ruleId } = verdict;
+  const about = {
     type: 'policy.decision',
     subject: 'llm_call',
-    action: 'deny',
-    reason,
+    action,
     ...(ruleId !== undefined && { ruleId }),
-  });
-  throw new RunError('policy_denied', reason);
+  } as const;
+  if (verdict.action === 'allow') {
+    if (ruleId !== undefined) deps.emit(about);
+    return;
+  }
+  deps.emit({ ...about, reason: verdict.reason });
+  throw new RunError('policy_denied', verdict.reason);
 }
 
 /** What the program says that this step has to do. */
@@ -61,7 +65,7 @@ async function planOf({ deps, signal, growing: { state } }: Turn, stepNumber: nu
     ...(result?.errorKind && { errorKind: result.errorKind }),
   }));
   const { clock, redactor } = deps;
-  const tools = deps.tools.advertised().map(({ name }) => name);
+  const tools = deps.tools.advertised(state.promoted).map(({ name }) => name);
   const step = { stepNumber, messages: state.messages, lastCalls };
   return await askForPlan(deps.prepareStep, step, { clock, redactor, tools }, signal);
 }
@@ -75,7 +79,7 @@ interface Asking {
 
 async function ask({ turn, step, choice, toolChoice }: Asking, attempts: Attempt[]): Promise<ChainResult> {
   const { spec, deps, signal, growing } = turn;
-  const built = buildRequest(spec, growing.state, deps.tools.advertised(), deps.requestId(step));
+  const built = buildRequest(spec, growing.state, deps.tools.advertised(growing.state.promoted), deps.requestId(step));
   const request = toolChoice !== undefined && built.tools ? { ...built, toolChoice } : built;
   const { primary, only } = choice;
   const call = { ...listen(turn, step, attempts), ...(primary && { primary }), ...(only && { only }) };
@@ -159,9 +163,10 @@ async function accept(turn: Turn, step: number, attempts: readonly Attempt[], re
 function intents({ spec, deps, growing }: Turn): JournalEntry[] {
   const { state } = growing;
   if (nextMove(state, spec.limits, spec.toolFailure, spec).kind !== 'run_tools') return [];
-  const acting = state.calls.filter(({ name }) => (deps.tools.effectOf(name) ?? 'read') !== 'read');
+  const acting = state.calls.filter(({ name }) => deps.tools.startsFreely(name));
   if (acting.length === 0 || deps.stopRequested?.() === 'hand_over') return [];
-  const calling: JournalEntry = { v: 1, t: 'calling', step: state.step, indexes: acting.map((call) => call.index) };
+  const at = new Date(deps.clock.now()).toISOString();
+  const calling: JournalEntry = { v: 1, t: 'calling', step: state.step, indexes: acting.map((call) => call.index), at };
   growing.add(calling);
   return [calling];
 }

@@ -40,9 +40,14 @@ const channels = {
   tool_output_sanitized: false,
 };
 
-function conversation({ system, reasoningRetention }: TurnSpec, messages: readonly Message[]): readonly Message[] {
+function conversation(spec: TurnSpec, messages: readonly Message[]): readonly Message[] {
+  const { system, dataPreamble, reasoningRetention } = spec;
   const paired = pairMessages(reasoningRetention === 'strip' ? withoutReasoning(messages, undefined) : messages);
-  return system === '' ? paired : [{ role: 'system', content: system }, ...paired];
+  const authored: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
+  // In a message of its own, so that the bytes before it are the ones that providers have cached.
+  if (dataPreamble !== undefined && paired.some(({ role }) => role === 'tool'))
+    authored.push({ role: 'system', content: dataPreamble });
+  return [...authored, ...paired];
 }
 
 /**

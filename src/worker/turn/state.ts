@@ -5,7 +5,7 @@ import { textOf, toolCallsOf, type Message } from '../../shared/message.ts';
 import type { MediaPart } from '../../shared/media.ts';
 import { zeroUsage, type RunUsage, type Usage } from '../../shared/money.ts';
 import { addAttempt, emptyRunUsage } from '../llm/cost.ts';
-import type { StepCall } from '../tools/call.ts';
+import type { InnerCall, StepCall } from '../tools/call.ts';
 import { repairRequest } from './output.ts';
 
 /** The model's last answer, as far as the loop needs it. */
@@ -50,6 +50,10 @@ export interface TurnState {
   readonly costMicrocents: number;
   readonly attempts: readonly Attempt[];
   readonly counters: TurnCounters;
+  /** Deferred tools that the model has found, in that order. */
+  readonly promoted: readonly string[];
+  /** What people were asked in this run, by id. */
+  readonly asked: ReadonlySet<string>;
   /** Calls whose outcome is not known, of all steps. */
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
   /** How many final answers were sent back. `repairing`: the last one, and the model has not answered again yet. */
@@ -106,6 +110,8 @@ export class GrowingState {
   readonly #messages: Message[];
   readonly #attempts: Attempt[];
   readonly #unknown: Pick<StepCall, 'name' | 'args'>[];
+  readonly #promoted: string[];
+  readonly #asked: Set<string>;
   readonly #state: Mutable<TurnState>;
   #calls: StepCall[];
   #corrected: boolean;
@@ -115,6 +121,8 @@ export class GrowingState {
     this.#messages = [...messages];
     this.#attempts = [...(from?.attempts ?? [])];
     this.#unknown = [...(from?.unknownCalls ?? [])];
+    this.#promoted = [...(from?.promoted ?? [])];
+    this.#asked = new Set(from?.asked);
     this.#calls = [...(from?.calls ?? [])];
     this.#corrected = this.#calls.some((call) => call.result?.correctable);
     this.#state = {
@@ -142,6 +150,8 @@ export class GrowingState {
       messages: this.#messages,
       attempts: this.#attempts,
       unknownCalls: this.#unknown,
+      promoted: this.#promoted,
+      asked: this.#asked,
       calls: this.#calls,
     };
   }
@@ -164,13 +174,17 @@ export class GrowingState {
         return this.#calling(entry);
       case 'called':
         return this.#called(entry);
+      case 'inner_calling':
+        return this.#innerCall(entry, { fingerprint: entry.fingerprint });
+      case 'inner_called': {
+        const begun = this.#callOf(entry, entry.index).inner?.get(entry.number);
+        if (!begun) throw malformed(entry);
+        return this.#innerCall(entry, { ...begun, outcome: entry.outcome });
+      }
       case 'repair':
         return this.#repair(entry);
       case 'suspended':
-        this.#suspendedAt = Date.parse(entry.at);
-        this.#state.suspensions = entry.seq;
-        if (entry.reason === 'media') this.#polledLater();
-        return;
+        return this.#suspended(entry);
       case 'decided':
         return this.#decided(entry);
       case 'submitted':
@@ -216,10 +230,59 @@ export class GrowingState {
     } satisfies Partial<TurnState>);
   }
 
-  #decided({ at, budget }: JournalEntryOf<'decided'>): void {
+  #suspended({ at, seq, reason, asks = [] }: JournalEntryOf<'suspended'>): void {
+    this.#suspendedAt = Date.parse(at);
+    this.#state.suspensions = seq;
+    if (reason === 'media') this.#polledLater();
+    for (const { index, id, kind, requestedAt, expiresAt } of asks) {
+      const { decision: _, ...call } = this.#calls[index] ?? missingCall(index);
+      this.#asked.add(id);
+      this.#calls[index] = {
+        ...call,
+        // What was asked is asked before anything happens, or because nobody knows what has happened.
+        status: kind === 'unknown_outcome' ? 'interrupted' : 'todo',
+        ask: { id, kind, index, requestedAtMs: Date.parse(requestedAt), expiresAtMs: Date.parse(expiresAt) },
+      };
+    }
+    if (asks.length === 0) return;
+    for (const [index, call] of this.#calls.entries()) {
+      if (call.status === 'called') this.#calls[index] = { ...call, told: true };
+    }
+  }
+
+  #decided({ at, budget, decisions = [] }: JournalEntryOf<'decided'>): void {
     if (this.#suspendedAt !== undefined) this.#state.suspendedMs += Math.max(0, Date.parse(at) - this.#suspendedAt);
     this.#suspendedAt = undefined;
     if (budget) this.#state.budgetDecision = budget;
+    for (const decision of decisions) {
+      const index = this.#calls.findIndex(({ ask }) => ask?.id === decision.id);
+      const call = this.#calls[index];
+      if (call?.status === 'called' || !call) continue;
+      this.#calls[index] = { ...call, decision };
+      if (decision.kind === 'approval' && decision.updatedArgs) this.#edit(index, call.id, decision.updatedArgs);
+    }
+  }
+
+  /** The model sees the call as it was made. What a provider remembers by itself differs from now on. */
+  #edit(index: number, id: string, updatedArgs: Record<string, unknown>): void {
+    const args = JSON.stringify(updatedArgs);
+    this.#calls[index] = { ...(this.#calls[index] as StepCall), args };
+    const at = this.#messages.findLastIndex((message) => message.role === 'assistant');
+    const message = this.#messages[at];
+    if (message?.role !== 'assistant') return;
+    let place = -1;
+    const parts = message.parts.map((part) => {
+      if (part.type === 'tool_call') place++;
+      return part.type === 'tool_call' && place === index && part.id === id ? { ...part, args } : part;
+    });
+    this.#messages[at] = { ...message, parts };
+    this.#state.sessionToken = undefined;
+    this.#state.checkpointToken = undefined;
+  }
+
+  #innerCall({ index, number, ...entry }: JournalEntryOf<'inner_calling' | 'inner_called'>, inner: InnerCall): void {
+    const call = this.#callOf(entry, index);
+    this.#calls[index] = { ...call, inner: new Map([...(call.inner ?? []), [number, inner]]) };
   }
 
   #repair(entry: JournalEntryOf<'repair'>): void {
@@ -233,7 +296,9 @@ export class GrowingState {
   #calling(entry: JournalEntryOf<'calling'>): void {
     for (const index of entry.indexes) {
       const call = this.#callOf(entry, index);
-      if (call.status === 'todo') this.#calls[index] = { ...call, status: 'calling' };
+      if (call.status !== 'todo') continue;
+      const begun = entry.at === undefined ? {} : { startedAtMs: Date.parse(entry.at) };
+      this.#calls[index] = { ...call, ...begun, status: 'calling' };
     }
   }
 
@@ -241,8 +306,10 @@ export class GrowingState {
     const call = this.#callOf(entry, entry.index);
     // The first result stands: the model may have seen it.
     if (call.status === 'called') return;
-    const { content, sensitivity, errorKind, correctable } = entry;
-    this.#calls[entry.index] = { ...call, status: 'called', result: { content, sensitivity, errorKind, correctable } };
+    const { content, sensitivity, errorKind, correctable, trust, promoted = [] } = entry;
+    const result = { content, sensitivity, errorKind, correctable, trust };
+    this.#calls[entry.index] = { ...call, status: 'called', result };
+    for (const name of promoted) if (!this.#promoted.includes(name)) this.#promoted.push(name);
     if (errorKind === 'outcome_unknown') this.#unknown.push({ name: call.name, args: call.args });
     if (correctable && !this.#corrected) {
       this.#corrected = true;
@@ -263,6 +330,7 @@ export class GrowingState {
         content: result.content,
         ...(result.errorKind && { isError: true }),
         ...(result.sensitivity && { sensitivity: result.sensitivity }),
+        ...(result.trust && { trust: result.trust }),
       });
     }
   }
@@ -318,14 +386,20 @@ export class GrowingState {
     this.#state.attemptsBeforeRetry = this.#attempts.length;
   }
 
-  #callOf(entry: JournalEntryOf<'calling' | 'called'>, index: number): StepCall {
+  #callOf(entry: Pick<Numbered, 'step' | 't'>, index: number): StepCall {
     const call = this.#calls[index];
     if (entry.step !== this.#state.step || !call) throw malformed(entry);
     return call;
   }
 }
 
-function malformed(entry: Extract<JournalEntry, { step: number }>): RunError {
+type Numbered = Extract<JournalEntry, { step: number }>;
+
+function missingCall(index: number): never {
+  throw new RunError('run_state_malformed', `the journal asks about call ${index}, which its step does not have`);
+}
+
+function malformed(entry: Pick<Numbered, 'step' | 't'>): RunError {
   return new RunError(
     'run_state_malformed',
     `the journal has an entry ${entry.t} of step ${entry.step} where none can be`,

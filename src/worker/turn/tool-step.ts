@@ -19,6 +19,8 @@ export async function runTools({ spec, deps, signal, growing }: Turn): Promise<B
     step: state.step,
     maxParallel: spec.limits.maxParallelTools,
     unknownCalls: state.unknownCalls,
+    promoted: state.promoted,
+    asked: state.asked,
     clock: deps.clock,
     redactor: deps.redactor,
     emit: (event) => deps.emit(event),

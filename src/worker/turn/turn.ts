@@ -10,6 +10,7 @@ import {
   type TurnOutcome,
   type TurnSpec,
 } from './contract.ts';
+import type { BatchEnd } from '../tools/execute.ts';
 import { makeMedia } from './media-step.ts';
 import { callModel } from './model-step.ts';
 import { nextMove, type Move } from './next-move.ts';
@@ -44,8 +45,7 @@ export async function runTurn(
           break;
         case 'run_tools': {
           const end = await runTools(turn);
-          if (end.kind === 'suspended')
-            return { status: 'suspended', wait: { reason: 'unknown_outcome', pending: end.pending }, state };
+          if (end.kind === 'suspended') return { status: 'suspended', wait: waitForPeople(end, deps), state };
           if (end.kind === 'failed') return failed(turn, end.error);
           break;
         }
@@ -124,6 +124,13 @@ function interrupted(turn: Turn, thrown: unknown): TurnOutcome {
 /** Did the boundary to the models fail, or refuse, so that the agent's failure policy decides? */
 function noModelAnswered(thrown: unknown, error: RunError): boolean {
   return thrown instanceof LlmError || error.code === 'policy_denied';
+}
+
+/** Decisions may come while the run is not suspended yet, or again: about other calls of the same step. */
+function waitForPeople(end: Extract<BatchEnd, { kind: 'suspended' }>, deps: TurnDeps): SuspendedWait {
+  const { reason, pending, asks, resumeAtMs } = end;
+  const { decisionsCame } = deps;
+  return { reason, pending, asks, resumeAtMs, ...(decisionsCame && { standInLine: decisionsCame }) };
 }
 
 /** With the default cooldown of 30 s about an hour. */

@@ -35,7 +35,12 @@ const healthy: Diagnosis = {
   queues: { runs: empty, quarantine: empty, maintenance: empty },
   quarantined: 0,
   counters: {},
-  waits: { breakers: [{ target: 'acme/well', failures: 1, openForMs: undefined }], limiters: [], money: [] },
+  waits: {
+    breakers: [{ target: 'acme/well', failures: 1, openForMs: undefined }],
+    limiters: [],
+    money: [],
+    people: [],
+  },
 };
 
 function check(name: string, change: Partial<Diagnosis>, redis: Partial<Diagnosis['redis']> = {}): Check {
@@ -98,6 +103,13 @@ test.each([
     'budgets',
     'warn',
     { waits: { ...healthy.waits, money: [{ tenant: 'acme', account: 'batch:b', waiting: 3 }] } },
+    {},
+  ],
+  [
+    'runs that wait for people',
+    'approvals',
+    'ok',
+    { waits: { ...healthy.waits, people: [{ tenant: 'acme', waiting: 3, oldestMs: 60_000 }] } },
     {},
   ],
   ['failed jobs', 'failed jobs', 'warn', { queues: { runs: { ...empty, failed: 4 } } }, {}],

@@ -139,7 +139,7 @@ test('paths and methods that do not exist are not found', async () => {
     ['GET', '/v2'],
     ['PUT', '/v1/runs'],
     ['DELETE', '/healthz'],
-    ['GET', '/v1/approvals'],
+    ['GET', '/v1/approval'],
   ] as const) {
     const answer = await send(method, path);
     expect([answer.status, answer.body]).toEqual([

@@ -80,6 +80,33 @@ test('a run whose job waits or works, and one that was just changed, are left al
   expect(await world.jobs()).toEqual([`${waiting}-s0`]);
 });
 
+test('a run that waits for people is left to them, however long that takes', async () => {
+  const world = await makeWorld();
+  const later = new Date(Date.now() + 3_600_000).toISOString();
+  const justNow = new Date(Date.now() - 1_000).toISOString();
+  for (const expiresAt of [undefined, later, justNow]) {
+    const item = { kind: 'approval' as const, id: 'c1', requestedAt: '2026-01-01T00:00:00.000Z' };
+    await world.seed({ status: 'suspended', pending: [{ ...item, ...(expiresAt !== undefined && { expiresAt }) }] });
+  }
+  expect(await world.pass()).toBe(0);
+  expect(await world.jobs()).toEqual([]);
+  expect(world.woken).toEqual([]);
+});
+
+test('a suspended run is woken when its journal lacks a decision, and when its call expired and its timer is gone', async () => {
+  const world = await makeWorld();
+  const item = { kind: 'approval' as const, id: 'c1', requestedAt: '2026-01-01T00:00:00.000Z' };
+  const decided = await world.seed({ status: 'suspended', pending: [item] });
+  await world.redis.rpush(world.keys.decided(decided), '{}');
+  const running = await world.seed({ status: 'running' });
+  await world.queues.add('runs', { runId: running, kind: 'agent.turn', segment: 0 });
+  await world.redis.rpush(world.keys.decided(running), '{}');
+  const expiresAt = new Date(Date.now() - 60_000).toISOString();
+  const expired = await world.seed({ status: 'suspended', pending: [{ ...item, expiresAt }] });
+  expect(await world.pass()).toBe(0);
+  expect(world.woken.toSorted()).toEqual([decided, expired].toSorted());
+});
+
 test('a run that waits for money is kept in line, and woken when its money is there', async () => {
   const world = await makeWorld();
   const waitsFor = (account: string, neededMicrocents: number) => {

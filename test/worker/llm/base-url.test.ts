@@ -1,6 +1,8 @@
-import type { LookupAddress } from 'node:dns';
+import { isIP } from 'node:net';
+import { request } from 'undici';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { baseUrlProblem, guardedLookup, sensitivityAt, type EgressRule } from '../../../src/worker/llm/base-url.ts';
+import type { Lookup } from '../../../src/shared/guarded-agent.ts';
+import { baseUrlProblem, sensitivityAt, type EgressRule } from '../../../src/worker/llm/base-url.ts';
 import { createOpenAiChatProvider } from '../../../src/worker/llm/openai-chat.ts';
 import { createTransport } from '../../../src/worker/llm/transport.ts';
 import { mayBeBilled } from '../../../src/worker/llm/errors.ts';
@@ -64,44 +66,45 @@ describe('a base URL', () => {
 });
 
 describe('a name', () => {
-  const lookingUp = (rule: EgressRule, ...addresses: string[]) => {
-    const found = addresses.map((address) => ({ address, family: address.includes(':') ? 6 : 4 }));
-    const lookup = (...[, , callback]: [string, object, (error: null, found: LookupAddress[]) => void]) =>
-      callback(null, found);
-    const { promise, resolve } = Promise.withResolvers<unknown[]>();
-    guardedLookup(rule, lookup as unknown as Parameters<typeof guardedLookup>[1])(
-      'models.example',
-      { all: true },
-      (...told) => resolve(told),
-    );
-    return promise;
-  };
-
-  test('that resolves to a metadata address is refused, also among others', async () => {
-    const [error] = await lookingUp(open, '203.0.113.5', '169.254.169.254');
-    expect(error).toMatchObject({ code: 'EGRESS_REFUSED', message: expect.stringContaining('LLM_ALLOWED_HOSTS') });
+  const refused = { code: 'EGRESS_REFUSED', message: expect.stringContaining('LLM_ALLOWED_HOSTS') };
+  test.each<[string, EgressRule, string[], object]>([
+    ['a metadata address is refused, also among others', open, ['2d00::1', '169.254.169.254'], refused],
+    ['a private address is refused in production', strict, ['10.0.0.7'], refused],
+    ['nothing is an error too', open, [], { message: 'models.example has no address' }],
+  ])('that resolves to %s', async (_, rule, addresses, expected) => {
+    const found = addresses.map((address) => ({ address, family: isIP(address) }));
+    const dispatcher = createTransport(rule, (_name, _options, callback) => callback(null, found));
+    onTestFinished(() => dispatcher.destroy());
+    await expect(request('https://models.example/v1', { dispatcher })).rejects.toMatchObject(expected);
   });
 
-  test('that resolves to a private address is refused in production only', async () => {
-    expect((await lookingUp(strict, '10.0.0.7'))[0]).toMatchObject({ code: 'EGRESS_REFUSED' });
-    expect(await lookingUp(open, '10.0.0.7')).toEqual([null, [{ address: '10.0.0.7', family: 4 }]]);
+  test('that is a refused address is not connected to, however the transport comes by it', async () => {
+    const dispatcher = createTransport();
+    onTestFinished(() => dispatcher.destroy());
+    await expect(request('http://169.254.169.254/v1', { dispatcher })).rejects.toMatchObject(refused);
+    await expect(request('http://[fe80::1]/v1', { dispatcher })).rejects.toMatchObject(refused);
   });
 
-  test('that resolves to nothing is an error too', async () => {
-    expect((await lookingUp(open))[0]).toBeInstanceOf(Error);
+  test('that resolves to an address of this machine may be connected to', async () => {
+    const server = await startRawProvider((response) => void response.end('here'));
+    const { port } = new URL(server.url);
+    const lookup: Lookup = (_name, _options, callback) => callback(null, [{ address: '127.0.0.1', family: 4 }]);
+    const dispatcher = createTransport(open, lookup);
+    onTestFinished(async () => {
+      await dispatcher.destroy();
+      await server[Symbol.asyncDispose]();
+    });
+    const { body } = await request(`http://models.example:${port}/v1`, { dispatcher });
+    expect(await body.text()).toBe('here');
   });
 
   test('that resolves to a refused address is never connected to', async () => {
     const server = await startRawProvider();
     const resolved: string[] = [];
-    const dispatcher = createTransport(strict, ((
-      name: string,
-      _: object,
-      callback: (e: null, found: LookupAddress[]) => void,
-    ) => {
+    const dispatcher = createTransport(strict, (name, _options, callback) => {
       resolved.push(name);
       callback(null, [{ address: '10.0.0.7', family: 4 }]);
-    }) as unknown as Parameters<typeof createTransport>[1]);
+    });
     onTestFinished(async () => {
       await dispatcher.destroy();
       await server[Symbol.asyncDispose]();

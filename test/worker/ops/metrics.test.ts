@@ -130,3 +130,27 @@ test('waits, money, turns and breakers are counted', async () => {
     expect(text).toContain(line);
   }
 });
+
+test('decisions of people and of rules are counted, and breakers of tools stand apart from those of models', async () => {
+  const open = () => new Map([['tool:files/read', 'open' as const], ...breakers()]);
+  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers: open });
+  const classification = { trust: 'user-defined', sideEffectClass: 'money', sensitivity: 'public' };
+  const call = { toolCallId: 'c', toolName: 'pay' };
+  const tell = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);
+  tell({ type: 'tool.approval.requested', ...call, args: {}, mode: 'approval', requestedAt: '', classification });
+  tell({ type: 'tool.approval.granted', ...call });
+  tell({ type: 'tool.approval.denied', ...call, reason: 'expired' });
+  tell({ type: 'tool.approval.denied', ...call, reason: 'too much' });
+  tell({ type: 'policy.decision', subject: 'tool_call', action: 'deny', ruleId: 'r' });
+  for (const line of [
+    'millrace_approvals_requested_total{tool="pay"} 1',
+    'millrace_approvals_decided_total{tool="pay",decision="granted"} 1',
+    'millrace_approvals_decided_total{tool="pay",decision="expired"} 1',
+    'millrace_approvals_decided_total{tool="pay",decision="denied"} 1',
+    'millrace_policy_decisions_total{subject="tool_call",action="deny"} 1',
+    'millrace_tool_breaker_state{tool="files/read"} 2',
+    'millrace_breaker_state{provider="acme",model="big/model"} 2',
+  ])
+    expect(await scrape(metrics, line)).toBe(line);
+  expect(await scrape(metrics, 'millrace_breaker_state{provider="tool')).toBeUndefined();
+});

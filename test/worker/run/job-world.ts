@@ -28,6 +28,7 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
     patienceMs,
     tenants: tenantsOf({}),
     wake: () => {},
+    tools: { log: silentLog },
     ...modelsOf(singleProvider(provider), { price: createPriceLookup(), log: silentLog }),
   };
   const eventsOf = <T extends RunEvent['type']>(runId: string, type: T) =>

@@ -28,6 +28,7 @@ function makeWorld() {
     patienceMs: 1_000,
     tenants: tenantsOf({}),
     wake: () => {},
+    tools: { log: silentLog },
     ...modelsOf(providers, { price: createPriceLookup(), log: silentLog }),
   };
   const record = aRecord();

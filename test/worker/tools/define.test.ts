@@ -88,7 +88,7 @@ test('a registry finds tools by their exact name only', () => {
 
 test('a registry advertises the name, description and parameters of each tool', () => {
   const look = tool('look', () => 1);
-  expect(createToolRegistry([look]).advertised()).toEqual([
+  expect(createToolRegistry([look]).advertised([])).toEqual([
     { name: 'look', description: look.description, parameters: look.parameters },
   ]);
 });

@@ -209,7 +209,7 @@ test('the intent of calls with a side effect is durable before any of them start
     tool('get', () => 1),
   ];
   await world.run(tools, calls('pay', 'get', 'put', 'none'));
-  const intent = { v: 1, t: 'calling', step: 1, indexes: [0, 2] };
+  const intent = { v: 1, t: 'calling', step: 1, indexes: [0, 2], at: expect.any(String) as string };
   expect(seen).toEqual([intent, intent]);
 });
 

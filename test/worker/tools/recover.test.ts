@@ -1,5 +1,6 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import type { Reconciliation } from '../../../src/worker/tools/tool.ts';
+import type { StepCall } from '../../../src/worker/tools/call.ts';
 import { calls, makeWorld, tool } from './world.ts';
 
 const interrupted = (name: string) => ({ name, status: 'interrupted' as const });
@@ -65,19 +66,41 @@ test('onUnknown suspend finishes the other calls and leaves the unknown one to a
   const world = makeWorld();
   const tools = [tool('pay', () => 1, { effect: 'once', onUnknown: 'suspend' }), tool('look', () => 'blue')];
   const end = await world.run(tools, calls({ ...interrupted('pay'), args: '{"sum":5,"password":"p"}' }, 'look'));
-  expect(end).toEqual({
+  expect(end).toMatchObject({
     kind: 'suspended',
+    reason: 'unknown_outcome',
     pending: [
-      {
-        kind: 'unknown_outcome',
-        id: 'call_0',
-        toolName: 'pay',
-        args: { sum: 5, password: '[redacted]' },
-        requestedAt: expect.any(String) as string,
-      },
+      { kind: 'unknown_outcome', id: 'call_0:outcome', toolName: 'pay', args: { sum: 5, password: '[redacted]' } },
     ],
   });
   expect(world.journal.map((entry) => entry.t === 'called' && entry.index)).toEqual([1]);
+});
+
+describe('a person about a call in doubt', () => {
+  const at = '2026-11-01T00:00:00.000Z';
+  const ask = { id: 'call_0:outcome', kind: 'unknown_outcome' as const, index: 0, requestedAtMs: 0, expiresAtMs: 1e15 };
+  const decided = (decision: StepCall['decision']) =>
+    calls({ ...interrupted('pay'), ask, ...(decision && { decision }) });
+  const granted = { kind: 'approval' as const, id: ask.id, granted: true, by: ['ada'], at };
+
+  test.each([
+    ['make it again', granted, 1, { content: '1' }],
+    ['do not', { ...granted, granted: false }, 0, { errorKind: 'outcome_unknown' }],
+    ['it has happened', { kind: 'answer' as const, id: ask.id, answer: 'no. 7', by: [], at }, 0, { content: 'no. 7' }],
+  ])('says %s', async (_what, decision, times, result) => {
+    const world = makeWorld();
+    let ran = 0;
+    const pay = tool('pay', () => ++ran, { effect: 'once', onUnknown: 'suspend', needsApproval: true });
+    expect(await world.run([pay], decided(decision))).toEqual({ kind: 'done' });
+    expect(ran).toBe(times);
+    expect(world.result(0)).toMatchObject(result);
+  });
+
+  test('says nothing, and it goes on waiting', async () => {
+    const world = makeWorld();
+    const pay = tool('pay', () => 1, { effect: 'once', onUnknown: 'suspend' });
+    expect(await world.run([pay], decided(undefined))).toMatchObject({ kind: 'suspended', asks: [ask] });
+  });
 });
 
 test('onUnknown fail ends the step before any other call starts', async () => {
@@ -96,7 +119,7 @@ test('calls that were not begun run, with their intent recorded first', async ()
   const order = world.journal.map((entry) => (entry.t === 'called' ? `called ${entry.index}` : entry.t));
   expect(order.toSorted()).toEqual(['called 0', 'called 1', 'calling']);
   expect(order.indexOf('calling')).toBeLessThan(order.indexOf('called 1'));
-  expect(world.journal).toContainEqual({ v: 1, t: 'calling', step: 1, indexes: [1] });
+  expect(world.journal).toContainEqual({ v: 1, t: 'calling', step: 1, indexes: [1], at: expect.any(String) as string });
 });
 
 test('a call that became unknown in this step forbids an identical one after it', async () => {

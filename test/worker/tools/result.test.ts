@@ -1,10 +1,17 @@
 import { expect, test } from 'vitest';
 import { Redactor } from '../../../src/shared/redact.ts';
-import { outputSummary, resultOf, shownData } from '../../../src/worker/tools/result.ts';
+import { outputSummary, shownData } from '../../../src/worker/tools/result.ts';
 import { ToolError, errorResult, faultOf, messageIn } from '../../../src/worker/tools/tool-error.ts';
+import { calls, makeWorld, tool } from './world.ts';
 
-const bounded = { name: 'look', maxResultTokens: 16_384 };
 const redactor = new Redactor(['hunter2-secret']);
+/** What the journal has of a call that returned this. */
+async function resultOf(value: unknown) {
+  const world = makeWorld();
+  await world.run([tool('look', () => value)], calls('look'));
+  return world.result(0);
+}
+
 const cyclic: Record<string, unknown> = {};
 cyclic.self = cyclic;
 
@@ -21,12 +28,12 @@ test.each([
     '{"a":["[5 bytes of binary data]"],"b":"[1 bytes of binary data]"}',
   ],
   ['a date', new Date(0), '"1970-01-01T00:00:00.000Z"'],
-])('%s becomes the text that the model sees', (_what, value, content) => {
-  expect(resultOf(bounded, value)).toEqual({ content });
+])('%s becomes the text that the model sees', async (_what, value, content) => {
+  expect(await resultOf(value)).toMatchObject({ content });
 });
 
-test.each([[undefined], [''], [' \n'], [() => 1]])('no output is said in words: %j', (value) => {
-  expect(resultOf(bounded, value)).toEqual({ content: 'The tool ran with no output.' });
+test.each([[undefined], [''], [' \n'], [() => 1]])('no output is said in words: %j', async (value) => {
+  expect(await resultOf(value)).toMatchObject({ content: 'The tool ran with no output.' });
 });
 
 test.each([
@@ -48,22 +55,22 @@ test.each([
       },
     },
   ],
-])('%s is an output that cannot be used', (_what, value) => {
-  expect(resultOf(bounded, value)).toMatchObject({ errorKind: 'invalid_output' });
+])('%s is an output that cannot be used', async (_what, value) => {
+  expect(await resultOf(value)).toMatchObject({ errorKind: 'invalid_output' });
 });
 
-test('a result of 1 MB is cut in the middle', () => {
-  const { content } = resultOf(bounded, 'x'.repeat(1_000_000));
+test('a result of 1 MB is cut in the middle', async () => {
+  const { content } = await resultOf('x'.repeat(1_000_000));
   expect(Buffer.byteLength(content)).toBeLessThanOrEqual(50 * 1024);
   expect(content).toContain('the middle was cut');
 });
 
-test('a buffer of 100 MB is not written out', () => {
-  expect(resultOf(bounded, { file: Buffer.alloc(100_000_000) }).content).toContain('100000000 bytes');
+test('a buffer of 100 MB is not written out', async () => {
+  expect((await resultOf({ file: Buffer.alloc(100_000_000) })).content).toContain('100000000 bytes');
 });
 
-test('half characters in a result are replaced', () => {
-  expect(resultOf(bounded, 'a\ud800b').content).toBe('a\ufffdb');
+test('half characters in a result are replaced', async () => {
+  expect((await resultOf('a\ud800b')).content).toBe('a\ufffdb');
 });
 
 test('an output summary is scrubbed and at most 500 characters', () => {

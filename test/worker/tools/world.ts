@@ -4,6 +4,7 @@ import type { JournalEntry, JournalEntryOf } from '../../../src/shared/journal.t
 import { Redactor } from '../../../src/shared/redact.ts';
 import type { ToolHost } from '../../../src/worker/tools/batch.ts';
 import type { StepCall } from '../../../src/worker/tools/call.ts';
+import type { ToolRunContext } from '../../../src/worker/tools/context.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createToolExecutor, type BatchEnd } from '../../../src/worker/tools/execute.ts';
 import type { Tool, ToolContext, ToolDefinition } from '../../../src/worker/tools/tool.ts';
@@ -38,7 +39,12 @@ export interface World {
   readonly stop: AbortController;
   /** What `record` does instead of succeeding at once. */
   onRecord: (entries: readonly JournalEntry[]) => Promise<void>;
-  run(tools: readonly Tool[], asked: readonly StepCall[], host?: Partial<ToolHost>): Promise<BatchEnd>;
+  run(
+    tools: readonly Tool[],
+    asked: readonly StepCall[],
+    host?: Partial<ToolHost>,
+    context?: Partial<ToolRunContext>,
+  ): Promise<BatchEnd>;
   /** The result of a call as the journal has it. */
   result(index: number): JournalEntryOf<'called'>;
   eventsOf<T extends EventBody['type']>(type: T): Extract<EventBody, { type: T }>[];
@@ -52,14 +58,21 @@ export function makeWorld(): World {
     writes: [],
     stop: new AbortController(),
     onRecord: async () => {},
-    async run(tools, asked, host) {
-      const executor = createToolExecutor(tools, { runId: 'R', keyFor: (step, index) => `R:s${step}:t${index}` });
+    async run(tools, asked, host, context) {
+      const executor = createToolExecutor(tools, {
+        runId: 'R',
+        tenant: 'T',
+        keyFor: (step, index) => `R:s${step}:t${index}`,
+        ...context,
+      });
       return await executor.run(
         asked,
         {
           step: 1,
           maxParallel: 8,
           unknownCalls: [],
+          promoted: [],
+          asked: new Set(),
           clock: world.clock,
           redactor: new Redactor(['hunter2-secret']),
           emit: (event) => void world.events.push(event),

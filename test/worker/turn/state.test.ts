@@ -214,3 +214,109 @@ test('a try of its own keeps what was finished and opens the calls that it names
   expect(hasOpenCalls(mended)).toBe(false);
   expect(mended.messages.slice(-2)).toMatchObject([{ content: 'result 0' }, { content: 'result 1' }]);
 });
+
+const at = '2026-11-01T00:00:00.000Z';
+const later = '2026-11-01T00:01:00.000Z';
+const asked = (...indexes: number[]): JournalEntry => ({
+  v: 1,
+  t: 'suspended',
+  seq: 1,
+  reason: 'approval',
+  at,
+  asks: indexes.map((index) => ({ index, id: `c${index}`, kind: 'approval', requestedAt: at, expiresAt: later })),
+});
+const decidedBy = (...decisions: readonly object[]): JournalEntry => ({
+  v: 1,
+  t: 'decided',
+  at: later,
+  decisions: decisions.map((decision) => ({
+    kind: 'approval',
+    granted: true,
+    by: ['ada'],
+    at: later,
+    ...decision,
+  })) as never,
+});
+
+test('what people were asked and what they said stands with its call', () => {
+  const entries = [answered(1, 'a', 'b', 'c'), called(1, 1), asked(0, 2), decidedBy({ id: 'c2' })];
+  const { calls, asked: ids, openCalls } = foldJournal(question, entries);
+  expect(calls).toMatchObject([
+    { status: 'todo', ask: { id: 'c0', expiresAtMs: Date.parse(later) } },
+    { status: 'called', told: true },
+    { status: 'todo', decision: { id: 'c2', granted: true } },
+  ]);
+  expect(calls[0]?.decision).toBeUndefined();
+  expect([...ids]).toEqual(['c0', 'c2']);
+  expect(openCalls).toBe(2);
+});
+
+test('edited arguments take the place of the model\u2019s own, in the conversation as well', () => {
+  const tokens = { sessionToken: 's', checkpointToken: 'k' };
+  const answer = { ...answered(1, 'a', 'b'), ...tokens } as JournalEntry;
+  const before = foldJournal(question, [answer, asked(1)]);
+  expect([before.sessionToken, before.checkpointToken]).toEqual(['s', 'k']);
+  const edit = decidedBy({ id: 'c1', updatedArgs: { n: 9, list: [] } });
+  const { calls, messages, sessionToken, checkpointToken } = foldJournal(question, [answer, asked(1), edit]);
+  expect(calls.map(({ args }) => args)).toEqual(['{"n":0}', '{"n":9,"list":[]}']);
+  expect(messages.at(-1)).toMatchObject({
+    parts: [{ text: 'step 1' }, { args: '{"n":0}' }, { args: '{"n":9,"list":[]}' }],
+  });
+  expect([sessionToken, checkpointToken]).toEqual([undefined, undefined]);
+});
+
+test('a decision about a call that has its result, or about none, changes nothing', () => {
+  const entries = [answered(1, 'a', 'b'), asked(0), called(1, 0), decidedBy({ id: 'c0', granted: false }, { id: 'x' })];
+  expect(foldJournal(question, entries).calls[0]).toMatchObject({ status: 'called', result: { content: 'result 0' } });
+});
+
+test('a new question takes the place of the old one and its answer', () => {
+  const entries = [answered(1, 'a'), asked(0), decidedBy({ id: 'c0' }), calling(1, 0)];
+  const outcome: JournalEntry = {
+    v: 1,
+    t: 'suspended',
+    seq: 2,
+    reason: 'unknown_outcome',
+    at,
+    asks: [{ index: 0, id: 'c0:outcome', kind: 'unknown_outcome', requestedAt: at, expiresAt: later }],
+  };
+  const [call] = foldJournal(question, [...entries, outcome]).calls;
+  expect(call).toMatchObject({ status: 'interrupted', ask: { kind: 'unknown_outcome' } });
+  expect(call?.decision).toBeUndefined();
+});
+
+test('a question about a call that the step does not have is malformed', () => {
+  expect(() => foldJournal(question, [answered(1, 'a'), asked(3)])).toThrow('call 3');
+});
+
+test('found tools stay found, in order and once', () => {
+  const entries = [
+    answered(1, 'a', 'b'),
+    called(1, 0, { promoted: ['x', 'y'] }),
+    called(1, 1, { promoted: ['y', 'z'] }),
+    answered(2),
+  ];
+  expect(foldJournal(question, entries).promoted).toEqual(['x', 'y', 'z']);
+});
+
+test('calls of a script are known by their number', () => {
+  const place = { v: 1, step: 1, index: 0, number: 1 } as const;
+  const entries: JournalEntry[] = [
+    answered(1, 'script'),
+    { ...place, t: 'inner_calling', fingerprint: 'f' },
+    { ...place, t: 'inner_called', outcome: '{"ok":true}' },
+    { ...place, number: 2, t: 'inner_calling', fingerprint: 'g' },
+  ];
+  expect([...(foldJournal(question, entries).calls[0]?.inner ?? [])]).toEqual([
+    [1, { fingerprint: 'f', outcome: '{"ok":true}' }],
+    [2, { fingerprint: 'g' }],
+  ]);
+  expect(() => foldJournal(question, [answered(1, 's'), { ...place, t: 'inner_called', outcome: '1' }])).toThrow(
+    'inner_called',
+  );
+});
+
+test('the label of a result goes into the conversation', () => {
+  const { messages } = foldJournal(question, [answered(1, 'a'), called(1, 0, { trust: 'mcp-derived' })]);
+  expect(messages.at(-1)).toMatchObject({ role: 'tool', trust: 'mcp-derived' });
+});

@@ -81,7 +81,11 @@ export function makeTurn(options: TurnOptions, journal: JournalEntry[] = []): Tu
       };
       const deps: TurnDeps = {
         chain: new FallbackChain(candidates, { clock: instant, price: () => price }),
-        tools: createToolExecutor(options.tools ?? [], { runId: 'R', keyFor: (step, index) => `R:s${step}:t${index}` }),
+        tools: createToolExecutor(options.tools ?? [], {
+          runId: 'R',
+          tenant: 'T',
+          keyFor: (step, index) => `R:s${step}:t${index}`,
+        }),
         clock: world.clock,
         redactor: new Redactor(['hunter2-secret']),
         emit: (event) => void world.events.push(event),

@@ -29,6 +29,14 @@ spec:
               value: {{ join "," .queues | quote }}
             - name: WORKER_CONCURRENCY
               value: {{ .concurrency | quote }}
+            {{- if .root.Values.policies }}
+            - name: MILLRACE_POLICIES
+              value: /etc/millrace/policies.yaml
+            {{- end }}
+            {{- if .root.Values.toolSecrets.existingSecret }}
+            - name: MILLRACE_SECRETS
+              value: /run/millrace/secrets
+            {{- end }}
             {{- with .values.extraEnv }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
@@ -41,6 +49,16 @@ spec:
             {{- if include "millrace.agentsConfigMap" .root }}
             - name: agents
               mountPath: /agents
+              readOnly: true
+            {{- end }}
+            {{- if .root.Values.policies }}
+            - name: policies
+              mountPath: /etc/millrace
+              readOnly: true
+            {{- end }}
+            {{- if .root.Values.toolSecrets.existingSecret }}
+            - name: tool-secrets
+              mountPath: /run/millrace/secrets
               readOnly: true
             {{- end }}
             {{- with .values.extraVolumeMounts }}
@@ -61,6 +79,16 @@ spec:
                 path: {{ $path }}
               {{- end }}
             {{- end }}
+        {{- end }}
+        {{- if .root.Values.policies }}
+        - name: policies
+          configMap:
+            name: {{ include "millrace.fullname" .root }}-policies
+        {{- end }}
+        {{- with .root.Values.toolSecrets.existingSecret }}
+        - name: tool-secrets
+          secret:
+            secretName: {{ . }}
         {{- end }}
         {{- with .values.extraVolumes }}
         {{- toYaml . | nindent 8 }}

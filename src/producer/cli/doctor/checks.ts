@@ -35,6 +35,7 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     breakers(diagnosis),
     limits(diagnosis),
     money(diagnosis),
+    people(diagnosis),
   ];
 }
 
@@ -220,7 +221,7 @@ function breakers({ waits }: Diagnosis): Check {
   const open = waits.breakers.filter(({ openForMs = 0 }) => openForMs > 0);
   const unsure = waits.breakers.filter(({ openForMs }) => openForMs === 0);
   if (open.length === 0 && unsure.length === 0) {
-    return { name, level: 'ok', text: 'no model is left alone because it failed' };
+    return { name, level: 'ok', text: 'no model and no tool is left alone because it failed' };
   }
   if (open.length === 0) {
     const text = `${listed(unsure.map(({ target }) => target))} failed, and nobody knows yet whether it is back`;
@@ -231,7 +232,8 @@ function breakers({ waits }: Diagnosis): Check {
     name,
     level: 'fail',
     text: `nobody calls ${listed(list)}`,
-    advice: 'look at the provider; runs without another model fail until it answers, redrive them afterwards',
+    advice:
+      'look at the provider, or at what the tool (`tool:…`) talks to; runs without another model fail until it answers, redrive them afterwards',
   };
 }
 
@@ -256,6 +258,20 @@ function money({ waits }: Diagnosis): Check {
     level: 'warn',
     text: `runs waiting for money: ${listed(list)}`,
     advice: 'millrace budget top-up SCOPE ID USD, or millrace approve RUN for one step',
+  };
+}
+
+function people({ waits }: Diagnosis): Check {
+  const name = 'approvals';
+  if (waits.people.length === 0) return { name, level: 'ok', text: 'no run waits for people' };
+  const list = waits.people.map(
+    ({ tenant, waiting, oldestMs }) => `${count(waiting)} of ${tenant}, the oldest for ${duration(oldestMs)}`,
+  );
+  return {
+    name,
+    level: 'ok',
+    text: `runs waiting for people: ${listed(list)}`,
+    advice: 'millrace approvals lists them',
   };
 }
 

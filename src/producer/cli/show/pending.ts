@@ -1,8 +1,12 @@
+import { isAboutCall, waitsForPeople } from '../../../shared/decisions.ts';
 import type { PendingItem } from '../../../shared/event.ts';
 import type { RunView } from '../../../shared/run.ts';
 import { oneLine } from './paint.ts';
 
 const maxReason = 160;
+const maxArgs = 240;
+
+type Waiting = Pick<RunView, 'runId' | 'pending'>;
 
 /** What a suspended run waits for, in words; empty when it waits for nothing. */
 export function waitsFor({ pending }: Pick<RunView, 'pending'>): string {
@@ -10,17 +14,55 @@ export function waitsFor({ pending }: Pick<RunView, 'pending'>): string {
 }
 
 /** Command lines that end the wait; none when it ends by itself. */
-export function waysOn({ runId, pending }: Pick<RunView, 'runId' | 'pending'>): readonly string[] {
-  if (!pending.some(({ kind }) => kind === 'budget')) return [];
+export function waysOn({ runId, pending }: Waiting): readonly string[] {
+  const calls = pending.filter(isAboutCall);
+  const money = pending.some(({ kind }) => kind === 'budget');
+  const lines = [...calls.flatMap((item) => waysOf(runId, item)), ...(money ? moneyWays(runId) : [])];
+  const width = Math.max(0, ...lines.map(([command]) => command.length));
+  return lines.map(([command, effect]) => `${command.padEnd(width)}   ${effect}`);
+}
+
+type Way = readonly [command: string, effect: string];
+
+function waysOf(runId: string, { id, kind, mode }: PendingItem): readonly Way[] {
+  const call = quoted(id);
+  const answer: Way = [`millrace approve ${runId} ${call} --answer TEXT`, 'answer it'];
+  const deny: Way = [`millrace deny ${runId} ${call} --reason TEXT`, 'deny it; the model is told'];
+  if (kind === 'user_input') return [answer, deny];
+  const grant: Way = [`millrace approve ${runId} ${call}`, kind === 'approval' ? 'let it run' : 'run it once more'];
+  const edit: Way = [`millrace approve ${runId} ${call} --args JSON`, 'let it run with other arguments'];
+  const result: Way = [answer[0], kind === 'approval' ? 'give its result' : 'it happened, and this is its result'];
+  if (kind === 'unknown_outcome') return [grant, result, deny];
+  return mode === 'deferred' ? [grant, edit, result, deny] : [grant, edit, deny];
+}
+
+function moneyWays(runId: string): readonly Way[] {
   return [
-    `millrace approve ${runId}              go over the cap for this step`,
-    `millrace approve ${runId} --top-up 5   give it 5 dollars more`,
-    `millrace deny ${runId}                 end it with budget_exceeded`,
+    [`millrace approve ${runId}`, 'go over the cap for this step'],
+    [`millrace approve ${runId} --top-up 5`, 'give it 5 dollars more'],
+    [`millrace deny ${runId}`, 'end it with budget_exceeded'],
   ];
+}
+
+/** What a person needs to know before deciding, a row each. */
+export function askRows({ pending }: Pick<RunView, 'pending'>): readonly (readonly [string, string])[] {
+  return pending
+    .filter(waitsForPeople)
+    .flatMap(({ args, expiresAt, approvers = 1 }) => [
+      ...(args === undefined ? [] : [['arguments', oneLine(JSON.stringify(args), maxArgs)] as const]),
+      ...(approvers > 1 ? [['needs', `${approvers} different people`] as const] : []),
+      ...(expiresAt === undefined ? [] : [['expires', expiresAt] as const]),
+    ]);
+}
+
+/** A word of a command line as a shell takes it. */
+function quoted(text: string): string {
+  return /^[\w.:-]+$/.test(text) ? text : `'${oneLine(text, 512).replaceAll("'", `'\\''`)}'`;
 }
 
 function describe(item: PendingItem): string {
   const reason = item.reason === undefined ? '' : `: ${oneLine(item.reason, maxReason)}`;
+  const name = `${oneLine(item.toolName ?? 'a call', 128)} (${oneLine(item.id, 128)})`;
   switch (item.kind) {
     case 'budget':
       return `money of ${item.id.replace(':', ' ')}${reason}`;
@@ -28,6 +70,12 @@ function describe(item: PendingItem): string {
       return `its turn at ${item.id}${reason}`;
     case 'retry':
       return `the next try${item.expiresAt ? ` at ${item.expiresAt}` : ''}${reason}`;
+    case 'approval':
+      return `approval of ${name}${reason}`;
+    case 'user_input':
+      return `an answer to ${oneLine(item.id, 128)}${reason}`;
+    case 'unknown_outcome':
+      return `a word on the outcome of ${name}${reason}`;
     default:
       return `${item.kind} ${item.toolName ?? ''} (${item.id})${reason}`;
   }

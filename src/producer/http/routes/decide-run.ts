@@ -1,5 +1,8 @@
 import { z } from 'zod';
-import { decisionRequest } from '../../../shared/control.ts';
+import { decisionRequest, type DecisionInput } from '../../../shared/control.ts';
+import { decisionView } from '../../../shared/decisions.ts';
+import { RunError } from '../../../shared/errors.ts';
+import { pendingItem } from '../../../shared/event.ts';
 import { budgetView } from '../../../shared/money.ts';
 import { runStatus } from '../../../shared/run.ts';
 import type { App } from '../app.ts';
@@ -8,14 +11,18 @@ import { errorBody, runIdParam, topUpKey } from '../openapi.ts';
 const schema = {
   summary: 'Decide about a run that waits',
   description:
-    'For a run that is suspended for money. `approve`: the step that waits may pass the caps. `reject`: the run ends with `budget_exceeded`. A top-up adds money to the account that the run waits for; the run goes on once it is enough. A run that does not wait for money answers 409 `approval_not_pending`, one that has ended 409 `already_terminal`.',
+    'For a run that waits for people. `approvals` grants or denies calls, with other arguments in `updatedArgs`; `answers` answers questions, or gives the result of a call that was carried out elsewhere. All of it is taken, or nothing; the run goes on as soon as one call is decided, and what is left stays pending. The same decision again is accepted and changes nothing; another one about a decided call answers 409 `approval_not_pending`, one after its time 409 `approval_expired`. Where a call needs several people, it is granted when enough of them said the same; one denial decides. Who decides is the API key; without keys it is `by`. `budget` is for a run that is suspended for money: `approve`: the step that waits may pass the caps. `reject`: the run ends with `budget_exceeded`. A top-up adds money to the account that the run waits for; the run goes on once it is enough. A run that has ended answers 409 `already_terminal`.',
   params: runIdParam,
   headers: topUpKey,
-  body: decisionRequest,
+  body: decisionRequest.safeExtend({
+    by: z.string().min(1).max(200).optional().describe('Who decides, where the producer has no API keys.'),
+  }),
   response: {
     202: z.object({
       runId: z.string(),
       status: runStatus,
+      pending: z.array(pendingItem).describe('What the run still waits for.'),
+      decisions: z.array(decisionView).optional().describe('What was decided about its calls so far.'),
       budget: budgetView.optional().describe('After a top-up: the account.'),
     }),
     '4xx': errorBody,
@@ -31,12 +38,31 @@ export function decideRun(app: App): void {
     schema,
     config: { access: 'approve' },
     handler: async ({ mill, caller, params, headers, body }, reply) => {
+      const { decision, by } = whoDecides(body, caller);
       const idempotencyKey = headers['idempotency-key'];
-      const { run, budget } = await mill.decide(params.id, body, {
-        by: caller,
+      const { run, budget } = await mill.decide(params.id, decision, {
+        ...(by !== undefined && { by }),
         ...(idempotencyKey !== undefined && { idempotencyKey }),
       });
-      return await reply.code(202).send({ runId: run.runId, status: run.status, ...(budget && { budget }) });
+      const { runId, status, pending, decisions } = run;
+      return await reply
+        .code(202)
+        .send({ runId, status, pending, ...(decisions && { decisions }), ...(budget && { budget }) });
     },
   });
 }
+
+/** Whoever holds a key is the person: a name beside it would let one holder count as several. */
+function whoDecides(body: unknown, caller: string): { readonly decision: DecisionInput; readonly by?: string } {
+  const hasName = body !== null && typeof body === 'object' && 'by' in body;
+  if (caller !== 'local') {
+    if (hasName) throw new RunError('validation', 'by: who decides is the API key; leave `by` out', byIssue);
+    return { decision: body as DecisionInput, by: caller };
+  }
+  if (!hasName) return { decision: body as DecisionInput };
+  const { by, ...decision } = body as DecisionInput & { readonly by: unknown };
+  if (typeof by === 'string') return { decision, by };
+  throw new RunError('validation', 'by: must be a text', byIssue);
+}
+
+const byIssue = { details: [{ path: 'by', message: 'must be a text, and only where there are no API keys' }] };

@@ -1,6 +1,8 @@
 --[[ Writes journal entries, events and record fields under the ownership: all of it, or nothing.
-KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, absent in a Cluster
-ARGV[1] owner  [2] operation id  [3] last number given  [4] 1 when this ends the run, else 0
+KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the journal does not have  KEYS[5] all decisions
+KEYS[6] lifecycle stream, absent in a Cluster
+ARGV[1] owner  [2] operation id  [3] last number given  [4] 1 when this ends the run, 2 when a cancel
+that holds what people were asked is answered by that, else 0
 ARGV[5] seconds to keep an ended run  [6] the same for a run with an execution id  [7] seconds to keep its events
 ARGV[8] event log length  [9] live channel  [10] firehose channel  [11] publish command
 ARGV[12] number of field and value strings  [13] number of journal entries; both follow in this order, then the events
@@ -25,15 +27,19 @@ local events = arguments(14 + #fields + #entries, #ARGV - 13 - #fields - #entrie
 if op == ARGV[2] then return {1, tonumber(ARGV[3]) + #events, cancel} end
 if owner ~= ARGV[1] or ended then return {0} end
 
-local seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[4] or '', ARGV[11], ARGV[8], ARGV[3], events)
+local seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[6] or '', ARGV[11], ARGV[8], ARGV[3], events)
 -- Lua cannot spread more than about 8,000 values at once.
 for i = 1, #entries, 1000 do redis.call('RPUSH', KEYS[2], unpack(entries, i, math.min(i + 999, #entries))) end
 redis.call('HSET', KEYS[1], 'op', ARGV[2], 'lastSequence', seq, unpack(fields))
+-- Inside a JSON string a quote is escaped, so only a real key can look like this.
+if ARGV[4] == '2' and string.find(cancel, '"onPendingApprovals":"hold"', 1, true) then
+  redis.call('HDEL', KEYS[1], 'cancel')
+  cancel = ''
+end
 if ends then
-  -- Inside a JSON string a quote is escaped, so only a real key can look like this.
   local keep = string.find(request, '"executionId":', 1, true) and ARGV[6] or ARGV[5]
   redis.call('EXPIRE', KEYS[1], keep)
-  redis.call('EXPIRE', KEYS[2], keep)
+  for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('EXPIRE', key, keep) end
   redis.call('EXPIRE', KEYS[3], ARGV[7])
 end
 return {1, seq, cancel}

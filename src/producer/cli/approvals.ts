@@ -1,0 +1,106 @@
+import type { ApprovalView } from '../approvals.ts';
+import type { Millrace } from '../millrace.ts';
+import { Stop, untilStopped } from '../stop.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { dim, duration, oneLine } from './show/paint.ts';
+import { waitsFor } from './show/pending.ts';
+
+interface Options {
+  readonly agent?: string;
+  readonly watch?: true;
+  readonly json?: true;
+}
+
+const maxShown = 1_000;
+/** Between two looks, where no event says that something changed: expiry and money tell none. */
+const lookMs = 5_000;
+
+export const addApprovals: AddCommand = (program, act) => {
+  program
+    .command('approvals')
+    .description('List what runs wait for people to decide, newest first.')
+    .option('--agent <id>', 'only runs of this agent')
+    .option('--watch', 'go on, and print what is new')
+    .option('--json', 'print one JSON document; with --watch one line for each')
+    .addHelpText('after', examples('millrace approvals', 'millrace approvals --agent support --watch'))
+    .action(act(approvals));
+};
+
+async function approvals(cli: Cli, options: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  const first = await collect(mill, options.agent, cli.interrupted);
+  if (options.watch) return await watch(cli, mill, options, first);
+  if (options.json) {
+    cli.stdout.write(`${JSON.stringify(first, null, 2)}\n`);
+    return exitCodes.ok;
+  }
+  if (first.length === 0) cli.stderr.write('Nothing waits for people.\n');
+  for (const each of first) cli.stdout.write(textOf(cli, each));
+  return exitCodes.ok;
+}
+
+/** Pages until there is no more; a page may be empty and still not the last. */
+async function collect(mill: Millrace, agent: string | undefined, signal: AbortSignal): Promise<ApprovalView[]> {
+  const found: ApprovalView[] = [];
+  let cursor: string | undefined;
+  do {
+    signal.throwIfAborted();
+    const page = await mill.approvals({ limit: 100, ...(agent !== undefined && { agent }), ...(cursor && { cursor }) });
+    found.push(...page.approvals);
+    cursor = page.cursor;
+  } while (cursor !== undefined && found.length < maxShown);
+  return found;
+}
+
+/** Ends only by an interrupt. Oldest first, so that what is new stands at the end. */
+async function watch(cli: Cli, mill: Millrace, { agent, json }: Options, first: ApprovalView[]): Promise<ExitCode> {
+  cli.stderr.write(`${dim(cli.stderr, 'Watching what waits for people; Ctrl-C ends it.')}\n`);
+  const { interrupted } = cli;
+  let shown = new Set<string>();
+  const show = (found: readonly ApprovalView[]) => {
+    const fresh = found.filter((each) => !shown.has(keyOf(each))).toReversed();
+    for (const each of fresh) cli.stdout.write(json ? `${JSON.stringify(each)}\n` : textOf(cli, each));
+    shown = new Set(found.map(keyOf));
+  };
+  let ring = () => {};
+  // What the feed misses, the next look finds.
+  const listening = listen(mill, interrupted, () => ring()).catch(() => {});
+  show(first);
+  while (!interrupted.aborted) {
+    const { promise: rung, resolve } = Promise.withResolvers<void>();
+    ring = resolve;
+    show(await collect(mill, agent, interrupted));
+    using stop = new Stop({ signals: [interrupted], afterMs: lookMs });
+    await untilStopped(rung, stop.signal);
+  }
+  await listening;
+  return exitCodes.interrupted;
+}
+
+/** Calls back whenever a run begins to wait. */
+async function listen(mill: Millrace, signal: AbortSignal, onSuspended: () => void): Promise<void> {
+  for await (const { type } of mill.firehose({ signal })) if (type === 'run.suspended') onSuspended();
+}
+
+function keyOf({ runId, id, requestedAt }: ApprovalView): string {
+  return `${runId} ${id} ${requestedAt}`;
+}
+
+function textOf({ stdout }: Cli, each: ApprovalView): string {
+  const waited = duration(Math.max(0, Date.now() - Date.parse(each.requestedAt)));
+  const classes = each.classification
+    ? `${each.classification.trust}, ${each.classification.sideEffectClass}, ${each.classification.sensitivity}`
+    : '';
+  const needs = (each.approvers ?? 1) > 1 ? `needs ${each.approvers} people` : '';
+  const votes = each.votes.map(
+    ({ by, granted }) => `${oneLine(by ?? '', 80)} ${granted === false ? 'denied' : 'said yes'}`,
+  );
+  const details = [
+    each.args === undefined ? '' : oneLine(JSON.stringify(each.args), 400),
+    [classes, needs, ...votes].filter((part) => part !== '').join('; '),
+    each.expiresAt === undefined ? '' : `expires ${each.expiresAt}`,
+  ].filter((line) => line !== '');
+  const head = `${each.runId}  ${each.agent}  ${waitsFor({ pending: [each] })}  ${dim(stdout, `for ${waited}`)}`;
+  return [head, ...details.map((line) => `    ${line}`), ''].join('\n');
+}

@@ -1,0 +1,51 @@
+import type { ProgressEntry } from '../progress.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { wholeNumber } from './options.ts';
+import { dim, oneLine, printable } from './show/paint.ts';
+
+interface Options {
+  readonly role?: string;
+  readonly since?: number;
+  readonly limit: number;
+  readonly json?: true;
+}
+
+const maxPage = 100;
+
+export const addProgress: AddCommand = (program, act) => {
+  program
+    .command('progress <run>')
+    .description('Show the notes that agents left in a run, also after its end.')
+    .option('--role <role>', 'only notes of this role')
+    .option('--since <seq>', 'only notes with a higher number', wholeNumber(0, 1_000_000))
+    .option('--limit <n>', `at most so many, up to ${maxPage}`, wholeNumber(1, maxPage), maxPage)
+    .option('--json', 'print one JSON document')
+    .addHelpText(
+      'after',
+      examples(
+        'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3',
+        'millrace progress 01KAPN3YV8Q2T5W7X9Z0A1B2C3 --role planner --json',
+      ),
+    )
+    .action(act(progress));
+};
+
+async function progress(cli: Cli, run: string, { role, since, limit, json }: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  const notes = await mill.progress(run, {
+    maxArtifacts: limit,
+    ...(role !== undefined && { role }),
+    ...(since !== undefined && { sinceSeq: since }),
+  });
+  if (json) cli.stdout.write(`${JSON.stringify(notes, null, 2)}\n`);
+  else for (const note of notes) cli.stdout.write(`${shown(cli, note)}\n`);
+  if (notes.length === 0) cli.stderr.write('There are no such notes.\n');
+  return exitCodes.ok;
+}
+
+function shown(cli: Cli, { role, seq, at, tags, text }: ProgressEntry): string {
+  const heading = [`${role} ${seq}`, at.slice(0, 19).replace('T', ' '), oneLine(tags.join(', '), 100)];
+  const body = text === undefined ? '(its text is not readable here: see ARTIFACT_STORE)' : printable(text);
+  return `${dim(cli.stdout, heading.filter((part) => part !== '').join('  '))}\n${body}\n`;
+}

@@ -1,0 +1,132 @@
+import { boundedFetch, type EgressInit, type EgressResponse } from './egress-fetch.ts';
+import { EgressError, type EgressReason } from './egress-error.ts';
+import { streamingFetch } from './egress-stream.ts';
+import { guardedAgent, type Lookup } from './guarded-agent.ts';
+import { familyOf, hostOf, isInnerHost, isNamed, portOf } from './networks.ts';
+
+const connectTimeoutMs = 10_000;
+/** Of the head of an answer, in bytes. */
+const maxHeaderSize = 32 * 1024;
+
+export interface EgressOptions {
+  /** `host` or `host:port`, lower-case: these may be private, and without TLS. */
+  readonly allowedHosts: readonly string[];
+  /** Also for hosts that are not named: URLs without TLS. Default false. */
+  readonly allowHttp?: boolean;
+  /** Ports of hosts that are not named. Default: any. */
+  readonly ports?: readonly number[];
+  /** Resolves names. Default: the system's. */
+  readonly lookup?: Lookup;
+}
+
+export interface EgressProblem {
+  readonly reason: EgressReason;
+  /** Says what to do. Names the host, and no address behind it. */
+  readonly message: string;
+}
+
+/** What leaves a process towards an address that a user, a model or a server gave. */
+export interface Egress extends AsyncDisposable {
+  /**
+   * What is wrong with a URL as far as it says so itself, before anything is resolved or connected to. `domains`: the only
+   * hosts (`host` or `host:port`) that it may name.
+   */
+  check(url: string | URL, domains?: readonly string[]): EgressProblem | undefined;
+  /** Is this host one that is not public, and that no entry of the allowed hosts names, with whatever port? */
+  isPrivateHost(hostname: string): boolean;
+  /** Did the operator allow this host by name? */
+  names(url: string | URL): boolean;
+  /** A request whose answer is read to its end. Throws an `EgressError`, or the reason of the signal. */
+  fetch(url: string | URL, init?: EgressInit): Promise<EgressResponse>;
+  /**
+   * A `fetch` for clients that stream. Deadlines are the caller's. Redirects are refused. A body, or one event of an event
+   * stream, beyond `maxBytes` (default 16 MiB) breaks off with `too_large`.
+   */
+  asFetch(options?: { readonly maxBytes?: number }): FetchLike;
+}
+
+/** What callers of `asFetch` may pass: a URL, and a body that is text, bytes or form fields. */
+export type FetchLike = (url: string | URL, init?: RequestInit) => Promise<Response>;
+
+/**
+ * The one check for outgoing requests. Refused, unless the host is allowed by name: every address that is not public (the
+ * families of `networks.ts`: loopback, private, link-local, carrier-grade NAT, metadata services, multicast, reserved,
+ * documentation, benchmarking; in IPv6 also unique local, site-local, discard, and all forms that hold an IPv4 address:
+ * mapped, compatible, translated, NAT64, 6to4, Teredo); names of inner networks, and names that end in a dot; URLs without
+ * TLS. Always refused: URLs with a user name or password. All addresses of a name are checked when the connection is made,
+ * so that a name that changes its address gains nothing. Every redirect is checked like the first URL. Proxies that the
+ * environment names are not used.
+ */
+export function createEgress(options: EgressOptions): Egress {
+  const agent = guardedAgent(
+    {
+      allows: (host, port) => isNamed(host, port, options.allowedHosts),
+      refusal: (host, address) => (familyOf(address) ? new EgressError('private_address', inner(host)) : undefined),
+    },
+    { connectTimeoutMs, maxHeaderSize, headersTimeout: 0, bodyTimeout: 0, lookup: options.lookup },
+  );
+  const check: Egress['check'] = (url, domains) => problemOf(url, options, domains);
+  const allow = (url: URL, domains?: readonly string[]) => {
+    const problem = check(url, domains);
+    if (problem) throw new EgressError(problem.reason, problem.message);
+  };
+  return {
+    check,
+    isPrivateHost: (hostname) =>
+      isInnerHost(hostname) && !options.allowedHosts.some((entry) => hostOf(hostname) === hostInEntry(entry)),
+    names: (url) => {
+      const parsed = URL.parse(String(url));
+      return parsed !== null && isNamed(parsed.hostname, portOf(parsed), options.allowedHosts);
+    },
+    fetch: (url, init = {}) => boundedFetch(parsed(url), init, { dispatcher: agent, allow }),
+    asFetch: (limits) => streamingFetch({ dispatcher: agent, allow }, limits),
+    [Symbol.asyncDispose]: () => agent.destroy(),
+  };
+}
+
+/** The host of `host` or `host:port`. An IPv6 address without brackets has no port. */
+function hostInEntry(entry: string): string {
+  const [, host = entry] = /^([^:]+|\[.*\]):\d+$/.exec(entry) ?? [];
+  return hostOf(host);
+}
+
+function parsed(url: string | URL): URL {
+  const found = URL.parse(String(url));
+  if (!found) throw new EgressError('invalid_url', 'this is no URL');
+  return found;
+}
+
+function problemOf(
+  given: string | URL,
+  { allowedHosts, allowHttp = false, ports }: EgressOptions,
+  domains: readonly string[] | undefined,
+): EgressProblem | undefined {
+  const url = URL.parse(String(given));
+  if (!url) return { reason: 'invalid_url', message: 'this is no URL' };
+  if (url.protocol !== 'https:' && url.protocol !== 'http:')
+    return { reason: 'insecure_url', message: `${url.protocol} is not spoken here: use https` };
+  if (url.username !== '' || url.password !== '')
+    return { reason: 'userinfo', message: 'a URL must not hold a user name or password' };
+  const [host, port] = [hostOf(url.hostname), portOf(url)];
+  if (domains && !isNamed(host, port, domains))
+    return { reason: 'domain_not_allowed', message: `${host} is not one of the hosts that EGRESS_DOMAINS names` };
+  if (isNamed(host, port, allowedHosts)) return undefined;
+  // The URL parser has brought short, octal and hexadecimal addresses into their usual form.
+  if (url.hostname.endsWith('.') || isInnerHost(host)) return { reason: 'private_address', message: inner(host) };
+  if (url.protocol === 'http:' && !allowHttp)
+    return { reason: 'insecure_url', message: `${host} is to be asked without TLS: use https, or ${howToAllow(host)}` };
+  if (ports && !ports.includes(Number(port)))
+    return {
+      reason: 'port_not_allowed',
+      message: `port ${port} of ${host} is refused: ${howToAllow(`${host}:${port}`)}`,
+    };
+  return undefined;
+}
+
+function inner(host: string): string {
+  return `${host} is not public, or resolves to an address that is not: ${howToAllow(host)}`;
+}
+
+function howToAllow(entry: string): string {
+  return `the operator can add ${entry} to EGRESS_ALLOWED_HOSTS`;
+}

@@ -1,0 +1,187 @@
+import type { PolicyAction, PolicyCondition, PolicyRule, PolicySubject } from '../../shared/policy.ts';
+import { assertNever } from '../../shared/errors.ts';
+import { matchesGlob } from './glob.ts';
+import { hardReason, hardText, type CallFacts, type HardReason, type HardRules } from './hard-rules.ts';
+
+/** A call, as rules see it. */
+export interface PolicyQuestion {
+  readonly subject: PolicySubject;
+  /** Name of the event that would follow, for instance `tool.execute.start`. */
+  readonly eventType: string;
+  readonly toolName?: string;
+  readonly subagentName?: string;
+  /** As the model gave them. */
+  readonly args?: unknown;
+  readonly facts?: CallFacts;
+  /** What this system knows: agentId, tenant, stepNumber and so on. */
+  readonly context: Readonly<Record<string, unknown>>;
+  /** Of the run. */
+  readonly metadata: Readonly<Record<string, string>>;
+  /** `false`: the tool is there, but this run was not given it. */
+  readonly granted?: boolean;
+  /** The provider has carried it out itself, where no rule could stop it. */
+  readonly providerExecuted?: boolean;
+  /** A person has granted this very call. Rules that ask for that are content, all others still hold. */
+  readonly approved?: boolean;
+}
+
+export interface PolicyVerdict {
+  readonly action: PolicyAction;
+  readonly ruleId?: string;
+  /** For people; never holds an argument. */
+  readonly reason?: string;
+  /** All arguments in place of the model's. */
+  readonly updatedToolArgs?: Readonly<Record<string, unknown>>;
+  /** A hard rule decided this. `gate_required` comes with `request_approval`, every other one with `deny`. */
+  readonly hard?: HardReason;
+}
+
+export interface Policy {
+  /** There are no rules but the hard ones, which are about what a tool says that it touches. */
+  readonly isEmpty: boolean;
+  /** Hard rules first, then the first rule that matches; without one the call is allowed. Never throws. */
+  decide(question: PolicyQuestion): PolicyVerdict;
+  /** The hard rules alone, for arguments that have changed after the decision; undefined when they have no objection. */
+  decideHard(question: PolicyQuestion): PolicyVerdict | undefined;
+}
+
+/**
+ * A policy out of rules. The highest priority comes first; of equal priority the rules of `rules` before those of
+ * `agentRules`, then by id. The first one that matches decides. Two things no rule can do: lift a hard rule, and let a call
+ * that cannot be taken back go without a person's approval.
+ */
+export function createPolicy(
+  rules: readonly PolicyRule[],
+  hard: HardRules,
+  agentRules: readonly PolicyRule[] = [],
+): Policy {
+  const ordered = [...rules.map((rule) => ({ rule, origin: 0 })), ...agentRules.map((rule) => ({ rule, origin: 1 }))]
+    .filter(({ rule }) => rule.enabled)
+    .sort((a, b) => b.rule.priority - a.rule.priority || a.origin - b.origin || compare(a.rule.ruleId, b.rule.ruleId))
+    .map(({ rule }) => rule);
+  const decideHard = (question: PolicyQuestion) => {
+    const reason = hardReason(question, hard);
+    return reason && ({ action: 'deny', hard: reason, reason: hardText[reason] } as const);
+  };
+  return {
+    isEmpty: ordered.length === 0,
+    decideHard,
+    decide(question) {
+      const refused = decideHard(question);
+      if (refused) return refused;
+      const rule = ordered.find((one) => holds(one, question));
+      return gated(rule ? verdictOf(rule, question) : { action: 'allow' }, question);
+    },
+  };
+}
+
+function compare(a: string, b: string): number {
+  if (a === b) return 0;
+  return a < b ? -1 : 1;
+}
+
+/** What cannot be taken back goes nowhere on the word of a rule alone. What asks a person already, or denies, stays. */
+function gated(verdict: PolicyVerdict, { facts, approved }: PolicyQuestion): PolicyVerdict {
+  if (verdict.action !== 'allow' || facts?.commits !== true || approved === true) return verdict;
+  return { ...verdict, action: 'request_approval', hard: 'gate_required', reason: hardText.gate_required };
+}
+
+function verdictOf({ ruleId, action, reason, updatedToolArgs }: PolicyRule, question: PolicyQuestion): PolicyVerdict {
+  const told = { ruleId, ...(reason !== undefined && { reason }) };
+  const updated = updatedToolArgs && { updatedToolArgs: mergedArgs(question.args, updatedToolArgs) };
+  switch (action) {
+    case 'deny':
+    case 'request_user_input':
+      return { action, ...told };
+    case 'allow':
+      return { action, ...told, ...updated };
+    case 'defer':
+    case 'request_approval':
+      return { action: question.approved === true ? 'allow' : action, ...told, ...updated };
+    default:
+      return assertNever(action);
+  }
+}
+
+/**
+ * The fields of `updates` over those of `args`, one level deep: a field that is an object is replaced as a whole. Only own
+ * fields count, `__proto__` is left out, and neither input is changed or shared. Arguments that are no object count as
+ * empty.
+ */
+export function mergedArgs(args: unknown, updates: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const fields = [...Object.entries(fieldsOf(args)), ...Object.entries(structuredClone(updates))];
+  return Object.fromEntries(fields.filter(([name]) => name !== '__proto__'));
+}
+
+function fieldsOf(value: unknown): Readonly<Record<string, unknown>> {
+  return isObject(value) ? value : {};
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+function holds({ subjects, condition }: PolicyRule, question: PolicyQuestion): boolean {
+  if (!subjects.includes(question.subject)) return false;
+  const { eventType, toolName, subagentName, pattern, hasKeys, metadataEquals, contextEquals } = condition;
+  if (eventType !== undefined && eventType !== question.eventType) return false;
+  if (toolName !== undefined && toolName !== question.toolName) return false;
+  if (subagentName !== undefined && subagentName !== question.subagentName) return false;
+  if (pattern !== undefined && !isNamed(pattern, question)) return false;
+  if (hasKeys && !hasKeys.every((key) => ownField(fieldsOf(question.args), key) !== undefined)) return false;
+  if (
+    metadataEquals &&
+    !Object.entries(metadataEquals).every(([key, value]) => ownField(question.metadata, key) === value)
+  )
+    return false;
+  return contextEquals === undefined || contextHolds(contextEquals, question);
+}
+
+function isNamed(pattern: string, { toolName, subagentName }: PolicyQuestion): boolean {
+  const name = toolName ?? subagentName;
+  return name !== undefined && matchesGlob(pattern, name);
+}
+
+/** Names of the context, also where a run has nothing of that name. */
+const contextNames: ReadonlySet<string> = new Set(
+  'agentId tenant runId threadId sessionId stepNumber spentMicrocents'.split(' '),
+);
+
+/**
+ * Every field has to be equal. A name of the context is looked up there and nowhere else, every other one among the
+ * arguments: so no model can pass for another tenant with an argument of that name. Equal means the same JSON, down to
+ * any depth: the same type and value, lists in the same order, objects with the same fields in any order. A field that is
+ * nowhere is equal to nothing, not even to null.
+ */
+function contextHolds(
+  wanted: NonNullable<PolicyCondition['contextEquals']>,
+  { args, context }: PolicyQuestion,
+): boolean {
+  return Object.entries(wanted).every(([key, value]) =>
+    isEqual(ownField(isOfContext(key, context) ? context : fieldsOf(args), key), value),
+  );
+}
+
+function isOfContext(key: string, context: PolicyQuestion['context']): boolean {
+  return contextNames.has(key) || Object.hasOwn(context, key);
+}
+
+function ownField(fields: Readonly<Record<string, unknown>>, key: string): unknown {
+  return Object.hasOwn(fields, key) ? fields[key] : undefined;
+}
+
+const maxDepth = 64;
+
+/** Deeper than 64 levels nothing is equal. */
+function isEqual(a: unknown, b: unknown, depth = 0): boolean {
+  if (a === undefined || b === undefined || depth > maxDepth) return false;
+  if (a === b) return true;
+  if (Array.isArray(a) || Array.isArray(b)) {
+    if (!Array.isArray(a) || !Array.isArray(b) || a.length !== b.length) return false;
+    return a.every((item, index) => isEqual(item, b[index], depth + 1));
+  }
+  if (!isObject(a) || !isObject(b)) return false;
+  const names = Object.keys(a);
+  if (names.length !== Object.keys(b).length) return false;
+  return names.every((name) => Object.hasOwn(b, name) && isEqual(a[name], b[name], depth + 1));
+}

@@ -1,0 +1,206 @@
+import { dirname } from 'node:path';
+import type { AgentDefinition } from '../../shared/agent.ts';
+import type { EventBody } from '../../shared/event.ts';
+import type { Log } from '../../shared/log.ts';
+import type { Message } from '../../shared/message.ts';
+import type { RunRecord } from '../../shared/run.ts';
+import type { Policy, PolicyQuestion } from '../guards/policy.ts';
+import type { Artifacts, Breakers } from '../ports.ts';
+import { createReadResultTool } from '../tools/builtin/read-result.ts';
+import { createToolSearch } from '../tools/builtin/tool-search.ts';
+import {
+  sideChannels,
+  withCapabilities,
+  type CapabilityRegistry,
+  type ResolvedCapabilities,
+} from '../tools/capabilities.ts';
+import type { ToolRunContext } from '../tools/context.ts';
+import type { ToolSet } from '../tools/execute.ts';
+import type { McpRun } from '../tools/mcp/hub.ts';
+import type { ResultReader } from '../tools/result-reader.ts';
+import type { OpenedTools } from '../tools/source.ts';
+import { createSpillReader, spillOf } from '../tools/spill.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { LoadedAgent } from './load-agents.ts';
+
+/** What the tools of all runs of a worker share. What is absent is not there for any of them. */
+export interface ToolServices {
+  /** Opens the MCP servers of an agent for one run. Throws `mcp_unavailable` when one that is required cannot be reached. */
+  readonly openServers?: (agent: AgentDefinition, run: McpRun, signal: AbortSignal) => Promise<OpenedTools>;
+  readonly capabilities?: CapabilityRegistry;
+  /** The folder that an agent's tools may read. */
+  readonly workspaceOf?: (agent: AgentDefinition) => string | undefined;
+  readonly policyOf?: (agent: AgentDefinition) => Policy;
+  readonly secrets?: NonNullable<ToolRunContext['secrets']>;
+  readonly artifacts?: Artifacts;
+  readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
+  /** The tools that run scripts, for agents in code mode. */
+  readonly codeTools?: readonly Tool[];
+  readonly log: Log;
+}
+
+/** The run that a toolbox is opened for. */
+export interface ToolboxRun {
+  readonly record: RunRecord;
+  /** Its conversation so far. */
+  readonly messages: readonly Message[];
+  readonly emit: (event: EventBody) => void;
+}
+
+/** The tools of one run while this process works on it. */
+export interface Toolbox extends AsyncDisposable {
+  readonly set: ToolSet;
+  readonly context: ToolRunContext;
+}
+
+/** Opens what an agent's tools need. Close it when this process lets go of the run. */
+export async function openToolbox(
+  agent: LoadedAgent,
+  run: ToolboxRun,
+  services: ToolServices,
+  signal: AbortSignal,
+): Promise<Toolbox> {
+  const brought = await broughtBy(agent, run, services, signal);
+  const definition = withCapabilities(agent.definition, brought);
+  const complete = { ...agent, tools: [...agent.tools, ...brought.tools], definition };
+  const servers = usesServers(definition) ? await serversOf(definition, run, services, signal) : undefined;
+  return {
+    set: setOf(complete, servers, services),
+    context: contextOf(agent.definition, run.record, services),
+    [Symbol.asyncDispose]: async () => await servers?.[Symbol.asyncDispose](),
+  };
+}
+
+/** What the agent's capabilities bring. In a sandbox that is tools and no servers. */
+async function broughtBy(
+  { definition, file }: LoadedAgent,
+  { record, emit }: ToolboxRun,
+  { capabilities, workspaceOf }: ToolServices,
+  signal: AbortSignal,
+): Promise<ResolvedCapabilities> {
+  const { id: agentId, trust } = definition;
+  if (definition.capabilities.length === 0 || !capabilities) return { mcpServers: {}, tools: [] };
+  const { runId, tenant, request } = record;
+  const workspaceDir = workspaceOf?.(definition);
+  const context = {
+    agentId,
+    agent: definition,
+    runId,
+    tenant,
+    background: request.overrides?.background ?? false,
+    callbacks: sideChannels(emit),
+    ...(request.thread !== undefined && { threadId: request.thread }),
+    ...(file !== '' && { agentDir: dirname(file) }),
+    ...(workspaceDir !== undefined && { workspaceDir }),
+  };
+  const resolved = await capabilities.resolve(definition, context, {}, signal);
+  return trust === 'sandbox' ? { ...resolved, mcpServers: {} } : resolved;
+}
+
+function usesServers({ tools }: AgentDefinition): boolean {
+  return tools.some((name) => name.startsWith('mcp:'));
+}
+
+async function serversOf(
+  definition: AgentDefinition,
+  { record: { runId, tenant }, messages }: ToolboxRun,
+  { openServers }: ToolServices,
+  signal: AbortSignal,
+): Promise<OpenedTools | undefined> {
+  const results = messages.flatMap((message) =>
+    message.role === 'tool' && message.trust === 'mcp-derived' ? [message.content] : [],
+  );
+  return await openServers?.(definition, { runId, tenant, results }, signal);
+}
+
+/** The tools by themselves: what they need of each other is added as long as any of them needs it. */
+function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: ToolServices): ToolSet {
+  const { definition, resultReaders = [] } = agent;
+  const { artifacts, codeTools = [] } = services;
+  const readers: readonly ResultReader[] = [
+    ...(artifacts ? [createSpillReader(artifacts)] : []),
+    ...(servers?.resultReaders ?? []),
+    ...resultReaders,
+  ];
+  const readResult = createReadResultTool(readers);
+  const toolSearch = createToolSearch();
+  const inScripts = definition.toolInvocation === 'code-mode';
+  let known: readonly Tool[] | undefined;
+  let all: readonly Tool[] = [];
+  return {
+    collisions: definition.toolCollisions,
+    ...(inScripts && { advertisedOnly: new Set([...codeTools.map(({ name }) => name), readResult.name]) }),
+    tools() {
+      const fromServers = servers?.tools() ?? [];
+      if (fromServers !== known) {
+        known = fromServers;
+        const own = [...agent.tools, ...fromServers];
+        const options = definition.toolOptions;
+        const names = new Set(own.map(({ name }) => name));
+        const add = (tool: Tool, needed: boolean) => (needed && !names.has(tool.name) ? [tool] : []);
+        const spills = own.some((tool) => strategyOf(tool, options) === 'spill-to-file');
+        const defers = own.some((tool) => options[tool.name]?.deferLoading ?? tool.deferLoading);
+        all = [
+          ...own,
+          ...(inScripts ? codeTools : add(toolSearch, defers)),
+          ...add(readResult, readers.length > (artifacts ? 1 : 0) || (spills && artifacts !== undefined)),
+        ];
+      }
+      return all;
+    },
+  };
+}
+
+/** Is there a tool whose large results may be kept? What servers and capabilities bring is not known here. */
+export function mayKeepResults({ definition, tools }: LoadedAgent): boolean {
+  const { toolOptions } = definition;
+  return (
+    usesServers(definition) ||
+    definition.capabilities.length > 0 ||
+    tools.some((tool) => strategyOf(tool, toolOptions) === 'spill-to-file') ||
+    Object.values(toolOptions).some(({ truncationStrategy }) => truncationStrategy === 'spill-to-file')
+  );
+}
+
+function strategyOf({ name, truncationStrategy }: Tool, options: AgentDefinition['toolOptions']) {
+  return options[name]?.truncationStrategy ?? truncationStrategy;
+}
+
+function contextOf(definition: AgentDefinition, record: RunRecord, services: ToolServices): ToolRunContext {
+  const { runId, tenant, request } = record;
+  const { artifacts, secrets, breakers, log } = services;
+  const { approvals, interaction, policyDenial, approvalDenial, trust } = definition;
+  const policy = services.policyOf?.(definition);
+  return {
+    runId,
+    tenant,
+    about: {
+      agentId: definition.id,
+      tenant,
+      ...(request.thread !== undefined && { threadId: request.thread }),
+      ...(request.sessionId !== undefined && { sessionId: request.sessionId }),
+    },
+    metadata: request.metadata ?? {},
+    keyFor: (step, index) => `${runId}:s${step}:t${index}`,
+    options: definition.toolOptions,
+    ...(policy && { policy: trust === 'sandbox' ? sandboxed(policy) : policy }),
+    people: { nobody: interaction === 'headless', ...approvals },
+    denialEndsRun: { policy: policyDenial === 'fail', approval: approvalDenial === 'fail' },
+    ...(secrets && { secrets }),
+    ...(artifacts && { spill: spillOf(artifacts, runId, log) }),
+    ...(breakers && { breakers }),
+  };
+}
+
+/** In a sandbox no tool starts a process or contacts anybody, as far as it says what it touches. */
+function sandboxed(policy: Policy): Policy {
+  const refusal = ({ facts }: PolicyQuestion) =>
+    facts?.command !== undefined || (facts?.urls ?? []).length > 0
+      ? ({ action: 'deny', hard: 'not_granted', reason: 'an agent in a sandbox contacts nobody' } as const)
+      : undefined;
+  return {
+    isEmpty: policy.isEmpty,
+    decideHard: (question) => refusal(question) ?? policy.decideHard(question),
+    decide: (question) => refusal(question) ?? policy.decide(question),
+  };
+}

@@ -1,0 +1,141 @@
+import { join } from 'node:path';
+import type { AgentDefinition } from '../shared/agent.ts';
+import type { Clock } from '../shared/clock.ts';
+import type { Config } from '../shared/config.ts';
+import { createEgress } from '../shared/egress.ts';
+import { RunError } from '../shared/errors.ts';
+import type { Log } from '../shared/log.ts';
+import type { Redactor } from '../shared/redact.ts';
+import type { Policy } from './guards/policy.ts';
+import type { Artifacts, Breakers, ProgressNotes } from './ports.ts';
+import type { ToolOffer } from './run/load-agents.ts';
+import { loadPolicyFile, policyFor, policyWarnings } from './run/policy-file.ts';
+import type { ToolSecrets } from './run/tool-secrets.ts';
+import type { ToolServices } from './run/toolbox.ts';
+import { createAskUser } from './tools/builtin/ask-user.ts';
+import { createHttpRequestTool } from './tools/builtin/http-request.ts';
+import { createProgressTools } from './tools/builtin/progress.ts';
+import { createReadFileTool } from './tools/builtin/read-file.ts';
+import { createCapabilityRegistry, type CapabilityResolver } from './tools/capabilities.ts';
+import { createScriptPool } from './tools/code-mode/pool.ts';
+import { createCodeTools } from './tools/code-mode/tools.ts';
+import { mcpGrantProblems } from './tools/mcp/grants.ts';
+import { createMcpHub } from './tools/mcp/hub.ts';
+import type { Tool } from './tools/tool.ts';
+import { packageVersion } from './version.ts';
+
+export interface ToolkitOptions {
+  readonly config: Config;
+  readonly secrets: ToolSecrets;
+  readonly redactor: Redactor;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** By name. */
+  readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
+}
+
+/** What the tools of a process share, before and after its stores are there. */
+export interface Toolkit extends AsyncDisposable {
+  /** For loading agents. */
+  readonly offer: ToolOffer;
+  /** What is there once the stores are. */
+  services(stores: ToolStores): ToolServices;
+}
+
+export interface ToolStores {
+  readonly artifacts: Artifacts;
+  readonly progress: ProgressNotes;
+  readonly breakers: Breakers;
+}
+
+/** Names that agents may write into `tools` beside their own, each with what makes the tool. */
+type Builtins = Readonly<Record<string, (fileScope: string | undefined) => Tool>>;
+
+/** Throws `invalid_config` listing every problem of the policy file. Starts nothing that is not needed. */
+export function createToolkit({
+  config,
+  secrets,
+  redactor,
+  log,
+  clock,
+  capabilities: given = {},
+}: ToolkitOptions): Toolkit {
+  const policies = loadPolicyFile(config.MILLRACE_POLICIES);
+  const egress = createEgress({ allowedHosts: config.EGRESS_ALLOWED_HOSTS });
+  // Who may be contacted although it is inside may be contacted without TLS.
+  const allowInsecure = [...policies.allowInsecure, ...config.EGRESS_ALLOWED_HOSTS];
+  const operator = { ...policies, allowInsecure };
+  const domains = bothOf(config.EGRESS_DOMAINS, policies.domains);
+  const scripts = createScriptPool({ size: config.CODE_MODE_PROCESSES, log, clock });
+  const servers = createMcpHub({ egress, secrets, log, clock, version: packageVersion });
+  const known = new WeakMap<AgentDefinition, Policy>();
+  const policyOf = (agent: AgentDefinition): Policy => {
+    const policy = known.get(agent) ?? policyFor(operator, agent.policies, (host) => egress.isPrivateHost(host));
+    known.set(agent, policy);
+    return policy;
+  };
+  const capabilities = createCapabilityRegistry({ clock });
+  for (const [name, resolver] of Object.entries(given)) capabilities.register(name, resolver);
+  let stores: ToolStores | undefined;
+  const there = () => {
+    if (!stores) throw new RunError('internal', 'a tool was called before its store was there');
+    return stores;
+  };
+  const [writeProgress, readProgress] = createProgressTools({
+    redactor,
+    notes: {
+      write: (draft) => there().progress.write(draft),
+      read: (tenant, runId, query) => there().progress.read(tenant, runId, query),
+    },
+  });
+  const builtins: Builtins = {
+    ask_user: createAskUser,
+    http_request: () => createHttpRequestTool({ egress, domains }),
+    read_file: (scope) => createReadFileTool({ root: config.MILLRACE_FILES, scope }),
+    progress_write: () => writeProgress,
+    progress_read: () => readProgress,
+  };
+  return {
+    offer: {
+      names: Object.keys(builtins),
+      find: (name, { fileScope }) => (Object.hasOwn(builtins, name) ? builtins[name]?.(fileScope) : undefined),
+      register: (name, resolver) => capabilities.register(name, resolver),
+      problemsOf: (agent) => [...mcpGrantProblems(agent), ...capabilities.check(agent).problems],
+      warningsOf: (agent, tools) => [
+        ...capabilities.check(agent).warnings,
+        ...policyWarnings(policies, agent.policies, {
+          tools: new Set(tools.map(({ name }) => name)),
+          isComplete: Object.keys(agent.mcpServers).length === 0 && policies.rules.length === 0,
+        }),
+      ],
+    },
+    services(opened) {
+      stores = opened;
+      return {
+        openServers: (agent, run, signal) => servers.open(agent, run, signal),
+        capabilities,
+        workspaceOf: ({ fileScope }) => config.MILLRACE_FILES && join(config.MILLRACE_FILES, fileScope ?? ''),
+        policyOf,
+        secrets,
+        artifacts: opened.artifacts,
+        breakers: opened.breakers,
+        codeTools: createCodeTools(scripts, () => clock.now()),
+        log,
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      await servers[Symbol.asyncDispose]();
+      await scripts[Symbol.asyncDispose]();
+      await egress[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** What both lists allow; a list that is absent allows everything. */
+function bothOf(
+  hosts: readonly string[] | undefined,
+  names: readonly string[] | undefined,
+): readonly string[] | undefined {
+  if (!hosts || !names) return hosts ?? names;
+  return hosts.filter((host) => names.includes(host.replace(/:\d+$/, '')));
+}

@@ -1,0 +1,29 @@
+import { z } from 'zod';
+import { defineTool } from '../define.ts';
+import type { Tool } from '../tool.ts';
+
+const inputSchema = z.strictObject({
+  question: z.string().min(1).max(4_000).describe('One question, in the language of the user.'),
+  choices: z.array(z.string().min(1).max(200)).max(20).optional().describe('Answers to choose from, if any.'),
+});
+
+/** The tool that asks the user: the run waits, without a worker, and the answer is the result of the call. */
+export function createAskUser(): Tool {
+  const tool = defineTool({
+    name: 'ask_user',
+    description:
+      'Asks the user a question and answers what they say. Use it only for what you cannot find out yourself: the answer may take long.',
+    inputSchema,
+    effect: 'read',
+    trust: 'built-in',
+    sideEffectClass: 'interaction',
+    execute: () => 'nobody could be asked',
+  });
+  return Object.freeze({
+    ...tool,
+    asks: (args: unknown) => {
+      const { question, choices = [] } = args as z.output<typeof inputSchema>;
+      return choices.length === 0 ? question : `${question} (${choices.join(' / ')})`;
+    },
+  });
+}

@@ -1,0 +1,157 @@
+import { z } from 'zod';
+import type { Egress } from '../../../shared/egress.ts';
+import { assertNever, type ToolErrorKind } from '../../../shared/errors.ts';
+import { EgressError } from '../../../shared/egress-error.ts';
+import type { EgressResponse } from '../../../shared/egress-fetch.ts';
+import { defineTool } from '../define.ts';
+import { ToolError } from '../tool-error.ts';
+import { ToolOutput, type Tool } from '../tool.ts';
+import { bodyText } from './body-text.ts';
+import { credentialHeader, headerProblem } from './request-headers.ts';
+
+const maxBytes = 1024 * 1024;
+const maxTimeoutMs = 120_000;
+/** Of the tool itself: the deadline of a request comes first. */
+const graceMs = 5_000;
+const maxHeaders = 50;
+const maxHeaderChars = 1_024;
+
+const methods = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'] as const;
+const readingMethods: ReadonlySet<string> = new Set(['GET', 'HEAD']);
+
+const inputSchema = z
+  .strictObject({
+    url: z.string().min(1).max(8_192).describe('https, in full.'),
+    method: z.enum(methods).default('GET'),
+    headers: z.record(z.string(), z.string().max(8_192)).optional(),
+    body: z.unknown().optional().describe('Text, or JSON. Not with GET and HEAD.'),
+    timeoutMs: z.int().min(1).max(maxTimeoutMs).default(30_000).describe('Until the last byte of the answer.'),
+  })
+  .superRefine(({ method, headers = {}, body }, context) => {
+    const complain = (path: string, message: string) => context.addIssue({ code: 'custom', path: [path], message });
+    if (body !== undefined && readingMethods.has(method)) complain('body', `${method} has none`);
+    if (Object.keys(headers).length > maxHeaders) complain('headers', `there are more than ${maxHeaders}`);
+    for (const [name, value] of Object.entries(headers)) {
+      const problem = headerProblem(name, value);
+      if (problem) complain('headers', problem);
+    }
+  });
+type Args = z.output<typeof inputSchema>;
+
+const description =
+  `Sends one HTTP request to a public https address and answers status, headers, body (text; of anything
+else only its kind and size) and truncated. Reads at most 1 MiB. Follows up to 3 redirects. An error status is an answer,
+not a failure. Credentials cannot be passed: where a service needs some, they are set already.`.replaceAll('\n', ' ');
+
+/** What is told of the headers of an answer. Cookies and the like are not. */
+const toldHeaders =
+  /^(content-(type|language|length|location|disposition)|date|etag|last-modified|expires|cache-control|location|link|allow|retry-after|(x-)?request-id|(x-)?ratelimit-.*)$/;
+
+export interface HttpRequestDeps {
+  readonly egress: Egress;
+  /** The only hosts that may be asked. Default: any public one. */
+  readonly domains?: readonly string[] | undefined;
+}
+
+/**
+ * The tool that sends HTTP requests, through the egress check. A request that writes carries the key of its call as
+ * `Idempotency-Key`. Headers that look like credentials come from `toolOptions.http_request.args.headers` only, never from
+ * the model, and go only to hosts that the operator has named. A refusal is a `capability_blocked` error.
+ */
+export function createHttpRequestTool({ egress, domains }: HttpRequestDeps): Tool {
+  const tool = defineTool({
+    name: 'http_request',
+    description,
+    inputSchema,
+    effect: 'once',
+    trust: 'web-search',
+    timeoutMs: maxTimeoutMs + graceMs,
+    truncationStrategy: 'spill-to-file',
+    facts: ({ url }) => ({ urls: [url] }),
+    // Nothing was changed by what only reads: it may be sent again.
+    reconcile: async (_key, { method }) => ({ outcome: readingMethods.has(method) ? 'not_done' : 'unknown' }),
+    async execute(args, { idempotencyKey, signal }) {
+      const { url, method, timeoutMs } = args;
+      const { headers, body } = contentOf(args);
+      if (!readingMethods.has(method)) headers.set('idempotency-key', idempotencyKey);
+      if (!domains && !egress.names(url)) refuseCredentials(headers);
+      try {
+        const response = await egress.fetch(url, {
+          method,
+          headers,
+          ...(body !== undefined && { body }),
+          signal,
+          maxBytes,
+          overflow: 'cut',
+          deadlineMs: timeoutMs,
+          ...(domains && { domains }),
+        });
+        return answerOf(response, url);
+      } catch (error) {
+        return failureOf(error, method);
+      }
+    },
+  });
+  const check: Tool['check'] = async (args, fixed = []) => {
+    const checked = await tool.check(args);
+    if (!checked.ok || fixed.includes('headers')) return checked;
+    const own = Object.keys((checked.value as Args).headers ?? {}).filter(credentialHeader);
+    if (own.length === 0) return checked;
+    return { ok: false, problems: own.map((name) => `headers: ${name} cannot be set by you`) };
+  };
+  return Object.freeze({ ...tool, check });
+}
+
+function contentOf({ headers: given = {}, body }: Args): { headers: Headers; body: string | undefined } {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(given)) headers.set(name, value);
+  if (body === undefined || typeof body === 'string') return { headers, body };
+  if (!headers.has('content-type')) headers.set('content-type', 'application/json');
+  return { headers, body: JSON.stringify(body) };
+}
+
+function refuseCredentials(headers: Headers): void {
+  const found = [...headers.keys()].find((name) => name !== 'idempotency-key' && credentialHeader(name));
+  if (found === undefined) return;
+  const message = `${found} is sent only to hosts that EGRESS_DOMAINS or EGRESS_ALLOWED_HOSTS names`;
+  throw new ToolError('capability_blocked', message);
+}
+
+function answerOf({ status, headers, body, truncated, url }: EgressResponse, asked: string) {
+  const told = [...headers].filter(([name]) => toldHeaders.test(name)).slice(0, maxHeaders);
+  return {
+    status,
+    // After redirects.
+    ...(url !== new URL(asked).href && { url }),
+    headers: Object.fromEntries(told.map(([name, value]) => [name, value.slice(0, maxHeaderChars)])),
+    body: bodyText(body, headers.get('content-type') ?? '', truncated),
+    truncated,
+  };
+}
+
+/** What the model is told. That a host does not answer says nothing about the tool: its breaker does not count it. */
+function failureOf(error: unknown, method: string): ToolOutput {
+  if (!(error instanceof EgressError)) throw error;
+  const { reason, message, mayHaveArrived } = error;
+  const told = (kind: ToolErrorKind, text = message) => new ToolError(kind, text, { cause: error });
+  if (mayHaveArrived && !readingMethods.has(method))
+    throw told('outcome_unknown', `${message}; the request may have taken effect`);
+  switch (reason) {
+    case 'private_address':
+    case 'domain_not_allowed':
+    case 'insecure_url':
+    case 'port_not_allowed':
+    case 'userinfo':
+      throw told('capability_blocked');
+    case 'invalid_url':
+      throw told('invalid_input');
+    case 'timeout':
+      throw told('timeout');
+    case 'too_many_redirects':
+    case 'too_large':
+    case 'unreachable':
+      return new ToolOutput(message, { isError: true });
+    default:
+      return assertNever(reason);
+  }
+}

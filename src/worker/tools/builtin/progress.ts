@@ -1,0 +1,109 @@
+import { z } from 'zod';
+import { RunError } from '../../../shared/errors.ts';
+import { runId } from '../../../shared/ids.ts';
+import { sensitivity, type Sensitivity } from '../../../shared/message.ts';
+import { maxNoteBytes, maxNotesRead, progressRole, progressSeq, progressTags } from '../../../shared/progress.ts';
+import type { Redactor } from '../../../shared/redact.ts';
+import type { ProgressNotes } from '../../ports.ts';
+import { defineTool } from '../define.ts';
+import { ToolError } from '../tool-error.ts';
+import { ToolOutput, type HostContext, type Tool, type ToolContext } from '../tool.ts';
+
+const defaultRole = 'agent';
+const defaultNotesRead = 20;
+
+const writeSchema = z.strictObject({
+  content: z.string().describe(`The text, at most ${maxNoteBytes / 1024} KiB.`),
+  role: progressRole.default(defaultRole).describe('Who writes. Every role has numbers of its own.'),
+  seq: progressSeq.optional().describe('Default: the next number. One that is taken is an error.'),
+  sensitivity: sensitivity.default('public').describe('How far the note may travel.'),
+  tags: progressTags.default([]),
+});
+
+const readSchema = z.strictObject({
+  runId: runId.optional().describe('The run whose notes are wanted. Default: this one.'),
+  role: progressRole.optional().describe('Only notes of this role.'),
+  sinceSeq: z.int().min(0).default(0).describe('Only notes with a higher number.'),
+  maxArtifacts: z.int().min(1).max(maxNotesRead).default(defaultNotesRead),
+});
+
+export interface ProgressToolsOptions {
+  readonly notes: ProgressNotes;
+  /** Takes secrets out of what is written. */
+  readonly redactor: Redactor;
+}
+
+/** `progress_write` and `progress_read`: notes for later sessions of the same tenant. */
+export function createProgressTools(options: ProgressToolsOptions): readonly [write: Tool, read: Tool] {
+  return [createWriteTool(options), createReadTool(options)];
+}
+
+function createWriteTool({ notes, redactor }: ProgressToolsOptions): Tool {
+  return defineTool({
+    name: 'progress_write',
+    description:
+      'Leaves a note about the progress of this work, for later sessions and for people. Notes are numbered and never changed.',
+    inputSchema: writeSchema,
+    effect: 'idempotent',
+    trust: 'built-in',
+    async execute({ content, ...draft }, context) {
+      const { tenant, idempotencyKey: key } = context;
+      const text = redactor.text(content);
+      const note = await notes
+        .write({ ...definedOf(draft), runId: context.runId, tenant, text, key })
+        .catch((error: unknown) => {
+          throw toolErrorOf(error);
+        });
+      hostOf(context).emit({ type: 'agent.progress.written', ref: note.ref, sha256: note.sha256 });
+      return note;
+    },
+  });
+}
+
+function createReadTool({ notes }: ProgressToolsOptions): Tool {
+  return defineTool({
+    name: 'progress_read',
+    description:
+      'Reads notes that sessions have left about the progress of their work, by number. With the id of an earlier run it reads the notes of that one. For more, ask again with sinceSeq.',
+    inputSchema: readSchema,
+    effect: 'read',
+    trust: 'built-in',
+    // Models wrote these texts, from whatever they had read by then.
+    inboundSanitization: 'wrap',
+    truncationStrategy: 'spill-to-file',
+    async execute({ runId: other, ...query }, context) {
+      const found = await notes
+        .read(context.tenant, other ?? context.runId, definedOf(query))
+        .catch((error: unknown) => {
+          throw toolErrorOf(error);
+        });
+      for (const { note } of found)
+        hostOf(context).emit({ type: 'agent.progress.read', ref: note.ref, sha256: note.sha256 });
+      const value = { notes: found.map(({ note, text }) => ({ ...note, text: text ?? null })) };
+      const strictest = strictestOf(found.map(({ note }) => note.sensitivity));
+      return new ToolOutput(value, {
+        origin: { toolName: 'progress_read', trust: 'built-in', sensitivity: strictest },
+      });
+    },
+  });
+}
+
+function strictestOf(labels: readonly Sensitivity[]): Sensitivity {
+  return sensitivity.options.findLast((label) => labels.includes(label)) ?? 'public';
+}
+
+/** What the model is told of a failure: its code and why. */
+function toolErrorOf(error: unknown): unknown {
+  if (!(error instanceof RunError)) return error;
+  const kind = error.code === 'validation' ? 'invalid_input' : 'execution_failed';
+  return new ToolError(kind, `${error.code}: ${error.message}`, { cause: error });
+}
+
+function hostOf(context: ToolContext): Pick<HostContext, 'emit'> {
+  return context as HostContext;
+}
+
+/** Without the fields that are undefined. */
+function definedOf<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
+  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
+}

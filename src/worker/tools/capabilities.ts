@@ -1,0 +1,200 @@
+import type { z } from 'zod';
+import type { AgentDefinition } from '../../shared/agent.ts';
+import { systemClock, type Clock } from '../../shared/clock.ts';
+import { RunError } from '../../shared/errors.ts';
+import type { EventBody } from '../../shared/event.ts';
+import { mcpServers, type McpServer } from '../../shared/mcp.ts';
+import { clip } from './bound.ts';
+import type { Tool } from './tool.ts';
+import { within } from './within.ts';
+
+/** What a capability may tell the subscribers of a run. Each becomes one event; none waits for anybody. */
+export interface SideChannels {
+  /** `capability.file_sent`. A path inside the workspace, or a handle of a result. */
+  sendFile(file: {
+    readonly path?: string;
+    readonly handle?: string;
+    readonly caption?: string;
+    readonly fileType: string;
+  }): void;
+  /** `capability.note_shared`. */
+  shareNote(note: { readonly title: string; readonly slug: string; readonly message?: string }): void;
+  /** `capability.pin_changed`. */
+  changePin(): void;
+  /** `capability.user_notified`. */
+  notifyUser(message: string): void;
+}
+
+/** The run that capabilities are resolved for. All of them get the same object. */
+export interface CapabilityContext {
+  readonly agentId: string;
+  readonly agent: AgentDefinition;
+  readonly runId: string;
+  readonly tenant: string;
+  readonly threadId?: string;
+  /** Nobody sits in front of this run. */
+  readonly background: boolean;
+  /** The folder that the agent was read from. Absent: it was given as an object. */
+  readonly agentDir?: string;
+  /** The folder that the agent's tools may read files of. */
+  readonly workspaceDir?: string;
+  readonly callbacks: SideChannels;
+}
+
+/** What a capability brings to a run: servers by name, and tools. They need no grant: the capability is the grant. */
+export interface CapabilityParts {
+  readonly mcpServers?: z.input<typeof mcpServers>;
+  readonly tools?: readonly Tool[];
+}
+
+/** Answers nothing where it does not apply to the run. Called once for each run that a worker takes up. */
+export type CapabilityResolver = (
+  context: CapabilityContext,
+  signal: AbortSignal,
+) => CapabilityParts | undefined | void | Promise<CapabilityParts | undefined | void>;
+
+export interface ResolvedCapabilities {
+  readonly mcpServers: Readonly<Record<string, McpServer>>;
+  readonly tools: readonly Tool[];
+}
+
+type Named = Pick<AgentDefinition, 'capabilities' | 'unknownCapability'>;
+
+/** The capabilities that the agents of a worker may name. */
+export interface CapabilityRegistry {
+  readonly names: readonly string[];
+  /** Throws `validation` for a name that is taken or is not 1 to 128 of A-Z a-z 0-9 . _ - */
+  register(name: string, resolver: CapabilityResolver): void;
+  /** Unknown names, for loading: problems unless the agent skips them, warnings when it does. */
+  check(agent: Named): { readonly problems: readonly string[]; readonly warnings: readonly string[] };
+  /**
+   * Servers and tools of an agent's capabilities, in their order, and over them what is injected: it wins where names are the
+   * same. Throws `unknown_capability` listing the known ones, unless the agent skips it; `tool_unavailable` for a capability that
+   * fails or does not answer within 30 s; the signal's reason.
+   */
+  resolve(
+    agent: Named,
+    context: CapabilityContext,
+    injected: CapabilityParts,
+    signal: AbortSignal,
+  ): Promise<ResolvedCapabilities>;
+}
+
+const resolveMs = 30_000;
+const maxToldChars = 4_000;
+
+/**
+ * Makes an empty one.
+ *
+ * @example
+ * const capabilities = createCapabilityRegistry();
+ * capabilities.register('crm', ({ tenant }) => ({ mcpServers: { crm: { url: `https://crm.example.com/${tenant}/mcp` } } }));
+ */
+export function createCapabilityRegistry({ clock = systemClock }: { readonly clock?: Clock } = {}): CapabilityRegistry {
+  const resolvers = new Map<string, CapabilityResolver>();
+  const unknown = ({ capabilities }: Named) => [...new Set(capabilities)].filter((name) => !resolvers.has(name));
+  const unknownText = (name: string) =>
+    `there is no capability ${name}; known are ${[...resolvers.keys()].join(', ') || 'none'}`;
+
+  async function resolveOne(
+    name: string,
+    context: CapabilityContext,
+    signal: AbortSignal,
+  ): Promise<ResolvedCapabilities> {
+    const resolver = resolvers.get(name);
+    if (!resolver) return { mcpServers: {}, tools: [] };
+    const settled = await within(resolveMs, (inner) => resolver(context, inner), clock, signal);
+    signal.throwIfAborted();
+    if (settled.kind === 'value') return checkedParts(`capability ${name}`, settled.value ?? {});
+    const why = settled.kind === 'threw' ? 'it failed' : `it did not answer within ${resolveMs} ms`;
+    const cause = settled.kind === 'threw' ? { cause: settled.error } : {};
+    throw new RunError('tool_unavailable', `capability ${name}: ${why}`, cause);
+  }
+
+  return {
+    get names() {
+      return [...resolvers.keys()];
+    },
+    register(name, resolver) {
+      if (!/^[A-Za-z0-9._-]{1,128}$/.test(name))
+        throw new RunError('validation', `capability ${name}: its name must be 1 to 128 of A-Z a-z 0-9 . _ -`);
+      if (resolvers.has(name)) throw new RunError('validation', `capability ${name} is there already`);
+      if (typeof resolver !== 'function') throw new RunError('validation', `capability ${name}: must be a function`);
+      resolvers.set(name, resolver);
+    },
+    check(agent) {
+      const texts = unknown(agent).map((name) => `capabilities: ${unknownText(name)}`);
+      return agent.unknownCapability === 'skip' ? { problems: [], warnings: texts } : { problems: texts, warnings: [] };
+    },
+    async resolve(agent, context, injected, signal) {
+      const [missing] = unknown(agent);
+      if (missing !== undefined && agent.unknownCapability === 'fail')
+        throw new RunError('unknown_capability', unknownText(missing));
+      const names = [...new Set(agent.capabilities)];
+      const parts = await Promise.all(names.map((name) => resolveOne(name, context, signal)));
+      return merged([...parts, checkedParts('an injection', injected)]);
+    },
+  };
+}
+
+/** Later servers and tools take the place of earlier ones of the same name. */
+function merged(all: readonly ResolvedCapabilities[]): ResolvedCapabilities {
+  const tools = new Map(all.flatMap((parts) => parts.tools.map((tool) => [tool.name, tool])));
+  return { mcpServers: Object.assign({}, ...all.map((parts) => parts.mcpServers)), tools: [...tools.values()] };
+}
+
+function checkedParts(what: string, parts: CapabilityParts): ResolvedCapabilities {
+  const servers = mcpServers.safeParse(parts.mcpServers ?? {});
+  if (servers.success) return { mcpServers: servers.data, tools: parts.tools ?? [] };
+  const problems = servers.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  throw new RunError('tool_unavailable', `${what}: its servers are not valid:\n  ${problems.join('\n  ')}`, {
+    details: problems,
+  });
+}
+
+const short = (text: string) => clip(text, maxToldChars);
+
+/**
+ * The side channels of one run. Texts are cut after 4,000 characters. `emit` stamps each event with the run, its agent and
+ * its thread.
+ */
+export function sideChannels(emit: (event: EventBody) => void): SideChannels {
+  return {
+    sendFile: ({ path, handle, caption, fileType }) =>
+      emit({
+        type: 'capability.file_sent',
+        fileType: short(fileType),
+        ...(path !== undefined && { path: short(path) }),
+        ...(handle !== undefined && { handle: short(handle) }),
+        ...(caption !== undefined && { caption: short(caption) }),
+      }),
+    shareNote: ({ title, slug, message }) =>
+      emit({
+        type: 'capability.note_shared',
+        title: short(title),
+        slug: short(slug),
+        ...(message !== undefined && { message: short(message) }),
+      }),
+    changePin: () => emit({ type: 'capability.pin_changed' }),
+    notifyUser: (message) => emit({ type: 'capability.user_notified', message: short(message) }),
+  };
+}
+
+/**
+ * The grants and servers of an agent with those of its capabilities. A server that only a capability brings is granted as a
+ * whole, unless the agent names tools of it. An agent that is to stay in its sandbox gets none.
+ */
+export function withCapabilities<Agent extends Pick<AgentDefinition, 'tools' | 'mcpServers' | 'trust'>>(
+  agent: Agent,
+  { mcpServers: brought }: Pick<ResolvedCapabilities, 'mcpServers'>,
+): Agent {
+  if (agent.trust === 'sandbox') return agent;
+  const isNamed = (server: string) =>
+    agent.tools.some((tool) => tool === `mcp:${server}` || tool.startsWith(`mcp:${server}/`));
+  const granted = Object.keys(brought).filter((server) => !isNamed(server));
+  return {
+    ...agent,
+    mcpServers: { ...agent.mcpServers, ...brought },
+    tools: [...agent.tools, ...granted.map((server) => `mcp:${server}`)],
+  };
+}

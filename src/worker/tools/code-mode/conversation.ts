@@ -1,0 +1,168 @@
+import type { Clock } from '../../../shared/clock.ts';
+import { depthOver, jsonOf } from '../json.ts';
+import type { InnerOutcome } from '../tool.ts';
+import { graceMs, maxDepth, type ScriptLimits } from './limits.ts';
+import type { ScriptProcess } from './process.ts';
+import type { CallResult, ChildMessage, RunOrder, ScriptFailure } from './protocol.ts';
+
+/** One script that shall run. */
+export interface ScriptRequest {
+  readonly source: string;
+  /** Whose it is: a process that ran a script of one tenant never runs one of another. */
+  readonly tenant: string;
+  /** Names of the tools that it may call. */
+  readonly tools: readonly string[];
+  readonly limits: ScriptLimits;
+  /** The time that the script sees, in milliseconds since the epoch. It stands still. */
+  readonly nowMs: number;
+  /** Any text: the same one gives the same random numbers. */
+  readonly seed: string;
+  /** Ends the script at once. */
+  readonly signal: AbortSignal;
+  /** Carries out one call. A rejection is told to the script as a failed call. */
+  call(name: string, args: unknown): Promise<InnerOutcome>;
+}
+
+/** What came of a script. `value` is plain JSON, undefined when it returned nothing. */
+export type ScriptOutcome = {
+  /** What it printed. Bounded, and never a secret of ours: it had none. */
+  readonly logs: readonly string[];
+  /** Tool calls that it made. */
+  readonly calls: number;
+} & (
+  | { readonly ok: true; readonly value: unknown }
+  | { readonly ok: false; readonly reason: ScriptFailure; readonly message: string }
+);
+
+export interface Ending {
+  readonly outcome: ScriptOutcome;
+  /** The process is to be killed, if it is not dead already. */
+  readonly isSpent: boolean;
+  /** Resolves when the calls that the script left behind have ended, or nobody waits for them any longer. */
+  readonly left: Promise<void>;
+  /** For the log, when the process is to blame. */
+  readonly why?: string;
+}
+
+/** Runs one script in a process that is ready. Resolves when the process is free again, or done for. Never rejects. */
+export async function converse(
+  process: Pick<ScriptProcess, 'listen' | 'send'>,
+  order: RunOrder,
+  request: ScriptRequest,
+  clock: Clock,
+): Promise<Ending> {
+  const startedMs = clock.monotonic();
+  const inFlight = new Set<Promise<void>>();
+  const { promise: ended, resolve: end } = Promise.withResolvers<Omit<Ending, 'left'>>();
+  const over = new AbortController();
+  let calls = 0;
+  let isOver = false;
+  const failed = (reason: ScriptFailure, message: string, why?: string) =>
+    end({
+      outcome: { ok: false, reason, message, logs: [], calls },
+      isSpent: true,
+      ...(why !== undefined && { why }),
+    });
+
+  const hear = (message: ChildMessage) => {
+    if (isOver) throw new Error('the script was over');
+    if (message.t === 'done') {
+      isOver = true;
+      end({ outcome: outcomeOf(message, calls, request.limits), isSpent: message.isSpent });
+    } else if (message.t === 'call') {
+      const isAsked = message.id === calls + 1 && message.id <= request.limits.maxCalls;
+      if (!isAsked || !request.tools.includes(message.name) || message.args.length > request.limits.maxArgsChars)
+        throw new Error('a call that no script can make');
+      calls++;
+      const call = answer(request, message.name, message.args).then((result) => {
+        // The process may run the next script by then, which made no such call.
+        if (!isOver) process.send({ t: 'result', id: message.id, result });
+      });
+      inFlight.add(call);
+      void call.finally(() => inFlight.delete(call));
+    } else throw new Error('it was ready before');
+  };
+  const abort = () => failed('aborted', 'the call was aborted');
+  request.signal.addEventListener('abort', abort, { once: true });
+  process.listen({
+    message: hear,
+    gone: (why) => failed('crashed', 'the process of the script died', why),
+  });
+  clock.sleep(request.limits.timeoutMs + graceMs, over.signal).then(
+    () => failed('timeout', `the script took longer than ${request.limits.timeoutMs} ms`),
+    () => {},
+  );
+  if (request.signal.aborted) abort();
+  else process.send(order);
+
+  const ending = await ended;
+  isOver = true;
+  over.abort();
+  request.signal.removeEventListener('abort', abort);
+  process.listen(undefined);
+  const isCut = !ending.outcome.ok && (ending.outcome.reason === 'aborted' || ending.outcome.reason === 'timeout');
+  const patienceMs =
+    isCut || request.signal.aborted
+      ? graceMs
+      : Math.max(graceMs, request.limits.timeoutMs - (clock.monotonic() - startedMs));
+  return { ...ending, left: leftBehind(inFlight, patienceMs, request.signal, clock) };
+}
+
+/** Throws for a value that the process itself would have refused. */
+function outcomeOf(
+  message: Extract<ChildMessage, { t: 'done' }>,
+  calls: number,
+  { maxResultBytes }: ScriptLimits,
+): ScriptOutcome {
+  const { outcome, logs } = message;
+  if (!outcome.ok) return { ...outcome, logs, calls };
+  const { json } = outcome;
+  if (json === undefined) return { ok: true, value: undefined, logs, calls };
+  if (Buffer.byteLength(json) > maxResultBytes) throw new Error('a value over its bound');
+  if (depthOver(json, maxDepth)) {
+    const told = `the script returned JSON of more than ${maxDepth} levels`;
+    return { ok: false, reason: 'result', message: told, logs, calls };
+  }
+  return { ok: true, value: JSON.parse(json) as unknown, logs, calls };
+}
+
+/** What the script gets for a call. Never rejects. */
+async function answer(request: ScriptRequest, name: string, json: string): Promise<CallResult['result']> {
+  try {
+    if (depthOver(json, maxDepth)) return refused('invalid_input', `arguments of more than ${maxDepth} levels`);
+    const outcome = await request.call(name, JSON.parse(json));
+    if (!outcome.ok) return { ok: false, kind: outcome.kind, message: outcome.message.slice(0, maxMessageChars) };
+    const result = jsonOf(outcome.value);
+    const { maxInnerResultBytes } = request.limits;
+    if (result === undefined || Buffer.byteLength(result) <= maxInnerResultBytes) return { ok: true, json: result };
+    return refused('invalid_output', `its result is larger than ${maxInnerResultBytes} bytes`);
+  } catch {
+    return refused('execution_failed', 'the call could not be carried out');
+  }
+}
+
+const maxMessageChars = 2_000;
+
+function refused(kind: 'invalid_input' | 'invalid_output' | 'execution_failed', message: string): CallResult['result'] {
+  return { ok: false, kind, message };
+}
+
+async function leftBehind(
+  inFlight: ReadonlySet<Promise<void>>,
+  patienceMs: number,
+  signal: AbortSignal,
+  clock: Clock,
+): Promise<void> {
+  if (inFlight.size === 0) return;
+  const over = new AbortController();
+  const aborted = Promise.withResolvers<void>();
+  const onAbort = () => void clock.sleep(graceMs, over.signal).then(aborted.resolve, () => {});
+  signal.addEventListener('abort', onAbort, { once: true });
+  await Promise.race([
+    Promise.allSettled(inFlight),
+    clock.sleep(patienceMs, over.signal).catch(() => {}),
+    aborted.promise,
+  ]);
+  signal.removeEventListener('abort', onAbort);
+  over.abort();
+}

@@ -1,0 +1,170 @@
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, lstatSync, realpathSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import type { Socket } from 'node:net';
+import { setPriority } from 'node:os';
+import { extname, join, sep } from 'node:path';
+import { FrameReader, frameOf } from './frames.ts';
+import { maxChildFrameBytes } from './limits.ts';
+import { childMessage, type ChildMessage, type HostMessage } from './protocol.ts';
+
+/** Who is told what a process says. A process without a listener must not say anything. */
+export interface ProcessListener {
+  message(message: ChildMessage): void;
+  /** It has ended, or said something that it cannot say and was killed for it. `why` is for the log. */
+  gone(why: string): void;
+}
+
+const maxComplaintChars = 2_000;
+
+/** The worker's end of one script process. */
+export class ScriptProcess {
+  readonly tenant: string;
+  /** Scripts that it was given. */
+  scripts = 0;
+  readonly #child: ChildProcess;
+  readonly #channel: Socket;
+  readonly #exited: Promise<unknown>;
+  #listener: ProcessListener | undefined;
+  #isGone = false;
+  #complaint = '';
+
+  private constructor(tenant: string, child: ChildProcess) {
+    this.tenant = tenant;
+    this.#child = child;
+    this.#channel = child.stdio[3] as Socket;
+    giveWay(child.pid);
+    this.#exited = once(child, 'exit').catch(() => {});
+    child.on('error', (error) => this.#leave(error.message));
+    // `close` comes when its last words are read.
+    child.on('close', (code, signal) => this.#leave(`exit ${signal ?? code} ${this.#complaint}`));
+    this.#channel.on('error', () => child.kill('SIGKILL'));
+    this.#channel.on('close', () => child.kill('SIGKILL'));
+    const reader = new FrameReader(maxChildFrameBytes);
+    this.#channel.on('data', (chunk: Buffer) => {
+      if (this.#isGone) return;
+      try {
+        for (const text of reader.push(chunk)) this.#hear(childMessage.parse(JSON.parse(text)));
+      } catch {
+        this.kill('it said what no script process says');
+      }
+    });
+    // Until it is ready it may say why it cannot start: afterwards it has nothing to say there.
+    child.stderr?.on('data', (chunk: Buffer) => {
+      this.#complaint = `${this.#complaint}${chunk.toString()}`.slice(0, maxComplaintChars);
+    });
+  }
+
+  /** Starts one; its listener hears `ready` or `gone`. */
+  static start(tenant: string, listener: ProcessListener): ScriptProcess {
+    const started = new ScriptProcess(
+      tenant,
+      spawn(process.execPath, [...confinement(), childFile], {
+        cwd: '/',
+        env: {},
+        stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+      }),
+    );
+    started.listen(listener);
+    return started;
+  }
+
+  get id(): number | undefined {
+    return this.#child.pid;
+  }
+
+  get isGone(): boolean {
+    return this.#isGone;
+  }
+
+  /** Only while there is a listener does the process keep the worker alive. */
+  listen(listener: ProcessListener | undefined): void {
+    this.#listener = listener;
+    const hold = listener ? 'ref' : 'unref';
+    this.#child[hold]();
+    this.#channel[hold]();
+  }
+
+  send(message: HostMessage): void {
+    if (!this.#isGone) this.#channel.write(frameOf(JSON.stringify(message)));
+  }
+
+  /** At once, whatever it does. */
+  kill(why: string): void {
+    this.#child.kill('SIGKILL');
+    this.#channel.destroy();
+    this.#leave(why);
+  }
+
+  /** Resolves when the process is no more. */
+  async exited(): Promise<void> {
+    if (this.#child.pid === undefined || this.#child.exitCode !== null || this.#child.signalCode !== null) return;
+    this.#child.ref();
+    await this.#exited;
+  }
+
+  #hear(message: ChildMessage): void {
+    if (this.#isGone) return;
+    if (!this.#listener) throw new Error('nobody asked');
+    if (message.t === 'ready') this.#child.stderr?.destroy();
+    this.#listener.message(message);
+  }
+
+  #leave(why: string): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    const listener = this.#listener;
+    this.#listener = undefined;
+    listener?.gone(why.trim());
+  }
+}
+
+/** Scripts get what the worker leaves of the processor: a worker that cannot renew its locks loses its runs. */
+function giveWay(pid: number | undefined): void {
+  try {
+    if (pid !== undefined) setPriority(pid, 5);
+  } catch {
+    // Not everywhere is that allowed, or the process is gone already.
+  }
+}
+
+const childFile = join(import.meta.dirname, `child${extname(import.meta.filename)}`);
+
+/** The arguments of Node that keep a script process from files, other programs and the machine's memory. */
+export function confinement(): string[] {
+  return [
+    '--permission',
+    ...readableFolders().map((folder) => `--allow-fs-read=${folder}/`),
+    '--max-old-space-size=128',
+    // Deep recursion of a script is to end at the engine's own limit, which it survives.
+    '--stack-size=3900',
+    '--disable-sigusr1',
+    '--no-addons',
+    '--no-warnings',
+  ];
+}
+
+/** What a script process loads: its own folder, and the engine. Packages may be links to where they really are. */
+function readableFolders(): string[] {
+  const core = packageFolder('quickjs-emscripten-core', import.meta.filename);
+  const engine = packageFolder('@jitl/quickjs-wasmfile-release-sync', import.meta.filename);
+  const bindings = packageFolder('@jitl/quickjs-ffi-types', join(realpathSync(core), 'package.json'));
+  const packages = [core, engine, bindings].flatMap((folder) => [folder, realpathSync(folder), ...linksOn(folder)]);
+  // A longer path before a shorter one of the same folder hides the shorter one from Node.
+  return [...new Set([import.meta.dirname, ...packages])].toSorted((a, b) => a.length - b.length);
+}
+
+/** Every part of the path that is a link: to follow one, it has to be read. */
+function linksOn(path: string): string[] {
+  const parts = path.split(sep);
+  const ways = parts.map((_, index) => parts.slice(0, index + 1).join(sep)).filter((way) => way !== '');
+  return ways.filter((way) => lstatSync(way).isSymbolicLink());
+}
+
+function packageFolder(name: string, importer: string): string {
+  const folders = (createRequire(importer).resolve.paths(name) ?? []).map((folder) => join(folder, name));
+  const found = folders.find((folder) => existsSync(folder));
+  if (!found) throw new Error(`the package ${name} is not installed`);
+  return found;
+}

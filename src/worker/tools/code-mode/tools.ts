@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import { assertNever, type ToolErrorKind } from '../../../shared/errors.ts';
+import { defineTool } from '../define.ts';
+import { ToolError } from '../tool-error.ts';
+import type { HostContext, InnerOutcome, Tool } from '../tool.ts';
+import { findTools } from './find-tools.ts';
+import { defaultLimits } from './limits.ts';
+import { patienceMs, type ScriptPool } from './pool.ts';
+import type { ScriptFailure } from './protocol.ts';
+
+const executeSchema = z.strictObject({
+  source: z
+    .string()
+    .max(defaultLimits.maxSourceChars)
+    .describe('JavaScript: an expression, or statements of an async function that end with `return`.'),
+});
+
+const searchSchema = z.strictObject({
+  query: z.string().max(512).describe('Words about what the tool should do. Empty: the first tools by name.'),
+  limit: z.int().min(1).max(25).default(8).describe('How many tools to answer at most.'),
+});
+
+/** The tools of an agent that works by script. `now`: milliseconds since the epoch. */
+export function createCodeTools(pool: ScriptPool, now: () => number): readonly [execute: Tool, search: Tool] {
+  return [createExecuteTool(pool, now), createSearchTool()];
+}
+
+const names = { execute: 'code_execute', search: 'code_search' } as const;
+
+function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
+  return defineTool({
+    name: names.execute,
+    description:
+      'Runs JavaScript that calls tools: `await tools.name({ … })`, or `tools["other-name"]`. Find names and arguments with code_search. ' +
+      'Only what the script returns is seen, so compute in the script and return little. A failed call throws an Error with `.kind`. ' +
+      `At most ${defaultLimits.maxCalls} tool calls and ${defaultLimits.timeoutMs / 1_000} seconds. No network, files, modules or timers; Date and Math.random do not change during a script.`,
+    inputSchema: executeSchema,
+    // After a crash the script runs again from its beginning; its calls with side effects answer what they answered.
+    effect: 'idempotent',
+    trust: 'built-in',
+    executionMode: 'parallel',
+    // The pool ends a script, and its wait for a process, by itself: this is for the case that it cannot.
+    timeoutMs: patienceMs + defaultLimits.timeoutMs + 2_000,
+    maxResultTokens: 0,
+    async execute({ source }, context) {
+      const host = context as HostContext;
+      const catalogue = callable(host);
+      const gated = new Set(catalogue.filter((entry) => entry.gated).map(({ name }) => name));
+      const outcome = await pool.run({
+        source,
+        tenant: host.tenant,
+        tools: catalogue.map(({ name }) => name),
+        limits: defaultLimits,
+        nowMs: host.startedAtMs ?? now(),
+        seed: host.idempotencyKey,
+        signal: host.signal,
+        call: async (name, args): Promise<InnerOutcome> =>
+          gated.has(name) ? needsApproval : await host.callTool(name, args),
+      });
+      if (outcome.logs.length > 0) host.progress({ logs: outcome.logs });
+      if (!outcome.ok) throw new ToolError(kindOf(outcome.reason), outcome.message);
+      return outcome.value === undefined
+        ? 'The script ended and returned nothing: end it with `return` and a value to see one.'
+        : outcome.value;
+    },
+  });
+}
+
+function createSearchTool(): Tool {
+  return defineTool({
+    name: names.search,
+    description: 'Finds tools for scripts by what they do. Answers how each is called, as TypeScript, best first.',
+    inputSchema: searchSchema,
+    effect: 'read',
+    trust: 'built-in',
+    execute: ({ query, limit }, context) => findTools(callable(context as HostContext), query, limit),
+  });
+}
+
+const needsApproval: InnerOutcome = {
+  ok: false,
+  kind: 'approval_denied',
+  message: 'it needs approval: call it directly, not from a script',
+};
+
+/** Everything but the two tools themselves: a script starts no scripts. */
+function callable(host: HostContext) {
+  return host.catalogue().filter(({ name }) => name !== names.execute && name !== names.search);
+}
+
+/** What the script did wrong is the model's to mend, and says nothing about how well the tool works. */
+function kindOf(reason: ScriptFailure): ToolErrorKind {
+  switch (reason) {
+    case 'source':
+    case 'syntax':
+    case 'threw':
+    case 'stuck':
+      return 'invalid_input';
+    case 'result':
+      return 'invalid_output';
+    case 'calls':
+    case 'memory':
+    case 'crashed':
+      return 'sandbox_violation';
+    case 'timeout':
+      return 'timeout';
+    case 'aborted':
+      return 'aborted';
+    case 'busy':
+      return 'rate_limited';
+    case 'unavailable':
+      return 'execution_failed';
+    default:
+      return assertNever(reason);
+  }
+}

@@ -1,0 +1,31 @@
+import type { ToolOptions } from '../../shared/agent.ts';
+import type { Policy } from '../guards/policy.ts';
+import type { Breakers } from '../ports.ts';
+import type { ResultOrigin } from './tool.ts';
+
+/** Keeps results that are too large for a model, under a name of this run. */
+export interface Spill {
+  /** Answers the handle that reads it back. Rejects when it cannot be kept. */
+  put(body: string, of: ResultOrigin): Promise<string>;
+}
+
+/** What the executor knows of the run around the turn. What is absent is not asked for, or not there. */
+export interface ToolRunContext {
+  readonly runId: string;
+  readonly tenant: string;
+  /** Of the agent and the run, for rules. */
+  readonly about?: Readonly<Record<string, unknown>>;
+  readonly metadata?: Readonly<Record<string, string>>;
+  /** The idempotency key of a call: stable over retries, workers and crashes. */
+  keyFor(step: number, index: number): string;
+  /** By name of the tool: what the agent says over what the tool says itself. */
+  readonly options?: Readonly<Record<string, ToolOptions>>;
+  readonly policy?: Policy;
+  /** `nobody`: nobody can be asked, so that whatever needs a person is denied. */
+  readonly people?: { readonly nobody: boolean; readonly ttlMs: number; readonly approvers: number };
+  /** Whether a denial ends the run. Default: by a rule yes, by a person no. */
+  readonly denialEndsRun?: { readonly policy: boolean; readonly approval: boolean };
+  readonly secrets?: { get(name: string): string | undefined; values(): readonly string[] };
+  readonly spill?: Spill;
+  readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
+}

@@ -1,0 +1,45 @@
+/** Works through the items, at most `width` at a time, in order of their start. */
+export async function inLanes<T>(items: readonly T[], width: number, work: (item: T) => Promise<void>): Promise<void> {
+  const queue = items.values();
+  const lane = async () => {
+    for (const item of queue) await work(item);
+  };
+  await Promise.all(Array.from({ length: Math.min(width, items.length) }, lane));
+}
+
+/** Lets work through side by side, at most `width` at a time, and what is exclusive alone; in order of arrival. */
+export class Turnstile {
+  readonly #width: number;
+  readonly #waiting: { readonly exclusive: boolean; readonly enter: () => void }[] = [];
+  #inside = 0;
+  #exclusive = false;
+
+  constructor(width: number) {
+    this.#width = width;
+  }
+
+  async pass<T>(exclusive: boolean, work: () => Promise<T>): Promise<T> {
+    await new Promise<void>((enter) => {
+      this.#waiting.push({ exclusive, enter });
+      this.#admit();
+    });
+    try {
+      return await work();
+    } finally {
+      this.#inside--;
+      this.#exclusive = false;
+      this.#admit();
+    }
+  }
+
+  #admit(): void {
+    for (let next = this.#waiting[0]; next; next = this.#waiting[0]) {
+      const full = next.exclusive ? this.#inside > 0 : this.#inside >= this.#width;
+      if (full || this.#exclusive) return;
+      this.#waiting.shift();
+      this.#inside++;
+      this.#exclusive = next.exclusive;
+      next.enter();
+    }
+  }
+}

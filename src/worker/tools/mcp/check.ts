@@ -1,0 +1,88 @@
+import { createHash } from 'node:crypto';
+import { createContext, Script } from 'node:vm';
+import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import type { CheckedArgs } from '../tool.ts';
+import { linearRegExp } from './patterns.ts';
+import type { BoundSchema } from './schema.ts';
+
+const compileMs = 1_000;
+const checkMs = 250;
+const maxProblems = 10;
+const maxKept = 500;
+
+const options: Options = {
+  strict: false,
+  allErrors: true,
+  logger: false,
+  // Looked over before, once for all.
+  meta: false,
+  validateSchema: false,
+  validateFormats: false,
+  inlineRefs: false,
+  code: { regExp: linearRegExp },
+};
+
+/**
+ * Checks arguments against the schemas of strangers, so that a model hears of its mistakes at once. The server has the last
+ * word: where a schema takes too long, which it can whatever its size, the arguments go to the server unchecked, from then
+ * on always. Schemas are compiled when they are first needed; the last 500 are kept.
+ */
+export class ArgumentChecks {
+  readonly #known = new Map<string, ValidateFunction | 'given_up'>();
+
+  /** `gaveUp` is called once, when a schema turns out to be too slow. */
+  check(schema: BoundSchema, args: unknown, gaveUp: () => void): CheckedArgs {
+    if (args === null || typeof args !== 'object' || Array.isArray(args))
+      return { ok: false, problems: ['arguments: must be an object'] };
+    const key = createHash('sha256').update(schema.dialect).update(JSON.stringify(schema.checked)).digest('base64');
+    try {
+      const validate = this.#known.get(key) ?? withDeadline(compileMs, () => compiled(schema));
+      this.#keep(key, validate);
+      if (validate === 'given_up') return { ok: true, value: args };
+      const isValid = withDeadline(checkMs, () => validate(args));
+      return isValid ? { ok: true, value: args } : { ok: false, problems: problemsOf(validate.errors ?? []) };
+    } catch {
+      this.#keep(key, 'given_up');
+      gaveUp();
+      return { ok: true, value: args };
+    }
+  }
+
+  #keep(key: string, validate: ValidateFunction | 'given_up'): void {
+    this.#known.delete(key);
+    this.#known.set(key, validate);
+    const oldest = this.#known.keys().next().value;
+    if (this.#known.size > maxKept && oldest !== undefined) this.#known.delete(oldest);
+  }
+}
+
+function compiled({ checked, dialect }: BoundSchema): ValidateFunction {
+  return (dialect === 'draft-07' ? new Ajv(options) : new Ajv2020(options)).compile(checked);
+}
+
+const box: { work: (() => unknown) | undefined } = { work: undefined };
+const context = createContext(box);
+const start = new Script('work()');
+
+/**
+ * Runs our own code that works on the data of a stranger, and throws when it takes longer. The context is a stopwatch, the
+ * only one that stops code which never yields; it keeps nothing apart.
+ */
+function withDeadline<T>(timeoutMs: number, work: () => T): T {
+  box.work = work;
+  try {
+    return start.runInContext(context, { timeout: timeoutMs }) as T;
+  } finally {
+    box.work = undefined;
+  }
+}
+
+function problemsOf(errors: readonly ErrorObject[]): string[] {
+  const told = errors.map(({ instancePath, message, params }) => {
+    const path = instancePath.slice(1).replaceAll('/', '.') || 'arguments';
+    const extra: unknown = params['additionalProperty'];
+    return `${path}: ${message ?? 'is wrong'}${typeof extra === 'string' ? ` (${extra.slice(0, 64)})` : ''}`;
+  });
+  return [...new Set(told)].slice(0, maxProblems);
+}

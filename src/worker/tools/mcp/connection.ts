@@ -1,0 +1,212 @@
+import type { Clock } from '../../../shared/clock.ts';
+import type { Egress } from '../../../shared/egress.ts';
+import type { Log } from '../../../shared/log.ts';
+import type { McpServer } from '../../../shared/mcp.ts';
+import { Redactor } from '../../../shared/redact.ts';
+import { within } from '../within.ts';
+import { FloodGate } from './flood.ts';
+import { maxListReads, maxReconnects, reconnectWindowMs } from './limits.ts';
+import { Link, ServerGone, SessionGone, type RequestOptions } from './link.ts';
+import { readTools, type ListedTool } from './list.ts';
+import type { PlacedServer } from './values.ts';
+
+export interface ConnectionOptions {
+  readonly name: string;
+  readonly server: McpServer;
+  readonly placed: PlacedServer;
+  readonly egress: Pick<Egress, 'asFetch'>;
+  readonly clock: Clock;
+  readonly version: string;
+  readonly log: Log;
+}
+
+type Result = Readonly<Record<string, unknown>>;
+
+/** A server, connected as often as it takes. A lost connection is made anew with the next request. */
+export class Connection {
+  readonly #options: ConnectionOptions;
+  readonly #redactor: Redactor;
+  readonly #reconnects: FloodGate;
+  readonly #listReads: FloodGate;
+  readonly #closing = new AbortController();
+  /** Links that are on their way out, with their processes. */
+  readonly #leaving = new Set<Promise<void>>();
+  #link: Link | undefined;
+  #opening: Promise<Link> | undefined;
+  #wasOpen = false;
+  #tools: readonly ListedTool[] = [];
+  #hasResources = false;
+  #isStale = false;
+  #reading: Promise<void> | undefined;
+
+  constructor(options: ConnectionOptions) {
+    this.#options = options;
+    this.#redactor = new Redactor(options.placed.secrets);
+    this.#reconnects = new FloodGate(maxReconnects, reconnectWindowMs, options.clock);
+    this.#listReads = new FloodGate(maxListReads, reconnectWindowMs, options.clock);
+  }
+
+  /** Always the same list until the server has another one. */
+  get tools(): readonly ListedTool[] {
+    return this.#tools;
+  }
+
+  /** It answers `resources/read`. */
+  get hasResources(): boolean {
+    return this.#hasResources;
+  }
+
+  /** The process of a server over stdio. */
+  get pid(): number | undefined {
+    return this.#link?.pid;
+  }
+
+  /** Connects and reads the list of tools. Throws a `ServerGone`, or the signal's reason. */
+  async open(signal: AbortSignal): Promise<void> {
+    await this.#ready(signal);
+  }
+
+  /** Throws as `Link.request` does, but never a `SessionGone`: what a lost session refused is asked for once more. */
+  async request(
+    method: 'tools/call' | 'resources/read',
+    params: Record<string, unknown>,
+    options: RequestOptions,
+  ): Promise<Result> {
+    for (let again = true; ; again = false) {
+      const link = await this.#ready(options.signal);
+      try {
+        return await link.request(method, params, options);
+      } catch (error) {
+        if (!(error instanceof SessionGone)) throw error;
+        this.#drop(link);
+        if (!again) throw new ServerGone(error.message, false, { cause: error });
+      }
+    }
+  }
+
+  /** Waits until a list that the server has said to be another one is read, or could not be. Never rejects. */
+  async settled(signal: AbortSignal): Promise<void> {
+    if (!this.#reading || signal.aborted) return;
+    const stopped = Promise.withResolvers<void>();
+    const onAbort = () => stopped.resolve();
+    signal.addEventListener('abort', onAbort, { once: true });
+    await Promise.race([this.#reading, stopped.promise]);
+    signal.removeEventListener('abort', onAbort);
+  }
+
+  /** A text of the server without the secrets that it was given. */
+  clean(text: string): string {
+    return this.#redactor.secrets(text);
+  }
+
+  /** Never rejects. Requests afterwards fail. */
+  async close(): Promise<void> {
+    this.#closing.abort(new ServerGone('it was closed', false));
+    if (this.#link) this.#drop(this.#link);
+    await this.#opening?.catch(() => {});
+    await Promise.all(this.#leaving);
+  }
+
+  async #ready(signal: AbortSignal): Promise<Link> {
+    signal.throwIfAborted();
+    this.#closing.signal.throwIfAborted();
+    if (this.#link && !this.#link.isGone) return this.#link;
+    if (!this.#opening) {
+      if (this.#wasOpen && !this.#reconnects.allows())
+        throw new ServerGone('it was lost too often: it is left alone for a minute', false);
+      this.#opening = this.#connect().finally(() => (this.#opening = undefined));
+      this.#opening.catch(() => {});
+    }
+    return await unlessAborted(this.#opening, signal);
+  }
+
+  /** Nobody's signal but its own: whoever else waits for the same connection must not lose it. */
+  async #connect(): Promise<Link> {
+    const { name, server, placed, egress, clock, version, log } = this.#options;
+    const link: Link = new Link({
+      place: placed.place,
+      egress,
+      clock,
+      version,
+      onListChanged: () => this.#listChanged(),
+      onGone: () => this.#drop(link),
+      onComplaint: (text) =>
+        log.debug({ server: name, complaint: this.clean(text).slice(0, 500) }, 'an mcp server complains'),
+    });
+    const settled = await within(
+      server.connectTimeoutMs,
+      async (signal) => {
+        await link.connect(signal);
+        this.#hasResources = link.hasResources;
+        await this.#read(link, signal);
+      },
+      clock,
+      this.#closing.signal,
+    );
+    if (settled.kind === 'value' && !link.isGone) {
+      this.#wasOpen = true;
+      this.#link = link;
+      return link;
+    }
+    await link.close();
+    const complaint = this.clean(link.complaint).trim();
+    if (complaint !== '') log.warn({ server: name, complaint: complaint.slice(-500) }, 'an mcp server did not start');
+    this.#closing.signal.throwIfAborted();
+    if (settled.kind === 'timeout')
+      throw new ServerGone(`it did not answer within ${server.connectTimeoutMs} ms`, false);
+    throw settled.kind === 'threw' && settled.error instanceof ServerGone
+      ? settled.error
+      : new ServerGone('it did not tell its tools', false, {
+          cause: settled.kind === 'threw' ? settled.error : undefined,
+        });
+  }
+
+  #drop(link: Link): void {
+    if (this.#link === link) this.#link = undefined;
+    const left = link.close().finally(() => this.#leaving.delete(left));
+    this.#leaving.add(left);
+  }
+
+  /** One reading at a time; a server that keeps on changing its list is not followed without end. */
+  #listChanged(): void {
+    this.#isStale = true;
+    if (this.#reading || !this.#link) return;
+    this.#reading = this.#readAgain().finally(() => (this.#reading = undefined));
+  }
+
+  async #readAgain(): Promise<void> {
+    const { name, server, clock, log } = this.#options;
+    while (this.#isStale && this.#link && this.#listReads.allows()) {
+      this.#isStale = false;
+      const link = this.#link;
+      const settled = await within(
+        server.connectTimeoutMs,
+        (signal) => this.#read(link, signal),
+        clock,
+        this.#closing.signal,
+      );
+      if (settled.kind !== 'value') log.warn({ server: name }, 'the changed tools of an mcp server could not be read');
+    }
+  }
+
+  async #read(link: Link, signal: AbortSignal): Promise<void> {
+    const { name, log } = this.#options;
+    const { tools, problems } = link.hasTools
+      ? await readTools((params) => link.request('tools/list', params, { signal }))
+      : { tools: [], problems: [] };
+    this.#tools = tools;
+    for (const problem of problems)
+      log.warn({ server: name, problem: this.clean(problem) }, 'a tool of an mcp server is odd');
+  }
+}
+
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  const stopped = Promise.withResolvers<never>();
+  const onAbort = () => stopped.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work, stopped.promise]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}

@@ -1,0 +1,163 @@
+import { createHash } from 'node:crypto';
+import type { AgentDefinition } from '../../../shared/agent.ts';
+import { canonicalJson } from '../../../shared/canonical-json.ts';
+import type { Clock } from '../../../shared/clock.ts';
+import type { Egress } from '../../../shared/egress.ts';
+import { RunError } from '../../../shared/errors.ts';
+import type { Log } from '../../../shared/log.ts';
+import type { McpServer } from '../../../shared/mcp.ts';
+import type { OpenedTools } from '../source.ts';
+import { ArgumentChecks } from './check.ts';
+import { Connection } from './connection.ts';
+import { grantsOf, type Grant } from './grants.ts';
+import { ServerGone } from './link.ts';
+import { missingTools, openedTools, type OpenedServer } from './opened.ts';
+import { ConnectionPool, type Lease } from './pool.ts';
+import { RunResources } from './resources.ts';
+import { namedIn } from './result.ts';
+import { placeOf, unusable, type PlacedServer } from './values.ts';
+
+export interface McpHubOptions {
+  /** What HTTP servers are reached through. Not closed here. */
+  readonly egress: Pick<Egress, 'asFetch'>;
+  readonly secrets: { get(name: string): string | undefined };
+  readonly log: Log;
+  readonly clock: Clock;
+  /** Of this package: what servers are told. */
+  readonly version: string;
+  /**
+   * How long a connection to an HTTP server outlives the last run that used it, in milliseconds. 0: not at all. Default
+   * 300,000.
+   */
+  readonly idleMs?: number;
+}
+
+/** The agent as far as its servers are concerned. */
+export type McpAgent = Pick<AgentDefinition, 'id' | 'tools' | 'mcpServers'>;
+
+export interface McpRun {
+  readonly runId: string;
+  readonly tenant: string;
+  /**
+   * Contents of the results of MCP tools that the run has already, from its journal: what they have named can be read from
+   * this worker too.
+   */
+  readonly results?: readonly string[];
+}
+
+/**
+ * The MCP servers of a worker. A server over stdio is a process for each run; one over HTTP is a connection that the runs of
+ * a tenant share as long as address and headers are the same.
+ */
+export interface McpHub extends AsyncDisposable {
+  /**
+   * Opens the servers that an agent's grants name. Throws `mcp_unavailable` for one that is required and cannot be reached,
+   * `agent_manifest_invalid` for a grant of a server that is not defined, `validation` for one of a tool that a required
+   * server does not have, and the signal's reason. Nothing stays open then.
+   */
+  open(agent: McpAgent, run: McpRun, signal: AbortSignal): Promise<OpenedTools>;
+}
+
+const defaultIdleMs = 300_000;
+
+export function createMcpHub(options: McpHubOptions): McpHub {
+  const { log, clock, idleMs = defaultIdleMs } = options;
+  const pool = new ConnectionPool(idleMs, clock);
+  const checks = new ArgumentChecks();
+  const processes = new Set<Connection>();
+  let isClosed = false;
+
+  const connectionTo = (name: string, server: McpServer, placed: PlacedServer) =>
+    new Connection({ ...options, name, server, placed });
+
+  /** A process of its own, or a part of a connection. */
+  function lease(name: string, server: McpServer, tenant: string): Lease {
+    const placed = placeOf(name, server, options.secrets);
+    const { place } = placed;
+    if (place.kind === 'http') {
+      const about = [tenant, place.address, server.connectTimeoutMs];
+      const key = createHash('sha256').update(canonicalJson(about)).digest('base64');
+      return pool.acquire(key, () => connectionTo(name, server, placed));
+    }
+    const connection = connectionTo(name, server, placed);
+    processes.add(connection);
+    return {
+      connection,
+      async release() {
+        await connection.close();
+        processes.delete(connection);
+      },
+    };
+  }
+
+  async function openOne(wanted: Wanted, run: McpRun, signal: AbortSignal): Promise<OpenedServer | undefined> {
+    const { name, server, grant, resources } = wanted;
+    let held: Lease | undefined;
+    try {
+      held = lease(name, server, run.tenant);
+      const { connection } = held;
+      await connection.open(signal);
+      const missing = missingTools({ connection, grant });
+      if (missing.length > 0) {
+        const known = connection.tools.map((tool) => tool.name).join(', ') || 'none';
+        const problem = `MCP server ${name} has no tool ${missing.join(', ')}; known are ${known}`;
+        if (server.required) throw new RunError('validation', problem);
+        log.warn({ runId: run.runId, server: name, missing }, 'an optional mcp server lacks tools');
+      }
+      const { release } = held;
+      return { name, server, grant, connection, resources, checks, clock, log, release };
+    } catch (error) {
+      await held?.release();
+      signal.throwIfAborted();
+      const failure = error instanceof ServerGone ? unusable(name, error.message, error) : error;
+      if (server.required || !(failure instanceof RunError) || failure.code !== 'mcp_unavailable') throw failure;
+      log.warn({ runId: run.runId, server: name, reason: failure.message }, 'an optional mcp server is not there');
+      return undefined;
+    }
+  }
+
+  return {
+    async open(agent, run, signal) {
+      if (isClosed) throw new RunError('mcp_unavailable', 'this worker is stopping');
+      signal.throwIfAborted();
+      const resources = new RunResources();
+      const wanted = wantedBy(agent, resources);
+      const opened = await Promise.allSettled(wanted.map((one) => openOne(one, run, signal)));
+      const servers = opened.flatMap((one) => (one.status === 'fulfilled' && one.value ? [one.value] : []));
+      const tools = openedTools(servers);
+      const failed = opened.find((one) => one.status === 'rejected');
+      if (failed) {
+        await tools[Symbol.asyncDispose]();
+        throw failed.reason;
+      }
+      for (const { server, handle } of namedIn(run.results ?? [])) {
+        const source = servers.find(({ name }) => name === server)?.connection;
+        if (source) resources.name(handle, server, source);
+      }
+      return tools;
+    },
+    async [Symbol.asyncDispose]() {
+      isClosed = true;
+      await Promise.all([pool[Symbol.asyncDispose](), ...[...processes].map((connection) => connection.close())]);
+    },
+  };
+}
+
+interface Wanted {
+  readonly name: string;
+  readonly server: McpServer;
+  readonly grant: Grant;
+  readonly resources: RunResources;
+}
+
+function wantedBy(agent: McpAgent, resources: RunResources): Wanted[] {
+  return [...grantsOf(agent)].map(([name, grant]) => {
+    const server = Object.hasOwn(agent.mcpServers, name) ? agent.mcpServers[name] : undefined;
+    if (server) return { name, server, grant, resources };
+    const known = Object.keys(agent.mcpServers).join(', ') || 'none';
+    throw new RunError(
+      'agent_manifest_invalid',
+      `agent ${agent.id}: there is no MCP server ${name}; known are ${known}`,
+    );
+  });
+}

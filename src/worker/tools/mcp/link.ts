@@ -1,0 +1,254 @@
+import {
+  Client,
+  isJSONRPCErrorResponse,
+  isJSONRPCRequest,
+  isJSONRPCResultResponse,
+  ProtocolError,
+  SdkHttpError,
+  type JSONRPCMessage,
+  type MessageExtraInfo,
+  type Progress,
+  type Transport,
+} from '@modelcontextprotocol/client';
+import { z } from 'zod';
+import type { Clock } from '../../../shared/clock.ts';
+import { EgressError } from '../../../shared/egress-error.ts';
+import type { Egress } from '../../../shared/egress.ts';
+import { FloodGate } from './flood.ts';
+import { httpTransport } from './http.ts';
+import { floodWindowMs, maxUnaskedMessages } from './limits.ts';
+import { StdioTransport } from './stdio.ts';
+import type { Place } from './values.ts';
+
+/** Deadlines are those of the callers' signals: the SDK only needs a number that never comes first. */
+const neverMs = 2_000_000_000;
+/** The answer of nobody, in place of one that got lost on its way. */
+const lostCode = -32_000;
+const lostMessage = 'the connection was lost';
+const goodbyeMs = 1_000;
+
+/** Results are read field by field: the schemas of the SDK would take seconds over one that a stranger made to be slow. */
+const anyResult = z.custom<Readonly<Record<string, unknown>>>((value) => value !== null && typeof value === 'object');
+
+/** A request that got no answer. */
+export class ServerGone extends Error {
+  /** The server may have acted on the request. */
+  readonly mayHaveArrived: boolean;
+
+  constructor(why: string, mayHaveArrived: boolean, options: ErrorOptions = {}) {
+    super(why, options);
+    this.name = 'ServerGone';
+    this.mayHaveArrived = mayHaveArrived;
+  }
+}
+
+/** The server does not know the session any more, and so did nothing. */
+export class SessionGone extends Error {}
+
+/** What the server itself answered in place of a result. */
+export class ServerRefusal extends Error {}
+
+export interface RequestOptions {
+  readonly signal: AbortSignal;
+  readonly onProgress?: (progress: Progress) => void;
+}
+
+export interface LinkOptions {
+  readonly place: Place;
+  readonly egress: Pick<Egress, 'asFetch'>;
+  readonly clock: Clock;
+  readonly version: string;
+  onListChanged(): void;
+  onGone(): void;
+  /** For the log: what the server wrote about itself, and what the SDK complains about. */
+  onComplaint(text: string): void;
+}
+
+/** One connection to a server, from its handshake to its end. It is never taken up again: a lost one is replaced. */
+export class Link {
+  readonly #client: Client;
+  readonly #transport: Transport;
+  readonly #options: LinkOptions;
+  readonly #waiting = new Set<string | number>();
+  #isGone = false;
+  #closing: Promise<void> | undefined;
+
+  constructor(options: LinkOptions) {
+    const { place, egress, clock, version } = options;
+    this.#options = options;
+    this.#transport =
+      place.kind === 'stdio' ? new StdioTransport(place.command, clock) : httpTransport(place.address, egress, clock);
+    this.#client = new Client(
+      { name: 'millrace', version },
+      {
+        // It offers servers nothing: no files, no questions to people, no model.
+        capabilities: {},
+        // A server of an older revision may end at the question which one it speaks: a process would have to be started twice.
+        versionNegotiation: { mode: place.kind === 'stdio' ? 'legacy' : 'auto' },
+        listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => options.onListChanged() } },
+      },
+    );
+    Object.assign(this.#client, {
+      onerror: (error: Error) => options.onComplaint(error.message),
+      onclose: () => this.#leave(),
+    } satisfies Partial<Client>);
+  }
+
+  get isGone(): boolean {
+    return this.#isGone;
+  }
+
+  get pid(): number | undefined {
+    return this.#transport instanceof StdioTransport ? this.#transport.pid : undefined;
+  }
+
+  /** What the server wrote to its error output; empty for one that has none. */
+  get complaint(): string {
+    return this.#transport instanceof StdioTransport ? this.#transport.complaint : '';
+  }
+
+  get hasTools(): boolean {
+    return this.#client.getServerCapabilities()?.tools !== undefined;
+  }
+
+  get hasResources(): boolean {
+    return this.#client.getServerCapabilities()?.resources !== undefined;
+  }
+
+  /** Throws a `ServerGone` that says why there is no connection, or the signal's reason. */
+  async connect(signal: AbortSignal): Promise<void> {
+    // Whoever waits has a deadline, but an attempt to connect must end even when nobody waits any more.
+    const onAbort = () => void this.close();
+    signal.addEventListener('abort', onAbort, { once: true });
+    try {
+      signal.throwIfAborted();
+      await this.#client.connect(this.#transport, { signal, timeout: neverMs });
+      this.#watch();
+    } catch (error) {
+      await this.close();
+      signal.throwIfAborted();
+      throw new ServerGone(this.#whyOf(error), false, { cause: error });
+    } finally {
+      signal.removeEventListener('abort', onAbort);
+    }
+  }
+
+  /**
+   * The result of a request. Throws the signal's reason, a `ServerRefusal` with the server's own words, a `SessionGone`, or a
+   * `ServerGone`.
+   */
+  async request(
+    method: 'tools/list' | 'tools/call' | 'resources/read',
+    params: Record<string, unknown>,
+    { signal, onProgress }: RequestOptions,
+  ): Promise<Readonly<Record<string, unknown>>> {
+    signal.throwIfAborted();
+    try {
+      return await this.#client.request({ method, params } as never, anyResult, {
+        signal,
+        timeout: neverMs,
+        ...(onProgress && { onprogress: onProgress }),
+      });
+    } catch (error) {
+      // The SDK reports an abort as a timeout of its own.
+      signal.throwIfAborted();
+      if (error instanceof ProtocolError && error.code !== lostCode)
+        throw new ServerRefusal(error.message, { cause: error });
+      if (error instanceof SdkHttpError && (error.status === 404 || error.status === 400))
+        throw new SessionGone(this.#whyOf(error), { cause: error });
+      throw new ServerGone(this.#whyOf(error), mayHaveArrived(error), { cause: error });
+    }
+  }
+
+  /** Ends the session and the connection, and the process with all that it has started. Never rejects. */
+  close(): Promise<void> {
+    // Not at once: its listeners may close it once more.
+    this.#closing ??= Promise.resolve().then(() => this.#end());
+    return this.#closing;
+  }
+
+  async #end(): Promise<void> {
+    const transport = this.#transport;
+    if (!this.#isGone && 'terminateSession' in transport) await this.#endSession(transport as HttpTransport);
+    this.#leave();
+    await transport.close().catch(() => {});
+    await this.#client.close().catch(() => {});
+  }
+
+  async #endSession(transport: HttpTransport): Promise<void> {
+    const over = new AbortController();
+    const late = this.#options.clock.sleep(goodbyeMs, over.signal).catch(() => {});
+    await Promise.race([transport.terminateSession().catch(() => {}), late]);
+    over.abort();
+  }
+
+  #leave(): void {
+    if (this.#isGone) return;
+    this.#isGone = true;
+    this.#options.onGone();
+  }
+
+  /**
+   * Stands between the SDK and the connection: an answer whose stream has ended is not waited for, and a server that talks
+   * without end is left.
+   */
+  #watch(): void {
+    const transport = this.#transport;
+    const [deliver, send] = [transport.onmessage, transport.send.bind(transport)];
+    const flood = new FloodGate(maxUnaskedMessages, floodWindowMs, this.#options.clock);
+    const hear = (message: JSONRPCMessage, extra?: MessageExtraInfo) => {
+      if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) {
+        if (message.id !== undefined) this.#waiting.delete(message.id);
+      } else if (!flood.allows()) {
+        this.#options.onComplaint('it sends more messages than anybody asked for');
+        void this.close();
+        return;
+      }
+      deliver?.(message, extra);
+    };
+    Object.assign(transport, { onmessage: hear } satisfies Partial<Transport>);
+    transport.send = async (message, options) => {
+      if (!isJSONRPCRequest(message)) return await send(message, options);
+      const { id } = message;
+      this.#waiting.add(id);
+      const onRequestStreamEnd = () => {
+        if (!this.#waiting.delete(id)) return;
+        deliver?.({ jsonrpc: '2.0', id, error: { code: lostCode, message: lostMessage } });
+      };
+      await send(message, { ...options, onRequestStreamEnd });
+    };
+  }
+
+  /** In words of this system: what the SDK says may hold what the server said, and what it was told. */
+  #whyOf(error: unknown): string {
+    const { place } = this.#options;
+    if (this.#transport instanceof StdioTransport && this.#transport.problem !== undefined)
+      return this.#transport.problem;
+    const egress = causeOf(error, EgressError);
+    if (egress) return egress.message;
+    const http = causeOf(error, SdkHttpError);
+    if (http?.status === 401 || http?.status === 403)
+      return `it answered ${http.status}: check the headers of its definition`;
+    if (http?.status !== undefined) return `it answered ${http.status}`;
+    const refusal = causeOf(error, ProtocolError);
+    if (refusal) return refusal.code === lostCode ? lostMessage : 'it refused the handshake';
+    return place.kind === 'stdio' ? 'it closed the connection' : 'the connection failed';
+  }
+}
+
+interface HttpTransport extends Transport {
+  terminateSession(): Promise<void>;
+}
+
+function mayHaveArrived(error: unknown): boolean {
+  return causeOf(error, EgressError)?.mayHaveArrived ?? true;
+}
+
+function causeOf<T extends Error>(thrown: unknown, kind: new (...args: never[]) => T): T | undefined {
+  let error = thrown;
+  for (let depth = 0; error instanceof Error && depth < 6; depth++) {
+    if (error instanceof kind) return error;
+    error = error.cause;
+  }
+  return undefined;
+}

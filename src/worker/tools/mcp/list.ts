@@ -1,0 +1,93 @@
+import { withoutHidden } from '../../guards/hidden-text.ts';
+import { sanitise } from '../../guards/sanitise.ts';
+import { clip } from '../bound.ts';
+import { maxListPages, maxToolDescriptionChars, maxTools } from './limits.ts';
+import { boundSchema, type BoundSchema } from './schema.ts';
+
+/** A tool as its server tells of it, looked over. */
+export interface ListedTool {
+  /** What the server calls it. */
+  readonly name: string;
+  /** The same for a model, alone in its list: 1 to 64 of A-Z a-z 0-9 _ - */
+  readonly safeName: string;
+  readonly description: string;
+  readonly schema: BoundSchema;
+}
+
+export interface ToolList {
+  readonly tools: readonly ListedTool[];
+  /** What is odd about some, for the log. A tool that is not fit for use is left out. */
+  readonly problems: readonly string[];
+}
+
+const maxNameChars = 256;
+const maxProblems = 20;
+
+type Page = Readonly<Record<string, unknown>>;
+
+/** Reads the whole list. Its order is the server's; the first of a name keeps it. */
+export async function readTools(ask: (params: Record<string, unknown>) => Promise<Page>): Promise<ToolList> {
+  const given: unknown[] = [];
+  const problems: string[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < maxListPages && given.length <= maxTools; page++) {
+    const { tools, nextCursor } = await ask(cursor === undefined ? {} : { cursor });
+    if (Array.isArray(tools)) given.push(...tools.slice(0, maxTools + 1));
+    if (typeof nextCursor !== 'string' || nextCursor === '' || nextCursor === cursor) break;
+    cursor = nextCursor;
+  }
+  if (given.length > maxTools) problems.push(`only the first ${maxTools} of its tools are used`);
+  const names = new Set<string>();
+  const safeNames = new Set<string>();
+  const tools: ListedTool[] = [];
+  for (const one of given.slice(0, maxTools)) {
+    const tool = listedTool(one, names, safeNames, problems);
+    if (tool) tools.push(tool);
+  }
+  return { tools, problems: problems.slice(0, maxProblems) };
+}
+
+function listedTool(
+  given: unknown,
+  names: Set<string>,
+  safeNames: Set<string>,
+  problems: string[],
+): ListedTool | undefined {
+  const { name, title, description, inputSchema } = (given ?? {}) as Record<string, unknown>;
+  if (typeof name !== 'string' || name === '' || name.length > maxNameChars) {
+    problems.push('a tool without a usable name is left out');
+    return undefined;
+  }
+  if (names.has(name)) {
+    problems.push(`${name}: is there twice; the first one is used`);
+    return undefined;
+  }
+  names.add(name);
+  const bound = boundSchema(inputSchema);
+  if (bound.kind === 'unfit') {
+    problems.push(`${name}: is left out, ${bound.problem}`);
+    return undefined;
+  }
+  const { schema } = bound;
+  if (schema.droppedPatterns > 0)
+    problems.push(`${name}: ${schema.droppedPatterns} of its patterns are left to the server, RE2 does not take them`);
+  const text = [description, title, name].find((one): one is string => typeof one === 'string' && one.trim() !== '');
+  const shown = clip(withoutHidden(text ?? name), maxToolDescriptionChars);
+  const { findings } = sanitise(`${shown}\n${JSON.stringify(schema.parameters)}`, {
+    trust: 'mcp-derived',
+    treatment: 'flag',
+    toolName: 'description',
+    nonce: 'description',
+  });
+  if (findings.length > 0)
+    problems.push(`${name}: its description looks like orders to the model (${findings.join(', ')})`);
+  return { name, safeName: freeName(name, safeNames), description: shown, schema };
+}
+
+function freeName(name: string, taken: Set<string>): string {
+  const safe = name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, 64);
+  let free = safe;
+  for (let number = 2; taken.has(free); number++) free = `${safe.slice(0, 60)}_${number}`;
+  taken.add(free);
+  return free;
+}

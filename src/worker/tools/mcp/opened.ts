@@ -1,0 +1,78 @@
+import type { OpenedTools } from '../source.ts';
+import type { Tool } from '../tool.ts';
+import type { Grant } from './grants.ts';
+import { maxEagerTools } from './limits.ts';
+import type { ListedTool } from './list.ts';
+import { mcpTool, type RunServer } from './tool.ts';
+
+/** A server that one run has opened. */
+export interface OpenedServer extends RunServer {
+  readonly grant: Grant;
+  /** Lets go of it. Never rejects. */
+  release(): Promise<void>;
+}
+
+interface Made {
+  readonly listed: ListedTool;
+  readonly tool: Tool;
+  readonly deferLoading: boolean;
+}
+
+/** The tools of the servers of one run. The order stays, what is new comes last. */
+export function openedTools(servers: readonly OpenedServer[]): OpenedTools {
+  let made = new Map<string, Made>();
+  let lists: readonly unknown[] = [];
+  let tools: readonly Tool[] = [];
+  let closing: Promise<void> | undefined;
+  const renew = (): void => {
+    const now = new Map<string, Made>();
+    for (const server of servers) {
+      const granted = server.connection.tools.filter((listed) => isGranted(listed, server.grant));
+      const defers = granted.length > maxEagerTools;
+      for (const listed of granted) {
+        const key = `${server.name}/${listed.name}`;
+        const known = made.get(key);
+        // A tool that the model was told about is not taken from it because others came.
+        const deferLoading = known?.deferLoading ?? defers;
+        now.set(
+          key,
+          known?.listed === listed ? known : { listed, deferLoading, tool: mcpTool(listed, server, deferLoading) },
+        );
+      }
+    }
+    const old = [...made.keys()].filter((key) => now.has(key));
+    const order = [...old, ...[...now.keys()].filter((key) => !made.has(key))];
+    made = new Map(order.map((key) => [key, now.get(key) as Made]));
+    tools = order.map((key) => (made.get(key) as Made).tool);
+  };
+  const readers = servers.filter(({ connection }) => connection.hasResources).map(({ resources }) => resources.reader);
+  return {
+    tools() {
+      const current = servers.map(({ connection }) => connection.tools);
+      if (current.length !== lists.length || current.some((list, index) => list !== lists[index])) {
+        lists = current;
+        renew();
+      }
+      return tools;
+    },
+    resultReaders: [...new Set(readers)],
+    async [Symbol.asyncDispose]() {
+      closing ??= Promise.all(servers.map((server) => server.release())).then(() => {});
+      await closing;
+    },
+  };
+}
+
+/** The names of a grant that the server does not have. */
+export function missingTools({ connection, grant }: Pick<OpenedServer, 'connection' | 'grant'>): string[] {
+  if (grant === 'all') return [];
+  return [...grant].filter((name) => !connection.tools.some((listed) => isNamed(listed, name)));
+}
+
+function isGranted(listed: ListedTool, grant: Grant): boolean {
+  return grant === 'all' || [...grant].some((name) => isNamed(listed, name));
+}
+
+function isNamed({ name, safeName }: ListedTool, granted: string): boolean {
+  return granted === name || granted === safeName;
+}

@@ -1,0 +1,164 @@
+import { Ajv } from 'ajv';
+import { Ajv2020 } from 'ajv/dist/2020.js';
+import { withoutHidden } from '../../guards/hidden-text.ts';
+import { clip } from '../bound.ts';
+import { maxSchemaBytes, maxSchemaDepth, maxSchemaTextChars } from './limits.ts';
+import { acceptsPattern } from './patterns.ts';
+
+/** The schema of a server's tool, fit for use. */
+export interface BoundSchema {
+  /** As the model sees it. */
+  readonly parameters: Record<string, unknown>;
+  /** For the check of arguments: without patterns that could run for ever. */
+  readonly checked: Readonly<Record<string, unknown>>;
+  /** Which dialect it is written in. */
+  readonly dialect: Dialect;
+  /** Patterns that are left to the server. */
+  readonly droppedPatterns: number;
+}
+
+export type Dialect = 'draft-07' | '2020-12';
+
+export type SchemaOrProblem =
+  | { readonly kind: 'fit'; readonly schema: BoundSchema }
+  | { readonly kind: 'unfit'; readonly problem: string };
+
+type Fields = Record<string, unknown>;
+
+const texts: ReadonlySet<string> = new Set(['description', 'title', '$comment']);
+/** Their values are data, or names that anybody may choose, and no schemas. */
+const dataKeywords: ReadonlySet<string> = new Set([
+  'const',
+  'enum',
+  'default',
+  'examples',
+  'required',
+  'dependentRequired',
+]);
+const schemaMaps: ReadonlySet<string> = new Set([
+  'properties',
+  'patternProperties',
+  '$defs',
+  'definitions',
+  'dependentSchemas',
+  'dependencies',
+]);
+const hiddenKeywords: ReadonlySet<string> = new Set(['$schema', '$id', 'id', '$comment']);
+
+/**
+ * Looks a schema over that a stranger wrote: an object schema, valid, not too large or deep, that refers to nothing
+ * outside itself. Texts are cut and rid of what nobody sees. Patterns that RE2 does not take (lookaround, references back)
+ * are left to the server.
+ */
+export function boundSchema(given: unknown): SchemaOrProblem {
+  const unfit = (problem: string) => ({ kind: 'unfit', problem }) as const;
+  if (!isFields(given)) return unfit('its schema is no object');
+  const size = sizeOf(given);
+  if (size === undefined) return unfit(`its schema is nested deeper than ${maxSchemaDepth} levels`);
+  if (size > maxSchemaBytes) return unfit(`its schema is larger than ${maxSchemaBytes} bytes`);
+  if ((given['type'] ?? 'object') !== 'object') return unfit('its schema is not that of an object');
+  const dialect = dialectOf(given['$schema']);
+  if (!dialect) return unfit('its schema is written in a dialect other than draft-07 and 2020-12');
+  const root: Fields = { ...given, type: 'object', properties: given['properties'] ?? {} };
+  const walk: Walk = { root, dropped: 0 };
+  const parameters = copied(root, walk, 'shown') as Fields;
+  if (walk.badReference !== undefined)
+    return unfit(`its schema refers to ${clip(walk.badReference, 100)}, which is not in it`);
+  if (!metaFor(dialect).validateSchema({ ...parameters })) return unfit('its schema is not a valid JSON Schema');
+  walk.dropped = 0;
+  const checked = copied(root, walk, 'checked') as Fields;
+  return { kind: 'fit', schema: { parameters, checked, dialect, droppedPatterns: walk.dropped } };
+}
+
+/** Bytes of JSON, or undefined when it is nested too deeply. Never recurses further than that. */
+function sizeOf(value: unknown): number | undefined {
+  const isTooDeep = (item: unknown, depth: number): boolean =>
+    item !== null &&
+    typeof item === 'object' &&
+    (depth >= maxSchemaDepth || Object.values(item).some((inner) => isTooDeep(inner, depth + 1)));
+  return isTooDeep(value, 0) ? undefined : Buffer.byteLength(JSON.stringify(value));
+}
+
+function dialectOf(named: unknown): Dialect | undefined {
+  if (named === undefined) return '2020-12';
+  if (typeof named !== 'string') return undefined;
+  if (/^https?:\/\/json-schema\.org\/draft-0[467]\/schema#?$/.test(named)) return 'draft-07';
+  return /^https?:\/\/json-schema\.org\/draft\/20(19-09|20-12)\/schema#?$/.test(named) ? '2020-12' : undefined;
+}
+
+interface Walk {
+  readonly root: Fields;
+  dropped: number;
+  badReference?: string;
+}
+
+function copied(schema: unknown, walk: Walk, purpose: 'shown' | 'checked'): unknown {
+  if (!isFields(schema)) return schema;
+  const entries: [string, unknown][] = [];
+  let droppedNames = false;
+  for (const [keyword, value] of Object.entries(schema)) {
+    if (hiddenKeywords.has(keyword)) continue;
+    if (dataKeywords.has(keyword)) entries.push([keyword, value]);
+    else if (typeof value === 'string' && texts.has(keyword)) {
+      if (purpose === 'shown') entries.push([keyword, clip(withoutHidden(value), maxSchemaTextChars)]);
+    } else if (keyword === '$ref' || keyword === '$dynamicRef' || keyword === '$recursiveRef') {
+      if (!pointsInside(value, walk.root)) walk.badReference ??= String(value);
+      entries.push([keyword, value]);
+    } else if (keyword === 'pattern' && purpose === 'checked' && !acceptsPattern(value)) walk.dropped++;
+    else if (schemaMaps.has(keyword) && isFields(value)) {
+      const isRefused = (name: string) =>
+        keyword === 'patternProperties' && purpose === 'checked' && !acceptsPattern(name);
+      const named = Object.entries(value);
+      const kept = named.filter(([name]) => !isRefused(name));
+      walk.dropped += named.length - kept.length;
+      droppedNames ||= kept.length < named.length;
+      entries.push([keyword, Object.fromEntries(kept.map(([name, inner]) => [name, copied(inner, walk, purpose)]))]);
+    } else if (Array.isArray(value)) entries.push([keyword, value.map((inner) => copied(inner, walk, purpose))]);
+    else entries.push([keyword, copied(value, walk, purpose)]);
+  }
+  // Without one of its patterns nobody can say which properties are additional.
+  const known = droppedNames
+    ? entries.filter(([keyword]) => !/^(additional|unevaluated)Properties$/.test(keyword))
+    : entries;
+  return Object.fromEntries(known);
+}
+
+/** Only pointers into the schema itself; an anchor, or another document, is nothing that is looked for. */
+function pointsInside(reference: unknown, root: Fields): boolean {
+  if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference)) return false;
+  let found: unknown = root;
+  for (const part of reference.split('/').slice(1)) {
+    const name = decoded(part);
+    if (name === undefined || !isObject(found) || !Object.hasOwn(found, name)) return false;
+    found = (found as Fields)[name];
+  }
+  return isFields(found) || typeof found === 'boolean';
+}
+
+function decoded(part: string): string | undefined {
+  try {
+    return decodeURIComponent(part).replaceAll('~1', '/').replaceAll('~0', '~');
+  } catch {
+    return undefined;
+  }
+}
+
+const metas = new Map<Dialect, Ajv>();
+
+/** Checks schemas against the schema of schemas; made once for each dialect. */
+function metaFor(dialect: Dialect): Ajv {
+  const known = metas.get(dialect);
+  if (known) return known;
+  const meta =
+    dialect === 'draft-07' ? new Ajv({ strict: false, logger: false }) : new Ajv2020({ strict: false, logger: false });
+  metas.set(dialect, meta);
+  return meta;
+}
+
+function isObject(value: unknown): value is object {
+  return value !== null && typeof value === 'object';
+}
+
+function isFields(value: unknown): value is Fields {
+  return isObject(value) && !Array.isArray(value);
+}

@@ -1,0 +1,118 @@
+import type { Progress } from '@modelcontextprotocol/client';
+import type { Clock } from '../../../shared/clock.ts';
+import type { Log } from '../../../shared/log.ts';
+import type { McpServer } from '../../../shared/mcp.ts';
+import { ToolOutput, type Tool, type ToolContext } from '../tool.ts';
+import { ToolError } from '../tool-error.ts';
+import type { ArgumentChecks } from './check.ts';
+import type { Connection } from './connection.ts';
+import { maxProgressNotes, minProgressGapMs } from './limits.ts';
+import { ServerGone, ServerRefusal } from './link.ts';
+import type { ListedTool } from './list.ts';
+import type { RunResources } from './resources.ts';
+import { outputOf } from './result.ts';
+import { isHttp } from './values.ts';
+
+/** One server, as one run uses it. */
+export interface RunServer {
+  readonly name: string;
+  readonly server: McpServer;
+  readonly connection: Connection;
+  readonly resources: RunResources;
+  readonly checks: ArgumentChecks;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+const maxRefusalChars = 2_000;
+const defaultResultTokens = 16_384;
+
+/**
+ * A tool of a server. What the server claims about its effects (`annotations`) is not looked at: a wrong claim would have
+ * calls repeated that must happen once, and whoever writes the agent can say what is true with `effect`.
+ */
+export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolean): Tool {
+  const { server, name } = run;
+  const url = isHttp(server) ? server.url : undefined;
+  return {
+    name: listed.safeName,
+    source: name,
+    description: listed.description,
+    parameters: listed.schema.parameters,
+    check: async (args) =>
+      run.checks.check(listed.schema, args, () =>
+        run.log.warn(
+          { server: name, tool: listed.safeName },
+          'arguments are left to an mcp server: its schema is too slow',
+        ),
+      ),
+    effect: server.effect,
+    onUnknown: 'report',
+    needsApproval: false,
+    executionMode: 'parallel',
+    deferLoading,
+    examples: [],
+    sensitivity: 'public',
+    secretsAllowed: [],
+    trust: 'mcp-derived',
+    ...(url !== undefined && { facts: () => ({ urls: [url] }) }),
+    timeoutMs: server.timeoutMs,
+    maxResultTokens: defaultResultTokens,
+    truncationStrategy: 'middle',
+    sideEffectClass: 'external-stateful',
+    execute: (args, context) => call(listed, run, args as Record<string, unknown>, context),
+  };
+}
+
+async function call(
+  listed: ListedTool,
+  run: RunServer,
+  args: Record<string, unknown>,
+  context: ToolContext,
+): Promise<ToolOutput> {
+  const { connection, name, resources } = run;
+  const { signal, idempotencyKey } = context;
+  const params = { name: listed.name, arguments: args, _meta: { 'millrace/idempotencyKey': idempotencyKey } };
+  try {
+    const result = await connection.request('tools/call', params, {
+      signal,
+      onProgress: throttled((progress) => context.progress(progress), run.clock),
+    });
+    return outputOf(result, {
+      server: name,
+      readsResources: connection.hasResources,
+      name: (handle) => resources.name(handle, name, connection),
+    });
+  } catch (error) {
+    if (error instanceof ServerRefusal)
+      return new ToolOutput(
+        `the server refused the call: ${connection.clean(error.message).slice(0, maxRefusalChars)}`,
+        { isError: true },
+      );
+    if (error instanceof ServerGone) throw goneError(error, run);
+    throw error;
+  } finally {
+    // A call may change which tools there are: the next step must see it.
+    await connection.settled(signal);
+  }
+}
+
+function goneError(error: ServerGone, { name, server }: RunServer): ToolError {
+  const repeat = error.mayHaveArrived && server.effect === 'once';
+  const advice = repeat
+    ? 'It is not known whether the call took effect: find out before you call it again'
+    : 'You may call it again: the connection is made anew';
+  return new ToolError('execution_failed', `MCP server ${name}: ${error.message}. ${advice}`, { cause: error });
+}
+
+/** A server may report its progress as often as it likes; each report that is handed on becomes an event. */
+function throttled(tell: (progress: Progress) => void, clock: Pick<Clock, 'monotonic'>): (progress: Progress) => void {
+  let [told, lastMs] = [0, -Infinity];
+  return ({ progress, total, message }) => {
+    const now = clock.monotonic();
+    const isLast = total !== undefined && progress >= total;
+    if (told >= maxProgressNotes || (now - lastMs < minProgressGapMs && !isLast)) return;
+    [told, lastMs] = [told + 1, now];
+    tell({ progress, ...(total !== undefined && { total }), ...(message !== undefined && { message }) });
+  };
+}

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { systemClock } from '../../src/shared/clock.ts';
+import { memoryArtifacts } from '../../src/worker/stores/memory-artifacts.ts';
+import { artifactBounds, artifactsContract } from './artifacts.ts';
+
+artifactsContract('Memory', async () => {
+  const store = memoryArtifacts(artifactBounds, systemClock);
+  return async () => store;
+});
+
+const info = { toolName: 'report', trust: 'built-in', sensitivity: 'public' } as const;
+
+test('results of seven days ago are gone', async () => {
+  let nowMs = Date.UTC(2026, 10, 1);
+  const store = memoryArtifacts(artifactBounds, { ...systemClock, now: () => nowMs });
+  await store.put('run', 'one', Buffer.from('text'), info);
+  nowMs += 7 * 86_400_000 - 1;
+  expect(await store.read('run', 'one', 0, 10)).toBeDefined();
+  nowMs += 1;
+  expect(await store.read('run', 'one', 0, 10)).toBeUndefined();
+});
+
+test('the results that were kept first make room once all together are over 256 MiB', async () => {
+  const size = 32 * 1024 * 1024;
+  const store = memoryArtifacts({ maxBytes: size, maxRunBytes: size }, systemClock);
+  const runs = Array.from({ length: 9 }, (_, i) => `run${i}`);
+  for (const run of runs) await store.put(run, 'one', Buffer.alloc(size), info);
+  const found = await Promise.all(runs.map((run) => store.read(run, 'one', 0, 1)));
+  expect(found.map((part) => part !== undefined)).toEqual([false, ...Array<boolean>(8).fill(true)]);
+});

@@ -1,0 +1,41 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '../src/shared/clock.ts';
+import { parseConfig } from '../src/shared/config.ts';
+import { silentLog } from '../src/shared/log.ts';
+import { Redactor } from '../src/shared/redact.ts';
+import { loadAgents } from '../src/worker/run/load-agents.ts';
+import { createToolSecrets } from '../src/worker/run/tool-secrets.ts';
+import { createToolkit } from '../src/worker/toolkit.ts';
+import { codeBlocks } from './support/markdown.ts';
+
+const page = readFileSync(join(import.meta.dirname, '../docs/tools.md'), 'utf8');
+
+test('every file on the page about tools is one that a worker reads', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-page-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const names = ['ts', 'yaml'].flatMap((language) =>
+    codeBlocks(page, language).map((code) => {
+      const [, name = 'nameless'] = /^(?:#|\/\/) ([\w/-]+\.(?:yaml|ts))\n/.exec(code) ?? [];
+      mkdirSync(dirname(join(folder, name)), { recursive: true });
+      writeFileSync(join(folder, name), code);
+      return name;
+    }),
+  );
+  expect(names).toEqual([
+    'agents/tools/orders.ts',
+    'agents/support.yaml',
+    'agents/careful.yaml',
+    'agents/librarian.yaml',
+    'policies.yaml',
+  ]);
+  const config = parseConfig({ MILLRACE_POLICIES: join(folder, 'policies.yaml') });
+  const secrets = createToolSecrets({ env: {} });
+  const redactor = new Redactor();
+  await using toolkit = createToolkit({ config, secrets, redactor, log: silentLog, clock: systemClock });
+  const { agents, problems, warnings } = await loadAgents(join(folder, 'agents'), toolkit.offer);
+  expect([problems, warnings]).toEqual([[], []]);
+  expect([...agents.keys()].sort()).toEqual(['careful', 'librarian', 'support']);
+});

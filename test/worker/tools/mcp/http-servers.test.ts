@@ -1,0 +1,251 @@
+import { once } from 'node:events';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { expect, onTestFinished, test } from 'vitest';
+import { ManualClock } from '../manual-clock.ts';
+import { call, makeMcpWorld, until } from './world.ts';
+
+interface Asked {
+  readonly http: string;
+  readonly method: string;
+  readonly headers: IncomingMessage['headers'];
+}
+
+type Message = { readonly id?: number; readonly method?: string; readonly params?: Record<string, unknown> };
+/** Answers a call: true when it has done so itself. */
+type Habit = (message: Message, response: ServerResponse, request: IncomingMessage) => boolean | undefined;
+
+/** An MCP server over HTTP, written by hand. */
+async function httpServer(habit: Habit = () => undefined) {
+  const asked: Asked[] = [];
+  let sessions = 0;
+  const server = createServer((request, response) => {
+    let body = '';
+    request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+    request.on('end', () => {
+      const message = body === '' ? {} : (JSON.parse(body) as Message);
+      asked.push({ http: request.method ?? '', method: message.method ?? '', headers: request.headers });
+      if (habit(message, response, request)) return;
+      const answer = (result: object, headers: Record<string, string> = {}) => {
+        response.writeHead(200, { 'content-type': 'application/json', ...headers });
+        response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }));
+      };
+      if (message.method === 'initialize')
+        return answer(
+          { protocolVersion: '2025-11-25', capabilities: { tools: {} }, serverInfo: { name: 'http', version: '1' } },
+          { 'mcp-session-id': `session-${++sessions}` },
+        );
+      if (message.method === 'tools/list')
+        return answer({ tools: [{ name: 'echo', inputSchema: { type: 'object' } }] });
+      if (message.method === 'tools/call')
+        return answer({ content: [{ type: 'text', text: String(request.headers['mcp-session-id']) }] });
+      if (message.id !== undefined) {
+        response.writeHead(200, { 'content-type': 'application/json' });
+        return response.end(
+          JSON.stringify({ jsonrpc: '2.0', id: message.id, error: { code: -32_601, message: 'no such method' } }),
+        );
+      }
+      response.writeHead(request.method === 'POST' ? 202 : 405).end();
+    });
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  onTestFinished(() => {
+    server.closeAllConnections();
+    server.close();
+  });
+  const count = (method: string) => asked.filter((one) => one.method === method || one.http === method).length;
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/mcp`, asked, count };
+}
+
+test('runs of one tenant share a connection, and it ends with the last of them', async () => {
+  const server = await httpServer();
+  const { open } = makeMcpWorld();
+  const [one, two] = await Promise.all([open({ a: { url: server.url } }), open({ b: { url: server.url } })]);
+  expect([await call(one, 'echo'), await call(two, 'echo')]).toEqual(['session-1', 'session-1']);
+  await one[Symbol.asyncDispose]();
+  await one[Symbol.asyncDispose]();
+  expect(await call(two, 'echo')).toBe('session-1');
+  expect(server.count('DELETE')).toBe(0);
+  await two[Symbol.asyncDispose]();
+  expect([server.count('initialize'), server.count('DELETE')]).toEqual([1, 1]);
+  expect(await call(await open({ a: { url: server.url } }), 'echo')).toBe('session-2');
+});
+
+test('another tenant, other headers and another secret have a connection of their own', async () => {
+  const server = await httpServer();
+  const { url } = server;
+  const { open } = makeMcpWorld({ secrets: { A: 'secret-a', B: 'secret-b' } });
+  await open({ it: { url } });
+  await open({ it: { url } }, { tenant: 'other' });
+  await open({ it: { url, headers: { authorization: { secret: 'A' } } } });
+  await open({ it: { url, headers: { authorization: { secret: 'B' } } } });
+  await open({ it: { url, headers: { authorization: { secret: 'A' } } } });
+  expect(server.count('initialize')).toBe(4);
+  expect(new Set(server.asked.map(({ headers }) => headers.authorization))).toEqual(
+    new Set([undefined, 'secret-a', 'secret-b']),
+  );
+});
+
+test('a connection that nobody uses stays until its time is over, and no longer than the hub', async () => {
+  const server = await httpServer();
+  const { open, hub } = makeMcpWorld({ idleMs: 60_000 });
+  await (await open({ it: { url: server.url } }))[Symbol.asyncDispose]();
+  expect(await call(await open({ it: { url: server.url } }), 'echo')).toBe('session-1');
+  await hub[Symbol.asyncDispose]();
+  expect(server.count('DELETE')).toBe(1);
+});
+
+test.each([404, 400])('a session that is answered with %i is begun anew, and the call made once', async (status) => {
+  let forgotten = true;
+  let calls = 0;
+  const server = await httpServer((message, response) => {
+    if (message.method !== 'tools/call') return undefined;
+    if (forgotten) {
+      forgotten = false;
+      response.writeHead(status).end('no such session');
+      return true;
+    }
+    calls++;
+    return undefined;
+  });
+  const { open } = makeMcpWorld();
+  expect(await call(await open({ it: { url: server.url } }), 'echo')).toBe('session-2');
+  expect(calls).toBe(1);
+});
+
+test('a server that never knows its session is an error, and is not asked for ever', async () => {
+  const server = await httpServer((message, response) => {
+    if (message.method !== 'tools/call') return undefined;
+    response.writeHead(404).end();
+    return true;
+  });
+  const { open } = makeMcpWorld();
+  await expect(call(await open({ it: { url: server.url } }), 'echo')).rejects.toThrow('it answered 404');
+  expect(server.count('tools/call')).toBe(2);
+});
+
+test.each([
+  ['a stream that ends without the answer', (response: ServerResponse) => response.end()],
+  ['a stream that breaks off', (response: ServerResponse) => response.destroy()],
+])('%s is a lost connection', async (_, end) => {
+  const server = await httpServer((message, response) => {
+    if (message.method !== 'tools/call') return undefined;
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write(': hello\n\n', () => end(response));
+    return true;
+  });
+  const { open } = makeMcpWorld();
+  await expect(call(await open({ it: { url: server.url } }), 'echo')).rejects.toMatchObject({
+    kind: 'execution_failed',
+    message: expect.stringContaining('the connection was lost. It is not known whether') as string,
+  });
+});
+
+test.each([
+  ['application/json', (json: string) => json],
+  ['text/event-stream', (json: string) => `data: ${json}\n\n`],
+  ['text/event-stream', (json: string) => `: "\nid: ]]]]\ndata: ${json}\n\n`],
+])('an answer in %s that is nested too deeply is not parsed', async (type, body) => {
+  const deep = `${'['.repeat(65)}${']'.repeat(65)}`;
+  const server = await httpServer((message, response) => {
+    if (message.method !== 'tools/call') return undefined;
+    response.writeHead(200, { 'content-type': type });
+    response.end(body(`{"jsonrpc":"2.0","id":${message.id},"result":{"content":[],"x":${deep}}}`));
+    return true;
+  });
+  const { open } = makeMcpWorld();
+  await expect(call(await open({ it: { url: server.url } }), 'echo')).rejects.toMatchObject({
+    kind: 'execution_failed',
+  });
+});
+
+test('a stream that always ends at once is asked for twenty times a minute, whatever delay its server wants', async () => {
+  const server = await httpServer((_, response, request) => {
+    if (request.method !== 'GET') return undefined;
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.end('retry: 0\n\n');
+    return true;
+  });
+  const clock = new ManualClock();
+  const { open } = makeMcpWorld({ clock });
+  await open({ it: { url: server.url } });
+  for (let count = 1; count <= 20; count++) {
+    await until(() => server.count('GET') === count && clock.waits.filter((ms) => ms === 500).length === count);
+    clock.advance(500);
+  }
+  await until(() => server.count('GET') === 21);
+  await expect(clock.pass(500)).rejects.toThrow('nothing sleeps');
+});
+
+test.each([
+  ['a server that refuses the credentials', 401, 'it answered 401: check the headers'],
+  ['a server that has no such page', 404, 'it answered 404'],
+  ['a server that is broken', 500, 'it answered 500'],
+])('%s is mcp_unavailable', async (_, status, message) => {
+  const server = await httpServer((_message, response, request) => {
+    response.writeHead(status).end(`no: ${request.headers.authorization}`);
+    return true;
+  });
+  const { open, lines } = makeMcpWorld({ secrets: { KEY: 'sesame-open-1' } });
+  const failure: unknown = await open({
+    it: { url: server.url, headers: { authorization: { secret: 'KEY' } } },
+  }).catch((error: unknown) => error);
+  expect(failure).toMatchObject({ code: 'mcp_unavailable', message: expect.stringContaining(message) as string });
+  expect(lines.join('') + String(failure)).not.toContain('sesame');
+});
+
+test('a redirect is not followed, and takes no secret along', async () => {
+  const target = await httpServer();
+  const server = await httpServer((_, response) => {
+    response.writeHead(307, { location: target.url }).end();
+    return true;
+  });
+  const { open } = makeMcpWorld();
+  await expect(open({ it: { url: server.url } })).rejects.toMatchObject({ code: 'mcp_unavailable' });
+  expect(target.asked).toEqual([]);
+});
+
+test('a server on a private address that nobody has allowed is refused', async () => {
+  const { open } = makeMcpWorld();
+  await expect(open({ it: { url: 'http://10.0.0.1/mcp' } })).rejects.toThrow(
+    'MCP server it: 10.0.0.1 is not public, or resolves to an address that is not: the operator can add 10.0.0.1 to EGRESS_ALLOWED_HOSTS',
+  );
+});
+
+test('a header that HTTP does not allow is told by its name', async () => {
+  const { open } = makeMcpWorld({ secrets: { KEY: 'sesame\nopen' } });
+  const failure: unknown = await open({
+    it: { url: 'http://127.0.0.1:1/mcp', headers: { 'x-key': { secret: 'KEY' } } },
+  }).catch((error: unknown) => error);
+  expect(String(failure)).toContain('header x-key cannot be sent');
+  expect(String(failure)).not.toContain('sesame');
+});
+
+test('one run that is stopped while the connection is made does not take it from another', async () => {
+  const gate = Promise.withResolvers<void>();
+  let held: (() => void) | undefined;
+  const server = await httpServer((message, response) => {
+    if (message.method !== 'initialize' || held) return undefined;
+    held = () => {
+      response.writeHead(200, { 'content-type': 'application/json', 'mcp-session-id': 'held' });
+      const result = {
+        protocolVersion: '2025-11-25',
+        capabilities: { tools: {} },
+        serverInfo: { name: 'h', version: '1' },
+      };
+      response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }));
+    };
+    gate.resolve();
+    return true;
+  });
+  const { open } = makeMcpWorld();
+  const stop = new AbortController();
+  const one = open({ it: { url: server.url } }, { signal: stop.signal });
+  const two = open({ it: { url: server.url } });
+  await gate.promise;
+  stop.abort(new Error('cancelled'));
+  await expect(one).rejects.toThrow('cancelled');
+  held?.();
+  expect(await call(await two, 'echo')).toBe('held');
+});

@@ -1,0 +1,65 @@
+import { setImmediate as tick } from 'node:timers/promises';
+import { expect, test } from 'vitest';
+import type { Connection } from '../../../../src/worker/tools/mcp/connection.ts';
+import { ConnectionPool } from '../../../../src/worker/tools/mcp/pool.ts';
+import { ManualClock } from '../manual-clock.ts';
+
+function poolOf(idleMs: number) {
+  const clock = new ManualClock();
+  const pool = new ConnectionPool(idleMs, clock);
+  const [made, closed]: [string[], string[]] = [[], []];
+  const acquire = (key: string) =>
+    pool.acquire(key, () => {
+      const name = `${key}${made.length}`;
+      made.push(name);
+      return { close: async () => void closed.push(name) } as Connection;
+    });
+  return { clock, pool, acquire, made, closed };
+}
+
+test('a connection that nobody uses is closed when its time is over', async () => {
+  const { clock, acquire, closed, pool } = poolOf(1_000);
+  await acquire('a').release();
+  clock.advance(999);
+  await tick();
+  expect(closed).toEqual([]);
+  clock.advance(1);
+  await tick();
+  expect(closed).toEqual(['a0']);
+  expect(pool.size).toBe(0);
+});
+
+test('somebody who comes back in time finds it', async () => {
+  const { clock, acquire, made, closed } = poolOf(1_000);
+  await acquire('a').release();
+  clock.advance(999);
+  await tick();
+  const again = acquire('a');
+  clock.advance(10_000);
+  await tick();
+  expect([made, closed]).toEqual([['a0'], []]);
+  await again.release();
+  clock.advance(1_000);
+  await tick();
+  expect(closed).toEqual(['a0']);
+});
+
+test('letting go twice counts once', async () => {
+  const { acquire, closed } = poolOf(0);
+  const [one, two] = [acquire('a'), acquire('a')];
+  await one.release();
+  await one.release();
+  expect(closed).toEqual([]);
+  await two.release();
+  expect(closed).toEqual(['a0']);
+});
+
+test('the end of the pool closes all, used or not, and leaves no timer', async () => {
+  const { clock, acquire, closed, pool } = poolOf(1_000);
+  const held = acquire('a');
+  await acquire('b').release();
+  await pool[Symbol.asyncDispose]();
+  expect(closed.sort()).toEqual(['a0', 'b1']);
+  await held.release();
+  expect(clock.sleeping).toBe(0);
+});

@@ -1,0 +1,245 @@
+import { describe, expect, test } from 'vitest';
+import { z } from 'zod';
+import { policyRule, type PolicyRule } from '../../../src/shared/policy.ts';
+import { createPolicy } from '../../../src/worker/guards/policy.ts';
+import type { Ask, StepCall } from '../../../src/worker/tools/call.ts';
+import { createAskUser } from '../../../src/worker/tools/builtin/ask-user.ts';
+import type { BatchEnd } from '../../../src/worker/tools/execute.ts';
+import { calls, makeWorld, tool, type World } from './world.ts';
+
+const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
+const hard = { commands: [], allowInsecure: [], isPrivateHost: () => false };
+const policyOf = (...rules: readonly unknown[]) =>
+  createPolicy(
+    rules.map((rule): PolicyRule => policyRule.parse(rule)),
+    hard,
+  );
+
+function suspended(end: BatchEnd): Extract<BatchEnd, { kind: 'suspended' }> {
+  if (end.kind !== 'suspended') throw new Error(`it ended as ${end.kind}`);
+  return end;
+}
+
+/** The call as the journal has it after it was asked about. */
+function asked(call: StepCall, ask: Ask | undefined, decision?: StepCall['decision']): StepCall {
+  return { ...call, ...(ask && { ask }), ...(decision && { decision }) };
+}
+
+const at = '2026-11-01T00:00:00.000Z';
+const granted = { kind: 'approval' as const, granted: true, by: ['ada'], at };
+
+describe('a tool that needs an approval', () => {
+  const gated = (log: unknown[]) =>
+    tool('pay', (args) => log.push(args), { needsApproval: true, effect: 'once', sideEffectClass: 'money' });
+
+  test('waits, while the other calls of its step run', async () => {
+    const world = makeWorld();
+    const [paid, looked]: unknown[][] = [[], []];
+    const look = tool('look', () => looked?.push(1));
+    const end = suspended(await world.run([gated(paid ?? []), look], calls('look', 'pay', 'look'), {}, { people }));
+    expect(paid).toEqual([]);
+    expect(looked).toHaveLength(2);
+    expect(end).toMatchObject({ reason: 'approval', resumeAtMs: world.clock.now() + 60_000 });
+    expect(end.pending).toMatchObject([
+      {
+        kind: 'approval',
+        id: 'call_1',
+        toolName: 'pay',
+        mode: 'approval',
+        classification: { sideEffectClass: 'money' },
+      },
+    ]);
+    expect(world.eventsOf('tool.approval.requested')).toMatchObject([{ toolCallId: 'call_1', toolName: 'pay' }]);
+    expect(world.journal.map((entry) => entry.t)).toEqual(['called', 'called']);
+    expect(world.eventsOf('tool.execute.start').map(({ toolName }) => toolName)).toEqual(['look', 'look']);
+  });
+
+  async function askedWorld(paid: unknown[]): Promise<{ world: World; ask: Ask | undefined; call: StepCall }> {
+    const world = makeWorld();
+    const [call] = calls({ name: 'pay', args: '{"amount":5}' });
+    if (!call) throw new Error('there is no call');
+    const end = suspended(await world.run([gated(paid)], [call], {}, { people }));
+    return { world, ask: end.asks[0], call };
+  }
+
+  test('runs once it is granted, with its intent before it', async () => {
+    const paid: unknown[] = [];
+    const { world, ask, call } = await askedWorld(paid);
+    const decision = { ...granted, id: ask?.id ?? '' };
+    await world.run([gated(paid)], [asked(call, ask, decision)], {}, { people });
+    expect(paid).toEqual([{ amount: 5 }]);
+    expect(world.journal.map((entry) => entry.t)).toEqual(['calling', 'called']);
+    expect(world.eventsOf('tool.approval.granted')).toMatchObject([{ toolCallId: 'call_0', by: 'ada' }]);
+  });
+
+  test('is told to the model as denied when a person says no', async () => {
+    const paid: unknown[] = [];
+    const { world, ask, call } = await askedWorld(paid);
+    const decision = { ...granted, granted: false, reason: 'too much', id: ask?.id ?? '' };
+    expect(await world.run([gated(paid)], [asked(call, ask, decision)], {}, { people })).toEqual({ kind: 'done' });
+    expect(paid).toEqual([]);
+    expect(world.result(0)).toMatchObject({ errorKind: 'approval_denied' });
+    expect(world.result(0).content).toContain('too much');
+    expect(world.eventsOf('tool.approval.denied')).toMatchObject([{ by: 'ada', reason: 'too much' }]);
+  });
+
+  test('ends the run when a person says no and the agent wants that', async () => {
+    const { world, ask, call } = await askedWorld([]);
+    const decision = { ...granted, granted: false, id: ask?.id ?? '' };
+    const denialEndsRun = { policy: true, approval: true };
+    const end = await world.run([gated([])], [asked(call, ask, decision)], {}, { people, denialEndsRun });
+    expect(end).toMatchObject({ kind: 'failed', error: { code: 'tool_denied', retryable: false } });
+  });
+
+  test('is denied once its time is over, and not before', async () => {
+    const { world, ask, call } = await askedWorld([]);
+    const again = suspended(await world.run([gated([])], [asked(call, ask)], {}, { people }));
+    expect(again.pending).toMatchObject([{ id: 'call_0', expiresAt: new Date(ask?.expiresAtMs ?? 0).toISOString() }]);
+    expect(world.eventsOf('tool.approval.requested')).toHaveLength(1);
+    world.clock.advance(60_000);
+    await world.run([gated([])], [asked(call, ask)], {}, { people });
+    expect(world.result(0)).toMatchObject({ errorKind: 'approval_denied' });
+    expect(world.eventsOf('tool.approval.denied')).toMatchObject([{ reason: 'expired' }]);
+  });
+
+  test('is denied where nobody can be asked', async () => {
+    const world = makeWorld();
+    expect(await world.run([gated([])], calls('pay'))).toEqual({ kind: 'done' });
+    expect(world.result(0)).toMatchObject({ errorKind: 'approval_denied' });
+  });
+
+  test('is sent back to the model first when its arguments are wrong', async () => {
+    const world = makeWorld();
+    const strict = tool('pay', () => 1, { needsApproval: true, inputSchema: z.object({ amount: z.number() }) });
+    expect(await world.run([strict], calls('pay'), {}, { people })).toEqual({ kind: 'done' });
+    expect(world.result(0)).toMatchObject({ errorKind: 'invalid_input', correctable: true });
+    expect(world.eventsOf('tool.approval.requested')).toEqual([]);
+  });
+
+  test('has a name of its own in each step, also where the model repeats its ids', async () => {
+    const world = makeWorld();
+    const end = suspended(
+      await world.run([gated([])], calls('pay'), { step: 2, asked: new Set(['call_0']) }, { people }),
+    );
+    expect(end.pending[0]?.id).toBe('call_0:s2t0');
+  });
+
+  test.each([
+    ['asks its arguments', (args: { amount?: number }) => (args.amount ?? 0) > 100, '{"amount":101}', 'suspended'],
+    ['lets small ones go', (args: { amount?: number }) => (args.amount ?? 0) > 100, '{"amount":99}', 'done'],
+    [
+      'waits when the check throws',
+      () => {
+        throw new Error('no');
+      },
+      '{}',
+      'suspended',
+    ],
+  ])('with a check: %s', async (_what, needsApproval, args, kind) => {
+    const world = makeWorld();
+    const end = await world.run(
+      [tool('pay', () => 1, { needsApproval })],
+      calls({ name: 'pay', args }),
+      {},
+      { people },
+    );
+    expect(end.kind).toBe(kind);
+  });
+});
+
+describe('rules', () => {
+  const rule = { ruleId: 'r1', condition: { toolName: 'pay' } };
+
+  test('a denied call ends the run before any call of its step starts', async () => {
+    const world = makeWorld();
+    const ran: string[] = [];
+    const tools = [tool('pay', () => ran.push('pay')), tool('look', () => ran.push('look'))];
+    const end = await world.run(tools, calls('look', 'pay'), {}, { policy: policyOf({ ...rule, action: 'deny' }) });
+    expect(end).toMatchObject({ kind: 'failed', error: { code: 'tool_denied', details: { ruleId: 'r1' } } });
+    expect(ran).toEqual([]);
+    expect(world.eventsOf('policy.decision')).toMatchObject([
+      { subject: 'tool_call', action: 'deny', ruleId: 'r1', toolName: 'pay', toolCallId: 'call_1' },
+    ]);
+  });
+
+  test('a denied call is told to the model where the agent wants that', async () => {
+    const world = makeWorld();
+    const policy = policyOf({ ...rule, action: 'deny', reason: 'not on Sundays' });
+    const denialEndsRun = { policy: false, approval: false };
+    expect(await world.run([tool('pay', () => 1)], calls('pay'), {}, { policy, denialEndsRun })).toEqual({
+      kind: 'done',
+    });
+    expect(world.result(0)).toMatchObject({ errorKind: 'capability_blocked' });
+    expect(world.result(0).content).toContain('not on Sundays');
+  });
+
+  test('a denied call of a tool that needs an approval asks nobody', async () => {
+    const world = makeWorld();
+    const pay = tool('pay', () => 1, { needsApproval: true });
+    const end = await world.run([pay], calls('pay'), {}, { people, policy: policyOf({ ...rule, action: 'deny' }) });
+    expect(end.kind).toBe('failed');
+    expect(world.eventsOf('tool.approval.requested')).toEqual([]);
+  });
+
+  test('a rule rewrites arguments, and they are checked again', async () => {
+    const world = makeWorld();
+    const paid: unknown[] = [];
+    const pay = tool('pay', (args) => paid.push(args), { inputSchema: z.object({ to: z.string(), dry: z.boolean() }) });
+    const call = calls({ name: 'pay', args: '{"to":"ada","dry":false}' });
+    await world.run(
+      [pay],
+      call,
+      {},
+      { policy: policyOf({ ...rule, action: 'allow', updatedToolArgs: { dry: true } }) },
+    );
+    expect(paid).toEqual([{ to: 'ada', dry: true }]);
+    expect(world.eventsOf('tool.execute.start')).toMatchObject([{ args: { to: 'ada', dry: true } }]);
+    await world.run(
+      [pay],
+      call,
+      {},
+      { policy: policyOf({ ...rule, action: 'allow', updatedToolArgs: { dry: 'yes' } }) },
+    );
+    expect(paid).toHaveLength(1);
+  });
+
+  test('a deferred call waits for somebody outside, whose answer is its result', async () => {
+    const world = makeWorld();
+    const policy = policyOf({ ...rule, action: 'defer', reason: 'the bank does this' });
+    const [call] = calls('pay');
+    const end = suspended(await world.run([tool('pay', () => 1)], call ? [call] : [], {}, { people, policy }));
+    expect(end.pending).toMatchObject([{ kind: 'approval', mode: 'deferred', reason: 'the bank does this' }]);
+    const decision = { kind: 'answer' as const, id: 'call_0', answer: 'paid as no. 7', by: ['bank'], at };
+    if (call) await world.run([tool('pay', () => 1)], [asked(call, end.asks[0], decision)], {}, { people, policy });
+    expect(world.result(0)).toMatchObject({ content: 'paid as no. 7' });
+    expect(world.eventsOf('policy.decision')).toHaveLength(1);
+  });
+
+  test('rules that cannot be asked refuse', async () => {
+    const world = makeWorld();
+    const policy = {
+      isEmpty: false,
+      decideHard: () => undefined,
+      decide: () => {
+        throw new Error('broken');
+      },
+    };
+    expect(await world.run([tool('pay', () => 1)], calls('pay'), {}, { policy })).toMatchObject({
+      kind: 'failed',
+      error: { code: 'tool_denied' },
+    });
+  });
+});
+
+test('a question to the user waits for the answer, which is its result', async () => {
+  const world = makeWorld();
+  const [call] = calls({ name: 'ask_user', args: '{"question":"Which one?","choices":["red","blue"]}' });
+  const end = suspended(await world.run([createAskUser()], call ? [call] : [], {}, { people }));
+  expect(end).toMatchObject({
+    reason: 'user_input',
+    pending: [{ kind: 'user_input', reason: 'Which one? (red / blue)' }],
+  });
+  const decision = { kind: 'answer' as const, id: 'call_0', answer: 'blue', by: [], at };
+  if (call) await world.run([createAskUser()], [asked(call, end.asks[0], decision)], {}, { people });
+  expect(world.result(0)).toMatchObject({ content: 'blue' });
+});
