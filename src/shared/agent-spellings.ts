@@ -10,12 +10,14 @@ export interface AgentSpellings {
   readonly fallback_model_chain?: FallbackModels;
   readonly policy?: { readonly fallbackModels?: FallbackModels };
   readonly failSafe?: FailSafe;
+  readonly maxParallelTools?: number;
 }
 
 /** Policies and ceilings in one place. Times in seconds. */
 export interface FailSafe extends Pick<LooseLimits, 'maxSteps' | 'maxLlmCalls' | 'maxToolCalls' | 'maxParallelTools'> {
   readonly llmFailurePolicy?: string;
   readonly toolFailurePolicy?: string;
+  readonly approvalDenialPolicy?: string;
   readonly breakerFailureThreshold?: number;
   readonly breakerCooldownS?: number;
   readonly fallbackModelChain?: FallbackModels;
@@ -24,6 +26,12 @@ export interface FailSafe extends Pick<LooseLimits, 'maxSteps' | 'maxLlmCalls' |
 }
 
 const toMs = (value: unknown) => (typeof value === 'number' ? Math.round(value * 1_000) : value);
+
+/** Whoever goes on after a denial tells the model. */
+const toDenial = (value: unknown) => {
+  if (value === 'skip_action' || value === 'continue' || value === 'continue_with_error') return 'feed_back';
+  return value === 'fail_run' || value === 'fail_fast' ? 'fail' : value;
+};
 
 /** Spelling, field, and what the value becomes. */
 export const fieldSpellings: readonly (readonly [string, string, ((value: unknown) => unknown)?])[] = [
@@ -34,12 +42,14 @@ export const fieldSpellings: readonly (readonly [string, string, ((value: unknow
   ['failSafe.fallbackModelChain', 'fallbackModels'],
   ['failSafe.llmFailurePolicy', 'llmFailure'],
   ['failSafe.toolFailurePolicy', 'toolFailure'],
+  ['failSafe.approvalDenialPolicy', 'approvalDenial', toDenial],
   ['failSafe.breakerFailureThreshold', 'breaker.failureThreshold'],
   ['failSafe.breakerCooldownS', 'breaker.cooldownMs', toMs],
   ['failSafe.maxSteps', 'limits.maxSteps'],
   ['failSafe.maxLlmCalls', 'limits.maxLlmCalls'],
   ['failSafe.maxToolCalls', 'limits.maxToolCalls'],
   ['failSafe.maxParallelTools', 'limits.maxParallelTools'],
+  ['maxParallelTools', 'limits.maxParallelTools'],
   ['failSafe.maxWallTimeS', 'limits.wallTimeMs', toMs],
   ['failSafe.maxTotalCostUsd', 'budget.maxCostUsd'],
 ];

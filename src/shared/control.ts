@@ -43,11 +43,18 @@ export const approvalDecision = z
   })
   .refine(({ granted, updatedArgs }) => granted || updatedArgs === undefined, 'updatedArgs needs granted: true');
 
-/** The answer to a question, or the result of a call that was carried out elsewhere. */
-export const answerDecision = z.strictObject({
-  toolCallId: callId,
-  answer: z.string().max(maxArgsChars, 'must be at most 256 KB'),
-});
+const answerText = z.string().max(maxArgsChars, 'must be at most 256 KB');
+
+/** The answer to a question, or the result of a call that was carried out elsewhere. Also as `{ questionId, text }`. */
+export const answerDecision = z.union(
+  [
+    z.strictObject({ toolCallId: callId, answer: answerText }),
+    z
+      .strictObject({ questionId: callId, text: answerText })
+      .transform(({ questionId: toolCallId, text: answer }) => ({ toolCallId, answer })),
+  ],
+  'must be { toolCallId, answer } of at most 256 KB',
+);
 
 const maxDecisions = 200;
 

@@ -134,6 +134,8 @@ export function createAgentWith(
     redactor,
     log: ports.log,
     clock: systemClock,
+    // Nothing of a handle that is not used keeps its process alive.
+    serverIdleMs: 0,
     ...(options.capabilities && { capabilities: options.capabilities }),
   });
   const loaded = loadedFrom(agent, toolkit.offer);

@@ -30,6 +30,8 @@ export interface ToolkitOptions {
   readonly redactor: Redactor;
   readonly log: Log;
   readonly clock: Clock;
+  /** How long connections to MCP servers over HTTP outlive the last run that used them. See `createMcpHub`. */
+  readonly serverIdleMs?: number;
   /** By name. */
   readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
 }
@@ -58,6 +60,7 @@ export function createToolkit({
   redactor,
   log,
   clock,
+  serverIdleMs: idleMs,
   capabilities: given = {},
 }: ToolkitOptions): Toolkit {
   const policies = loadPolicyFile(config.MILLRACE_POLICIES);
@@ -67,7 +70,14 @@ export function createToolkit({
   const operator = { ...policies, allowInsecure };
   const domains = bothOf(config.EGRESS_DOMAINS, policies.domains);
   const scripts = createScriptPool({ size: config.CODE_MODE_PROCESSES, log, clock });
-  const servers = createMcpHub({ egress, secrets, log, clock, version: packageVersion });
+  const servers = createMcpHub({
+    egress,
+    secrets,
+    log,
+    clock,
+    version: packageVersion,
+    ...(idleMs !== undefined && { idleMs }),
+  });
   const known = new WeakMap<AgentDefinition, Policy>();
   const policyOf = (agent: AgentDefinition): Policy => {
     const policy = known.get(agent) ?? policyFor(operator, agent.policies, (host) => egress.isPrivateHost(host));

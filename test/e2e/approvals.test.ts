@@ -105,7 +105,9 @@ test('the answer to a question is what the model gets', async () => {
   await waits(run);
   const [item] = (await run.get()).pending;
   expect(item).toMatchObject({ kind: 'user_input', reason: 'Which colour?' });
-  await run.answer(item?.id ?? '', 'blue');
+  const answers = [{ questionId: item?.id, text: 'blue' }];
+  const answer = await call('POST', `${world.url}/v1/runs/${run.runId}/decisions`, { answers });
+  expect(answer.status).toBe(202);
   const observed = await world.ended(run);
   expect(observed.view.status).toBe('completed');
   const last = world.provider.callsOf(run.runId).at(-1);

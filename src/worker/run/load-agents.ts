@@ -13,6 +13,8 @@ import { defineAgent, isAgent, type Agent, type AgentSource } from './define-age
 /** An agent whose tool names have all been found. */
 export interface LoadedAgent extends Agent {
   readonly file: string;
+  /** Where that file is. Absent: the agent was given as an object. */
+  readonly folder?: string;
 }
 
 export interface LoadedFolder {
@@ -51,7 +53,7 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
       warnings.push(
         ...offer.warningsOf(agent.definition, complete.agent.tools).map((warning) => `${file}: ${warning}`),
       );
-      agents.set(id, { ...complete.agent, file });
+      agents.set(id, { ...complete.agent, file, folder: dir });
     }
   }
   return { agents, problems, warnings };

@@ -1,4 +1,3 @@
-import { dirname } from 'node:path';
 import type { AgentDefinition } from '../../shared/agent.ts';
 import type { EventBody } from '../../shared/event.ts';
 import type { Log } from '../../shared/log.ts';
@@ -73,7 +72,7 @@ export async function openToolbox(
 
 /** What the agent's capabilities bring. In a sandbox that is tools and no servers. */
 async function broughtBy(
-  { definition, file }: LoadedAgent,
+  { definition, folder }: LoadedAgent,
   { record, emit }: ToolboxRun,
   { capabilities, workspaceOf }: ToolServices,
   signal: AbortSignal,
@@ -90,7 +89,7 @@ async function broughtBy(
     background: request.overrides?.background ?? false,
     callbacks: sideChannels(emit),
     ...(request.thread !== undefined && { threadId: request.thread }),
-    ...(file !== '' && { agentDir: dirname(file) }),
+    ...(folder !== undefined && { agentDir: folder }),
     ...(workspaceDir !== undefined && { workspaceDir }),
   };
   const resolved = await capabilities.resolve(definition, context, {}, signal);
@@ -171,6 +170,7 @@ function contextOf(definition: AgentDefinition, record: RunRecord, services: Too
   const { artifacts, secrets, breakers, log } = services;
   const { approvals, interaction, policyDenial, approvalDenial, trust } = definition;
   const policy = services.policyOf?.(definition);
+  const workspaceDir = services.workspaceOf?.(definition);
   return {
     runId,
     tenant,
@@ -189,6 +189,8 @@ function contextOf(definition: AgentDefinition, record: RunRecord, services: Too
     ...(secrets && { secrets }),
     ...(artifacts && { spill: spillOf(artifacts, runId, log) }),
     ...(breakers && { breakers }),
+    ...(workspaceDir !== undefined && { workspaceDir }),
+    log,
   };
 }
 

@@ -1,4 +1,5 @@
 import type { ToolOptions } from '../../shared/agent.ts';
+import type { Log } from '../../shared/log.ts';
 import type { Policy } from '../guards/policy.ts';
 import type { Breakers } from '../ports.ts';
 import type { ResultOrigin } from './tool.ts';
@@ -27,5 +28,7 @@ export interface ToolRunContext {
   readonly denialEndsRun?: { readonly policy: boolean; readonly approval: boolean };
   readonly secrets?: { get(name: string): string | undefined; values(): readonly string[] };
   readonly spill?: Spill;
+  readonly workspaceDir?: string;
+  readonly log?: Log;
   readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
 }

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { modelHint, sanitization, toolEffect, truncationStrategy, trustClass } from '../../shared/agent.ts';
 import { RunError } from '../../shared/errors.ts';
 import { sensitivity as sensitivityLabel } from '../../shared/message.ts';
+import { ToolError } from './tool-error.ts';
 import type { ApprovalPredicate, CheckedArgs, Tool, ToolDefinition, ToolExample, ToolFacts } from './tool.ts';
 
 const brand = Symbol.for('millrace.tool');
@@ -24,7 +25,9 @@ const settings = z.strictObject({
   maxResultTokens: z.int().min(0).default(16_384),
   truncationStrategy: truncationStrategy.default('middle'),
   needsApproval: z.union([z.boolean(), z.custom(isFunction)], 'must be true, false or a function').default(false),
-  deferLoading: z.boolean().default(false),
+  deferLoading: z.boolean().optional(),
+  defer_loading: z.boolean().optional(),
+  outputSchema: z.custom((value) => value instanceof z.ZodType, 'must be a zod schema').optional(),
   examples: z
     .array(z.strictObject({ args: z.record(z.string(), z.unknown()), note: z.string().max(500).optional() }))
     .max(5)
@@ -80,10 +83,12 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
     memoryGuardTier: _tier,
     ...rest
   } = parsed.data;
-  const { needsApproval, facts, summarize, preferredModel, inboundSanitization, sandboxPolicy, ...plain } = rest;
+  const { needsApproval, facts, summarize, preferredModel, inboundSanitization, sandboxPolicy, ...more } = rest;
+  const { deferLoading, defer_loading: deferred, outputSchema: _output, ...plain } = more;
   const tool: Tool = {
     ...plain,
     parameters,
+    deferLoading: deferLoading ?? deferred ?? false,
     sideEffectClass: plain.sideEffectClass ?? sideEffectOf[plain.effect],
     needsApproval: needsApproval as boolean | ApprovalPredicate<unknown>,
     check: (args) => checkWith(definition.inputSchema, args),
@@ -92,7 +97,10 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
     ...(sandboxPolicy !== undefined && { sandboxPolicy }),
     ...(facts !== undefined && { facts: facts as (args: unknown) => ToolFacts }),
     ...(summarize !== undefined && { summarize: summarize as NonNullable<Tool['summarize']> }),
-    execute: (args, context) => definition.execute(args as z.output<Input>, context),
+    execute: (args, context) => {
+      const value = definition.execute(args as z.output<Input>, context);
+      return definition.outputSchema ? checkedOutput(definition.outputSchema, value) : value;
+    },
     ...(reconciles && {
       reconcile: async (key: string, args: unknown, signal: AbortSignal) =>
         (await definition.reconcile?.(key, args as z.output<Input>, signal)) ?? { outcome: 'unknown' as const },
@@ -113,6 +121,14 @@ async function checkWith(schema: z.ZodType, args: unknown): Promise<CheckedArgs>
 
 function problemOf(issue: { readonly path: readonly PropertyKey[]; readonly message: string }): string {
   return `${issue.path.map(String).join('.') || 'arguments'}: ${issue.message}`;
+}
+
+/** What a tool answered, as its author has promised it. */
+async function checkedOutput(schema: z.ZodType, value: unknown): Promise<unknown> {
+  const checked = await schema.safeParseAsync(await value);
+  if (checked.success) return checked.data;
+  const problems = checked.error.issues.map(problemOf).join('; ');
+  throw new ToolError('invalid_output', `its result is not what it promises: ${problems}`);
 }
 
 /** Examples that the schema refuses would teach the model mistakes. */

@@ -1,4 +1,5 @@
 import { RunError } from '../../shared/errors.ts';
+import { silentLog } from '../../shared/log.ts';
 import type { Admission } from '../ports.ts';
 import type { Batch, Ending } from './batch.ts';
 import type { ReadyCall } from './prepare.ts';
@@ -82,7 +83,9 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
     idempotencyKey: ready.key ?? context.keyFor(host.step, call.index),
     progress: tell('tool.execute.progress'),
     partial: tell('tool.execute.partial'),
-    secret: (name) => secretOf(name, tool, batch),
+    secrets: { get: (name) => secretOf(name, tool, batch) },
+    logger: (context.log ?? silentLog).child({ runId: context.runId, tool: call.name, toolCallId: call.id }),
+    ...(context.workspaceDir !== undefined && { workspaceDir: context.workspaceDir }),
     ...(tool.trust === 'built-in' && {
       ...(call.startedAtMs !== undefined && { startedAtMs: call.startedAtMs }),
       emit: (event) => {

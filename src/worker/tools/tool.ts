@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import type { ModelHint, Sanitization, ToolEffect, TruncationStrategy, TrustClass } from '../../shared/agent.ts';
 import type { ToolErrorKind } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
+import type { Log } from '../../shared/log.ts';
 import type { Sensitivity } from '../../shared/message.ts';
 
 /** What a tool's code receives beside its arguments. */
@@ -17,11 +18,18 @@ export interface ToolContext {
   progress(data: unknown): void;
   /** Shows subscribers a part of the result early (`tool.execute.partial`). */
   partial(data: unknown): void;
-  /**
-   * The value of a tool secret that `secretsAllowed` names. Throws a `capability_blocked` error for any other, and for one
-   * that this worker does not have.
-   */
-  readonly secret: (name: string) => string;
+  /** Secrets of tools. */
+  readonly secrets: {
+    /**
+     * The value of one that `secretsAllowed` names. Throws a `capability_blocked` error for any other, and for one that this
+     * worker does not have.
+     */
+    readonly get: (name: string) => string;
+  };
+  /** The folder that tools of this agent may read (`MILLRACE_FILES`, `fileScope`). Absent: there is none. */
+  readonly workspaceDir?: string;
+  /** Log lines of this call, with its run. */
+  readonly logger: Log;
 }
 
 /** What tools of this package may do beyond that. */
@@ -135,6 +143,10 @@ export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
   readonly executionMode?: 'parallel' | 'sequential';
   /** The model is not told about it until it has found it with `tool_search`. */
   readonly deferLoading?: boolean;
+  /** The same, as other systems write it. */
+  readonly defer_loading?: boolean;
+  /** Checks what `execute` answers: anything else is an `invalid_output` error. */
+  readonly outputSchema?: z.ZodType;
   /** At most 5, checked against the schema, told to the model with the description. */
   readonly examples?: readonly ToolExample[];
   /**
@@ -142,7 +154,7 @@ export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
    * them; `secret` ones are never kept outside the journal. Default `public`.
    */
   readonly sensitivity?: Sensitivity;
-  /** Names of tool secrets that `context.secret` answers. Default none. */
+  /** Names of tool secrets that `context.secrets.get` answers. Default none. */
   readonly secretsAllowed?: readonly string[];
   /** Over what its trust class says: for tools that return text which others wrote. */
   readonly inboundSanitization?: Sanitization;

@@ -241,3 +241,15 @@ test('functions are kept beside the definition, and nothing else can stand in th
   expect(agent.definition).not.toHaveProperty('prepareStep');
   expect(problemsOf({ prepareStep: 'tools/plan.ts' })).toEqual(['prepareStep: must be a function']);
 });
+
+test('what a denial by a person does may be written as other systems write it', () => {
+  const denialOf = (approvalDenialPolicy: string) =>
+    defineAgent({ id: 'a', model: 'm', failSafe: { approvalDenialPolicy } }).definition.approvalDenial;
+  expect([denialOf('skip_action'), denialOf('continue'), denialOf('fail_run')]).toEqual([
+    'feed_back',
+    'feed_back',
+    'fail',
+  ]);
+  expect(() => denialOf('shrug')).toThrow('failSafe.approvalDenialPolicy');
+  expect(defineAgent({ id: 'a', model: 'm', maxParallelTools: 3 }).definition.limits.maxParallelTools).toBe(3);
+});

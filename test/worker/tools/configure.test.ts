@@ -57,7 +57,7 @@ describe('secrets', () => {
   test('are for the tools that name them, and others go on without', async () => {
     const world = makeWorld();
     const ask = (name: string, secretsAllowed: readonly string[]) =>
-      tool(name, (_args, { secret }) => secret('TOKEN').length, { secretsAllowed });
+      tool(name, (_args, { secrets: mine }) => mine.get('TOKEN').length, { secretsAllowed });
     await world.run([ask('mine', ['TOKEN']), ask('other', ['KEY'])], calls('mine', 'other'), {}, { secrets });
     expect(world.result(0)).toMatchObject({ content: '21' });
     expect(world.result(1)).toMatchObject({ errorKind: 'capability_blocked' });

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { RunError } from '../../../src/shared/errors.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createToolRegistry } from '../../../src/worker/tools/registry.ts';
-import { tool } from './world.ts';
+import { calls, makeWorld, tool } from './world.ts';
 
 const minimal = { name: 'look', description: 'Looks.', inputSchema: z.object({ at: z.string() }), execute: () => 'ok' };
 
@@ -107,3 +107,20 @@ function problemsOf(define: () => unknown): string[] {
   }
   throw new Error('the definition was accepted');
 }
+
+test('a tool may be deferred in both spellings, and promise the form of its results', async () => {
+  const deferred = defineTool({ ...minimal, defer_loading: true });
+  expect([deferred.deferLoading, defineTool(minimal).deferLoading]).toEqual([true, false]);
+  const world = makeWorld();
+  const promising = tool('look', (args) => args['answer'], { outputSchema: z.object({ colour: z.string() }) });
+  await world.run(
+    [promising],
+    calls(
+      { name: 'look', args: '{"answer":{"colour":"blue","more":1}}' },
+      { name: 'look', args: '{"answer":{"colour":7}}' },
+    ),
+  );
+  expect(world.result(0)).toMatchObject({ content: '{"colour":"blue"}' });
+  expect(world.result(1)).toMatchObject({ errorKind: 'invalid_output' });
+  expect(world.result(1).content).toContain('colour');
+});

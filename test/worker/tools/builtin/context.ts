@@ -1,4 +1,5 @@
 import type { EventBody } from '../../../../src/shared/event.ts';
+import { silentLog } from '../../../../src/shared/log.ts';
 import type { HostContext, Tool, ToolOutput } from '../../../../src/worker/tools/tool.ts';
 
 export interface CalledTool {
@@ -19,7 +20,8 @@ export async function callTool(tool: Tool, args: object, more: Partial<HostConte
     signal: new AbortController().signal,
     progress: () => {},
     partial: () => {},
-    secret: () => '',
+    secrets: { get: () => '' },
+    logger: silentLog,
     emit: (event) => void events.push(event),
     catalogue: () => [],
     promote: () => {},

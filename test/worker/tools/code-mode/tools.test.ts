@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { silentLog } from '../../../../src/shared/log.ts';
 import { createCodeTools } from '../../../../src/worker/tools/code-mode/tools.ts';
 import type { CatalogueEntry, HostContext, InnerOutcome } from '../../../../src/worker/tools/tool.ts';
 import { scriptWorld } from './script-world.ts';
@@ -25,7 +26,8 @@ function host(overrides: Partial<HostContext> = {}) {
     signal: new AbortController().signal,
     progress: (data) => void progress.push(data),
     partial() {},
-    secret: () => '',
+    secrets: { get: () => '' },
+    logger: silentLog,
     emit() {},
     catalogue: () => [tool('add'), tool('later'), tool('pay', true), tool('code_execute'), tool('code_search')],
     promote() {},

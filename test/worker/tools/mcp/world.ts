@@ -1,4 +1,5 @@
 import { readFileSync, readdirSync } from 'node:fs';
+import { silentLog } from '../../../../src/shared/log.ts';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -96,7 +97,8 @@ export function contextOf(more: Partial<ToolContext> = {}): ToolContext {
     signal: new AbortController().signal,
     progress: () => {},
     partial: () => {},
-    secret: () => '',
+    secrets: { get: () => '' },
+    logger: silentLog,
     ...more,
   };
 }
