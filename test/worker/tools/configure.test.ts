@@ -142,3 +142,17 @@ describe('results by trust', () => {
     expect(world.result(0).content).not.toContain('Ignore all previous');
   });
 });
+
+test('what is kept of a large result holds no credential of this process', async () => {
+  const world = makeWorld();
+  const kept: string[] = [];
+  const spill = { put: async (body: string) => `spill:${kept.push(body)}` };
+  const big = tool('big', () => `hunter2-secret ${'x'.repeat(5_000)}`, {
+    truncationStrategy: 'spill-to-file',
+    maxResultTokens: 100,
+  });
+  await world.run([big], calls('big'), {}, { spill });
+  expect(kept).toHaveLength(1);
+  expect(kept[0]).not.toContain('hunter2');
+  expect(world.eventsOf('tool.execute.end')).toMatchObject([{ resultHandle: 'spill:1' }]);
+});

@@ -4,7 +4,7 @@ import { policyRule, type PolicyRule } from '../../../src/shared/policy.ts';
 import { createPolicy } from '../../../src/worker/guards/policy.ts';
 import type { Ask, StepCall } from '../../../src/worker/tools/call.ts';
 import { createAskUser } from '../../../src/worker/tools/builtin/ask-user.ts';
-import type { BatchEnd } from '../../../src/worker/tools/execute.ts';
+import { createToolExecutor, type BatchEnd } from '../../../src/worker/tools/execute.ts';
 import { calls, makeWorld, tool, type World } from './world.ts';
 
 const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
@@ -215,6 +215,19 @@ describe('rules', () => {
     expect(world.eventsOf('policy.decision')).toHaveLength(1);
   });
 
+  test('arguments that a rule puts in are held to the hard rules as well', async () => {
+    const world = makeWorld();
+    const get = tool('get', () => 1, { facts: ({ url }: { url?: string }) => ({ urls: url ? [url] : [] }) });
+    const updatedToolArgs = { url: 'http://shop.example/' };
+    const policy = policyOf({ ruleId: 'r1', action: 'allow', updatedToolArgs });
+    const call = calls({ name: 'get', args: '{"url":"https://shop.example/"}' });
+    expect(await world.run([get], call, {}, { policy })).toMatchObject({
+      kind: 'failed',
+      error: { code: 'tool_denied', details: { reason: 'insecure_url' } },
+    });
+    expect(world.eventsOf('policy.decision').map(({ action }) => action)).toEqual(['allow', 'deny']);
+  });
+
   test('rules that cannot be asked refuse', async () => {
     const world = makeWorld();
     const policy = {
@@ -242,4 +255,32 @@ test('a question to the user waits for the answer, which is its result', async (
   const decision = { kind: 'answer' as const, id: 'call_0', answer: 'blue', by: [], at };
   if (call) await world.run([createAskUser()], [asked(call, end.asks[0], decision)], {}, { people });
   expect(world.result(0)).toMatchObject({ content: 'blue' });
+});
+
+test('ends that were told before the run waited are not told again', async () => {
+  const world = makeWorld();
+  const done = { name: 'look', status: 'called' as const, result: { content: 'blue' } };
+  const [open, told, untold] = calls('look', { ...done, told: true }, done);
+  if (open && told && untold) await world.run([tool('look', () => 1)], [open, told, untold], {}, { people });
+  expect(world.eventsOf('tool.execute.end').map(({ toolCallId }) => toolCallId)).toEqual(['call_0', 'call_2']);
+});
+
+test('only calls that will surely start have their intent recorded with the answer that asks for them', () => {
+  const once = { effect: 'once' as const };
+  const tools = [
+    tool('free', () => 1, once),
+    tool('reading', () => 1),
+    tool('gated', () => 1, { ...once, needsApproval: true }),
+    tool('later', () => 1, { ...once, deferLoading: true }),
+    tool('touching', () => 1, { ...once, facts: () => ({}) }),
+    createAskUser(),
+  ];
+  const freely = (policy?: ReturnType<typeof policyOf>) => {
+    const context = { runId: 'R', tenant: 'T', keyFor: () => 'k', ...(policy && { policy }) };
+    const executor = createToolExecutor(tools, context);
+    return tools.map(({ name }) => name).filter((name) => executor.startsFreely(name));
+  };
+  expect(freely()).toEqual(['free', 'touching']);
+  expect(freely(policyOf())).toEqual(['free']);
+  expect(freely(policyOf({ ruleId: 'r', action: 'allow' }))).toEqual([]);
 });
