@@ -46,15 +46,22 @@ export const approvalDecision = z
 const answerText = z.string().max(maxArgsChars, 'must be at most 256 KB');
 
 /** The answer to a question, or the result of a call that was carried out elsewhere. Also as `{ questionId, text }`. */
-export const answerDecision = z.union(
-  [
-    z.strictObject({ toolCallId: callId, answer: answerText }),
-    z
-      .strictObject({ questionId: callId, text: answerText })
-      .transform(({ questionId: toolCallId, text: answer }) => ({ toolCallId, answer })),
-  ],
-  'must be { toolCallId, answer } of at most 256 KB',
-);
+export const answerDecision = z
+  .strictObject({
+    toolCallId: callId.optional(),
+    questionId: callId.optional(),
+    answer: answerText.optional(),
+    text: answerText.optional(),
+  })
+  .refine(
+    ({ toolCallId, questionId, answer, text }) =>
+      (toolCallId === undefined) !== (questionId === undefined) && (answer === undefined) !== (text === undefined),
+    'give { toolCallId, answer } or { questionId, text }',
+  )
+  .transform(({ toolCallId, questionId, answer, text }) => ({
+    toolCallId: toolCallId ?? questionId ?? '',
+    answer: answer ?? text ?? '',
+  }));
 
 const maxDecisions = 200;
 
