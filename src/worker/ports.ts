@@ -180,7 +180,10 @@ export interface Waits {
   at(runId: string, dueMs: number): Promise<void>;
   /** Forgets that time. */
   clear(runId: string): Promise<void>;
-  /** Takes runs whose time has come, at most `limit`, each given to one caller only. */
+  /**
+   * Runs whose time has come, at most `limit`, each given to one caller only. One that is neither resumed nor cleared is due
+   * again a little later, because that caller may die.
+   */
   due(limit: number): Promise<readonly string[]>;
   /**
    * Ends the wait of a suspended run: queued at its next segment, with `run.resumed` in its log and `decided` in its journal,

@@ -11,6 +11,10 @@ export async function redisWaitsWorld(url?: string): Promise<RedisWorld & Decisi
     ...world,
     waits: redisWaits(world.options),
     now: async () => Date.now(),
+    async pass(ms) {
+      const members = await world.redis.zrange(world.keys.timers, 0, '-1');
+      for (const member of members) await world.redis.zincrby(world.keys.timers, -ms, member);
+    },
     decide: (runId, decide) => decideAboutRun(world.options, runId, decide),
     async decisions(runId) {
       const texts = await world.redis.hvals(world.keys.decisions(runId));

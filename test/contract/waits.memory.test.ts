@@ -7,12 +7,16 @@ import { waitsContract } from './waits.ts';
 
 async function makeWorld(): Promise<DecisionsWorld> {
   const listeners = new Map<string, (readonly RunEvent[])[]>();
+  let passedMs = 0;
   const runs = new MemoryRuns(systemClock, (runId, events) => {
     listeners.get(runId)?.push(events);
   });
   return {
     runs,
-    waits: memoryWaits(runs, systemClock),
+    waits: memoryWaits(runs, { ...systemClock, now: () => Date.now() + passedMs }),
+    async pass(ms) {
+      passedMs += ms;
+    },
     now: async () => Date.now(),
     decide: async (runId, decide) => runs.decide(runId, decide),
     decisions: async (runId) => runs.decisions(runId),

@@ -9,6 +9,8 @@ export interface WaitsWorld extends StoreWorld {
   readonly waits: Waits;
   /** The time by which timers are due, in milliseconds since the epoch. */
   now(): Promise<number>;
+  /** Lets this much time pass for timers. */
+  pass(ms: number): Promise<void>;
 }
 
 const at = '2026-01-02T03:04:05.000Z';
@@ -113,6 +115,23 @@ export function waitsContract(name: string, makeWorld: () => Promise<WaitsWorld>
       await world.waits.at('later', now + 3_600_000);
       expect(await world.waits.due(2)).toEqual(['a', 'b']);
       expect(await world.waits.due(10)).toEqual(['c']);
+      expect(await world.waits.due(10)).toEqual([]);
+    });
+
+    test('a run that was due and that nobody woke is due again, until somebody does', async () => {
+      const world = await makeWorld();
+      const runId = await seeded(world);
+      const { owner, seq } = await claimed(world, runId);
+      await world.waits.at(runId, (await world.now()) - 1);
+      expect(await world.waits.due(10)).toEqual([runId]);
+      expect(await world.waits.resume(runId, resumption)).toBeUndefined();
+      const patch = { status: 'suspended', pending } as const;
+      await world.runs.commit({ runId, owner }, aCommit(seq, { patch, release: 'suspended' }));
+      expect(await world.waits.due(10)).toEqual([]);
+      await world.pass(60_000);
+      expect(await world.waits.due(10)).toEqual([runId]);
+      await world.waits.resume(runId, resumption);
+      await world.pass(60_000);
       expect(await world.waits.due(10)).toEqual([]);
     });
 

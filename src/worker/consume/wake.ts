@@ -56,7 +56,9 @@ export class Waker implements AsyncDisposable {
     }
     // One that goes on already will ask for its place. One that has ended will not: the place is somebody else's.
     const record = await runs.load(runId);
-    if (!record || isTerminalStatus(record.status)) await governor.leave(runId);
+    if (record && !isTerminalStatus(record.status)) return;
+    await governor.leave(runId);
+    await waits.clear(runId);
   }
 
   /** One look at a time: a slow Redis is not asked faster than it answers. */

@@ -1,6 +1,7 @@
 import type { Clock } from '../../shared/clock.ts';
 import type { Waits } from '../ports.ts';
 import type { MemoryRuns } from './memory-runs.ts';
+import { dueLeaseMs } from './rules.ts';
 
 /** The waits of one process: timers by the given clock. */
 export function memoryWaits(runs: Pick<MemoryRuns, 'resume' | 'hasDecisions'>, clock: Clock): Waits {
@@ -16,7 +17,7 @@ export function memoryWaits(runs: Pick<MemoryRuns, 'resume' | 'hasDecisions'>, c
       const now = clock.now();
       const due = [...timers].filter(([, at]) => at <= now).sort(([, a], [, b]) => a - b);
       const taken = due.slice(0, limit).map(([runId]) => runId);
-      for (const runId of taken) timers.delete(runId);
+      for (const runId of taken) timers.set(runId, now + dueLeaseMs);
       return taken;
     },
     async resume(runId, resumption) {

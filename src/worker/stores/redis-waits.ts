@@ -3,10 +3,10 @@ import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { resumeRun, type RunPlace } from '../../shared/resume.ts';
 import type { Waits } from '../ports.ts';
-import { decidedEntry } from './rules.ts';
+import { decidedEntry, dueLeaseMs } from './rules.ts';
 
 const dueScript = loadScript(import.meta.url, './lua/due.lua');
-/** Lua cannot spread more than about 8,000 values at once. */
+/** More would hold up Redis. */
 const maxDue = 5_000;
 
 /** The waits in Redis: timers in one sorted set, by the time of Redis itself. Throws `queue_unavailable`. */
@@ -24,7 +24,7 @@ export function redisWaits(options: RunPlace & { readonly clock: Clock }): Waits
       });
     },
     async due(limit) {
-      const taken = runScript(redis, dueScript, [keys.timers], [Math.min(limit, maxDue)]);
+      const taken = runScript(redis, dueScript, [keys.timers], [Math.min(limit, maxDue), dueLeaseMs]);
       return (await taken.catch((error: unknown) => {
         throw redisError(error, 'take of due timers');
       })) as readonly string[];

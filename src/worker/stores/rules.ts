@@ -3,6 +3,9 @@ import type { JournalEntryOf } from '../../shared/journal.ts';
 import { isTerminalStatus } from '../../shared/run.ts';
 import type { Commit, OutgoingEvent, Resumption } from '../ports.ts';
 
+/** After this a run whose time came, and which nobody woke, is due again: whoever got it has probably died. */
+export const dueLeaseMs = 30_000;
+
 /** A claim without an event would leave a stale writer's next number free, and `flush` without a fence. */
 export function checkClaimEvents(opening: readonly OutgoingEvent[], recovering: readonly OutgoingEvent[]): void {
   if (opening.length > 0 && recovering.length > 0) return;

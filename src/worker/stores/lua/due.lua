@@ -1,7 +1,8 @@
---[[ Takes members whose time has come out of a sorted set.
-KEYS[1] timers   ARGV[1] most of them
+--[[ Hands out members whose time has come. Each comes again after the lease unless somebody takes it away: whoever got it may die.
+KEYS[1] timers   ARGV[1] most of them   ARGV[2] lease in milliseconds
 Returns the members, soonest first. ]]
-local now = redis.call('TIME')
-local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now[1] * 1000 + math.floor(now[2] / 1000), 'LIMIT', 0, ARGV[1])
-if #due > 0 then redis.call('ZREM', KEYS[1], unpack(due)) end
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local due = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, ARGV[1])
+for _, member in ipairs(due) do redis.call('ZADD', KEYS[1], now + ARGV[2], member) end
 return due
