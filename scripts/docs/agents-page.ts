@@ -30,6 +30,8 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   toolOptions: 'By name of a tool: what this agent says over what the tool says itself.',
   mcpServers: 'MCP servers by name. See [MCP](../mcp.md).',
   capabilities: 'Names of capabilities that the worker has. See [MCP](../mcp.md#capabilities).',
+  subagents:
+    'Ids of agents that it may ask with `ask_agent`, or `*` for all others. See [agents that work together](../agents-together.md).',
   unknownCapability:
     '`skip`: one that the worker does not have is left out with a warning. Default: the agent is refused.',
   trust:

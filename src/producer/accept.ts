@@ -2,8 +2,9 @@ import { RunError, type ErrorInfo } from '../shared/errors.ts';
 import { newNonce } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../shared/run.ts';
-import { createRuns, newRun, type Created, type NewRun } from './create.ts';
+import { createRuns, newRun, type Created, type NewRun } from '../shared/create-runs.ts';
 import type { BulkAnswer, JobToAdd } from './enqueue.ts';
+import { placeOf } from './layout.ts';
 import type { Link } from './link.ts';
 import { pruneIndex } from './list.ts';
 import { parseRequest } from './validate.ts';
@@ -30,7 +31,7 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
     const run = newRun(request, tenant, newNonce());
     await link.agents.check(request.agent, redis);
     await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
-    const [created] = (await createRuns([run], tenant, link, redis)) as [Created];
+    const [created] = (await createRuns([run], tenant, placeOf(link, redis))) as [Created];
     const accepted = acceptedOf(run, created);
     if (needsJob(created)) await link.queues.add(jobOf(run, created.segment));
     if (isTerminalStatus(accepted.status)) await redis.zrem(link.keys.open, accepted.runId);
@@ -104,7 +105,7 @@ async function acceptParsed(
   }
 
   const runs = items.filter((item) => 'runId' in item);
-  const created = await createRuns(runs, tenant, link, redis);
+  const created = await createRuns(runs, tenant, placeOf(link, redis));
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
   const jobs = runs.flatMap((run) => {
     const outcome = outcomes.get(run);

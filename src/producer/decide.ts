@@ -10,7 +10,7 @@ import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts'
 import { topUpOf } from './budgets.ts';
 import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
-import { loadRecord, loadView } from './reads.ts';
+import { loadBelow, loadRecord, loadView } from './reads.ts';
 import { checkRunId, invalid, refuseUnsafe, runNotFound } from './validate.ts';
 
 /** Who decides, and a key that makes a repeat of a top-up harmless. */
@@ -48,7 +48,7 @@ export async function decideRun(
   if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error.issues);
   const decision = decisionOf(parsed.data, options, Date.now());
   return await link.reach(async (redis) => {
-    const record = await loadRecord(link, redis, runId, tenant);
+    const record = await whoAsks(await loadRecord(link, redis, runId, tenant), decision.verdicts, link, redis);
     if (isTerminalStatus(record.status)) throw ended(runId);
     const account = decision.topUp ? accountOf(record) : undefined;
     if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, link, redis);
@@ -56,6 +56,22 @@ export async function decideRun(
       decision.topUp && account ? await topUpAccount(account, tenant, decision.topUp, link, redis) : undefined;
     return { run: await loadView(link, redis, runId, tenant), ...(budget && { budget }) };
   });
+}
+
+/** The run whose call is decided about: this one, or one of those that work for it. */
+async function whoAsks(
+  record: RunRecord,
+  verdicts: readonly CallVerdict[],
+  link: Link,
+  redis: RedisConnection,
+): Promise<RunRecord> {
+  const [first] = verdicts;
+  if (!first || record.pending.some(({ id }) => id === first.id)) return record;
+  for (const child of await loadBelow(link, redis, record)) {
+    const found = await whoAsks(child, verdicts, link, redis);
+    if (found.pending.some(({ id }) => id === first.id)) return found;
+  }
+  return record;
 }
 
 interface Decision {

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { Cluster } from 'ioredis';
 import { maintenanceQueue, quarantineQueue, type RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, type RunStatus } from '../shared/run.ts';
-import { defaultQueue } from './create.ts';
+import { defaultQueue } from '../shared/create-runs.ts';
 import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
 import type { QueueDepth } from './enqueue.ts';
 import type { Link } from './link.ts';

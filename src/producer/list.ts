@@ -16,6 +16,7 @@ const listQuery = z.strictObject({
   status: runStatus.optional(),
   agent: publicId.optional(),
   thread: publicId.optional(),
+  parent: runIdSchema.optional(),
   cursor: z.string().regex(cursorForm, 'is not a cursor of this list').optional(),
   limit: z.int().min(1).max(100).default(50),
 });
@@ -90,7 +91,7 @@ async function readViews(
   redis: RedisConnection,
 ): Promise<ReadonlyMap<string, RunView>> {
   const facts = await Promise.all(
-    entries.map(({ runId }) => redis.hmget(link.keys.run(runId), 'status', 'agent', 'thread')),
+    entries.map(({ runId }) => redis.hmget(link.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId')),
   );
   const settledBefore = Date.now() - settledMs;
   const dead = entries.filter((entry, i) => facts[i]?.[0] === null && entry.createdAtMs < settledBefore);
@@ -103,12 +104,13 @@ async function readViews(
   return views;
 }
 
-function fits([status, agent, thread]: readonly (string | null)[], query: Query): boolean {
+function fits([status, agent, thread, parent]: readonly (string | null)[], query: Query): boolean {
   if (!status) return false;
   return (
     (query.status === undefined || query.status === status) &&
     (query.agent === undefined || query.agent === agent) &&
-    (query.thread === undefined || query.thread === thread)
+    (query.thread === undefined || query.thread === thread) &&
+    (query.parent === undefined || query.parent === parent)
   );
 }
 

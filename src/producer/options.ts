@@ -56,6 +56,8 @@ export interface ListQuery {
   readonly status?: RunStatus;
   readonly agent?: string;
   readonly thread?: string;
+  /** Only runs that work for this one. */
+  readonly parent?: string;
   /** From the previous page; absent for the first. */
   readonly cursor?: string;
   /** 1 to 100, default 50. */

@@ -1,3 +1,4 @@
+import { childrenOf } from '../shared/children.ts';
 import { readDecision, type DecisionRecord } from '../shared/decisions.ts';
 import { isTerminal } from '../shared/event.ts';
 import type { RedisConnection } from '../shared/redis.ts';
@@ -26,7 +27,13 @@ export async function loadView(link: Link, redis: RedisConnection, runId: string
     loadRecord(link, redis, runId, tenant),
     loadDecisions(link, redis, runId),
   ]);
-  return viewOf(record, decisions);
+  return viewOf(record, decisions, await loadBelow(link, redis, record));
+}
+
+/** The runs that a run waits for, as far as they exist by now. */
+export async function loadBelow(link: Link, redis: RedisConnection, record: RunRecord): Promise<readonly RunRecord[]> {
+  const hashes = await Promise.all(childrenOf(record).map((id) => redis.hgetall(link.keys.run(id))));
+  return hashes.filter((hash) => hash['tenant'] === record.tenant).map(recordFromHash);
 }
 
 /** What people said about the calls of a run, whether it is enough or not. */

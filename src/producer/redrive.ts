@@ -3,9 +3,9 @@ import { errorCode, RunError, type ErrorCode } from '../shared/errors.ts';
 import { newNonce } from '../shared/ids.ts';
 import { loadScript, runScript } from '../shared/redis.ts';
 import type { RunRecord } from '../shared/run.ts';
-import { defaultQueue } from './create.ts';
-import { scriptEvent } from './events.ts';
-import { addLifecycle, eventTargets, scriptKeys } from './layout.ts';
+import { defaultQueue } from '../shared/create-runs.ts';
+import { addLifecycle, scriptEvent } from '../shared/script-event.ts';
+import { eventTargets, placeOf, scriptKeys } from './layout.ts';
 import type { Link } from './link.ts';
 import { listRuns } from './list.ts';
 import { getRecord } from './reads.ts';
@@ -82,7 +82,7 @@ async function redriveRun(record: RunRecord, link: Link): Promise<boolean> {
     if (reply[0] === 0) throw runNotFound(runId);
     if (reply[0] === 1) return false;
     const [, segment, lastSequence] = reply;
-    await addLifecycle(link, redis, [queued], lastSequence);
+    await addLifecycle(placeOf(link, redis), [queued], lastSequence);
     await redis.zadd(link.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
     await link.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });
     // The dead letter has been answered.

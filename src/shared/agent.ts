@@ -145,6 +145,11 @@ export const agentDefinition = z.strictObject({
   mcpServers: mcpServers.default({}),
   /** Names of capabilities that the worker's operator has registered: each brings servers or tools of its own. */
   capabilities: z.array(z.string().min(1).max(128)).max(64).default([]),
+  /** Ids of agents that it may ask, or `*` for all that are loaded beside it: they bring `list_agents` and `ask_agent`. */
+  subagents: z
+    .array(z.union([publicId, z.literal('*')]))
+    .max(64)
+    .default([]),
   /** `skip`: one that is not registered is left out with a warning. Default: the agent is refused. */
   unknownCapability: z.enum(['fail', 'skip']).default('fail'),
   /**

@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { errorInfo } from './errors.ts';
+import { microcents, runUsage } from './money.ts';
 
 /** How a cancel treats what is going on. `drain` lets the current step finish; the default stops at once. */
 export const cancelRequest = z.strictObject({
@@ -98,8 +100,25 @@ export const callDecision = z.discriminatedUnion('kind', [
     by: z.array(z.string()).default([]),
     at: z.string(),
   }),
+  /** The run `id`, which does this call, has ended. `text` is cut after 256 KB. */
+  z.object({
+    kind: z.literal('child'),
+    id: z.string(),
+    status: z.enum(['completed', 'degraded', 'blocked', 'failed', 'cancelled']),
+    text: z.string(),
+    structured: z.unknown().optional(),
+    error: errorInfo.optional(),
+    costMicrocents: microcents,
+    usage: runUsage.optional(),
+    steps: z.int().min(0),
+    toolCalls: z.int().min(0).optional(),
+    durationMs: z.int().min(0).optional(),
+    at: z.string(),
+  }),
 ]);
 export type CallDecision = z.output<typeof callDecision>;
+/** How a run that works for another one has ended. */
+export type ChildEnd = Extract<CallDecision, { kind: 'child' }>;
 
 /** What travels on the control channel. It is a wake-up: the durable flag in the run record is what counts. */
 export const controlMessage = z.object({

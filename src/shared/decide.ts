@@ -6,11 +6,11 @@ import {
   resumedEvent,
   waitEndArgs,
   waitEndKeys,
+  waitingRun,
   type ResumedRun,
-  type RunPlace,
   type WaitEnd,
 } from './resume.ts';
-import { runRequest } from './run.ts';
+import type { RunPlace } from './run-place.ts';
 
 const script = loadScript(import.meta.url, './lua/decide.lua');
 
@@ -43,11 +43,10 @@ type Reply =
  * then be sent again.
  */
 export async function decideAboutRun(place: RunPlace, runId: string, decide: Decide): Promise<DecideOutcome> {
-  const { redis, keys } = place;
-  const [request, tenant] = await redis.hmget(keys.run(runId), 'request', 'tenant');
-  if (!request || !tenant) return { kind: 'gone' };
-  const event = resumedEvent(runId, runRequest.parse(JSON.parse(request)), decide);
-  const reply = (await runScript(redis, script, waitEndKeys(place, runId), [
+  const run = await waitingRun(runId, place);
+  if (!run) return { kind: 'gone' };
+  const event = resumedEvent(run, decide);
+  const reply = (await runScript(place.redis, script, waitEndKeys(place, runId), [
     ...waitEndArgs(place, runId, event, decide),
     decide.entry.budget ? 1 : 0,
     decide.by ?? '',
@@ -70,7 +69,7 @@ export async function decideAboutRun(place: RunPlace, runId: string, decide: Dec
       return { kind: 'recorded' };
     case 4: {
       const [, ...ended] = reply;
-      return { kind: 'resumed', resumed: await afterWait(place, { runId, tenant }, event, ended) };
+      return { kind: 'resumed', resumed: await afterWait(place, run, event, ended) };
     }
     default:
       return assertNever(reply[0]);

@@ -341,7 +341,9 @@ export const eventBodies = {
   'tool.approval.denied': decision.describe('Somebody denied the call, or nobody decided in time (`expired`).'),
 
   handoff: z.object({ fromAgentId: z.string(), toAgentId: z.string(), filter: z.unknown().optional() }),
-  'subagent.event': z.object({ childRunId: z.string(), childDepth: z.int(), event: z.unknown() }),
+  'subagent.event': z
+    .object({ childRunId: z.string(), childDepth: z.int(), event: z.unknown() })
+    .describe('An event of a run that works for this one, or for one of those. Its deltas are in its own log only.'),
   'agent.fanout.spawned': z.object({ children: z.array(z.string()) }),
   'agent.fanout.merged': z.object({
     strategy: z.string(),

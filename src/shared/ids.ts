@@ -37,6 +37,11 @@ export function runIdForExecution(tenant: string, executionId: string): string {
   return encode(createHash('sha256').update(`${tenant}\0${executionId}`).digest().subarray(0, 16));
 }
 
+/** The run id of what a run has another one do for it: the same on every worker that comes to this place of the run. */
+export function runIdForChild(parentRunId: string, place: string): string {
+  return encode(createHash('sha256').update(`child\0${parentRunId}\0${place}`).digest().subarray(0, 16));
+}
+
 /**
  * When a run id was made, in milliseconds since the epoch. Undefined for one that was derived from an execution id; of those
  * fewer than one in a thousand answers some time in the past.

@@ -38,7 +38,7 @@ export type Attempt = z.infer<typeof attempt>;
  * - called: a tool's result as the model will see it; never executed again
  * - inner_calling, inner_called: the same for the calls with side effects that a script makes, numbered within its call
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
- * - suspended: the run waits without a worker. `seq` counts the suspensions of a run from 1
+ * - suspended: the run waits without a worker, for people, for runs that do calls of its step, or for a time. `seq` counts the suspensions of a run from 1
  * - decided: that wait is over; every resumption writes one. `approve`: the step that waited may pass the cap; `reject`: the run fails
  * - submitted: a provider took a media job; it is asked for its result from then on, and never given the job again
  * - generated: the media are there and kept; never paid again
@@ -119,13 +119,13 @@ export const journalEntry = z.discriminatedUnion('t', [
     seq: z.int().min(1),
     reason: suspendReason,
     at: z.string(),
-    /** What people were asked, by place of the call. */
+    /** What people were asked, and the runs that others have been given, by place of the call. */
     asks: z
       .array(
         z.object({
           index: z.int().min(0),
           id: z.string(),
-          kind: z.enum(['approval', 'user_input', 'unknown_outcome']),
+          kind: z.enum(['approval', 'user_input', 'unknown_outcome', 'child']),
           requestedAt: z.string(),
           expiresAt: z.string(),
         }),

@@ -1,20 +1,12 @@
 import { eventVersion, type EventBody } from './event.ts';
 import { newNonce } from './ids.ts';
 import type { JournalEntryOf } from './journal.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from './redis.ts';
-import { jobKind, runRequest, type JobKind, type RunRequest } from './run.ts';
+import { loadScript, runScript } from './redis.ts';
+import type { RunPlace } from './run-place.ts';
+import { jobKind, lineage, runRequest, type JobKind, type Lineage, type RunRequest } from './run.ts';
+import { stampOf } from './script-event.ts';
 
 const script = loadScript(import.meta.url, './lua/resume.lua');
-
-/** Where runs are kept, and where their events go. */
-export interface RunPlace {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
-  /** Keys of different runs live on different nodes: no script may touch two runs, and live channels are sharded. */
-  readonly cluster: boolean;
-  /** Events kept per run for replay, about. */
-  readonly eventLogMax: number;
-}
 
 /** What ends the wait. */
 export interface WaitEnd {
@@ -44,17 +36,16 @@ export interface ResumedRun {
  * one it is unknown whether the run was resumed.
  */
 export async function resumeRun(place: RunPlace, runId: string, end: WaitEnd): Promise<ResumedRun | undefined> {
-  const { redis, keys } = place;
-  const [status, request, tenant] = await redis.hmget(keys.run(runId), 'status', 'request', 'tenant');
-  if (status !== 'suspended' || !request || !tenant) return undefined;
-  const event = resumedEvent(runId, runRequest.parse(JSON.parse(request)), end);
+  const run = await waitingRun(runId, place);
+  if (run?.status !== 'suspended') return undefined;
+  const event = resumedEvent(run, end);
   const args = waitEndArgs(place, runId, event, end);
-  const reply = (await runScript(redis, script, waitEndKeys(place, runId), args)) as
+  const reply = (await runScript(place.redis, script, waitEndKeys(place, runId), args)) as
     | readonly [0]
     | readonly [1, ...WaitEnded];
   if (reply[0] === 0) return undefined;
   const [, ...ended] = reply;
-  return await afterWait(place, { runId, tenant }, event, ended);
+  return await afterWait(place, run, event, ended);
 }
 
 /** Segment, number of the event, queue, job kind, calls that are still pending. */
@@ -107,23 +98,30 @@ export async function afterWait(
   return { queue, segment, kind: jobKind.parse(kind) };
 }
 
-/** The event's JSON without version and number, which the script gives. */
-export function resumedEvent(
-  runId: string,
-  request: RunRequest,
-  { summary, atMs }: Pick<WaitEnd, 'summary' | 'atMs'>,
-): string {
-  const { agent, executionId, thread, sessionId, overrides, node } = request;
-  const body: EventBody = { type: 'run.resumed', directiveSummary: summary };
-  return JSON.stringify({
+/** The run that a script is about, as far as its events say. */
+export interface WaitingRun {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly status: string;
+  readonly request: RunRequest;
+  readonly parent: Lineage | undefined;
+}
+
+/** Undefined when there is no such run. */
+export async function waitingRun(runId: string, { redis, keys }: RunPlace): Promise<WaitingRun | undefined> {
+  const [status, request, tenant, parent] = await redis.hmget(keys.run(runId), 'status', 'request', 'tenant', 'parent');
+  if (!status || !request || !tenant) return undefined;
+  return {
     runId,
-    timestamp: new Date(atMs).toISOString(),
-    agentId: agent,
-    ...(executionId !== undefined && { executionId }),
-    ...(thread !== undefined && { threadId: thread }),
-    ...(sessionId !== undefined && { sessionId }),
-    ...(overrides?.background && { background: true }),
-    ...(node && { nodeId: node.id }),
-    ...body,
-  });
+    tenant,
+    status,
+    request: runRequest.parse(JSON.parse(request)),
+    parent: parent ? lineage.parse(JSON.parse(parent)) : undefined,
+  };
+}
+
+/** The event's JSON without version and number, which the script gives. */
+export function resumedEvent(run: WaitingRun, { summary, atMs }: Pick<WaitEnd, 'summary' | 'atMs'>): string {
+  const body: EventBody = { type: 'run.resumed', directiveSummary: summary };
+  return JSON.stringify({ ...stampOf(run, new Date(atMs).toISOString()), ...body });
 }

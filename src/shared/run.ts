@@ -6,7 +6,8 @@ import { pendingItem, runResult } from './event.ts';
 import { publicId, runId } from './ids.ts';
 import { attempt } from './journal.ts';
 import { mediaRequest } from './media.ts';
-import { budget, microcents, runUsage } from './money.ts';
+import { message } from './message.ts';
+import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode } from './node.ts';
 
 export const maxInputBytes = 256 * 1024;
@@ -101,6 +102,32 @@ export const jobOptions = {
   removeOnFail: { age: 604_800, count: 5_000 },
 };
 
+/** How deep runs may work for each other, hand-overs between agents included. */
+export const maxDepth = 3;
+
+/** The run that another one works for, and what follows from that. */
+export const lineage = z.object({
+  runId,
+  /** 1 for the child of a run that nobody else asked for. */
+  depth: z.int().min(1).max(maxDepth),
+  /** Which of its events the runs above are told: all but deltas, the end, or none. */
+  expose: z.enum(['all', 'final', 'none']).default('all'),
+  /** The runs above, nearest first, each with what its events say about it: those that are told of this one's. */
+  above: z.array(z.record(z.string(), z.unknown())).max(maxDepth),
+  /** The conversation that it begins with. */
+  history: z.array(message).optional(),
+  /** Caps of the runs above. What this one spends counts there, too. */
+  payers: z
+    .array(z.object({ runId, capMicrocents: microcents, onExceed: budgetOnExceed }))
+    .max(maxDepth)
+    .default([]),
+  /** The batch of the topmost run, whose budget pays. */
+  batch: publicId.optional(),
+  /** Names of the tool secrets that this run may use; absent: what its tools may ask for by themselves. */
+  secrets: z.array(z.string()).optional(),
+});
+export type Lineage = z.output<typeof lineage>;
+
 export const runRecordVersion = 1;
 
 /** A run as it is kept in Redis and as `GET /v1/runs/:id` shows it. Times are ISO strings, money is microcents. */
@@ -111,6 +138,7 @@ export const runRecord = z.object({
   kind: jobKind,
   status: runStatus,
   request: runRequest,
+  parent: lineage.optional(),
   queue: z.string(),
   segment: z.int().min(0),
   createdAt: z.string(),
@@ -126,8 +154,10 @@ export const runRecord = z.object({
   resumedEpoch: z.int().min(0).optional(),
   cancel: z.string().optional(),
   steps: z.int().min(0),
+  toolCalls: z.int().min(0).optional(),
   usage: runUsage.optional(),
   costMicrocents: microcents,
+  childCostMicrocents: microcents.optional(),
   attempts: z.array(attempt),
   pending: z.array(pendingItem),
   result: runResult.optional(),
@@ -142,15 +172,22 @@ export const runView = z.object({
   agent: z.string(),
   thread: z.string().optional(),
   batch: z.string().optional(),
+  /** The run that this one works for, and how deep below the first one it is. */
+  parentRunId: z.string().optional(),
+  depth: z.int().optional(),
   status: runStatus,
   cancelling: z.boolean(),
   result: runResult.optional(),
   error: errorInfo.optional(),
   usage: runUsage.optional(),
   costMicrocents: microcents,
+  /** The part of it that runs cost which worked for this one. Absent: none did. */
+  childCostMicrocents: microcents.optional(),
   steps: z.int(),
   attempts: z.array(attempt),
   pending: z.array(pendingItem),
+  /** The runs that work for this one now, and what they wait for. Absent in lists, and where there is none. */
+  below: z.array(z.object({ runId, agent: z.string(), status: runStatus, pending: z.array(pendingItem) })).optional(),
   /** What people decided about calls, oldest first. Absent in lists, and where there is none. */
   decisions: z.array(decisionView).optional(),
   metadata: z.record(z.string(), z.string()).optional(),
@@ -179,7 +216,11 @@ export const runOutcomeView = z.object({
 });
 export type RunOutcomeView = z.infer<typeof runOutcomeView>;
 
-export function viewOf(record: RunRecord, decisions: readonly DecisionRecord[] = []): RunView {
+export function viewOf(
+  record: RunRecord,
+  decisions: readonly DecisionRecord[] = [],
+  below: readonly RunRecord[] = [],
+): RunView {
   const { request } = record;
   return {
     runId: record.runId,
@@ -187,15 +228,25 @@ export function viewOf(record: RunRecord, decisions: readonly DecisionRecord[] =
     agent: request.agent,
     thread: request.thread,
     batch: request.batch,
+    ...(record.parent && { parentRunId: record.parent.runId, depth: record.parent.depth }),
     status: record.status,
     cancelling: Boolean(record.cancel) && !isTerminalStatus(record.status),
     result: record.result,
     error: record.error,
     usage: record.usage,
     costMicrocents: record.costMicrocents,
+    childCostMicrocents: record.childCostMicrocents,
     steps: record.steps,
     attempts: record.attempts,
     pending: record.pending,
+    ...(below.length > 0 && {
+      below: below.map(({ runId: id, request: asked, status, pending }) => ({
+        runId: id,
+        agent: asked.agent,
+        status,
+        pending,
+      })),
+    }),
     ...(decisions.length > 0 && { decisions: decisionViews(decisions) }),
     metadata: request.metadata,
     queue: record.queue,

@@ -25,6 +25,7 @@ import type { LoadedAgent } from './run/load-agents.ts';
 import type { RunDeps } from './run/open.ts';
 import { artifactsFor } from './stores/artifacts-for.ts';
 import { redisBreakers } from './stores/redis-breakers.ts';
+import { redisChildren } from './stores/redis-children.ts';
 import { redisGovernor } from './stores/redis-governor.ts';
 import { redisLedger } from './stores/redis-ledger.ts';
 import { redisMedia } from './stores/redis-media.ts';
@@ -116,6 +117,14 @@ export async function buildWorker({
     control,
     media: redisMedia({ redis: work, keys, ttlS: config.RESULT_TTL_S }),
     waits: redisWaits({ redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX, clock: systemClock }),
+    children: redisChildren({
+      place: { redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX },
+      keepOf: ({ request }) => ({
+        recordS: request.executionId === undefined ? config.RESULT_TTL_S : Math.max(config.RESULT_TTL_S, 86_400),
+        eventsS: config.EVENT_LOG_TTL_S,
+      }),
+      addJob: async ({ runId, queue, kind, segment }) => await queues.add(queue, { runId, kind, segment }, 'front'),
+    }),
     ledger: redisLedger({
       redis: work,
       keys,
@@ -145,7 +154,7 @@ export async function buildWorker({
     patienceMs: config.PROVIDER_WAIT_MS,
     tenants,
     wake: (runId, summary) => waker.wake(runId, summary),
-    tools: toolkit.services({ ...kept, breakers: ports.breakers }),
+    tools: { ...toolkit.services({ ...kept, breakers: ports.breakers }), agents: () => agents },
     ...models,
   };
   const giveUp = (reason: 'poison' | 'job_lost') => (job: Parameters<typeof giveUpRun>[0]) =>

@@ -1,3 +1,4 @@
+import { childrenOf } from '../shared/children.ts';
 import { systemClock } from '../shared/clock.ts';
 import { tenantsOf } from '../shared/tenants.ts';
 import { parseConfig } from '../shared/config.ts';
@@ -21,6 +22,7 @@ import { runJob } from './run/run-job.ts';
 import { refuseEnded, runStateFromJSON, runStateOf, type RunState } from './run/run-state.ts';
 import { createToolSecrets } from './run/tool-secrets.ts';
 import { createMemoryPorts } from './stores/memory.ts';
+import { queuedRecord } from './stores/memory-row.ts';
 import { createToolkit } from './toolkit.ts';
 import type { CapabilityResolver } from './tools/capabilities.ts';
 import { withOptions } from './tools/configure.ts';
@@ -33,7 +35,9 @@ const timerGridMs = 200;
 const timed: ReadonlySet<string> = new Set(['media', 'retry', 'provider_limit']);
 
 export interface CreateAgentOptions {
-  /** Serves every model of this agent. Default: what `env` configures, as for a worker. */
+  /** The other agents that this one may ask or hand over to. */
+  readonly agents?: readonly Agent[];
+  /** Serves every model of these agents. Default: what `env` configures, as for a worker. */
   readonly provider?: LlmProvider;
   /** Stand between the runner and each provider, the first one outermost. See `withMiddleware`. */
   readonly middleware?: readonly Middleware[];
@@ -139,6 +143,12 @@ export function createAgentWith(
     ...(options.capabilities && { capabilities: options.capabilities }),
   });
   const loaded = loadedFrom(agent, toolkit.offer);
+  const agents = new Map(
+    [loaded, ...(options.agents ?? []).map((other) => loadedFrom(other, toolkit.offer))].map((one) => [
+      one.definition.id,
+      one,
+    ]),
+  );
   const providers = behind(
     options.middleware ?? [],
     withResolver(
@@ -150,14 +160,14 @@ export function createAgentWith(
   );
   const deps = {
     ports,
-    agents: new Map([[loaded.definition.id, loaded]]),
+    agents,
     // In one process there is no write to save: every delta is an event of its own.
     flushTimer: new FlushTimer(0),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
     ...modelsOf(providers, {
       price: createPriceLookup(config.MILLRACE_PRICES, providers.prices),
       log: ports.log,
-      agents: [loaded],
+      agents: agents.values(),
       ...(options.onAuthError && { onAuthError: options.onAuthError }),
     }),
     // Nobody else waits for this process's slot.
@@ -165,7 +175,7 @@ export function createAgentWith(
     tenants: tenantsOf({}),
     wake: (runId: string, summary: string) => void ports.waits.resume(runId, { summary }),
     stopping: () => false,
-    tools: toolkit.services(ports),
+    tools: { ...toolkit.services(ports), agents: () => agents },
   };
   const { toolOptions, toolCollisions } = loaded.definition;
   const configured = loaded.tools.map((tool) => withOptions(tool, toolOptions[tool.name]));
@@ -184,11 +194,20 @@ export function createAgentWith(
       }
       const record = await ports.runs.load(runId);
       if (!record) throw new RunError('internal', 'the run vanished from memory');
+      const below = record.status === 'suspended' ? childrenOf(record) : [];
+      if (below.length > 0 && (await workBelow(runId, below))) continue;
       const waitsForTime = record.status === 'suspended' && record.pending.every(({ kind }) => timed.has(kind));
       if (record.status === 'suspended' && !waitsForTime && (await askHere(record))) continue;
       if (record.status !== 'queued' && !waitsForTime) return outcomeViewOf(record);
       if (waitsForTime) await untilDue(runId);
     }
+  }
+
+  /** Runs what works for a run. Has that ended its wait? */
+  async function workBelow(runId: string, below: readonly string[]): Promise<boolean> {
+    await Promise.all(below.map(async (id) => await turn(id)));
+    for (const id of below) await ports.children.ended(id);
+    return (await ports.runs.load(runId))?.status !== 'suspended';
   }
 
   /** Has somebody in this process decided about what the run waits for, so that it goes on? */
@@ -339,26 +358,11 @@ async function ask(
 }
 
 function newRecord(request: RunRecord['request']): RunRecord {
-  const now = new Date(systemClock.now()).toISOString();
-  return {
-    v: 1,
-    runId: newRunId(systemClock.now()),
-    tenant: 'default',
-    kind: 'agent.turn',
-    status: 'queued',
-    request,
-    queue: 'memory',
-    segment: 0,
-    createdAt: now,
-    updatedAt: now,
-    lastSequence: 0,
-    epoch: 0,
-    crashes: 0,
-    steps: 0,
-    costMicrocents: 0,
-    attempts: [],
-    pending: [],
-  };
+  const nowMs = systemClock.now();
+  return queuedRecord(
+    { runId: newRunId(nowMs), tenant: 'default', kind: 'agent.turn', queue: 'memory', request },
+    nowMs,
+  );
 }
 
 /** Hands events to one reader in order. Bounded by what one run of one process can say. */

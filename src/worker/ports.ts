@@ -10,6 +10,7 @@ import type { ProviderLimits, RateLimitReport } from '../shared/limits.ts';
 import type { AgentView, BreakerPolicy, Sanitization, TrustClass } from '../shared/agent.ts';
 import type { Sensitivity } from '../shared/message.ts';
 import type { ProgressNote, ProgressQuery } from '../shared/progress.ts';
+import type { NewRun } from '../shared/create-runs.ts';
 import type { JobKind, RunRecord, RunStatus } from '../shared/run.ts';
 import type { RunResultBody } from '../shared/event.ts';
 
@@ -57,8 +58,10 @@ export type Claim =
 export interface RecordPatch {
   readonly status?: RunStatus;
   readonly steps?: number;
+  readonly toolCalls?: number;
   readonly usage?: RunUsage;
   readonly costMicrocents?: number;
+  readonly childCostMicrocents?: number;
   readonly attempts?: readonly Attempt[];
   readonly pending?: readonly PendingItem[];
   readonly result?: RunResultBody;
@@ -201,12 +204,38 @@ export interface Resumed {
   readonly kind: JobKind;
 }
 
+/**
+ * Runs that work for other runs. Each is a run of its own, on whichever worker takes it; the one that it works for is suspended
+ * meanwhile. Kept in Redis by `stores/redis-children.ts`, in memory by `stores/memory-children.ts`; both pass
+ * `test/contract/children.ts`. Throws `queue_unavailable` when the store cannot be reached.
+ */
+export interface Children {
+  /**
+   * Creates these runs, each at most once, and queues those that have not begun. One that has ended by now is told to the run
+   * that it works for again.
+   */
+  start(children: readonly NewRun[]): Promise<void>;
+  /** Asks runs to stop, and those that work for them. Answers the ones that do not exist. */
+  stop(runIds: readonly string[], cancel: CancelRequest): Promise<readonly string[]>;
+  /** Tells the run that this one works for how it has ended, which ends its wait. Again changes nothing. */
+  ended(runId: string): Promise<void>;
+  /** Tells the log of a run above. `stamp` is what each of its events says. False: it has ended and wants to hear no more. */
+  tell(
+    stamp: Readonly<Record<string, unknown>>,
+    events: readonly (EventBody & { readonly timestamp: string })[],
+  ): Promise<boolean>;
+  /** Takes what was told meanwhile the run was at work. For its owner. */
+  takeTold(runId: string): Promise<readonly EventBody[]>;
+}
+
 /** Whose money an attempt is paid with. */
 export interface Purse {
   readonly runId: string;
   readonly tenant: string;
   readonly agentId: string;
   readonly batch?: string;
+  /** Runs above this one, whose caps hold for it, too. */
+  readonly payers?: readonly { readonly runId: string; readonly capMicrocents: number; readonly onExceed: OnExceed }[];
   /** Of the run itself. Caps of batches live in the ledger; those of tenants in its settings. */
   readonly run?: {
     readonly capMicrocents: number;
@@ -482,6 +511,7 @@ interface ObservedRun {
 export interface Ports {
   readonly runs: RunStore;
   readonly waits: Waits;
+  readonly children: Children;
   readonly ledger: Ledger;
   readonly governor: Governor;
   readonly breakers: Breakers;

@@ -111,7 +111,7 @@ function checkMoney(observed: Observed): void {
   const costs = eventsOf(observed, 'cost.updated').map((event) => event.cumulativeCostMicrocents);
   expect(costs, `costs of run ${view.runId} only grow`).toEqual(costs.toSorted((a, b) => a - b));
   expect(view.costMicrocents, `cost of run ${view.runId}`).toBe(
-    view.attempts.reduce((sum, a) => sum + a.costMicrocents, 0),
+    view.attempts.reduce((sum, a) => sum + a.costMicrocents, view.childCostMicrocents ?? 0),
   );
   const parts = Object.values(view.usage?.byModel ?? {});
   expect(view.usage?.total ?? 0, `usage of run ${view.runId}`).toBe(parts.reduce((sum, model) => sum + model.total, 0));

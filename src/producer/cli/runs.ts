@@ -12,6 +12,7 @@ interface Options {
   readonly status?: RunStatus;
   readonly agent?: string;
   readonly thread?: string;
+  readonly parent?: string;
   readonly limit: number;
   readonly json?: true;
 }
@@ -25,6 +26,7 @@ export const addRuns: AddCommand = (program, act) => {
     .addOption(new Option('--status <status>', 'only these').choices(runStatus.options))
     .option('--agent <id>', 'only runs of this agent')
     .option('--thread <id>', 'only runs of this thread')
+    .option('--parent <run>', 'only runs that work for this run')
     .option('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20)
     .option('--json', 'print one JSON document')
     .addHelpText('after', examples('millrace runs --status failed --limit 50', 'millrace runs --agent support --json'))
@@ -51,11 +53,12 @@ async function collect(
   options: Options,
   signal: AbortSignal,
 ): Promise<{ found: RunView[]; more: boolean }> {
-  const { status, agent, thread, limit } = options;
+  const { status, agent, thread, parent, limit } = options;
   const filter = {
     ...(status && { status }),
     ...(agent !== undefined && { agent }),
     ...(thread !== undefined && { thread }),
+    ...(parent !== undefined && { parent }),
   };
   const found: RunView[] = [];
   let cursor: string | undefined;

@@ -1,6 +1,6 @@
 --[[ Shared fragment: queues a suspended run at its next segment, with the event that says so and ONE entry in its
 journal, which takes up every decision about its calls that the journal does not have yet, in the very text of whoever decided.
-Calls that nobody decided about stay pending; of those whose time is over it is kept that they expired.
+Calls that nobody decided about stay pending, and so do runs that have not ended; of those calls whose time is over it is kept that they expired.
 endWait(segment, last number in the record, epoch, resumes, pending) reads KEYS and ARGV as resume.lua names them and
 answers the segment, the number of the event and how many calls are left. ]]
 local people = { approval = true, user_input = true, unknown_outcome = true }
@@ -8,11 +8,17 @@ local people = { approval = true, user_input = true, unknown_outcome = true }
 local function endWait(segment, last, epoch, resumes, pending)
   local texts, decided = redis.call('LRANGE', KEYS[4], 0, -1), {}
   for _, text in ipairs(texts) do decided[cjson.decode(text).id] = true end
-  local left, expired = {}, {}
+  local left, calls, expired = {}, 0, {}
   for _, text in ipairs(elements(pending)) do
     local item = cjson.decode(text)
     if people[item.kind] and not decided[item.id] then
-      if item.expiresAt and item.expiresAt <= ARGV[3] then expired[#expired + 1] = item else left[#left + 1] = text end
+      if item.expiresAt and item.expiresAt <= ARGV[3] then
+        expired[#expired + 1] = item
+      else
+        left[#left + 1], calls = text, calls + 1
+      end
+    elseif item.kind == 'child' and not decided[item.id] then
+      left[#left + 1] = text
     end
   end
 
@@ -40,5 +46,5 @@ local function endWait(segment, last, epoch, resumes, pending)
   redis.call('HSET', KEYS[1], 'status', 'queued', 'segment', tonumber(segment) + 1, 'op', ARGV[1], 'owner', '', 'held', '0',
     'pending', '[' .. table.concat(left, ',') .. ']', 'updatedAt', ARGV[3], 'lastSequence', seq, 'resumedEpoch', epoch)
   redis.call('HINCRBY', KEYS[1], 'resumes', 1)
-  return tonumber(segment) + 1, seq, #left
+  return tonumber(segment) + 1, seq, calls
 end

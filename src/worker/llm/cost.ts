@@ -58,3 +58,21 @@ export function addAttempt(sum: RunUsage, attempt: Attempt): RunUsage {
   };
   return { ...addUsage(totals, used), byModel: { ...byModel, [attempt.model]: after } };
 }
+
+/** The sums of two runs together. */
+export function addRunUsage(a: RunUsage, b: RunUsage): RunUsage {
+  const { byModel: ofA, ...sumA } = a;
+  const { byModel: ofB, ...sumB } = b;
+  const byModel = { ...ofA };
+  for (const [model, used] of Object.entries(ofB)) {
+    const before = byModel[model];
+    byModel[model] = before
+      ? {
+          ...addUsage(before, used),
+          attemptCount: before.attemptCount + used.attemptCount,
+          costMicrocents: before.costMicrocents + used.costMicrocents,
+        }
+      : used;
+  }
+  return { ...addUsage(sumA, sumB), byModel };
+}

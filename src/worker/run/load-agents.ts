@@ -56,7 +56,17 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
       agents.set(id, { ...complete.agent, file, folder: dir });
     }
   }
+  problems.push(...unknownOthers(agents));
   return { agents, problems, warnings };
+}
+
+/** Agents that others want to ask and that are not there. */
+function unknownOthers(agents: ReadonlyMap<string, LoadedAgent>): string[] {
+  return [...agents.values()].flatMap(({ definition, file }) =>
+    definition.subagents
+      .filter((id) => id !== '*' && !agents.has(id))
+      .map((id) => `${file}: subagents: there is no agent ${id}; known are ${[...agents.keys()].join(', ')}`),
+  );
 }
 
 async function readAgent(dir: string, file: string, problems: string[]): Promise<Agent | undefined> {

@@ -3,9 +3,10 @@ import type { EventBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
 import { budgetCap } from '../../shared/money.ts';
 import type { RunJob, RunRecord } from '../../shared/run.ts';
+import { stampOf } from '../../shared/script-event.ts';
 import type { Tenants } from '../../shared/tenants.ts';
 import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
-import type { OutgoingEvent, Ports, Purse } from '../ports.ts';
+import type { Children, OutgoingEvent, Ports, Purse } from '../ports.ts';
 import type { MediaMaking } from '../turn/contract.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../turn/state.ts';
@@ -15,9 +16,12 @@ import type { FlushTimer } from './flush-timer.ts';
 import type { LimitCaps } from './limits.ts';
 import type { LoadedAgent } from './load-agents.ts';
 import { assignmentOf } from './node-run.ts';
+import { Relay } from './relay.ts';
 import { RunSignals } from './signals.ts';
 import { RunWriter, type EventContext } from './writer.ts';
 import type { JobOutcome } from './outcome.ts';
+import { childRunOf } from './delegate.ts';
+import type { PlannedChild } from '../tools/call.ts';
 import type { ToolServices } from './toolbox.ts';
 
 /** What the job layer knows about this delivery of the job. */
@@ -70,7 +74,14 @@ export interface OpenRun extends AsyncDisposable {
   readonly redactor: Ports['redactor'];
   readonly log: Ports['log'];
   readonly waits: Ports['waits'];
+  readonly children: {
+    /** Has runs do calls of this one, once it is suspended. */
+    start(planned: readonly PlannedChild[]): Promise<void>;
+    stop: Children['stop'];
+  };
   readonly owner: string;
+  /** Resolves when the runs above know all that this one has written. */
+  told(): Promise<void>;
   /** Ends the wait of this run, once it is suspended. */
   wake(summary: string): void;
 }
@@ -126,6 +137,9 @@ export async function openRun(
   };
   ports.observe(claim.first || resumed ? started : recovered, observed);
   const signals = new RunSignals(signal);
+  const relay = before.parent && new Relay(job.runId, before.parent, ports);
+  const told = claim.first ? [event(started), event({ type: 'agent.start' })] : [event(resumed ? started : recovered)];
+  relay?.add(told, claim.seq - told.length + 1);
   const writer = new RunWriter({
     ownership,
     context,
@@ -133,12 +147,15 @@ export async function openRun(
     ports,
     flushTimer: deps.flushTimer,
     kind: claim.record.kind,
+    ...(relay && { onWritten: (events, first) => relay.add(events, first) }),
     onFenced: () => signals.lose('another worker took this run over'),
     onCancel: (cancel) => signals.cancel(cancel),
   });
   const watching = deps.cancels.watch(job.runId, (cancel) => signals.cancel(cancel));
   if (claim.cancel) signals.cancel(claim.cancel);
-  const state = foldJournal([{ role: 'user', content: prompt }], claim.entries);
+  const state = foldJournal([...(before.parent?.history ?? []), { role: 'user', content: prompt }], claim.entries);
+  if (resumed && state.childEnds.size > 0)
+    for (const told of await ports.children.takeTold(job.runId)) writer.emit(told);
   if (!claim.first && !resumed) await forfeit(purseOf(claim.record, agent), deps);
   // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
   if (!claim.first && !resumed && !hasOpenCalls(state))
@@ -157,7 +174,13 @@ export async function openRun(
       redactor: ports.redactor,
       log: ports.log,
       waits: ports.waits,
+      children: {
+        start: async (planned) =>
+          await ports.children.start(planned.map((child) => childRunOf({ record: claim.record, agent, state }, child))),
+        stop: async (runIds, cancel) => await ports.children.stop(runIds, cancel),
+      },
       owner: ownership.owner,
+      told: async () => await relay?.drained(),
       wake: (summary) => deps.wake(job.runId, summary),
       async [Symbol.asyncDispose]() {
         watching[Symbol.dispose]();
@@ -169,17 +192,8 @@ export async function openRun(
 }
 
 function contextOf(record: RunRecord, delivery: Delivery): EventContext {
-  const { request } = record;
-  return {
-    runId: record.runId,
-    agentId: request.agent,
-    jobAttempt: delivery.jobTry,
-    ...(request.executionId && { executionId: request.executionId }),
-    ...(request.thread && { threadId: request.thread }),
-    ...(request.sessionId && { sessionId: request.sessionId }),
-    ...(request.overrides?.background && { background: true }),
-    ...(request.node && { nodeId: request.node.id }),
-  };
+  const { timestamp: _, ...about } = stampOf(record, '');
+  return { ...about, jobAttempt: delivery.jobTry };
 }
 
 /** The error of a run whose agent this worker does not have. */
@@ -188,14 +202,19 @@ export function unknownAgent(id: string): RunError {
 }
 
 /** Whose money the run spends. Its own cap is the request's, else the agent's. */
-export function purseOf({ runId, tenant, request, costMicrocents }: RunRecord, agent: LoadedAgent | undefined): Purse {
+export function purseOf(
+  { runId, tenant, request, parent, costMicrocents }: RunRecord,
+  agent: LoadedAgent | undefined,
+): Purse {
   const budget = request.budget ?? agent?.definition.budget;
   const capMicrocents = budgetCap(budget);
+  const batch = request.batch ?? parent?.batch;
   return {
     runId,
     tenant,
     agentId: request.agent,
-    ...(request.batch !== undefined && { batch: request.batch }),
+    ...(batch !== undefined && { batch }),
+    ...(parent && parent.payers.length > 0 && { payers: parent.payers }),
     ...(budget &&
       capMicrocents !== undefined && {
         run: { capMicrocents, onExceed: budget.onExceed, spentMicrocents: costMicrocents },

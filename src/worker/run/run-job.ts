@@ -14,9 +14,15 @@ import { mayKeepResults, openToolbox } from './toolbox.ts';
  */
 export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, signal: AbortSignal): Promise<JobOutcome> {
   const opened = await openRun(job, delivery, deps, signal);
-  if (opened.kind !== 'open') return opened;
+  if (opened.kind !== 'open') {
+    // Whoever ended it may have died before it could tell.
+    if (opened.kind === 'skipped' && opened.reason === 'terminal') await deps.ports.children.ended(job.runId);
+    return opened;
+  }
   await using run = opened.run;
   const outcome = await settle(run, await runWithTools(run, deps));
+  await run.told();
+  if (outcome.kind === 'ended' && run.record.parent) await deps.ports.children.ended(job.runId);
   if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(run, deps);
   return outcome;
 }

@@ -95,6 +95,8 @@ async function cancelled(
   if (undecided.length > 0 && run.signals.cancelRequest?.onPendingApprovals === 'hold')
     return await suspend(run, { status: 'suspended', wait: stillAsked(run, undecided), state });
   await denyAll(run, state, undecided);
+  const waiting = await stopChildren(run, state);
+  if (waiting) return waiting;
   const reason = run.signals.cancelRequest?.reason;
   const end = totals(state);
   const { usage, costMicrocents } = end;
@@ -130,6 +132,40 @@ async function denyAll(run: OpenRun, { step }: TurnState, calls: readonly StepCa
   });
 }
 
+/**
+ * A cancelled run ends after those that work for it: only then does it know what they cost. It waits for them like for
+ * anything else, with the cancel still in force.
+ */
+async function stopChildren(run: OpenRun, state: TurnState): Promise<JobOutcome | undefined> {
+  const open = state.calls.flatMap(({ index, name, child, status }) =>
+    child && !child.end && status !== 'called' ? [{ index, name, ...child }] : [],
+  );
+  const { cancelRequest } = run.signals;
+  if (open.length === 0 || !cancelRequest) return undefined;
+  const gone = await run.children.stop(
+    open.map(({ id }) => id),
+    cancelRequest,
+  );
+  const left = open.filter(({ id }) => !gone.includes(id));
+  if (left.length === 0) return undefined;
+  const { clock, waits, record } = run;
+  const now = clock.now();
+  const at = new Date(now).toISOString();
+  const pending = left.map(({ id, name: toolName }) => ({ kind: 'child' as const, id, toolName, requestedAt: at }));
+  await waits.at(record.runId, now + lookAgainMs);
+  run.writer.emit({ type: 'run.suspended', reason: 'child', pending });
+  await run.writer.commit({
+    entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason: 'child', at }],
+    patch: { ...totals(state), status: 'suspended', pending },
+    release: 'suspended',
+  });
+  if (await waits.hasDecisions(record.runId)) run.wake('what it waited for has come');
+  return { kind: 'suspended' };
+}
+
+/** Whoever works for a cancelled run has a worker that ends it, or none: then the next one does, when the lock is over. */
+const lookAgainMs = 10_000;
+
 /** Wakes a run whose worker dies after the suspension and before it stands in line. */
 const lostInBetweenMs = 60_000;
 
@@ -138,7 +174,7 @@ async function suspend(
   { wait, state }: Extract<TurnOutcome, { status: 'suspended' }>,
 ): Promise<JobOutcome> {
   const { clock, waits, record } = run;
-  const { reason, resumeAtMs, recheckMs, standInLine, asks = [] } = wait;
+  const { reason, resumeAtMs, recheckMs, standInLine, asks = [], children = [] } = wait;
   const { cancelRequest } = run.signals;
   // What people were asked stays open: the run goes on as if nobody had cancelled it once they have decided.
   const held = asks.length > 0 && cancelRequest?.onPendingApprovals === 'hold';
@@ -155,6 +191,8 @@ async function suspend(
     patch: { ...totals(state), status: 'suspended', pending, ...(held && { cancel: '' as const }) },
     release: 'suspended',
   });
+  // Nobody works for a run that is not suspended: their events would meet its own.
+  if (children.length > 0) await run.children.start(children);
   // One that came meanwhile may be another one.
   const cancelNow = run.signals.cancelRequest;
   if (cancelNow && !(held && cancelNow.onPendingApprovals === 'hold')) run.wake('a cancel was asked for');
@@ -166,15 +204,24 @@ async function suspend(
   return { kind: 'suspended' };
 }
 
-function askedIn({ asks = [] }: SuspendedWait): Pick<JournalEntryOf<'suspended'>, 'asks'> {
-  if (asks.length === 0) return {};
+function askedIn({ asks = [], children = [] }: SuspendedWait): Pick<JournalEntryOf<'suspended'>, 'asks'> {
+  if (asks.length + children.length === 0) return {};
   const iso = (ms: number) => new Date(ms).toISOString();
   return {
-    asks: asks.map(({ requestedAtMs, expiresAtMs, ...ask }) => ({
-      ...ask,
-      requestedAt: iso(requestedAtMs),
-      expiresAt: iso(expiresAtMs),
-    })),
+    asks: [
+      ...asks.map(({ requestedAtMs, expiresAtMs, ...ask }) => ({
+        ...ask,
+        requestedAt: iso(requestedAtMs),
+        expiresAt: iso(expiresAtMs),
+      })),
+      ...children.map(({ id, index, requestedAtMs }) => ({
+        id,
+        index,
+        kind: 'child' as const,
+        requestedAt: iso(requestedAtMs),
+        expiresAt: iso(requestedAtMs),
+      })),
+    ],
   };
 }
 
@@ -196,9 +243,18 @@ function totals(state: TurnState): {
   costMicrocents: number;
   steps: number;
   attempts: TurnState['attempts'];
+  toolCalls: number;
+  childCostMicrocents?: number;
 } {
-  const { usage, costMicrocents, step: steps, attempts } = state;
-  return { usage, costMicrocents, steps, attempts };
+  const { usage, costMicrocents, step: steps, attempts, counters } = state;
+  return { usage, costMicrocents, steps, attempts, toolCalls: counters.toolCalls, ...childCosts(state) };
+}
+
+function childCosts({ childEnds }: TurnState): { childCostMicrocents?: number } {
+  if (childEnds.size === 0) return {};
+  let sum = 0;
+  for (const { costMicrocents } of childEnds.values()) sum += costMicrocents;
+  return { childCostMicrocents: sum };
 }
 
 function durationMs(run: OpenRun): number {

@@ -5,6 +5,7 @@ import type { Message } from '../../shared/message.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { Policy, PolicyQuestion } from '../guards/policy.ts';
 import type { Artifacts, Breakers } from '../ports.ts';
+import { createAskAgentTools, type AskableAgent } from '../tools/builtin/ask-agent.ts';
 import { createReadResultTool } from '../tools/builtin/read-result.ts';
 import { createToolSearch } from '../tools/builtin/tool-search.ts';
 import {
@@ -20,6 +21,7 @@ import type { ResultReader } from '../tools/result-reader.ts';
 import type { OpenedTools } from '../tools/source.ts';
 import { createSpillReader, spillOf } from '../tools/spill.ts';
 import type { Tool } from '../tools/tool.ts';
+import { childIdFor, depthOf } from './delegate.ts';
 import type { LoadedAgent } from './load-agents.ts';
 
 /** What the tools of all runs of a worker share. What is absent is not there for any of them. */
@@ -33,6 +35,8 @@ export interface ToolServices {
   readonly secrets?: NonNullable<ToolRunContext['secrets']>;
   readonly artifacts?: Artifacts;
   readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
+  /** The agents of this worker, for those that ask each other. */
+  readonly agents?: () => ReadonlyMap<string, LoadedAgent>;
   /** The tools that run scripts, for agents in code mode. */
   readonly codeTools?: readonly Tool[];
   readonly log: Log;
@@ -124,6 +128,8 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   const readResult = createReadResultTool(readers);
   const toolSearch = createToolSearch();
   const inScripts = definition.toolInvocation === 'code-mode';
+  const others = askable(definition, services);
+  const askTools = others.length > 0 ? createAskAgentTools(() => others) : [];
   let known: readonly Tool[] | undefined;
   let all: readonly Tool[] = [];
   return {
@@ -133,7 +139,7 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
       const fromServers = servers?.tools() ?? [];
       if (fromServers !== known) {
         known = fromServers;
-        const own = [...agent.tools, ...fromServers];
+        const own = [...agent.tools, ...askTools, ...fromServers];
         const options = definition.toolOptions;
         const names = new Set(own.map(({ name }) => name));
         const add = (tool: Tool, needed: boolean) => (needed && !names.has(tool.name) ? [tool] : []);
@@ -148,6 +154,16 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
       return all;
     },
   };
+}
+
+/** The agents that this one may ask: those that it names, or with `*` all others. */
+function askable({ id: self, subagents }: AgentDefinition, { agents }: ToolServices): readonly AskableAgent[] {
+  if (subagents.length === 0 || !agents) return [];
+  const loaded = [...agents().values()].map(({ definition }) => definition);
+  const all = subagents.includes('*');
+  return loaded
+    .filter(({ id }) => subagents.includes(id) || (all && id !== self))
+    .map(({ id, description }) => ({ id, ...(description !== undefined && { description }) }));
 }
 
 /** Is there a tool whose large results may be kept? What servers and capabilities bring is not known here. */
@@ -182,6 +198,9 @@ function contextOf(definition: AgentDefinition, record: RunRecord, services: Too
     },
     metadata: request.metadata ?? {},
     keyFor: (step, index) => `${runId}:s${step}:t${index}`,
+    childIdFor: (step, index) => childIdFor(runId, step, index),
+    depth: depthOf(record),
+    ...(record.parent?.secrets && { secretsAllowed: record.parent.secrets }),
     options: definition.toolOptions,
     ...(policy && { policy: trust === 'sandbox' ? sandboxed(policy) : policy }),
     people: { nobody: interaction === 'headless', ...approvals },

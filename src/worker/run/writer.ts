@@ -16,6 +16,8 @@ export interface WriterOptions {
   readonly ports: Pick<Ports, 'runs' | 'clock' | 'observe' | 'log'>;
   readonly flushTimer: FlushTimer;
   readonly kind: string;
+  /** Told of events that are in the log now, with the number of the first. */
+  readonly onWritten?: (events: readonly OutgoingEvent[], firstSequence: number) => void;
   /** Told once that somebody else owns the run; nothing may be written from then on. */
   onFenced(): void;
   /** Told when an answer of the store says that a cancel was asked for. */
@@ -123,7 +125,7 @@ export class RunWriter {
     this.#busy = true;
     try {
       const { ownership, ports } = this.#options;
-      this.#accept(await ports.runs.flush(ownership, this.#seq, events), events.length);
+      this.#accept(await ports.runs.flush(ownership, this.#seq, events), events);
       this.#unsent = undefined;
       this.#refusals = 0;
     } catch (err) {
@@ -164,7 +166,7 @@ export class RunWriter {
     };
     this.#busy = true;
     try {
-      this.#accept(await this.#send(ownership, commit), events.length);
+      this.#accept(await this.#send(ownership, commit), events);
     } finally {
       this.#busy = false;
     }
@@ -186,14 +188,15 @@ export class RunWriter {
     }
   }
 
-  #accept(reply: CommitReply, count: number): void {
+  #accept(reply: CommitReply, events: readonly OutgoingEvent[]): void {
     if (reply.kind === 'fenced') {
       this.#closed = true;
       this.#pending = [];
       this.#options.onFenced();
       return;
     }
-    this.#seq += count;
+    this.#options.onWritten?.(events, this.#seq + 1);
+    this.#seq += events.length;
     if (reply.cancel) this.#options.onCancel(reply.cancel);
   }
 

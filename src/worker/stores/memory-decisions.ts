@@ -113,7 +113,7 @@ function withNames(record: DecisionRecord, { decision }: CallVerdict): CallDecis
 
 /**
  * Takes the decisions that the journal does not have yet, and leaves of what the run waits for the calls that nobody
- * decided about. Of those whose time is over it is kept that they expired.
+ * decided about, and the runs that have not ended. Of those whose time is over it is kept that they expired.
  */
 export function takeDecided(
   row: Row,
@@ -121,7 +121,7 @@ export function takeDecided(
 ): { readonly decisions: CallDecision[]; readonly left: PendingItem[] } {
   const decisions = row.decided.splice(0);
   const ids = new Set(decisions.map(({ id }) => id));
-  const open = row.record.pending.filter((item) => isAboutCall(item) && !ids.has(item.id));
+  const open = row.record.pending.filter((item) => (isAboutCall(item) || item.kind === 'child') && !ids.has(item.id));
   const isOver = ({ expiresAt }: PendingItem) => expiresAt !== undefined && expiresAt <= at;
   for (const item of open.filter(isOver)) expire(row, item, at);
   return { decisions, left: open.filter((item) => !isOver(item)) };

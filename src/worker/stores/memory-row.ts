@@ -4,6 +4,7 @@ import { RunError } from '../../shared/errors.ts';
 import { eventVersion, type EventBody, type RunEvent } from '../../shared/event.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
 import type { RunRecord } from '../../shared/run.ts';
+import { stampOf } from '../../shared/script-event.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from '../ports.ts';
 import { readCancel } from './wire.ts';
 
@@ -25,6 +26,9 @@ export interface Row {
   /** What people decided about calls, by the id of what was pending, and those of it that the journal does not have. */
   readonly decisions: Map<string, DecisionRecord>;
   readonly decided: CallDecision[];
+  /** Runs that worked for it and have ended, and what was told of them while it was at work. */
+  readonly ended: Set<string>;
+  readonly told: OutgoingEvent[];
 }
 
 /** What a run needs to go on in another process. */
@@ -32,6 +36,35 @@ export interface SavedRun {
   readonly record: RunRecord;
   readonly entries: readonly JournalEntry[];
   readonly decisions: readonly DecisionRecord[];
+}
+
+/** The record of a run that is about to be created. */
+export function queuedRecord(
+  run: Pick<RunRecord, 'runId' | 'tenant' | 'kind' | 'queue' | 'request' | 'parent'>,
+  atMs: number,
+): RunRecord {
+  const { runId, tenant, kind, queue, request, parent } = run;
+  const now = new Date(atMs).toISOString();
+  return {
+    v: 1,
+    runId,
+    tenant,
+    kind,
+    status: 'queued',
+    request,
+    ...(parent && { parent }),
+    queue,
+    segment: 0,
+    createdAt: now,
+    updatedAt: now,
+    lastSequence: 0,
+    epoch: 0,
+    crashes: 0,
+    steps: 0,
+    costMicrocents: 0,
+    attempts: [],
+    pending: [],
+  };
 }
 
 /** A run as it is just after its creation: queued, with that as its first event. */
@@ -51,6 +84,8 @@ export function newRow(record: RunRecord): Row {
     claimTry: -1,
     decisions: new Map(),
     decided: [],
+    ended: new Set(),
+    told: [],
   };
 }
 
@@ -74,9 +109,9 @@ function keyOf(decision: DecisionRecord, all: readonly DecisionRecord[]): string
 }
 
 /** What every event of a run says about it. */
-export function aboutRun({ runId, request }: RunRecord): Pick<OutgoingEvent, 'runId' | 'agentId' | 'threadId'> {
-  const { agent, thread } = request;
-  return { runId, agentId: agent, ...(thread && { threadId: thread }) };
+export function aboutRun(record: RunRecord): Omit<OutgoingEvent, 'timestamp' | 'type'> {
+  const { timestamp: _, ...about } = stampOf(record, '');
+  return about;
 }
 
 /** Was this delivery of the run's job overtaken by a later one? */

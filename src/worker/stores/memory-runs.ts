@@ -1,5 +1,5 @@
 import type { Clock } from '../../shared/clock.ts';
-import type { CancelRequest } from '../../shared/control.ts';
+import type { CancelRequest, ChildEnd } from '../../shared/control.ts';
 import type { DecisionRecord } from '../../shared/decisions.ts';
 import type { Decide, DecideOutcome } from '../../shared/decide.ts';
 import type { EventBody, RunEvent } from '../../shared/event.ts';
@@ -122,6 +122,44 @@ export class MemoryRuns implements RunStore {
     return resumed ? { kind: 'resumed', resumed } : { kind: 'recorded' };
   }
 
+  /** A run that worked for this one has ended. Answers true when that ends the wait of this one. */
+  childEnded(runId: string, end: ChildEnd): boolean {
+    const row = this.#rows.get(runId);
+    if (!row) return false;
+    const isNew = !row.ended.has(end.id);
+    row.ended.add(end.id);
+    if (row.record.endedAt) {
+      const { costMicrocents, childCostMicrocents = 0 } = row.record;
+      if (isNew)
+        row.record = {
+          ...row.record,
+          costMicrocents: costMicrocents + end.costMicrocents,
+          childCostMicrocents: childCostMicrocents + end.costMicrocents,
+        };
+      return false;
+    }
+    if (isNew) row.decided.push(end);
+    return row.decided.length > 0 && this.resume(runId, { summary: `run ${end.id} ${end.status}` }) !== undefined;
+  }
+
+  /** What runs below did, into the log of a suspended run; one that is at work takes it later. */
+  tell(runId: string, events: readonly OutgoingEvent[]): boolean {
+    const row = this.#rows.get(runId);
+    if (!row || row.record.endedAt) return false;
+    if (row.record.status === 'suspended') {
+      const added = append(row, lastNumber(row), [...row.told.splice(0), ...events]);
+      row.record = { ...row.record, lastSequence: lastNumber(row) };
+      this.#publish(runId, added);
+    } else {
+      row.told.push(...events);
+    }
+    return true;
+  }
+
+  takeTold(runId: string): readonly EventBody[] {
+    return this.#rows.get(runId)?.told.splice(0) ?? [];
+  }
+
   /** All that is known about decisions of a run. */
   decisions(runId: string): readonly DecisionRecord[] {
     return [...(this.#rows.get(runId)?.decisions.values() ?? [])];
@@ -228,8 +266,12 @@ export class MemoryRuns implements RunStore {
     return done;
   }
 
-  async load(runId: string): Promise<RunRecord | undefined> {
+  record(runId: string): RunRecord | undefined {
     return this.#rows.get(runId)?.record;
+  }
+
+  async load(runId: string): Promise<RunRecord | undefined> {
+    return this.record(runId);
   }
 
   async pendingCancels(): Promise<ReadonlyMap<string, CancelRequest>> {

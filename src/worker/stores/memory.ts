@@ -8,6 +8,8 @@ import type { Artifacts, Observer, Ports, ProgressNotes } from '../ports.ts';
 import { tenantsOf } from '../../shared/tenants.ts';
 import { createListeners } from './listeners.ts';
 import { memoryArtifacts } from './memory-artifacts.ts';
+import { childrenOf } from '../../shared/children.ts';
+import { memoryChildren } from './memory-children.ts';
 import { memoryBreakers } from './memory-breakers.ts';
 import { memoryGovernor } from './memory-governor.ts';
 import { memoryMedia, type MemoryMedia } from './memory-media.ts';
@@ -62,9 +64,11 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
   const cancelListeners = createListeners<[runId: string, cancel: CancelRequest]>(log);
   const runs = new MemoryRuns(clock, (runId, events) => eventListeners.call(runId, events));
   const waits = memoryWaits(runs, clock);
+  const children = memoryChildren(runs, clock, (runId, cancel) => cancelListeners.call(runId, cancel));
   return {
     runs,
     waits,
+    children,
     media: memoryMedia(),
     artifacts: memoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
     progress: memoryProgress(clock),
@@ -79,7 +83,11 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
     create: (record) => runs.create(record),
     cancel(runId, cancel) {
       const asked = runs.cancel(runId, cancel);
-      if (asked) cancelListeners.call(runId, cancel);
+      if (asked) {
+        cancelListeners.call(runId, cancel);
+        const below = runs.record(runId)?.pending ?? [];
+        void children.stop(childrenOf({ pending: below }), cancel);
+      }
       return asked;
     },
     decide(runId, decision, by) {

@@ -22,12 +22,23 @@ export interface Cap {
   readonly onExceed: OnExceed;
 }
 
-/** The accounts that pay for a run's attempts, in the order in which they are asked: run, batch, tenant. */
-export function accountsOf({ runId, tenant, batch, run }: Purse, tenants: Tenants, atMs: number): PurseAccount[] {
+/** The accounts that pay for a run's attempts, in the order in which they are asked: run, runs above, batch, tenant. */
+export function accountsOf(
+  { runId, tenant, batch, run, payers = [] }: Purse,
+  tenants: Tenants,
+  atMs: number,
+): PurseAccount[] {
   const own: PurseAccount = { scope: 'run', id: runId, window: 'total', cap: run ?? 'none', ttlS: runAccountTtlS };
   const { budget } = tenants.of(tenant);
   return [
     own,
+    ...payers.map((payer): PurseAccount => ({
+      scope: 'run',
+      id: payer.runId,
+      window: 'total',
+      cap: payer,
+      ttlS: runAccountTtlS,
+    })),
     ...(batch === undefined ? [] : [batchAccount(batch)]),
     ...(budget === undefined ? [] : [tenantAccount(tenant, tenants, atMs)]),
   ];
@@ -63,8 +74,8 @@ function tenantAccount(tenant: string, tenants: Tenants, atMs: number): PurseAcc
 }
 
 /** Nothing has to be reserved without a cap. Caps of batches are in the store, so a batch counts as capped. */
-export function isCapped({ run, batch, tenant }: Purse, tenants: Tenants): boolean {
-  return run !== undefined || batch !== undefined || tenants.of(tenant).budget !== undefined;
+export function isCapped({ run, payers = [], batch, tenant }: Purse, tenants: Tenants): boolean {
+  return run !== undefined || payers.length > 0 || batch !== undefined || tenants.of(tenant).budget !== undefined;
 }
 
 /** A run's place in a line: by its age, or by when it came where the age cannot be seen. */

@@ -1,7 +1,8 @@
 import type { Clock } from '../../shared/clock.ts';
 import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
-import { resumeRun, type RunPlace } from '../../shared/resume.ts';
+import { resumeRun } from '../../shared/resume.ts';
+import type { RunPlace } from '../../shared/run-place.ts';
 import type { Waits } from '../ports.ts';
 import { decidedEntry, dueLeaseMs } from './rules.ts';
 

@@ -3,10 +3,11 @@ import type { Clock } from '../../shared/clock.ts';
 import type { RunError } from '../../shared/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/event.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
-import type { Sensitivity } from '../../shared/message.ts';
+import type { Message, Sensitivity } from '../../shared/message.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import type { Ask, CallResult, StepCall } from './call.ts';
 import type { ToolRunContext } from './context.ts';
+import type { PlannedChild } from './call.ts';
 import type { Preparation } from './prepare.ts';
 import type { StepResults } from './step-results.ts';
 
@@ -16,6 +17,8 @@ export interface ToolHost {
   readonly maxParallel: number;
   /** Calls of this run whose outcome is not known: an identical one needs a person's approval. */
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
+  /** The conversation so far. */
+  readonly messages: readonly Message[];
   /** Deferred tools that the model has found. */
   readonly promoted: readonly string[];
   /** What people were asked in this run, by id. */
@@ -39,6 +42,8 @@ export interface Batch {
   readonly unknown: Set<string>;
   /** What people have to settle before the step can go on, and what is new about it. */
   readonly asks: { readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }[];
+  /** Calls that other runs do, and those runs. */
+  readonly children: PlannedChild[];
   /** By place of a script's call: the least trusted and the least public of what it has read. */
   readonly mixed: Map<number, { readonly trust: TrustClass; readonly sensitivity: Sensitivity }>;
   /** What ends the run, the first one first. */

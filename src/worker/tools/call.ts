@@ -1,7 +1,9 @@
 import type { ToolErrorKind } from '../../shared/errors.ts';
 import type { TrustClass } from '../../shared/agent.ts';
-import type { CallDecision } from '../../shared/control.ts';
+import type { CallDecision, ChildEnd } from '../../shared/control.ts';
+import type { PendingItem } from '../../shared/event.ts';
 import type { Sensitivity } from '../../shared/message.ts';
+import type { ChildSpec } from './tool.ts';
 
 /** What the model is told about a call: a tool's output, or an error text with its kind. */
 export interface CallResult {
@@ -41,6 +43,16 @@ export interface Ask {
   readonly expiresAtMs: number;
 }
 
+/** What a person said about a call. */
+export type PersonDecision = Exclude<CallDecision, ChildEnd>;
+
+/** The run that does a call, and how it ended. */
+export interface ChildCall {
+  readonly id: string;
+  readonly requestedAtMs: number;
+  readonly end?: ChildEnd;
+}
+
 /** A call with a side effect that a script made. Its outcome is JSON text; without one nobody knows it. */
 export interface InnerCall {
   readonly fingerprint: string;
@@ -61,9 +73,20 @@ export interface StepCall {
   readonly startedAtMs?: number;
   /** The last thing that people were asked about it, and what they said. */
   readonly ask?: Ask;
-  readonly decision?: CallDecision;
+  readonly decision?: PersonDecision;
+  /** Another run does it. */
+  readonly child?: ChildCall;
   /** Those of a script, by their number from 1. */
   readonly inner?: ReadonlyMap<number, InnerCall>;
   /** Subscribers have its result: it was told before the run waited for others of its step. */
   readonly told?: true;
+}
+
+/** A run that is to do a call. */
+export interface PlannedChild {
+  readonly id: string;
+  readonly index: number;
+  readonly spec: ChildSpec;
+  readonly item: PendingItem;
+  readonly requestedAtMs: number;
 }

@@ -19,6 +19,12 @@ export interface ToolRunContext {
   readonly metadata?: Readonly<Record<string, string>>;
   /** The idempotency key of a call: stable over retries, workers and crashes. */
   keyFor(step: number, index: number): string;
+  /** The run that does the call at this place of the run. Absent: no run works for others here. */
+  readonly childIdFor?: (step: number, index: number) => string;
+  /** How deep this run is below the first one, hand-overs included. */
+  readonly depth?: number;
+  /** The tool secrets that this run may use. Absent: those that its tools may ask for. */
+  readonly secretsAllowed?: readonly string[];
   /** By name of the tool: what the agent says over what the tool says itself. */
   readonly options?: Readonly<Record<string, ToolOptions>>;
   readonly policy?: Policy;

@@ -8,6 +8,8 @@ import type { Ask, CallResult, StepCall } from './call.ts';
 import { announce, conclude, endEvent, refusedRepeat } from './conclude.ts';
 import { fixedArgs, withOptions } from './configure.ts';
 import type { ToolRunContext } from './context.ts';
+import { delegate, isDelegated } from './delegate.ts';
+import type { PlannedChild } from './call.ts';
 import { runInner } from './inner.ts';
 import { permit } from './permit.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
@@ -30,7 +32,9 @@ export type BatchEnd =
       readonly reason: SuspendReason;
       readonly pending: readonly PendingItem[];
       readonly asks: readonly Ask[];
-      /** When the first of them expires. */
+      /** Runs that do calls of the step, to be started once the wait is durable. */
+      readonly children: readonly PlannedChild[];
+      /** When the first of them expires, or it is time to look after the runs. */
       readonly resumeAtMs: number;
     }
   | { readonly kind: 'failed'; readonly error: RunError };
@@ -73,7 +77,7 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
       if (!tool || tool.effect === 'read') return false;
       const { policy } = context;
       if (policy && (!policy.isEmpty || tool.facts)) return false;
-      return tool.needsApproval === false && !tool.asks && !tool.deferLoading;
+      return tool.needsApproval === false && !tool.asks && !tool.delegate && !tool.deferLoading;
     },
     async run(calls, host, signal) {
       const batch = batchOf(calls, registryOf(), context, host, signal);
@@ -130,6 +134,7 @@ function batchOf(
     results,
     unknown: new Set(host.unknownCalls.map((call) => fingerprint(call.name, call.args))),
     asks: [],
+    children: [],
     mixed: new Map(),
     fatal: [],
     newAskId(call) {
@@ -143,27 +148,36 @@ function batchOf(
 
 async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promise<BatchEnd> {
   const { host } = batch;
-  const { toRun, concluded } = await admit(await recover(prepared, batch), batch);
+  const { toRun: admitted, concluded } = await admit(await recover(prepared, batch), batch);
+  const toRun = admitted.filter((call) => !isDelegated(call));
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
     const begun = await recordIntents(toRun, batch);
     for (const call of inCallOrder([...toRun, ...concluded.map(({ call }) => call)])) announce(call, batch);
     for (const { call, result } of concluded) conclude(call, { kind: 'result', result }, 0, batch);
+    await Promise.all(admitted.filter(isDelegated).map((call) => delegate(call, batch)));
     await dispatch(begun, batch);
   }
   await batch.results.finish();
   if (batch.signal.aborted) return { kind: 'aborted' };
   if (batch.fatal[0]) return { kind: 'failed', error: batch.fatal[0] };
-  if (batch.asks.length === 0) return { kind: 'done' };
+  if (batch.asks.length + batch.children.length === 0) return { kind: 'done' };
   for (const { item, isNew } of batch.asks) if (isNew) tellRequest(item, batch);
   const asks = batch.asks.map(({ ask }) => ask);
+  const now = host.clock.now();
+  const times = asks.map(({ expiresAtMs }) => expiresAtMs);
+  if (batch.children.length > 0) times.push(now + lookAfterMs);
   return {
     kind: 'suspended',
     reason: reasonOf(asks),
-    pending: batch.asks.map(({ item }) => item),
+    pending: [...batch.asks, ...batch.children].map(({ item }) => item),
     asks,
-    resumeAtMs: Math.max(host.clock.now(), Math.min(...asks.map(({ expiresAtMs }) => expiresAtMs))),
+    children: batch.children,
+    resumeAtMs: Math.max(now, Math.min(...times)),
   };
 }
+
+/** After this the runs that do calls are started again, which changes nothing unless one of them, or its end, got lost. */
+const lookAfterMs = 60_000;
 
 interface Admitted {
   readonly toRun: readonly ReadyCall[];
@@ -179,7 +193,8 @@ async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<A
       concluded.push({ call, result: call.result });
       continue;
     }
-    const permission = await permit(call, batch);
+    // It was permitted when its run began.
+    const permission = call.call.child ? ({ kind: 'go', call } as const) : await permit(call, batch);
     if (permission.kind === 'go') toRun.push(permission.call);
     else if (permission.kind === 'concluded') concluded.push(permission);
     else if (permission.kind === 'fails') batch.fatal.push(permission.error);
@@ -197,6 +212,7 @@ function inCallOrder(calls: readonly PreparedCall[]): readonly PreparedCall[] {
 
 function reasonOf(asks: readonly Ask[]): SuspendReason {
   const kinds = new Set(asks.map(({ kind }) => kind));
+  if (kinds.size === 0) return 'child';
   if (kinds.has('approval')) return 'approval';
   return kinds.has('user_input') ? 'user_input' : 'unknown_outcome';
 }

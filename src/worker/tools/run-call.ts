@@ -110,9 +110,10 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
 }
 
 function secretOf(name: string, tool: Tool, { context }: Batch): string {
-  const value = tool.secretsAllowed.includes(name) ? context.secrets?.get(name) : undefined;
+  const allowed = tool.secretsAllowed.includes(name) && (context.secretsAllowed?.includes(name) ?? true);
+  const value = allowed ? context.secrets?.get(name) : undefined;
   if (value !== undefined) return value;
-  const why = tool.secretsAllowed.includes(name) ? 'this worker does not have it' : 'it may not ask for it';
+  const why = allowed ? 'this worker does not have it' : 'it may not ask for it';
   throw new ToolError('capability_blocked', `secret ${name} is not for this tool: ${why}`);
 }
 

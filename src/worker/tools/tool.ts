@@ -3,7 +3,7 @@ import type { ModelHint, Sanitization, ToolEffect, TruncationStrategy, TrustClas
 import type { ToolErrorKind } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import type { Log } from '../../shared/log.ts';
-import type { Sensitivity } from '../../shared/message.ts';
+import type { Message, Sensitivity } from '../../shared/message.ts';
 
 /** What a tool's code receives beside its arguments. */
 export interface ToolContext {
@@ -180,6 +180,18 @@ export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
   readonly memoryGuardTier?: string;
 }
 
+/** What a call has another agent do. */
+export interface ChildSpec {
+  readonly agentId: string;
+  /** The user message of its run; all that it gets beside `history`. */
+  readonly input: string;
+  readonly history?: readonly Message[];
+  /** Which of its events the log of this run shows: all but deltas, the end, or none. */
+  readonly expose: 'all' | 'final' | 'none';
+  /** The tool secrets that it may use. Absent: those that its tools may ask for by themselves. */
+  readonly secrets?: readonly string[];
+}
+
 /** What checking arguments found. */
 export type CheckedArgs =
   | { readonly ok: true; readonly value: unknown }
@@ -220,6 +232,8 @@ export interface Tool {
   readonly sandboxPolicy?: string;
   /** Instead of running, the call asks a person, and the answer is its result. */
   readonly asks?: (args: unknown) => string;
+  /** Instead of running, the call is done by another run, whose answer is its result. A `ToolError` refuses the call. */
+  readonly delegate?: (args: unknown, asking: { readonly messages: readonly Message[] }) => ChildSpec;
   /** Tools of this package get a `HostContext`. */
   execute(args: unknown, context: ToolContext): unknown;
   readonly reconcile?: (key: string, args: unknown, signal: AbortSignal) => Promise<Reconciliation>;

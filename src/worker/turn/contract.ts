@@ -9,6 +9,7 @@ import type { ChainRequest } from '../llm/candidate.ts';
 import type { ChainCall, ChainResult, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import type { LlmProvider, MediaOffer } from '../llm/provider.ts';
 import type { Ask } from '../tools/call.ts';
+import type { PlannedChild } from '../tools/call.ts';
 import type { ToolExecutor } from '../tools/execute.ts';
 import type { ModelPreferences } from './choose-model.ts';
 import type { ToolFailure } from './next-move.ts';
@@ -73,6 +74,8 @@ export interface SuspendedWait {
   readonly pending: readonly PendingItem[];
   /** What people are asked about calls of the step. */
   readonly asks?: readonly Ask[];
+  /** Runs that do calls of the step, to be started once the suspension is durable. */
+  readonly children?: readonly PlannedChild[];
   /** Goes on by itself at this time, in milliseconds since the epoch. */
   readonly resumeAtMs?: number;
   /** Looks again after this many milliseconds, should whatever ends the wait get lost. Absent: only a person or money ends it. */

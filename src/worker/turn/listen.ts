@@ -111,5 +111,5 @@ function scrubbed(attempt: Attempt, { deps }: Turn): Attempt {
 
 /** Attempts of the run that reached a provider; skipped candidates take no number. */
 export function attemptsMade({ growing }: Turn): number {
-  return Object.values(growing.state.usage.byModel).reduce((sum, { attemptCount }) => sum + attemptCount, 0);
+  return growing.state.attempts.filter(({ outcome }) => outcome !== 'skipped').length;
 }

@@ -1,10 +1,11 @@
 import { assertNever, RunError } from '../../shared/errors.ts';
+import type { ChildEnd } from '../../shared/control.ts';
 import type { FinishReason } from '../../shared/event.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/journal.ts';
 import { textOf, toolCallsOf, type Message } from '../../shared/message.ts';
 import type { MediaPart } from '../../shared/media.ts';
 import { zeroUsage, type RunUsage, type Usage } from '../../shared/money.ts';
-import { addAttempt, emptyRunUsage } from '../llm/cost.ts';
+import { addAttempt, addRunUsage, emptyRunUsage } from '../llm/cost.ts';
 import type { InnerCall, StepCall } from '../tools/call.ts';
 import { repairRequest } from './output.ts';
 
@@ -54,6 +55,8 @@ export interface TurnState {
   readonly promoted: readonly string[];
   /** What people were asked in this run, by id. */
   readonly asked: ReadonlySet<string>;
+  /** How the runs that worked for this one have ended. */
+  readonly childEnds: ReadonlyMap<string, ChildEnd>;
   /** Calls whose outcome is not known, of all steps. */
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
   /** How many final answers were sent back. `repairing`: the last one, and the model has not answered again yet. */
@@ -112,6 +115,7 @@ export class GrowingState {
   readonly #unknown: Pick<StepCall, 'name' | 'args'>[];
   readonly #promoted: string[];
   readonly #asked: Set<string>;
+  readonly #childEnds: Map<string, ChildEnd>;
   readonly #state: Mutable<TurnState>;
   #calls: StepCall[];
   #corrected: boolean;
@@ -123,6 +127,7 @@ export class GrowingState {
     this.#unknown = [...(from?.unknownCalls ?? [])];
     this.#promoted = [...(from?.promoted ?? [])];
     this.#asked = new Set(from?.asked);
+    this.#childEnds = new Map(from?.childEnds);
     this.#calls = [...(from?.calls ?? [])];
     this.#corrected = this.#calls.some((call) => call.result?.correctable);
     this.#state = {
@@ -152,6 +157,7 @@ export class GrowingState {
       unknownCalls: this.#unknown,
       promoted: this.#promoted,
       asked: this.#asked,
+      childEnds: this.#childEnds,
       calls: this.#calls,
     };
   }
@@ -236,6 +242,11 @@ export class GrowingState {
     if (reason === 'media') this.#polledLater();
     for (const { index, id, kind, requestedAt, expiresAt } of asks) {
       const { decision: _, ...call } = this.#calls[index] ?? missingCall(index);
+      if (kind === 'child') {
+        const child = { id, requestedAtMs: Date.parse(requestedAt) };
+        this.#calls[index] = { ...(this.#calls[index] as StepCall), status: 'todo', child };
+        continue;
+      }
       this.#asked.add(id);
       this.#calls[index] = {
         ...call,
@@ -255,12 +266,26 @@ export class GrowingState {
     this.#suspendedAt = undefined;
     if (budget) this.#state.budgetDecision = budget;
     for (const decision of decisions) {
+      if (decision.kind === 'child') {
+        this.#childEnded(decision);
+        continue;
+      }
       const index = this.#calls.findIndex(({ ask }) => ask?.id === decision.id);
       const call = this.#calls[index];
       if (call?.status === 'called' || !call) continue;
       this.#calls[index] = { ...call, decision };
       if (decision.kind === 'approval' && decision.updatedArgs) this.#edit(index, call.id, decision.updatedArgs);
     }
+  }
+
+  /** Whoever asked pays. */
+  #childEnded(end: ChildEnd): void {
+    const index = this.#calls.findIndex(({ child }) => child?.id === end.id);
+    const call = this.#calls[index];
+    if (call?.child) this.#calls[index] = { ...call, child: { ...call.child, end } };
+    this.#childEnds.set(end.id, end);
+    this.#state.costMicrocents += end.costMicrocents;
+    if (end.usage) this.#state.usage = addRunUsage(this.#state.usage, end.usage);
   }
 
   /** The model sees the call as it was made. What a provider remembers by itself differs from now on. */

@@ -19,6 +19,7 @@ export async function runTools({ spec, deps, signal, growing }: Turn): Promise<B
     step: state.step,
     maxParallel: spec.limits.maxParallelTools,
     unknownCalls: state.unknownCalls,
+    messages: state.messages,
     promoted: state.promoted,
     asked: state.asked,
     clock: deps.clock,

@@ -72,6 +72,7 @@ export function makeWorld(): World {
           maxParallel: 8,
           unknownCalls: [],
           promoted: [],
+          messages: [],
           asked: new Set(),
           clock: world.clock,
           redactor: new Redactor(['hunter2-secret']),

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { publicId } from '../../../shared/ids.ts';
+import { publicId, runId } from '../../../shared/ids.ts';
 import { runStatus, runView } from '../../../shared/run.ts';
 import type { ListQuery } from '../../options.ts';
 import type { App } from '../app.ts';
@@ -13,6 +13,7 @@ const schema = {
     status: runStatus.optional(),
     agent: publicId.optional(),
     thread: publicId.optional(),
+    parent: runId.optional().describe('Only runs that work for this one.'),
     cursor: z.string().max(256).optional().describe('From the previous page.'),
     limit: wholeNumber(1, 100).optional().describe('Default 50.'),
   }),

@@ -1,10 +1,9 @@
-import { canonicalJson } from '../shared/canonical-json.ts';
-import { newRunId, runIdForExecution, sha256 } from '../shared/ids.ts';
-import { loadScript, runScript, type RedisConnection } from '../shared/redis.ts';
-import type { RunRequest, RunStatus } from '../shared/run.ts';
-import { scriptEvent, type ScriptEvent } from './events.ts';
-import type { Link } from './link.ts';
-import { addLifecycle, publishCommand } from './layout.ts';
+import { canonicalJson } from './canonical-json.ts';
+import { newRunId, runIdForExecution, sha256 } from './ids.ts';
+import { loadScript, runScript } from './redis.ts';
+import type { RunPlace } from './run-place.ts';
+import type { Lineage, RunRequest, RunStatus } from './run.ts';
+import { addLifecycle, publishCommand, scriptEvent, type ScriptEvent } from './script-event.ts';
 
 const script = loadScript(import.meta.url, './lua/create.lua');
 
@@ -20,6 +19,8 @@ export interface NewRun {
   readonly kind: 'agent.turn' | 'node';
   readonly queue: string;
   readonly request: RunRequest;
+  /** The run that it works for. */
+  readonly parent?: Lineage;
   readonly bodyHash: string;
   readonly nonce: string;
 }
@@ -45,22 +46,18 @@ export function newRun(request: RunRequest, tenant: string, nonce: string): NewR
 export async function createRuns(
   runs: readonly NewRun[],
   tenant: string,
-  link: Link,
-  redis: RedisConnection,
+  place: RunPlace,
 ): Promise<readonly Created[]> {
   if (runs.length === 0) return [];
   const now = Date.now();
-  const listed = listRuns(runs, tenant, now, link, redis);
+  const listed = listRuns(runs, tenant, now, place);
   // On one server all commands leave together, in this order. In a Cluster another node may refuse the listing that
   // this one would have accepted, and a run that nobody lists would never be found again.
-  if (link.cluster) await listed;
+  if (place.cluster) await listed;
   const groups: (readonly NewRun[])[] = [];
-  const size = link.cluster ? 1 : groupSize;
+  const size = place.cluster ? 1 : groupSize;
   for (let start = 0; start < runs.length; start += size) groups.push(runs.slice(start, start + size));
-  const [replies] = await Promise.all([
-    Promise.all(groups.map((group) => createGroup(group, now, link, redis))),
-    listed,
-  ]);
+  const [replies] = await Promise.all([Promise.all(groups.map((group) => createGroup(group, now, place))), listed]);
   return replies.flat();
 }
 
@@ -69,37 +66,28 @@ async function listRuns(
   runs: readonly NewRun[],
   tenant: string,
   now: number,
-  link: Link,
-  redis: RedisConnection,
+  { keys, redis }: RunPlace,
 ): Promise<void> {
   const members = runs.flatMap((run) => [now, run.runId]);
-  await Promise.all([
-    redis.zadd(link.keys.open, 'NX', ...members),
-    redis.zadd(link.keys.index(tenant), 'NX', ...members),
-  ]);
+  await Promise.all([redis.zadd(keys.open, 'NX', ...members), redis.zadd(keys.index(tenant), 'NX', ...members)]);
 }
 
-async function createGroup(
-  runs: readonly NewRun[],
-  now: number,
-  link: Link,
-  redis: RedisConnection,
-): Promise<readonly Created[]> {
-  const { keys, cluster, settings } = link;
+async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace): Promise<readonly Created[]> {
+  const { keys, cluster, redis, eventLogMax } = place;
   const at = new Date(now).toISOString();
   const own = runs.flatMap(({ runId }) => [keys.run(runId), keys.journal(runId), keys.events(runId)]);
   const replies = (await runScript(redis, script, cluster ? own : [...own, keys.lifecycle], [
-    settings.eventLogMax,
+    eventLogMax,
     keys.firehose,
-    publishCommand(link),
+    publishCommand(place),
     runs[0]?.tenant ?? '',
     at,
-    ...runs.flatMap((run) => argumentsOf(run, at, link)),
+    ...runs.flatMap((run) => argumentsOf(run, at, place)),
   ])) as readonly ([0 | 1, RunStatus, string] | [2])[];
   if (cluster) {
     for (const [i, run] of runs.entries()) {
       const events = firstEvents(run, at);
-      if (replies[i]?.[0] === 0) await addLifecycle(link, redis, events, events.length);
+      if (replies[i]?.[0] === 0) await addLifecycle(place, events, events.length);
     }
   }
   return replies.map(([code, status = 'queued', segment]) =>
@@ -108,10 +96,18 @@ async function createGroup(
 }
 
 /** `agent` and `thread` stand beside the request so that listing can filter without reading it. */
-function argumentsOf(run: NewRun, at: string, { keys }: Link): (string | number)[] {
-  const { runId, kind, queue, request, bodyHash, nonce } = run;
+function argumentsOf(run: NewRun, at: string, { keys }: RunPlace): (string | number)[] {
+  const { runId, kind, queue, request, bodyHash, nonce, parent } = run;
   const events = firstEvents(run, at).map((event) => event.flagged);
-  const record = [runId, queue, JSON.stringify(request), request.agent, request.thread ?? '', kind];
+  const record = [
+    runId,
+    queue,
+    JSON.stringify(request),
+    request.agent,
+    request.thread ?? '',
+    kind,
+    parent ? JSON.stringify(parent) : '',
+  ];
   return [nonce, bodyHash, keys.live(runId), ...record, events.length, ...events];
 }
 

@@ -1,0 +1,117 @@
+import { cancelRequest, type CancelRequest, type ControlMessage } from './control.ts';
+import { assertNever, type ErrorInfo } from './errors.ts';
+import { newNonce } from './ids.ts';
+import { zeroUsage } from './money.ts';
+import { loadScript, runScript } from './redis.ts';
+import type { RunPlace } from './run-place.ts';
+import { waitEndKeys } from './resume.ts';
+import type { RunRecord } from './run.ts';
+import { addLifecycle, eventStart, publishCommand, scriptEvent } from './script-event.ts';
+
+const script = loadScript(import.meta.url, './lua/cancel.lua');
+
+/** Seconds that what is left of a run is kept. */
+export interface Retention {
+  readonly recordS: number;
+  readonly eventsS: number;
+}
+
+/**
+ * - gone, ended_before: there is nothing to stop
+ * - held: it goes on waiting for people, who may still decide
+ * - ended_here: nobody worked on it, and it is over now
+ * - asked: whoever works on it is told, and ends it. One that waits for other runs is among these: it ends once they have
+ */
+export type Stopped = 'gone' | 'ended_before' | 'held' | 'ended_here' | 'asked';
+
+/**
+ * Asks a run to stop, and ends it at once when nobody works on it. Listed as cancelled before the flag is set, so that a
+ * worker that misses the channel still finds it; taken off the list again when the run has ended.
+ */
+export async function stopRun(
+  record: RunRecord,
+  cancel: CancelRequest,
+  keep: Retention,
+  place: RunPlace,
+): Promise<Stopped> {
+  const { redis, keys } = place;
+  const { runId, tenant } = record;
+  await redis.sadd(keys.cancels, runId);
+  const reply = await askToStop(record, cancel, keep, place);
+  switch (reply.kind) {
+    case 'asked': {
+      const message: ControlMessage = { v: 1, runId, op: 'cancel', cancel: reply.cancel };
+      await redis.publish(keys.control, JSON.stringify(message));
+      return 'asked';
+    }
+    case 'ended_here':
+      await Promise.all([
+        redis.zrem(keys.open, runId),
+        redis.zrem(keys.asking(tenant), runId),
+        redis.zrem(keys.timers, runId),
+        redis.srem(keys.cancels, runId),
+      ]);
+      return 'ended_here';
+    case 'gone':
+    case 'ended_before':
+    case 'held':
+      await redis.srem(keys.cancels, runId);
+      return reply.kind;
+    default:
+      return assertNever(reply);
+  }
+}
+
+type CancelReply =
+  | { readonly kind: 'gone' | 'ended_before' | 'held' | 'ended_here' }
+  | { readonly kind: 'asked'; readonly cancel: CancelRequest };
+
+async function askToStop(
+  record: RunRecord,
+  cancel: CancelRequest,
+  { recordS, eventsS }: Retention,
+  place: RunPlace,
+): Promise<CancelReply> {
+  const { redis, keys, eventLogMax } = place;
+  const at = new Date().toISOString();
+  const cancelled = {
+    type: 'run.cancelled',
+    drained: false,
+    ...(cancel.reason !== undefined && { reason: cancel.reason }),
+  } as const;
+  const error: ErrorInfo = { code: 'run_aborted', message: 'aborted while approvals were pending', retryable: false };
+  const reply = (await runScript(redis, script, waitEndKeys(place, record.runId), [
+    newNonce(),
+    JSON.stringify(cancel),
+    cancel.onPendingApprovals,
+    at,
+    eventStart(record, at, cancelled),
+    eventStart(record, at, { type: 'run.failed', error }),
+    JSON.stringify(error),
+    JSON.stringify({ ...zeroUsage, byModel: {} }),
+    recordS,
+    eventsS,
+    eventLogMax,
+    keys.live(record.runId),
+    keys.firehose,
+    publishCommand(place),
+    scriptEvent(record, at, { type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: 'hold' }).flagged,
+    eventStart(record, at, { type: 'tool.approval.denied' }),
+    'the run was cancelled',
+  ])) as [0] | [1] | [2, number, string] | [3, string] | [4];
+  switch (reply[0]) {
+    case 0:
+      return { kind: 'gone' };
+    case 1:
+      return { kind: 'ended_before' };
+    case 2:
+      await addLifecycle(place, [{ flagged: reply[2], lifecycle: true }], reply[1]);
+      return { kind: 'ended_here' };
+    case 3:
+      return { kind: 'asked', cancel: cancelRequest.parse(JSON.parse(reply[1])) };
+    case 4:
+      return { kind: 'held' };
+    default:
+      return assertNever(reply);
+  }
+}

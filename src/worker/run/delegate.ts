@@ -1,0 +1,76 @@
+import { canonicalJson } from '../../shared/canonical-json.ts';
+import { defaultQueue, type NewRun } from '../../shared/create-runs.ts';
+import { newNonce, runIdForChild, sha256 } from '../../shared/ids.ts';
+import { budgetCap } from '../../shared/money.ts';
+import { quarantineQueue } from '../../shared/redis.ts';
+import { lineage, runRequest, type RunRecord } from '../../shared/run.ts';
+import { stampOf } from '../../shared/script-event.ts';
+import type { PlannedChild } from '../tools/call.ts';
+import type { TurnState } from '../turn/state.ts';
+import type { LoadedAgent } from './load-agents.ts';
+
+/** The run that has another one do something. */
+interface Asking {
+  readonly record: RunRecord;
+  readonly agent: LoadedAgent | undefined;
+  readonly state: TurnState;
+}
+
+/** How deep a run is below the first one. */
+export function depthOf({ parent }: Pick<RunRecord, 'parent'>): number {
+  return parent?.depth ?? 0;
+}
+
+/** Names the run that does the call at this place of a run: the same on every worker. */
+export function childIdFor(runId: string, step: number, index: number): string {
+  return runIdForChild(runId, `s${step}:t${index}`);
+}
+
+/** A run for what another one has to be done: it pays from the same purse, and its events are told above. */
+export function childRunOf(asking: Asking, { id, spec }: PlannedChild): NewRun {
+  const { record } = asking;
+  const { tenant, request: above, parent } = record;
+  const { timestamp: _, ...stamp } = stampOf(record, '');
+  const batch = above.batch ?? parent?.batch;
+  const secrets = secretsOf(spec.secrets, parent?.secrets);
+  const request = runRequest.parse({
+    agent: spec.agentId,
+    input: spec.input,
+    ...(above.sessionId !== undefined && { sessionId: above.sessionId }),
+    ...(above.metadata && { metadata: above.metadata }),
+    ...(above.overrides?.background && { overrides: { background: true } }),
+  });
+  return {
+    runId: id,
+    tenant,
+    kind: 'agent.turn',
+    queue: record.queue === quarantineQueue ? (above.queue ?? defaultQueue) : record.queue,
+    request,
+    parent: lineage.parse({
+      runId: record.runId,
+      depth: depthOf(record) + 1,
+      expose: spec.expose,
+      above: spec.expose === 'none' ? [] : [stamp, ...(parent?.above ?? [])],
+      payers: [...payerOf(asking), ...(parent?.payers ?? [])],
+      ...(batch !== undefined && { batch }),
+      ...(secrets && { secrets }),
+      ...(spec.history && { history: [...spec.history] }),
+    }),
+    bodyHash: sha256(canonicalJson({ agent: spec.agentId, input: spec.input })),
+    nonce: newNonce(),
+  };
+}
+
+/** Nobody passes on what was not given to them. */
+function secretsOf(given: readonly string[] | undefined, own: readonly string[] | undefined): string[] | undefined {
+  if (!given) return own && [...own];
+  return own ? given.filter((name) => own.includes(name)) : [...given];
+}
+
+/** The cap of the asking run holds for the other one, too. */
+function payerOf({ record, agent }: Asking) {
+  const budget = record.request.budget ?? agent?.definition.budget;
+  const capMicrocents = budgetCap(budget);
+  if (!budget || capMicrocents === undefined) return [];
+  return [{ runId: record.runId, capMicrocents, onExceed: budget.onExceed }];
+}

@@ -1,0 +1,60 @@
+import { z } from 'zod';
+import { defineTool } from '../define.ts';
+import { ToolError } from '../tool-error.ts';
+import type { Tool } from '../tool.ts';
+
+/** An agent that may be asked. */
+export interface AskableAgent {
+  readonly id: string;
+  readonly description?: string;
+}
+
+const inputSchema = z.strictObject({
+  agent: z.string().min(1).max(128).describe('The id of the agent, as list_agents names it.'),
+  message: z
+    .string()
+    .min(1)
+    .describe('All that the agent needs to know: it sees nothing else of this conversation, and does not remember.'),
+});
+
+/**
+ * The tools that ask other agents. Each question is a run of its own, with its own model, tools and limits; its answer is the
+ * result of the call. `offered` is asked for each call, and bounds whom the model may reach.
+ */
+export function createAskAgentTools(offered: () => readonly AskableAgent[]): readonly Tool[] {
+  const listAgents = defineTool({
+    name: 'list_agents',
+    description: 'Lists the agents that ask_agent can ask, with what each is for.',
+    inputSchema: z.strictObject({}),
+    effect: 'read',
+    trust: 'built-in',
+    execute: () => offered().map(({ id, description }) => ({ id, description: description ?? '' })),
+  });
+  const askAgent = defineTool({
+    name: 'ask_agent',
+    description:
+      'Asks another agent and answers what it says. Several questions of one step are worked on side by side.',
+    inputSchema,
+    effect: 'idempotent',
+    sideEffectClass: 'delegation',
+    execute: () => {
+      throw new ToolError('capability_blocked', 'no other agent can be asked from here');
+    },
+  });
+  return [
+    listAgents,
+    Object.freeze({
+      ...askAgent,
+      delegate: (args: unknown) => {
+        const { agent: agentId, message } = args as z.output<typeof inputSchema>;
+        const known = offered().map(({ id }) => id);
+        if (!known.includes(agentId))
+          throw new ToolError(
+            'invalid_input',
+            `there is no agent ${agentId} to ask; there are ${known.join(', ') || 'none'}`,
+          );
+        return { agentId, input: message, expose: 'all' as const };
+      },
+    }),
+  ];
+}

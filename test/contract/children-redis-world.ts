@@ -1,0 +1,14 @@
+import { redisChildren } from '../../src/worker/stores/redis-children.ts';
+import type { ChildrenWorld } from './children.ts';
+import { redisWaitsWorld } from './waits-redis-world.ts';
+
+/** Runs below in the test Redis, or in the one at `url`. Jobs are nobody's matter here. */
+export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld> {
+  const world = await redisWaitsWorld(url);
+  const children = redisChildren({
+    place: world.options,
+    keepOf: () => ({ recordS: 600, eventsS: 120 }),
+    addJob: async () => {},
+  });
+  return { ...world, children };
+}

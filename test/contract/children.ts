@@ -1,0 +1,205 @@
+import { describe, expect, test } from 'vitest';
+import type { NewRun } from '../../src/shared/create-runs.ts';
+import { newNonce, runIdForChild } from '../../src/shared/ids.ts';
+import type { JournalEntryOf } from '../../src/shared/journal.ts';
+import { lineage, runRequest } from '../../src/shared/run.ts';
+import type { Children, RecordPatch, Waits } from '../../src/worker/ports.ts';
+import { aCommit, aTerminalCommit } from './run-fixtures.ts';
+import { claim, claimed, seeded, types, type StoreWorld } from './store-world.ts';
+
+export interface ChildrenWorld extends StoreWorld {
+  readonly children: Children;
+  readonly waits: Waits;
+}
+
+const at = '2026-01-02T03:04:05.000Z';
+
+function childOf(parentRunId: string, place: string, input = 'do it'): NewRun {
+  const above = [{ runId: parentRunId, agentId: 'support' }];
+  return {
+    runId: runIdForChild(parentRunId, place),
+    tenant: 'default',
+    kind: 'agent.turn',
+    queue: 'runs',
+    request: runRequest.parse({ agent: 'helper', input }),
+    parent: lineage.parse({ runId: parentRunId, depth: 1, above }),
+    bodyHash: input,
+    nonce: newNonce(),
+  };
+}
+
+async function suspendOn(world: ChildrenWorld, runId: string, ids: readonly string[], segment = 0): Promise<void> {
+  const { owner, seq } = await claimed(world, runId, { segment });
+  const pending = ids.map((id) => ({ kind: 'child' as const, id, requestedAt: at }));
+  const entry = { v: 1, t: 'suspended', seq: 1, reason: 'child', at } as const;
+  const patch = { status: 'suspended', pending } as const;
+  await world.runs.commit({ runId, owner }, aCommit(seq, { entries: [entry], patch, release: 'suspended' }));
+}
+
+/** A run that waits for others, which exist and have not begun. */
+async function waiting(world: ChildrenWorld, count: number): Promise<{ runId: string; below: readonly NewRun[] }> {
+  const runId = await seeded(world);
+  const below = Array.from({ length: count }, (_, index) => childOf(runId, `t${index}`));
+  await suspendOn(
+    world,
+    runId,
+    below.map((run) => run.runId),
+  );
+  await world.children.start(below);
+  return { runId, below };
+}
+
+async function end(
+  world: ChildrenWorld,
+  runId: string,
+  patch: Pick<RecordPatch, 'result' | 'steps' | 'costMicrocents'> = {},
+): Promise<void> {
+  const { owner, seq } = await claimed(world, runId);
+  const commit = aTerminalCommit(runId, seq);
+  await world.runs.commit({ runId, owner }, { ...commit, patch: { ...commit.patch, ...patch } });
+}
+
+const told = (runId: string, number: number) => ({
+  type: 'subagent.event' as const,
+  timestamp: at,
+  childRunId: runId,
+  childDepth: 1,
+  event: { number },
+});
+
+/** What every store of runs that work for others promises. */
+export function childrenContract(name: string, makeWorld: () => Promise<ChildrenWorld>): void {
+  describe(`${name} as a store of runs below`, () => {
+    test('a run below is created once, queued, and knows whom it works for', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 1);
+      await world.children.start(below);
+      const [child] = below;
+      const record = await world.runs.load(child?.runId ?? '');
+      expect(record).toMatchObject({ status: 'queued', parent: { runId, depth: 1, expose: 'all', payers: [] } });
+      expect(await types(world, child?.runId ?? '')).toEqual(['run.queued']);
+      expect((await world.events(child?.runId ?? ''))[0]).toMatchObject({ parentRunId: runId, depth: 1 });
+    });
+
+    test('the end of a run below ends the wait of the one above, which finds how it ended and what it cost', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 1);
+      const id = below[0]?.runId ?? '';
+      await end(world, id, { result: { text: 'done' }, costMicrocents: 7, steps: 3 });
+      await world.children.ended(id);
+      expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [] });
+      expect((await types(world, runId)).at(-1)).toBe('run.resumed');
+      const { entries } = await claimed(world, runId, { segment: 1 });
+      const decided = entries.at(-1) as JournalEntryOf<'decided'>;
+      expect(decided.decisions).toMatchObject([
+        { kind: 'child', id, status: 'completed', text: 'done', costMicrocents: 7, steps: 3 },
+      ]);
+    });
+
+    test('told twice it is known once', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 2);
+      const [first, second] = below.map((run) => run.runId) as [string, string];
+      await end(world, first, { costMicrocents: 7 });
+      await world.children.ended(first);
+      expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', pending: [{ id: second }] });
+      await suspendOn(world, runId, [second], 1);
+      await world.children.ended(first);
+      await world.children.start(below);
+      expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', segment: 1 });
+    });
+
+    test('what ended while the run above was at work is found when it waits again', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 2);
+      const [first, second] = below.map((run) => run.runId) as [string, string];
+      await end(world, first);
+      await world.children.ended(first);
+      const { owner, seq } = await claimed(world, runId, { segment: 1 });
+      await end(world, second);
+      await world.children.ended(second);
+      expect(await world.waits.hasDecisions(runId)).toBe(true);
+      await world.runs.commit({ runId, owner }, aCommit(seq, { patch: { status: 'suspended' }, release: 'suspended' }));
+      // Starting it again is what finds an end whose telling got lost.
+      await world.children.start(below);
+      expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 2 });
+    });
+
+    test('a run that has ended itself only learns the cost', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 1);
+      const id = below[0]?.runId ?? '';
+      await world.waits.resume(runId, { summary: 'cancelled' });
+      const { owner, seq } = await claimed(world, runId, { segment: 1 });
+      const commit = aTerminalCommit(runId, seq);
+      await world.runs.commit({ runId, owner }, { ...commit, patch: { ...commit.patch, costMicrocents: 5 } });
+      await end(world, id, { costMicrocents: 7 });
+      await world.children.ended(id);
+      await world.children.ended(id);
+      expect(await world.runs.load(runId)).toMatchObject({
+        status: 'completed',
+        costMicrocents: 12,
+        childCostMicrocents: 7,
+      });
+    });
+
+    test('runs below are stopped with those below them; what does not exist is named', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 1);
+      const id = below[0]?.runId ?? '';
+      const deeper = { ...childOf(id, 'x'), parent: lineage.parse({ runId: id, depth: 2, above: [] }) };
+      await suspendOn(world, id, [deeper.runId]);
+      await world.children.start([deeper]);
+      const request = { drain: false, onPendingApprovals: 'deny' } as const;
+      const missing = runIdForChild(runId, 'never made');
+      expect(await world.children.stop([id, missing], request)).toEqual([missing]);
+      const stopped = await world.runs.load(deeper.runId);
+      expect(stopped?.status === 'cancelled' || stopped?.cancel !== undefined).toBe(true);
+      const middle = await world.runs.load(id);
+      expect(middle?.cancel, 'it ends after the one below it').toBeDefined();
+      expect(middle?.endedAt).toBeUndefined();
+    });
+
+    test('a suspended run is told of events at once, and of those from before it was', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 1);
+      const id = below[0]?.runId ?? '';
+      const stamp = { runId, agentId: 'support' };
+      expect(await world.children.tell(stamp, [told(id, 1)])).toBe(true);
+      const first = (await world.events(runId)).at(-1);
+      expect(first).toMatchObject({ ...stamp, type: 'subagent.event', childRunId: id, event: { number: 1 } });
+      await world.waits.resume(runId, { summary: 'x' });
+      const { owner, seq } = await claimed(world, runId, { segment: 1 });
+      await world.children.tell(stamp, [told(id, 2)]);
+      expect((await types(world, runId)).filter((type) => type === 'subagent.event')).toHaveLength(1);
+      await world.runs.commit({ runId, owner }, aCommit(seq, { patch: { status: 'suspended' }, release: 'suspended' }));
+      await world.children.tell(stamp, [told(id, 3)]);
+      const numbers = (await world.events(runId)).flatMap((event) =>
+        event.type === 'subagent.event' ? [event.event] : [],
+      );
+      expect(numbers).toEqual([{ number: 1 }, { number: 2 }, { number: 3 }]);
+      expect(await types(world, runId)).toHaveLength((await world.runs.load(runId))?.lastSequence ?? 0);
+    });
+
+    test('what was told to a run at work is taken once', async () => {
+      const world = await makeWorld();
+      const runId = await seeded(world);
+      await claim(world, runId);
+      await world.children.tell({ runId }, [told('c', 1), told('c', 2)]);
+      const taken = await world.children.takeTold(runId);
+      expect(taken).toMatchObject([
+        { type: 'subagent.event', event: { number: 1 } },
+        { type: 'subagent.event', event: { number: 2 } },
+      ]);
+      expect(await world.children.takeTold(runId)).toEqual([]);
+    });
+
+    test('a run that has ended wants to hear no more', async () => {
+      const world = await makeWorld();
+      const runId = await seeded(world);
+      await end(world, runId);
+      expect(await world.children.tell({ runId }, [told('c', 1)])).toBe(false);
+      expect((await types(world, runId)).at(-1)).toBe('run.completed');
+    });
+  });
+}
