@@ -32,6 +32,8 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   capabilities: 'Names of capabilities that the worker has. See [MCP](../mcp.md#capabilities).',
   subagents:
     'Ids of agents that it may ask with `ask_agent`, or `*` for all others. See [agents that work together](../agents-together.md).',
+  handoffs:
+    'Agents that may take over, as ids or with a `filter` for what crosses. See [agents that work together](../agents-together.md#handoffs).',
   unknownCapability:
     '`skip`: one that the worker does not have is left out with a warning. Default: the agent is refused.',
   trust:

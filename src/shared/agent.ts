@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { budget } from './money.ts';
+import { handoffFilterDescriptor, type HandoffFilterDescriptor } from './handoff.ts';
 import { publicId } from './ids.ts';
 import { configValue, mcpServers } from './mcp.ts';
 import { policyRule } from './policy.ts';
@@ -122,6 +123,24 @@ export const breakerPolicy = z.strictObject({
 });
 export type BreakerPolicy = z.infer<typeof breakerPolicy>;
 
+const handoff = z
+  .union([
+    publicId,
+    z.strictObject({
+      agent: publicId,
+      filter: handoffFilterDescriptor.optional(),
+      /** What the model is told it is for. Default: the description of the agent. */
+      description: z.string().max(2_000).optional(),
+    }),
+  ])
+  .transform((given) => (typeof given === 'string' ? { agent: given } : given) as HandoffRule);
+
+export interface HandoffRule {
+  readonly agent: string;
+  readonly filter?: HandoffFilterDescriptor | undefined;
+  readonly description?: string | undefined;
+}
+
 /**
  * The declarative part of an agent, the same in YAML and TypeScript. Unknown fields are errors. In YAML `tools` holds
  * names; in TypeScript also tool objects, which the loader replaces by their names after registering them.
@@ -150,6 +169,8 @@ export const agentDefinition = z.strictObject({
     .array(z.union([publicId, z.literal('*')]))
     .max(64)
     .default([]),
+  /** Agents that may take over, each with what crosses to it. Default: the last 10 messages without sensitive results. */
+  handoffs: z.array(handoff).max(32).default([]),
   /** `skip`: one that is not registered is left out with a warning. Default: the agent is refused. */
   unknownCapability: z.enum(['fail', 'skip']).default('fail'),
   /**

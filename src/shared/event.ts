@@ -340,7 +340,9 @@ export const eventBodies = {
   'tool.approval.granted': decision.describe('Somebody granted the call: it runs now. `edited`: with other arguments.'),
   'tool.approval.denied': decision.describe('Somebody denied the call, or nobody decided in time (`expired`).'),
 
-  handoff: z.object({ fromAgentId: z.string(), toAgentId: z.string(), filter: z.unknown().optional() }),
+  handoff: z
+    .object({ fromAgentId: z.string(), toAgentId: z.string(), filter: z.unknown().optional() })
+    .describe('Another agent goes on, with what the filter let through of the conversation.'),
   'subagent.event': z
     .object({ childRunId: z.string(), childDepth: z.int(), event: z.unknown() })
     .describe('An event of a run that works for this one, or for one of those. Its deltas are in its own log only.'),

@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import { finishReason, suspendReason } from './event.ts';
 import { mediaPart } from './media.ts';
-import { assistantMessage, sensitivity } from './message.ts';
+import { handoffFilterDescriptor } from './handoff.ts';
+import { publicId } from './ids.ts';
+import { assistantMessage, message, sensitivity } from './message.ts';
 import { callDecision } from './control.ts';
 import { errorInfo, toolErrorKind } from './errors.ts';
 import { trustClass } from './agent.ts';
@@ -37,6 +39,7 @@ export type Attempt = z.infer<typeof attempt>;
  * - calling: the intent to run a tool that is not read-only, written before it starts
  * - called: a tool's result as the model will see it; never executed again
  * - inner_calling, inner_called: the same for the calls with side effects that a script makes, numbered within its call
+ * - handed_off: another agent goes on from here, with what the filter lets through of the conversation
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
  * - suspended: the run waits without a worker, for people, for runs that do calls of its step, or for a time. `seq` counts the suspensions of a run from 1
  * - decided: that wait is over; every resumption writes one. `approve`: the step that waited may pass the cap; `reject`: the run fails
@@ -89,6 +92,18 @@ export const journalEntry = z.discriminatedUnion('t', [
     trust: trustClass.optional(),
     /** Deferred tools that the model may call from the next step on. */
     promoted: z.array(z.string()).optional(),
+    /** The conversation goes on with this agent. */
+    handoff: publicId.optional(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('handed_off'),
+    step: z.int().min(1),
+    from: publicId,
+    to: publicId,
+    filter: handoffFilterDescriptor,
+    /** What crossed, where the filter cannot be replayed. */
+    messages: z.array(message).optional(),
   }),
   z.object({
     v: z.literal(journalVersion),

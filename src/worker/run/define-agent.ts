@@ -5,6 +5,8 @@ import { RunError } from '../../shared/errors.ts';
 import { mentionsSecrets } from '../../shared/node.ts';
 import type { ResultReader } from '../tools/result-reader.ts';
 import type { Tool } from '../tools/tool.ts';
+import type { HandoffFilterDescriptor } from '../../shared/handoff.ts';
+import type { HandoffFilter } from '../turn/handoff-filters.ts';
 import type { CallVerdict } from '../turn/contract.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
 import { outputSchemaOf } from './output-schema.ts';
@@ -18,6 +20,8 @@ export interface Agent {
   readonly prepareStep?: PrepareStep;
   /** Read what handles of its tools' results name, after the readers of this system. */
   readonly resultReaders?: readonly ResultReader[];
+  /** By agent: filters given as objects, which may be functions of the author's own. */
+  readonly handoffFilters?: ReadonlyMap<string, HandoffFilter>;
 }
 
 /**
@@ -35,7 +39,7 @@ export type LlmPolicy = (call: {
 const brand = Symbol.for('millrace.agent');
 
 /** The fields of an agent file; `tools` takes tool objects beside names. */
-export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema'> &
+export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema' | 'handoffs'> &
   AgentSpellings & {
     readonly id: string;
     readonly tools?: readonly (Tool | string)[];
@@ -44,6 +48,15 @@ export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema'> &
     readonly llmPolicy?: LlmPolicy;
     readonly prepareStep?: PrepareStep;
     readonly resultReaders?: readonly ResultReader[];
+    /** Agents that may take over. A filter may be one of `filters`, or its descriptor. */
+    readonly handoffs?: readonly (
+      | string
+      | {
+          readonly agent: string;
+          readonly filter?: HandoffFilter | HandoffFilterDescriptor;
+          readonly description?: string;
+        }
+    )[];
   };
 
 /**
@@ -64,9 +77,15 @@ export function defineAgent({ llmPolicy, prepareStep, resultReaders, ...given }:
     if (value !== undefined && typeof value !== 'function') problems.push(`${name}: must be a function`);
   }
   if (resultReaders?.some((reader) => typeof reader !== 'function')) problems.push('resultReaders: must be functions');
+  const handoffs = handoffsOf(given.handoffs);
   const output = outputSchemaOf(given.outputSchema);
   if (output.problem !== undefined) problems.push(`outputSchema: ${output.problem}`);
-  const parsed = agentDefinition.safeParse({ ...source, outputSchema: output.schema, tools: names });
+  const parsed = agentDefinition.safeParse({
+    ...source,
+    ...(given.handoffs && { handoffs: handoffs.rules }),
+    outputSchema: output.schema,
+    tools: names,
+  });
   for (const { path, message } of parsed.error?.issues ?? [])
     problems.push(`${spelledAs(path.join('.')) || 'agent'}: ${message}`);
   if (parsed.success && mentionsSecrets(parsed.data.instructions))
@@ -81,9 +100,24 @@ export function defineAgent({ llmPolicy, prepareStep, resultReaders, ...given }:
     ...(llmPolicy && { llmPolicy }),
     ...(prepareStep && { prepareStep }),
     ...(resultReaders && { resultReaders }),
+    ...(handoffs.filters.size > 0 && { handoffFilters: handoffs.filters }),
   };
   Object.defineProperty(agent, brand, { value: true });
   return Object.freeze(agent);
+}
+
+/** The rules as data, and the filters that are more than that. */
+function handoffsOf(given: AgentSource['handoffs'] = []): {
+  readonly rules: readonly unknown[];
+  readonly filters: ReadonlyMap<string, HandoffFilter>;
+} {
+  const own = new Map<string, HandoffFilter>();
+  const rules = given.map((rule) => {
+    if (typeof rule === 'string' || !rule.filter || !('apply' in rule.filter)) return rule;
+    own.set(rule.agent, rule.filter);
+    return { ...rule, filter: rule.filter.descriptor };
+  });
+  return { rules, filters: own };
 }
 
 /** Was this value made by `defineAgent`, also by another copy of this package? */

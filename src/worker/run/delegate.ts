@@ -1,24 +1,23 @@
 import { canonicalJson } from '../../shared/canonical-json.ts';
 import { defaultQueue, type NewRun } from '../../shared/create-runs.ts';
 import { newNonce, runIdForChild, sha256 } from '../../shared/ids.ts';
-import { budgetCap } from '../../shared/money.ts';
 import { quarantineQueue } from '../../shared/redis.ts';
 import { lineage, runRequest, type RunRecord } from '../../shared/run.ts';
 import { stampOf } from '../../shared/script-event.ts';
 import type { PlannedChild } from '../tools/call.ts';
 import type { TurnState } from '../turn/state.ts';
-import type { LoadedAgent } from './load-agents.ts';
+import type { Purse } from '../ports.ts';
 
 /** The run that has another one do something. */
 interface Asking {
   readonly record: RunRecord;
-  readonly agent: LoadedAgent | undefined;
+  readonly purse: Purse;
   readonly state: TurnState;
 }
 
-/** How deep a run is below the first one. */
-export function depthOf({ parent }: Pick<RunRecord, 'parent'>): number {
-  return parent?.depth ?? 0;
+/** How deep a run is below the first one. A handoff is a step down, too. */
+export function depthOf({ parent }: Pick<RunRecord, 'parent'>, { handoffs }: Pick<TurnState, 'handoffs'>): number {
+  return (parent?.depth ?? 0) + handoffs;
 }
 
 /** Names the run that does the call at this place of a run: the same on every worker. */
@@ -48,10 +47,10 @@ export function childRunOf(asking: Asking, { id, spec }: PlannedChild): NewRun {
     request,
     parent: lineage.parse({
       runId: record.runId,
-      depth: depthOf(record) + 1,
+      depth: depthOf(record, asking.state) + 1,
       expose: spec.expose,
       above: spec.expose === 'none' ? [] : [stamp, ...(parent?.above ?? [])],
-      payers: [...payerOf(asking), ...(parent?.payers ?? [])],
+      payers: [...payerOf(asking.purse), ...(parent?.payers ?? [])],
       ...(batch !== undefined && { batch }),
       ...(secrets && { secrets }),
       ...(spec.history && { history: [...spec.history] }),
@@ -68,9 +67,6 @@ function secretsOf(given: readonly string[] | undefined, own: readonly string[] 
 }
 
 /** The cap of the asking run holds for the other one, too. */
-function payerOf({ record, agent }: Asking) {
-  const budget = record.request.budget ?? agent?.definition.budget;
-  const capMicrocents = budgetCap(budget);
-  if (!budget || capMicrocents === undefined) return [];
-  return [{ runId: record.runId, capMicrocents, onExceed: budget.onExceed }];
+function payerOf({ runId, run }: Purse) {
+  return run ? [{ runId, capMicrocents: run.capMicrocents, onExceed: run.onExceed }] : [];
 }

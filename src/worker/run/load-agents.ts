@@ -62,11 +62,15 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
 
 /** Agents that others want to ask and that are not there. */
 function unknownOthers(agents: ReadonlyMap<string, LoadedAgent>): string[] {
-  return [...agents.values()].flatMap(({ definition, file }) =>
-    definition.subagents
-      .filter((id) => id !== '*' && !agents.has(id))
-      .map((id) => `${file}: subagents: there is no agent ${id}; known are ${[...agents.keys()].join(', ')}`),
-  );
+  return [...agents.values()].flatMap(({ definition, file }) => {
+    const named = [
+      ...definition.subagents.filter((id) => id !== '*').map((id) => ['subagents', id] as const),
+      ...definition.handoffs.map(({ agent }) => ['handoffs', agent] as const),
+    ];
+    return named
+      .filter(([, id]) => !agents.has(id))
+      .map(([field, id]) => `${file}: ${field}: there is no agent ${id}; known are ${[...agents.keys()].join(', ')}`);
+  });
 }
 
 async function readAgent(dir: string, file: string, problems: string[]): Promise<Agent | undefined> {

@@ -80,6 +80,8 @@ export interface OpenRun extends AsyncDisposable {
     stop: Children['stop'];
   };
   readonly owner: string;
+  /** Who pays: what the run was asked for with, whoever goes on with it. */
+  readonly purse: Purse;
   /** Resolves when the runs above know all that this one has written. */
   told(): Promise<void>;
   /** Ends the wait of this run, once it is suspended. */
@@ -156,7 +158,10 @@ export async function openRun(
   const state = foldJournal([...(before.parent?.history ?? []), { role: 'user', content: prompt }], claim.entries);
   if (resumed && state.childEnds.size > 0)
     for (const told of await ports.children.takeTold(job.runId)) writer.emit(told);
-  if (!claim.first && !resumed) await forfeit(purseOf(claim.record, agent), deps);
+  const speaker = state.agentId === undefined ? agent : deps.agents.get(state.agentId);
+  if (state.agentId !== undefined) writer.speakFor(state.agentId);
+  const purse = purseOf(claim.record, agent);
+  if (!claim.first && !resumed) await forfeit(purse, deps);
   // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
   if (!claim.first && !resumed && !hasOpenCalls(state))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
@@ -164,7 +169,7 @@ export async function openRun(
     kind: 'open',
     run: {
       record: claim.record,
-      agent,
+      agent: speaker,
       ...assigned,
       state,
       writer,
@@ -176,10 +181,11 @@ export async function openRun(
       waits: ports.waits,
       children: {
         start: async (planned) =>
-          await ports.children.start(planned.map((child) => childRunOf({ record: claim.record, agent, state }, child))),
+          await ports.children.start(planned.map((child) => childRunOf({ record: claim.record, purse, state }, child))),
         stop: async (runIds, cancel) => await ports.children.stop(runIds, cancel),
       },
       owner: ownership.owner,
+      purse,
       told: async () => await relay?.drained(),
       wake: (summary) => deps.wake(job.runId, summary),
       async [Symbol.asyncDispose]() {
@@ -202,10 +208,7 @@ export function unknownAgent(id: string): RunError {
 }
 
 /** Whose money the run spends. Its own cap is the request's, else the agent's. */
-export function purseOf(
-  { runId, tenant, request, parent, costMicrocents }: RunRecord,
-  agent: LoadedAgent | undefined,
-): Purse {
+function purseOf({ runId, tenant, request, parent, costMicrocents }: RunRecord, agent: LoadedAgent | undefined): Purse {
   const budget = request.budget ?? agent?.definition.budget;
   const capMicrocents = budgetCap(budget);
   const batch = request.batch ?? parent?.batch;

@@ -2,6 +2,7 @@ import { asRunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import type { RunJob } from '../../shared/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
+import { handOff } from './hand-off.ts';
 import { openRun, type Delivery, type OpenRun, type RunDeps } from './open.ts';
 import { runTries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
@@ -20,11 +21,26 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
     return opened;
   }
   await using run = opened.run;
-  const outcome = await settle(run, await runWithTools(run, deps));
+  const [last, ending] = await sequence(run, deps);
+  const outcome = await settle(last, ending);
   await run.told();
   if (outcome.kind === 'ended' && run.record.parent) await deps.ports.children.ended(job.runId);
   if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(run, deps);
   return outcome;
+}
+
+/** One turn after the other, as one agent hands over to the next. Answers the run as the last of them left it. */
+async function sequence(opened: OpenRun, deps: RunDeps): Promise<[OpenRun, TurnOutcome]> {
+  let run = opened;
+  for (;;) {
+    const outcome = await runWithTools(run, deps);
+    if (outcome.status !== 'handed_off') return [run, outcome];
+    try {
+      run = await handOff(run, outcome, deps);
+    } catch (thrown) {
+      return [run, refused(outcome, asRunError(thrown))];
+    }
+  }
 }
 
 /** The turn, with its tools open for as long as it goes on. */
@@ -32,7 +48,7 @@ async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
   const { agent, record, refusal, signal, state, writer } = run;
   if (!agent || refusal || signal.aborted) return await runTries(run, deps, undefined);
   try {
-    const about = { record, messages: state.messages, emit: (event: EventBody) => writer.emit(event) };
+    const about = { record, state, emit: (event: EventBody) => writer.emit(event) };
     await using toolbox = await openToolbox(agent, about, deps.tools, signal);
     return await runTries(run, deps, toolbox);
   } catch (thrown) {

@@ -32,6 +32,8 @@ export async function settle(run: OpenRun, ending: TurnOutcome): Promise<JobOutc
       return ending.reason === 'drain' ? await cancelled(run, ending.state, true) : await handOver(run, ending.state);
     case 'suspended':
       return await suspend(run, ending);
+    case 'handed_off':
+      throw new RunError('internal', 'a handoff is not the end of a run');
     default:
       return assertNever(ending);
   }

@@ -1,11 +1,11 @@
 import type { AgentDefinition } from '../../shared/agent.ts';
 import type { EventBody } from '../../shared/event.ts';
 import type { Log } from '../../shared/log.ts';
-import type { Message } from '../../shared/message.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { Policy, PolicyQuestion } from '../guards/policy.ts';
 import type { Artifacts, Breakers } from '../ports.ts';
 import { createAskAgentTools, type AskableAgent } from '../tools/builtin/ask-agent.ts';
+import { createHandoffTool } from '../tools/builtin/hand-off.ts';
 import { createReadResultTool } from '../tools/builtin/read-result.ts';
 import { createToolSearch } from '../tools/builtin/tool-search.ts';
 import {
@@ -21,6 +21,7 @@ import type { ResultReader } from '../tools/result-reader.ts';
 import type { OpenedTools } from '../tools/source.ts';
 import { createSpillReader, spillOf } from '../tools/spill.ts';
 import type { Tool } from '../tools/tool.ts';
+import type { TurnState } from '../turn/state.ts';
 import { childIdFor, depthOf } from './delegate.ts';
 import type { LoadedAgent } from './load-agents.ts';
 
@@ -45,8 +46,7 @@ export interface ToolServices {
 /** The run that a toolbox is opened for. */
 export interface ToolboxRun {
   readonly record: RunRecord;
-  /** Its conversation so far. */
-  readonly messages: readonly Message[];
+  readonly state: Pick<TurnState, 'messages' | 'handoffs'>;
   readonly emit: (event: EventBody) => void;
 }
 
@@ -69,7 +69,7 @@ export async function openToolbox(
   const servers = usesServers(definition) ? await serversOf(definition, run, services, signal) : undefined;
   return {
     set: setOf(complete, servers, services),
-    context: contextOf(agent.definition, run.record, services),
+    context: contextOf(agent.definition, run, services),
     [Symbol.asyncDispose]: async () => await servers?.[Symbol.asyncDispose](),
   };
 }
@@ -106,7 +106,7 @@ function usesServers({ tools }: AgentDefinition): boolean {
 
 async function serversOf(
   definition: AgentDefinition,
-  { record: { runId, tenant }, messages }: ToolboxRun,
+  { record: { runId, tenant }, state: { messages } }: ToolboxRun,
   { openServers }: ToolServices,
   signal: AbortSignal,
 ): Promise<OpenedTools | undefined> {
@@ -129,7 +129,10 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   const toolSearch = createToolSearch();
   const inScripts = definition.toolInvocation === 'code-mode';
   const others = askable(definition, services);
-  const askTools = others.length > 0 ? createAskAgentTools(() => others) : [];
+  const askTools = [
+    ...(others.length > 0 ? createAskAgentTools(() => others) : []),
+    ...handoffTools(definition, services),
+  ];
   let known: readonly Tool[] | undefined;
   let all: readonly Tool[] = [];
   return {
@@ -154,6 +157,13 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
       return all;
     },
   };
+}
+
+/** A tool for each agent that this one may hand over to. */
+function handoffTools({ handoffs }: AgentDefinition, { agents }: ToolServices): readonly Tool[] {
+  return handoffs.map(({ agent, description }) =>
+    createHandoffTool(agent, description ?? agents?.().get(agent)?.definition.description),
+  );
 }
 
 /** The agents that this one may ask: those that it names, or with `*` all others. */
@@ -181,7 +191,7 @@ function strategyOf({ name, truncationStrategy }: Tool, options: AgentDefinition
   return options[name]?.truncationStrategy ?? truncationStrategy;
 }
 
-function contextOf(definition: AgentDefinition, record: RunRecord, services: ToolServices): ToolRunContext {
+function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, services: ToolServices): ToolRunContext {
   const { runId, tenant, request } = record;
   const { artifacts, secrets, breakers, log } = services;
   const { approvals, interaction, policyDenial, approvalDenial, trust } = definition;
@@ -199,7 +209,8 @@ function contextOf(definition: AgentDefinition, record: RunRecord, services: Too
     metadata: request.metadata ?? {},
     keyFor: (step, index) => `${runId}:s${step}:t${index}`,
     childIdFor: (step, index) => childIdFor(runId, step, index),
-    depth: depthOf(record),
+    depth: depthOf(record, state),
+    hasAgent: (id) => services.agents?.().has(id) ?? false,
     ...(record.parent?.secrets && { secretsAllowed: record.parent.secrets }),
     options: definition.toolOptions,
     ...(policy && { policy: trust === 'sandbox' ? sandboxed(policy) : policy }),

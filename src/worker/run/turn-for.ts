@@ -12,7 +12,7 @@ import type { TurnState } from '../turn/state.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from './attempt-gate.ts';
 import { effectiveLimits } from './limits.ts';
-import { purseOf, unknownAgent, type OpenRun, type RunDeps } from './open.ts';
+import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 import type { Toolbox } from './toolbox.ts';
 
 type TurnFor =
@@ -144,9 +144,8 @@ function callPolicyOf(
 }
 
 function gateFor(run: OpenRun, deps: RunDeps): AttemptGate {
-  const { record, agent, writer, clock, log, owner } = run;
+  const { record, agent, writer, clock, log, owner, purse } = run;
   const budget = record.request.budget ?? agent?.definition.budget;
-  const purse = purseOf(record, agent);
   const tenant = deps.tenants.of(record.tenant);
   const approvedStep = run.state.budgetDecision === 'approve' ? run.state.step + 1 : undefined;
   return new AttemptGate({

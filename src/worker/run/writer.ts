@@ -48,6 +48,7 @@ export class RunWriter {
   #urgentDelta = true;
   #refusals = 0;
   #closed = false;
+  #agentId: string | undefined;
 
   constructor(options: WriterOptions) {
     this.#options = options;
@@ -58,7 +59,7 @@ export class RunWriter {
   emit(body: EventBody): void {
     if (this.#closed) return;
     const { ports, context, kind, flushTimer } = this.#options;
-    ports.observe(body, { agentId: context.agentId ?? '', kind });
+    ports.observe(body, { agentId: this.#agentId ?? context.agentId ?? '', kind });
     if (body.type === 'step.start') this.#urgentDelta = true;
     if (!isDelta(body.type)) {
       this.#pending.push(this.#stamp(body));
@@ -101,6 +102,11 @@ export class RunWriter {
     this.#closed = true;
     this.#pending = [];
     this.#unsent = undefined;
+  }
+
+  /** Another agent goes on: events say so from now on. */
+  speakFor(agentId: string): void {
+    this.#agentId = agentId;
   }
 
   /** Holds entries back for the next commit, which writes them first. */
@@ -220,7 +226,8 @@ export class RunWriter {
 
   #stamp(body: EventBody): OutgoingEvent {
     const { context, ports } = this.#options;
-    return { timestamp: new Date(ports.clock.now()).toISOString(), ...context, ...body };
+    const agent = this.#agentId === undefined ? {} : { agentId: this.#agentId };
+    return { timestamp: new Date(ports.clock.now()).toISOString(), ...context, ...agent, ...body };
   }
 
   #mergeDelta(body: EventBody): boolean {

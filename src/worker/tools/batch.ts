@@ -42,6 +42,8 @@ export interface Batch {
   readonly unknown: Set<string>;
   /** What people have to settle before the step can go on, and what is new about it. */
   readonly asks: { readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }[];
+  /** All calls of the step, also those that are over. */
+  readonly calls: readonly StepCall[];
   /** Calls that other runs do, and those runs. */
   readonly children: PlannedChild[];
   /** By place of a script's call: the least trusted and the least public of what it has read. */

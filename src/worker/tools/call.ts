@@ -17,6 +17,8 @@ export interface CallResult {
   readonly trust?: TrustClass | undefined;
   /** Deferred tools that the model may call from the next step on. */
   readonly promoted?: readonly string[] | undefined;
+  /** The conversation goes on with this agent. */
+  readonly handoff?: string | undefined;
   /** Names of the patterns of instructions that were found in it. */
   readonly findings?: readonly string[] | undefined;
   /** Names where all of it can be read. */

@@ -70,7 +70,7 @@ export function unknownResult(name: string): CallResult {
 
 function settle(prepared: PreparedCall, result: CallResult, durationMs: number, { host, results }: Batch): void {
   const { call } = prepared;
-  const { content, errorKind, correctable, trust, promoted } = result;
+  const { content, errorKind, correctable, trust, promoted, handoff } = result;
   // Also an error may quote what the tool has seen. A call that was refused has seen nothing.
   const seen = prepared.kind === 'ready' ? prepared.tool.sensitivity : 'public';
   const sensitivity = result.sensitivity ?? seen;
@@ -88,6 +88,7 @@ function settle(prepared: PreparedCall, result: CallResult, durationMs: number, 
     ...(correctable && { correctable }),
     ...(trust && trust !== 'user-defined' && { trust }),
     ...(promoted && promoted.length > 0 && { promoted: [...promoted] }),
+    ...(handoff !== undefined && { handoff }),
   });
 }
 

@@ -23,6 +23,8 @@ export interface ToolRunContext {
   readonly childIdFor?: (step: number, index: number) => string;
   /** How deep this run is below the first one, hand-overs included. */
   readonly depth?: number;
+  /** Is there an agent of this id to hand over to? */
+  readonly hasAgent?: (agentId: string) => boolean;
   /** The tool secrets that this run may use. Absent: those that its tools may ask for. */
   readonly secretsAllowed?: readonly string[];
   /** By name of the tool: what the agent says over what the tool says itself. */

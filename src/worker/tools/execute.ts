@@ -9,6 +9,7 @@ import { announce, conclude, endEvent, refusedRepeat } from './conclude.ts';
 import { fixedArgs, withOptions } from './configure.ts';
 import type { ToolRunContext } from './context.ts';
 import { delegate, isDelegated } from './delegate.ts';
+import { handOver, handoffFault, isHandoff } from './handoff.ts';
 import type { PlannedChild } from './call.ts';
 import { runInner } from './inner.ts';
 import { permit } from './permit.ts';
@@ -133,6 +134,7 @@ function batchOf(
     signal: AbortSignal.any([outer, lost.signal]),
     results,
     unknown: new Set(host.unknownCalls.map((call) => fingerprint(call.name, call.args))),
+    calls,
     asks: [],
     children: [],
     mixed: new Map(),
@@ -149,6 +151,8 @@ function batchOf(
 async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promise<BatchEnd> {
   const { host } = batch;
   const { toRun: admitted, concluded } = await admit(await recover(prepared, batch), batch);
+  const fault = handoffFault(admitted, batch.calls, batch);
+  if (fault) batch.fatal.push(fault);
   const toRun = admitted.filter((call) => !isDelegated(call));
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
     const begun = await recordIntents(toRun, batch);
@@ -257,6 +261,7 @@ async function dispatch(toRun: readonly ReadyCall[], batch: Batch): Promise<void
 async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
   const { call } = ready;
   const { clock } = batch.host;
+  if (isHandoff(ready)) return handOver(ready, batch);
   if (batch.signal.aborted) return conclude(ready, { kind: 'aborted' }, 0, batch);
   const granted = call.decision?.kind === 'approval' && call.decision.granted;
   if (!granted && batch.unknown.size > 0 && batch.unknown.has(fingerprint(call.name, call.args))) {

@@ -135,6 +135,7 @@ export interface TurnDeps {
  * - failed: `engaged` says whether a provider was ever called, `partialText` is what subscribers saw last
  * - cancelled: wins over every other end
  * - stopped: nothing is wrong; the turn can go on from its journal
+ * - handed_off: the agent `to` goes on with a turn of its own
  * - suspended: it waits, without a worker, for what `wait` says
  */
 export type TurnOutcome =
@@ -158,6 +159,7 @@ export type TurnOutcome =
     }
   | { readonly status: 'cancelled'; readonly state: TurnState }
   | { readonly status: 'stopped'; readonly reason: StopReason; readonly state: TurnState }
+  | { readonly status: 'handed_off'; readonly to: string; readonly state: TurnState }
   | { readonly status: 'suspended'; readonly wait: SuspendedWait; readonly state: TurnState };
 
 /** A turn while it runs. */

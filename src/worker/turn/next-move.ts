@@ -11,6 +11,8 @@ export type Move =
   | { readonly kind: 'call_model' }
   | { readonly kind: 'run_tools' }
   | { readonly kind: 'complete' }
+  /** Another agent goes on. */
+  | { readonly kind: 'hand_off'; readonly to: string }
   | { readonly kind: 'repair'; readonly problem: string }
   | { readonly kind: 'degrade'; readonly text: string }
   | { readonly kind: 'fail'; readonly error: RunError };
@@ -30,6 +32,8 @@ export function nextMove(state: TurnState, limits: Limits, toolFailure: ToolFail
   }
   const ended = endedByTool(state, toolFailure);
   if (ended) return ended;
+  const to = calls.find(({ result }) => result?.handoff)?.result?.handoff;
+  if (to !== undefined) return { kind: 'hand_off', to };
   if (counters.corrections > limits.maxCorrections) {
     const message = `the model repeated mistakes in its tool calls in more than ${limits.maxCorrections} steps`;
     return fail(new RunError('tool_failed', message, { retryable: false }));

@@ -7,6 +7,7 @@ import type { MediaPart } from '../../shared/media.ts';
 import { zeroUsage, type RunUsage, type Usage } from '../../shared/money.ts';
 import { addAttempt, addRunUsage, emptyRunUsage } from '../llm/cost.ts';
 import type { InnerCall, StepCall } from '../tools/call.ts';
+import { filterFrom } from './handoff-filters.ts';
 import { repairRequest } from './output.ts';
 
 /** The model's last answer, as far as the loop needs it. */
@@ -55,6 +56,9 @@ export interface TurnState {
   readonly promoted: readonly string[];
   /** What people were asked in this run, by id. */
   readonly asked: ReadonlySet<string>;
+  /** Who goes on after the last handoff, and how many there were. */
+  readonly agentId: string | undefined;
+  readonly handoffs: number;
   /** How the runs that worked for this one have ended. */
   readonly childEnds: ReadonlyMap<string, ChildEnd>;
   /** Calls whose outcome is not known, of all steps. */
@@ -151,6 +155,8 @@ export class GrowingState {
       retryAtMs: undefined,
       attemptsBeforeRetry: 0,
       finished: false,
+      agentId: undefined,
+      handoffs: 0,
       ...from,
       messages: this.#messages,
       attempts: this.#attempts,
@@ -187,6 +193,8 @@ export class GrowingState {
         if (!begun) throw malformed(entry);
         return this.#innerCall(entry, { ...begun, outcome: entry.outcome });
       }
+      case 'handed_off':
+        return this.#handedOff(entry);
       case 'repair':
         return this.#repair(entry);
       case 'suspended':
@@ -318,6 +326,23 @@ export class GrowingState {
     this.#state.repairs = repairs + 1;
   }
 
+  /** The other agent sees what the filter lets through, and nothing of what a provider remembers. */
+  #handedOff({ to, filter, messages }: JournalEntryOf<'handed_off'>): void {
+    const crossed = messages ?? filterFrom(filter).apply(this.#messages);
+    this.#messages.splice(0, this.#messages.length, ...crossed);
+    this.#calls = [];
+    this.#promoted.length = 0;
+    Object.assign(this.#state, {
+      calls: this.#calls,
+      agentId: to,
+      handoffs: this.#state.handoffs + 1,
+      serving: undefined,
+      sessionToken: undefined,
+      checkpointToken: undefined,
+      answer: undefined,
+    } satisfies Partial<TurnState>);
+  }
+
   #calling(entry: JournalEntryOf<'calling'>): void {
     for (const index of entry.indexes) {
       const call = this.#callOf(entry, index);
@@ -331,8 +356,8 @@ export class GrowingState {
     const call = this.#callOf(entry, entry.index);
     // The first result stands: the model may have seen it.
     if (call.status === 'called') return;
-    const { content, sensitivity, errorKind, correctable, trust, promoted = [] } = entry;
-    const result = { content, sensitivity, errorKind, correctable, trust };
+    const { content, sensitivity, errorKind, correctable, trust, promoted = [], handoff } = entry;
+    const result = { content, sensitivity, errorKind, correctable, trust, handoff };
     this.#calls[entry.index] = { ...call, status: 'called', result };
     for (const name of promoted) if (!this.#promoted.includes(name)) this.#promoted.push(name);
     if (errorKind === 'outcome_unknown') this.#unknown.push({ name: call.name, args: call.args });

@@ -49,6 +49,8 @@ export async function runTurn(
           if (end.kind === 'failed') return failed(turn, end.error);
           break;
         }
+        case 'hand_off':
+          return { status: 'handed_off', to: move.to, state };
         case 'complete':
           return completed(turn);
         case 'repair':

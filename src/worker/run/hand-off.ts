@@ -1,0 +1,46 @@
+import { RunError } from '../../shared/errors.ts';
+import type { JournalEntryOf } from '../../shared/journal.ts';
+import { boundary, defaultHandoffFilter, filterFrom, type HandoffFilter } from '../turn/handoff-filters.ts';
+import { continueFrom } from '../turn/state.ts';
+import type { TurnOutcome } from '../turn/turn.ts';
+import type { LoadedAgent } from './load-agents.ts';
+import type { OpenRun, RunDeps } from './open.ts';
+
+/**
+ * Gives the conversation to another agent: what its filter lets through is all that it sees, and from here on every worker
+ * goes on with it. Throws `handoff_target_not_found`, and what a filter throws.
+ */
+export async function handOff(
+  run: OpenRun,
+  { to, state }: Extract<TurnOutcome, { status: 'handed_off' }>,
+  { agents }: RunDeps,
+): Promise<OpenRun> {
+  const target = agents.get(to);
+  if (!target) throw new RunError('handoff_target_not_found', `this worker has no agent ${to} to hand over to`);
+  const from = run.agent?.definition.id ?? run.record.request.agent;
+  const filter = boundary(filterTo(to, run.agent));
+  const isCustom = JSON.stringify(filter.descriptor).includes('"custom"');
+  const entry: JournalEntryOf<'handed_off'> = {
+    v: 1,
+    t: 'handed_off',
+    step: state.step,
+    from,
+    to,
+    filter: filter.descriptor,
+    ...(isCustom && { messages: [...filter.apply(state.messages)] }),
+  };
+  const growing = continueFrom(state);
+  growing.add(entry);
+  run.writer.emit({ type: 'handoff', fromAgentId: from, toAgentId: to, filter: filter.descriptor });
+  await run.writer.commit({ entries: [entry] });
+  run.writer.speakFor(to);
+  return { ...run, agent: target, state: growing.state };
+}
+
+/** What crosses to this agent. */
+function filterTo(to: string, agent: LoadedAgent | undefined): HandoffFilter {
+  const own = agent?.handoffFilters?.get(to);
+  if (own) return own;
+  const asked = agent?.definition.handoffs.find((handoff) => handoff.agent === to)?.filter;
+  return asked ? filterFrom(asked) : defaultHandoffFilter;
+}

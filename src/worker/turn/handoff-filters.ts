@@ -1,0 +1,166 @@
+import { z } from 'zod';
+import { assertNever, RunError } from '../../shared/errors.ts';
+import {
+  handoffFilterDescriptor,
+  type HandoffFilterDescriptor,
+  type HandoffFilterStep,
+  type SensitivityRule,
+} from '../../shared/handoff.ts';
+import { message, sensitivity, toolCallsOf, type Message, type Sensitivity } from '../../shared/message.ts';
+import { withoutReasoning } from '../llm/reasoning.ts';
+import { withoutDangling } from './without-dangling.ts';
+import { extractOf } from './handoff-extract.ts';
+
+/**
+ * Shapes the messages that cross from one agent to another. `apply` is pure: the same messages give the same ones, and
+ * what it answers always pairs, whatever was cut. The descriptor says as JSON what it does, see {@link filterFrom}.
+ */
+export interface HandoffFilter {
+  readonly descriptor: HandoffFilterDescriptor;
+  apply(messages: readonly Message[]): readonly Message[];
+}
+
+/** What crosses, by how far it may travel. A message without a label is public; only results of tools have one. */
+export type SensitivityChoice = WithoutKind<SensitivityRule>;
+type WithoutKind<Rule> = Rule extends unknown ? Omit<Rule, 'kind'> : never;
+
+/** The filters that ship. Bad arguments throw `validation`, except where said. */
+export const filters = Object.freeze({
+  /** The last `n` messages, and all system messages. Throws a RangeError unless `n` is a whole number from 1. */
+  lastN(n: number): HandoffFilter {
+    if (!Number.isSafeInteger(n) || n < 1) throw new RangeError(`lastN takes a whole number from 1, not ${n}`);
+    return filterFrom({ kind: 'last-n', n });
+  },
+  /** What the user said last, alone. */
+  lastUser: (): HandoffFilter => filterFrom({ kind: 'last-user' }),
+  /** Everything. */
+  full: (): HandoffFilter => filterFrom({ kind: 'full' }),
+  /**
+   * One user message with an extract of what was said, at most `summaryLength` UTF-16 units (64 to 65,536, default 2,000),
+   * after the system messages. No model writes it. Results of tools are not in it.
+   */
+  summary: ({ summaryLength = 2_000 }: { readonly summaryLength?: number } = {}): HandoffFilter =>
+    filterFrom({ kind: 'summary', summaryLength }),
+  /**
+   * Decides by sensitivity. `keep`: only these; `drop`: all but these; `maxTier`: at most this (`public`, `internal`,
+   * `secret`). `require` lets nothing be cut: where a message has another one, `apply` throws `guardrail_blocked`.
+   */
+  bySensitivity: (choice: SensitivityChoice): HandoffFilter => filterFrom({ ...choice, kind: 'sensitivity-filter' }),
+  /** Without reasoning. */
+  stripReasoning: (): HandoffFilter => filterFrom({ kind: 'strip-reasoning' }),
+  /** Without results of tools that are not public, and without their calls. */
+  stripSensitiveOutputs: (): HandoffFilter => filterFrom({ kind: 'strip-sensitive-outputs' }),
+  /** Without tool calls and their results. */
+  stripToolCalls: (): HandoffFilter => filterFrom({ kind: 'strip-tool-calls' }),
+  /** One after the other. */
+  compose(...steps: readonly HandoffFilter[]): HandoffFilter {
+    return filter(checked({ kind: 'compose', steps: steps.flatMap(stepsOf) }), (messages) =>
+      steps.reduce((before, step) => step.apply(before), messages),
+    );
+  },
+  /**
+   * A function of your own, which gets a copy. Recorded as `custom`, so that nobody can replay it. `apply` throws
+   * `validation` where it answers anything but messages.
+   */
+  custom(choose: (messages: readonly Message[]) => readonly Message[]): HandoffFilter {
+    return filter({ kind: 'custom' }, (messages) => {
+      const chosen = z.array(message).safeParse(choose(structuredClone([...messages])));
+      if (!chosen.success) throw new RunError('validation', 'a custom handoff filter did not answer messages');
+      return chosen.data;
+    });
+  },
+});
+
+/** What crosses where nobody says otherwise. */
+export const defaultHandoffFilter: HandoffFilter = filters.compose(filters.lastN(10), filters.stripSensitiveOutputs());
+
+/** The filter as it holds between two agents: whatever it lets through, reasoning stays behind. */
+export function boundary(inner: HandoffFilter = defaultHandoffFilter): HandoffFilter {
+  return filters.compose(inner, filters.stripReasoning());
+}
+
+/**
+ * The filter that a descriptor describes, for instance one that was read from JSON: on the same messages it answers the
+ * same bytes. Throws `validation` for anything else, and for a `custom` filter, whose function is not in its descriptor.
+ */
+export function filterFrom(descriptor: unknown): HandoffFilter {
+  const known = checked(descriptor);
+  if (known.kind === 'compose') return filters.compose(...known.steps.map(filterFrom));
+  if (known.kind === 'custom') throw new RunError('validation', 'a custom handoff filter cannot be replayed');
+  return filter(known, (messages) => choose(known, messages));
+}
+
+function checked(descriptor: unknown): HandoffFilterDescriptor {
+  const known = handoffFilterDescriptor.safeParse(descriptor);
+  if (known.success) return known.data;
+  throw new RunError('validation', 'this describes no handoff filter', { cause: known.error });
+}
+
+function filter(
+  descriptor: HandoffFilterDescriptor,
+  apply: (messages: readonly Message[]) => readonly Message[],
+): HandoffFilter {
+  return Object.freeze({
+    descriptor,
+    apply: (messages: readonly Message[]) => withoutDangling(apply(withoutDangling(messages))),
+  });
+}
+
+function stepsOf({ descriptor }: HandoffFilter): readonly HandoffFilterStep[] {
+  return descriptor.kind === 'compose' ? descriptor.steps : [descriptor];
+}
+
+type Replayable = Exclude<HandoffFilterStep, { readonly kind: 'custom' }>;
+
+function choose(step: Replayable, messages: readonly Message[]): readonly Message[] {
+  switch (step.kind) {
+    case 'last-n': {
+      const from = messages.length - step.n;
+      return messages.filter(({ role }, at) => role === 'system' || at >= from);
+    }
+    case 'last-user':
+      return messages.filter(({ role }) => role === 'user').slice(-1);
+    case 'full':
+      return messages;
+    case 'summary': {
+      const content = extractOf(messages, step.summaryLength);
+      const authored = messages.filter(({ role }) => role === 'system');
+      return content === undefined ? authored : [...authored, { role: 'user', content }];
+    }
+    case 'sensitivity-filter':
+      return withinRule(step, messages);
+    case 'strip-reasoning':
+      return withoutReasoning(messages, undefined);
+    case 'strip-sensitive-outputs':
+      return messages.filter((one) => tierOf(one) === 'public');
+    case 'strip-tool-calls':
+      return messages.filter(({ role }) => role !== 'tool');
+    default:
+      return assertNever(step);
+  }
+}
+
+function withinRule(rule: SensitivityRule, messages: readonly Message[]): readonly Message[] {
+  const crosses = (one: Message) => allows(rule, tierOf(one));
+  if ('require' in rule && !messages.every(crosses))
+    throw new RunError('guardrail_blocked', `only ${rule.require.join(' and ')} data may be handed over`);
+  return messages.flatMap((one) => (crosses(one) ? [one] : callsOnly(one)));
+}
+
+/** A call goes where its result goes, so it is not judged by itself. */
+function callsOnly(one: Message): readonly Message[] {
+  if (one.role !== 'assistant') return [];
+  const calls = toolCallsOf(one);
+  return calls.length > 0 ? [{ ...one, parts: calls }] : [];
+}
+
+function allows(rule: SensitivityRule, tier: Sensitivity): boolean {
+  if ('keep' in rule) return rule.keep.includes(tier);
+  if ('drop' in rule) return !rule.drop.includes(tier);
+  if ('require' in rule) return rule.require.includes(tier);
+  return sensitivity.options.indexOf(tier) <= sensitivity.options.indexOf(rule.maxTier);
+}
+
+function tierOf(one: Message): Sensitivity {
+  return one.role === 'tool' ? (one.sensitivity ?? 'public') : 'public';
+}

@@ -1,0 +1,73 @@
+import { describe, expect, test } from 'vitest';
+import { eventsOf, observe } from '../support/check-run.ts';
+import { shareWorld } from '../support/world.ts';
+import { until } from '../support/redis.ts';
+
+const shared = shareWorld();
+const to = (agent: string) => ({ name: `transfer_to_${agent}`, args: { reason: 'it knows better' } });
+
+describe('agents that hand over', () => {
+  test('the other agent goes on with its own instructions and tools, on any worker', async () => {
+    const { world } = shared;
+    const run = await world.submit('receptionist', [
+      { calls: [{ name: 'look', args: { id: 'l' } }, to('gated')] },
+      { calls: [{ name: 'charge', args: { id: 'h' } }] },
+      { text: 'All done.' },
+    ]);
+    await until('the second agent waits for people', async () => (await run.get()).status === 'suspended');
+    world.worker.signal('SIGKILL');
+    await world.worker.exited;
+    await world.addWorker();
+    const [item] = (await run.get()).pending;
+    await run.approve({ calls: item?.id ?? '' });
+    const observed = await world.ended(run);
+    expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'All done.' }, agent: 'receptionist' });
+    expect(observed.executions.map(({ tool }) => tool)).toEqual(['look', 'charge']);
+    expect(eventsOf(observed, 'handoff')).toMatchObject([
+      {
+        fromAgentId: 'receptionist',
+        toAgentId: 'gated',
+        filter: {
+          kind: 'compose',
+          steps: [{ kind: 'last-n', n: 10 }, { kind: 'strip-sensitive-outputs' }, { kind: 'strip-reasoning' }],
+        },
+      },
+    ]);
+    const [first, second, third] = world.provider.callsOf(run.runId);
+    expect(first?.messages[0]).toMatchObject({ role: 'system', content: 'You receive people.' });
+    for (const call of [second, third]) {
+      const texts = call?.messages.map(({ content }) => content) ?? [];
+      expect(texts).not.toContain('You receive people.');
+      expect(texts).toContain('The conversation goes on with gated.');
+    }
+    const speakers = observed.events.filter(({ type }) => type === 'step.start').map(({ agentId }) => agentId);
+    expect(speakers).toEqual(['receptionist', 'gated', 'gated']);
+  });
+
+  test('a filter decides what crosses', async () => {
+    const { world } = shared;
+    const run = await world.submit('receptionist', [{ calls: [to('plain')] }]);
+    const observed = await observe(world.mill, run.runId, () => []);
+    const calls = world.provider.callsOf(run.runId);
+    // The other agent sees the user's message alone, so its model begins the plan again and calls a tool it does not have.
+    expect(calls[1]?.messages.filter(({ role }) => role !== 'system')).toHaveLength(1);
+    expect(eventsOf(observed, 'tool.execute.error')).toMatchObject([{ error: { kind: 'unknown_tool' } }]);
+  });
+
+  test('two in one step end the run', async () => {
+    const { world } = shared;
+    const run = await world.submit('receptionist', [{ calls: [to('plain'), to('gated')] }, { text: '-' }]);
+    const observed = await world.ended(run);
+    expect(observed.view).toMatchObject({ status: 'failed', error: { code: 'multiple_handoffs_in_step' } });
+  });
+
+  test('the fourth in a row is refused, and the agent goes on itself', async () => {
+    const { world } = shared;
+    const again = { calls: [to('receptionist')] };
+    const run = await world.submit('receptionist', [again, again, again, again, { text: 'I do it.' }]);
+    const observed = await world.ended(run);
+    expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'I do it.' } });
+    expect(eventsOf(observed, 'handoff')).toHaveLength(3);
+    expect(eventsOf(observed, 'tool.execute.error')).toMatchObject([{ error: { kind: 'depth_limit' } }]);
+  });
+});
