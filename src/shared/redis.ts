@@ -172,11 +172,23 @@ export function keysFor(prefix: string) {
     /** The mark of the shared folder that workers keep results in, and who swept it last. */
     artifactRoot: `${prefix}:_:artifact-root`,
     artifactSweep: `${prefix}:_:artifact-sweep`,
+    /** What belongs to one thread; `part` names the key within it. It is kept until somebody deletes it. */
+    thread: (tenant: string, threadId: string, part: ThreadPart) => `${prefix}:{thread:${tenant}:${threadId}}:${part}`,
+    /** Sorted set of a tenant's threads by the time of their last change. */
+    threads: (tenant: string) => `${prefix}:_:threads:${tenant}`,
+    /** Sorted set of threads that a run has entered, as `tenant:thread`, by the time of the last entry. */
+    threadsHeld: `${prefix}:_:threads-held`,
     /** Counters that operators ask for across processes, for instance runs put back by the reconciler. */
     counters: `${prefix}:_:counters`,
   };
 }
 export type Keys = ReturnType<typeof keysFor>;
+
+/**
+ * The manifest (a hash, with the fields of the machinery), the line (a sorted set of waiting runs), the log (a stream), the
+ * runs that left not long ago (a sorted set), and the numbers of entries that are kept once per name (a hash).
+ */
+export type ThreadPart = 'manifest' | 'line' | 'log' | 'left' | 'once';
 
 /** BullMQ's key prefix. In a Cluster its keys must share a slot, so the prefix itself becomes the hash tag. */
 export function bullPrefix(prefix: string, cluster: boolean): string {

@@ -1,15 +1,170 @@
 import { z } from 'zod';
+import { errorCode, RunError } from './errors.ts';
 import { publicId } from './ids.ts';
+import { textPart, toolCallPart, toolMessage, userMessage } from './message.ts';
+import { microcents, runUsage } from './money.ts';
 
-/** The mutable first record of a thread. */
+export const threadVersion = 1;
+
+/** Which thread is meant. A thread of another tenant is another thread. */
+export interface ThreadRef {
+  readonly tenant: string;
+  readonly threadId: string;
+}
+
+/** What a provider keeps of a conversation, so that the next turn does not have to send it again. */
+export const threadSession = z.object({
+  provider: z.string(),
+  model: z.string(),
+  sessionToken: z.string().optional(),
+  checkpointToken: z.string().optional(),
+});
+export type ThreadSession = Readonly<z.infer<typeof threadSession>>;
+
+/** The mutable first record of a thread. It belongs to one agent for good. */
 export const threadManifest = z.object({
-  v: z.literal(1),
+  v: z.literal(threadVersion),
   threadId: publicId,
   agentId: publicId,
-  sessionId: z.string().optional(),
+  session: threadSession.optional(),
   taskId: z.string().optional(),
   title: z.string().optional(),
   createdAt: z.string(),
   updatedAt: z.string(),
 });
-export type ThreadManifest = z.infer<typeof threadManifest>;
+export type ThreadManifest = Readonly<z.infer<typeof threadManifest>>;
+
+/** The manifest, and where the thread stands. */
+export interface ThreadInfo extends ThreadManifest {
+  /** The run whose turn it is. */
+  readonly holder?: string;
+  /** How many runs wait for it to end. */
+  readonly waiting: number;
+  /** That run waits for something outside. */
+  readonly suspendedBy?: string;
+  /** The number of the last entry, 0 before the first. Numbers may have gaps. */
+  readonly lastSeq: number;
+}
+
+/** What a thread keeps of a message: the reasoning of a model is not part of it. */
+const threadMessage = z.discriminatedUnion('role', [
+  userMessage,
+  z.object({
+    role: z.literal('assistant'),
+    parts: z.array(z.discriminatedUnion('type', [textPart, toolCallPart])),
+  }),
+  toolMessage,
+]);
+export type ThreadMessage = z.infer<typeof threadMessage>;
+
+const entryBase = { v: z.literal(threadVersion), runId: z.string(), at: z.string() };
+
+/**
+ * One entry of a thread's log, written by the run that holds it.
+ *
+ * - message: something that was said, by whom its role says. A user's message is kept once per `key`, or per run where it
+ *   has none. `byRuntime`: in the user's place, but no person said it
+ * - result: how the turn of a run ended
+ * - summary: stands for all entries up to number `upTo` when the conversation is given to a model
+ */
+export const threadEntry = z.discriminatedUnion('t', [
+  z.object({
+    ...entryBase,
+    t: z.literal('message'),
+    step: z.int().min(1).optional(),
+    key: z.string().optional(),
+    byRuntime: z.literal(true).optional(),
+    message: threadMessage,
+  }),
+  z.object({
+    ...entryBase,
+    t: z.literal('result'),
+    status: z.enum(['completed', 'degraded', 'blocked', 'failed', 'cancelled']),
+    error: errorCode.optional(),
+    costMicrocents: microcents,
+    durationMs: z.int().min(0),
+    steps: z.int().min(0),
+    usage: runUsage.optional(),
+  }),
+  z.object({ ...entryBase, t: z.literal('summary'), text: z.string(), upTo: z.int().min(0) }),
+]);
+export type ThreadEntry = z.infer<typeof threadEntry>;
+export type ThreadEntryOf<T extends ThreadEntry['t']> = Extract<ThreadEntry, { t: T }>;
+
+/** An entry with its number in the log. */
+export interface NumberedEntry {
+  readonly seq: number;
+  readonly entry: ThreadEntry;
+}
+
+/** Fields of the manifest that a write may change; null takes one away. */
+export interface ThreadPatch {
+  readonly session?: ThreadSession | null;
+  readonly title?: string | null;
+  readonly taskId?: string | null;
+}
+
+/** The name under which a message is kept only once; undefined for entries that are always written. */
+export function onceKey(entry: ThreadEntry): string | undefined {
+  return entry.t === 'message' && entry.message.role === 'user' ? (entry.key ?? entry.runId) : undefined;
+}
+
+/** The patch as fields of the manifest's hash, where an empty one is absent. */
+export function patchFields({ session, title, taskId }: ThreadPatch): Record<string, string> {
+  return {
+    ...(session !== undefined && { session: session === null ? '' : JSON.stringify(session) }),
+    ...(title !== undefined && { title: title ?? '' }),
+    ...(taskId !== undefined && { taskId: taskId ?? '' }),
+  };
+}
+
+/** Reads a manifest back. Throws `run_state_malformed` or `run_state_version_unsupported`. */
+export function manifestFromHash(hash: Readonly<Record<string, string>>): ThreadManifest {
+  const name = `the manifest of thread ${hash['threadId'] ?? 'without an id'}`;
+  checkVersion(Number(hash['v']), name);
+  const { session, taskId, title, threadId, agentId, createdAt, updatedAt } = hash;
+  try {
+    return threadManifest.parse({
+      v: threadVersion,
+      threadId,
+      agentId,
+      createdAt,
+      updatedAt,
+      ...(session && { session: JSON.parse(session) as unknown }),
+      ...(taskId && { taskId }),
+      ...(title && { title }),
+    });
+  } catch (cause) {
+    throw new RunError('run_state_malformed', `${name} cannot be read`, { cause });
+  }
+}
+
+/** Reads an entry back. Throws `run_state_malformed` or `run_state_version_unsupported`. */
+export function readEntry(json: string, { threadId }: ThreadRef, seq: number): ThreadEntry {
+  const name = `entry ${seq} of thread ${threadId}`;
+  try {
+    const value: unknown = JSON.parse(json);
+    checkVersion((value as { v?: unknown } | null)?.v, name);
+    return threadEntry.parse(value);
+  } catch (cause) {
+    if (cause instanceof RunError) throw cause;
+    throw new RunError('run_state_malformed', `${name} cannot be read`, { cause });
+  }
+}
+
+function checkVersion(v: unknown, name: string): void {
+  if (v !== threadVersion) throw new RunError('run_state_version_unsupported', `${name} has version ${String(v)}`);
+}
+
+export function threadNotFound(threadId: string): RunError {
+  return new RunError('not_found', `there is no thread ${threadId}`);
+}
+
+/** Why a thread cannot be removed. */
+export function threadInUse(threadId: string, runs: readonly string[]): RunError {
+  const [holder = '', ...waiting] = runs;
+  const behind = waiting.length > 0 ? `, and ${waiting.join(', ')} wait for it` : '';
+  return new RunError('concurrent_run', `thread ${threadId} is in use: run ${holder} holds it${behind}`, {
+    details: { runs },
+  });
+}

@@ -13,6 +13,11 @@ import type { ProgressNote, ProgressQuery } from '../shared/progress.ts';
 import type { NewRun } from '../shared/create-runs.ts';
 import type { JobKind, RunRecord, RunStatus } from '../shared/run.ts';
 import type { RunResultBody } from '../shared/event.ts';
+import type { ThreadContext } from '../shared/thread-context.ts';
+import type { ThreadList, ThreadPurge, ThreadQuery } from '../shared/thread-index.ts';
+import type { Acquired, Entered, HeldThreads, OnBusy, ThreadHold, ThreadRun } from '../shared/thread-line.ts';
+import type { Appended, ThreadPage, ThreadRange } from '../shared/thread-log.ts';
+import type { ThreadEntry, ThreadInfo, ThreadPatch } from '../shared/thread.ts';
 
 /** The right to write to a run: a fresh nonce per processor call. */
 export interface Ownership {
@@ -489,6 +494,51 @@ export interface ProgressNotes {
   write(draft: ProgressDraft): Promise<ProgressNote>;
   /** Notes of a run of this tenant, by number and then by role. Throws `validation`, `queue_unavailable`. */
   read(tenant: string, runId: string, query: ProgressQuery): Promise<readonly ProgressEntry[]>;
+}
+
+/**
+ * Conversations that last longer than a run, and the line of runs that want to continue one: one at a time, in the order in
+ * which they came. A run holds its thread from the moment that it is its turn until it leaves, also while it is suspended; it
+ * holds no worker for that. Nothing of a thread expires. Kept in Redis by `stores/redis-threads.ts`, in memory by
+ * `stores/memory-threads.ts`; both pass `test/contract/threads.ts`. Every method throws `queue_unavailable` when the store
+ * cannot be reached; calls that change something may be made again then.
+ */
+export interface Threads {
+  /**
+   * Gives a run its place, and makes the thread when it is the first run of it. Again for the same run changes nothing and
+   * answers how it stands now. Default of `onBusy`: `queue`.
+   */
+  enter(run: ThreadRun & { readonly onBusy?: OnBusy }): Promise<Entered>;
+  /** Takes the thread up, at every claim of the run. One that has no place gets one, at the end. */
+  acquire(run: ThreadRun): Promise<Acquired>;
+  /**
+   * Writes entries and fields of the manifest, all or nothing. `op` is unique per write: a repeat changes nothing. A user's
+   * message is written once per run, or per `key` where it has one.
+   */
+  append(hold: ThreadHold, op: string, entries: readonly ThreadEntry[], patch?: ThreadPatch): Promise<Appended>;
+  /** The holder waits for something outside, until it takes the thread up again. It keeps its turn. */
+  suspend(hold: ThreadHold): Promise<'ok' | 'fenced'>;
+  /**
+   * Takes a run out of the thread, whether it holds it, waits, or was never there. `next` holds the thread from now on and
+   * has to be woken; asked again it is answered until it has taken the thread up.
+   */
+  leave(tenant: string, threadId: string, runId: string): Promise<{ readonly next?: string }>;
+  /** What a model is given of the thread. Throws `not_found`. */
+  context(tenant: string, threadId: string): Promise<ThreadContext>;
+  /** Throws `not_found`. */
+  get(tenant: string, threadId: string): Promise<ThreadInfo>;
+  /** A page of the log as it was written. Throws `not_found`. */
+  read(tenant: string, threadId: string, range: ThreadRange): Promise<ThreadPage>;
+  /** Last changed first. Throws `validation` for a cursor of a wrong form. */
+  list(tenant: string, query: ThreadQuery): Promise<ThreadList>;
+  /** Changes fields of the manifest whoever holds the thread. Throws `not_found`. */
+  update(tenant: string, threadId: string, patch: ThreadPatch): Promise<void>;
+  /** Deletes a thread. Throws `not_found`, and `concurrent_run` while a run holds it or waits for it. */
+  remove(tenant: string, threadId: string): Promise<void>;
+  /** Deletes the threads of a tenant, some with each call, until an answer has no cursor. Threads in use are kept. */
+  purge(tenant: string, cursor?: string): Promise<ThreadPurge>;
+  /** A page of the threads that runs hold, of all tenants. */
+  lines(offset: number, limit: number): Promise<HeldThreads>;
 }
 
 /** A wake-up: somebody asked to cancel a run. The durable flag is what counts; the channel only makes it fast. */

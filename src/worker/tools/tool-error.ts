@@ -1,4 +1,5 @@
 import { toolErrorHints, type ToolErrorKind } from '../../shared/errors.ts';
+import { toolErrorText } from '../../shared/tool-error-text.ts';
 import type { CallResult } from './call.ts';
 import { clip } from './bound.ts';
 
@@ -43,15 +44,12 @@ function messageOf(thrown: unknown): string {
   }
 }
 
-/**
- * An error as the model reads it: what happened, what to do, and last the kind. It always begins with our own words, so
- * that no text of a tool can pass for anything but text.
- */
+/** An error as the model reads it. */
 export function errorResult(fault: ToolFault, toolName: string, correctable = false): CallResult {
   const { kind } = fault;
   const message = clip(fault.message, maxMessageChars);
   return {
-    content: `Error of tool ${clip(toolName, 64)}: ${message}\nHint: ${toolErrorHints[kind]}\nKind: ${kind}`,
+    content: toolErrorText(kind, message, clip(toolName, 64)),
     errorKind: kind,
     ...(correctable && { correctable }),
   };

@@ -1,8 +1,8 @@
-import { toolCallsOf, type Message, type ToolCallPart } from '../../shared/message.ts';
+import type { Message } from '../../shared/message.ts';
+import { pairMessages } from '../../shared/pair-messages.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
 import { withoutReasoning } from '../llm/reasoning.ts';
 import type { Advertisement } from '../tools/registry.ts';
-import { errorResult } from '../tools/tool-error.ts';
 import { responseFormatOf } from './output.ts';
 import type { TurnState } from './state.ts';
 import type { TurnSpec } from './contract.ts';
@@ -48,34 +48,4 @@ function conversation(spec: TurnSpec, messages: readonly Message[]): readonly Me
   if (dataPreamble !== undefined && paired.some(({ role }) => role === 'tool'))
     authored.push({ role: 'system', content: dataPreamble });
   return [...authored, ...paired];
-}
-
-/**
- * The messages such that every tool message answers a call of the assistant message before it and every call has
- * exactly one answer, next to it. Answers without a call are dropped; a call without an answer gets an error that says
- * so. Calls are matched within their own step only, because models repeat ids.
- */
-export function pairMessages(messages: readonly Message[]): readonly Message[] {
-  const paired: Message[] = [];
-  const open = new Map<string, ToolCallPart>();
-  const closeStep = () => {
-    for (const call of open.values()) paired.push(unanswered(call));
-    open.clear();
-  };
-  for (const message of messages) {
-    if (message.role === 'tool') {
-      if (open.delete(message.toolCallId)) paired.push(message);
-      continue;
-    }
-    closeStep();
-    paired.push(message);
-    if (message.role === 'assistant') for (const call of toolCallsOf(message)) open.set(call.id, call);
-  }
-  closeStep();
-  return paired;
-}
-
-function unanswered(call: ToolCallPart): Message {
-  const { content } = errorResult({ kind: 'aborted', message: 'there is no result of this call' }, call.name);
-  return { role: 'tool', toolCallId: call.id, toolName: call.name, content, isError: true };
 }

@@ -1,0 +1,37 @@
+import { pairEach } from './pair-messages.ts';
+import type { NumberedEntry, ThreadManifest, ThreadMessage } from './thread.ts';
+
+/** A message with the number of the entry that it came from. A result that was missing has that of its call. */
+export interface ContextMessage {
+  readonly seq: number;
+  readonly message: ThreadMessage;
+}
+
+/** What a model is given of a thread. */
+export interface ThreadContext {
+  readonly manifest: ThreadManifest;
+  /** Stands for everything up to entry `upTo`, which `messages` do not repeat. */
+  readonly summary?: { readonly seq: number; readonly text: string; readonly upTo: number };
+  readonly messages: readonly ContextMessage[];
+}
+
+/**
+ * The conversation after the latest summary among the entries, such that every call has exactly one result, next to it.
+ * Entries before that summary are left out.
+ */
+export function threadContext(manifest: ThreadManifest, entries: readonly NumberedEntry[]): ThreadContext {
+  let summary: ThreadContext['summary'];
+  for (const { seq, entry } of entries) {
+    if (entry.t === 'summary' && seq > (summary?.seq ?? 0)) summary = { seq, text: entry.text, upTo: entry.upTo };
+  }
+  const upTo = summary?.upTo ?? 0;
+  const said = entries.flatMap(({ seq, entry }) =>
+    entry.t === 'message' && seq > upTo ? [{ seq, message: entry.message }] : [],
+  );
+  const messages = pairEach(
+    said,
+    ({ message }) => message,
+    ({ seq }, message) => ({ seq, message }),
+  );
+  return { manifest, ...(summary && { summary }), messages };
+}

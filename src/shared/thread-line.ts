@@ -1,0 +1,216 @@
+import { z } from 'zod';
+import { loadScript, runScript } from './redis.ts';
+import { threadKeys, type ThreadPlace } from './thread-place.ts';
+import { manifestFromHash, type ThreadManifest, type ThreadRef } from './thread.ts';
+
+const enterScript = loadScript(import.meta.url, './lua/thread-enter.lua');
+const acquireScript = loadScript(import.meta.url, './lua/thread-acquire.lua');
+const suspendScript = loadScript(import.meta.url, './lua/thread-suspend.lua');
+const leaveScript = loadScript(import.meta.url, './lua/thread-leave.lua');
+const unlistScript = loadScript(import.meta.url, './lua/thread-unlist.lua');
+
+/**
+ * What a new run does when another one holds its thread.
+ *
+ * - queue: waits behind all others
+ * - reject: does not wait
+ * - interrupt: waits before all others, and the holder is to be cancelled
+ * - rollback: the same, and the turn of the holder leaves no trace in the thread
+ */
+export const onBusy = z.enum(['queue', 'reject', 'interrupt', 'rollback']);
+export type OnBusy = z.infer<typeof onBusy>;
+
+/** A run and the thread that it belongs to. */
+export interface ThreadRun extends ThreadRef {
+  readonly runId: string;
+  readonly agentId: string;
+}
+
+/** The right to write to a thread. Taking the thread up again gives a new fence, and makes the old one worthless. */
+export interface ThreadHold extends ThreadRef {
+  readonly runId: string;
+  readonly fence: number;
+}
+
+/**
+ * `ahead` counts the runs that go before it, the holder included. `cancel`: the caller has to cancel the holder; asking again
+ * says so again while that run holds the thread.
+ */
+export interface WaitingInLine {
+  readonly kind: 'waiting';
+  readonly holder: string;
+  readonly ahead: number;
+  readonly cancel: boolean;
+}
+
+/**
+ * - turn: nobody goes before it
+ * - refused_busy, refused_suspended: it was told not to wait, and the holder works, or waits for something outside
+ * - other_agent: the thread belongs to another agent
+ * - left: it has left the thread within the last hour and gets no other place
+ */
+export type Entered =
+  | { readonly kind: 'turn' }
+  | WaitingInLine
+  | { readonly kind: 'refused_busy' | 'refused_suspended'; readonly holder: string }
+  | { readonly kind: 'other_agent'; readonly agentId: string }
+  | { readonly kind: 'left' };
+
+/** `rolledBack`: somebody asked that this turn leave no trace. Nothing that it writes is kept. */
+export type Acquired =
+  | { readonly kind: 'held'; readonly fence: number; readonly manifest: ThreadManifest; readonly rolledBack: boolean }
+  | Omit<WaitingInLine, 'cancel'>
+  | { readonly kind: 'other_agent'; readonly agentId: string };
+
+/** A thread that a run holds. */
+export interface HeldThread extends ThreadRef {
+  readonly holder: string;
+  /** The first of those who wait. */
+  readonly next?: string;
+  /** The holder waits for something outside. */
+  readonly suspended: boolean;
+  /** The holder is to be cancelled, because a run that came later asked for it. */
+  readonly interrupted: boolean;
+}
+
+/** `next`: the offset of the following page; absent at the end. */
+export interface HeldThreads {
+  readonly threads: readonly HeldThread[];
+  readonly next?: number;
+}
+
+/** How long a run that left is known, so that a late repeat of its entry takes no place. */
+export const leftMs = 3_600_000;
+/** How many of them are known per thread. */
+export const maxLeft = 1_000;
+/** An entry is listed before it is made; a listed thread without a holder is only forgotten once it is older than this. */
+const settledMs = 300_000;
+
+type PlaceReply = readonly [0, string] | readonly [3, string, number, 0 | 1];
+type EnterReply = PlaceReply | readonly [1] | readonly [2] | readonly [4 | 5, string];
+type AcquireReply = PlaceReply | readonly [2, number, readonly string[]];
+
+/**
+ * Gives a run its place in a thread, and makes the thread when it is the first run of it. Again for the same run changes
+ * nothing and answers how it stands now. Errors of Redis come through as they are; the same call may then be made again.
+ */
+export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBusy): Promise<Entered> {
+  const atMs = place.clock.now();
+  const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString(), busy, atMs - leftMs];
+  const reply = (await listed(place, run, atMs, () =>
+    runScript(place.redis, enterScript, threadKeys(place, run), args),
+  )) as EnterReply;
+  switch (reply[0]) {
+    case 0:
+      return { kind: 'other_agent', agentId: reply[1] };
+    case 1:
+      return { kind: 'left' };
+    case 2:
+      return { kind: 'turn' };
+    case 3:
+      return { kind: 'waiting', holder: reply[1], ahead: reply[2], cancel: reply[3] === 1 };
+    default:
+      return { kind: reply[0] === 4 ? 'refused_busy' : 'refused_suspended', holder: reply[1] };
+  }
+}
+
+/**
+ * Takes the thread up for a run that has been claimed; one that has no place gets one, at the end. The answer `held` carries
+ * the only fence that counts from now on, and the run is not suspended any more.
+ */
+export async function acquireThread(place: ThreadPlace, run: ThreadRun): Promise<Acquired> {
+  const atMs = place.clock.now();
+  const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString()];
+  const reply = (await listed(place, run, atMs, () =>
+    runScript(place.redis, acquireScript, threadKeys(place, run), args),
+  )) as AcquireReply;
+  if (reply[0] === 0) return { kind: 'other_agent', agentId: reply[1] };
+  if (reply[0] === 3) return { kind: 'waiting', holder: reply[1], ahead: reply[2] };
+  const hash = hashOf(reply[2]);
+  const rolledBack = hash['rollback'] === run.runId;
+  return { kind: 'held', fence: reply[1], manifest: manifestFromHash(hash), rolledBack };
+}
+
+/**
+ * The lists across threads come first: a surplus entry is harmless, a thread that nobody lists would never be found again.
+ * On one server both leave together, in this order.
+ */
+async function listed<T>(
+  { redis, keys, cluster }: ThreadPlace,
+  { tenant, threadId }: ThreadRef,
+  atMs: number,
+  act: () => Promise<T>,
+): Promise<T> {
+  const lists = Promise.all([
+    redis.zadd(keys.threads(tenant), 'NX', atMs, threadId),
+    redis.zadd(keys.threadsHeld, atMs, `${tenant}:${threadId}`),
+  ]);
+  if (cluster) await lists;
+  const [reply] = await Promise.all([act(), lists]);
+  return reply;
+}
+
+/** The holder waits for something outside and keeps its turn. `fenced`: it is not the holder any more. */
+export async function suspendThread(place: ThreadPlace, hold: ThreadHold): Promise<'ok' | 'fenced'> {
+  const { runId, fence } = hold;
+  const reply = await runScript(place.redis, suspendScript, threadKeys(place, hold).slice(0, 1), [runId, fence]);
+  return reply === 1 ? 'ok' : 'fenced';
+}
+
+/**
+ * Takes a run out of a thread, whether it holds it, waits, or was never there. `next` holds the thread from now on, and the
+ * caller has to wake it; asked again after a lost reply it is answered until it has taken the thread up.
+ */
+export async function leaveThread(
+  place: ThreadPlace,
+  thread: ThreadRef,
+  runId: string,
+): Promise<{ readonly next?: string }> {
+  const args = [runId, place.clock.now(), leftMs, maxLeft];
+  const next = (await runScript(place.redis, leaveScript, threadKeys(place, thread), args)) as string;
+  return next === '' ? {} : { next };
+}
+
+/** Threads that runs hold, longest unentered first. One that nobody holds any more leaves the list after five minutes. */
+export async function heldThreads(place: ThreadPlace, offset: number, limit: number): Promise<HeldThreads> {
+  const { redis, keys, clock } = place;
+  const flat = await redis.zrange(keys.threadsHeld, offset, `${offset + limit - 1}`, 'WITHSCORES');
+  const members = Array.from({ length: flat.length / 2 }, (_, i) => ({
+    member: flat[2 * i] as string,
+    score: flat[2 * i + 1] as string,
+  }));
+  const found = await Promise.all(members.map(({ member }) => readHeld(place, member)));
+  const settledBefore = clock.now() - settledMs;
+  const stale = members.filter(({ score }, i) => !found[i] && Number(score) < settledBefore);
+  const gone = await Promise.all(
+    stale.map(({ member, score }) => runScript(redis, unlistScript, [keys.threadsHeld], [member, score])),
+  );
+  const dropped = gone.filter((reply) => reply === 1).length;
+  return {
+    threads: found.filter((thread) => thread !== undefined),
+    ...(members.length === limit && { next: offset + limit - dropped }),
+  };
+}
+
+async function readHeld({ redis, keys }: ThreadPlace, member: string): Promise<HeldThread | undefined> {
+  const colon = member.indexOf(':');
+  const tenant = member.slice(0, colon);
+  const threadId = member.slice(colon + 1);
+  const [[holder, suspendedBy, interrupted], [next]] = await Promise.all([
+    redis.hmget(keys.thread(tenant, threadId, 'manifest'), 'holder', 'suspendedBy', 'interrupted'),
+    redis.zrange(keys.thread(tenant, threadId, 'line'), 0, '0'),
+  ]);
+  if (!holder) return undefined;
+  return {
+    tenant,
+    threadId,
+    holder,
+    ...(next !== undefined && { next }),
+    suspended: suspendedBy === holder,
+    interrupted: interrupted === holder,
+  };
+}
+
+function hashOf(flat: readonly string[]): Record<string, string> {
+  return Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]));
+}

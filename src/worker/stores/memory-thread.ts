@@ -1,0 +1,254 @@
+import type { Clock } from '../../shared/clock.ts';
+import {
+  leftMs,
+  maxLeft,
+  type Acquired,
+  type Entered,
+  type HeldThread,
+  type OnBusy,
+} from '../../shared/thread-line.ts';
+import type { Appended } from '../../shared/thread-log.ts';
+import {
+  onceKey,
+  threadVersion,
+  type NumberedEntry,
+  type ThreadEntry,
+  type ThreadInfo,
+  type ThreadManifest,
+  type ThreadPatch,
+} from '../../shared/thread.ts';
+
+/** Who writes: see `ThreadHold`. */
+interface Writer {
+  readonly runId: string;
+  readonly fence: number;
+}
+
+/** The run whose turn it is. What it writes begins after entry `from`. */
+interface Holder {
+  readonly runId: string;
+  readonly from: number;
+  readonly summaryBefore: number;
+  /** It was the first in line when this run left, and nobody has taken the thread up since. */
+  gaveWay: string | undefined;
+  suspended: boolean;
+  interrupted: boolean;
+  rollback: boolean;
+}
+
+type Place = Exclude<Entered, { kind: 'left' }>;
+
+/** One thread in memory, by the rules of the scripts `thread-*.lua`. It may outlive its contents, as the memory of who left. */
+export class MemoryThread {
+  readonly #threadId: string;
+  readonly #clock: Clock;
+  readonly #left = new Map<string, number>();
+  #manifest: ThreadManifest | undefined;
+  #holder: Holder | undefined;
+  #line: string[] = [];
+  #fence = 0;
+  #lastOp: string | undefined;
+  #seq = 0;
+  #summarySeq = 0;
+  #entries: NumberedEntry[] = [];
+  #once = new Set<string>();
+  changedAtMs = 0;
+
+  constructor(threadId: string, clock: Clock) {
+    this.#threadId = threadId;
+    this.#clock = clock;
+  }
+
+  get exists(): boolean {
+    return this.#manifest !== undefined;
+  }
+
+  /** Only of a thread that exists. */
+  get manifest(): ThreadManifest {
+    return this.#manifest as ThreadManifest;
+  }
+
+  get entries(): readonly NumberedEntry[] {
+    return this.#entries;
+  }
+
+  /** The holder first, then those who wait. */
+  get runs(): readonly string[] {
+    return this.#holder ? [this.#holder.runId, ...this.#line] : [];
+  }
+
+  get info(): ThreadInfo {
+    const { runId, suspended } = this.#holder ?? { suspended: false };
+    return {
+      ...this.manifest,
+      ...(runId !== undefined && { holder: runId }),
+      waiting: this.#line.length,
+      ...(suspended && runId !== undefined && { suspendedBy: runId }),
+      lastSeq: this.#seq,
+    };
+  }
+
+  /** What a model is given: the last summary, and what it does not stand for. */
+  get sinceSummary(): readonly NumberedEntry[] {
+    const summary = this.#entries.find(({ seq }) => seq === this.#summarySeq);
+    if (summary?.entry.t !== 'summary') return this.#entries;
+    const { upTo } = summary.entry;
+    return [summary, ...this.#entries.filter(({ seq }) => seq > upTo)];
+  }
+
+  held(tenant: string): HeldThread | undefined {
+    if (!this.#holder) return undefined;
+    const { runId, suspended, interrupted } = this.#holder;
+    const [next] = this.#line;
+    const threadId = this.#threadId;
+    return { tenant, threadId, holder: runId, ...(next !== undefined && { next }), suspended, interrupted };
+  }
+
+  enter(runId: string, agentId: string, onBusy: OnBusy): Entered {
+    const leftAt = this.#left.get(runId);
+    if (leftAt !== undefined && leftAt > this.#clock.now() - leftMs) return { kind: 'left' };
+    return this.#place(runId, agentId, onBusy);
+  }
+
+  acquire(runId: string, agentId: string): Acquired {
+    const place = this.#place(runId, agentId, 'queue');
+    if (place.kind === 'waiting') return { kind: 'waiting', holder: place.holder, ahead: place.ahead };
+    if (place.kind === 'other_agent') return place;
+    const holder = this.#holder as Holder;
+    holder.suspended = false;
+    holder.gaveWay = undefined;
+    this.#left.delete(runId);
+    return {
+      kind: 'held',
+      fence: ++this.#fence,
+      manifest: this.manifest,
+      rolledBack: holder.rollback,
+    };
+  }
+
+  #place(runId: string, agentId: string, onBusy: OnBusy): Place {
+    this.#manifest ??= this.#created(agentId);
+    if (this.#manifest.agentId !== agentId) return { kind: 'other_agent', agentId: this.#manifest.agentId };
+    this.#holder ??= this.#give(runId);
+    const holder = this.#holder;
+    if (holder.runId === runId) return { kind: 'turn' };
+    const ahead = onBusy === 'interrupt' || onBusy === 'rollback';
+    if (!this.#line.includes(runId)) {
+      if (onBusy === 'reject')
+        return { kind: holder.suspended ? 'refused_suspended' : 'refused_busy', holder: holder.runId };
+      if (ahead) {
+        this.#line.unshift(runId);
+        holder.interrupted = true;
+        holder.rollback ||= onBusy === 'rollback';
+      } else this.#line.push(runId);
+    }
+    return {
+      kind: 'waiting',
+      holder: holder.runId,
+      ahead: this.#line.indexOf(runId) + 1,
+      cancel: ahead && holder.interrupted,
+    };
+  }
+
+  #created(agentId: string): ThreadManifest {
+    this.changedAtMs = this.#clock.now();
+    const at = new Date(this.changedAtMs).toISOString();
+    return { v: threadVersion, threadId: this.#threadId, agentId, createdAt: at, updatedAt: at };
+  }
+
+  #give(runId: string, gaveWay?: string): Holder {
+    return {
+      runId,
+      from: this.#seq,
+      summaryBefore: this.#summarySeq,
+      gaveWay,
+      suspended: false,
+      interrupted: false,
+      rollback: false,
+    };
+  }
+
+  append({ runId, fence }: Writer, op: string, entries: readonly ThreadEntry[], patch: ThreadPatch): Appended {
+    if (this.#lastOp === op) return { kind: 'ok', seq: this.#seq, rolledBack: false };
+    const holder = this.#holder;
+    if (holder?.runId !== runId || fence !== this.#fence) return { kind: 'fenced' };
+    if (holder.rollback) {
+      this.#takeBack(holder);
+      return { kind: 'ok', seq: this.#seq, rolledBack: true };
+    }
+    for (const entry of entries) {
+      const key = onceKey(entry);
+      if (key !== undefined && this.#once.has(key)) continue;
+      if (key !== undefined) this.#once.add(key);
+      this.#entries.push({ seq: ++this.#seq, entry });
+      if (entry.t === 'summary') this.#summarySeq = this.#seq;
+    }
+    this.#lastOp = op;
+    this.change(patch);
+    return { kind: 'ok', seq: this.#seq, rolledBack: false };
+  }
+
+  change(patch: ThreadPatch): void {
+    const { session, title, taskId, ...fixed } = this.manifest;
+    const next = { session, title, taskId, ...definedOf(patch) };
+    this.changedAtMs = this.#clock.now();
+    this.#manifest = {
+      ...fixed,
+      ...(next.session && { session: next.session }),
+      ...(next.title && { title: next.title }),
+      ...(next.taskId && { taskId: next.taskId }),
+      updatedAt: new Date(this.changedAtMs).toISOString(),
+    };
+  }
+
+  suspend({ runId, fence }: Writer): 'ok' | 'fenced' {
+    if (this.#holder?.runId !== runId || fence !== this.#fence) return 'fenced';
+    this.#holder.suspended = true;
+    return 'ok';
+  }
+
+  leave(runId: string): { readonly next?: string } {
+    this.#remember(runId);
+    const holder = this.#holder;
+    if (holder?.runId !== runId) {
+      this.#line = this.#line.filter((waiting) => waiting !== runId);
+      return holder?.gaveWay === runId ? { next: holder.runId } : {};
+    }
+    if (holder.rollback) this.#takeBack(holder);
+    const next = this.#line.shift();
+    this.#holder = next === undefined ? undefined : this.#give(next, runId);
+    return next === undefined ? {} : { next };
+  }
+
+  #remember(runId: string): void {
+    const now = this.#clock.now();
+    this.#left.delete(runId);
+    this.#left.set(runId, now);
+    for (const [oldest, at] of this.#left) {
+      if (this.#left.size <= maxLeft && at > now - leftMs) break;
+      this.#left.delete(oldest);
+    }
+  }
+
+  #takeBack({ from, summaryBefore }: Holder): void {
+    const isOwn = ({ seq }: NumberedEntry) => seq > from;
+    for (const { entry } of this.#entries.filter(isOwn)) this.#once.delete(onceKey(entry) ?? '');
+    this.#entries = this.#entries.filter((entry) => !isOwn(entry));
+    this.#summarySeq = summaryBefore;
+  }
+
+  /** Forgets everything but who left. */
+  clear(): void {
+    this.#manifest = undefined;
+    this.#entries = [];
+    this.#once = new Set();
+    this.#lastOp = undefined;
+    this.#fence = 0;
+    this.#seq = 0;
+    this.#summarySeq = 0;
+  }
+}
+
+function definedOf(patch: ThreadPatch): ThreadPatch {
+  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
+}

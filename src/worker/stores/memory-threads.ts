@@ -1,0 +1,138 @@
+import type { Clock } from '../../shared/clock.ts';
+import { threadContext } from '../../shared/thread-context.ts';
+import {
+  listCursor,
+  maxNamedRuns,
+  parseListCursor,
+  parsePurgeCursor,
+  purgeCursor,
+  purgedAtOnce,
+  type ListedThread,
+} from '../../shared/thread-index.ts';
+import { threadInUse, threadNotFound } from '../../shared/thread.ts';
+import type { Threads } from '../ports.ts';
+import { MemoryThread } from './memory-thread.ts';
+
+/** Threads that are kept; of those that nobody holds the longest unchanged make room. */
+const maxThreads = 1_000;
+
+/** The threads of one process. */
+export function memoryThreads(clock: Clock): Threads {
+  const tenants = new Map<string, Map<string, MemoryThread>>();
+  const threadsOf = (tenant: string) => tenants.get(tenant) ?? new Map<string, MemoryThread>();
+
+  function open(tenant: string, threadId: string): MemoryThread {
+    const known = threadsOf(tenant).get(threadId);
+    if (known) return known;
+    makeRoom();
+    const thread = new MemoryThread(threadId, clock);
+    tenants.set(tenant, threadsOf(tenant).set(threadId, thread));
+    return thread;
+  }
+
+  function find(tenant: string, threadId: string): MemoryThread {
+    const thread = threadsOf(tenant).get(threadId);
+    if (!thread?.exists) throw threadNotFound(threadId);
+    return thread;
+  }
+
+  function makeRoom(): void {
+    const all = [...tenants.values()].flatMap((threads) =>
+      [...threads].map(([id, thread]) => ({ threads, id, thread })),
+    );
+    if (all.length < maxThreads) return;
+    const idle = all.filter(({ thread }) => thread.runs.length === 0);
+    const oldest = idle.toSorted((a, b) => a.thread.changedAtMs - b.thread.changedAtMs)[0];
+    oldest?.threads.delete(oldest.id);
+  }
+
+  /** By the time of their last change and then by id, both rising. */
+  function listed(tenant: string): (ListedThread & { readonly thread: MemoryThread })[] {
+    return [...threadsOf(tenant)]
+      .filter(([, thread]) => thread.exists)
+      .map(([threadId, thread]) => ({ threadId, changedAtMs: thread.changedAtMs, thread }))
+      .sort(compare);
+  }
+
+  return {
+    async enter({ tenant, threadId, runId, agentId, onBusy = 'queue' }) {
+      return open(tenant, threadId).enter(runId, agentId, onBusy);
+    },
+    async acquire({ tenant, threadId, runId, agentId }) {
+      return open(tenant, threadId).acquire(runId, agentId);
+    },
+    async append({ tenant, threadId, runId, fence }, op, entries, patch = {}) {
+      const thread = threadsOf(tenant).get(threadId);
+      return thread?.append({ runId, fence }, op, entries, patch) ?? { kind: 'fenced' };
+    },
+    async suspend({ tenant, threadId, runId, fence }) {
+      return threadsOf(tenant).get(threadId)?.suspend({ runId, fence }) ?? 'fenced';
+    },
+    async leave(tenant, threadId, runId) {
+      return open(tenant, threadId).leave(runId);
+    },
+    async context(tenant, threadId) {
+      const thread = find(tenant, threadId);
+      return threadContext(thread.manifest, thread.sinceSummary);
+    },
+    async get(tenant, threadId) {
+      return find(tenant, threadId).info;
+    },
+    async read(tenant, threadId, { after = 0, before = Infinity, limit, order = 'asc' }) {
+      const within = find(tenant, threadId).entries.filter(({ seq }) => seq > after && seq < before);
+      const ordered = order === 'asc' ? within : within.toReversed();
+      return { entries: ordered.slice(0, limit), more: ordered.length > limit };
+    },
+    async list(tenant, { cursor, limit, agent }) {
+      const last = cursor === undefined ? undefined : parseListCursor(cursor);
+      const rest = listed(tenant)
+        .toReversed()
+        .filter((entry) => !last || compare(entry, last) < 0)
+        .filter(({ thread }) => agent === undefined || thread.info.agentId === agent);
+      const page = rest.slice(0, limit);
+      const end = page.at(-1);
+      return {
+        threads: page.map(({ thread }) => thread.info),
+        ...(end && rest.length > limit && { cursor: listCursor(end) }),
+      };
+    },
+    async update(tenant, threadId, patch) {
+      find(tenant, threadId).change(patch);
+    },
+    async remove(tenant, threadId) {
+      const thread = find(tenant, threadId);
+      if (thread.runs.length > 0) throw threadInUse(threadId, thread.runs.slice(0, maxNamedRuns));
+      thread.clear();
+    },
+    async purge(tenant, cursor) {
+      const { untilMs, last } =
+        cursor === undefined ? { untilMs: clock.now(), last: undefined } : parsePurgeCursor(cursor);
+      const rest = listed(tenant).filter(
+        (entry) => entry.changedAtMs <= untilMs && (!last || compare(entry, last) > 0),
+      );
+      const some = rest.slice(0, purgedAtOnce);
+      const kept = some.filter(({ thread }) => thread.runs.length > 0);
+      const idle = some.filter(({ thread }) => thread.runs.length === 0);
+      for (const { thread } of idle) thread.clear();
+      const end = some.at(-1);
+      return {
+        removed: idle.length,
+        kept: kept.map(({ threadId }) => threadId),
+        ...(end && some.length === purgedAtOnce && { cursor: purgeCursor(untilMs, end) }),
+      };
+    },
+    async lines(offset, limit) {
+      const held = [...tenants].flatMap(([tenant, threads]) =>
+        [...threads.values()].flatMap((thread) => thread.held(tenant) ?? []),
+      );
+      return {
+        threads: held.slice(offset, offset + limit),
+        ...(held.length >= offset + limit && { next: offset + limit }),
+      };
+    },
+  };
+}
+
+function compare(a: ListedThread, b: ListedThread): number {
+  return a.changedAtMs - b.changedAtMs || (a.threadId < b.threadId ? -1 : Number(a.threadId > b.threadId));
+}

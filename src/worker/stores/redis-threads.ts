@@ -1,0 +1,38 @@
+import { redisError } from '../../shared/redis-error.ts';
+import { listThreads, purgeThreads, removeThread } from '../../shared/thread-index.ts';
+import { acquireThread, enterThread, heldThreads, leaveThread, suspendThread } from '../../shared/thread-line.ts';
+import { appendToThread, readContext, readThread, threadInfo, updateThread } from '../../shared/thread-log.ts';
+import type { ThreadPlace } from '../../shared/thread-place.ts';
+import type { Threads } from '../ports.ts';
+
+/** The threads in Redis. All keys of a thread share a slot, so that one script reaches them. */
+export function redisThreads(place: ThreadPlace): Threads {
+  return {
+    enter: ({ onBusy = 'queue', ...run }) =>
+      named(enterThread(place, run, onBusy), `entry into thread ${run.threadId}`),
+    acquire: (run) => named(acquireThread(place, run), `take-up of thread ${run.threadId}`),
+    append: (hold, op, entries, patch) =>
+      named(appendToThread(place, hold, op, entries, patch), `write to thread ${hold.threadId}`),
+    suspend: (hold) => named(suspendThread(place, hold), `suspension in thread ${hold.threadId}`),
+    leave: (tenant, threadId, runId) =>
+      named(leaveThread(place, { tenant, threadId }, runId), `leave of thread ${threadId}`),
+    context: (tenant, threadId) => named(readContext(place, { tenant, threadId }), `read of thread ${threadId}`),
+    get: (tenant, threadId) => named(threadInfo(place, { tenant, threadId }), `read of thread ${threadId}`),
+    read: (tenant, threadId, range) =>
+      named(readThread(place, { tenant, threadId }, range), `read of thread ${threadId}`),
+    list: (tenant, query) => named(listThreads(place, tenant, query), 'list of threads'),
+    update: (tenant, threadId, patch) =>
+      named(updateThread(place, { tenant, threadId }, patch), `change of thread ${threadId}`),
+    remove: (tenant, threadId) => named(removeThread(place, { tenant, threadId }), `removal of thread ${threadId}`),
+    purge: (tenant, cursor) => named(purgeThreads(place, tenant, cursor), 'removal of threads'),
+    lines: (offset, limit) => named(heldThreads(place, offset, limit), 'list of held threads'),
+  };
+}
+
+async function named<T>(work: Promise<T>, doing: string): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw redisError(error, doing);
+  }
+}

@@ -1,0 +1,210 @@
+import { expect, test } from 'vitest';
+import { leftMs } from '../../src/shared/thread-line.ts';
+import { aRun, asks, enter, hold, tenant, type MakeThreadsWorld } from './threads-world.ts';
+
+/** Who may go on with a thread, and when. */
+export function threadsLine(makeWorld: MakeThreadsWorld): void {
+  test('the first run makes the thread and has its turn, and the others wait in the order in which they came', async () => {
+    const world = await makeWorld();
+    expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
+    expect(await enter(world, 'b')).toEqual({ kind: 'waiting', holder: 'a', ahead: 1, cancel: false });
+    expect(await enter(world, 'c')).toEqual({ kind: 'waiting', holder: 'a', ahead: 2, cancel: false });
+    expect(await world.threads.get(tenant, 't1')).toEqual({
+      v: 1,
+      threadId: 't1',
+      agentId: 'support',
+      createdAt: new Date(world.clock.now()).toISOString(),
+      updatedAt: new Date(world.clock.now()).toISOString(),
+      holder: 'a',
+      waiting: 2,
+      lastSeq: 0,
+    });
+  });
+
+  test('a run that enters again keeps its place', async () => {
+    const world = await makeWorld();
+    for (const run of ['a', 'b', 'c', 'a', 'b']) await enter(world, run);
+    expect(await enter(world, 'b')).toMatchObject({ ahead: 1 });
+    expect(await enter(world, 'c')).toMatchObject({ ahead: 2 });
+    expect((await world.threads.get(tenant, 't1')).waiting).toBe(2);
+  });
+
+  test('a run that leaves is followed by the first in line, and the last one leaves nobody behind', async () => {
+    const world = await makeWorld();
+    for (const run of ['a', 'b', 'c']) await enter(world, run);
+    expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'b' });
+    expect(await enter(world, 'c')).toMatchObject({ holder: 'b', ahead: 1 });
+    expect(await world.threads.leave(tenant, 't1', 'b')).toEqual({ next: 'c' });
+    expect(await world.threads.leave(tenant, 't1', 'c')).toEqual({});
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('holder');
+    expect(await enter(world, 'd')).toEqual({ kind: 'turn' });
+  });
+
+  test('a run that leaves the line wakes nobody and lets the others move up', async () => {
+    const world = await makeWorld();
+    for (const run of ['a', 'b', 'c']) await enter(world, run);
+    expect(await world.threads.leave(tenant, 't1', 'b')).toEqual({});
+    expect(await enter(world, 'c')).toMatchObject({ ahead: 1 });
+    expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'c' });
+  });
+
+  test('a run that was never there leaves without an effect', async () => {
+    const world = await makeWorld();
+    expect(await world.threads.leave(tenant, 't1', 'x')).toEqual({});
+    await expect(world.threads.get(tenant, 't1')).rejects.toMatchObject({ code: 'not_found' });
+    await enter(world, 'a');
+    expect(await world.threads.leave(tenant, 't1', 'y')).toEqual({});
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'a' });
+  });
+
+  test('who leaves again hears of the next run until that one has taken the thread up', async () => {
+    const world = await makeWorld();
+    for (const run of ['a', 'b', 'c']) await enter(world, run);
+    await world.threads.leave(tenant, 't1', 'a');
+    expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'b' });
+    await hold(world, 'b');
+    expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({});
+  });
+
+  test('a late entry of a run that has left takes no place, whether it was there before or not', async () => {
+    const world = await makeWorld();
+    await enter(world, 'a');
+    await world.threads.leave(tenant, 't1', 'a');
+    await world.threads.leave(tenant, 't1', 'never');
+    expect(await enter(world, 'a')).toEqual({ kind: 'left' });
+    expect(await enter(world, 'never')).toEqual({ kind: 'left' });
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('holder');
+    world.clock.advance(leftMs + 1);
+    expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
+  });
+
+  test('a run that left and is put back gets a place when it is claimed', async () => {
+    const world = await makeWorld();
+    await enter(world, 'a');
+    await world.threads.leave(tenant, 't1', 'a');
+    await hold(world, 'a');
+    expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
+  });
+
+  test('a claimed run takes up the thread on its turn, and waits at the end when it has no place', async () => {
+    const world = await makeWorld();
+    const first = await world.threads.acquire(aRun('a'));
+    expect(first).toMatchObject({ kind: 'held', rolledBack: false, manifest: { threadId: 't1', agentId: 'support' } });
+    expect(await world.threads.acquire(aRun('b'))).toEqual({ kind: 'waiting', holder: 'a', ahead: 1 });
+    await world.threads.leave(tenant, 't1', 'a');
+    expect(await world.threads.acquire(aRun('b'))).toMatchObject({ kind: 'held' });
+  });
+
+  test('each take-up has a higher fence, whichever run it is', async () => {
+    const world = await makeWorld();
+    const fences = [(await hold(world, 'a')).fence, (await hold(world, 'a')).fence];
+    await enter(world, 'b');
+    await world.threads.leave(tenant, 't1', 'a');
+    fences.push((await hold(world, 'b')).fence);
+    expect(fences).toEqual(fences.toSorted((x, y) => x - y));
+    expect(new Set(fences).size).toBe(3);
+  });
+
+  test('a thread belongs to one agent, and another agent changes nothing', async () => {
+    const world = await makeWorld();
+    await enter(world, 'a');
+    const other = { ...aRun('b'), agentId: 'sales' };
+    expect(await world.threads.enter(other)).toEqual({ kind: 'other_agent', agentId: 'support' });
+    expect(await world.threads.acquire(other)).toEqual({ kind: 'other_agent', agentId: 'support' });
+    expect((await world.threads.get(tenant, 't1')).waiting).toBe(0);
+  });
+
+  test('the same id is another thread for another tenant', async () => {
+    const world = await makeWorld();
+    await enter(world, 'a');
+    expect(await world.threads.enter({ ...aRun('b'), tenant: 'other', agentId: 'sales' })).toEqual({ kind: 'turn' });
+    await expect(world.threads.get('third', 't1')).rejects.toMatchObject({ code: 'not_found' });
+    await expect(world.threads.read('third', 't1', { limit: 1 })).rejects.toMatchObject({ code: 'not_found' });
+    await expect(world.threads.context('third', 't1')).rejects.toMatchObject({ code: 'not_found' });
+    await expect(world.threads.remove('third', 't1')).rejects.toMatchObject({ code: 'not_found' });
+    await expect(world.threads.update('third', 't1', { title: 'x' })).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  test('a run that is told not to wait is refused while somebody holds the thread, and leaves no trace', async () => {
+    const world = await makeWorld();
+    const held = await hold(world, 'a');
+    expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'refused_busy', holder: 'a' });
+    await world.threads.suspend(held);
+    expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'refused_suspended', holder: 'a' });
+    expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({});
+    expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'turn' });
+  });
+
+  test('a suspended run keeps its turn, and is not suspended any more once it takes the thread up', async () => {
+    const world = await makeWorld();
+    const held = await hold(world, 'a');
+    expect(await world.threads.suspend(held)).toBe('ok');
+    expect(await enter(world, 'b')).toMatchObject({ kind: 'waiting', holder: 'a' });
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'a', suspendedBy: 'a' });
+    await hold(world, 'a');
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('suspendedBy');
+    expect(await world.threads.suspend(held)).toBe('fenced');
+    await world.threads.leave(tenant, 't1', 'a');
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('suspendedBy');
+  });
+
+  test('a run that interrupts waits before all others and has the holder cancelled, also when it asks again', async () => {
+    const world = await makeWorld();
+    for (const run of ['a', 'b', 'c']) await enter(world, run);
+    const asked = { kind: 'waiting', holder: 'a', ahead: 1, cancel: true };
+    expect(await enter(world, 'urgent', 'interrupt')).toEqual(asked);
+    expect(await enter(world, 'urgent', 'interrupt')).toEqual(asked);
+    expect(await enter(world, 'd', 'queue')).toMatchObject({ ahead: 4, cancel: false });
+    expect((await world.threads.lines(0, 10)).threads[0]).toMatchObject({ next: 'urgent', interrupted: true });
+    expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'urgent' });
+    expect(await world.threads.leave(tenant, 't1', 'urgent')).toEqual({ next: 'b' });
+  });
+
+  test('of two who interrupt the later one goes first, and the earlier one does not cancel it', async () => {
+    const world = await makeWorld();
+    await enter(world, 'a');
+    await enter(world, 'one', 'interrupt');
+    await enter(world, 'two', 'interrupt');
+    await world.threads.leave(tenant, 't1', 'a');
+    expect(await enter(world, 'one', 'interrupt')).toEqual({ kind: 'waiting', holder: 'two', ahead: 1, cancel: false });
+  });
+
+  test('a run that interrupts an idle thread just has its turn', async () => {
+    const world = await makeWorld();
+    expect(await enter(world, 'a', 'rollback')).toEqual({ kind: 'turn' });
+    const held = await hold(world, 'a');
+    expect(await world.threads.append(held, 'op', [asks('a', 'hi')])).toMatchObject({ rolledBack: false });
+  });
+
+  test('held threads are listed with who comes next, and no others', async () => {
+    const world = await makeWorld();
+    await enter(world, 'a', 'queue', 'one');
+    await enter(world, 'b', 'queue', 'one');
+    await world.threads.suspend(await hold(world, 'c', 'two'));
+    await enter(world, 'd', 'queue', 'over');
+    await world.threads.leave(tenant, 'over', 'd');
+    const { threads, next } = await world.threads.lines(0, 10);
+    expect(next).toBeUndefined();
+    expect(threads.toSorted((x, y) => (x.threadId < y.threadId ? -1 : 1))).toEqual([
+      { tenant, threadId: 'one', holder: 'a', next: 'b', suspended: false, interrupted: false },
+      { tenant, threadId: 'two', holder: 'c', suspended: true, interrupted: false },
+    ]);
+  });
+
+  test('held threads come in pages, each once, also while others are forgotten', async () => {
+    const world = await makeWorld();
+    for (let i = 0; i < 12; i++) {
+      await enter(world, `r${i}`, 'queue', `t${i}`);
+      if (i % 3 === 1) await world.threads.leave(tenant, `t${i}`, `r${i}`);
+    }
+    world.clock.advance(600_000);
+    const seen: string[] = [];
+    let offset: number | undefined = 0;
+    for (let pages = 0; offset !== undefined && pages < 20; pages++) {
+      const page = await world.threads.lines(offset, 5);
+      seen.push(...page.threads.map(({ threadId }) => threadId));
+      offset = page.next;
+    }
+    expect(seen.toSorted()).toEqual(['t0', 't11', 't2', 't3', 't5', 't6', 't8', 't9']);
+  });
+}

@@ -1,0 +1,252 @@
+import { expect, test } from 'vitest';
+import {
+  answers,
+  asks,
+  at,
+  calls,
+  enter,
+  gets,
+  hold,
+  says,
+  summary,
+  tenant,
+  written,
+  type MakeThreadsWorld,
+  type ThreadsWorld,
+} from './threads-world.ts';
+
+/** Ten entries of one run: 1 to 10. */
+async function withTen(world: ThreadsWorld): Promise<void> {
+  const held = await hold(world, 'a');
+  const entries = Array.from({ length: 9 }, (_, i) => answers('a', `answer ${i}`, i + 1));
+  await world.threads.append(held, 'op', [asks('a', 'hi'), ...entries]);
+}
+
+/** What is written in a thread and what is read of it. */
+export function threadsLog(makeWorld: MakeThreadsWorld): void {
+  test('entries are kept whole, numbered from 1, in the order in which they were written', async () => {
+    const world = await makeWorld();
+    const held = await hold(world, 'a');
+    const result = {
+      v: 1,
+      t: 'result',
+      runId: 'a',
+      at,
+      status: 'completed',
+      costMicrocents: 7,
+      durationMs: 9,
+      steps: 2,
+    } as const;
+    const tool = says('a', {
+      role: 'tool',
+      toolCallId: 'c1',
+      toolName: 'look',
+      content: 'línea "1"\n\u0000',
+      isError: true,
+      sensitivity: 'internal',
+      trust: 'web',
+    });
+    const entries = [
+      asks('a', 'hi'),
+      calls('a', 'c1'),
+      tool,
+      answers('a', 'done', 2),
+      summary('a', 'short', 2),
+      result,
+    ];
+    expect(await world.threads.append(held, 'op1', entries.slice(0, 2))).toEqual({
+      kind: 'ok',
+      seq: 2,
+      rolledBack: false,
+    });
+    expect(await world.threads.append(held, 'op2', entries.slice(2))).toMatchObject({ seq: 6 });
+    const page = await world.threads.read(tenant, 't1', { limit: 100 });
+    expect(page).toEqual({ entries: entries.map((entry, i) => ({ seq: i + 1, entry })), more: false });
+    expect((await world.threads.get(tenant, 't1')).lastSeq).toBe(6);
+  });
+
+  test('the same write again changes nothing and answers like the first', async () => {
+    const world = await makeWorld();
+    const held = await hold(world, 'a');
+    const write = () => world.threads.append(held, 'op', [asks('a', 'hi'), answers('a', 'yes')], { title: 'T' });
+    const first = await write();
+    expect(await Promise.all([write(), write()])).toEqual([first, first]);
+    expect(await written(world)).toEqual(['a:user', 'a:assistant']);
+    await world.threads.leave(tenant, 't1', 'a');
+    expect(await write()).toEqual(first);
+  });
+
+  test('the message of a run is written once, whichever worker writes it and whatever comes with it', async () => {
+    const world = await makeWorld();
+    await world.threads.append(await hold(world, 'a'), 'op1', [asks('a', 'hi')]);
+    const again = await hold(world, 'a');
+    await world.threads.append(again, 'op2', [asks('a', 'hi'), answers('a', 'yes')]);
+    expect(await written(world)).toEqual(['a:user', 'a:assistant']);
+    await world.threads.append(again, 'op3', [
+      asks('a', 'and', 'steer:1'),
+      asks('a', 'and', 'steer:1'),
+      asks('a', 'or', 'steer:2'),
+    ]);
+    expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:user', 'a:user']);
+  });
+
+  test('a worker that lost the thread writes nothing', async () => {
+    const world = await makeWorld();
+    const old = await hold(world, 'a');
+    const held = await hold(world, 'a');
+    expect(await world.threads.append(old, 'late', [answers('a', 'late')], { title: 'late' })).toEqual({
+      kind: 'fenced',
+    });
+    await enter(world, 'b');
+    await world.threads.leave(tenant, 't1', 'a');
+    expect(await world.threads.append(held, 'later', [answers('a', 'later')])).toEqual({ kind: 'fenced' });
+    const unborn = { tenant, threadId: 'none', runId: 'a', fence: 1 };
+    expect(await world.threads.append(unborn, 'op', [])).toEqual({ kind: 'fenced' });
+    expect(await world.threads.suspend(unborn)).toBe('fenced');
+    expect(await written(world)).toEqual([]);
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('title');
+    await expect(world.threads.get(tenant, 'none')).rejects.toMatchObject({ code: 'not_found' });
+  });
+
+  test('a write changes the fields that it names, takes away those it nulls, and always the time', async () => {
+    const world = await makeWorld();
+    const held = await hold(world, 'a');
+    const session = { provider: 'openai', model: 'm', sessionToken: 'tok', checkpointToken: 'chk' };
+    world.clock.advance(1_000);
+    await world.threads.append(held, 'op1', [], { session, title: 'Orders', taskId: 'task-1' });
+    world.clock.advance(1_000);
+    await world.threads.append(held, 'op2', []);
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({
+      session,
+      title: 'Orders',
+      taskId: 'task-1',
+      createdAt: new Date(world.clock.now() - 2_000).toISOString(),
+      updatedAt: new Date(world.clock.now()).toISOString(),
+    });
+    expect((await world.threads.acquire({ ...held, agentId: 'support' })) as object).toMatchObject({
+      manifest: { session },
+    });
+    await world.threads.update(tenant, 't1', { session: null, taskId: null });
+    const info = await world.threads.get(tenant, 't1');
+    expect(info.title).toBe('Orders');
+    expect(info).not.toHaveProperty('session');
+    expect(info).not.toHaveProperty('taskId');
+  });
+
+  test('a turn that is rolled back leaves no trace, neither before nor after it is told', async () => {
+    const world = await makeWorld();
+    const first = await hold(world, 'a');
+    await world.threads.append(first, 'a1', [asks('a', 'one'), answers('a', 'yes'), summary('a', 'S', 1)]);
+    await world.threads.leave(tenant, 't1', 'a');
+    const held = await hold(world, 'b');
+    await world.threads.append(held, 'b1', [asks('b', 'two'), asks('b', 'steer', 'k'), summary('b', 'wrong', 4)]);
+    expect(await enter(world, 'c', 'rollback')).toMatchObject({ kind: 'waiting', holder: 'b', ahead: 1, cancel: true });
+    const late = await world.threads.append(held, 'b2', [answers('b', 'no')], { title: 'wrong' });
+    expect(late).toMatchObject({ kind: 'ok', rolledBack: true });
+    expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:summary']);
+    expect(await world.threads.acquire({ ...held, agentId: 'support' })).toMatchObject({
+      kind: 'held',
+      rolledBack: true,
+    });
+    expect(await world.threads.leave(tenant, 't1', 'b')).toEqual({ next: 'c' });
+    expect(await world.threads.context(tenant, 't1')).toMatchObject({
+      summary: { text: 'S' },
+      manifest: { agentId: 'support' },
+    });
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('title');
+    const next = await hold(world, 'c');
+    expect(await world.threads.append(next, 'c1', [asks('c', 'three')])).toMatchObject({ rolledBack: false });
+    expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:summary', 'c:user']);
+  });
+
+  test('a holder that dies after it was rolled back has left no trace either, and may say its message again later', async () => {
+    const world = await makeWorld();
+    await world.threads.append(await hold(world, 'a'), 'a1', [asks('a', 'one'), answers('a', 'yes')]);
+    await enter(world, 'b', 'rollback');
+    expect(await written(world)).toEqual(['a:user', 'a:assistant']);
+    expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'b' });
+    expect(await written(world)).toEqual([]);
+    await world.threads.leave(tenant, 't1', 'b');
+    await world.threads.append(await hold(world, 'a'), 'a2', [asks('a', 'one')]);
+    expect(await written(world)).toEqual(['a:user']);
+  });
+
+  test('pages end on both sides where they are asked to, in either order', async () => {
+    const world = await makeWorld();
+    await withTen(world);
+    const read = async (range: Parameters<typeof world.threads.read>[2]) => {
+      const { entries, more } = await world.threads.read(tenant, 't1', range);
+      return [entries.map(({ seq }) => seq), more];
+    };
+    expect(await read({ limit: 3 })).toEqual([[1, 2, 3], true]);
+    expect(await read({ limit: 3, after: 7 })).toEqual([[8, 9, 10], false]);
+    expect(await read({ limit: 3, after: 2, before: 5 })).toEqual([[3, 4], false]);
+    expect(await read({ limit: 3, order: 'desc' })).toEqual([[10, 9, 8], true]);
+    expect(await read({ limit: 3, order: 'desc', before: 4 })).toEqual([[3, 2, 1], false]);
+    expect(await read({ limit: 3, order: 'desc', after: 7, before: 10 })).toEqual([[9, 8], false]);
+    expect(await read({ limit: 3, after: 10 })).toEqual([[], false]);
+  });
+
+  test('a long log is read whole', async () => {
+    const world = await makeWorld();
+    const held = await hold(world, 'a');
+    const entries = Array.from({ length: 1_001 }, (_, i) => answers('a', `${i}`, i + 1));
+    await world.threads.append(held, 'op', entries);
+    expect((await world.threads.context(tenant, 't1')).messages).toHaveLength(1_001);
+    const { entries: read, more } = await world.threads.read(tenant, 't1', { limit: 1_000, order: 'desc' });
+    expect([read.length, read[0]?.seq, read.at(-1)?.seq, more]).toEqual([1_000, 1_001, 2, true]);
+  });
+
+  test('a model is given what was said, with the numbers of the entries', async () => {
+    const world = await makeWorld();
+    const held = await hold(world, 'a');
+    const entries = [asks('a', 'hi'), calls('a', 'c1'), gets('a', 'c1'), answers('a', 'done', 2)];
+    const result = {
+      v: 1,
+      t: 'result',
+      runId: 'a',
+      at,
+      status: 'completed',
+      costMicrocents: 0,
+      durationMs: 0,
+      steps: 2,
+    } as const;
+    await world.threads.append(held, 'op', [...entries, result]);
+    const { messages, ...rest } = await world.threads.context(tenant, 't1');
+    expect(messages).toEqual(entries.map(({ message }, i) => ({ seq: i + 1, message })));
+    expect(Object.keys(rest)).toEqual(['manifest']);
+  });
+
+  test('of a thread with summaries a model is given the last one and what came after its end', async () => {
+    const world = await makeWorld();
+    await withTen(world);
+    const held = await hold(world, 'a');
+    await world.threads.append(held, 'op1', [summary('a', 'first', 3), answers('a', 'more')]);
+    await world.threads.append(held, 'op2', [summary('a', 'second', 8), answers('a', 'most')]);
+    const { summary: last, messages } = await world.threads.context(tenant, 't1');
+    expect(last).toEqual({ seq: 13, text: 'second', upTo: 8 });
+    expect(messages.map(({ seq }) => seq)).toEqual([9, 10, 12, 14]);
+  });
+
+  test('a call without a result gets one that says so, and a result without a call is left out', async () => {
+    const world = await makeWorld();
+    await world.threads.append(await hold(world, 'a'), 'op', [
+      asks('a', 'hi'),
+      gets('a', 'old'),
+      calls('a', 'c1', 'c2'),
+      gets('a', 'c2'),
+    ]);
+    await world.threads.leave(tenant, 't1', 'a');
+    await world.threads.append(await hold(world, 'b'), 'op2', [asks('b', 'again'), gets('b', 'c1')]);
+    const { messages } = await world.threads.context(tenant, 't1');
+    expect(messages.map(({ seq, message }) => [seq, message.role])).toEqual([
+      [1, 'user'],
+      [3, 'assistant'],
+      [4, 'tool'],
+      [3, 'tool'],
+      [5, 'user'],
+    ]);
+    expect(messages[3]?.message).toMatchObject({ toolCallId: 'c1', isError: true });
+    expect(await written(world)).toHaveLength(6);
+  });
+}

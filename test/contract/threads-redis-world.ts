@@ -1,0 +1,19 @@
+import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/redis.ts';
+import { redisThreads } from '../../src/worker/stores/redis-threads.ts';
+import { testPrefix, testRedis } from '../support/redis.ts';
+import { ManualClock } from '../worker/tools/manual-clock.ts';
+import type { ThreadsWorld } from './threads-world.ts';
+
+export interface RedisThreadsWorld extends ThreadsWorld {
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+}
+
+/** The threads of the test Redis, or of the one at `url`, under a prefix of their own. */
+export async function redisThreadsWorld(url?: string): Promise<RedisThreadsWorld> {
+  const redis = await testRedis('work', url);
+  const keys = keysFor(testPrefix());
+  const clock = new ManualClock();
+  const cluster = url !== undefined && isClusterUrl(url);
+  return { redis, keys, clock, threads: redisThreads({ redis, keys, cluster, clock }) };
+}

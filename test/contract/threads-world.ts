@@ -1,0 +1,65 @@
+import type { ThreadEntryOf, ThreadMessage } from '../../src/shared/thread.ts';
+import type { OnBusy, ThreadHold } from '../../src/shared/thread-line.ts';
+import type { Threads } from '../../src/worker/ports.ts';
+import type { ManualClock } from '../worker/tools/manual-clock.ts';
+
+export interface ThreadsWorld {
+  readonly threads: Threads;
+  readonly clock: ManualClock;
+}
+export type MakeThreadsWorld = () => Promise<ThreadsWorld>;
+
+export const tenant = 'acme';
+export const at = '2026-01-02T03:04:05.000Z';
+const agentId = 'support';
+
+/** A run of the agent `support` in thread `t1`. */
+export function aRun(runId: string, threadId = 't1') {
+  return { tenant, threadId, runId, agentId };
+}
+
+export function enter(world: ThreadsWorld, runId: string, onBusy?: OnBusy, threadId?: string) {
+  return world.threads.enter({ ...aRun(runId, threadId), ...(onBusy && { onBusy }) });
+}
+
+/** The thread in the hands of this run, which must have its turn. */
+export async function hold(world: ThreadsWorld, runId: string, threadId = 't1'): Promise<ThreadHold> {
+  const acquired = await world.threads.acquire(aRun(runId, threadId));
+  if (acquired.kind !== 'held') throw new Error(`run ${runId} does not hold ${threadId}: ${acquired.kind}`);
+  return { tenant, threadId, runId, fence: acquired.fence };
+}
+
+export function says(
+  runId: string,
+  message: ThreadMessage,
+  changes: Partial<ThreadEntryOf<'message'>> = {},
+): ThreadEntryOf<'message'> {
+  return { v: 1, t: 'message', runId, at, message, ...changes };
+}
+
+export function asks(runId: string, content: string, key?: string): ThreadEntryOf<'message'> {
+  return says(runId, { role: 'user', content }, key === undefined ? {} : { key });
+}
+
+export function answers(runId: string, text: string, step = 1): ThreadEntryOf<'message'> {
+  return says(runId, { role: 'assistant', parts: [{ type: 'text', text }] }, { step });
+}
+
+export function calls(runId: string, ...ids: string[]): ThreadEntryOf<'message'> {
+  const parts = ids.map((id) => ({ type: 'tool_call' as const, id, name: 'look', args: '{"n":1}' }));
+  return says(runId, { role: 'assistant', parts }, { step: 1 });
+}
+
+export function gets(runId: string, toolCallId: string): ThreadEntryOf<'message'> {
+  return says(runId, { role: 'tool', toolCallId, toolName: 'look', content: 'found' }, { step: 1 });
+}
+
+export function summary(runId: string, text: string, upTo: number): ThreadEntryOf<'summary'> {
+  return { v: 1, t: 'summary', runId, at, text, upTo };
+}
+
+/** What is written in the thread, in short: who said it, or what it is. */
+export async function written(world: ThreadsWorld, threadId = 't1'): Promise<string[]> {
+  const { entries } = await world.threads.read(tenant, threadId, { limit: 1_000 });
+  return entries.map(({ entry }) => `${entry.runId}:${entry.t === 'message' ? entry.message.role : entry.t}`);
+}

@@ -1,0 +1,25 @@
+import { expect, test } from 'vitest';
+import { memoryThreads } from '../../src/worker/stores/memory-threads.ts';
+import { ManualClock } from '../worker/tools/manual-clock.ts';
+import { threadsContract } from './threads.ts';
+import { aRun, tenant, type ThreadsWorld } from './threads-world.ts';
+
+async function makeWorld(): Promise<ThreadsWorld> {
+  const clock = new ManualClock();
+  return { clock, threads: memoryThreads(clock) };
+}
+
+threadsContract('Memory', makeWorld);
+
+test('of more than 1,000 threads those make room that nobody holds, the longest unchanged first', async () => {
+  const { clock, threads } = await makeWorld();
+  for (let i = 0; i < 1_003; i++) {
+    await threads.enter(aRun(`r${i}`, `t${i}`));
+    if (i !== 0) await threads.leave(tenant, `t${i}`, `r${i}`);
+    clock.advance(1);
+  }
+  expect(await threads.get(tenant, 't0')).toMatchObject({ holder: 'r0' });
+  for (const gone of ['t1', 't2', 't3'])
+    await expect(threads.get(tenant, gone)).rejects.toMatchObject({ code: 'not_found' });
+  expect(await threads.get(tenant, 't4')).toMatchObject({ threadId: 't4' });
+});

@@ -1,0 +1,16 @@
+import { describe } from 'vitest';
+import { threadsInterleavings } from './threads-interleavings.ts';
+import { threadsLine } from './threads-line.ts';
+import { threadsLists } from './threads-lists.ts';
+import { threadsLog } from './threads-log.ts';
+import type { MakeThreadsWorld } from './threads-world.ts';
+
+/** What every store of threads promises. */
+export function threadsContract(name: string, makeWorld: MakeThreadsWorld): void {
+  describe(`${name} as a store of threads`, () => {
+    threadsLine(makeWorld);
+    threadsLog(makeWorld);
+    threadsLists(makeWorld);
+    threadsInterleavings(makeWorld);
+  });
+}
