@@ -25,7 +25,7 @@ import { createMemoryPorts } from './stores/memory.ts';
 import { queuedRecord } from './stores/memory-row.ts';
 import { createToolkit } from './toolkit.ts';
 import type { CapabilityResolver } from './tools/capabilities.ts';
-import { withOptions } from './tools/configure.ts';
+import { configuredTools } from './tools/configure.ts';
 import { createToolRegistry } from './tools/registry.ts';
 
 /** In one process a run waits where it is. */
@@ -178,8 +178,7 @@ export function createAgentWith(
     tools: { ...toolkit.services(ports), agents: () => agents },
   };
   const { toolOptions, toolCollisions } = loaded.definition;
-  const configured = loaded.tools.map((tool) => withOptions(tool, toolOptions[tool.name]));
-  const registry = createToolRegistry(configured, toolCollisions);
+  const registry = createToolRegistry(configuredTools(loaded.tools, toolOptions, toolCollisions));
   let busy = false;
 
   async function turn(runId: string): Promise<RunOutcomeView> {

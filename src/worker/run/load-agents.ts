@@ -175,10 +175,10 @@ function withTools(agent: Agent, beside: readonly Tool[], offer: ToolOffer): Com
       problems.push(`tool ${name}: ${describe(error)}`);
     }
   }
-  // What servers offer is known only once they run.
-  const fromServers = definition.tools.some((name) => name.startsWith('mcp:'));
+  // What servers and capabilities bring is known only once they run.
+  const bringsMore = definition.capabilities.length > 0 || definition.tools.some((name) => name.startsWith('mcp:'));
   for (const name of Object.keys(definition.toolOptions)) {
-    if (!fromServers && !tools.some((tool) => tool.name === name))
+    if (!bringsMore && !tools.some((tool) => tool.name === name))
       problems.push(`toolOptions.${name}: the agent has no tool of this name`);
   }
   return { agent: { ...agent, tools }, problems };

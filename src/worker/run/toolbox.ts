@@ -14,6 +14,7 @@ import {
   type CapabilityRegistry,
   type ResolvedCapabilities,
 } from '../tools/capabilities.ts';
+import { configuredTools } from '../tools/configure.ts';
 import type { ToolRunContext } from '../tools/context.ts';
 import type { ToolSet } from '../tools/execute.ts';
 import type { McpRun } from '../tools/mcp/hub.ts';
@@ -137,17 +138,17 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   let all: readonly Tool[] = [];
   return {
     collisions: definition.toolCollisions,
-    ...(inScripts && { advertisedOnly: new Set([...codeTools.map(({ name }) => name), readResult.name]) }),
+    ...(inScripts && { advertisedOnly: new Set([...codeTools, ...askTools, readResult].map(({ name }) => name)) }),
     tools() {
       const fromServers = servers?.tools() ?? [];
       if (fromServers !== known) {
         known = fromServers;
         const own = [...agent.tools, ...askTools, ...fromServers];
-        const options = definition.toolOptions;
         const names = new Set(own.map(({ name }) => name));
         const add = (tool: Tool, needed: boolean) => (needed && !names.has(tool.name) ? [tool] : []);
-        const spills = own.some((tool) => strategyOf(tool, options) === 'spill-to-file');
-        const defers = own.some((tool) => options[tool.name]?.deferLoading ?? tool.deferLoading);
+        const configured = configuredTools(own, definition.toolOptions, definition.toolCollisions);
+        const spills = configured.some(({ truncationStrategy }) => truncationStrategy === 'spill-to-file');
+        const defers = configured.some(({ deferLoading }) => deferLoading);
         all = [
           ...own,
           ...(inScripts ? codeTools : add(toolSearch, defers)),

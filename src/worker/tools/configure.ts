@@ -1,7 +1,22 @@
 import type { ToolOptions } from '../../shared/agent.ts';
 import { configArgs, withoutFixedArgs } from '../guards/config-args.ts';
+import { distinctlyNamed, type Collisions } from './naming.ts';
 import { ToolError } from './tool-error.ts';
 import type { Tool } from './tool.ts';
+
+/**
+ * The tools as one agent uses them, each under a name of its own. Options by the name that the model is shown stand over
+ * those by the name that a tool came with. Throws `validation` as `distinctlyNamed` does.
+ */
+export function configuredTools(
+  given: readonly Tool[],
+  options: Readonly<Record<string, ToolOptions>> = {},
+  collisions: Collisions = 'manual',
+): readonly Tool[] {
+  return distinctlyNamed(given, collisions).map(({ tool, givenName }) =>
+    withOptions(tool, options[tool.name] ?? options[givenName]),
+  );
+}
 
 /** A tool as one agent uses it. */
 export function withOptions(tool: Tool, options: ToolOptions | undefined): Tool {
@@ -13,17 +28,17 @@ export function withOptions(tool: Tool, options: ToolOptions | undefined): Tool 
     ...set,
     // An agent may ask for an approval where the tool does not, and do without where the tool says so for every call.
     ...(needsApproval !== undefined && { needsApproval }),
-    ...(args && { parameters: withoutFixedArgs(tool.parameters, Object.keys(args)) }),
+    ...(args && { fixedArgs: args, parameters: withoutFixedArgs(tool.parameters, Object.keys(args)) }),
   };
 }
 
 /** The arguments that the agent sets itself, with their secrets. Throws a `ToolError` when one of these is missing. */
 export function fixedArgs(
-  options: ToolOptions | undefined,
+  { fixedArgs: args }: Pick<Tool, 'fixedArgs'>,
   secrets: { get(name: string): string | undefined } | undefined,
 ): Readonly<Record<string, unknown>> | undefined {
-  if (!options?.args) return undefined;
-  const resolved = configArgs(options.args, secrets ?? { get: () => undefined });
+  if (!args) return undefined;
+  const resolved = configArgs(args, secrets ?? { get: () => undefined });
   if (resolved.kind === 'ready') return resolved.args;
   throw new ToolError('capability_blocked', `this worker does not have the secret ${resolved.missing.join(', ')}`);
 }

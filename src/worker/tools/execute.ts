@@ -6,16 +6,17 @@ import { fingerprint } from './args.ts';
 import type { Batch, ToolHost } from './batch.ts';
 import type { Ask, CallResult, StepCall } from './call.ts';
 import { announce, conclude, endEvent, refusedRepeat } from './conclude.ts';
-import { fixedArgs, withOptions } from './configure.ts';
+import { configuredTools } from './configure.ts';
 import type { ToolRunContext } from './context.ts';
 import { delegate, isDelegated } from './delegate.ts';
 import { handOver, handoffFault, isHandoff } from './handoff.ts';
 import type { PlannedChild } from './call.ts';
 import { runInner } from './inner.ts';
+import type { Collisions } from './naming.ts';
 import { permit } from './permit.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
 import { recover } from './recover.ts';
-import { createToolRegistry, type Advertisement, type Collisions, type ToolRegistry } from './registry.ts';
+import { createToolRegistry, type Advertisement, type ToolRegistry } from './registry.ts';
 import { runCall } from './run-call.ts';
 import { inLanes } from './lanes.ts';
 import { StepResults } from './step-results.ts';
@@ -96,10 +97,7 @@ function latest(set: ToolSet, options: Readonly<Record<string, ToolOptions>>): (
     const now = set.tools();
     if (!registry || tools !== now) {
       tools = now;
-      registry = createToolRegistry(
-        now.map((tool) => withOptions(tool, options[tool.name])),
-        set.collisions,
-      );
+      registry = createToolRegistry(configuredTools(now, options, set.collisions));
     }
     return registry;
   };
@@ -119,7 +117,7 @@ function batchOf(
     (call) => (call.result ? endEvent({ call }, call.result, 0, host.redactor) : null),
     (error) => lost.abort(error),
   );
-  const { options = {}, secrets } = context;
+  const { secrets } = context;
   const given = new Set(host.asked);
   return {
     context,
@@ -128,7 +126,7 @@ function batchOf(
       registry,
       promoted: host.promoted,
       redactor: host.redactor,
-      fixedArgs: (name) => fixedArgs(options[name], secrets),
+      ...(secrets && { secrets }),
       carriesSecret: (args) => secrets !== undefined && carriesSecret(args, secrets.values()),
     },
     signal: AbortSignal.any([outer, lost.signal]),

@@ -2,6 +2,7 @@ import type { Redactor } from '../../shared/redact.ts';
 import { fixedArgsIn } from '../guards/config-args.ts';
 import { parseArgs, shownArgs } from './args.ts';
 import type { CallResult, StepCall } from './call.ts';
+import { fixedArgs } from './configure.ts';
 import type { ToolRegistry } from './registry.ts';
 import type { Tool } from './tool.ts';
 import { errorResult, faultOf } from './tool-error.ts';
@@ -37,8 +38,8 @@ export interface Preparation {
   /** Deferred tools that the model has found: it may not call the others. */
   readonly promoted: readonly string[];
   readonly redactor: Redactor;
-  /** Arguments of this tool that the model does not set. Throws a `ToolError` when a secret of them is missing. */
-  readonly fixedArgs: (toolName: string) => Readonly<Record<string, unknown>> | undefined;
+  /** For the arguments that the agent sets itself. */
+  readonly secrets?: { get(name: string): string | undefined };
   /** Is a secret among these? */
   readonly carriesSecret: (args: unknown) => boolean;
 }
@@ -59,12 +60,12 @@ export async function checkCall(
   call: StepCall,
   tool: Tool,
   raw: unknown,
-  { redactor, fixedArgs, carriesSecret }: Preparation,
+  { redactor, secrets, carriesSecret }: Preparation,
 ): Promise<PreparedCall> {
   try {
     if (carriesSecret(raw))
       return refused(call, 'invalid_input', 'the arguments hold a secret, which must not be passed on');
-    const fixed = fixedArgs(tool.name);
+    const fixed = fixedArgs(tool, secrets);
     const taken = fixed ? fixedArgsIn(raw, Object.keys(fixed)) : [];
     if (taken.length > 0) return refused(call, 'invalid_input', `these arguments are set already: ${taken.join(', ')}`);
     const checked = await tool.check(fixed && isObject(raw) ? { ...raw, ...fixed } : raw, Object.keys(fixed ?? {}));

@@ -1,11 +1,7 @@
-import { RunError } from '../../shared/errors.ts';
 import type { CatalogueEntry, Tool } from './tool.ts';
 
 /** A tool as a model is told about it. */
 export type Advertisement = Pick<Tool, 'name' | 'description' | 'parameters'>;
-
-/** What two tools of one name come to. See `toolCollisions` of the agent. */
-export type Collisions = 'auto-prefix' | 'priority' | 'manual';
 
 /** The tools of one agent. Names match exactly, letter by letter. */
 export interface ToolRegistry {
@@ -20,25 +16,9 @@ export interface ToolRegistry {
   catalogue(): readonly CatalogueEntry[];
 }
 
-const maxNameChars = 64;
-
-/**
- * The first tool of a name keeps it. Throws `validation` naming every name that is given twice where collisions are the
- * author's to solve.
- */
-export function createToolRegistry(given: readonly Tool[], collisions: Collisions = 'manual'): ToolRegistry {
-  const byName = new Map<string, Tool>();
-  const doubles = new Set<string>();
-  for (const tool of given) {
-    if (!byName.has(tool.name)) byName.set(tool.name, tool);
-    else if (collisions === 'manual') doubles.add(tool.name);
-    else if (collisions === 'auto-prefix') {
-      const name = freeName(tool, byName);
-      byName.set(name, { ...tool, name });
-    }
-  }
-  if (doubles.size > 0) throw new RunError('validation', `tools with the same name: ${[...doubles].join(', ')}`);
-  const tools = [...byName.values()];
+/** The tools have a name of their own each. */
+export function createToolRegistry(tools: readonly Tool[]): ToolRegistry {
+  const byName = new Map(tools.map((tool) => [tool.name, tool]));
   const eager = tools.filter((tool) => !tool.deferLoading).map(advertise);
   const deferred = tools.filter((tool) => tool.deferLoading);
   return {
@@ -57,15 +37,6 @@ export function createToolRegistry(given: readonly Tool[], collisions: Collision
         gated: tool.needsApproval !== false || tool.asks !== undefined,
       })),
   };
-}
-
-function freeName({ source, trust, name }: Tool, taken: ReadonlyMap<string, Tool>): string {
-  const prefixed = `${source ?? trust}__${name}`.slice(0, maxNameChars);
-  for (let number = 1; ; number++) {
-    const suffix = number === 1 ? '' : `_${number}`;
-    const candidate = prefixed.slice(0, maxNameChars - suffix.length) + suffix;
-    if (!taken.has(candidate)) return candidate;
-  }
 }
 
 function bare({ name, description, parameters }: Tool): Advertisement {

@@ -1,5 +1,12 @@
 import type { z } from 'zod';
-import type { ModelHint, Sanitization, ToolEffect, TruncationStrategy, TrustClass } from '../../shared/agent.ts';
+import type {
+  ModelHint,
+  Sanitization,
+  ToolEffect,
+  ToolOptions,
+  TruncationStrategy,
+  TrustClass,
+} from '../../shared/agent.ts';
 import type { ToolErrorKind } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import type { Log } from '../../shared/log.ts';
@@ -203,6 +210,8 @@ export interface Tool {
   /** Where it comes from, which is put before its name where another tool has it already: `mcp` server names. */
   readonly source?: string;
   readonly description: string;
+  /** Arguments that the agent sets itself, with references to secrets in place of their values. */
+  readonly fixedArgs?: NonNullable<ToolOptions['args']>;
   /** JSON Schema of the arguments, as the model sees it. */
   readonly parameters: Record<string, unknown>;
   /**

@@ -57,3 +57,14 @@ test('every problem of every file is reported at once', async () => {
 test('a missing folder is a problem with its name', async () => {
   expect((await loadAgents('/nowhere/agents')).problems[0]).toContain('/nowhere/agents');
 });
+
+test('options for tools are checked where all tools are known', async () => {
+  const options = 'model: m\ntoolOptions: { notify_user: { needsApproval: true } }\n';
+  const dir = folder({
+    'closed.yaml': options,
+    'open.yaml': `${options}capabilities: [notify]\n`,
+  });
+  expect((await loadAgents(dir)).problems).toEqual([
+    'closed.yaml: toolOptions.notify_user: the agent has no tool of this name',
+  ]);
+});

@@ -53,6 +53,44 @@ describe('what an agent says about a tool', () => {
   });
 });
 
+describe('what an agent says about a tool that was renamed', () => {
+  const reader = (source: string, log: unknown[]) => ({
+    ...tool('read', (args) => log.push([source, args]), { inputSchema: z.looseObject({ root: z.string() }) }),
+    source,
+  });
+  const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
+
+  function setOf(log: unknown[]) {
+    const tools = [reader('docs', log), reader('files', log)];
+    return { tools: () => tools, collisions: 'auto-prefix' as const };
+  }
+
+  test('gates the name that the model is shown, and not the other tool of that name', async () => {
+    const world = makeWorld();
+    const log: unknown[] = [];
+    const options = { files__read: { needsApproval: true } };
+    const asked = calls({ name: 'read', args: '{"root":"a"}' }, { name: 'files__read', args: '{"root":"b"}' });
+    const end = await world.run(setOf(log), asked, {}, { options, people });
+    expect(end).toMatchObject({ kind: 'suspended', pending: [{ toolName: 'files__read' }] });
+    expect(log).toEqual([['docs', { root: 'a' }]]);
+  });
+
+  test.each([
+    ['its shown name', { files__read: { args: { root: 'ours' } } }, [['files', { root: 'ours' }]]],
+    ['the name that it came with', { read: { args: { root: 'ours' } } }, [['files', { root: 'ours' }]]],
+    [
+      'both, of which the shown one holds',
+      { read: { args: { root: 'other' } }, files__read: { args: { root: 'ours' } } },
+      [['files', { root: 'ours' }]],
+    ],
+  ])('supplies fixed arguments by %s', async (_what, options, sent) => {
+    const world = makeWorld();
+    const log: unknown[] = [];
+    await world.run(setOf(log), calls('files__read'), {}, { options });
+    expect(log).toEqual(sent);
+  });
+});
+
 describe('secrets', () => {
   test('are for the tools that name them, and others go on without', async () => {
     const world = makeWorld();

@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { RunError } from '../../../src/shared/errors.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
+import { configuredTools } from '../../../src/worker/tools/configure.ts';
 import { createToolRegistry } from '../../../src/worker/tools/registry.ts';
 import { calls, makeWorld, tool } from './world.ts';
 
@@ -95,7 +96,7 @@ test('a registry advertises the name, description and parameters of each tool', 
 
 test('a registry refuses two tools of one name', () => {
   const look = tool('look', () => 1);
-  expect(() => createToolRegistry([look, tool('go', () => 1), look])).toThrow('tools with the same name: look');
+  expect(() => configuredTools([look, tool('go', () => 1), look])).toThrow('tools with the same name: look');
 });
 
 function problemsOf(define: () => unknown): string[] {

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { configuredTools } from '../../../src/worker/tools/configure.ts';
 import { createToolRegistry } from '../../../src/worker/tools/registry.ts';
 import { createToolSearch } from '../../../src/worker/tools/builtin/tool-search.ts';
 import { calls, makeWorld, tool } from './world.ts';
@@ -8,20 +9,20 @@ describe('two tools of one name', () => {
   const second = { ...tool('read', () => 'second'), source: 'files' };
 
   test('both can be called: the later one by the name of its source', () => {
-    const registry = createToolRegistry([first, second, { ...second, source: 'files' }], 'auto-prefix');
+    const registry = createToolRegistry(configuredTools([first, second, second], {}, 'auto-prefix'));
     expect(registry.advertised([]).map(({ name }) => name)).toEqual(['read', 'files__read', 'files__read_2']);
     expect(registry.find('files__read')?.name).toBe('files__read');
   });
 
   test('only the first one is there by priority', () => {
-    const registry = createToolRegistry([first, second], 'priority');
+    const registry = createToolRegistry(configuredTools([first, second], {}, 'priority'));
     expect(registry.advertised([])).toHaveLength(1);
     expect(registry.find('read')).toBe(first);
   });
 
   test('a long name leaves room for the number', () => {
     const long = { ...tool('x'.repeat(64), () => 1), source: 's' };
-    const names = createToolRegistry([long, long, long], 'auto-prefix').advertised([]);
+    const names = configuredTools([long, long, long], {}, 'auto-prefix');
     for (const { name } of names) expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
     expect(new Set(names.map(({ name }) => name)).size).toBe(3);
   });

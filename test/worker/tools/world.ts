@@ -6,7 +6,7 @@ import type { ToolHost } from '../../../src/worker/tools/batch.ts';
 import type { StepCall } from '../../../src/worker/tools/call.ts';
 import type { ToolRunContext } from '../../../src/worker/tools/context.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { createToolExecutor, type BatchEnd } from '../../../src/worker/tools/execute.ts';
+import { createToolExecutor, type BatchEnd, type ToolSet } from '../../../src/worker/tools/execute.ts';
 import type { Tool, ToolContext, ToolDefinition } from '../../../src/worker/tools/tool.ts';
 import { ManualClock } from './manual-clock.ts';
 
@@ -40,7 +40,7 @@ export interface World {
   /** What `record` does instead of succeeding at once. */
   onRecord: (entries: readonly JournalEntry[]) => Promise<void>;
   run(
-    tools: readonly Tool[],
+    tools: readonly Tool[] | ToolSet,
     asked: readonly StepCall[],
     host?: Partial<ToolHost>,
     context?: Partial<ToolRunContext>,
