@@ -40,6 +40,8 @@ export async function runInner(
   batch: Batch,
 ): Promise<InnerOutcome> {
   const script = scriptOf(parent.call, batch);
+  const stopped = stopOf(batch);
+  if (stopped) return stopped;
   try {
     const args = jsonOf(asked.args) ?? '{}';
     const call: StepCall = {
@@ -70,7 +72,8 @@ export async function runInner(
         return assertNever(permission);
     }
   } catch (thrown) {
-    return failure('execution_failed', thrown instanceof Error ? thrown.message : 'the call could not be made');
+    const message = thrown instanceof Error ? thrown.message : 'the call could not be made';
+    return stopOf(batch) ?? failure('execution_failed', message);
   }
 }
 
@@ -86,7 +89,9 @@ function scriptOf(call: StepCall, { host }: Batch): Script {
 async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise<InnerOutcome> {
   const { host, context } = batch;
   const exclusive = ready.tool.executionMode === 'sequential';
-  if (ready.tool.effect === 'read') return await script.gate.pass(exclusive, () => run(ready, batch));
+  if (ready.tool.effect === 'read') {
+    return await script.gate.pass(exclusive, async () => stopOf(batch) ?? (await run(ready, batch)));
+  }
   const print = fingerprint(ready.call.name, ready.call.args);
   const before = [...script.left].find(([, inner]) => inner.fingerprint === print);
   const number = before?.[0] ?? ++script.last;
@@ -95,12 +100,31 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
   const place = { v: 1, step: host.step, index: ready.call.index, number } as const;
   const keyed: ReadyCall = { ...ready, key: `${context.keyFor(host.step, ready.call.index)}.${number}` };
   return await script.gate.pass(exclusive, async () => {
-    if (!before) await host.record([{ ...place, t: 'inner_calling', fingerprint: print }]);
+    // It may have waited for others while the run was stopped.
+    const stopped = stopOf(batch);
+    if (stopped) return stopped;
+    if (!before) await record({ ...place, t: 'inner_calling', fingerprint: print }, batch);
     const outcome = before && ready.tool.effect === 'once' ? await afterCrash(keyed, batch) : await run(keyed, batch);
     const entry: JournalEntry = { ...place, t: 'inner_called', outcome: JSON.stringify(outcome) };
-    if (!batch.signal.aborted) await host.record([entry]);
+    if (!batch.signal.aborted) await record(entry, batch);
     return outcome;
   });
+}
+
+/** What cannot be recorded is no matter between the script and its call: the whole step is lost. */
+async function record(entry: JournalEntry, { host, results }: Batch): Promise<void> {
+  try {
+    await host.record([entry]);
+  } catch (error) {
+    results.lose(error);
+    throw error;
+  }
+}
+
+/** Why no further call may start; undefined while one may. */
+function stopOf({ signal, fatal }: Batch): InnerOutcome | undefined {
+  if (signal.aborted) return failure('aborted', 'the run was stopped');
+  return fatal.length > 0 ? failure('aborted', 'the run has failed') : undefined;
 }
 
 /** Another worker began this call, and nobody knows whether it took effect. */

@@ -49,6 +49,13 @@ export class StepResults {
     this.#writing ??= this.#drain();
   }
 
+  /** Something of this step cannot be recorded: `finish` throws the first such error, and nothing more is written. */
+  lose(error: unknown): void {
+    if (this.#lost) return;
+    this.#lost = { error };
+    this.#onLost(error);
+  }
+
   /** Resolves when everything is written; throws the error of the write that failed. */
   async finish(): Promise<void> {
     await this.#writing;
@@ -59,10 +66,9 @@ export class StepResults {
     // One turn of the microtask queue, so that results of the same moment share a write.
     await Promise.resolve();
     try {
-      while (this.#waiting.length > 0) await this.#record(this.#waiting.splice(0));
+      while (this.#waiting.length > 0 && !this.#lost) await this.#record(this.#waiting.splice(0));
     } catch (error) {
-      this.#lost = { error };
-      this.#onLost(error);
+      this.lose(error);
     } finally {
       this.#writing = undefined;
     }

@@ -1,5 +1,8 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
+import { RunError } from '../../../src/shared/errors.ts';
+import { policyRule } from '../../../src/shared/policy.ts';
+import { createPolicy } from '../../../src/worker/guards/policy.ts';
 import type { InnerCall, StepCall } from '../../../src/worker/tools/call.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import type { HostContext, InnerOutcome } from '../../../src/worker/tools/tool.ts';
@@ -159,3 +162,72 @@ test('sequential tools of a script run alone', async () => {
   await world.run([script, alone], calls('script'));
   expect(most).toBe(1);
 });
+
+describe('a script whose calls cannot be recorded', () => {
+  test.each(['inner_calling', 'inner_called'] as const)(
+    'loses the step with the error of the write of %s',
+    async (t) => {
+      const world = makeWorld();
+      const lost = new RunError('lock_lost', 'another worker took this run over');
+      world.onRecord = async ([entry]) => {
+        if (entry?.t === t) throw lost;
+      };
+      const heard: unknown[] = [];
+      const ran: string[] = [];
+      const pay = tool('pay', (_args, { idempotencyKey }) => ran.push(idempotencyKey), { effect: 'once' });
+      const script = scripted(async (call) => {
+        heard.push(await call('pay', { to: 'ada' }), await call('pay', { to: 'bob' }));
+        return 'done';
+      });
+      await expect(world.run([script, pay], calls('script'))).rejects.toBe(lost);
+      await expect.poll(() => heard).toMatchObject([{ kind: 'aborted' }, { kind: 'aborted' }]);
+      expect(ran).toHaveLength(t === 'inner_called' ? 1 : 0);
+      expect(world.journal.map((entry) => entry.t)).not.toContain('called');
+    },
+  );
+});
+
+test('a script makes no more calls once a denial has ended the run', async () => {
+  const world = makeWorld();
+  const deny = policyRule.parse({ ruleId: 'no-pay', action: 'deny', condition: { toolName: 'pay' } });
+  const policy = createPolicy([deny], { commands: [], allowInsecure: [], isPrivateHost: () => false });
+  const heard: InnerOutcome[] = [];
+  let looked = 0;
+  const script = scripted(async (call) => {
+    heard.push(await call('pay', {}), await call('look', {}), await call('change', {}));
+    return 'done';
+  });
+  const change = tool('change', () => looked++, { effect: 'idempotent' });
+  const tools = [script, tool('pay', () => 1), tool('look', () => looked++), change];
+  const end = await world.run(tools, calls('script'), {}, { policy });
+  expect(end).toMatchObject({ kind: 'failed', error: { code: 'tool_denied' } });
+  expect(heard).toMatchObject([{ kind: 'capability_blocked' }, { kind: 'aborted' }, { kind: 'aborted' }]);
+  expect(looked).toBe(0);
+  expect(world.journal.map((entry) => entry.t)).not.toContain('inner_calling');
+});
+
+test.each(['read', 'idempotent'] as const)(
+  'a %s call that waits for another one does not start after that',
+  async (effect) => {
+    const world = makeWorld();
+    const deny = policyRule.parse({ ruleId: 'no-pay', action: 'deny', condition: { toolName: 'pay' } });
+    const policy = createPolicy([deny], { commands: [], allowInsecure: [], isPrivateHost: () => false });
+    const [started, denied] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let ran = 0;
+    const work = async () => {
+      ran++;
+      started.resolve();
+      await denied.promise;
+    };
+    const alone = tool('alone', work, { executionMode: 'sequential', effect });
+    const script = scripted(async (call) => {
+      const both = Promise.all([call('alone', { a: 1 }), call('alone', { a: 2 })]);
+      await started.promise;
+      await call('pay', {});
+      denied.resolve();
+      return await both;
+    });
+    await world.run([script, alone, tool('pay', () => 1)], calls('script'), {}, { policy });
+    expect(ran).toBe(1);
+  },
+);
