@@ -6,11 +6,11 @@ import type { Batch } from './batch.ts';
 import type { Ask, CallResult } from './call.ts';
 import { refusedRepeat } from './conclude.ts';
 import { checkCall, type PreparedCall, type ReadyCall } from './prepare.ts';
-import { errorResult } from './tool-error.ts';
+import { errorResult, faultOf } from './tool-error.ts';
 
 /**
- * What becomes of a call before it starts. `answered`: a person's answer stands in for its result. `fails`: the run ends
- * with this error.
+ * What becomes of a call before it starts. `concluded`: a refusal, or a person's answer, stands in for its result. `fails`:
+ * the run ends with this error.
  */
 export type Permission =
   | { readonly kind: 'go'; readonly call: ReadyCall }
@@ -35,8 +35,8 @@ export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission
   if (verdict.action === 'deny') return denyByRule(ready, verdict, batch);
   const rewritten = await rewrite(ready, verdict, batch);
   if (rewritten.kind === 'refused') return { kind: 'concluded', call: rewritten, result: rewritten.result };
-  const refused = rewritten === ready ? undefined : batch.context.policy?.decideHard(questionOf(rewritten, batch));
-  if (refused) return denyByRule(rewritten, told(rewritten, refused, batch), batch);
+  const refused = rewritten === ready ? undefined : judgeRewritten(rewritten, batch);
+  if (refused) return denyByRule(rewritten, refused, batch);
   const { decision, ask } = ready.call;
   // A person who says that a call in doubt shall be made again has permitted it.
   if (decision && ask?.kind === 'unknown_outcome') return { kind: 'go', call: rewritten };
@@ -56,9 +56,22 @@ function judge(ready: ReadyCall, batch: Batch): PolicyVerdict {
     const isRepeat = ready.call.ask !== undefined && verdict.action !== 'deny';
     return saysSomething && !isRepeat ? told(ready, verdict, batch) : verdict;
   } catch (thrown) {
-    const why = thrown instanceof Error ? thrown.message : String(thrown);
-    return told(ready, { action: 'deny', reason: `the rules could not be asked: ${why}` }, batch);
+    return told(ready, notAsked(thrown), batch);
   }
+}
+
+/** What the hard rules say about arguments that another rule has put in place. Told, and asked like the others. */
+function judgeRewritten(ready: ReadyCall, batch: Batch): PolicyVerdict | undefined {
+  try {
+    const refused = batch.context.policy?.decideHard(questionOf(ready, batch));
+    return refused && told(ready, refused, batch);
+  } catch (thrown) {
+    return told(ready, notAsked(thrown), batch);
+  }
+}
+
+function notAsked(thrown: unknown): PolicyVerdict {
+  return { action: 'deny', reason: `the rules could not be asked: ${faultOf(thrown).message}` };
 }
 
 function questionOf({ call, tool, raw, args }: ReadyCall, { context, host }: Batch): PolicyQuestion {

@@ -181,6 +181,24 @@ describe('rules', () => {
     expect(world.eventsOf('tool.approval.requested')).toEqual([]);
   });
 
+  test('hard rules that cannot be asked about rewritten arguments deny the call', async () => {
+    const world = makeWorld();
+    let ran = false;
+    const facts = (args: unknown) => {
+      if ((args as { dry?: boolean }).dry) throw new Error('the facts are broken');
+      return {};
+    };
+    const pay = tool('pay', () => (ran = true), { facts });
+    const policy = policyOf({ ...rule, action: 'allow', updatedToolArgs: { dry: true } });
+    const end = await world.run([pay], calls('pay'), {}, { policy });
+    expect(end).toMatchObject({ kind: 'failed', error: { code: 'tool_denied' } });
+    expect(ran).toBe(false);
+    expect(world.eventsOf('policy.decision').at(-1)).toMatchObject({
+      action: 'deny',
+      reason: 'the rules could not be asked: the facts are broken',
+    });
+  });
+
   test('a rule rewrites arguments, and they are checked again', async () => {
     const world = makeWorld();
     const paid: unknown[] = [];
