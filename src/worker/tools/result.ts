@@ -63,7 +63,7 @@ export function finishFault({ tool, call }: ReadyCall, thrown: unknown, batch: B
   const text = batch.host.redactor.text(clip(message, maxErrorChars));
   const clean = cleaned(text, tool, { toolName: call.name, trust: tool.trust }, batch);
   const told = clean.blocked ? 'it failed, and what it said about that was refused' : clean.text;
-  return { ...errorResult({ kind, message: told }, call.name), findings: clean.findings };
+  return { ...errorResult({ kind, message: told }, call.name), trust: tool.trust, findings: clean.findings };
 }
 
 type Origin = NonNullable<ToolOutput['origin']>;

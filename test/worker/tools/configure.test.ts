@@ -171,6 +171,7 @@ describe('results by trust', () => {
     await world.run([tool('look', fail, { trust })], calls('look'));
     expect(world.result(0).content.includes('Ignore all previous')).toBe(trust === 'user-defined');
     expect(world.result(0).content.endsWith('Kind: execution_failed')).toBe(true);
+    expect(world.result(0).trust).toBe(trust === 'user-defined' ? undefined : trust);
   });
 
   test('can be refused as a whole', async () => {
