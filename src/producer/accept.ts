@@ -7,6 +7,7 @@ import type { BulkAnswer, JobToAdd } from './enqueue.ts';
 import { placeOf } from './layout.ts';
 import type { Link } from './link.ts';
 import { pruneIndex } from './list.ts';
+import { enterThread, forgetEnded } from './thread-entry.ts';
 import { parseRequest } from './validate.ts';
 
 interface Accepted {
@@ -31,10 +32,11 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
     const run = newRun(request, tenant, newNonce());
     await link.agents.check(request.agent, redis);
     await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
+    const waits = await enterThread(run, link, redis);
     const [created] = (await createRuns([run], tenant, placeOf(link, redis))) as [Created];
     const accepted = acceptedOf(run, created);
-    if (needsJob(created)) await link.queues.add(jobOf(run, created.segment));
-    if (isTerminalStatus(accepted.status)) await redis.zrem(link.keys.open, accepted.runId);
+    if (needsJob(created) && !waits) await link.queues.add(jobOf(run, created.segment));
+    if (isTerminalStatus(accepted.status)) await forgetEnded(run, link, redis);
     await waitForReplica(link, redis, accepted.runId);
     prune(tenant, 1, link);
     return accepted;
@@ -98,10 +100,13 @@ async function acceptParsed(
   redis: RedisConnection,
 ): Promise<BulkAnswer[]> {
   const nonce = newNonce();
+  const waiting = new Set<NewRun>();
   const refusals = await refusedAgents(parsed, link, redis);
   const items: (NewRun | { readonly error: ErrorInfo })[] = [];
   for (const [i, item] of parsed.entries()) {
-    items.push('error' in item ? item : await admit(newRun(item.request, tenant, `${nonce}.${i}`), refusals, link));
+    const admitted =
+      'error' in item ? item : await admit(newRun(item.request, tenant, `${nonce}.${i}`), refusals, link);
+    items.push('error' in admitted ? admitted : await inThread(admitted, waiting, link, redis));
   }
 
   const runs = items.filter((item) => 'runId' in item);
@@ -109,7 +114,7 @@ async function acceptParsed(
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
   const jobs = runs.flatMap((run) => {
     const outcome = outcomes.get(run);
-    return outcome && needsJob(outcome) ? [jobOf(run, outcome.segment)] : [];
+    return outcome && needsJob(outcome) && !waiting.has(run) ? [jobOf(run, outcome.segment)] : [];
   });
   await link.queues.addMany(jobs);
   // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
@@ -149,6 +154,22 @@ async function admit(
     return run;
   } catch (error) {
     if (error instanceof RunError && error.code === 'queue_full') return refusal(error);
+    throw error;
+  }
+}
+
+/** The run with its place in its thread, where it may wait. */
+async function inThread(
+  run: NewRun,
+  waiting: Set<NewRun>,
+  link: Link,
+  redis: RedisConnection,
+): Promise<NewRun | { readonly error: ErrorInfo }> {
+  try {
+    if (await enterThread(run, link, redis)) waiting.add(run);
+    return run;
+  } catch (error) {
+    if (error instanceof RunError && error.code !== 'queue_unavailable') return refusal(error);
     throw error;
   }
 }

@@ -3,7 +3,7 @@ import { cancelRequest, type CancelRequest } from '../shared/control.ts';
 import { assertNever, RunError } from '../shared/errors.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { viewOf, type RunRecord, type RunView } from '../shared/run.ts';
-import { placeOf, retentionS } from './layout.ts';
+import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
 import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
 import { loadRecord } from './reads.ts';
@@ -45,9 +45,10 @@ export async function cancelRun(
 }
 
 /** What a producer does for runs that work for each other. */
-function familyOf(link: Link, redis: RedisConnection): Family {
+export function familyOf(link: Link, redis: RedisConnection): Family {
   return {
     place: placeOf(link, redis),
+    threads: threadPlaceOf(link, redis),
     keepOf: (record) => ({ recordS: retentionS(link, record), eventsS: link.settings.eventLogTtlS }),
     addJob: async (run) => await link.queues.add({ ...run, priority: undefined, delayMs: undefined, first: true }),
   };

@@ -1,4 +1,6 @@
+import { systemClock } from '../shared/clock.ts';
 import type { RedisConnection } from '../shared/redis.ts';
+import type { ThreadPlace } from '../shared/thread-place.ts';
 import type { RunPlace } from '../shared/run-place.ts';
 import type { RunRecord } from '../shared/run.ts';
 import { publishCommand } from '../shared/script-event.ts';
@@ -7,6 +9,11 @@ import type { Link } from './link.ts';
 /** Where the runs of this client are. */
 export function placeOf({ keys, cluster, settings }: Link, redis: RedisConnection): RunPlace {
   return { redis, keys, cluster, eventLogMax: settings.eventLogMax };
+}
+
+/** Where the threads of this client are. */
+export function threadPlaceOf({ keys, cluster }: Link, redis: RedisConnection): ThreadPlace {
+  return { redis, keys, cluster, clock: systemClock };
 }
 
 /** The keys of the scripts for one run. The lifecycle stream belongs to no run, so in a Cluster no script can reach it. */

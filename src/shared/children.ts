@@ -7,16 +7,19 @@ import { cutText } from './redact.ts';
 import {
   afterWait,
   resumedEvent,
+  resumeRun,
   waitEndArgs,
   waitEndKeys,
   waitingRun,
-  type ResumedRun,
+  type AddJob,
   type WaitEnded,
 } from './resume.ts';
 import type { RunPlace } from './run-place.ts';
 import { isTerminalStatus, recordFromHash, type RunRecord } from './run.ts';
 import { publishCommand } from './script-event.ts';
 import { stopRun, type Retention } from './stop-run.ts';
+import type { ThreadPlace } from './thread-place.ts';
+import { passOn } from './thread-turns.ts';
 
 const endedScript = loadScript(import.meta.url, './lua/child-ended.lua');
 const eventsScript = loadScript(import.meta.url, './lua/child-events.lua');
@@ -31,8 +34,8 @@ const waitingTtlS = 7 * 86_400;
 export interface Family {
   readonly place: RunPlace;
   readonly keepOf: (record: RunRecord) => Retention;
-  /** In front of other runs: what has begun is to end. */
-  readonly addJob: (run: ResumedRun & { readonly runId: string }) => Promise<void>;
+  readonly threads: ThreadPlace;
+  readonly addJob: AddJob;
 }
 
 /** What the run above is told of the end of this one. */
@@ -118,12 +121,25 @@ export async function stopFamily(
   family: Family,
 ): Promise<Awaited<ReturnType<typeof stopRun>>> {
   const stopped = await stopRun(record, cancel, family.keepOf(record), family.place);
-  if (stopped === 'asked') await stopRuns(childrenOf(record), cancel, family);
+  const { tenant, runId, request } = record;
+  const below = childrenOf(record);
+  if (stopped === 'asked' && below.length > 0) await stopRuns(below, cancel, family);
+  else if (stopped === 'asked') await wakeToEnd(runId, family);
+  if (stopped === 'ended_here' && request.thread !== undefined)
+    await passOn(family.threads, { tenant, threadId: request.thread }, runId, family.addJob);
   if (stopped === 'ended_here' && record.parent) {
     const ended = await loadRun(record.runId, family.place);
     if (ended) await tellParent(ended, family);
   }
   return stopped;
+}
+
+/** A run of a thread ends on a worker, which writes down how it ended. One that is at work knows already. */
+async function wakeToEnd(runId: string, { place, addJob }: Family): Promise<void> {
+  const atMs = Date.now();
+  const entry = { v: 1, t: 'decided', at: new Date(atMs).toISOString() } as const;
+  const resumed = await resumeRun(place, runId, { summary: 'a cancel was asked for', entry, atMs });
+  if (resumed) await addJob({ runId, ...resumed });
 }
 
 /** The runs that a suspended run waits for. */

@@ -212,7 +212,7 @@ export const errorTable = {
     retryable: false,
     http: 409,
     scope: 'admission',
-    when: 'This agent object already has a run in progress.',
+    when: 'Another run is at work: on this agent object, or on this thread.',
   },
   thread_suspended: {
     retryable: false,

@@ -29,6 +29,9 @@ export interface ResumedRun {
   readonly kind: JobKind;
 }
 
+/** Adds the job of a run that goes on, in front of other runs: what has begun is to end. */
+export type AddJob = (run: ResumedRun & { readonly runId: string }) => Promise<void>;
+
 /**
  * Ends the wait of a suspended run: it is queued at its next segment, with `run.resumed` in its log, and its timer is
  * gone. Calls that people were asked about and that nobody decided stay pending. The caller adds the job; until then the

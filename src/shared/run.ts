@@ -9,6 +9,7 @@ import { mediaRequest } from './media.ts';
 import { message } from './message.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode } from './node.ts';
+import { onBusy } from './thread.ts';
 
 export const maxInputBytes = 256 * 1024;
 export const maxMetadataKeys = 16;
@@ -56,6 +57,8 @@ export const runRequest = z.strictObject({
   agent: publicId,
   input: z.string().refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`),
   thread: publicId.optional(),
+  /** What becomes of this run while another one holds its thread. Default `queue`. */
+  onBusy: onBusy.optional(),
   /** Runs of one batch share its budget and are counted together. */
   batch: publicId.optional(),
   executionId: publicId.optional(),

@@ -4,6 +4,8 @@ import type { NumberedEntry, ThreadManifest, ThreadMessage } from './thread.ts';
 /** A message with the number of the entry that it came from. A result that was missing has that of its call. */
 export interface ContextMessage {
   readonly seq: number;
+  /** The run that wrote it. */
+  readonly runId: string;
   readonly message: ThreadMessage;
 }
 
@@ -26,12 +28,12 @@ export function threadContext(manifest: ThreadManifest, entries: readonly Number
   }
   const upTo = summary?.upTo ?? 0;
   const said = entries.flatMap(({ seq, entry }) =>
-    entry.t === 'message' && seq > upTo ? [{ seq, message: entry.message }] : [],
+    entry.t === 'message' && seq > upTo ? [{ seq, runId: entry.runId, message: entry.message }] : [],
   );
   const messages = pairEach(
     said,
     ({ message }) => message,
-    ({ seq }, message) => ({ seq, message }),
+    ({ seq, runId }, message) => ({ seq, runId, message }),
   );
   return { manifest, ...(summary && { summary }), messages };
 }

@@ -1,24 +1,12 @@
-import { z } from 'zod';
 import { loadScript, runScript } from './redis.ts';
 import { threadKeys, type ThreadPlace } from './thread-place.ts';
-import { manifestFromHash, type ThreadManifest, type ThreadRef } from './thread.ts';
+import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from './thread.ts';
 
 const enterScript = loadScript(import.meta.url, './lua/thread-enter.lua');
 const acquireScript = loadScript(import.meta.url, './lua/thread-acquire.lua');
 const suspendScript = loadScript(import.meta.url, './lua/thread-suspend.lua');
 const leaveScript = loadScript(import.meta.url, './lua/thread-leave.lua');
 const unlistScript = loadScript(import.meta.url, './lua/thread-unlist.lua');
-
-/**
- * What a new run does when another one holds its thread.
- *
- * - queue: waits behind all others
- * - reject: does not wait
- * - interrupt: waits before all others, and the holder is to be cancelled
- * - rollback: the same, and the turn of the holder leaves no trace in the thread
- */
-export const onBusy = z.enum(['queue', 'reject', 'interrupt', 'rollback']);
-export type OnBusy = z.infer<typeof onBusy>;
 
 /** A run and the thread that it belongs to. */
 export interface ThreadRun extends ThreadRef {

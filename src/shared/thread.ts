@@ -6,6 +6,17 @@ import { microcents, runUsage } from './money.ts';
 
 export const threadVersion = 1;
 
+/**
+ * What a new run does when another one holds its thread.
+ *
+ * - queue: waits behind all others
+ * - reject: does not wait
+ * - interrupt: waits before all others, and the holder is to be cancelled
+ * - rollback: the same, and the turn of the holder leaves no trace in the thread
+ */
+export const onBusy = z.enum(['queue', 'reject', 'interrupt', 'rollback']);
+export type OnBusy = z.infer<typeof onBusy>;
+
 /** Which thread is meant. A thread of another tenant is another thread. */
 export interface ThreadRef {
   readonly tenant: string;

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { agentViewOf } from '../shared/agent.ts';
+import type { AddJob } from '../shared/resume.ts';
 import { systemClock } from '../shared/clock.ts';
 import type { Config } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
@@ -32,6 +33,7 @@ import { redisMedia } from './stores/redis-media.ts';
 import { redisWaits } from './stores/redis-waits.ts';
 import { RedisControlChannel } from './stores/redis-control.ts';
 import { RedisRuns } from './stores/redis-runs.ts';
+import { redisThreads } from './stores/redis-threads.ts';
 import { redisSupervision } from './stores/redis-supervision.ts';
 import type { Toolkit } from './toolkit.ts';
 import { packageVersion } from './version.ts';
@@ -112,18 +114,23 @@ export async function buildWorker({
     concurrency: config.WORKER_CONCURRENCY,
     breakers: () => ports.breakers.states(),
   });
+  const addJob: AddJob = async ({ runId, queue, kind, segment }) =>
+    await queues.add(queue, { runId, kind, segment }, 'front');
+  const threadPlace = { redis: work, keys, cluster, clock: systemClock };
   const ports: Ports = {
     runs,
     control,
     media: redisMedia({ redis: work, keys, ttlS: config.RESULT_TTL_S }),
     waits: redisWaits({ redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX, clock: systemClock }),
+    threads: redisThreads(threadPlace, addJob),
     children: redisChildren({
       place: { redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX },
+      threads: threadPlace,
       keepOf: ({ request }) => ({
         recordS: request.executionId === undefined ? config.RESULT_TTL_S : Math.max(config.RESULT_TTL_S, 86_400),
         eventsS: config.EVENT_LOG_TTL_S,
       }),
-      addJob: async ({ runId, queue, kind, segment }) => await queues.add(queue, { runId, kind, segment }, 'front'),
+      addJob,
     }),
     ledger: redisLedger({
       redis: work,
@@ -182,6 +189,9 @@ export async function buildWorker({
     supervision,
     queues,
     ledger: ports.ledger,
+    threads: ports.threads,
+    runs,
+    children: ports.children,
     log,
     wake: deps.wake,
     giveUp: giveUp('job_lost'),

@@ -15,7 +15,8 @@ import type { JobKind, RunRecord, RunStatus } from '../shared/run.ts';
 import type { RunResultBody } from '../shared/event.ts';
 import type { ThreadContext } from '../shared/thread-context.ts';
 import type { ThreadList, ThreadPurge, ThreadQuery } from '../shared/thread-index.ts';
-import type { Acquired, Entered, HeldThreads, OnBusy, ThreadHold, ThreadRun } from '../shared/thread-line.ts';
+import type { Acquired, Entered, HeldThreads, ThreadHold, ThreadRun } from '../shared/thread-line.ts';
+import type { OnBusy } from '../shared/thread.ts';
 import type { Appended, ThreadPage, ThreadRange } from '../shared/thread-log.ts';
 import type { ThreadEntry, ThreadInfo, ThreadPatch } from '../shared/thread.ts';
 
@@ -133,6 +134,8 @@ export interface OpenRunInfo {
     readonly segment: number;
     readonly putBacks: number;
     readonly tenant: string;
+    readonly agentId: string;
+    readonly thread?: string;
     /** What a suspended run waits for. */
     readonly pending: readonly PendingItem[];
     /** It is suspended although people decided something that its journal does not have. */
@@ -523,6 +526,8 @@ export interface Threads {
    * has to be woken; asked again it is answered until it has taken the thread up.
    */
   leave(tenant: string, threadId: string, runId: string): Promise<{ readonly next?: string }>;
+  /** The same, and queues the run whose turn it is now. */
+  passOn(tenant: string, threadId: string, runId: string): Promise<void>;
   /** What a model is given of the thread. Throws `not_found`. */
   context(tenant: string, threadId: string): Promise<ThreadContext>;
   /** Throws `not_found`. */
@@ -562,6 +567,7 @@ export interface Ports {
   readonly runs: RunStore;
   readonly waits: Waits;
   readonly children: Children;
+  readonly threads: Threads;
   readonly ledger: Ledger;
   readonly governor: Governor;
   readonly breakers: Breakers;

@@ -7,6 +7,7 @@ export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld> {
   const world = await redisWaitsWorld(url);
   const children = redisChildren({
     place: world.options,
+    threads: world.options,
     keepOf: () => ({ recordS: 600, eventsS: 120 }),
     addJob: async () => {},
   });

@@ -213,7 +213,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     } as const;
     await world.threads.append(held, 'op', [...entries, result]);
     const { messages, ...rest } = await world.threads.context(tenant, 't1');
-    expect(messages).toEqual(entries.map(({ message }, i) => ({ seq: i + 1, message })));
+    expect(messages).toEqual(entries.map(({ message, runId }, i) => ({ seq: i + 1, runId, message })));
     expect(Object.keys(rest)).toEqual(['manifest']);
   });
 

@@ -15,5 +15,5 @@ export async function redisThreadsWorld(url?: string): Promise<RedisThreadsWorld
   const keys = keysFor(testPrefix());
   const clock = new ManualClock();
   const cluster = url !== undefined && isClusterUrl(url);
-  return { redis, keys, clock, threads: redisThreads({ redis, keys, cluster, clock }) };
+  return { redis, keys, clock, threads: redisThreads({ redis, keys, cluster, clock }, async () => {}) };
 }

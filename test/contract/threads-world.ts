@@ -1,5 +1,6 @@
 import type { ThreadEntryOf, ThreadMessage } from '../../src/shared/thread.ts';
-import type { OnBusy, ThreadHold } from '../../src/shared/thread-line.ts';
+import type { ThreadHold } from '../../src/shared/thread-line.ts';
+import type { OnBusy } from '../../src/shared/thread.ts';
 import type { Threads } from '../../src/worker/ports.ts';
 import type { ManualClock } from '../worker/tools/manual-clock.ts';
 

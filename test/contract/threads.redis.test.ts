@@ -28,6 +28,7 @@ test('Redis and memory answer alike, whatever is done in whatever order', async 
       answers(run, `${step}`),
       ...(random.below(5) === 0 ? [summary(run, 'S', step)] : []),
     ];
+    const op = `op${step - random.below(2)}`;
     redis.clock.advance(random.below(40) === 0 ? 3_700_000 : 1);
     switch (random.below(6)) {
       case 0:
@@ -39,9 +40,7 @@ test('Redis and memory answer alike, whatever is done in whatever order', async 
         break;
       }
       case 2:
-        await both((world) =>
-          world.threads.append(writer, `op${step - random.below(2)}`, entries, { title: `${step}` }),
-        );
+        await both((world) => world.threads.append(writer, op, entries, { title: `${step}` }));
         break;
       case 3:
         await both((world) => world.threads.suspend(writer));
@@ -116,7 +115,7 @@ function overtaken(
       return name === command ? async (...args: unknown[]) => (await first(), await send(...args)) : send;
     },
   });
-  return redisThreads({ redis: late, keys, clock, cluster: false });
+  return redisThreads({ redis: late, keys, clock, cluster: false }, async () => {});
 }
 
 test('a thread that nobody holds leaves the list of held ones, unless somebody enters it meanwhile', async () => {

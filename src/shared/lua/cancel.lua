@@ -7,12 +7,12 @@ ARGV[8] usage of a run that has none  [9] seconds to keep the run  [10] seconds 
 ARGV[11] event log length  [12] live channel  [13] firehose channel  [14] publish command
 ARGV[15] agent.cancelling event  [16] tool.approval.denied event, cut off before its call  [17] why calls are denied
 Returns {0} gone, {1} ended before, {2, last number, event} ended here, now or by this very call before,
-{3, request in force} asked, also of one that waits for other runs, {4} goes on waiting for people, who may still decide.
+{3, request in force} asked, also of one that waits for other runs, or that has begun in a thread, {4} goes on waiting for people, who may still decide.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include append-events
 local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'held', 'op', 'cancel', 'usage', 'costMicrocents',
-  'pending', 'lastSequence')
-local status, ended, held, op, asked, usage, cost, pending, last = unpack(run, 1, 9)
+  'pending', 'lastSequence', 'thread', 'epoch')
+local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch = unpack(run, 1, 11)
 
 if not status then return {0} end
 local calls, waits, works = {}, false, false
@@ -27,7 +27,9 @@ local event = ARGV[fails and 6 or 5] .. ',"usage":' .. (usage or ARGV[8]) .. ',"
 if op == ARGV[1] then return ended and {2, tonumber(last), event} or {4} end
 if ended then return {1} end
 
--- One that has other runs work for it ends after them, so that it knows what they cost.
+-- One that has other runs work for it ends after them, so that it knows what they cost. One that has begun in a thread writes
+-- there how it ended. Both need a worker.
+works = works or ((thread or '') ~= '' and epoch ~= '0')
 if status == 'running' or held == '1' or works then
   -- The first request holds; only one that stops at once overrides one that lets the step finish.
   if asked and not (cjson.decode(asked).drain and not cjson.decode(ARGV[2]).drain) then return {3, asked} end

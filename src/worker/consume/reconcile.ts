@@ -7,13 +7,16 @@ import type { Log } from '../../shared/log.ts';
 import { budgetScope } from '../../shared/money.ts';
 import { maintenanceQueue, quarantineQueue, type RedisConnection } from '../../shared/redis.ts';
 import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/run.ts';
-import type { Ledger, OpenRunInfo, Supervision } from '../ports.ts';
+import type { Children, Ledger, OpenRunInfo, RunStore, Supervision, Threads } from '../ports.ts';
 import type { RunQueues } from './queues.ts';
 
 export interface ReconcileDeps {
   readonly supervision: Supervision;
   readonly queues: RunQueues;
   readonly ledger: Pick<Ledger, 'await'>;
+  readonly threads: Pick<Threads, 'enter' | 'lines' | 'passOn'>;
+  readonly runs: Pick<RunStore, 'load'>;
+  readonly children: Pick<Children, 'stop'>;
   readonly log: Log;
   wake(runId: string, summary: string): void;
   giveUp(job: RunJob): Promise<void>;
@@ -27,6 +30,7 @@ const settledMs = 15_000;
 /** An entry without a record for this long belongs to a creation that never finished, or to an expired record. */
 const orphanMs = 60_000;
 const pageSize = 500;
+const interruption = { drain: false, onPendingApprovals: 'deny', reason: 'a newer message interrupts it' } as const;
 const accountName = z.tuple([budgetScope, z.string()]);
 const maxPutBacks = 10;
 
@@ -37,6 +41,8 @@ const maxPutBacks = 10;
 export class Reconciler {
   readonly #deps: ReconcileDeps;
   #offset = 0;
+  #threadOffset = 0;
+  #missingHolders: ReadonlySet<string> = new Set();
 
   constructor(deps: ReconcileDeps) {
     this.#deps = deps;
@@ -53,6 +59,7 @@ export class Reconciler {
       if (verdict === 'put_back') putBack += 1;
     }
     this.#offset = page.length < pageSize ? 0 : this.#offset + page.length - gone;
+    await this.#lookAfterThreads();
     await this.#lookAfterQuarantine();
     return putBack;
   }
@@ -71,6 +78,7 @@ export class Reconciler {
       else await this.#keepInLine(runId, run);
       return 'fine';
     }
+    if (run.status === 'queued' && (await this.#waitsForThread(runId, run))) return 'fine';
     const state = await queues.get(run.queue).getJobState(jobIdFor(runId, run.segment));
     if (state !== 'unknown' && state !== 'completed' && state !== 'failed') return 'fine';
     log.warn({ runId, status: run.status, jobState: state, putBacks: run.putBacks }, 'run had no job and is put back');
@@ -96,6 +104,31 @@ export class Reconciler {
     const needed = Number(money.args?.['neededMicrocents'] ?? 0);
     const fits = await this.#deps.ledger.await({ runId, tenant, agentId: '' }, { scope, id }, needed);
     if (fits) this.#deps.wake(runId, 'there is money for it now');
+  }
+
+  /** It has no job on purpose: whoever holds its thread queues it. */
+  async #waitsForThread(runId: string, { tenant, thread, agentId }: NonNullable<OpenRunInfo['run']>): Promise<boolean> {
+    if (thread === undefined) return false;
+    const entered = await this.#deps.threads.enter({ tenant, threadId: thread, runId, agentId });
+    return entered.kind === 'waiting';
+  }
+
+  /** Threads whose holder is over, or should be: somebody died before it could pass the thread on, or stop the holder. */
+  async #lookAfterThreads(): Promise<void> {
+    const { threads, runs, children } = this.#deps;
+    const page = await threads.lines(this.#threadOffset, pageSize);
+    this.#threadOffset = page.next ?? 0;
+    const missing = new Set<string>();
+    for (const { tenant, threadId, holder, interrupted } of page.threads) {
+      const record = await runs.load(holder);
+      if (interrupted && record && !isTerminalStatus(record.status)) await children.stop([holder], interruption);
+      if (record && !isTerminalStatus(record.status)) continue;
+      // A run enters its thread before its record is written.
+      if (!record) missing.add(holder);
+      if (!record && !this.#missingHolders.has(holder)) continue;
+      await threads.passOn(tenant, threadId, holder);
+    }
+    this.#missingHolders = missing;
   }
 
   async #lookAfterQuarantine(): Promise<void> {

@@ -17,6 +17,7 @@ import type { LimitCaps } from './limits.ts';
 import type { LoadedAgent } from './load-agents.ts';
 import { assignmentOf } from './node-run.ts';
 import { Relay } from './relay.ts';
+import { enterThread, takeThread, type HeldByRun } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
 import { RunWriter, type EventContext } from './writer.ts';
 import type { JobOutcome } from './outcome.ts';
@@ -67,6 +68,10 @@ export interface OpenRun extends AsyncDisposable {
   readonly refusal?: RunError;
   readonly deniedTools?: readonly string[];
   readonly state: TurnState;
+  /** The thread that it continues, held for as long as it goes on. */
+  readonly thread?: HeldByRun;
+  /** How many messages of the conversation were there before the user's. */
+  readonly pastMessages: number;
   readonly writer: RunWriter;
   readonly signals: RunSignals;
   readonly signal: AbortSignal;
@@ -74,6 +79,7 @@ export interface OpenRun extends AsyncDisposable {
   readonly redactor: Ports['redactor'];
   readonly log: Ports['log'];
   readonly waits: Ports['waits'];
+  readonly threads: Ports['threads'];
   readonly children: {
     /** Has runs do calls of this one, once it is suspended. */
     start(planned: readonly PlannedChild[]): Promise<void>;
@@ -101,9 +107,13 @@ export async function openRun(
   // it. Nothing that they say can change in between: agent, thread and ids of a run are fixed at creation.
   const before = await ports.runs.load(job.runId);
   if (!before) return { kind: 'skipped', reason: 'gone' };
+  const entry = await enterThread(before, ports.threads);
+  if (entry === 'waiting') return { kind: 'skipped', reason: 'waiting' };
   const context = contextOf(before, delivery);
   const { node } = before.request;
-  const { agent, prompt, ...assigned } = await assignmentOf(before.request, deps.agents, signal);
+  const { agent, prompt, ...assignment } = await assignmentOf(before.request, deps.agents, signal);
+  const refusal = entry instanceof RunError ? entry : assignment.refusal;
+  const assigned = { ...assignment, ...(refusal && { refusal }) };
   const event = (body: EventBody): OutgoingEvent => ({
     timestamp: new Date(ports.clock.now()).toISOString(),
     ...context,
@@ -155,7 +165,16 @@ export async function openRun(
   });
   const watching = deps.cancels.watch(job.runId, (cancel) => signals.cancel(cancel));
   if (claim.cancel) signals.cancel(claim.cancel);
-  const state = foldJournal([...(before.parent?.history ?? []), { role: 'user', content: prompt }], claim.entries);
+  const thread = entry instanceof RunError ? undefined : await takeThread(claim.record, prompt, ports);
+  if (thread === 'waiting') {
+    // It had its turn before, and others came since then.
+    await writer.commit({ patch: { status: 'queued' }, release: 'handed_over' });
+    watching[Symbol.dispose]();
+    signals.dispose();
+    return { kind: 'skipped', reason: 'waiting' };
+  }
+  const past = thread?.past ?? before.parent?.history ?? [];
+  const state = foldJournal([...past, { role: 'user', content: prompt }], claim.entries, thread?.session);
   if (resumed && state.childEnds.size > 0)
     for (const told of await ports.children.takeTold(job.runId)) writer.emit(told);
   const speaker = state.agentId === undefined ? agent : deps.agents.get(state.agentId);
@@ -172,6 +191,8 @@ export async function openRun(
       agent: speaker,
       ...assigned,
       state,
+      ...(thread && { thread: thread.held }),
+      pastMessages: past.length,
       writer,
       signals,
       signal: signals.signal,
@@ -179,6 +200,7 @@ export async function openRun(
       redactor: ports.redactor,
       log: ports.log,
       waits: ports.waits,
+      threads: ports.threads,
       children: {
         start: async (planned) =>
           await ports.children.start(planned.map((child) => childRunOf({ record: claim.record, purse, state }, child))),

@@ -9,14 +9,15 @@ import type { TurnOutcome } from '../turn/turn.ts';
  * - ended: the run has its terminal event; `status` says which. A failed run carries its error
  * - suspended: the run waits for a decision and holds no slot
  * - handed_over: another processor call shall continue from the journal
- * - skipped: there was nothing to do, for instance a second delivery of a run that has ended
+ * - skipped: there was nothing to do, for instance a second delivery of a run that has ended; `waiting`: another run holds
+ *   its thread, and will queue it again
  * - crashed_too_often: the run keeps bringing workers down and does not belong into this queue
  */
 export type JobOutcome =
   | { readonly kind: 'ended'; readonly status: RunStatus; readonly error?: RunError }
   | { readonly kind: 'suspended' }
   | { readonly kind: 'handed_over' }
-  | { readonly kind: 'skipped'; readonly reason: 'terminal' | 'gone' | 'stale' }
+  | { readonly kind: 'skipped'; readonly reason: 'terminal' | 'gone' | 'stale' | 'waiting' }
   | { readonly kind: 'crashed_too_often'; readonly crashes: number };
 
 /** A turn that could not be run to an outcome of its own. */

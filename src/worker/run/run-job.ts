@@ -1,6 +1,6 @@
 import { asRunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
-import type { RunJob } from '../../shared/run.ts';
+import type { RunJob, RunRecord } from '../../shared/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { handOff } from './hand-off.ts';
 import { openRun, type Delivery, type OpenRun, type RunDeps } from './open.ts';
@@ -17,16 +17,25 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
   const opened = await openRun(job, delivery, deps, signal);
   if (opened.kind !== 'open') {
     // Whoever ended it may have died before it could tell.
-    if (opened.kind === 'skipped' && opened.reason === 'terminal') await deps.ports.children.ended(job.runId);
+    if (opened.kind === 'skipped' && opened.reason === 'terminal')
+      await afterEnd(await deps.ports.runs.load(job.runId), deps);
     return opened;
   }
   await using run = opened.run;
   const [last, ending] = await sequence(run, deps);
   const outcome = await settle(last, ending);
   await run.told();
-  if (outcome.kind === 'ended' && run.record.parent) await deps.ports.children.ended(job.runId);
+  if (outcome.kind === 'ended') await afterEnd(run.record, deps);
   if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(run, deps);
   return outcome;
+}
+
+/** Whom others wait for: the run above, and the next one of the thread. Again changes nothing. */
+async function afterEnd(record: RunRecord | undefined, { ports }: RunDeps): Promise<void> {
+  if (!record) return;
+  const { runId, tenant, parent, request } = record;
+  if (parent) await ports.children.ended(runId);
+  if (request.thread !== undefined) await ports.threads.passOn(tenant, request.thread, runId);
 }
 
 /** One turn after the other, as one agent hands over to the next. Answers the run as the last of them left it. */

@@ -13,6 +13,7 @@ import { errorResult } from '../tools/tool-error.ts';
 import type { TurnState } from '../turn/state.ts';
 import type { OpenRun } from './open.ts';
 import type { JobOutcome } from './outcome.ts';
+import { recordTurn, type TurnRecord } from './run-thread.ts';
 
 const maxErrorBytes = 2_048;
 
@@ -57,6 +58,7 @@ async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'co
     run.writer.emit({ type: 'node.completed', output: result.output ?? result.text, tokensUsed });
   }
   run.writer.emit({ type: 'run.completed', status, result, usage, costMicrocents, durationMs: durationMs(run), steps });
+  await keepTurn(run, { status, state: ending.state, ...(ending.degraded && { closing: ending.text }) });
   await close(run, status, { ...end, result });
   return { kind: 'ended', status };
 }
@@ -79,6 +81,12 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
     usage,
     costMicrocents,
     ...(partialText && { partial: partialText }),
+  });
+  await keepTurn(run, {
+    status: 'failed',
+    state: ending.state,
+    closing: `(error: ${info.message})`,
+    error: info.code,
   });
   await close(run, 'failed', { ...end, error: info });
   return { kind: 'ended', status: 'failed', error };
@@ -104,6 +112,7 @@ async function cancelled(
   const { usage, costMicrocents } = end;
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
   run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, ...(reason && { reason }) });
+  await keepTurn(run, { status: 'cancelled', state, closing: '(stopped by user)' });
   await close(run, 'cancelled', end);
   return { kind: 'ended', status: 'cancelled' };
 }
@@ -187,6 +196,8 @@ async function suspend(
   const pending = [...wait.pending];
   const at = new Date(clock.now()).toISOString();
   if (resumeAtMs ?? standInLine) await waits.at(record.runId, resumeAtMs ?? clock.now() + lostInBetweenMs);
+  // Who sees that the run is suspended finds its thread so, too.
+  if (run.thread) await run.threads.suspend(run.thread.hold);
   run.writer.emit({ type: 'run.suspended', reason, pending });
   await run.writer.commit({
     entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait) }],
@@ -230,6 +241,13 @@ function askedIn({ asks = [], children = [] }: SuspendedWait): Pick<JournalEntry
 async function handOver(run: OpenRun, state: TurnState): Promise<JobOutcome> {
   await run.writer.commit({ patch: totals(state), release: 'handed_over' });
   return { kind: 'handed_over' };
+}
+
+/** Into the thread of the run, if it has one. */
+async function keepTurn(run: OpenRun, end: Omit<TurnRecord, 'durationMs'>): Promise<void> {
+  if (!run.thread) return;
+  const own = end.state.messages.slice(run.pastMessages + 1);
+  await recordTurn(run.thread, own, { ...end, durationMs: durationMs(run) }, run);
 }
 
 async function close(run: OpenRun, status: RunStatus, patch: RecordPatch): Promise<void> {

@@ -1,12 +1,6 @@
 import type { Clock } from '../../shared/clock.ts';
-import {
-  leftMs,
-  maxLeft,
-  type Acquired,
-  type Entered,
-  type HeldThread,
-  type OnBusy,
-} from '../../shared/thread-line.ts';
+import { leftMs, maxLeft, type Acquired, type Entered, type HeldThread } from '../../shared/thread-line.ts';
+import type { OnBusy } from '../../shared/thread.ts';
 import type { Appended } from '../../shared/thread-log.ts';
 import {
   onceKey,

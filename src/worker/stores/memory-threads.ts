@@ -16,8 +16,8 @@ import { MemoryThread } from './memory-thread.ts';
 /** Threads that are kept; of those that nobody holds the longest unchanged make room. */
 const maxThreads = 1_000;
 
-/** The threads of one process. */
-export function memoryThreads(clock: Clock): Threads {
+/** The threads of one process. `wake` is told whose turn it is. */
+export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<void> = async () => {}): Threads {
   const tenants = new Map<string, Map<string, MemoryThread>>();
   const threadsOf = (tenant: string) => tenants.get(tenant) ?? new Map<string, MemoryThread>();
 
@@ -70,6 +70,10 @@ export function memoryThreads(clock: Clock): Threads {
     },
     async leave(tenant, threadId, runId) {
       return open(tenant, threadId).leave(runId);
+    },
+    async passOn(tenant, threadId, runId) {
+      const next = threadsOf(tenant).get(threadId)?.leave(runId).next;
+      if (next !== undefined) await wake(next);
     },
     async context(tenant, threadId) {
       const thread = find(tenant, threadId);

@@ -15,6 +15,7 @@ import { memoryGovernor } from './memory-governor.ts';
 import { memoryMedia, type MemoryMedia } from './memory-media.ts';
 import { memoryLedger } from './memory-ledger.ts';
 import { memoryProgress } from './memory-progress.ts';
+import { memoryThreads } from './memory-threads.ts';
 import { memoryWaits } from './memory-waits.ts';
 import { decideOf, firstDue, hasResumed } from './memory-decide.ts';
 import type { SavedRun } from './memory-row.ts';
@@ -69,6 +70,7 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
     runs,
     waits,
     children,
+    threads: memoryThreads(clock),
     media: memoryMedia(),
     artifacts: memoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
     progress: memoryProgress(clock),

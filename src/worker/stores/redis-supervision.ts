@@ -67,7 +67,7 @@ async function readOpenRun(
   since: number,
   now: number,
 ): Promise<OpenRunInfo> {
-  const [status, kind, queue, segment, updatedAt, putBacks, tenant, pending] = await redis.hmget(
+  const [status, kind, queue, segment, updatedAt, putBacks, tenant, pending, agent, thread] = await redis.hmget(
     keys.run(runId),
     'status',
     'kind',
@@ -77,6 +77,8 @@ async function readOpenRun(
     'putBacks',
     'tenant',
     'pending',
+    'agent',
+    'thread',
   );
   if (!status || !kind || !queue || !segment) return { runId, ageMs: now - since };
   const run = {
@@ -86,6 +88,8 @@ async function readOpenRun(
     segment: Number(segment),
     putBacks: Number(putBacks ?? 0),
     tenant: tenant ?? '',
+    agentId: agent ?? '',
+    ...(thread && { thread }),
     pending: pendingOf(pending),
     hasDecisions: status === 'suspended' && (await redis.exists(keys.decided(runId))) > 0,
   };

@@ -1,12 +1,14 @@
+import type { AddJob } from '../../shared/resume.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { listThreads, purgeThreads, removeThread } from '../../shared/thread-index.ts';
 import { acquireThread, enterThread, heldThreads, leaveThread, suspendThread } from '../../shared/thread-line.ts';
 import { appendToThread, readContext, readThread, threadInfo, updateThread } from '../../shared/thread-log.ts';
 import type { ThreadPlace } from '../../shared/thread-place.ts';
+import { passOn } from '../../shared/thread-turns.ts';
 import type { Threads } from '../ports.ts';
 
 /** The threads in Redis. All keys of a thread share a slot, so that one script reaches them. */
-export function redisThreads(place: ThreadPlace): Threads {
+export function redisThreads(place: ThreadPlace, addJob: AddJob): Threads {
   return {
     enter: ({ onBusy = 'queue', ...run }) =>
       named(enterThread(place, run, onBusy), `entry into thread ${run.threadId}`),
@@ -16,6 +18,8 @@ export function redisThreads(place: ThreadPlace): Threads {
     suspend: (hold) => named(suspendThread(place, hold), `suspension in thread ${hold.threadId}`),
     leave: (tenant, threadId, runId) =>
       named(leaveThread(place, { tenant, threadId }, runId), `leave of thread ${threadId}`),
+    passOn: (tenant, threadId, runId) =>
+      named(passOn(place, { tenant, threadId }, runId, addJob), `leave of thread ${threadId}`),
     context: (tenant, threadId) => named(readContext(place, { tenant, threadId }), `read of thread ${threadId}`),
     get: (tenant, threadId) => named(threadInfo(place, { tenant, threadId }), `read of thread ${threadId}`),
     read: (tenant, threadId, range) =>

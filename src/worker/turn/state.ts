@@ -87,12 +87,24 @@ export interface TurnState {
   readonly finished: boolean;
 }
 
+/** What a provider remembers of a conversation from an earlier turn. */
+export interface KnownSession {
+  readonly provider: string;
+  readonly model: string;
+  readonly sessionToken?: string | undefined;
+  readonly checkpointToken?: string | undefined;
+}
+
 /**
  * The state after a whole journal or any beginning of one. `initial` is the conversation before the first answer, the
- * user's message included. Throws `run_state_malformed` for entries that cannot follow each other.
+ * user's message included; `session` is what a provider knows of it. Throws `run_state_malformed` for entries that cannot follow each other.
  */
-export function foldJournal(initial: readonly Message[], entries: Iterable<JournalEntry>): TurnState {
-  const growing = new GrowingState(initial);
+export function foldJournal(
+  initial: readonly Message[],
+  entries: Iterable<JournalEntry>,
+  session?: KnownSession,
+): TurnState {
+  const growing = new GrowingState(initial, undefined, session);
   for (const entry of entries) growing.add(entry);
   return growing.state;
 }
@@ -125,7 +137,7 @@ export class GrowingState {
   #corrected: boolean;
   #suspendedAt: number | undefined;
 
-  constructor(messages: readonly Message[], from?: TurnState) {
+  constructor(messages: readonly Message[], from?: TurnState, session?: KnownSession) {
     this.#messages = [...messages];
     this.#attempts = [...(from?.attempts ?? [])];
     this.#unknown = [...(from?.unknownCalls ?? [])];
@@ -143,9 +155,9 @@ export class GrowingState {
       usage: emptyRunUsage,
       costMicrocents: 0,
       counters: { llmCalls: 0, toolCalls: 0, toolSteps: 0, corrections: 0 },
-      serving: undefined,
-      sessionToken: undefined,
-      checkpointToken: undefined,
+      serving: session && { provider: session.provider, model: session.model },
+      sessionToken: session?.sessionToken,
+      checkpointToken: session?.checkpointToken,
       suspensions: 0,
       suspendedMs: 0,
       budgetDecision: undefined,

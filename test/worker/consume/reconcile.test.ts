@@ -3,11 +3,13 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../../src/shared/clock.ts';
 import { silentLog } from '../../../src/shared/log.ts';
 import { keysFor, quarantineQueue } from '../../../src/shared/redis.ts';
-import { recordToHash, type RunJob, type RunRecord } from '../../../src/shared/run.ts';
+import { recordFromHash, recordToHash, type RunJob, type RunRecord } from '../../../src/shared/run.ts';
 import { tenantsOf } from '../../../src/shared/tenants.ts';
 import { RunQueues } from '../../../src/worker/consume/queues.ts';
 import { Reconciler } from '../../../src/worker/consume/reconcile.ts';
 import { redisLedger } from '../../../src/worker/stores/redis-ledger.ts';
+import { redisThreads } from '../../../src/worker/stores/redis-threads.ts';
+import type { AddJob } from '../../../src/shared/resume.ts';
 import { redisSupervision } from '../../../src/worker/stores/redis-supervision.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { testPrefix, testRedis } from '../../support/redis.ts';
@@ -30,7 +32,25 @@ async function makeWorld() {
     tenants: tenantsOf({}),
     costsRetentionDays: 1,
   });
+  const threadPlace = { redis, keys, cluster: false, clock: systemClock };
+  const addJob: AddJob = async ({ runId, queue, kind, segment }) =>
+    await queues.add(queue, { runId, kind, segment }, 'front');
+  const threads = redisThreads(threadPlace, addJob);
+  const stopped: string[] = [];
   const reconciler = new Reconciler({
+    threads,
+    runs: {
+      load: async (runId) => {
+        const hash = await redis.hgetall(keys.run(runId));
+        return Object.keys(hash).length === 0 ? undefined : recordFromHash(hash);
+      },
+    },
+    children: {
+      stop: async (runIds) => {
+        stopped.push(...runIds);
+        return [];
+      },
+    },
     supervision,
     queues,
     ledger,
@@ -47,13 +67,16 @@ async function makeWorld() {
     prefix,
     supervision,
     gaveUp,
+    threads,
+    stopped,
     woken,
     unserved: () => unserved,
     pass: () => reconciler.pass(),
     async seed(changes: Partial<RunRecord> = {}) {
       const record = aRecord(changes);
       await redis.zadd(keys.open, Date.parse(record.createdAt), record.runId);
-      await redis.hset(keys.run(record.runId), { ...recordToHash(record), owner: '', held: '0' });
+      const { agent, thread = '' } = record.request;
+      await redis.hset(keys.run(record.runId), { ...recordToHash(record), owner: '', held: '0', agent, thread });
       return record.runId;
     },
     jobs: async (queue = 'runs') => (await queues.get(queue).getJobs()).map((job) => job.id),
@@ -177,4 +200,48 @@ test('requeueing a run twice from the same segment gives one new segment', async
   const answers = await Promise.all([0, 0].map((from) => world.supervision.requeue(runId, from, 'runs')));
   expect(answers.filter((segment) => segment === 1)).toHaveLength(1);
   expect(answers.filter((segment) => segment === undefined)).toHaveLength(1);
+});
+
+const inThread = { tenant: 'default', threadId: 't', agentId: 'support' };
+const request = { agent: 'support', input: 'hi', thread: 't' };
+
+test('a run that waits for its thread has no job, and that is as it should be', async () => {
+  const world = await makeWorld();
+  const [first, second] = [
+    await world.seed({ request, updatedAt: new Date().toISOString() }),
+    await world.seed({ request }),
+  ];
+  await world.threads.enter({ ...inThread, runId: first });
+  await world.threads.enter({ ...inThread, runId: second });
+  expect(await world.pass()).toBe(0);
+  expect(await world.jobs()).toEqual([]);
+});
+
+test('a thread whose holder has ended is passed on', async () => {
+  const world = await makeWorld();
+  const first = await world.seed({ request, status: 'completed', endedAt: new Date().toISOString() });
+  const second = await world.seed({ request, updatedAt: new Date().toISOString() });
+  await world.threads.enter({ ...inThread, runId: first });
+  await world.threads.enter({ ...inThread, runId: second });
+  await world.pass();
+  expect(await world.jobs()).toEqual([`${second}-s1`]);
+  expect(await world.threads.get('default', 't')).toMatchObject({ holder: second, waiting: 0 });
+});
+
+test('a holder without a record may be about to get one: it keeps the thread for one more pass', async () => {
+  const world = await makeWorld();
+  await world.threads.enter({ ...inThread, runId: 'NOBODY' });
+  await world.pass();
+  expect(await world.threads.get('default', 't')).toMatchObject({ holder: 'NOBODY' });
+  await world.pass();
+  expect(await world.threads.get('default', 't')).not.toHaveProperty('holder');
+});
+
+test('a holder that somebody interrupted and nobody stopped is stopped', async () => {
+  const world = await makeWorld();
+  const first = await world.seed({ request, updatedAt: new Date().toISOString() });
+  await world.threads.enter({ ...inThread, runId: first });
+  await world.threads.enter({ ...inThread, runId: 'LATER', onBusy: 'interrupt' });
+  await world.pass();
+  expect(world.stopped).toEqual([first]);
 });

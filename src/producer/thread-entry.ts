@@ -1,0 +1,53 @@
+import type { NewRun } from '../shared/create-runs.ts';
+import { stopRuns } from '../shared/children.ts';
+import { assertNever, RunError } from '../shared/errors.ts';
+import type { RedisConnection } from '../shared/redis.ts';
+import { enterThread as enter } from '../shared/thread-line.ts';
+import { passOn } from '../shared/thread-turns.ts';
+import { familyOf } from './control.ts';
+import { threadPlaceOf } from './layout.ts';
+import type { Link } from './link.ts';
+
+/**
+ * Gives a run its place in its thread before it is created, so that the order of acceptance is the order of turns. Answers
+ * true when it has to wait there: whoever holds the thread queues it. A delayed run gets its place when its time has come.
+ * Throws `validation` for the thread of another agent, `concurrent_run` and `thread_suspended` where it was not to wait.
+ */
+export async function enterThread(run: NewRun, link: Link, redis: RedisConnection): Promise<boolean> {
+  const { tenant, runId, request } = run;
+  const { thread: threadId, agent: agentId, onBusy = 'queue', delayMs = 0 } = request;
+  if (threadId === undefined || delayMs > 0) return false;
+  const entered = await enter(threadPlaceOf(link, redis), { tenant, threadId, runId, agentId }, onBusy);
+  switch (entered.kind) {
+    case 'turn':
+    case 'left':
+      return false;
+    case 'waiting':
+      if (entered.cancel) await stopRuns([entered.holder], interruption(runId), familyOf(link, redis));
+      return true;
+    case 'refused_busy':
+      throw new RunError('concurrent_run', `run ${entered.holder} is at work on thread ${threadId}`);
+    case 'refused_suspended':
+      throw new RunError('thread_suspended', `run ${entered.holder} waits for a decision on thread ${threadId}`);
+    case 'other_agent':
+      throw new RunError('validation', `thread ${threadId} belongs to agent ${entered.agentId}, not to ${agentId}`);
+    default:
+      return assertNever(entered);
+  }
+}
+
+function interruption(runId: string) {
+  return { drain: false, onPendingApprovals: 'deny', reason: `run ${runId} interrupts it` } as const;
+}
+
+/** It ended before: the repeat of its request must not keep a place in a thread, nor a mark that it is open. */
+export async function forgetEnded(
+  { runId, tenant, request }: NewRun,
+  link: Link,
+  redis: RedisConnection,
+): Promise<void> {
+  await redis.zrem(link.keys.open, runId);
+  if (request.thread === undefined) return;
+  const { addJob } = familyOf(link, redis);
+  await passOn(threadPlaceOf(link, redis), { tenant, threadId: request.thread }, runId, addJob);
+}

@@ -1,0 +1,33 @@
+import { loadScript, runScript } from './redis.ts';
+import type { AddJob } from './resume.ts';
+import { jobKind } from './run.ts';
+import { leaveThread } from './thread-line.ts';
+import type { ThreadPlace } from './thread-place.ts';
+import type { ThreadRef } from './thread.ts';
+
+const wakeScript = loadScript(import.meta.url, './lua/wake-queued.lua');
+/** Runs that ended while they waited and that one call takes out of the line; the reconciler takes the rest. */
+const maxSkipped = 1_000;
+
+/**
+ * Takes a run that has ended out of its thread, and queues the run whose turn it is now. Again changes nothing, so that
+ * whoever finds a thread whose holder is over may do it.
+ */
+export async function passOn(place: ThreadPlace, thread: ThreadRef, runId: string, addJob: AddJob): Promise<void> {
+  const { redis, keys, clock } = place;
+  let leaving = runId;
+  for (let skipped = 0; skipped < maxSkipped; skipped++) {
+    const { next } = await leaveThread(place, thread, leaving);
+    if (next === undefined) return;
+    const at = new Date(clock.now()).toISOString();
+    const [segment, queue, kind] = (await runScript(redis, wakeScript, [keys.run(next)], [at])) as
+      | [number, string, string]
+      | [];
+    if (segment !== undefined)
+      return await addJob({ runId: next, segment, queue: queue ?? '', kind: jobKind.parse(kind) });
+    // One that works already has been woken; one that is over will not come for its turn.
+    const [status, ended] = await redis.hmget(keys.run(next), 'status', 'endedAt');
+    if (status && !ended) return;
+    leaving = next;
+  }
+}

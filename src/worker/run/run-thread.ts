@@ -1,0 +1,136 @@
+import { RunError } from '../../shared/errors.ts';
+import type { Message } from '../../shared/message.ts';
+import { pairMessages } from '../../shared/pair-messages.ts';
+import type { RunRecord, RunStatus } from '../../shared/run.ts';
+import type { ThreadHold, ThreadRun } from '../../shared/thread-line.ts';
+import type { ThreadEntry, ThreadManifest, ThreadSession } from '../../shared/thread.ts';
+import type { Ports, Threads } from '../ports.ts';
+
+import type { TurnState } from '../turn/state.ts';
+import { threadMessage } from './thread-message.ts';
+
+/** A thread in the hands of a run. */
+export interface HeldByRun {
+  readonly hold: ThreadHold;
+  readonly manifest: ThreadManifest;
+}
+
+/** The run's place in its thread, if it has one. */
+function placeOf({ tenant, runId, request }: RunRecord): ThreadRun | undefined {
+  const { thread: threadId, agent: agentId } = request;
+  return threadId === undefined ? undefined : { tenant, threadId, runId, agentId };
+}
+
+/**
+ * Whether it is the turn of this run in its thread. `waiting`: another run holds it, and will have this one queued when it is
+ * over. An error: the thread belongs to another agent.
+ */
+export async function enterThread(record: RunRecord, threads: Threads): Promise<'turn' | 'waiting' | RunError> {
+  const run = placeOf(record);
+  if (!run) return 'turn';
+  const entered = await threads.enter(run);
+  if (entered.kind === 'other_agent') return otherAgent(run, entered.agentId);
+  return entered.kind === 'waiting' ? 'waiting' : 'turn';
+}
+
+/** The error of a run whose agent may not continue the thread. */
+function otherAgent({ threadId, agentId }: ThreadRun, owner: string): RunError {
+  return new RunError('validation', `thread ${threadId} belongs to agent ${owner}, not to ${agentId}`);
+}
+
+export interface TakenThread {
+  readonly held: HeldByRun;
+  /** The conversation before the user's message. */
+  readonly past: readonly Message[];
+  /** What a provider remembers of it. */
+  readonly session: ThreadSession | undefined;
+}
+
+/**
+ * Takes the thread up for a run that was claimed, with the user's message in it, once however often that happens. Undefined
+ * for a run without a thread. Throws `validation` and `lock_lost`.
+ */
+export async function takeThread(
+  record: RunRecord,
+  prompt: string,
+  { threads, clock }: Pick<Ports, 'threads' | 'clock'>,
+): Promise<TakenThread | 'waiting' | undefined> {
+  const run = placeOf(record);
+  if (!run) return undefined;
+  const { tenant, threadId, runId } = run;
+  const acquired = await threads.acquire(run);
+  if (acquired.kind === 'waiting') return 'waiting';
+  if (acquired.kind === 'other_agent') throw otherAgent(run, acquired.agentId);
+  const { fence, manifest } = acquired;
+  const hold: ThreadHold = { tenant, threadId, runId, fence };
+  const at = new Date(clock.now()).toISOString();
+  const said: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
+  await written(threads.append(hold, `${runId}:said`, [said]));
+  const context = await threads.context(tenant, threadId);
+  const past = context.messages.filter((message) => message.runId !== runId).map(({ message }) => message);
+  return { held: { hold, manifest }, past, session: manifest.session };
+}
+
+/**
+ * Writes what the run has added to its thread, and how it ended. Before the run itself ends: whoever comes next must find it
+ * there. The session of the provider is kept after a good turn only. Again changes nothing.
+ */
+export async function recordTurn(
+  thread: HeldByRun,
+  own: readonly Message[],
+  end: TurnRecord,
+  { threads, clock }: Pick<Ports, 'threads' | 'clock'>,
+): Promise<void> {
+  const { hold } = thread;
+  const { runId } = hold;
+  const at = new Date(clock.now()).toISOString();
+  const messages = pairMessages(own).flatMap((message): ThreadEntry[] => {
+    const kept = threadMessage(message);
+    return kept ? [{ v: 1, t: 'message', runId, at, ...(kept.role === 'user' && byRuntime), message: kept }] : [];
+  });
+  const { status, state, closing, durationMs, error } = end;
+  const last: ThreadEntry[] =
+    closing === undefined
+      ? []
+      : [{ v: 1, t: 'message', runId, at, message: { role: 'assistant', parts: [{ type: 'text', text: closing }] } }];
+  const { costMicrocents, step: steps, usage } = state;
+  const result: ThreadEntry = {
+    v: 1,
+    t: 'result',
+    runId,
+    at,
+    status,
+    costMicrocents,
+    durationMs,
+    steps,
+    usage,
+    ...(error !== undefined && { error }),
+  };
+  const patch = status === 'completed' ? { session: sessionOf(state) } : {};
+  await written(threads.append(hold, `${runId}:end`, [...messages, ...last, result], patch));
+}
+
+const byRuntime = { byRuntime: true } as const;
+
+export interface TurnRecord {
+  readonly status: Extract<RunStatus, 'completed' | 'degraded' | 'blocked' | 'failed' | 'cancelled'>;
+  readonly state: TurnState;
+  /** Said in place of an answer. */
+  readonly closing?: string;
+  readonly durationMs: number;
+  readonly error?: RunError['code'];
+}
+
+function sessionOf({ serving, sessionToken, checkpointToken }: TurnState): ThreadSession | null {
+  if (!serving || (sessionToken === undefined && checkpointToken === undefined)) return null;
+  return {
+    ...serving,
+    ...(sessionToken !== undefined && { sessionToken }),
+    ...(checkpointToken !== undefined && { checkpointToken }),
+  };
+}
+
+/** A thread that another worker has taken up is not this worker's any more, and nor is the run. */
+async function written(write: ReturnType<Threads['append']>): Promise<void> {
+  if ((await write).kind === 'fenced') throw new RunError('lock_lost', 'another worker holds the thread of this run');
+}
