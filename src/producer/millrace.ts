@@ -1,9 +1,10 @@
 import type { AgentView } from '../shared/agent.ts';
 import type { CancelRequest, DecisionInput } from '../shared/control.ts';
 import type { DialectEvent } from '../shared/dialects/dialect.ts';
-import { projectEvents, readFrom } from '../shared/dialects/project.ts';
+import { createProjector, eachTold, readFrom } from '../shared/dialects/project.ts';
 import { RunError } from '../shared/errors.ts';
 import type { RunEvent } from '../shared/event.ts';
+import { tellShown } from '../shared/profile.ts';
 import { outcomeViewOf, type RunOutcomeView, type RunRequestInput, type RunView } from '../shared/run.ts';
 import { acceptRun, acceptRuns } from './accept.ts';
 import { listApprovals, type ApprovalsQuery, type ApprovalView } from './approvals.ts';
@@ -110,7 +111,8 @@ export class Millrace implements AsyncDisposable {
    * Every event after number `after`, in order, without gap or repeat, first from the log and then live; ends after the
    * terminal event. Survives reconnects. All local subscribers of a run get the same event objects: do not change them.
    * With a `dialect` they come in the words of another system; a dialect that remembers is read from the first event on,
-   * so that a log that was trimmed cannot be told in it.
+   * so that a log that was trimmed cannot be told in it. With the profile `interactive` a run in the background shows only
+   * what its agent sends to people, and its iteration ends without a terminal event.
    *
    * Throws on the first step `run_not_found`, `invalid_id`, `validation` (`after`), `execution_not_found` (the log is
    * past its retention), and at any step `replay_truncated` (`details.firstSequence`) or `queue_unavailable` (Redis away
@@ -122,10 +124,16 @@ export class Millrace implements AsyncDisposable {
     runId: string,
     options: EventsOptions & { readonly dialect?: DialectEventsOptions['dialect'] | undefined } = {},
   ): AsyncIterable<RunEvent | DialectEvent> {
-    const { dialect, after = 0 } = options;
-    if (!dialect) return followRun(runId, this.tenant, options, this.#link);
-    const events = followRun(runId, this.tenant, { ...options, after: readFrom(dialect, after) }, this.#link);
-    return projectEvents(events, dialect, { tenant: this.tenant, after });
+    const { dialect, after = 0, profile = 'full' } = options;
+    const from = dialect ? readFrom(dialect, after) : after;
+    const events = followRun(runId, this.tenant, { ...options, after: from }, this.#link);
+    if (dialect) return eachTold(events, tellShown(profile, createProjector(dialect, this, after)));
+    return profile === 'full'
+      ? events
+      : eachTold(
+          events,
+          tellShown(profile, (event) => [event]),
+        );
   }
 
   /** All events of the tenant's runs from now on, without text deltas. Live only: what is missed is not repeated. */

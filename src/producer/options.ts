@@ -1,4 +1,5 @@
 import type { DialectName } from '../shared/dialects/project.ts';
+import type { EventProfile } from '../shared/profile.ts';
 import type { RunStatus } from '../shared/run.ts';
 
 /** How a client reaches Millrace. Everything but `redis` has the default that the processes themselves use. */
@@ -36,6 +37,8 @@ export interface MillraceOptions {
 export interface EventsOptions {
   /** The last sequence number that the caller already has; 0 or absent is the beginning. */
   readonly after?: number;
+  /** `interactive`: of a run in the background only what its agent sends to people. Default `full`. */
+  readonly profile?: EventProfile;
   /** Ends the iteration, without an error, as soon as it aborts. */
   readonly signal?: AbortSignal;
 }

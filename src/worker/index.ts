@@ -59,6 +59,7 @@ export type { DialectEvent } from '../shared/dialects/dialect.ts';
 export { dialectNames, projectEvents, type DialectName, type ProjectOptions } from '../shared/dialects/project.ts';
 export { RunError, assertNever, type ErrorCode } from '../shared/errors.ts';
 export type { EventOf, EventType, RunEvent } from '../shared/event.ts';
+export { deriveExecutionId, type TurnOfSession } from '../shared/execution-id.ts';
 export {
   createModelCatalogue,
   getModels,

@@ -1,6 +1,7 @@
 import type { ErrorInfo } from '../../shared/errors.ts';
 import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/event.ts';
+import { shownIn, type EventProfile } from '../../shared/profile.ts';
 
 /** How events look on the wire. */
 export interface StreamFormat {
@@ -56,6 +57,20 @@ export function formatFor(accept: string | undefined): StreamFormat {
 export function inDialect(format: StreamFormat, project: Projector): StreamFormat {
   return { ...format, frame: (event) => format.frames(project(event), event.sequenceNumber) };
 }
+
+/** The same format, which takes note of every event and writes only what is for whoever looks with this profile. */
+export function shownOnly(format: StreamFormat, profile: EventProfile): StreamFormat {
+  const isShown = shownIn(profile);
+  return {
+    ...format,
+    frame: (event) => {
+      const frame = format.frame(event);
+      return isShown(event) ? frame : nothing;
+    },
+  };
+}
+
+const nothing = Buffer.alloc(0);
 
 /** All readers of a run get the same event objects from the client, so each is encoded once for all of them. */
 function encodedOnce(encode: (event: RunEvent) => string): (event: RunEvent) => Buffer {

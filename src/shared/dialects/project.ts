@@ -69,18 +69,25 @@ export function projectEvents(
   dialect: DialectName,
   { tenant = 'default', after = 0 }: ProjectOptions = {},
 ): AsyncIterableIterator<DialectEvent> {
-  const project = createProjector(dialect, { tenant }, after);
+  return eachTold(events, createProjector(dialect, { tenant }, after));
+}
+
+/** What becomes of each event, one after the other. Ends with the iteration, and ends it when it is left early. */
+export function eachTold<T>(
+  events: AsyncIterable<RunEvent>,
+  tell: (event: RunEvent) => readonly T[],
+): AsyncIterableIterator<T> {
   const source = events[Symbol.asyncIterator]();
-  const told: DialectEvent[] = [];
+  const told: T[] = [];
   return {
     async next() {
       while (told.length === 0) {
         const step = await source.next();
         if (step.done) break;
-        told.push(...project(step.value));
+        told.push(...tell(step.value));
       }
       const value = told.shift();
-      return value ? { done: false, value } : { done: true, value: undefined };
+      return value === undefined ? { done: true, value } : { done: false, value };
     },
     async return() {
       told.length = 0;

@@ -4,10 +4,11 @@ import { z } from 'zod';
 import { createProjector, dialectNames, readFrom } from '../../../shared/dialects/project.ts';
 import { RunError } from '../../../shared/errors.ts';
 import { eventSchema, type RunEvent } from '../../../shared/event.ts';
+import { eventProfiles } from '../../../shared/profile.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import { errorBody, runIdParam, wholeNumber } from '../openapi.ts';
-import { formatFor, inDialect } from '../stream-format.ts';
+import { formatFor, inDialect, shownOnly } from '../stream-format.ts';
 import { writeEvents } from '../write-events.ts';
 
 /** A log that has something to say, even if only an error, has said it by then. */
@@ -21,7 +22,7 @@ const stream = {
 const schema = {
   summary: 'Follow a run',
   description:
-    'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`. With `dialect`, an event becomes none, one or several messages, and `id` stays the number of the event.',
+    'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`. With `dialect`, an event becomes none, one or several messages, and `id` stays the number of the event. With `profile=interactive` the stream of a run in the background ends without a terminal event.',
   params: runIdParam,
   headers: z.object({
     'last-event-id': z.string().optional().describe('Continue after this number. Wins over `after`.'),
@@ -32,6 +33,12 @@ const schema = {
       .enum(['native', ...dialectNames])
       .optional()
       .describe('Tell the events in the words of another system.'),
+    profile: z
+      .enum(eventProfiles)
+      .optional()
+      .describe(
+        '`interactive`: of a run in the background only files, notes and messages to the user. Default `full`.',
+      ),
   }),
   response: { 200: stream, '4xx': errorBody, '5xx': errorBody },
 };
@@ -53,11 +60,12 @@ export function runEvents(app: App, { openAnswers, metrics, redactor, keepAliveM
       await untilKnown(first, () => mill.get(params.id));
 
       const format = formatFor(headers.accept);
+      const told = dialect ? inDialect(format, createProjector(dialect, mill, after)) : format;
       reply.hijack();
       metrics.subscribers.inc();
       await writeEvents(events, first, {
         response: reply.raw,
-        format: dialect ? inDialect(format, createProjector(dialect, mill, after)) : format,
+        format: shownOnly(told, query.profile ?? 'full'),
         keepAliveMs,
         headers: reply.getHeaders() as Record<string, string>,
         describe: (error) => errorAnswer(error, requestId, redactor).body,
