@@ -2,6 +2,15 @@
 export { Millrace } from './millrace.ts';
 export { RunHandle } from './run-handle.ts';
 export type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
+export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
+export type { ChatEvent, ChatTurnIdentity } from './chat/chat-event.ts';
+export type { AnsweredTurn, ChatTurnHooks, ChatTurnLog, ChatTurnProducer } from './chat/hooks.ts';
+export {
+  createMemoryChatTurns,
+  type ChatTurnStore,
+  type FinishedTurn,
+  type MemoryChatTurnsOptions,
+} from './chat/turn-store.ts';
 export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } from './budgets.ts';
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './costs.ts';
 export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './approvals.ts';

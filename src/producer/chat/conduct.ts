@@ -1,0 +1,119 @@
+import { RunError } from '../../shared/errors.ts';
+import { cutText, Redactor } from '../../shared/redact.ts';
+import type { ChatEvent, ChatTurnIdentity } from './chat-event.ts';
+import { callHook, messageOf, tell, type AnsweredTurn, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
+import type { TurnLines } from './turn-lines.ts';
+import type { ChatTurnStore, FinishedTurn } from './turn-store.ts';
+
+/** A turn on its way, with its defaults in place. */
+interface Turn {
+  readonly identity: ChatTurnIdentity;
+  readonly hooks: ChatTurnHooks;
+  readonly turns: ChatTurnStore;
+  readonly lines: TurnLines;
+  readonly calling: { readonly log: ChatTurnLog | undefined; readonly hookTimeoutMs: number };
+  /** It was finished before: nothing is produced for anybody. */
+  isReplay: boolean;
+}
+
+const maxMessageBytes = 2_048;
+const scrub = new Redactor();
+
+/** The whole turn. Never rejects, and always ends the lines. */
+export async function conduct(turn: Turn, flushesLater: boolean): Promise<void> {
+  const { identity, hooks, turns, lines, calling } = turn;
+  try {
+    const known = await callHook('turns.get', () => turns.get(identity), calling);
+    if (!known.done) throw new RunError('internal', 'it is not known whether this turn was answered before');
+    if (known.value) await retell(known.value, turn);
+    else await answer(turn);
+  } catch (error) {
+    await fail(error, turn);
+  }
+  if (flushesLater) lines.end();
+  if (hooks.traceFlush && !turn.isReplay) await callHook('traceFlush', () => hooks.traceFlush?.(), calling);
+  lines.end();
+}
+
+async function answer(turn: Turn): Promise<void> {
+  await sayStarted(turn);
+  const text = await producedText(turn);
+  const answered = await transformed(text, turn);
+  if (answered) await settle(text, answered, turn);
+  await sayCompleted(turn);
+}
+
+/** Streams what the producer tells. The text that it knows itself counts before the one that was gathered. */
+async function producedText(turn: Turn): Promise<string> {
+  const { hooks, calling } = turn;
+  const producer = await hooks.produce();
+  let gathered = '';
+  for await (const event of producer.stream) {
+    await say(event, turn);
+    if (!hooks.accumulate) continue;
+    const text = gathered;
+    const more = await callHook('accumulate', () => hooks.accumulate?.(event, text), calling);
+    if (more.done && typeof more.value === 'string') gathered = more.value;
+  }
+  return (await producer.finalText()) || gathered;
+}
+
+/** Undefined when the hook failed: it may be there to take out what must not be stored. */
+async function transformed(text: string, { identity, hooks, calling }: Turn): Promise<AnsweredTurn | undefined> {
+  if (!hooks.transformFinalText) return { identity, finalText: text };
+  const changed = await callHook('transformFinalText', () => hooks.transformFinalText?.(text) ?? text, calling);
+  return changed.done ? { identity, finalText: changed.value } : undefined;
+}
+
+async function settle(text: string, answered: AnsweredTurn, turn: Turn): Promise<void> {
+  const { identity, hooks, turns, lines, calling } = turn;
+  const stored = await callHook('persistAssistantMessage', () => hooks.persistAssistantMessage(answered), calling);
+  if (stored.done) {
+    const finished = { text, lines: lines.told };
+    await callHook('turns.put', () => turns.put(identity, finished), calling);
+  }
+  if (hooks.onTurnComplete) await callHook('onTurnComplete', () => hooks.onTurnComplete?.(answered), calling);
+}
+
+async function retell({ text, lines: told }: FinishedTurn, turn: Turn): Promise<void> {
+  turn.isReplay = true;
+  const { lines, identity } = turn;
+  await sayStarted(turn);
+  if (told) {
+    for (const json of told) lines.addJson(json);
+  } else {
+    const messageId = `${identity.sessionId}:${identity.turnIndex}`;
+    lines.add({
+      type: 'message.part.updated',
+      data: { messageId, delta: text, part: { id: messageId, type: 'text' } },
+    });
+    lines.add({ type: 'result', data: { finalText: text } });
+  }
+  await sayCompleted(turn);
+}
+
+async function fail(error: unknown, turn: Turn): Promise<void> {
+  const message = cutText(scrub.text(messageOf(error)), maxMessageBytes);
+  tell(turn.calling.log, 'a chat turn failed', { error: message });
+  await say({ type: 'error', data: { message } }, turn);
+  await say({ type: 'session.run.failed', data: { sessionId: turn.identity.sessionId, message } }, turn);
+}
+
+async function sayStarted(turn: Turn): Promise<void> {
+  const { sessionId, tenantId, turnIndex } = turn.identity;
+  await say({ type: 'session.run.started', data: { sessionId, tenantId, turnIndex } }, turn, { isEnvelope: true });
+}
+
+async function sayCompleted(turn: Turn): Promise<void> {
+  const { sessionId } = turn.identity;
+  await say({ type: 'session.run.completed', data: { sessionId } }, turn, { isEnvelope: true });
+}
+
+/** One line, and everything that it entails before the next. */
+async function say(event: ChatEvent, turn: Turn, as = { isEnvelope: false }): Promise<void> {
+  const { hooks, lines, calling, isReplay } = turn;
+  lines.add(event, as);
+  if (isReplay) return;
+  if (hooks.onEvent) await callHook('onEvent', () => hooks.onEvent?.(event), calling);
+  await lines.room();
+}

@@ -1,0 +1,67 @@
+import { keyOf, type ChatTurnIdentity } from './chat-event.ts';
+
+/** A turn that is over and was stored, as it is told again. */
+export interface FinishedTurn {
+  readonly text: string;
+  /** What the producer told, each event as JSON. Absent when it was too much to be kept: then the text is told. */
+  readonly lines?: readonly string[] | undefined;
+}
+
+/**
+ * Where finished turns are found again. `get` throwing fails the turn, because nobody knows then whether it would be
+ * answered a second time; `put` throwing is logged.
+ */
+export interface ChatTurnStore {
+  get(identity: ChatTurnIdentity): Promise<FinishedTurn | undefined>;
+  put(identity: ChatTurnIdentity, turn: FinishedTurn): Promise<void>;
+}
+
+export interface MemoryChatTurnsOptions {
+  /** Default 1,000. The one that was used longest ago goes first. */
+  readonly maxTurns?: number;
+  /** Of all turns together, default 16 MiB. */
+  readonly maxBytes?: number;
+}
+
+/** Finished turns in the memory of this process. */
+export function createMemoryChatTurns({
+  maxTurns = 1_000,
+  maxBytes = 16 * 1024 * 1024,
+}: MemoryChatTurnsOptions = {}): ChatTurnStore {
+  const turns = new Map<string, string>();
+  let bytes = 0;
+
+  function forget(key: string): void {
+    bytes -= sizeOf(turns.get(key) ?? '');
+    turns.delete(key);
+  }
+
+  return {
+    async get(identity) {
+      const key = keyOf(identity);
+      const json = turns.get(key);
+      if (json === undefined) return undefined;
+      turns.delete(key);
+      turns.set(key, json);
+      return JSON.parse(json) as FinishedTurn;
+    },
+    async put(identity, { text, lines }) {
+      const key = keyOf(identity);
+      const whole = JSON.stringify({ text, lines });
+      const json = sizeOf(whole) > maxBytes ? JSON.stringify({ text }) : whole;
+      forget(key);
+      if (sizeOf(json) > maxBytes) return;
+      turns.set(key, json);
+      bytes += sizeOf(json);
+      for (const oldest of turns.keys()) {
+        if (turns.size <= maxTurns && bytes <= maxBytes) break;
+        forget(oldest);
+      }
+    },
+  };
+}
+
+/** Two bytes a character at most. */
+function sizeOf(text: string): number {
+  return text.length * 2;
+}

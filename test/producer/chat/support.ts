@@ -1,0 +1,51 @@
+import type { ChatEvent, ChatTurnHooks, ChatTurnIdentity } from '../../../src/producer/index.ts';
+
+export const identity: ChatTurnIdentity = { tenantId: 'shop', sessionId: 's-1', userId: 'kim', turnIndex: 3 };
+
+/** A line of a body. Throws for what is no JSON, blank lines included. */
+// oxlint-disable-next-line typescript/no-explicit-any -- tests look into data of many shapes
+export type Line = { readonly type: string; readonly data?: any; readonly seq?: number };
+
+/** Reads lines one by one. Leaving the loop cancels the body. */
+export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Line, void, void> {
+  let rest = '';
+  for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
+    const lines = (rest + chunk).split('\n');
+    rest = lines.pop() ?? '';
+    for (const line of lines) yield JSON.parse(line) as Line;
+  }
+  if (rest !== '') throw new Error(`the last line has no end: ${rest}`);
+}
+
+export async function readAll(body: ReadableStream<Uint8Array>): Promise<Line[]> {
+  return await Array.fromAsync(linesOf(body));
+}
+
+export function typesOf(lines: readonly { readonly type: string }[]): string[] {
+  return lines.map(({ type }) => type);
+}
+
+export const words: readonly ChatEvent[] = ['It ', 'was ', 'sent.'].map((text) => ({ type: 'word', data: { text } }));
+
+export async function* tell(events: readonly ChatEvent[]): AsyncGenerator<ChatEvent, void, void> {
+  yield* events;
+}
+
+/** Hooks that answer, and what was called, in order. */
+export function hooks(over: Partial<ChatTurnHooks> = {}) {
+  const calls: string[] = [];
+  const stored: string[] = [];
+  const all = {
+    produce: () => {
+      calls.push('produce');
+      return { stream: tell(words), finalText: () => 'It was sent.' };
+    },
+    persistAssistantMessage: ({ finalText }: { readonly finalText: string }) => {
+      calls.push('persist');
+      stored.push(finalText);
+    },
+    onTurnComplete: () => void calls.push('complete'),
+    ...over,
+  };
+  return { hooks: all, calls, stored };
+}
