@@ -3,8 +3,13 @@ export { Millrace } from './millrace.ts';
 export { RunHandle } from './run-handle.ts';
 export type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
+export type { ChatLine, ChatLinesOptions } from './chat/chat-lines.ts';
+export { chatTurnRequest, type ChatTurnRequest } from './chat/chat-request.ts';
+export { ChatTurn } from './chat/chat-turn.ts';
+export type { ChatOptions } from './chat/open-turn.ts';
 export type { ChatEvent, ChatTurnIdentity } from './chat/chat-event.ts';
 export type { AnsweredTurn, ChatTurnHooks, ChatTurnLog, ChatTurnProducer } from './chat/hooks.ts';
+export { runProducer } from './chat/run-producer.ts';
 export {
   createMemoryChatTurns,
   type ChatTurnStore,

@@ -9,6 +9,9 @@ import { outcomeViewOf, type RunOutcomeView, type RunRequestInput, type RunView 
 import { acceptRun, acceptRuns } from './accept.ts';
 import { listApprovals, type ApprovalsQuery, type ApprovalView } from './approvals.ts';
 import { Budgets } from './budgets.ts';
+import type { ChatTurnRequest } from './chat/chat-request.ts';
+import { ChatTurn } from './chat/chat-turn.ts';
+import { findTurn, submitTurn, type ChatOptions } from './chat/open-turn.ts';
 import { cancelRun } from './control.ts';
 import { readCosts, type CostQuery, type CostReport } from './costs.ts';
 import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts';
@@ -78,6 +81,26 @@ export class Millrace implements AsyncDisposable {
    */
   async enqueueMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]> {
     return await acceptRuns(requests, this.tenant, this.#link);
+  }
+
+  /**
+   * Submits one turn of a chat: a run whose execution id is `project:session:turn`, so that the same turn is never
+   * answered twice however often it is asked. Throws as {@link enqueue}.
+   *
+   * @example
+   * const turn = await mill.chat({ agent: 'support', message: 'Where is order 7?', sessionId: 's-1', turnIndex: 0 });
+   * for await (const line of turn.events()) response.write(`${JSON.stringify(line)}\n`);
+   */
+  async chat(request: ChatTurnRequest, options: ChatOptions = {}): Promise<ChatTurn> {
+    return new ChatTurn(this, await submitTurn(request, this.tenant, options, this.#link));
+  }
+
+  /**
+   * A turn that was submitted before, by this process or another. Throws `execution_not_found` when nothing is known of
+   * it any more, and `invalid_id`.
+   */
+  async chatTurn(executionId: string): Promise<ChatTurn> {
+    return new ChatTurn(this, await findTurn(executionId, this.tenant, this.#link));
   }
 
   /** A handle on a run that exists already. Asks nothing; a wrong id shows at the first call. */

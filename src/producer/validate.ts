@@ -5,16 +5,28 @@ import { maxInputBytes, runRequest, type RunRequest } from '../shared/run.ts';
 import type { z } from 'zod';
 
 const maxDepth = 64;
-const idFields: ReadonlySet<PropertyKey> = new Set(['agent', 'thread', 'batch', 'executionId', 'sessionId']);
+const idFields: ReadonlySet<PropertyKey> = new Set([
+  'agent',
+  'thread',
+  'batch',
+  'executionId',
+  'sessionId',
+  'projectId',
+]);
 
 /**
  * A caller's request with defaults in place. Throws `too_deep`, `secret_in_payload`, `payload_too_large`, `invalid_id`
  * when nothing but ids is wrong, or `validation` whose details list every problem as path and message.
  */
 export function parseRequest(input: unknown): RunRequest {
+  return parseSafely(runRequest, 'input', input);
+}
+
+/** The same for any schema whose field `text` is the user's message. */
+export function parseSafely<T extends z.ZodType>(schema: T, text: string, input: unknown): z.output<T> {
   refuseUnsafe(input);
-  refuseLargeInput(input);
-  const parsed = runRequest.safeParse(input);
+  refuseLargeText(text, input);
+  const parsed = schema.safeParse(input);
   if (parsed.success) return parsed.data;
   const { issues } = parsed.error;
   const code = issues.every(isIdIssue) ? 'invalid_id' : 'validation';
@@ -59,10 +71,11 @@ export function runNotFound(runId: string): RunError {
   return new RunError('run_not_found', `there is no run ${runId}`);
 }
 
-function refuseLargeInput(input: unknown): void {
-  if (input === null || typeof input !== 'object' || !('input' in input) || typeof input.input !== 'string') return;
-  if (Buffer.byteLength(input.input) > maxInputBytes)
-    throw new RunError('payload_too_large', `input is over ${maxInputBytes} bytes`);
+function refuseLargeText(field: string, input: unknown): void {
+  if (input === null || typeof input !== 'object') return;
+  const text: unknown = Reflect.get(input, field);
+  if (typeof text === 'string' && Buffer.byteLength(text) > maxInputBytes)
+    throw new RunError('payload_too_large', `${field} is over ${maxInputBytes} bytes`);
 }
 
 /** A string of the wrong form in a field that holds an id; a missing or non-string one is a plain mistake of shape. */

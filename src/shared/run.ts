@@ -52,6 +52,12 @@ const metadata = z
   .record(z.string().min(1).max(maxMetadataChars), z.string().max(maxMetadataChars))
   .refine((m) => Object.keys(m).length <= maxMetadataKeys, `at most ${maxMetadataKeys} keys`);
 
+/** Where a turn stands in its session, and whose turn it is. Turns are counted from 0. */
+export const chatPlace = z.strictObject({
+  turnIndex: z.int().min(0),
+  userId: z.string().min(1).max(128).optional(),
+});
+
 /** What a caller asks for. `input` is the user message of the turn. Delays and times are in milliseconds. */
 export const runRequest = z.strictObject({
   agent: publicId,
@@ -63,6 +69,8 @@ export const runRequest = z.strictObject({
   batch: publicId.optional(),
   executionId: publicId.optional(),
   sessionId: publicId.optional(),
+  /** The run is a turn of a chat. */
+  chat: chatPlace.optional(),
   overrides: runOverrides.optional(),
   limits: limitsOverride.optional(),
   budget: budget.optional(),

@@ -62,3 +62,13 @@ test('the approvals example pays what was approved, not what was asked for', asy
   expect(output).toContain('granted by kim');
   expect(output).toContain('The refund is done: {"paid":42}');
 });
+
+test('the chat handler streams a turn, stores it changed, and tells it again without a second answer', async () => {
+  const output = await run('chat-handler', { REDIS_URL: inject('redisUrl') });
+  expect(output.split('\n')).toEqual([
+    'Order 1042 is on its way.',
+    'Order 1042 is on its way.',
+    'told again: true, completed: 1, stored: Order [number] is on its way.',
+    '',
+  ]);
+});

@@ -9,6 +9,8 @@ import { publicId } from '../../shared/ids.ts';
 import { budgetView } from '../../shared/money.ts';
 import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/run.ts';
 import { approvalView } from '../approvals.ts';
+import { chatLine } from '../chat/chat-lines.ts';
+import { chatTurnRequest } from '../chat/chat-request.ts';
 import { costReport } from '../costs.ts';
 import type { App } from './app.ts';
 
@@ -45,6 +47,8 @@ export function wholeNumber(min: number, max: number) {
 z.globalRegistry
   .add(errorBody, { id: 'Error' })
   .add(runRequest, { id: 'RunRequest' })
+  .add(chatTurnRequest, { id: 'ChatTurnRequest' })
+  .add(chatLine, { id: 'ChatLine' })
   .add(runView, { id: 'Run' })
   .add(runOutcomeView, { id: 'RunOutcome' })
   .add(acceptedRun, { id: 'AcceptedRun' })

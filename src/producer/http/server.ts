@@ -19,6 +19,7 @@ import { describeRoutes } from './openapi.ts';
 import { Readiness, type ReadinessProbes } from './readiness.ts';
 import { getBudget, setBudget, topUpBudget } from './routes/budgets.ts';
 import { cancelRun } from './routes/cancel-run.ts';
+import { chatTurn } from './routes/chat-turn.ts';
 import { costs } from './routes/costs.ts';
 import { decideRun } from './routes/decide-run.ts';
 import { consolePage } from './routes/console.ts';
@@ -111,6 +112,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   listRuns,
   runResult,
   runEvents,
+  chatTurn,
   runProgress,
   cancelRun,
   decideRun,

@@ -1,18 +1,23 @@
 import type { ErrorInfo } from '../../shared/errors.ts';
 import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/event.ts';
+import type { ChatLine } from '../chat/chat-lines.ts';
 import { shownIn, type EventProfile } from '../../shared/profile.ts';
 
-/** How events look on the wire. */
-export interface StreamFormat {
+/** How a stream of things looks on the wire. */
+export interface Framing<T> {
   readonly contentType: string;
-  /** Keeps proxies from closing a quiet stream, and is no event. */
+  /** Keeps proxies from closing a quiet stream, and is none of the things. */
   readonly keepAlive: string;
-  frame(event: RunEvent): Buffer;
+  frame(item: T): Buffer;
+  /** Ends a stream that cannot go on. It carries no number, so the client resumes after the last one it has. */
+  failure(body: { readonly error: ErrorInfo }): string;
+}
+
+/** How events look on the wire. */
+export interface StreamFormat extends Framing<RunEvent> {
   /** What an event has become in a dialect: nothing, one or several frames. `id` numbers the event itself. */
   frames(told: readonly DialectEvent[], id: number): Buffer;
-  /** Ends a stream that cannot go on. It carries no number, so the client resumes after the last event it has. */
-  failure(body: { readonly error: ErrorInfo }): string;
 }
 
 const sse: StreamFormat = {
@@ -41,6 +46,14 @@ const ndjson: StreamFormat = {
   frame: encodedOnce((event) => `${JSON.stringify(event)}\n`),
   frames: (told) => Buffer.from(told.map((event) => `${JSON.stringify(event)}\n`).join('')),
   failure: (body) => `${JSON.stringify(body)}\n`,
+};
+
+/** The lines of a chat turn. Its readers parse every line, so that signs of life are JSON as well. */
+export const chatFraming: Framing<ChatLine> = {
+  contentType: 'application/x-ndjson',
+  keepAlive: '{"type":"heartbeat"}\n',
+  frame: (line) => Buffer.from(`${JSON.stringify(line)}\n`),
+  failure: ({ error }) => `${JSON.stringify({ type: 'error', data: error })}\n`,
 };
 
 /** What an `Accept` header asks for: NDJSON when it is named and SSE is not named before it, else SSE. */

@@ -1,11 +1,10 @@
 import type { ServerResponse } from 'node:http';
 import type { ErrorInfo } from '../../shared/errors.ts';
-import type { RunEvent } from '../../shared/event.ts';
-import type { StreamFormat } from './stream-format.ts';
+import type { Framing } from './stream-format.ts';
 
-export interface EventWriting {
+export interface EventWriting<T> {
   readonly response: ServerResponse;
-  readonly format: StreamFormat;
+  readonly format: Framing<T>;
   readonly keepAliveMs: number;
   /** Headers that every answer carries. */
   readonly headers: Readonly<Record<string, string>>;
@@ -18,10 +17,10 @@ export interface EventWriting {
  * one that does not read at all is cut off by the connection timeout. The stream ends without the terminal event only
  * when it is to be resumed.
  */
-export async function writeEvents(
-  events: AsyncIterator<RunEvent>,
-  first: Promise<IteratorResult<RunEvent>>,
-  { response, format, keepAliveMs, headers, describe }: EventWriting,
+export async function writeEvents<T>(
+  events: AsyncIterator<T>,
+  first: Promise<IteratorResult<T>>,
+  { response, format, keepAliveMs, headers, describe }: EventWriting<T>,
 ): Promise<void> {
   response.writeHead(200, {
     ...headers,

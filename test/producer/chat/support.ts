@@ -4,7 +4,7 @@ export const identity: ChatTurnIdentity = { tenantId: 'shop', sessionId: 's-1', 
 
 /** A line of a body. Throws for what is no JSON, blank lines included. */
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into data of many shapes
-export type Line = { readonly type: string; readonly data?: any; readonly seq?: number };
+export type Line = { readonly type: string; readonly data?: any; readonly seq?: number | undefined };
 
 /** Reads lines one by one. Leaving the loop cancels the body. */
 export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Line, void, void> {
@@ -48,4 +48,18 @@ export function hooks(over: Partial<ChatTurnHooks> = {}) {
     ...over,
   };
   return { hooks: all, calls, stored };
+}
+
+/** A turn as short as it can be. */
+export const asked = { agent: 'support', message: 'Where is order 7?', sessionId: 's-1', turnIndex: 3 };
+
+/** What a client shows: deltas in order, without parts that were to be forgotten. */
+export function shownText(lines: readonly Line[]): string {
+  const parts = new Map<string, string>();
+  for (const { type, data } of lines) {
+    if (type !== 'message.part.updated') continue;
+    const { delta, part } = data;
+    parts.set(part.id, delta === undefined ? part.text : (parts.get(part.id) ?? '') + delta);
+  }
+  return [...parts.values()].join('');
 }

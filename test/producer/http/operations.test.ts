@@ -131,6 +131,7 @@ test('the API description has every route and every schema that it refers to', a
     'get /v1/runs/{id}/progress',
     'get /v1/runs/{id}/result',
     'post /v1/budgets/{scope}/{id}/top-ups',
+    'post /v1/chat/turns',
     'post /v1/runs',
     'post /v1/runs/bulk',
     'post /v1/runs/{id}/cancel',

@@ -1,18 +1,13 @@
-import { setTimeout as delay } from 'node:timers/promises';
-import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import { createProjector, dialectNames, readFrom } from '../../../shared/dialects/project.ts';
-import { RunError } from '../../../shared/errors.ts';
-import { eventSchema, type RunEvent } from '../../../shared/event.ts';
+import { eventSchema } from '../../../shared/event.ts';
 import { eventProfiles } from '../../../shared/profile.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import { errorBody, runIdParam, wholeNumber } from '../openapi.ts';
+import { lastEventId, placeHeaders, untilKnown } from '../resume-place.ts';
 import { formatFor, inDialect, shownOnly } from '../stream-format.ts';
 import { writeEvents } from '../write-events.ts';
-
-/** A log that has something to say, even if only an error, has said it by then. */
-const quietMs = 50;
 
 const stream = {
   description: 'The events after the number given, then live, until the terminal event.',
@@ -24,9 +19,7 @@ const schema = {
   description:
     'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`. With `dialect`, an event becomes none, one or several messages, and `id` stays the number of the event. With `profile=interactive` the stream of a run in the background ends without a terminal event.',
   params: runIdParam,
-  headers: z.object({
-    'last-event-id': z.string().optional().describe('Continue after this number. Wins over `after`.'),
-  }),
+  headers: placeHeaders,
   querystring: z.object({
     after: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after this number.'),
     dialect: z
@@ -73,23 +66,4 @@ export function runEvents(app: App, { openAnswers, metrics, redactor, keepAliveM
       metrics.subscribers.dec();
     },
   });
-}
-
-function lastEventId(headers: IncomingHttpHeaders): number | undefined {
-  const text = headers['last-event-id'];
-  if (text === undefined) return undefined;
-  if (!/^\d{1,15}$/.test(String(text))) throw new RunError('validation', 'Last-Event-ID must be a whole number from 0');
-  return Number(text);
-}
-
-/**
- * Resolves when the stream can be started: the first event is there, or the run exists and is quiet. Rejects when it
- * cannot: the same connection answers in order, so once the run has been read, an error of the log would have come.
- */
-async function untilKnown(first: Promise<IteratorResult<RunEvent>>, look: () => Promise<unknown>): Promise<void> {
-  const settled = first.then(() => true);
-  // When the look fails first, nobody listens to this one any more.
-  settled.catch(() => {});
-  if (await Promise.race([settled, delay(quietMs, false)])) return;
-  await Promise.race([settled, look()]);
 }
