@@ -8,7 +8,7 @@ const historyFilter = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('last-user') }),
   z.strictObject({ kind: z.literal('full') }),
   /** In UTF-16 units. */
-  z.strictObject({ kind: z.literal('summary'), summaryLength: z.int().min(64).max(65_536) }),
+  z.strictObject({ kind: z.literal('summary'), summaryLength: z.int().min(200).max(65_536) }),
   z.strictObject({ kind: z.literal('strip-reasoning') }),
   z.strictObject({ kind: z.literal('strip-sensitive-outputs') }),
   z.strictObject({ kind: z.literal('strip-tool-calls') }),

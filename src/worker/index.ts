@@ -28,6 +28,15 @@ export type {
   RunDirective,
   ToolListing,
 } from './create-agent.ts';
+export {
+  boundary,
+  defaultHandoffFilter,
+  filterFrom,
+  filters,
+  type HandoffFilter,
+  type SensitivityChoice,
+} from './turn/handoff-filters.ts';
+export type { HandoffFilterDescriptor } from '../shared/handoff.ts';
 export { runStateFromJSON, runStateToJSON, type RunState } from './run/run-state.ts';
 export type { ModelResolver } from './llm/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';

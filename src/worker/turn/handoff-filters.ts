@@ -36,7 +36,7 @@ export const filters = Object.freeze({
   /** Everything. */
   full: (): HandoffFilter => filterFrom({ kind: 'full' }),
   /**
-   * One user message with an extract of what was said, at most `summaryLength` UTF-16 units (64 to 65,536, default 2,000),
+   * One user message with an extract of what was said, at most `summaryLength` UTF-16 units (200 to 65,536, default 2,000),
    * after the system messages. No model writes it. Results of tools are not in it.
    */
   summary: ({ summaryLength = 2_000 }: { readonly summaryLength?: number } = {}): HandoffFilter =>
