@@ -346,18 +346,33 @@ export const eventBodies = {
   'subagent.event': z
     .object({ childRunId: z.string(), childDepth: z.int(), event: z.unknown() })
     .describe('An event of a run that works for this one, or for one of those. Its deltas are in its own log only.'),
-  'agent.fanout.spawned': z.object({ children: z.array(z.string()) }),
-  'agent.fanout.merged': z.object({
-    strategy: z.string(),
-    statuses: z.array(z.string()),
-    weights: z.array(z.number()).optional(),
-  }),
-  'agent.evaluator.iteration': z.object({
-    iteration: z.int().min(1),
-    passed: z.boolean(),
-    score: z.number().optional(),
-  }),
-  'agent.evaluator.converged': z.object({ termination: z.string(), iterations: count }),
+  'agent.fanout.spawned': z
+    .object({ children: z.array(z.string()) })
+    .describe(
+      'Several agents are asked, some of them perhaps later than others. `children` names them in their order.',
+    ),
+  'agent.fanout.merged': z
+    .object({
+      strategy: z.string(),
+      children: z.array(z.string()),
+      statuses: z.array(z.string()),
+      weights: z.array(z.number()).optional(),
+    })
+    .describe(
+      'All of them have ended, and their answers are one. `statuses` (`completed`, `failed`, `budget_exceeded`, `cancelled`) and `weights`, their shares where a merge guard measured them, are in the order of `children`.',
+    ),
+  'agent.evaluator.iteration': z
+    .object({
+      iteration: z.int().min(1),
+      passed: z.boolean(),
+      score: z.number().optional(),
+    })
+    .describe('An answer was evaluated. One that did not pass goes back with what is wrong with it.'),
+  'agent.evaluator.converged': z
+    .object({ termination: z.string(), iterations: count })
+    .describe(
+      'No further answer is asked for. `termination`: `pass`, `maxIterations`, `generator-exhausted` or `cancelled`. `iterations` counts the answers that were evaluated.',
+    ),
 
   'context.compacted': z.object({
     beforeTokens: count,

@@ -16,6 +16,8 @@ import { createPriceLookup } from './llm/prices.ts';
 import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import type { Agent } from './run/define-agent.ts';
+import { runFanOut, type FanOutDeps, type FanOutResult } from './run/fan-out.ts';
+import type { FanOutOptions } from './run/fan-out-options.ts';
 import { FlushTimer } from './run/flush-timer.ts';
 import { loadedFrom } from './run/load-agents.ts';
 import { runJob } from './run/run-job.ts';
@@ -114,6 +116,8 @@ export interface AgentHandle {
   state(runId: string): RunState;
   /** The bytes behind a handle of a result. Kept as long as 256 MiB of newer ones leave room. */
   media(handle: string): { readonly mediaType: string; readonly bytes: Uint8Array } | undefined;
+  /** Asks several agents and makes one answer of theirs, see {@link runFanOut}. No run of this handle is needed for it. */
+  fanOut<T = string>(options: FanOutOptions<T>, deps?: FanOutDeps): Promise<FanOutResult<T>>;
 }
 
 /**
@@ -327,6 +331,7 @@ export function createAgentWith(
     resume,
     state,
     media: (handle) => ports.media.get('default', sha256Of(handle) ?? ''),
+    fanOut: runFanOut,
   };
 }
 

@@ -37,6 +37,31 @@ export {
   type SensitivityChoice,
 } from './turn/handoff-filters.ts';
 export type { HandoffFilterDescriptor } from '../shared/handoff.ts';
+export { runFanOut, type FanOutDeps, type FanOutResult } from './run/fan-out.ts';
+export type {
+  ChildBudget,
+  ChildOutcome,
+  ChildStatus,
+  FanOutChild,
+  FanOutOptions,
+  FanOutResultChild,
+  MergeStrategy,
+  Spent,
+} from './run/fan-out-options.ts';
+export type { MergeGuard, MergeToCheck, MergeVerdict } from './run/fan-out-merge.ts';
+export { childOf, type StreamingAgent } from './run/child-of.ts';
+export {
+  evaluatorOptimizer,
+  type AnswerEvaluator,
+  type AnswerGenerator,
+  type EvaluatorOptimizerDeps,
+  type EvaluatorOptimizerOptions,
+  type EvaluatorOptimizerResult,
+  type Iteration,
+  type Termination,
+} from './run/evaluator-optimizer.ts';
+export { answerOf, type Evaluation, type Generated, type Judge, type Rubric } from './run/rubric.ts';
+export { inPieces, pipe, textFrom, type PieceReader, type PipeOptions, type Piped } from './run/pipe.ts';
 export { runStateFromJSON, runStateToJSON, type RunState } from './run/run-state.ts';
 export type { ModelResolver } from './llm/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';

@@ -72,3 +72,23 @@ test('the chat handler streams a turn, stores it changed, and tells it again wit
     '',
   ]);
 });
+
+test('the fan-out example asks three agents and joins what they say in their order', async () => {
+  const output = await run('fan-out');
+  expect(output).toMatch(/history\?.*\n.*law\?.*\n.*money\?/);
+  expect(output).toMatch(/^agent\.fanout\.spawned\nagent\.fanout\.merged$/m);
+  expect(output.match(/^\w+: completed with [1-9]\d* tokens$/gm)).toHaveLength(3);
+});
+
+test('the evaluator-optimizer example passes with its second answer', async () => {
+  const output = await run('evaluator-optimizer');
+  expect(output).toContain('{"type":"agent.evaluator.iteration","iteration":1,"passed":false}');
+  expect(output).toMatch(/^pass after 2 answers and [1-9]\d* tokens: .*Explain tides\. Name the moon\./m);
+});
+
+test('the reviewer example reads an answer in pieces while it is written', async () => {
+  const output = await run('reviewer');
+  expect(output.match(/^piece \d+: /gm)?.length).toBeGreaterThan(1);
+  expect(output).toMatch(/^review: You said: .*Harbours are old\./m);
+  expect(output).toContain('the writer has completed');
+});

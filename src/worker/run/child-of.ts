@@ -1,0 +1,48 @@
+import type { RunEvent } from '../../shared/event.ts';
+import { addUsage, zeroUsage } from '../../shared/money.ts';
+import type { RunOutcomeView } from '../../shared/run.ts';
+import { outcomeOfRun } from './fan-out-child.ts';
+import type { FanOutChild, Spent } from './fan-out-options.ts';
+
+/** What runs one input and shows how: an `AgentHandle`, or anything like it. */
+export interface StreamingAgent {
+  readonly id: string;
+  stream(
+    input: string,
+    options: { readonly signal: AbortSignal },
+  ): AsyncIterable<RunEvent> & { readonly result: Promise<RunOutcomeView> };
+}
+
+/** An agent of this process as a child of a fan-out. A handle has one run at a time: each child needs its own. */
+export function childOf(agent: StreamingAgent, input: string): FanOutChild {
+  return {
+    agentId: agent.id,
+    async invoke(signal, report) {
+      const stream = agent.stream(input, { signal });
+      let spent: Spent = { usage: zeroUsage, costMicrocents: 0, toolCalls: 0 };
+      for await (const event of stream) {
+        spent = after(spent, event);
+        report(spent);
+      }
+      return outcomeOfRun(await stream.result, spent.toolCalls);
+    },
+  };
+}
+
+function after(spent: Spent, event: RunEvent): Spent {
+  if (event.type === 'tool.execute.start' && event.parentToolCallId === undefined)
+    return { ...spent, toolCalls: spent.toolCalls + 1 };
+  if (event.type !== 'cost.updated') return spent;
+  const {
+    inputTokens: input,
+    outputTokens: output,
+    cachedTokens: cached = 0,
+    cacheWriteTokens: cacheWrite = 0,
+  } = event;
+  const total = input + output + cached + cacheWrite;
+  return {
+    ...spent,
+    usage: addUsage(spent.usage, { input, output, cached, cacheWrite, total }),
+    costMicrocents: event.cumulativeCostMicrocents,
+  };
+}
