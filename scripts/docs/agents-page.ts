@@ -61,6 +61,9 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   stop: 'Texts at which the model stops.',
   reasoningEffort: 'Sent to providers and models that reason.',
   reasoningRetention: '`keep`: what a model thought goes back to the same provider within a run. `strip`: never.',
+  memory:
+    'When a conversation that grows too long for its model is summarised. Absent: never. See [context](../context.md).',
+  sensitivity: 'What its runs are about. `secret`: their conversations are never summarised.',
   outputSchema: 'JSON Schema that the final answer has to match; in TypeScript also a zod schema.',
   outputValidation:
     '`deep` checks the answer against the schema, `parse` only that it is JSON. Default `deep`; in nodes `parse`.',
@@ -78,6 +81,7 @@ const functions = `## In TypeScript only
 | field          | meaning                                                                                                        |
 | -------------- | -------------------------------------------------------------------------------------------------------------- |
 | \`prepareStep\` | \`({ stepNumber, messages, lastCalls }) => { model?, provider?, toolChoice? }\` or nothing, before each step       |
+| \`postCompactionHooks\` | functions of \`({ stepNumber, source, beforeTokens, afterTokens, messages })\` that return a text for the next model call, or nothing, after each compaction |
 | \`llmPolicy\`   | \`({ runId, tenant, agentId, stepNumber, spentMicrocents }) => { action: 'allow' }\` or \`{ action: 'deny', reason }\` |`;
 
 /** Every field of an agent, and every other way to write it. */

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { sensitivity } from './message.ts';
 import { budget } from './money.ts';
 import { handoffFilterDescriptor, type HandoffFilterDescriptor } from './handoff.ts';
 import { publicId } from './ids.ts';
@@ -140,6 +141,18 @@ export interface HandoffRule {
   readonly filter?: HandoffFilterDescriptor | undefined;
   readonly description?: string | undefined;
 }
+/** When and how older messages of a conversation give way to a summary. */
+export const memory = z.strictObject({
+  /** Tokens that the agent's models take, for models of which their provider says nothing. Default: 128,000. */
+  contextWindow: z.int().min(1_000).max(100_000_000).optional(),
+  /** Who writes the summaries. Default: the tier `fast` of `modelTierMap`, else the agent's own model. */
+  summarizer: fallbackEntry.optional(),
+  /** So many of the latest turns stay word by word; within a long turn, so many of its latest steps. */
+  keepTurns: z.int().min(1).max(1_000).default(6),
+  /** The same once a provider has refused a request for its length. */
+  emergencyKeepTurns: z.int().min(1).max(1_000).default(2),
+  summaryMaxTokens: z.int().min(64).max(32_000).default(2_048),
+});
 
 /**
  * The declarative part of an agent, the same in YAML and TypeScript. Unknown fields are errors. In YAML `tools` holds
@@ -219,6 +232,10 @@ export const agentDefinition = z.strictObject({
   stop: z.array(z.string()).max(4).optional(),
   reasoningEffort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
   reasoningRetention: z.enum(['keep', 'strip']).default('keep'),
+  /** Absent: a conversation is always sent whole. */
+  memory: memory.optional(),
+  /** What its runs are about. `secret`: their conversations are never summarised. */
+  sensitivity: sensitivity.default('internal'),
   outputSchema: z.record(z.string(), z.unknown()).optional(),
   /** `deep` checks the answer against the schema, `parse` only that it is JSON. Default: `deep`, for nodes `parse`. */
   outputValidation: z.enum(['deep', 'parse']).optional(),

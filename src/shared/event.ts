@@ -44,6 +44,10 @@ const args = z.record(z.string(), z.unknown());
 export const finishReason = z.enum(['stop', 'length', 'tool_use', 'content_filter', 'error']);
 export type FinishReason = z.infer<typeof finishReason>;
 
+/** What asked for a compaction: the length of the conversation, a person or program, or a provider that refused the length. */
+export const compactionSource = z.enum(['auto-trigger', 'manual', 'pre-step']);
+export type CompactionSource = z.infer<typeof compactionSource>;
+
 export const suspendReason = z.enum([
   'approval',
   'budget',
@@ -374,14 +378,18 @@ export const eventBodies = {
       'No further answer is asked for. `termination`: `pass`, `maxIterations`, `generator-exhausted` or `cancelled`. `iterations` counts the answers that were evaluated.',
     ),
 
-  'context.compacted': z.object({
-    beforeTokens: count,
-    afterTokens: count,
-    summaryTokens: count,
-    durationMs: count,
-    hooksFiredCount: count,
-    source: z.enum(['auto-trigger', 'manual', 'pre-step']),
-  }),
+  'context.compacted': z
+    .object({
+      beforeTokens: count,
+      afterTokens: count,
+      summaryTokens: count,
+      durationMs: count,
+      hooksFiredCount: count,
+      source: compactionSource,
+    })
+    .describe(
+      'A summary took the place of the older part of the conversation. Tokens are estimates of the next request before and after; `hooksFiredCount` counts hooks that did not fail; `source` says what asked for it: the length, somebody, or (`pre-step`) a provider that refused the length.',
+    ),
   'agent.lateral-leak.detected': z.object({
     vector: z.string(),
     severity: z.string(),

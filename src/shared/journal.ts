@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { finishReason, suspendReason } from './event.ts';
+import { compactionSource, finishReason, suspendReason } from './event.ts';
 import { mediaPart } from './media.ts';
 import { handoffFilterDescriptor } from './handoff.ts';
 import { publicId } from './ids.ts';
@@ -26,6 +26,8 @@ export const attempt = z.object({
   finishReason: finishReason.optional(),
   error: z.object({ kind: z.string(), message: z.string(), status: z.int().optional() }).optional(),
   skipReason: z.string().optional(),
+  /** Made for a summary. Absent: for the answer of the step. */
+  purpose: z.literal('summary').optional(),
 });
 export type Attempt = z.infer<typeof attempt>;
 
@@ -46,6 +48,8 @@ export type Attempt = z.infer<typeof attempt>;
  * - submitted: a provider took a media job; it is asked for its result from then on, and never given the job again
  * - generated: the media are there and kept; never paid again
  * - retrying: a node failed and is tried again, `number` counting from 1, not before `resumeAt`. What it has finished stays
+ * - compacted: a summary stands for the beginning of the conversation from now on; never paid again. The kept messages are not repeated
+ * - essentials: what the agent's hooks want said with the next model call after a compaction
  * - closed: the turn is over
  */
 export const journalEntry = z.discriminatedUnion('t', [
@@ -182,6 +186,31 @@ export const journalEntry = z.discriminatedUnion('t', [
     resumeAt: z.string(),
     /** Calls of the last step that are made again, by index. */
     calls: z.array(z.int().min(0)),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('compacted'),
+    /** Whose model call comes next. */
+    step: z.int().min(1),
+    source: compactionSource,
+    summary: z.string(),
+    /** For how many messages it stands, from the first one of the whole conversation: that before the turn, then the turn's. */
+    replaced: z.int().min(1),
+    /** Of what it was made from. Absent: public. */
+    sensitivity: sensitivity.optional(),
+    attempts: z.array(attempt),
+    beforeTokens: z.int().min(0),
+    afterTokens: z.int().min(0),
+    summaryTokens: z.int().min(0),
+    durationMs: z.int().min(0),
+    /** The hooks have yet to be asked: `essentials` follows. */
+    hooksDue: z.boolean().optional(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('essentials'),
+    step: z.int().min(1),
+    texts: z.array(z.string()),
   }),
   z.object({ v: z.literal(journalVersion), t: z.literal('closed'), status: z.string(), error: errorInfo.optional() }),
 ]);

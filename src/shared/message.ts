@@ -24,7 +24,12 @@ export const sensitivity = z.enum(['public', 'internal', 'secret']);
 export type Sensitivity = z.infer<typeof sensitivity>;
 
 export const systemMessage = z.object({ role: z.literal('system'), content: z.string() });
-export const userMessage = z.object({ role: z.literal('user'), content: z.string() });
+export const userMessage = z.object({
+  role: z.literal('user'),
+  content: z.string(),
+  /** Of a summary: how far what it was made from may travel. Absent: the user's own words, which go to every provider. */
+  sensitivity: sensitivity.optional(),
+});
 export const assistantMessage = z.object({ role: z.literal('assistant'), parts: z.array(assistantPart) });
 export const toolMessage = z.object({
   role: z.literal('tool'),

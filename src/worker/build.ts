@@ -158,6 +158,7 @@ export async function buildWorker({
     flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
     meter: metrics.money,
+    countCompaction: metrics.compacted,
     patienceMs: config.PROVIDER_WAIT_MS,
     tenants,
     wake: (runId, summary) => waker.wake(runId, summary),

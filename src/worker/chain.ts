@@ -19,6 +19,8 @@ export interface ModelsOptions {
   readonly agents?: Iterable<LoadedAgent>;
 }
 
+/** Of models of which neither their provider nor the agent says how much they take. */
+const defaultContextWindow = 128_000;
 const defaultRetry = { max: 4, backoff: 'exponential' } as const;
 
 /**
@@ -29,7 +31,7 @@ const defaultRetry = { max: 4, backoff: 'exponential' } as const;
 export function modelsOf(
   providers: Providers,
   { price, log, onAuthError, agents = [] }: ModelsOptions,
-): Pick<RunDeps, 'chainFor' | 'mediaFor' | 'preferencesFor'> {
+): Pick<RunDeps, 'chainFor' | 'mediaFor' | 'preferencesFor' | 'memoryFor'> {
   const preferred = new Map<string, PreferredModels>();
   const preferredOf = (agent: LoadedAgent) => {
     const { id } = agent.definition;
@@ -45,6 +47,26 @@ export function modelsOf(
       const found = providers.providerFor(model, definition.provider);
       const offer = found?.provider.mediaOf?.(found.model);
       return found && offer && { ...found, offer };
+    },
+    memoryFor(agent) {
+      const { memory, provider: own, model } = agent.definition;
+      const { summarizer, served } = preferredOf(agent);
+      if (!memory || !summarizer) return undefined;
+      const windowOf = (found: typeof summarizer | undefined) =>
+        found?.provider.contextWindowOf?.(found.model) ?? memory.contextWindow ?? defaultContextWindow;
+      // One attempt: what fails now is tried again some steps later, and the run does not wait for it.
+      const candidate = { ...summarizer, maxAttempts: 1, backoff: defaultRetry.backoff };
+      return {
+        summarizer: {
+          chain: new FallbackChain([candidate], { clock: systemClock, price, ...(onAuthError && { onAuthError }) }),
+          contextWindow: windowOf(summarizer),
+          accepts: summarizer.provider.acceptsSensitivity,
+        },
+        contextWindowOf(name, asked) {
+          const provider = asked ?? (name === model ? own : undefined);
+          return windowOf(served(name, provider) ?? providers.providerFor(name, provider));
+        },
+      };
     },
     chainFor(agent, model, past) {
       const { definition } = agent;

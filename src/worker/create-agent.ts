@@ -28,6 +28,7 @@ import { queuedRecord } from './stores/memory-row.ts';
 import { createToolkit } from './toolkit.ts';
 import type { CapabilityResolver } from './tools/capabilities.ts';
 import { configuredTools } from './tools/configure.ts';
+import { CompactionDesk, type CompactionAnswer } from './turn/compaction-desk.ts';
 import { createToolRegistry } from './tools/registry.ts';
 
 /** In one process a run waits where it is. */
@@ -114,6 +115,11 @@ export interface AgentHandle {
    * `runStateToJSON`. Throws `run_not_found`.
    */
   state(runId: string): RunState;
+  /**
+   * Summarises the older part of the conversation of the run that is in progress, before its next model call. Resolves
+   * once that is done, so do not wait for it inside a tool; where nothing is done, with the reason. Needs `memory`.
+   */
+  compact(): Promise<CompactionAnswer>;
   /** The bytes behind a handle of a result. Kept as long as 256 MiB of newer ones leave room. */
   media(handle: string): { readonly mediaType: string; readonly bytes: Uint8Array } | undefined;
   /** Asks several agents and makes one answer of theirs, see {@link runFanOut}. No run of this handle is needed for it. */
@@ -162,8 +168,10 @@ export function createAgentWith(
       options.resolveModel,
     ),
   );
+  const desk = loaded.definition.memory && new CompactionDesk();
   const deps = {
     ports,
+    ...(desk && { desk }),
     agents,
     // In one process there is no write to save: every delta is an event of its own.
     flushTimer: new FlushTimer(0),
@@ -330,6 +338,7 @@ export function createAgentWith(
     run: async (input, runOptions) => await stream(input, runOptions).result,
     resume,
     state,
+    compact: async () => (await desk?.ask()) ?? { compacted: false, reason: 'no-memory' },
     media: (handle) => ports.media.get('default', sha256Of(handle) ?? ''),
     fanOut: runFanOut,
   };

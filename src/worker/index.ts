@@ -65,6 +65,8 @@ export { inPieces, pipe, textFrom, type PieceReader, type PipeOptions, type Pipe
 export { runStateFromJSON, runStateToJSON, type RunState } from './run/run-state.ts';
 export type { ModelResolver } from './llm/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
+export type { CompactionView, PostCompactionHook } from './turn/memory.ts';
+export type { CompactionAnswer, CompactionSkip } from './turn/compaction-desk.ts';
 export {
   createAgentNodeExecutor,
   type NodeContext,

@@ -21,6 +21,12 @@ test('the in-process example calls its tool and ends with the cost', async () =>
   expect(output).toMatch(/completed in 2 steps for [1-9]\d* microcents/);
 });
 
+test('the example of a long conversation is compacted more than once, and comes to its end', async () => {
+  const output = await run('long-conversation');
+  expect(output.match(/^compacted from \d+ to \d+ tokens$/gm)?.length).toBeGreaterThan(1);
+  expect(output).toMatch(/completed: The whole report is about tides; I still see \d+ messages\./);
+});
+
 test('the workflow example hands the output of its first node to the second', async () => {
   const output = await run('workflow');
   expect(output).toContain('draft: [answer to: Write it: [answer to: Plan a text about tides.]]');

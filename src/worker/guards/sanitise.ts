@@ -15,8 +15,11 @@ const maxRounds = 4;
 export const redactionToken = '[removed by sanitiser]';
 const markerToken = '[marker removed]';
 
+/** Of a tool's result, or of a text that a model made from content that nobody vouches for. */
+export type OriginTrust = TrustClass | 'derived-untrusted';
+
 export interface Origin {
-  readonly trust: TrustClass;
+  readonly trust: OriginTrust;
   /** Default: what the trust class asks for. */
   readonly treatment?: Sanitization;
   readonly toolName: string;
@@ -33,13 +36,14 @@ export interface Sanitised {
 }
 
 /** What the trust in a result asks for. */
-export const treatmentOf: Readonly<Record<TrustClass, Sanitization>> = {
+export const treatmentOf: Readonly<Record<OriginTrust, Sanitization>> = {
   'built-in': 'pass',
   'user-defined': 'flag',
   'trusted-skill': 'flag',
   'untrusted-skill': 'wrap',
   'mcp-derived': 'wrap',
   'web-search': 'wrap',
+  'derived-untrusted': 'wrap',
 };
 
 /**

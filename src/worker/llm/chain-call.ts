@@ -26,6 +26,8 @@ export interface PlannedAttempt {
   readonly fixedMicrocents?: number;
   /** As it would be sent. */
   readonly request: LlmRequest;
+  /** The run goes on without it: it must not make the run wait, and no person has let it pass a cap. */
+  readonly optional?: boolean;
 }
 
 /**
@@ -66,6 +68,11 @@ export interface ChainCall {
   readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
   /** When another candidate takes over, before its first attempt. */
   onFallback?(transition: Fallback): void;
+  /**
+   * Asked when a candidate refuses the request for its length, before another one takes over; at most once. The same
+   * request, made shorter, is then tried on the same candidate. `attemptNumber` is that of the next attempt.
+   */
+  shorten?(): Promise<{ readonly request: ChainRequest | undefined; readonly attemptNumber: number }>;
   /** The parts told so far belong to an attempt that broke off: another one begins. */
   onReset?(error: LlmError): void;
 }
@@ -79,10 +86,12 @@ export interface ChainResult {
 
 /** One walk along the plan. */
 export interface Walk {
-  readonly request: ChainRequest;
+  request: ChainRequest;
   readonly call: ChainCall;
   readonly signal: AbortSignal;
   readonly plan: readonly Candidate[];
   readonly attempts: Attempt[];
   attemptNumber: number;
+  /** A shorter request was asked for. */
+  shortened: boolean;
 }

@@ -9,11 +9,15 @@ const assumedOutputTokens = 4_096;
 const leastOutputTokens = 256;
 
 /** English text has about four bytes to a token, and other scripts fewer characters: three errs to the safe side. */
-const bytesPerToken = 3;
+export const bytesPerToken = 3;
 const tokensPerMessage = 4;
 
 /** Tokens of the prompt, estimated from its size and rather too many than too few. */
-export function promptTokensOf({ messages, tools, responseFormat }: LlmRequest): number {
+export function promptTokensOf({
+  messages,
+  tools,
+  responseFormat,
+}: Pick<LlmRequest, 'messages' | 'tools' | 'responseFormat'>): number {
   let bytes = responseFormat ? Buffer.byteLength(JSON.stringify(responseFormat)) : 0;
   for (const { name, description, parameters } of tools ?? []) {
     bytes += name.length + Buffer.byteLength(description) + Buffer.byteLength(JSON.stringify(parameters));

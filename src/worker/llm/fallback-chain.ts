@@ -5,7 +5,7 @@ import type { Log } from '../../shared/log.ts';
 import type { Usage } from '../../shared/money.ts';
 import { asLlmError, fallbackFrom, followUp, reasonToSkip, requestFor, sameModel } from './candidate.ts';
 import type { Candidate, ChainPolicy, ChainRequest, ModelName } from './candidate.ts';
-import type { ChainCall, ChainResult, Permit, Walk } from './chain-call.ts';
+import type { ChainCall, ChainResult, NextAttempt, Permit, Walk } from './chain-call.ts';
 import { costOf, type Price, type PriceLookup } from './cost.ts';
 import { cancelledCall, LlmError } from './errors.ts';
 import type { LlmAnswer, LlmPart } from './provider.ts';
@@ -104,6 +104,7 @@ export class FallbackChain {
         plan,
         attempts: [],
         attemptNumber: call.firstAttemptNumber,
+        shortened: false,
       });
     } finally {
       this.#busy = false;
@@ -163,17 +164,26 @@ export class FallbackChain {
         call.onAttempt(tried.attempt);
         return tried;
       }
+      let told = false;
+      const tell = (following?: NextAttempt) => {
+        if (!told) call.onAttempt(tried.attempt, following);
+        told = true;
+      };
+      if (await this.#shortened(tried, walk, tell)) {
+        allowed++;
+        continue;
+      }
       if (tried.error.kind === 'rate_limit') this.#leaveAlone(candidate.provider.id);
       const renewed = await this.#credentialsRenewed(tried, candidate, signal);
       if (renewed) allowed++;
       const verdict = renewed ? 'retry' : followUp(tried.error, tried.seen, allowed - index - 1, this.#deps.policy);
       if (verdict === 'stop') {
-        call.onAttempt(tried.attempt);
+        tell();
         throw tried.thrown;
       }
       const next = verdict === 'retry' ? candidate : this.#eligibleAfter(position, walk);
       if (!next) {
-        call.onAttempt(tried.attempt);
+        tell();
         return tried;
       }
       const { error } = tried;
@@ -186,7 +196,7 @@ export class FallbackChain {
               this.#deps.random ?? Math.random,
             )
           : 0;
-      call.onAttempt(tried.attempt, {
+      tell({
         attemptNumber: walk.attemptNumber,
         provider: next.provider.id,
         model: next.model,
@@ -293,6 +303,18 @@ export class FallbackChain {
 
   #eligibleAfter(position: number, walk: Walk): Candidate | undefined {
     return walk.plan.slice(position + 1).find((candidate) => this.#reasonToSkip(candidate, walk) === undefined);
+  }
+
+  /** Is there a shorter request to try instead of one that was refused for its length? Its attempt is told first. */
+  async #shortened({ error, seen }: Failed, walk: Walk, tell: () => void): Promise<boolean> {
+    const { call } = walk;
+    if (error.kind !== 'context_length' || seen || walk.shortened || !call.shorten) return false;
+    walk.shortened = true;
+    tell();
+    const { request, attemptNumber } = await call.shorten();
+    walk.attemptNumber = attemptNumber;
+    if (request) walk.request = { ...request, primary: walk.request.primary };
+    return request !== undefined;
   }
 
   async #credentialsRenewed(failed: Failed, candidate: Candidate, signal: AbortSignal): Promise<boolean> {

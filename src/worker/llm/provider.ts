@@ -87,6 +87,8 @@ export interface LlmProvider {
   readonly credential?: string;
   /** What it allows for this model. Absent: unlimited as far as we know. */
   limitsOf?(model: string): ProviderLimits | undefined;
+  /** Tokens of prompt and answer together that this model takes. Absent: not known. */
+  contextWindowOf?(model: string): number | undefined;
   generate(request: LlmRequest, onPart: (part: LlmPart) => void, signal: AbortSignal): Promise<LlmAnswer>;
   /** What this model makes, as the operator says. Absent: it is a chat model, whatever its name. */
   mediaOf?(model: string): MediaOffer | undefined;

@@ -25,6 +25,8 @@ const modelEntry = z.strictObject({
   limits: providerLimits.optional(),
   /** `false`: does not reason, and refuses to be asked for it. */
   reasoning: z.boolean().optional(),
+  /** Tokens of prompt and answer together that it takes. */
+  contextWindow: z.int().min(1_000).max(100_000_000).optional(),
 });
 
 /** A model that makes images, sound or video instead of text. Models that no entry names are chat models. */

@@ -142,13 +142,14 @@ function fromEntry(entry: ProviderEntry, shared: Shared, env: ProvidersDeps['env
     sendsMetadata: metadata,
     limitsOf: (model: string) => limitsIn(entry, model),
   };
+  const contextWindowOf = (model: string) => models.find((row) => row.model === model)?.contextWindow;
   const making = media.length > 0 && {
     mediaOf: (model: string) => mediaIn(entry, model),
     media: createOpenAiMedia(openAi),
   };
-  if (entry.kind === 'openai') return { ...createOpenAiChatProvider(openAi), ...making };
+  if (entry.kind === 'openai') return { ...createOpenAiChatProvider(openAi), ...making, contextWindowOf };
   const reasons = (model: string) => models.find((row) => row.model === model)?.reasoning ?? true;
-  return { ...createOpenAiResponsesProvider({ ...openAi, reasons }), ...making };
+  return { ...createOpenAiResponsesProvider({ ...openAi, reasons }), ...making, contextWindowOf };
 }
 
 function withoutAny(config: Config): Providers {

@@ -1,19 +1,25 @@
 import type { Message, Sensitivity, ToolMessage } from '../../shared/message.ts';
 
+type Labelled = ToolMessage | Extract<Message, { role: 'user' }>;
+
 /**
- * The messages as a provider may see them: tool results that it does not accept are replaced by a notice. The same array
- * when nothing changes. A text without a label is public.
+ * The messages as a provider may see them: tool results and summaries that it does not accept are replaced by a notice.
+ * The same array when nothing changes. A result without a label is public; what users say themselves goes to everybody.
  */
 export function withinSensitivity(
   messages: readonly Message[],
   accepts: readonly Sensitivity[] = ['public'],
 ): readonly Message[] {
-  const isRefused = (message: Message): message is ToolMessage =>
-    message.role === 'tool' && !accepts.includes(message.sensitivity ?? 'public');
+  const isRefused = (message: Message): message is Labelled => {
+    if (message.role === 'tool') return !accepts.includes(message.sensitivity ?? 'public');
+    return message.role === 'user' && message.sensitivity !== undefined && !accepts.includes(message.sensitivity);
+  };
   if (!messages.some(isRefused)) return messages;
   return messages.map((message) => (isRefused(message) ? { ...message, content: noticeOf(message) } : message));
 }
 
-function noticeOf({ toolName, sensitivity = 'public' }: ToolMessage): string {
-  return `[the result of ${toolName} is withheld: it is ${sensitivity}, and this model's provider may not see ${sensitivity} data]`;
+function noticeOf(message: Labelled): string {
+  const { sensitivity = 'public' } = message;
+  const what = message.role === 'tool' ? `the result of ${message.toolName}` : 'a summary of the conversation';
+  return `[${what} is withheld: it is ${sensitivity}, and this model's provider may not see ${sensitivity} data]`;
 }

@@ -9,6 +9,7 @@ export function wrapProvider(provider: LlmProvider, generate: LlmProvider['gener
     ...(acceptsSensitivity && { acceptsSensitivity }),
     ...(credential !== undefined && { credential }),
     ...(provider.limitsOf && { limitsOf: (model: string) => provider.limitsOf?.(model) }),
+    ...(provider.contextWindowOf && { contextWindowOf: (model: string) => provider.contextWindowOf?.(model) }),
     ...(provider.mediaOf && { mediaOf: (model: string) => provider.mediaOf?.(model) }),
     ...(provider.media && { media: provider.media }),
     generate,

@@ -123,6 +123,11 @@ export class WorkerMetrics {
     'action',
   ]);
   readonly #dataflow = this.#counter('millrace_dataflow_total', 'Data-flow findings.', ['decision']);
+  readonly #compactions = this.#counter(
+    'millrace_compactions_total',
+    'Times that a conversation was to be summarised, by what came of it.',
+    ['agent', 'outcome'],
+  );
   /** Runs the reconciler had to put back. Should stay 0. */
   readonly putBack = this.#counter(
     'millrace_runs_put_back_total',
@@ -188,6 +193,9 @@ export class WorkerMetrics {
     spent: (agent: string, amount: number) => this.#spent.inc({ agent }, amount),
     presumed: (agent: string) => this.#presumed.inc({ agent }),
   };
+
+  /** What came of compactions. */
+  readonly compacted = (agent: string, outcome: string) => this.#compactions.inc({ agent, outcome });
 
   /** Counts one event. Never throws for an event it has nothing to say about. */
   observe(

@@ -129,7 +129,7 @@ export class AttemptGate {
   }
 
   async #takeMoney(
-    { step, provider, price, fixedMicrocents, request }: PlannedAttempt,
+    { step, provider, price, fixedMicrocents, request, optional = false }: PlannedAttempt,
     signal: AbortSignal,
   ): Promise<{ readonly id: string; readonly maxOutputTokens?: number }> {
     const { ports, purse, owner, denyUnpriced } = this.#options;
@@ -149,10 +149,10 @@ export class AttemptGate {
         model: request.model,
         wanted: most,
         least,
-        force: this.#options.approved(step),
+        force: !optional && this.#options.approved(step),
       });
     const reservation = await this.#patiently(ask, signal);
-    if (reservation.kind !== 'reserved') throw this.#refusal(reservation, least);
+    if (reservation.kind !== 'reserved') throw this.#refusal(reservation, least, optional);
     this.#options.meter?.reserved(purse.agentId, reservation.amount);
     for (const account of reservation.warnings) this.#warn(account);
     // What the ledger adds for models that turned out dearer than estimated does not make the answer longer.
@@ -172,9 +172,9 @@ export class AttemptGate {
     }
   }
 
-  #refusal(answer: Exclude<Reservation, { kind: 'reserved' }>, needed: number): Error {
+  #refusal(answer: Exclude<Reservation, { kind: 'reserved' }>, needed: number, optional: boolean): Error {
     const { account } = answer;
-    if (answer.kind === 'exceeded' && answer.onExceed === 'fail') {
+    if (optional || (answer.kind === 'exceeded' && answer.onExceed === 'fail')) {
       return new RunError('budget_exceeded', `the next model call could pass the cap of ${figures(account, needed)}`, {
         details: { scope: account.scope, id: account.id },
       });

@@ -8,6 +8,7 @@ import type { Tool } from '../tools/tool.ts';
 import type { HandoffFilterDescriptor } from '../../shared/handoff.ts';
 import type { HandoffFilter } from '../turn/handoff-filters.ts';
 import type { CallVerdict } from '../turn/contract.ts';
+import type { PostCompactionHook } from '../turn/memory.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
 import { outputSchemaOf } from './output-schema.ts';
 
@@ -18,6 +19,8 @@ export interface Agent {
   readonly tools: readonly Tool[];
   readonly llmPolicy?: LlmPolicy;
   readonly prepareStep?: PrepareStep;
+  /** Asked after each compaction, with `memory`. */
+  readonly postCompactionHooks?: readonly PostCompactionHook[];
   /** Read what handles of its tools' results name, after the readers of this system. */
   readonly resultReaders?: readonly ResultReader[];
   /** By agent: filters given as objects, which may be functions of the author's own. */
@@ -47,6 +50,7 @@ export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema' | 'ha
     readonly outputSchema?: z.ZodType | Readonly<Record<string, unknown>>;
     readonly llmPolicy?: LlmPolicy;
     readonly prepareStep?: PrepareStep;
+    readonly postCompactionHooks?: readonly PostCompactionHook[];
     readonly resultReaders?: readonly ResultReader[];
     /** Agents that may take over. A filter may be one of `filters`, or its descriptor. */
     readonly handoffs?: readonly (
@@ -66,7 +70,13 @@ export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema' | 'ha
  * @example
  * export default defineAgent({ id: 'support', model: 'gpt-5.2-mini', instructions: '…', tools: [lookupOrder] })
  */
-export function defineAgent({ llmPolicy, prepareStep, resultReaders, ...given }: AgentSource): Agent {
+export function defineAgent({
+  llmPolicy,
+  prepareStep,
+  postCompactionHooks,
+  resultReaders,
+  ...given
+}: AgentSource): Agent {
   const { source, problems: misspelt, spelledAs } = canonicalAgent(given);
   const asked = given.tools ?? [];
   const tools = asked.filter((tool): tool is Tool => typeof tool === 'object' && tool !== null);
@@ -76,8 +86,10 @@ export function defineAgent({ llmPolicy, prepareStep, resultReaders, ...given }:
   for (const [name, value] of Object.entries({ llmPolicy, prepareStep })) {
     if (value !== undefined && typeof value !== 'function') problems.push(`${name}: must be a function`);
   }
-  if (resultReaders?.some((reader) => typeof reader !== 'function')) problems.push('resultReaders: must be functions');
   const handoffs = handoffsOf(given.handoffs);
+  for (const [name, values] of Object.entries({ resultReaders, postCompactionHooks })) {
+    if (values?.some((value) => typeof value !== 'function')) problems.push(`${name}: must be functions`);
+  }
   const output = outputSchemaOf(given.outputSchema);
   if (output.problem !== undefined) problems.push(`outputSchema: ${output.problem}`);
   const parsed = agentDefinition.safeParse({
@@ -99,6 +111,7 @@ export function defineAgent({ llmPolicy, prepareStep, resultReaders, ...given }:
     tools: Object.freeze(tools),
     ...(llmPolicy && { llmPolicy }),
     ...(prepareStep && { prepareStep }),
+    ...(postCompactionHooks && { postCompactionHooks }),
     ...(resultReaders && { resultReaders }),
     ...(handoffs.filters.size > 0 && { handoffFilters: handoffs.filters }),
   };

@@ -9,6 +9,8 @@ import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
 import type { Children, OutgoingEvent, Ports, Purse } from '../ports.ts';
 import type { MediaMaking } from '../turn/contract.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
+import type { CompactionDesk } from '../turn/compaction-desk.ts';
+import type { CompactionOutcome, MemoryModels } from '../turn/memory.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../turn/state.ts';
 import type { MoneyMeter } from './attempt-gate.ts';
 import type { CancelWatch } from './cancel-watch.ts';
@@ -47,6 +49,12 @@ export interface RunDeps {
   mediaFor(agent: LoadedAgent, model: string): Pick<MediaMaking, 'provider' | 'model' | 'offer'> | undefined;
   /** What this agent and its tools wish for, looked up. */
   preferencesFor(agent: LoadedAgent): ModelPreferences;
+  /** The models that an agent's memory works with; undefined for agents without one. */
+  memoryFor(agent: LoadedAgent): MemoryModels | undefined;
+  /** Where a program of this process asks for compactions of the agent's runs. */
+  readonly desk?: CompactionDesk;
+  /** Counts what came of compactions. */
+  readonly countCompaction?: (agentId: string, outcome: CompactionOutcome) => void;
   /** Longest wait for a provider limit or for money that holds a worker, in milliseconds. */
   readonly patienceMs: number;
   /** The budget of each tenant, and its weight where tenants share a provider limit. */
@@ -70,8 +78,6 @@ export interface OpenRun extends AsyncDisposable {
   readonly state: TurnState;
   /** The thread that it continues, held for as long as it goes on. */
   readonly thread?: HeldByRun;
-  /** How many messages of the conversation were there before the user's. */
-  readonly pastMessages: number;
   readonly writer: RunWriter;
   readonly signals: RunSignals;
   readonly signal: AbortSignal;
@@ -192,7 +198,6 @@ export async function openRun(
       ...assigned,
       state,
       ...(thread && { thread: thread.held }),
-      pastMessages: past.length,
       writer,
       signals,
       signal: signals.signal,

@@ -12,6 +12,8 @@ interface Served {
 /** The models that an agent and its tools prefer, each looked up once. */
 export interface PreferredModels {
   readonly preferences: ModelPreferences;
+  /** Who writes summaries for the agent; undefined where it wants none. */
+  readonly summarizer: Served | undefined;
   /** Preferences that no provider serves. */
   readonly problems: readonly string[];
   /** One of those that were found. */
@@ -53,11 +55,21 @@ export function preferredModels(
     const hint = lookHint(`tool ${tool.name}: preferredModel`, tool.preferredModel);
     return hint === undefined ? [] : [[tool.name, hint] as const];
   });
+  const summarizer = summarizerOf(definition, tiers);
+  const writer = summarizer && look('memory.summarizer', summarizer.model, summarizer.provider);
   return {
+    summarizer: writer && found.get(keyOf(writer.model, writer.provider)),
     preferences: { tiers, tools: new Map(hints), ...(agent !== undefined && { agent }) },
     problems,
     served: (model, provider) => found.get(keyOf(model, provider)),
   };
+}
+
+/** Who the agent says writes its summaries: else the fast tier, else its own model. */
+function summarizerOf({ memory, provider, model }: AgentDefinition, { fast }: ModelPreferences['tiers']) {
+  if (!memory) return undefined;
+  const { summarizer = fast ?? { model, provider } } = memory;
+  return typeof summarizer === 'string' ? { model: summarizer, provider: undefined } : summarizer;
 }
 
 function keyOf(model: string, provider: string | undefined): string {

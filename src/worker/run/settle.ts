@@ -246,7 +246,7 @@ async function handOver(run: OpenRun, state: TurnState): Promise<JobOutcome> {
 /** Into the thread of the run, if it has one. */
 async function keepTurn(run: OpenRun, end: Omit<TurnRecord, 'durationMs'>): Promise<void> {
   if (!run.thread) return;
-  const own = end.state.messages.slice(run.pastMessages + 1);
+  const own = [...end.state.earlier, ...end.state.own];
   await recordTurn(run.thread, own, { ...end, durationMs: durationMs(run) }, run);
 }
 

@@ -47,7 +47,7 @@ export interface ToolServices {
 /** The run that a toolbox is opened for. */
 export interface ToolboxRun {
   readonly record: RunRecord;
-  readonly state: Pick<TurnState, 'messages' | 'handoffs'>;
+  readonly state: Pick<TurnState, 'initial' | 'earlier' | 'own' | 'handoffs'>;
   readonly emit: (event: EventBody) => void;
 }
 
@@ -107,11 +107,12 @@ function usesServers({ tools }: AgentDefinition): boolean {
 
 async function serversOf(
   definition: AgentDefinition,
-  { record: { runId, tenant }, state: { messages } }: ToolboxRun,
+  { record: { runId, tenant }, state }: ToolboxRun,
   { openServers }: ToolServices,
   signal: AbortSignal,
 ): Promise<OpenedTools | undefined> {
-  const results = messages.flatMap((message) =>
+  // Also results that a summary stands for now: what they named may still be read.
+  const results = [...state.initial, ...state.earlier, ...state.own].flatMap((message) =>
     message.role === 'tool' && message.trust === 'mcp-derived' ? [message.content] : [],
   );
   return await openServers?.(definition, { runId, tenant, results }, signal);

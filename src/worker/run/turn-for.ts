@@ -11,6 +11,7 @@ import { createToolExecutor } from '../tools/execute.ts';
 import type { TurnState } from '../turn/state.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from './attempt-gate.ts';
+import { memoryFor } from './memory-for.ts';
 import { effectiveLimits } from './limits.ts';
 import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 import type { Toolbox } from './toolbox.ts';
@@ -92,6 +93,7 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
       },
       ...callPolicyOf(run, deps.tools.policyOf),
       ...(agent.prepareStep && { prepareStep: agent.prepareStep }),
+      ...memoryFor(run, agent, deps),
       admit: (planned, signal) => gate.admit(planned, signal),
       isDown: (provider, name) => (deps.ports.breakers.states().get(`${provider}/${name}`) ?? 'closed') !== 'closed',
       requestId: (step) => `${runId}:step:${step}`,
@@ -170,7 +172,7 @@ function gateFor(run: OpenRun, deps: RunDeps): AttemptGate {
 
 /** Where an earlier segment left the chain: a turn that goes on elsewhere must not send reasoning to a stranger. */
 function pastOf({ attempts, serving }: TurnState): ChainPast {
-  const last = attempts.findLast((attempt) => attempt.outcome !== 'skipped');
+  const last = attempts.findLast((attempt) => attempt.outcome !== 'skipped' && !attempt.purpose);
   return { ...(last && { lastProvider: last.provider }), ...(serving && { serving }) };
 }
 

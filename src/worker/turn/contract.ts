@@ -12,6 +12,7 @@ import type { Ask } from '../tools/call.ts';
 import type { PlannedChild } from '../tools/call.ts';
 import type { ToolExecutor } from '../tools/execute.ts';
 import type { ModelPreferences } from './choose-model.ts';
+import type { Memory } from './memory.ts';
 import type { ToolFailure } from './next-move.ts';
 import type { OutputRule } from './output.ts';
 import type { PrepareStep } from './prepare-step.ts';
@@ -115,6 +116,8 @@ export interface TurnDeps {
   callPolicy?(step: number, state: TurnState): Promise<CallVerdict>;
   /** Before each step's model call: what this one has to do. */
   readonly prepareStep?: PrepareStep;
+  /** There when older messages may give way to a summary. */
+  readonly memory?: Memory;
   /** Before each attempt. Throws `TurnSuspension` where the turn has to wait without a worker. */
   readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
   /** Have people decided about calls of this run in a way that its journal does not know yet? */
@@ -170,4 +173,6 @@ export interface Turn {
   readonly growing: GrowingState;
   /** The text that the current step has shown so far. */
   shownText: string;
+  /** Before this step no summary is tried by itself: the last one failed. */
+  restsUntilStep: number;
 }

@@ -13,13 +13,12 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
   const { deps, growing } = turn;
   const relayed = relayer(turn);
   let thinking = false;
-  let cumulative = growing.state.costMicrocents;
   return {
     step,
     firstAttemptNumber: attemptsMade(turn) + 1,
     failedBefore: growing.state.attempts
       .slice(growing.state.attemptsBeforeRetry)
-      .filter((attempt) => attempt.step === step && attempt.outcome === 'failed'),
+      .filter((attempt) => attempt.step === step && attempt.outcome === 'failed' && !attempt.purpose),
     ...(deps.admit && { admit: deps.admit }),
     onPart(part, model) {
       switch (part.type) {
@@ -42,14 +41,7 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
           assertNever(part);
       }
     },
-    onAttempt(raw) {
-      const attempt = scrubbed(raw, turn);
-      attempts.push(attempt);
-      tellAttempt(attempt, turn);
-      if (attempt.outcome === 'skipped') return;
-      cumulative += attempt.costMicrocents;
-      tellCost(attempt, cumulative, turn);
-    },
+    onAttempt: (attempt) => hearAttempt(attempt, turn, attempts),
     onFallback: (transition) => deps.emit({ type: 'agent.model.fellback', ...transition }),
     onReset() {
       turn.shownText = '';
@@ -57,6 +49,20 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
       deps.emit({ type: 'step.reset', stepNumber: step, reason: 'stream_broke' });
     },
   };
+}
+
+/** Tells of an attempt and adds it, scrubbed, to those that the journal does not hold yet. */
+export function hearAttempt(raw: Attempt, turn: Turn, attempts: Attempt[]): void {
+  const attempt = scrubbed(raw, turn);
+  attempts.push(attempt);
+  tellAttempt(attempt, turn);
+  if (attempt.outcome === 'skipped') return;
+  const { costMicrocents } = turn.growing.state;
+  tellCost(
+    attempt,
+    attempts.reduce((sum, one) => sum + one.costMicrocents, costMicrocents),
+    turn,
+  );
 }
 
 function tellAttempt(attempt: Attempt, { deps }: Turn): void {

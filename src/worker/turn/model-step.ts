@@ -2,11 +2,12 @@ import { RunError } from '../../shared/errors.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/journal.ts';
 import { toolCallsOf } from '../../shared/message.ts';
 import { zeroUsage } from '../../shared/money.ts';
-import type { ChainResult } from '../llm/fallback-chain.ts';
+import type { ChainCall, ChainResult } from '../llm/fallback-chain.ts';
 import type { LlmAnswer } from '../llm/provider.ts';
 import { parseArgs, shownArgs } from '../tools/args.ts';
 import { chooseModel, noPreferences, type ModelChoice } from './choose-model.ts';
-import { listen } from './listen.ts';
+import { compactBefore, compactRefused, type ComingCall } from './compaction.ts';
+import { attemptsMade, listen } from './listen.ts';
 import { nextMove } from './next-move.ts';
 import { askForPlan, type StepPlan } from './prepare-step.ts';
 import { buildRequest } from './request.ts';
@@ -24,6 +25,9 @@ export async function callModel(turn: Turn): Promise<void> {
   signal.throwIfAborted();
   const called = growing.state.calls.map(({ name }) => name);
   const choice = chooseModel(spec, spec.preferences ?? noPreferences, called, plan);
+  const coming = { step, ...(choice.primary ?? { model: choice.model }) };
+  await compactBefore(turn, coming);
+  signal.throwIfAborted();
   turn.shownText = '';
   deps.emit({
     type: 'step.start',
@@ -33,7 +37,7 @@ export async function callModel(turn: Turn): Promise<void> {
     ...(choice.reason !== undefined && { modelReason: choice.reason }),
   });
   const attempts: Attempt[] = [];
-  const result = await ask({ turn, step, choice, toolChoice: plan.toolChoice }, attempts);
+  const result = await ask({ turn, coming, choice, toolChoice: plan.toolChoice }, attempts);
   await accept(turn, step, attempts, result);
 }
 
@@ -72,17 +76,34 @@ async function planOf({ deps, signal, growing: { state } }: Turn, stepNumber: nu
 
 interface Asking {
   readonly turn: Turn;
-  readonly step: number;
+  readonly coming: ComingCall;
   readonly choice: ModelChoice;
   readonly toolChoice: StepPlan['toolChoice'];
 }
 
-async function ask({ turn, step, choice, toolChoice }: Asking, attempts: Attempt[]): Promise<ChainResult> {
+async function ask({ turn, coming, choice, toolChoice }: Asking, attempts: Attempt[]): Promise<ChainResult> {
   const { spec, deps, signal, growing } = turn;
-  const built = buildRequest(spec, growing.state, deps.tools.advertised(growing.state.promoted), deps.requestId(step));
-  const request = toolChoice !== undefined && built.tools ? { ...built, toolChoice } : built;
+  const { step } = coming;
+  const requestNow = () => {
+    const { state } = growing;
+    const built = buildRequest(spec, state, deps.tools.advertised(state.promoted), deps.requestId(step));
+    return toolChoice !== undefined && built.tools ? { ...built, toolChoice } : built;
+  };
+  const request = requestNow();
   const { primary, only } = choice;
-  const call = { ...listen(turn, step, attempts), ...(primary && { primary }), ...(only && { only }) };
+  const call: ChainCall = {
+    ...listen(turn, step, attempts),
+    ...(primary && { primary }),
+    ...(only && { only }),
+    ...(deps.memory && {
+      async shorten() {
+        // In the journal before the summary is paid: what is numbered and paid later comes after it.
+        await recordAttempts(turn, step, attempts.splice(0));
+        const request = (await compactRefused(turn, coming)) ? requestNow() : undefined;
+        return { request, attemptNumber: attemptsMade(turn) + 1 };
+      },
+    }),
+  };
   try {
     const result = await deps.chain.run(request, call, signal);
     signal.throwIfAborted();
@@ -93,13 +114,16 @@ async function ask({ turn, step, choice, toolChoice }: Asking, attempts: Attempt
     if (fault) throw fault;
     return result;
   } catch (error) {
-    if (attempts.length > 0) {
-      const entry: JournalEntry = { v: 1, t: 'attempted', step, attempts };
-      growing.add(entry);
-      await deps.record([entry]);
-    }
+    await recordAttempts(turn, step, attempts);
     throw error;
   }
+}
+
+async function recordAttempts({ deps, growing }: Turn, step: number, attempts: readonly Attempt[]): Promise<void> {
+  if (attempts.length === 0) return;
+  const entry: JournalEntry = { v: 1, t: 'attempted', step, attempts: [...attempts] };
+  growing.add(entry);
+  await deps.record([entry]);
 }
 
 /** Why a whole answer is still none. Tool calls decide what happens next; the finish reason only where it is a refusal. */

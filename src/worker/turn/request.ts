@@ -15,11 +15,13 @@ export function buildRequest(
   requestId: string,
 ): ChainRequest {
   const { maxOutputTokens, temperature, topP, stop, reasoningEffort, outputSchema } = spec;
-  const { sessionToken, checkpointToken, serving } = state;
+  const { sessionToken, checkpointToken, serving, compaction, summarised } = state;
+  const compactedHere = compaction?.step === state.step + 1;
   return {
     requestId,
-    idempotencyKey: requestId,
-    messages: conversation(spec, state.messages),
+    // A longer form of this request may have been sent before.
+    idempotencyKey: compactedHere ? `${requestId}:after:${summarised?.replaced ?? 0}` : requestId,
+    messages: conversation(spec, state, compactedHere ? compaction.essentials : []),
     ...(tools.length > 0 && { tools, toolChoice: 'auto' as const }),
     ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     ...(temperature !== undefined && { temperature }),
@@ -40,12 +42,16 @@ const channels = {
   tool_output_sanitized: false,
 };
 
-function conversation(spec: TurnSpec, messages: readonly Message[]): readonly Message[] {
+function conversation(
+  spec: TurnSpec,
+  { messages, holdsResults }: TurnState,
+  essentials: readonly string[],
+): readonly Message[] {
   const { system, dataPreamble, reasoningRetention } = spec;
   const paired = pairMessages(reasoningRetention === 'strip' ? withoutReasoning(messages, undefined) : messages);
   const authored: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
   // In a message of its own, so that the bytes before it are the ones that providers have cached.
-  if (dataPreamble !== undefined && paired.some(({ role }) => role === 'tool'))
-    authored.push({ role: 'system', content: dataPreamble });
-  return [...authored, ...paired];
+  if (dataPreamble !== undefined && holdsResults) authored.push({ role: 'system', content: dataPreamble });
+  const said: Message[] = essentials.length > 0 ? [{ role: 'system', content: essentials.join('\n\n') }] : [];
+  return [...authored, ...paired, ...said];
 }

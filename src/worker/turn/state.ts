@@ -1,91 +1,16 @@
 import { assertNever, RunError } from '../../shared/errors.ts';
 import type { ChildEnd } from '../../shared/control.ts';
-import type { FinishReason } from '../../shared/event.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/journal.ts';
 import { textOf, toolCallsOf, type Message } from '../../shared/message.ts';
-import type { MediaPart } from '../../shared/media.ts';
-import { zeroUsage, type RunUsage, type Usage } from '../../shared/money.ts';
+import { zeroUsage } from '../../shared/money.ts';
 import { addAttempt, addRunUsage, emptyRunUsage } from '../llm/cost.ts';
 import type { InnerCall, StepCall } from '../tools/call.ts';
+import { Conversation } from './conversation.ts';
 import { filterFrom } from './handoff-filters.ts';
 import { repairRequest } from './output.ts';
+import type { TurnState } from './turn-state.ts';
 
-/** The model's last answer, as far as the loop needs it. */
-export interface LastAnswer {
-  readonly text: string;
-  readonly finishReason: FinishReason;
-  readonly usage: Usage;
-}
-
-export interface MediaJob {
-  readonly provider: string;
-  readonly model: string;
-  readonly jobId: string;
-  readonly submittedAtMs: number;
-  readonly polls: number;
-}
-
-export interface TurnCounters {
-  readonly llmCalls: number;
-  readonly toolCalls: number;
-  /** Steps whose model asked for tools. */
-  readonly toolSteps: number;
-  /** Steps in which the model made at least one mistake that it may mend. */
-  readonly corrections: number;
-}
-
-/**
- * Where a turn stands. Everything the loop decides, it decides from this, so that a turn that another worker continues
- * goes on exactly like one that was never interrupted.
- */
-export interface TurnState {
-  /** The conversation. Results of the current step are added, in call order, once it has all of them. */
-  readonly messages: readonly Message[];
-  /** Number of the last answered step; 0 before the first. */
-  readonly step: number;
-  /** Tool calls of that step, in the order of the model. */
-  readonly calls: readonly StepCall[];
-  /** How many of them have no result yet. */
-  readonly openCalls: number;
-  readonly answer: LastAnswer | undefined;
-  readonly usage: RunUsage;
-  readonly costMicrocents: number;
-  readonly attempts: readonly Attempt[];
-  readonly counters: TurnCounters;
-  /** Deferred tools that the model has found, in that order. */
-  readonly promoted: readonly string[];
-  /** What people were asked in this run, by id. */
-  readonly asked: ReadonlySet<string>;
-  /** Who goes on after the last handoff, and how many there were. */
-  readonly agentId: string | undefined;
-  readonly handoffs: number;
-  /** How the runs that worked for this one have ended. */
-  readonly childEnds: ReadonlyMap<string, ChildEnd>;
-  /** Calls whose outcome is not known, of all steps. */
-  readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
-  /** How many final answers were sent back. `repairing`: the last one, and the model has not answered again yet. */
-  readonly repairs: number;
-  readonly repairing: boolean;
-  /** Who gave that answer. */
-  readonly serving: { readonly provider: string; readonly model: string } | undefined;
-  readonly sessionToken: string | undefined;
-  readonly checkpointToken: string | undefined;
-  /** How often the turn has waited without a worker, and for how many milliseconds. */
-  readonly suspensions: number;
-  readonly suspendedMs: number;
-  /** What a person decided about the money of the step that comes next. */
-  readonly budgetDecision: 'approve' | 'reject' | undefined;
-  /** A provider works on this. `polls` counts the waits for it. */
-  readonly mediaJob: MediaJob | undefined;
-  /** What the turn has made in place of a text. */
-  readonly media: readonly MediaPart[];
-  /** How often it was tried again as a whole, when that last try may begin, and the attempts made before it. */
-  readonly retries: number;
-  readonly retryAtMs: number | undefined;
-  readonly attemptsBeforeRetry: number;
-  /** The journal says that the turn is over. */
-  readonly finished: boolean;
-}
+export type { MediaJob, TurnState } from './turn-state.ts';
 
 /** What a provider remembers of a conversation from an earlier turn. */
 export interface KnownSession {
@@ -93,6 +18,12 @@ export interface KnownSession {
   readonly model: string;
   readonly sessionToken?: string | undefined;
   readonly checkpointToken?: string | undefined;
+}
+
+function knownOf(session: KnownSession | undefined): Partial<TurnState> {
+  if (!session) return {};
+  const { provider, model, sessionToken, checkpointToken } = session;
+  return { serving: { provider, model }, sessionToken, checkpointToken };
 }
 
 /**
@@ -104,14 +35,14 @@ export function foldJournal(
   entries: Iterable<JournalEntry>,
   session?: KnownSession,
 ): TurnState {
-  const growing = new GrowingState(initial, undefined, session);
+  const growing = new GrowingState({ initial, ...knownOf(session) });
   for (const entry of entries) growing.add(entry);
   return growing.state;
 }
 
 /** A state that another worker left, ready to grow: calls that it had begun are in doubt from now on. */
 export function continueFrom(left: TurnState): GrowingState {
-  return new GrowingState(left.messages, {
+  return new GrowingState({
     ...left,
     calls: left.calls.map((call) => (call.status === 'calling' ? { ...call, status: 'interrupted' } : call)),
   });
@@ -126,7 +57,7 @@ type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** Builds a state entry by entry. The copies that it makes do not depend on how long the turn already is. */
 export class GrowingState {
-  readonly #messages: Message[];
+  readonly #conversation: Conversation;
   readonly #attempts: Attempt[];
   readonly #unknown: Pick<StepCall, 'name' | 'args'>[];
   readonly #promoted: string[];
@@ -137,14 +68,14 @@ export class GrowingState {
   #corrected: boolean;
   #suspendedAt: number | undefined;
 
-  constructor(messages: readonly Message[], from?: TurnState, session?: KnownSession) {
-    this.#messages = [...messages];
-    this.#attempts = [...(from?.attempts ?? [])];
-    this.#unknown = [...(from?.unknownCalls ?? [])];
-    this.#promoted = [...(from?.promoted ?? [])];
-    this.#asked = new Set(from?.asked);
-    this.#childEnds = new Map(from?.childEnds);
-    this.#calls = [...(from?.calls ?? [])];
+  constructor(from: Pick<TurnState, 'initial'> & Partial<TurnState>) {
+    this.#conversation = new Conversation(from);
+    this.#attempts = [...(from.attempts ?? [])];
+    this.#unknown = [...(from.unknownCalls ?? [])];
+    this.#promoted = [...(from.promoted ?? [])];
+    this.#asked = new Set(from.asked);
+    this.#childEnds = new Map(from.childEnds);
+    this.#calls = [...(from.calls ?? [])];
     this.#corrected = this.#calls.some((call) => call.result?.correctable);
     this.#state = {
       step: 0,
@@ -155,9 +86,9 @@ export class GrowingState {
       usage: emptyRunUsage,
       costMicrocents: 0,
       counters: { llmCalls: 0, toolCalls: 0, toolSteps: 0, corrections: 0 },
-      serving: session && { provider: session.provider, model: session.model },
-      sessionToken: session?.sessionToken,
-      checkpointToken: session?.checkpointToken,
+      serving: undefined,
+      sessionToken: undefined,
+      checkpointToken: undefined,
       suspensions: 0,
       suspendedMs: 0,
       budgetDecision: undefined,
@@ -169,8 +100,13 @@ export class GrowingState {
       finished: false,
       agentId: undefined,
       handoffs: 0,
+      compaction: undefined,
       ...from,
-      messages: this.#messages,
+      messages: this.#conversation.messages,
+      own: this.#conversation.own,
+      earlier: this.#conversation.earlier,
+      summarised: this.#conversation.summarised,
+      holdsResults: this.#conversation.holdsResults,
       attempts: this.#attempts,
       unknownCalls: this.#unknown,
       promoted: this.#promoted,
@@ -219,6 +155,14 @@ export class GrowingState {
         return this.#generated(entry);
       case 'retrying':
         return this.#retrying(entry);
+      case 'compacted':
+        return this.#compacted(entry);
+      case 'essentials': {
+        const { compaction } = this.#state;
+        if (!compaction?.hooksDue || compaction.step !== entry.step) throw malformed(entry);
+        this.#state.compaction = { ...compaction, hooksDue: false, essentials: entry.texts };
+        return;
+      }
       case 'closed':
         this.#state.finished = true;
         return;
@@ -230,7 +174,7 @@ export class GrowingState {
   #answered(entry: JournalEntryOf<'answered'>): void {
     if (entry.step !== this.#state.step + 1 || this.#state.openCalls > 0) throw malformed(entry);
     this.#paid(entry.attempts);
-    this.#messages.push(entry.message);
+    this.#say(entry.message);
     const asked = toolCallsOf(entry.message);
     this.#calls = asked.map(({ id, name, args }, index) => ({ index, id, name, args, status: 'todo' }));
     this.#corrected = false;
@@ -312,15 +256,7 @@ export class GrowingState {
   #edit(index: number, id: string, updatedArgs: Record<string, unknown>): void {
     const args = JSON.stringify(updatedArgs);
     this.#calls[index] = { ...(this.#calls[index] as StepCall), args };
-    const at = this.#messages.findLastIndex((message) => message.role === 'assistant');
-    const message = this.#messages[at];
-    if (message?.role !== 'assistant') return;
-    let place = -1;
-    const parts = message.parts.map((part) => {
-      if (part.type === 'tool_call') place++;
-      return part.type === 'tool_call' && place === index && part.id === id ? { ...part, args } : part;
-    });
-    this.#messages[at] = { ...message, parts };
+    this.#conversation.editCall(index, id, args);
     this.#state.sessionToken = undefined;
     this.#state.checkpointToken = undefined;
   }
@@ -333,20 +269,22 @@ export class GrowingState {
   #repair(entry: JournalEntryOf<'repair'>): void {
     const { step, answer, repairs } = this.#state;
     if (entry.step !== step || !answer || this.#calls.length > 0) throw malformed(entry);
-    this.#messages.push({ role: 'user', content: repairRequest(entry.problem) });
+    this.#say({ role: 'user', content: repairRequest(entry.problem) });
     this.#state.repairing = true;
     this.#state.repairs = repairs + 1;
   }
 
   /** The other agent sees what the filter lets through, and nothing of what a provider remembers. */
   #handedOff({ to, filter, messages }: JournalEntryOf<'handed_off'>): void {
-    const crossed = messages ?? filterFrom(filter).apply(this.#messages);
-    this.#messages.splice(0, this.#messages.length, ...crossed);
+    this.#conversation.crossOver(messages ?? filterFrom(filter).apply(this.#conversation.messages));
     this.#calls = [];
     this.#promoted.length = 0;
     Object.assign(this.#state, {
       calls: this.#calls,
       agentId: to,
+      initial: this.#conversation.initial,
+      summarised: undefined,
+      holdsResults: this.#conversation.holdsResults,
       handoffs: this.#state.handoffs + 1,
       serving: undefined,
       sessionToken: undefined,
@@ -385,7 +323,7 @@ export class GrowingState {
   #closeStep(): void {
     for (const { id, name, result } of this.#calls) {
       if (!result) continue;
-      this.#messages.push({
+      this.#say({
         role: 'tool',
         toolCallId: id,
         toolName: name,
@@ -395,6 +333,26 @@ export class GrowingState {
         ...(result.trust && { trust: result.trust }),
       });
     }
+  }
+
+  #say(message: Message): void {
+    this.#conversation.push(message);
+    this.#state.holdsResults = this.#conversation.holdsResults;
+  }
+
+  /** What a provider remembers by itself is the conversation before. */
+  #compacted(entry: JournalEntryOf<'compacted'>): void {
+    if (entry.step !== this.#state.step + 1 || this.#state.openCalls > 0) throw malformed(entry);
+    this.#conversation.compact(entry);
+    this.#paid(entry.attempts);
+    const { step, source, beforeTokens, afterTokens, summaryTokens, durationMs, hooksDue = false } = entry;
+    const compaction = { step, source, beforeTokens, afterTokens, summaryTokens, durationMs, hooksDue, essentials: [] };
+    Object.assign(this.#state, {
+      summarised: this.#conversation.summarised,
+      compaction,
+      sessionToken: undefined,
+      checkpointToken: undefined,
+    } satisfies Partial<TurnState>);
   }
 
   #paid(attempts: readonly Attempt[]): void {
@@ -435,7 +393,7 @@ export class GrowingState {
   #retrying({ number, resumeAt, calls }: JournalEntryOf<'retrying'>): void {
     if (calls.length > 0 && this.#state.openCalls === 0) {
       // The results of the step were the last that was said.
-      this.#messages.splice(this.#messages.length - this.#calls.length);
+      this.#conversation.drop(this.#calls.length);
       for (const index of calls) {
         const { result: _, ...call } = this.#calls[index] as StepCall;
         this.#calls[index] = { ...call, status: 'todo' };

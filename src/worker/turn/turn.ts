@@ -11,6 +11,7 @@ import {
   type TurnSpec,
 } from './contract.ts';
 import type { BatchEnd } from '../tools/execute.ts';
+import { refusalOf } from './compaction.ts';
 import { makeMedia } from './media-step.ts';
 import { callModel } from './model-step.ts';
 import { nextMove, type Move } from './next-move.ts';
@@ -31,8 +32,10 @@ export async function runTurn(
   deps: TurnDeps,
   signal: AbortSignal,
 ): Promise<TurnOutcome> {
-  const turn: Turn = { spec, deps, signal, growing: continueFrom(from), shownText: '' };
+  const turn: Turn = { spec, deps, signal, growing: continueFrom(from), shownText: '', restsUntilStep: 0 };
   const { state } = turn.growing;
+  const { memory } = deps;
+  const attendance = memory?.desk?.attend({ refusal: () => refusalOf(state, memory) });
   try {
     for (;;) {
       signal.throwIfAborted();
@@ -66,6 +69,8 @@ export async function runTurn(
     }
   } catch (thrown) {
     return interrupted(turn, thrown);
+  } finally {
+    attendance?.[Symbol.dispose]();
   }
 }
 

@@ -123,3 +123,12 @@ describe('a providers file', () => {
     );
   });
 });
+
+test('the window of a model is what its row in the providers file says', () => {
+  const path = scratchFile(
+    'providers.yaml',
+    '- { id: acme, kind: openai, baseUrl: https://acme.example/v1, models: [{ model: small, contextWindow: 32000 }] }',
+  );
+  const { provider } = providersOf({ MILLRACE_PROVIDERS: path }).providerFor('small') ?? {};
+  expect([provider?.contextWindowOf?.('small'), provider?.contextWindowOf?.('other')]).toEqual([32_000, undefined]);
+});

@@ -10,6 +10,15 @@ async function scrape(metrics: WorkerMetrics, line: string): Promise<string | un
   return (await metrics.registry.metrics()).split('\n').find((text) => text.startsWith(line));
 }
 
+test('compactions are counted by what came of them', async () => {
+  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers });
+  metrics.compacted('support', 'failed');
+  metrics.compacted('support', 'failed');
+  expect(await scrape(metrics, 'millrace_compactions_total{')).toBe(
+    'millrace_compactions_total{agent="support",outcome="failed"} 2',
+  );
+});
+
 test('runs, attempts, tokens, cost and tools are counted from the events', async () => {
   const metrics = new WorkerMetrics({ active: () => 3, concurrency: 50, breakers });
   const tell = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);

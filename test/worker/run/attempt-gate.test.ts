@@ -263,6 +263,16 @@ describe('an attempt that may not be made', () => {
     expect(events).toMatchObject([{ type: 'budget.paused', gateId: 'batch:b1', scope: 'batch', accountId: 'b1' }]);
   });
 
+  test('refuses a call that the run can do without, where another would wait for a person or be let past the cap', async () => {
+    const { gate, events, asked } = makeGate(
+      { reservations: [{ kind: 'exceeded', account, onExceed: 'pause_for_approval' }] },
+      { approved: () => true },
+    );
+    await expect(gate.admit({ ...planned, optional: true }, never)).rejects.toMatchObject({ code: 'budget_exceeded' });
+    expect(asked).toMatchObject([{ force: false }]);
+    expect(events).toEqual([]);
+  });
+
   test('gives calls under way a moment to turn out cheaper, then waits without a worker', async () => {
     const busy: Reservation = { kind: 'busy', account };
     const soon = makeGate({ reservations: [busy, busy, { kind: 'reserved', amount: 1_104, warnings: [] }] });

@@ -1,0 +1,126 @@
+import { RunError } from '../../shared/errors.ts';
+import type { JournalEntryOf } from '../../shared/journal.ts';
+import type { Message, Sensitivity } from '../../shared/message.ts';
+import { isEnveloped, isSummary, summaryMessage, summaryText } from './summary-message.ts';
+
+/** What stands for the beginning of a conversation. */
+export interface Summarised {
+  /** Content of the summary message. */
+  readonly text: string;
+  /** For how many messages it stands: those before the turn first, then those of the turn. */
+  readonly replaced: number;
+  readonly sensitivity?: Sensitivity;
+}
+
+/** The conversation of a turn. Messages are shared between its views, so that no text is there twice. */
+export interface ConversationState {
+  /** As models see it: the summary, if there is one, and what follows it. */
+  readonly messages: readonly Message[];
+  /** Before the first answer of the turn. */
+  readonly initial: readonly Message[];
+  /** All messages of the turn since, whole: also those that a summary stands for. */
+  readonly own: readonly Message[];
+  /** The same of the agents before the last handoff. */
+  readonly earlier: readonly Message[];
+  /** Absent until something of this conversation was summarised in this turn. */
+  readonly summarised: Summarised | undefined;
+  /** There has been a tool result, or text that a tool may have written. */
+  readonly holdsResults: boolean;
+}
+
+/** Grows message by message. What it copies does not depend on how long it already is. */
+export class Conversation implements ConversationState {
+  initial: readonly Message[];
+  readonly messages: Message[];
+  readonly own: Message[];
+  readonly earlier: Message[];
+  summarised: Summarised | undefined;
+  holdsResults: boolean;
+
+  constructor(from: Pick<ConversationState, 'initial'> & Partial<ConversationState>) {
+    this.initial = from.initial;
+    this.messages = [...(from.messages ?? from.initial)];
+    this.own = [...(from.own ?? [])];
+    this.earlier = [...(from.earlier ?? [])];
+    this.summarised = from.summarised;
+    this.holdsResults = from.holdsResults ?? from.initial.some(holdsResult);
+  }
+
+  push(message: Message): void {
+    this.own.push(message);
+    this.messages.push(message);
+    this.holdsResults ||= message.role === 'tool';
+  }
+
+  /** Another agent goes on with these: for it the conversation begins with them. */
+  crossOver(crossed: readonly Message[]): void {
+    this.earlier.push(...this.own.splice(0));
+    this.initial = crossed;
+    this.messages.splice(0, this.messages.length, ...crossed);
+    this.summarised = undefined;
+    this.holdsResults = crossed.some(holdsResult);
+  }
+
+  /** Takes back the last messages, which are of this turn. */
+  drop(count: number): void {
+    this.own.splice(this.own.length - count);
+    this.messages.splice(this.messages.length - count);
+  }
+
+  /** Puts other arguments into a call of the last answer. */
+  editCall(index: number, id: string, args: string): void {
+    const at = this.own.findLastIndex(({ role }) => role === 'assistant');
+    const message = this.own[at];
+    if (message?.role !== 'assistant') return;
+    let place = -1;
+    const parts = message.parts.map((part) => {
+      if (part.type === 'tool_call') place++;
+      return part.type === 'tool_call' && place === index && part.id === id ? { ...part, args } : part;
+    });
+    const edited = { ...message, parts };
+    this.own[at] = edited;
+    // What a summary stands for has no open calls: the end of both views is the same.
+    this.messages[this.messages.length - (this.own.length - at)] = edited;
+  }
+
+  /** Throws `run_state_malformed` for a summary that would take a result from its call, or leave nothing. */
+  compact(entry: JournalEntryOf<'compacted'>): void {
+    const { replaced, sensitivity } = entry;
+    const before = this.summarised?.replaced ?? 0;
+    const next = this.#at(replaced);
+    if (replaced <= before || !next || next.role === 'tool')
+      throw new RunError('run_state_malformed', `the journal has a summary of ${replaced} messages, which cannot be`);
+    const message = summaryOf(this.initial, entry);
+    this.messages.splice(0, replaced - before + (this.summarised ? 1 : 0), message);
+    this.summarised = { text: message.content, replaced, ...(sensitivity && { sensitivity }) };
+  }
+
+  #at(place: number): Message | undefined {
+    return place < this.initial.length ? this.initial[place] : this.own[place - this.initial.length];
+  }
+}
+
+/** How many messages of the whole conversation stand before this one of `messages`. */
+export function placeOf({ summarised }: Pick<ConversationState, 'summarised'>, index: number): number {
+  return summarised ? summarised.replaced + index - 1 : index;
+}
+
+/** The message that takes the place of the first `replaced` messages of a conversation that began like this. */
+export function summaryOf(
+  initial: readonly Message[],
+  { summary, replaced, sensitivity }: Pick<JournalEntryOf<'compacted'>, 'summary' | 'replaced' | 'sensitivity'>,
+): ReturnType<typeof summaryMessage> {
+  return summaryMessage(summaryText(summary, requestFor(initial, replaced)), sensitivity);
+}
+
+/** What the messages that stay are an answer to; undefined where they begin with their own question. */
+function requestFor(initial: readonly Message[], replaced: number): string | undefined {
+  if (replaced < initial.length && initial[replaced]?.role === 'user') return undefined;
+  const asked = initial.slice(0, replaced).filter((message) => message.role === 'user');
+  return asked.findLast((message) => !isSummary(message))?.content;
+}
+
+function holdsResult(message: Message, index: number): boolean {
+  if (message.role !== 'user') return message.role === 'tool';
+  return index === 0 && isSummary(message) && isEnveloped(message.content);
+}

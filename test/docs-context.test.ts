@@ -1,0 +1,42 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { memory } from '../src/shared/agent.ts';
+import { systemClock } from '../src/shared/clock.ts';
+import { parseConfig } from '../src/shared/config.ts';
+import { silentLog } from '../src/shared/log.ts';
+import { Redactor } from '../src/shared/redact.ts';
+import { loadAgents } from '../src/worker/run/load-agents.ts';
+import { createToolSecrets } from '../src/worker/run/tool-secrets.ts';
+import { createToolkit } from '../src/worker/toolkit.ts';
+import { codeBlocks, firstCells } from './support/markdown.ts';
+
+const page = readFileSync(join(import.meta.dirname, '../docs/context.md'), 'utf8');
+
+test('every file on the page about long conversations is one that a worker reads', async () => {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-page-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  for (const code of ['ts', 'yaml'].flatMap((language) => codeBlocks(page, language))) {
+    const [, name = 'nameless'] = /^(?:#|\/\/) ([\w/-]+\.(?:yaml|ts))\n/.exec(code) ?? [];
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), code);
+  }
+  const config = parseConfig({});
+  const secrets = createToolSecrets({ env: {} });
+  await using toolkit = createToolkit({
+    config,
+    secrets,
+    redactor: new Redactor(),
+    log: silentLog,
+    clock: systemClock,
+  });
+  const { agents, problems, warnings } = await loadAgents(join(folder, 'agents'), toolkit.offer);
+  expect([problems, warnings]).toEqual([[], []]);
+  expect([...agents.keys()].sort()).toEqual(['clerk', 'researcher']);
+  expect(agents.get('clerk')?.postCompactionHooks).toHaveLength(2);
+});
+
+test('the page lists exactly the fields of memory', () => {
+  expect(firstCells(page)).toEqual(Object.keys(memory.shape));
+});
