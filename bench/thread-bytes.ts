@@ -1,0 +1,170 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Redis } from 'ioredis';
+import { Millrace } from '../src/producer/index.ts';
+import { systemClock } from '../src/shared/clock.ts';
+import { startScratchRedis } from '../src/shared/dev-redis.ts';
+import { silentLog } from '../src/shared/log.ts';
+import type { Message } from '../src/shared/message.ts';
+import { connect, keysFor, whenReady } from '../src/shared/redis.ts';
+import { tenantsOf } from '../src/shared/tenants.ts';
+import { modelsOf, singleProvider } from '../src/worker/chain.ts';
+import { defineAgent, defineTool } from '../src/worker/index.ts';
+import { createPriceLookup } from '../src/worker/llm/prices.ts';
+import { createScriptedProvider } from '../src/worker/llm/scripted.ts';
+import { CancelWatch } from '../src/worker/run/cancel-watch.ts';
+import { FlushTimer } from '../src/worker/run/flush-timer.ts';
+import { loadedFrom } from '../src/worker/run/load-agents.ts';
+import { openRun, type OpenRun, type RunDeps } from '../src/worker/run/open.ts';
+import { settle } from '../src/worker/run/settle.ts';
+import { openToolbox } from '../src/worker/run/toolbox.ts';
+import { turnFor } from '../src/worker/run/turn-for.ts';
+import { createMemoryPorts } from '../src/worker/stores/memory.ts';
+import { RedisRuns } from '../src/worker/stores/redis-runs.ts';
+import { foldJournal } from '../src/worker/turn/state.ts';
+import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
+import { z } from 'zod';
+import { redisCounters } from './measure.ts';
+
+// What a run leaves in Redis that makes 100 tool calls of 5 KB each on a conversation of 200,000 tokens (800 KB), with
+// the window of its model at 128,000 tokens, so that it is compacted again and again. `--calls N` says how many (100).
+
+const callsAt = process.argv.indexOf('--calls');
+const calls = callsAt > 0 ? Number(process.argv[callsAt + 1]) : 100;
+const resultBytes = 5 * 1_024;
+const conversationBytes = 800 * 1_024;
+
+/** Words, so that neither Redis nor an estimate of tokens finds them simpler than a text is. */
+function textOf(bytes: number, seed: number): string {
+  let text = '';
+  for (let word = seed; text.length < bytes; word = (word * 48_271) % 2_147_483_647) text += `${word.toString(36)} `;
+  return text.slice(0, bytes);
+}
+
+const initial: readonly Message[] = [
+  ...Array.from({ length: 200 }, (_, turn): Message[] => [
+    { role: 'user', content: textOf(conversationBytes / 400, 2 * turn + 1) },
+    { role: 'assistant', parts: [{ type: 'text', text: textOf(conversationBytes / 400, 2 * turn + 2) }] },
+  ]).flat(),
+  { role: 'user', content: 'Look everything up.' },
+];
+
+const lookUp = defineTool({
+  name: 'look_up',
+  description: 'Looks something up.',
+  inputSchema: z.object({ n: z.number() }),
+  effect: 'read',
+  execute: ({ n }) => textOf(resultBytes, 10_000 + n),
+});
+
+function provider() {
+  let asked = 0;
+  return createScriptedProvider((request) => {
+    if (!request.tools) return { text: textOf(6_000, 7) };
+    asked++;
+    return asked <= calls ? { toolCalls: [{ name: 'look_up', args: { n: asked } }] } : { text: 'Everything is known.' };
+  });
+}
+
+async function main(): Promise<void> {
+  await using scratch = await startScratchRedis({
+    dir: mkdtempSync(join(tmpdir(), 'millrace-bench-')),
+    env: process.env,
+    root: join(import.meta.dirname, '..'),
+  });
+  const rows = [await measure(scratch.url, 'everything', {}), await measure(scratch.url, 'summaries', { memory: {} })];
+  const head = [
+    'the model sees',
+    'summaries',
+    'turn KB',
+    'journal KB',
+    'events KB',
+    'rest KB',
+    'sent KB',
+    'journal',
+    'all',
+  ];
+  print([head, ...rows]);
+  const ratio = Number(rows.at(-1)?.at(-1));
+  console.log(`\nbytes in Redis against the transcript: ${ratio}, ≤ 1.5 ${ratio <= 1.5 ? 'met' : 'missed'}`);
+}
+
+async function measure(redisUrl: string, name: string, more: { readonly memory?: object }): Promise<string[]> {
+  const redis = connect(redisUrl, 'work', () => {});
+  await whenReady(redis, 5_000);
+  const keys = keysFor(name);
+  const limits = { maxSteps: 10_000, maxLlmCalls: 10_000, maxToolCalls: 10_000 };
+  const agent = loadedFrom(defineAgent({ id: 'reader', model: 'm', tools: [lookUp], limits, ...more }));
+  const bounds = { eventLogMax: 10_000, eventLogTtlS: 600, resultTtlS: 600 };
+  const runs = new RedisRuns({ redis, keys, cluster: false, clock: systemClock, log: silentLog, ...bounds });
+  const ports = { ...createMemoryPorts({}), runs };
+  const deps: RunDeps = {
+    ports,
+    agents: new Map([['reader', agent]]),
+    flushTimer: new FlushTimer(25),
+    cancels: new CancelWatch(ports),
+    limitCaps: { maxSteps: 10_000 },
+    patienceMs: 1_000,
+    tenants: tenantsOf({}),
+    tools: { log: silentLog },
+    wake: () => {},
+    stopping: () => false,
+    ...modelsOf(singleProvider(provider()), { price: createPriceLookup(), log: silentLog }),
+  };
+  const client = new Redis(redisUrl);
+  const before = await redisCounters(client);
+  await using mill = new Millrace({ redis: redisUrl, prefix: name });
+  const { runId } = await mill.enqueue({ agent: 'reader', input: 'Look everything up.' });
+  const delivery = { jobTry: 1, queue: 'runs', worker: 'bench', crashLimit: 1 };
+  const { signal } = new AbortController();
+  const opened = await openRun({ v: 1, kind: 'agent.turn', runId, segment: 0 }, delivery, deps, signal);
+  if (opened.kind !== 'open') throw new Error(`the run is ${opened.kind}`);
+  await using run = { ...opened.run, state: foldJournal(initial, []) };
+  const outcome = await turnOf(run, deps);
+  await settle(run, outcome);
+  const after = await redisCounters(client);
+  const journal = await bytesOf(client, keys.journal(runId));
+  const events = await bytesOf(client, keys.events(runId));
+  const kept = await bytesOf(client, ...(await client.keys(`${name}:*`)));
+  client.disconnect();
+  redis.disconnect();
+  if (outcome.status !== 'completed') throw new Error(`the run is ${outcome.status}`);
+  const own = Buffer.byteLength(JSON.stringify(outcome.state.own));
+  const conversation = Buffer.byteLength(JSON.stringify(initial));
+  const summaries = outcome.state.attempts.filter(({ purpose }) => purpose === 'summary').length;
+  const sizes = [own, journal, events, kept - journal - events, after.bytesIn - before.bytesIn];
+  // What the conversation itself takes is not in this Redis: it counts as if it were kept once.
+  const ratios = [journal / own, (conversation + kept) / (conversation + own)];
+  return [
+    name,
+    String(summaries),
+    ...sizes.map((bytes) => (bytes / 1_024).toFixed(0)),
+    ...ratios.map((ratio) => ratio.toFixed(2)),
+  ];
+}
+
+async function turnOf(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
+  if (!run.agent) throw new Error('the run has no agent');
+  const about = { record: run.record, messages: [], emit: () => {} };
+  await using toolbox = await openToolbox(run.agent, about, deps.tools, run.signal);
+  const turn = turnFor(run, deps, toolbox);
+  if (turn.kind === 'refused') throw turn.error;
+  return await runTurn(turn.spec, run.state, turn.deps, run.signal);
+}
+
+/** With what Redis itself needs for them. */
+async function bytesOf(redis: Redis, ...names: readonly string[]): Promise<number> {
+  const sizes = await Promise.all(names.map((key) => redis.memory('USAGE', key, 'SAMPLES', 0)));
+  return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
+}
+
+function print(rows: readonly (readonly string[])[]): void {
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0))) ?? [];
+  for (const row of rows)
+    console.log(
+      row.map((cell, at) => (at === 0 ? cell.padEnd(widths[at] ?? 0) : cell.padStart(widths[at] ?? 0))).join('  '),
+    );
+}
+
+await main();
