@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { RunError } from '../../../src/shared/errors.ts';
 import type { Message } from '../../../src/shared/message.ts';
 import { LlmError, type LlmErrorKind } from '../../../src/worker/llm/errors.ts';
-import type { AttemptEnd, Permit, PlannedAttempt } from '../../../src/worker/llm/chain-call.ts';
+import type { AttemptEnd, ChainCall, Permit, PlannedAttempt } from '../../../src/worker/llm/chain-call.ts';
 import { FallbackChain } from '../../../src/worker/llm/fallback-chain.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { answer, entry, fake, fakeClock, price, usage, world, type Outcome } from './chain-world.ts';
@@ -128,6 +128,23 @@ describe('several candidates', () => {
     const { run } = world([entry(a.provider, 'm', 2), entry(b.provider, 'n', 2)]);
     await run().catch(() => {});
     expect([a.requests.length, b.requests.length]).toEqual([first, second]);
+  });
+
+  test('a refused length is made shorter once, on the same model, with the number that follows', async () => {
+    const a = fake('a', ['context_length', 'context_length']);
+    const b = fake('b', ['ok']);
+    const { run, seen } = world([entry(a.provider, 'm', 1), entry(b.provider, 'n', 1)]);
+    let asked = 0;
+    const shorten: ChainCall['shorten'] = async () => {
+      expect(seen).toHaveLength(++asked);
+      return { request: { requestId: 'r', idempotencyKey: 'r', messages: [] }, attemptNumber: 5 };
+    };
+    const { attempts } = await run({}, { shorten });
+    expect(a.requests.map(({ messages }) => messages.length)).toEqual([1, 0]);
+    expect(b.requests.map(({ messages }) => messages.length)).toEqual([0]);
+    expect(asked).toBe(1);
+    expect(attempts.map(({ attemptNumber }) => attemptNumber)).toEqual([1, 5, 6]);
+    expect(seen.map(({ attempt }) => attempt)).toEqual(attempts);
   });
 
   test('a failure that no retry mends goes on at once', async () => {

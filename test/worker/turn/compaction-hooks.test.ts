@@ -63,3 +63,13 @@ test('what hooks said survives a crash, and a crash before they were asked loses
   expect(before.eventsOf('context.compacted')).toEqual(whole.eventsOf('context.compacted'));
   expect(before.requests[0]?.messages).toEqual(whole.requests[0]?.messages);
 });
+
+test('each part of a long conversation is told, and hooks are asked after the last one', async () => {
+  let fired = 0;
+  const { memory, requests } = makeMemory({ summarizer: { contextWindow: 6_000 }, hooks: [() => `${++fired}`] });
+  const world = makeTurn({ initial: turnsOf(20, 800), deps: { memory } });
+  await world.run();
+  const counts = world.eventsOf('context.compacted').map(({ hooksFiredCount }) => hooksFiredCount);
+  expect(counts).toEqual([...Array.from({ length: requests.length - 1 }, () => 0), 1]);
+  expect(fired).toBe(1);
+});

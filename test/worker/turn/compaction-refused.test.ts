@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { Message } from '../../../src/shared/message.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
 import { bodyOf, makeMemory, turnsOf } from './memory-world.ts';
 import { makeTurn } from './world.ts';
@@ -61,12 +62,32 @@ test('without memory, and with nothing to make shorter, a refused length goes to
 });
 
 test('a worker that goes on with the step does not make an emergency of it again', async () => {
-  const { memory, requests } = makeMemory({ window: 200_000 });
-  const initial = turnsOf(9, 800);
+  const { memory, requests } = makeMemory({ window: 200_000, emergencyKeepTurns: 3 });
+  // More steps stay than would have to, so that there is something left to cut off.
+  const asked: Message[] = [
+    { role: 'user', content: 'Look.' },
+    { role: 'assistant', parts: [{ type: 'tool_call', id: 'c', name: 'look', args: '{}' }] },
+    { role: 'tool', toolCallId: 'c', toolName: 'look', content: 'Found.' },
+    { role: 'assistant', parts: [{ type: 'text', text: 'There.' }] },
+  ];
+  const initial: Message[] = [...turnsOf(9, 800), ...asked, ...asked, { role: 'user', content: 'And?' }];
   const first = makeTurn({ initial, providers: [narrow(100, [])], deps: { memory } });
   expect(await first.run()).toMatchObject({ status: 'failed', error: { code: 'context_length_exceeded' } });
   const journal = structuredClone(first.journal);
   const second = makeTurn({ initial, providers: [narrow(100, [])], deps: { memory } }, journal);
   expect(await second.run()).toMatchObject({ status: 'failed' });
   expect(requests).toHaveLength(1);
+});
+
+test('what is known of a window that was refused is wrong: so much is cut off that half of the request goes', async () => {
+  const steps = Array.from({ length: 8 }, (_, index): Message[] => [
+    { role: 'assistant', parts: [{ type: 'tool_call', id: `c${index}`, name: 'look', args: '{}' }] },
+    { role: 'tool', toolCallId: `c${index}`, toolName: 'look', content: 'x'.repeat(3_000) },
+  ]).flat();
+  const initial = [...turnsOf(3, 100), ...steps];
+  const seen: number[] = [];
+  const { memory } = makeMemory({ window: 200_000 });
+  const world = makeTurn({ initial, providers: [narrow(5_000, seen)], deps: { memory } });
+  expect(await world.run()).toMatchObject({ status: 'completed', text: 'fits' });
+  expect(bodyOf(world.requests[1]).slice(1)).toEqual(initial.slice(-4));
 });

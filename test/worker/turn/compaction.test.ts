@@ -188,7 +188,7 @@ test.each([
 });
 
 test('a cancel during a summary is a cancel', async () => {
-  const { memory } = makeMemory({
+  const { memory, outcomes } = makeMemory({
     summaries: () => {
       world.stop.abort();
       return { text: 'late' };
@@ -196,7 +196,7 @@ test('a cancel during a summary is a cancel', async () => {
   });
   const world = makeTurn({ initial: turnsOf(9, 800), deps: { memory } });
   expect(await world.run()).toMatchObject({ status: 'cancelled' });
-  expect(world.requests).toEqual([]);
+  expect([world.requests, outcomes]).toEqual([[], []]);
 });
 
 test('the summary is billed to the run, under the model that wrote it', async () => {
@@ -295,4 +295,35 @@ test('one message that is larger than the summarizer takes keeps its ends', asyn
   expect(record).toContain('begin x');
   expect(record).toContain('x end');
   expect(record).toContain('the middle was cut');
+});
+
+test('a summary that failed does not use up the attempts of the step, even of the same model', async () => {
+  const { memory } = makeMemory({ summaries: outage, as: { id: 'scripted', model: 'model-1' } });
+  let calls = 0;
+  const script = () => (++calls === 1 ? outage() : { text: 'hello' });
+  const world = makeTurn({ initial: turnsOf(9, 800), script, maxAttempts: 2, deps: { memory } });
+  expect(await world.run()).toMatchObject({ status: 'completed', text: 'hello' });
+});
+
+test('where the latest turns are too long by themselves, so many of the latest steps are kept', async () => {
+  const long: Message[] = Array.from({ length: 10 }, (_, index): Message[] => [
+    { role: 'assistant', parts: [{ type: 'tool_call', id: `c${index}`, name: 'read_page', args: '{}' }] },
+    { role: 'tool', toolCallId: `c${index}`, toolName: 'read_page', content: `old ${index} ${'x'.repeat(3_000)}` },
+  ]).flat();
+  const initial: Message[] = [...turnsOf(8, 50), ...long];
+  const { memory } = makeMemory({ keepTurns: 3 });
+  const world = makeTurn({ initial, deps: { memory } });
+  await world.run();
+  expect(bodyOf(world.requests[0]).slice(1)).toEqual(initial.slice(-6));
+  expect(bodyOf(world.requests[0])[0]).toMatchObject({ content: expect.stringContaining('And now?') });
+});
+
+test('a few words are not worth a new summary', async () => {
+  const [summary] = (await makeTurn({ initial: turnsOf(9, 800), deps: { memory: makeMemory().memory } }).run()).state
+    .messages;
+  const initial: Message[] = [summary as Message, { role: 'user', content: 'Hm.' }, ...turnsOf(5, 900)];
+  const { memory, requests, outcomes } = makeMemory();
+  const world = makeTurn({ initial, deps: { memory } });
+  await world.run();
+  expect([requests, outcomes]).toEqual([[], ['nothing_to_trim']]);
 });

@@ -12,10 +12,12 @@ export interface MemoryOptions extends Partial<Omit<Memory, 'report' | 'summariz
   readonly summaries?: Script;
   readonly summarizer?: Partial<Memory['summarizer']>;
   readonly window?: number;
+  /** Who the summarizer is. */
+  readonly as?: { readonly id: string; readonly model: string };
 }
 
 /** The memory of a turn, with a summarizer of its own whose requests are kept. */
-export function makeMemory({ summaries, summarizer, window = 16_384, ...more }: MemoryOptions = {}) {
+export function makeMemory({ summaries, summarizer, window = 16_384, as, ...more }: MemoryOptions = {}) {
   const requests: LlmRequest[] = [];
   const outcomes: CompactionOutcome[] = [];
   const causes: unknown[] = [];
@@ -25,9 +27,9 @@ export function makeMemory({ summaries, summarizer, window = 16_384, ...more }: 
       requests.push(request);
       return script(request, signal);
     },
-    { id: 'summaries' },
+    { id: as?.id ?? 'summaries' },
   );
-  const candidate = { provider, model: 'small', maxAttempts: 1, backoff: 'exponential' as const };
+  const candidate = { provider, model: as?.model ?? 'small', maxAttempts: 1, backoff: 'exponential' as const };
   const clock = { now: () => 0, monotonic: () => 0, sleep: async () => {} };
   const memory: Memory = {
     keepTurns: 6,
