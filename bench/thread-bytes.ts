@@ -146,7 +146,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
 
 async function turnOf(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
   if (!run.agent) throw new Error('the run has no agent');
-  const about = { record: run.record, messages: [], emit: () => {} };
+  const about = { record: run.record, state: run.state, emit: () => {} };
   await using toolbox = await openToolbox(run.agent, about, deps.tools, run.signal);
   const turn = turnFor(run, deps, toolbox);
   if (turn.kind === 'refused') throw turn.error;

@@ -15,7 +15,7 @@ import { namedIn } from '../src/worker/tools/mcp/result.ts';
 import { codeBlocks } from './support/markdown.ts';
 
 const page = readFileSync(join(import.meta.dirname, '../docs/mcp.md'), 'utf8');
-const sample = readFileSync(join(import.meta.dirname, '../agents/capabilities/notify-user.ts'), 'utf8');
+const sample = readFileSync(join(import.meta.dirname, '../agents/capabilities/share-note.ts'), 'utf8');
 
 /** The files of the page, by the name in the first line of each block, written into a folder. */
 function pageFolder(): { readonly folder: string; readonly files: ReadonlyMap<string, string> } {
@@ -57,7 +57,7 @@ test('the capability on the page is the sample', () => {
       .replaceAll(/^\/[/*].*\n/gm, '')
       .replaceAll(/import \{.*\} from 'millrace\/worker';\n/g, '')
       .trim();
-  const onPage = codeBlocks(page, 'ts').find((code) => code.includes('notify_user')) ?? '';
+  const onPage = codeBlocks(page, 'ts').find((code) => code.includes('share_note')) ?? '';
   expect(withoutComments(onPage)).toBe(withoutComments(sample));
 });
 

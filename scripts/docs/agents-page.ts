@@ -49,6 +49,9 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   policyDenial: 'A denial by a rule fails the run with `tool_denied`, or is told to the model.',
   approvalDenial: 'A denial by a person, or by the clock, does.',
   fileScope: 'The folder under `MILLRACE_FILES` that `read_file` may read.',
+  directories:
+    'More folders under `MILLRACE_FILES` that prompt builders, capabilities and tools are told of. See [prompts and skills](../prompts-and-skills.md).',
+  skills: 'Names of skills in `skills/`. See [prompts and skills](../prompts-and-skills.md#skills).',
   untrustedPreamble: 'Whether the model is told, from the first tool result on, that results are data.',
   locale: 'BCP 47: the language of what this system itself says to the model.',
   toolFailure:
@@ -80,6 +83,7 @@ const functions = `## In TypeScript only
 
 | field          | meaning                                                                                                        |
 | -------------- | -------------------------------------------------------------------------------------------------------------- |
+| \`instructions\` | also \`(agent, { cwd?, directories, task?, background, threadId? }) => string\`, which makes the prompt of each run |
 | \`prepareStep\` | \`({ stepNumber, messages, lastCalls }) => { model?, provider?, toolChoice? }\` or nothing, before each step       |
 | \`postCompactionHooks\` | functions of \`({ stepNumber, source, beforeTokens, afterTokens, messages })\` that return a text for the next model call, or nothing, after each compaction |
 | \`llmPolicy\`   | \`({ runId, tenant, agentId, stepNumber, spentMicrocents }) => { action: 'allow' }\` or \`{ action: 'deny', reason }\` |`;

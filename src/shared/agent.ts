@@ -5,6 +5,7 @@ import { handoffFilterDescriptor, type HandoffFilterDescriptor } from './handoff
 import { publicId } from './ids.ts';
 import { configValue, mcpServers } from './mcp.ts';
 import { policyRule } from './policy.ts';
+import { skillName } from './skill.ts';
 
 /** How often a tool call may take effect. `once` is the default because it is the safe one. */
 export const toolEffect = z.enum(['read', 'idempotent', 'once']);
@@ -154,6 +155,17 @@ export const memory = z.strictObject({
   summaryMaxTokens: z.int().min(64).max(32_000).default(2_048),
 });
 
+export const maxInstructionsChars = 200_000;
+
+const folderBelow = z
+  .string()
+  .min(1)
+  .max(1_024)
+  .refine(
+    (path) => !/^([\\/]|[A-Za-z]:)/.test(path) && !path.includes('\0') && !path.split(/[\\/]/).includes('..'),
+    'must be a relative path without `..`',
+  );
+
 /**
  * The declarative part of an agent, the same in YAML and TypeScript. Unknown fields are errors. In YAML `tools` holds
  * names; in TypeScript also tool objects, which the loader replaces by their names after registering them.
@@ -163,7 +175,7 @@ export const agentDefinition = z.strictObject({
   name: z.string().min(1).max(200).optional(),
   version: z.string().max(64).optional(),
   description: z.string().max(2_000).optional(),
-  instructions: z.string().max(200_000).default(''),
+  instructions: z.string().max(maxInstructionsChars).default(''),
   provider: z.string().min(1).optional(),
   model: modelName,
   fallbackModels: z.array(fallbackEntry).max(16).default([]),
@@ -215,6 +227,10 @@ export const agentDefinition = z.strictObject({
   approvalDenial: z.enum(['fail', 'feed_back']).default('feed_back'),
   /** The folder under `MILLRACE_FILES` that `read_file` may read. */
   fileScope: z.string().min(1).max(1_024).optional(),
+  /** More folders under `MILLRACE_FILES` that prompt builders, capabilities and tools are told of. */
+  directories: z.array(folderBelow).max(32).default([]),
+  /** Names of skills in the folder `skills` beside the agent. */
+  skills: z.array(skillName).max(64).default([]),
   /** Whether the model is told, once there is a tool result, that results are data and no instructions. */
   untrustedPreamble: z.boolean().default(true),
   /** BCP 47: the language of what this system itself says to the model. */

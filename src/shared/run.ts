@@ -84,6 +84,8 @@ export const runRequest = z.strictObject({
   metadata: metadata.optional(),
   /** The run is a node of a workflow: its template makes the user message, and `input` is `{{ input }}` there. */
   node: runNode.optional(),
+  /** The task that it works on, by the name of its file. */
+  task: publicId.optional(),
   /** For models that make images, sound or video. */
   media: mediaRequest.optional(),
 });

@@ -5,15 +5,24 @@ import { RunError } from './errors.ts';
 
 /** Reads a YAML file and checks it. Throws `invalid_config` whose details list every problem, with the file's name. */
 export function readYamlFile<S extends z.ZodType>(path: string, schema: S): z.output<S> {
-  const document = parseDocument(contents(path));
+  const parsed = checkedYaml(contents(path), schema);
+  if (parsed.ok) return parsed.value;
+  throw invalid(path, parsed.problems);
+}
+
+export type CheckedYaml<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly problems: readonly string[] };
+
+/** Reads YAML and checks it. Every problem names its field. Throws for aliases that unfold without end. */
+export function checkedYaml<S extends z.ZodType>(text: string, schema: S): CheckedYaml<z.output<S>> {
+  const document = parseDocument(text);
   const syntax = document.errors.map((error) => error.message.split('\n', 1)[0] ?? 'is not YAML');
-  if (syntax.length > 0) throw invalid(path, syntax);
+  if (syntax.length > 0) return { ok: false, problems: syntax };
   const parsed = schema.safeParse(document.toJS({ maxAliasCount: 100 }));
-  if (parsed.success) return parsed.data;
-  throw invalid(
-    path,
-    parsed.error.issues.map((issue) => `${issue.path.join('.') || 'the file'}: ${issue.message}`),
-  );
+  if (parsed.success) return { ok: true, value: parsed.data };
+  const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'the file'}: ${issue.message}`);
+  return { ok: false, problems };
 }
 
 function contents(path: string): string {

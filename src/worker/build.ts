@@ -18,7 +18,7 @@ import { createPriceLookup } from './llm/prices.ts';
 import type { Providers } from './llm/providers.ts';
 import { serveHealth } from './ops/health.ts';
 import { WorkerMetrics } from './ops/metrics.ts';
-import type { Ports } from './ports.ts';
+import type { LoadTask, Ports } from './ports.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import { FlushTimer } from './run/flush-timer.ts';
 import { giveUpRun } from './run/give-up.ts';
@@ -46,6 +46,8 @@ export interface WorkerOptions {
   readonly log: Log;
   readonly redactor: Redactor;
   readonly agents: ReadonlyMap<string, LoadedAgent>;
+  /** Absent: there are no tasks. */
+  readonly loadTask?: LoadTask;
   readonly providers: Providers;
   readonly tenants: Tenants;
   /** Not closed here. */
@@ -69,6 +71,7 @@ export async function buildWorker({
   log,
   redactor,
   agents,
+  loadTask,
   providers,
   tenants,
   toolkit,
@@ -163,6 +166,7 @@ export async function buildWorker({
     tenants,
     wake: (runId, summary) => waker.wake(runId, summary),
     tools: { ...toolkit.services({ ...kept, breakers: ports.breakers }), agents: () => agents },
+    ...(loadTask && { loadTask }),
     ...models,
   };
   const giveUp = (reason: 'poison' | 'job_lost') => (job: Parameters<typeof giveUpRun>[0]) =>

@@ -14,6 +14,7 @@ import type { Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import { createPriceLookup } from './llm/prices.ts';
 import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
+import type { LoadTask } from './ports.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import type { Agent } from './run/define-agent.ts';
 import { runFanOut, type FanOutDeps, type FanOutResult } from './run/fan-out.ts';
@@ -50,6 +51,8 @@ export interface CreateAgentOptions {
   readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
   /** Settings by the names of the environment variables. Default: the process's environment. */
   readonly env?: Readonly<Record<string, string | undefined>>;
+  /** The tasks that its runs may work on, by id. Default: there are none. */
+  readonly loadTask?: LoadTask;
   /** What the agent may name in `capabilities`, each with what it brings. */
   readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
   /**
@@ -59,7 +62,7 @@ export interface CreateAgentOptions {
   readonly onPending?: (item: PendingItem, runId: string) => Promise<PersonSays | undefined>;
 }
 
-export interface AgentRunOptions extends Pick<RunRequestInput, 'limits' | 'overrides' | 'budget' | 'media'> {
+export interface AgentRunOptions extends Pick<RunRequestInput, 'limits' | 'overrides' | 'budget' | 'media' | 'task'> {
   /** Cancels the run: it then resolves with status `cancelled` and an empty text, never with an error. */
   readonly signal?: AbortSignal;
 }
@@ -188,6 +191,7 @@ export function createAgentWith(
     wake: (runId: string, summary: string) => void ports.waits.resume(runId, { summary }),
     stopping: () => false,
     tools: { ...toolkit.services(ports), agents: () => agents },
+    ...(options.loadTask && { loadTask: options.loadTask }),
   };
   const { toolOptions, toolCollisions } = loaded.definition;
   const registry = createToolRegistry(configuredTools(loaded.tools, toolOptions, toolCollisions));

@@ -3,6 +3,9 @@ import { createAgentWith, type AgentHandle, type CreateAgentOptions } from './cr
 import type { Agent } from './run/define-agent.ts';
 
 export { defineAgent, type Agent, type AgentSource } from './run/define-agent.ts';
+export type { PromptBuilder, PromptContext } from './prompt/system-prompt.ts';
+export type { LoadTask } from './ports.ts';
+export type { TaskDefinition } from '../shared/task-definition.ts';
 export { defineTool } from './tools/define.ts';
 export {
   ToolOutput,

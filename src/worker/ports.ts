@@ -13,6 +13,7 @@ import type { ProgressNote, ProgressQuery } from '../shared/progress.ts';
 import type { NewRun } from '../shared/create-runs.ts';
 import type { JobKind, RunRecord, RunStatus } from '../shared/run.ts';
 import type { RunResultBody } from '../shared/event.ts';
+import type { TaskDefinition } from '../shared/task-definition.ts';
 import type { ThreadContext } from '../shared/thread-context.ts';
 import type { ThreadList, ThreadPurge, ThreadQuery } from '../shared/thread-index.ts';
 import type { Acquired, Entered, HeldThreads, ThreadHold, ThreadRun } from '../shared/thread-line.ts';
@@ -545,6 +546,12 @@ export interface Threads {
   /** A page of the threads that runs hold, of all tenants. */
   lines(offset: number, limit: number): Promise<HeldThreads>;
 }
+
+/**
+ * The task of this id, or undefined when there is none. Asked whenever a worker takes up a run that works on one; every
+ * worker has to answer the same.
+ */
+export type LoadTask = (taskId: string) => TaskDefinition | undefined | Promise<TaskDefinition | undefined>;
 
 /** A wake-up: somebody asked to cancel a run. The durable flag is what counts; the channel only makes it fast. */
 export interface ControlChannel {

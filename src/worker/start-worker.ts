@@ -10,7 +10,8 @@ import type { Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
 import type { Agent } from './run/define-agent.ts';
-import { loadAgents, loadedFrom, type LoadedAgent, type ToolOffer } from './run/load-agents.ts';
+import { loadAgents, loadedFrom, type LoadedAgent, type LoadedFolder, type ToolOffer } from './run/load-agents.ts';
+import type { LoadTask } from './ports.ts';
 import { createToolSecrets } from './run/tool-secrets.ts';
 import { createToolkit } from './toolkit.ts';
 import type { CapabilityResolver } from './tools/capabilities.ts';
@@ -34,6 +35,8 @@ export interface StartWorkerOptions {
   readonly resolveModel?: ModelResolver;
   /** Renews the credentials of a provider that refused them; `true` grants one more attempt. At most once per run. */
   readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
+  /** The tasks that runs may work on, by id. Default: those of the folder of agents. */
+  readonly loadTask?: LoadTask;
   /** What agents may name in `capabilities`, each with what it brings. */
   readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
   /** Further settings by the names of the environment variables. */
@@ -80,15 +83,16 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     clock: systemClock,
     ...(options.capabilities && { capabilities: options.capabilities }),
   });
-  const agents =
+  const { agents, tasks } =
     typeof options.agents === 'string'
       ? await folder(options.agents, toolkit.offer)
-      : given(options.agents, toolkit.offer);
+      : { agents: given(options.agents, toolkit.offer), tasks: new Map<string, never>() };
   const worker = await buildWorker({
     config,
     log,
     redactor,
     agents,
+    loadTask: options.loadTask ?? ((id) => tasks.get(id)),
     providers,
     tenants: loadTenants(config.MILLRACE_TENANTS),
     toolkit,
@@ -104,10 +108,11 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
   };
 }
 
-async function folder(path: string, offer: ToolOffer): Promise<ReadonlyMap<string, LoadedAgent>> {
-  const { agents, problems } = await loadAgents(path, offer);
+async function folder(path: string, offer: ToolOffer): Promise<LoadedFolder> {
+  const loaded = await loadAgents(path, offer);
+  const { problems } = loaded;
   if (problems.length > 0) throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });
-  return agents;
+  return loaded;
 }
 
 function given(agents: readonly Agent[], offer: ToolOffer): ReadonlyMap<string, LoadedAgent> {

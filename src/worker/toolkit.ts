@@ -13,7 +13,9 @@ import { loadPolicyFile, policyFor, policyWarnings } from './run/policy-file.ts'
 import type { ToolSecrets } from './run/tool-secrets.ts';
 import type { ToolServices } from './run/toolbox.ts';
 import { createAskUser } from './tools/builtin/ask-user.ts';
+import { folderBelow } from './tools/builtin/folder-below.ts';
 import { createHttpRequestTool } from './tools/builtin/http-request.ts';
+import { notifyUser } from './tools/builtin/notify-user.ts';
 import { createProgressTools } from './tools/builtin/progress.ts';
 import { createReadFileTool } from './tools/builtin/read-file.ts';
 import { createCapabilityRegistry, type CapabilityResolver } from './tools/capabilities.ts';
@@ -86,6 +88,7 @@ export function createToolkit({
   };
   const capabilities = createCapabilityRegistry({ clock });
   for (const [name, resolver] of Object.entries(given)) capabilities.register(name, resolver);
+  capabilities.inject('notify-user', notifyUser);
   let stores: ToolStores | undefined;
   const there = () => {
     if (!stores) throw new RunError('internal', 'a tool was called before its store was there');
@@ -110,7 +113,11 @@ export function createToolkit({
       names: Object.keys(builtins),
       find: (name, { fileScope }) => (Object.hasOwn(builtins, name) ? builtins[name]?.(fileScope) : undefined),
       register: (name, resolver) => capabilities.register(name, resolver),
-      problemsOf: (agent) => [...mcpGrantProblems(agent), ...capabilities.check(agent).problems],
+      problemsOf: (agent) => [
+        ...mcpGrantProblems(agent),
+        ...capabilities.check(agent).problems,
+        ...directoryProblems(agent, config.MILLRACE_FILES),
+      ],
       warningsOf: (agent, tools) => [
         ...capabilities.check(agent).warnings,
         ...policyWarnings(policies, agent.policies, {
@@ -125,6 +132,7 @@ export function createToolkit({
         openServers: (agent, run, signal) => servers.open(agent, run, signal),
         capabilities,
         workspaceOf: ({ fileScope }) => config.MILLRACE_FILES && join(config.MILLRACE_FILES, fileScope ?? ''),
+        directoriesOf: ({ directories }) => directories.map((path) => join(config.MILLRACE_FILES ?? '', path)),
         policyOf,
         secrets,
         artifacts: opened.artifacts,
@@ -139,6 +147,15 @@ export function createToolkit({
       await egress[Symbol.asyncDispose]();
     },
   };
+}
+
+function directoryProblems({ directories }: AgentDefinition, root: string | undefined): readonly string[] {
+  if (directories.length === 0) return [];
+  if (root === undefined) return ['directories: MILLRACE_FILES is not set, below which they are'];
+  return directories.flatMap((path) => {
+    const below = folderBelow(root, path);
+    return below.kind === 'none' ? [`directories: ${below.problem}`] : [];
+  });
 }
 
 /** What both lists allow; a list that is absent allows everything. */

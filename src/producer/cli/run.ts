@@ -11,6 +11,7 @@ interface Options {
   readonly thread?: string;
   readonly executionId?: string;
   readonly model?: string;
+  readonly task?: string;
   readonly maxCost?: number;
   readonly onExceed?: OnExceedName;
   readonly maxSteps?: number;
@@ -28,6 +29,7 @@ export const addRun: AddCommand = (program, act) => {
     .option('--thread <id>', 'label the run with a thread, to list its runs together')
     .option('--execution-id <id>', 'the same id and body again attach to the same run')
     .option('--model <name>', 'use this model instead of the agent’s own')
+    .option('--task <id>', 'have the run work on this task of the agents’ folder')
     .option('--max-cost <usd>', 'spend no more than this on the run', positiveNumber)
     .addOption(onExceedOption())
     .option('--max-steps <n>', 'end the run after so many steps', wholeNumber(1, 10_000))
@@ -73,7 +75,7 @@ async function inputFrom(cli: Cli, input: string | undefined): Promise<string> {
 }
 
 function requestOf(agent: string, input: string, options: Options): RunRequestInput {
-  const { thread, executionId, model, maxCost, onExceed, maxSteps, metadata } = options;
+  const { thread, executionId, model, task, maxCost, onExceed, maxSteps, metadata } = options;
   if (onExceed !== undefined && maxCost === undefined) {
     throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
   }
@@ -83,6 +85,7 @@ function requestOf(agent: string, input: string, options: Options): RunRequestIn
     ...(thread !== undefined && { thread }),
     ...(executionId !== undefined && { executionId }),
     ...(model !== undefined && { overrides: { model } }),
+    ...(task !== undefined && { task }),
     ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost, ...(onExceed && { onExceed }) } }),
     ...(maxSteps !== undefined && { limits: { maxSteps } }),
     ...(metadata && { metadata }),

@@ -3,6 +3,7 @@ import { agentDefinition, type AgentDefinition, type AgentInput } from '../../sh
 import { canonicalAgent, type AgentSpellings } from '../../shared/agent-spellings.ts';
 import { RunError } from '../../shared/errors.ts';
 import { mentionsSecrets } from '../../shared/node.ts';
+import type { PromptBuilder } from '../prompt/system-prompt.ts';
 import type { ResultReader } from '../tools/result-reader.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { HandoffFilterDescriptor } from '../../shared/handoff.ts';
@@ -17,6 +18,8 @@ export interface Agent {
   readonly definition: AgentDefinition;
   /** Tools given as objects. Names in `definition.tools` beyond these are looked up among the folder's tool modules. */
   readonly tools: readonly Tool[];
+  /** Makes the prompt, in place of the instructions. */
+  readonly prompt?: PromptBuilder;
   readonly llmPolicy?: LlmPolicy;
   readonly prepareStep?: PrepareStep;
   /** Asked after each compaction, with `memory`. */
@@ -42,10 +45,12 @@ export type LlmPolicy = (call: {
 const brand = Symbol.for('millrace.agent');
 
 /** The fields of an agent file; `tools` takes tool objects beside names. */
-export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema' | 'handoffs'> &
+export type AgentSource = Omit<AgentInput, 'tools' | 'id' | 'outputSchema' | 'handoffs' | 'instructions'> &
   AgentSpellings & {
     readonly id: string;
     readonly tools?: readonly (Tool | string)[];
+    /** The prompt, or what makes it for each run. See `PromptBuilder`. */
+    readonly instructions?: string | PromptBuilder;
     /** JSON Schema, or a zod schema, which becomes one: transforms and refinements do not take part. */
     readonly outputSchema?: z.ZodType | Readonly<Record<string, unknown>>;
     readonly llmPolicy?: LlmPolicy;
@@ -78,6 +83,9 @@ export function defineAgent({
   ...given
 }: AgentSource): Agent {
   const { source, problems: misspelt, spelledAs } = canonicalAgent(given);
+  const { instructions } = given;
+  const prompt = typeof instructions === 'function' ? instructions : undefined;
+  if (prompt) delete source['instructions'];
   const asked = given.tools ?? [];
   const tools = asked.filter((tool): tool is Tool => typeof tool === 'object' && tool !== null);
   const names = asked.map((tool) => (typeof tool === 'string' ? tool : tool.name));
@@ -109,6 +117,7 @@ export function defineAgent({
   const agent: Agent = {
     definition: deepFreeze(parsed.data),
     tools: Object.freeze(tools),
+    ...(prompt && { prompt }),
     ...(llmPolicy && { llmPolicy }),
     ...(prepareStep && { prepareStep }),
     ...(postCompactionHooks && { postCompactionHooks }),
@@ -138,7 +147,8 @@ export function isAgent(value: unknown): value is Agent {
   return typeof value === 'object' && value !== null && brand in value;
 }
 
-function deepFreeze<T>(value: T): T {
+/** Freezes a value and all that it holds. */
+export function deepFreeze<T>(value: T): T {
   if (value !== null && typeof value === 'object') {
     for (const item of Object.values(value)) deepFreeze(item);
     Object.freeze(value);

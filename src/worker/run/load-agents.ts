@@ -8,17 +8,25 @@ import type { AgentDefinition } from '../../shared/agent.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';
+import type { Skill } from '../../shared/skill.ts';
+import type { TaskDefinition } from '../../shared/task-definition.ts';
 import { defineAgent, isAgent, type Agent, type AgentSource } from './define-agent.ts';
+import { loadSkills } from './load-skills.ts';
+import { loadTasks } from './load-tasks.ts';
 
 /** An agent whose tool names have all been found. */
 export interface LoadedAgent extends Agent {
   readonly file: string;
   /** Where that file is. Absent: the agent was given as an object. */
   readonly folder?: string;
+  /** Those that it names. */
+  readonly skills?: readonly Skill[];
 }
 
 export interface LoadedFolder {
   readonly agents: ReadonlyMap<string, LoadedAgent>;
+  /** By id. */
+  readonly tasks: ReadonlyMap<string, TaskDefinition>;
   /** Every problem of every file, each with the file's name; empty when the folder is fine. */
   readonly problems: readonly string[];
   /** What is odd and yet no error. */
@@ -30,17 +38,24 @@ const yamlFile = /\.ya?ml$/;
 
 /**
  * Reads a folder of agents: modules that default-export `defineAgent(…)` and YAML files with the same fields, plus tool
- * modules in its `tools` folder, whose exported tools agents may name, and modules in `capabilities`. Never stops at the first
- * problem.
+ * modules in its `tools` folder, whose exported tools agents may name, modules in `capabilities`, and what stands in `skills`
+ * and `tasks`. Never stops at the first problem.
  */
 export async function loadAgents(folder: string, offer: ToolOffer = noTools): Promise<LoadedFolder> {
   const dir = resolve(folder);
   if (!existsSync(dir))
-    return { agents: new Map(), problems: [`${folder}: there is no such folder (MILLRACE_AGENTS)`], warnings: [] };
+    return {
+      agents: new Map(),
+      tasks: new Map(),
+      problems: [`${folder}: there is no such folder (MILLRACE_AGENTS)`],
+      warnings: [],
+    };
   resolveOwnPackages();
   const [problems, warnings]: [string[], string[]] = [[], []];
   const shared = await loadTools(join(dir, 'tools'), problems);
   await loadCapabilities(join(dir, 'capabilities'), offer, problems);
+  const skills = await loadSkills(join(dir, 'skills'), problems);
+  const tasks = await loadTasks(join(dir, 'tasks'), problems);
   const agents = new Map<string, LoadedAgent>();
   for (const file of (await readdir(dir)).sort()) {
     const agent = await readAgent(dir, file, problems);
@@ -48,16 +63,15 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
     const { id } = agent.definition;
     if (agents.has(id)) problems.push(`${file}: agent ${id} is already defined in ${agents.get(id)?.file}`);
     else {
-      const complete = withTools(agent, [...shared.values()], offer);
+      const complete = withNamed(agent, { tools: [...shared.values()], skills }, offer);
       problems.push(...complete.problems.map((problem) => `${file}: ${problem}`));
-      warnings.push(
-        ...offer.warningsOf(agent.definition, complete.agent.tools).map((warning) => `${file}: ${warning}`),
-      );
+      const odd = [...complete.warnings, ...offer.warningsOf(agent.definition, complete.agent.tools)];
+      warnings.push(...odd.map((warning) => `${file}: ${warning}`));
       agents.set(id, { ...complete.agent, file, folder: dir });
     }
   }
   problems.push(...unknownOthers(agents));
-  return { agents, problems, warnings };
+  return { agents, tasks, problems, warnings };
 }
 
 /** Agents that others want to ask and that are not there. */
@@ -154,15 +168,22 @@ const noTools: ToolOffer = {
   warningsOf: () => [],
 };
 
-interface Complete {
-  readonly agent: Agent;
-  readonly problems: readonly string[];
+/** What stands beside an agent. */
+interface Beside {
+  readonly tools: readonly Tool[];
+  readonly skills: ReadonlyMap<string, Skill>;
 }
 
-/** The agent with the tools that its names stand for: its own, those beside it, then those that are offered. */
-function withTools(agent: Agent, beside: readonly Tool[], offer: ToolOffer): Complete {
+interface Complete {
+  readonly agent: Agent & { readonly skills: readonly Skill[] };
+  readonly problems: readonly string[];
+  readonly warnings: readonly string[];
+}
+
+/** The agent with what its names stand for. Tools: its own, those beside it, then those that are offered. */
+function withNamed(agent: Agent, beside: Beside, offer: ToolOffer): Complete {
   const { definition } = agent;
-  const own = new Map([...beside, ...agent.tools].map((tool) => [tool.name, tool]));
+  const own = new Map([...beside.tools, ...agent.tools].map((tool) => [tool.name, tool]));
   const problems = [...offer.problemsOf(definition)];
   const tools: Tool[] = [];
   for (const name of definition.tools) {
@@ -181,7 +202,22 @@ function withTools(agent: Agent, beside: readonly Tool[], offer: ToolOffer): Com
     if (!bringsMore && !tools.some((tool) => tool.name === name))
       problems.push(`toolOptions.${name}: the agent has no tool of this name`);
   }
-  return { agent: { ...agent, tools }, problems };
+  const skills = [...new Set(definition.skills)].flatMap((name) => {
+    const skill = beside.skills.get(name);
+    if (!skill) problems.push(`there is no skill ${name}; known are ${[...beside.skills.keys()].join(', ') || 'none'}`);
+    return skill ? [skill] : [];
+  });
+  const warnings = bringsMore ? [] : skills.flatMap((skill) => missingTools(skill, tools));
+  return { agent: { ...agent, tools, skills }, problems, warnings };
+}
+
+/** A skill grants nothing: tools that it is written for have to be the agent's already. */
+function missingTools({ name, allowedTools }: Skill, tools: readonly Tool[]): string[] {
+  const has = new Set(tools.map((tool) => tool.name));
+  const missing = allowedTools.filter((tool) => !has.has(tool.split('(')[0] ?? ''));
+  return missing.length > 0
+    ? [`skill ${name} is written for tools that the agent does not have: ${missing.join(', ')}`]
+    : [];
 }
 
 function isTool(value: unknown): value is Tool {
@@ -215,9 +251,9 @@ function resolveOwnPackages(): void {
   });
 }
 
-/** An agent given as an object: there is no folder to look its tools up in. Throws `agent_manifest_invalid`. */
+/** An agent given as an object: there is no folder to look its tools and skills up in. Throws `agent_manifest_invalid`. */
 export function loadedFrom(agent: Agent, offer: ToolOffer = noTools): LoadedAgent {
-  const complete = withTools(agent, [], offer);
+  const complete = withNamed(agent, { tools: [], skills: new Map() }, offer);
   if (complete.problems.length > 0) {
     const { id } = agent.definition;
     throw new RunError('agent_manifest_invalid', `agent ${id}:\n  ${complete.problems.join('\n  ')}`, {

@@ -10,6 +10,7 @@ import type { Candidate } from '../llm/candidate.ts';
 import type { PriceLookup } from '../llm/cost.ts';
 import { FallbackChain } from '../llm/fallback-chain.ts';
 import type { LlmProvider } from '../llm/provider.ts';
+import { defaultPrompt, systemText } from '../prompt/system-prompt.ts';
 import type { TemplateCapabilities } from '../prompt/template.ts';
 import { createToolExecutor } from '../tools/execute.ts';
 import type { MediaMaking, TurnDeps, TurnOutcome, TurnSpec } from '../turn/contract.ts';
@@ -87,7 +88,7 @@ async function execute(context: NodeContext, deps: NodeExecutorDeps): Promise<No
     throw new RunError('validation', `the node is not valid: ${problems.join('; ')}`, { details: problems });
   }
   const node = parsed.data;
-  const { agent, deniedTools } = agentOfNode(resolvedAgent && loadedFrom(resolvedAgent), node);
+  const { agent, deniedTools, append } = agentOfNode(resolvedAgent && loadedFrom(resolvedAgent), node);
   const { definition } = agent;
   const candidates = planFor(definition, deps);
   const making = makingFor(candidates[0] as Candidate, media, deps);
@@ -120,7 +121,8 @@ async function execute(context: NodeContext, deps: NodeExecutorDeps): Promise<No
       },
     }),
   };
-  const { instructions: system, model, toolFailure = 'fail', outputSchema, llmFailure } = definition;
+  const system = systemText({ prompt: await promptOf(agent), append });
+  const { model, toolFailure = 'fail', outputSchema, llmFailure } = definition;
   const { maxOutputTokens, temperature, topP, stop, reasoningEffort, outputValidation } = definition;
   const spec: TurnSpec = {
     system,
@@ -143,6 +145,12 @@ async function execute(context: NodeContext, deps: NodeExecutorDeps): Promise<No
   };
   const outcome = await runTurn(spec, foldJournal([{ role: 'user', content: prompt }], []), turnDeps, context.signal);
   return outcomeOf(outcome, model);
+}
+
+/** Here are no folders, no threads and no tasks. */
+async function promptOf({ prompt, definition }: Agent): Promise<string> {
+  if (!prompt) return defaultPrompt(definition, {});
+  return await prompt(definition, { directories: [], background: false });
 }
 
 /** The agent's model and its fallbacks. Throws `internal` where one of them has no provider. */

@@ -10,6 +10,8 @@ export interface Assignment {
   readonly prompt: string;
   /** Tools of the agent that this run must not call. */
   readonly deniedTools?: readonly string[];
+  /** What the node adds to the prompt of the agent, literally: only the user message is a template. */
+  readonly append?: string;
   /** The run cannot be run. */
   readonly refusal?: RunError;
 }
@@ -33,13 +35,13 @@ export async function assignmentOf(
 }
 
 /**
- * The agent as a node uses it: its own model, retries, tools, output schema and more instructions. Throws `validation`
+ * The agent as a node uses it: its own model, retries, tools, output schema and what it adds to the prompt. Throws `validation`
  * where there is no agent, or a tool that it does not have; `internal` for a node that is no agent.
  */
 export function agentOfNode(
   agent: LoadedAgent | undefined,
   node: Omit<NodeConfig, 'id'>,
-): { readonly agent: LoadedAgent; readonly deniedTools: readonly string[] } {
+): Required<Pick<Assignment, 'deniedTools'>> & Pick<Assignment, 'append'> & { readonly agent: LoadedAgent } {
   const { type, agent_ref: ref, model, provider, retry, tools: names, system_prompt_append: append } = node;
   if (type !== 'agent')
     throw new RunError('internal', `nodes of type ${type} cannot be run here, only those of type agent`);
@@ -56,7 +58,6 @@ export function agentOfNode(
       tools: tools.filter((tool) => granted.includes(tool.name)),
       definition: {
         ...definition,
-        instructions: withAppend(definition.instructions, append),
         tools: [...granted],
         model: model ?? definition.model,
         ...(provider !== undefined && { provider }),
@@ -68,6 +69,7 @@ export function agentOfNode(
       },
     },
     deniedTools: definition.tools.filter((name) => !granted.includes(name)),
+    ...(append !== undefined && { append }),
   };
 }
 
@@ -90,10 +92,4 @@ export function dataOf({
   readonly outputs?: unknown;
 }): TemplateData {
   return { inputs, run: { outputs } };
-}
-
-/** Literally, expressions and all: only the user message is a template. */
-function withAppend(instructions: string, append: string | undefined): string {
-  if (append === undefined) return instructions;
-  return instructions === '' ? append : `${instructions}\n\n${append}`;
 }

@@ -1,12 +1,14 @@
 import { RunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
+import type { JournalEntry } from '../../shared/journal.ts';
 import { budgetCap } from '../../shared/money.ts';
 import type { RunJob, RunRecord } from '../../shared/run.ts';
 import { stampOf } from '../../shared/script-event.ts';
 import type { Tenants } from '../../shared/tenants.ts';
+import type { ThreadManifest } from '../../shared/thread.ts';
 import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
-import type { Children, OutgoingEvent, Ports, Purse } from '../ports.ts';
+import type { Children, LoadTask, OutgoingEvent, Ports, Purse } from '../ports.ts';
 import type { MediaMaking } from '../turn/contract.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import type { CompactionDesk } from '../turn/compaction-desk.ts';
@@ -62,6 +64,8 @@ export interface RunDeps {
   readonly meter?: MoneyMeter;
   /** What the tools of all runs share. */
   readonly tools: ToolServices;
+  /** Absent: there are no tasks. */
+  readonly loadTask?: LoadTask;
   /** Puts a suspended run back into its queue. Returns at once. */
   readonly wake: (runId: string, summary: string) => void;
   /** True once this worker is shutting down: runs stop at their next commit. */
@@ -75,6 +79,14 @@ export interface OpenRun extends AsyncDisposable {
   /** Why it cannot be run, when that is known already. */
   readonly refusal?: RunError;
   readonly deniedTools?: readonly string[];
+  /** What a node adds to the prompt. */
+  readonly append?: string | undefined;
+  /** Of its thread. */
+  readonly manifest?: ThreadManifest;
+  /** What the prompt builder of this agent made before. */
+  readonly builtPrompt?: string | undefined;
+  /** The system text, once it is put together. */
+  readonly system?: string;
   readonly state: TurnState;
   /** The thread that it continues, held for as long as it goes on. */
   readonly thread?: HeldByRun;
@@ -180,6 +192,7 @@ export async function openRun(
     return { kind: 'skipped', reason: 'waiting' };
   }
   const past = thread?.past ?? before.parent?.history ?? [];
+  const builtPrompt = builtPromptIn(claim.entries);
   const state = foldJournal([...past, { role: 'user', content: prompt }], claim.entries, thread?.session);
   if (resumed && state.childEnds.size > 0)
     for (const told of await ports.children.takeTold(job.runId)) writer.emit(told);
@@ -196,8 +209,11 @@ export async function openRun(
       record: claim.record,
       agent: speaker,
       ...assigned,
+      // What a node adds is for the agent that it names.
+      ...(state.agentId !== undefined && { append: undefined }),
+      builtPrompt,
       state,
-      ...(thread && { thread: thread.held }),
+      ...(thread && { thread: thread.held, manifest: thread.held.manifest }),
       writer,
       signals,
       signal: signals.signal,
@@ -227,6 +243,12 @@ export async function openRun(
 function contextOf(record: RunRecord, delivery: Delivery): EventContext {
   const { timestamp: _, ...about } = stampOf(record, '');
   return { ...about, jobAttempt: delivery.jobTry };
+}
+
+/** What the builder of the agent that goes on has made. Every agent of a run begins with a prompt of its own. */
+function builtPromptIn(entries: readonly JournalEntry[]): string | undefined {
+  const handedOff = entries.findLastIndex(({ t }) => t === 'handed_off');
+  return entries.slice(handedOff + 1).find((entry) => entry.t === 'opened')?.prompt;
 }
 
 /** The error of a run whose agent this worker does not have. */

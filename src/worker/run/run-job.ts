@@ -6,6 +6,7 @@ import { handOff } from './hand-off.ts';
 import { openRun, type Delivery, type OpenRun, type RunDeps } from './open.ts';
 import { runTries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
+import { systemFor } from './prompt-for.ts';
 import { settle } from './settle.ts';
 import { mayKeepResults, openToolbox } from './toolbox.ts';
 
@@ -52,14 +53,16 @@ async function sequence(opened: OpenRun, deps: RunDeps): Promise<[OpenRun, TurnO
   }
 }
 
-/** The turn, with its tools open for as long as it goes on. */
+/** The turn, with its prompt made and its tools open for as long as it goes on. */
 async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
-  const { agent, record, refusal, signal, state, writer } = run;
+  const { agent, manifest, record, refusal, signal, state, writer } = run;
   if (!agent || refusal || signal.aborted) return await runTries(run, deps, undefined);
   try {
-    const about = { record, state, emit: (event: EventBody) => writer.emit(event) };
+    const system = await systemFor(run, agent, deps);
+    const emit = (event: EventBody) => writer.emit(event);
+    const about = { record, state, emit, ...(manifest && { manifest }) };
     await using toolbox = await openToolbox(agent, about, deps.tools, signal);
-    return await runTries(run, deps, toolbox);
+    return await runTries({ ...run, system }, deps, toolbox);
   } catch (thrown) {
     return signal.aborted ? await runTries(run, deps, undefined) : refused(run, asRunError(thrown));
   }

@@ -2,13 +2,16 @@ import type { AgentDefinition } from '../../shared/agent.ts';
 import type { EventBody } from '../../shared/event.ts';
 import type { Log } from '../../shared/log.ts';
 import type { RunRecord } from '../../shared/run.ts';
+import type { ThreadManifest } from '../../shared/thread.ts';
 import type { Policy, PolicyQuestion } from '../guards/policy.ts';
 import type { Artifacts, Breakers } from '../ports.ts';
 import { createAskAgentTools, type AskableAgent } from '../tools/builtin/ask-agent.ts';
 import { createHandoffTool } from '../tools/builtin/hand-off.ts';
 import { createReadResultTool } from '../tools/builtin/read-result.ts';
+import { createReadSkillTool } from '../tools/builtin/read-skill.ts';
 import { createToolSearch } from '../tools/builtin/tool-search.ts';
 import {
+  mergedParts,
   sideChannels,
   withCapabilities,
   type CapabilityRegistry,
@@ -33,6 +36,8 @@ export interface ToolServices {
   readonly capabilities?: CapabilityRegistry;
   /** The folder that an agent's tools may read. */
   readonly workspaceOf?: (agent: AgentDefinition) => string | undefined;
+  /** More folders that they are told of. */
+  readonly directoriesOf?: (agent: AgentDefinition) => readonly string[];
   readonly policyOf?: (agent: AgentDefinition) => Policy;
   readonly secrets?: NonNullable<ToolRunContext['secrets']>;
   readonly artifacts?: Artifacts;
@@ -47,6 +52,8 @@ export interface ToolServices {
 /** The run that a toolbox is opened for. */
 export interface ToolboxRun {
   readonly record: RunRecord;
+  /** Of its thread. */
+  readonly manifest?: ThreadManifest;
   readonly state: Pick<TurnState, 'initial' | 'earlier' | 'own' | 'handoffs'>;
   readonly emit: (event: EventBody) => void;
 }
@@ -75,15 +82,15 @@ export async function openToolbox(
   };
 }
 
-/** What the agent's capabilities bring. In a sandbox that is tools and no servers. */
+/** What the agent's capabilities and then the injections bring. In a sandbox that is tools and no servers. */
 async function broughtBy(
   { definition, folder }: LoadedAgent,
-  { record, emit }: ToolboxRun,
-  { capabilities, workspaceOf }: ToolServices,
+  { record, manifest, emit }: ToolboxRun,
+  { capabilities, workspaceOf, directoriesOf }: ToolServices,
   signal: AbortSignal,
 ): Promise<ResolvedCapabilities> {
   const { id: agentId, trust } = definition;
-  if (definition.capabilities.length === 0 || !capabilities) return { mcpServers: {}, tools: [] };
+  if (!capabilities) return { mcpServers: {}, tools: [] };
   const { runId, tenant, request } = record;
   const workspaceDir = workspaceOf?.(definition);
   const context = {
@@ -93,11 +100,16 @@ async function broughtBy(
     tenant,
     background: request.overrides?.background ?? false,
     callbacks: sideChannels(emit),
+    directories: directoriesOf?.(definition) ?? [],
+    ...(manifest && { manifest }),
     ...(request.thread !== undefined && { threadId: request.thread }),
     ...(folder !== undefined && { agentDir: folder }),
     ...(workspaceDir !== undefined && { workspaceDir }),
   };
-  const resolved = await capabilities.resolve(definition, context, {}, signal);
+  const resolved = mergedParts([
+    await capabilities.resolve(definition, context, signal),
+    await capabilities.injections(context, signal),
+  ]);
   return trust === 'sandbox' ? { ...resolved, mcpServers: {} } : resolved;
 }
 
@@ -120,7 +132,7 @@ async function serversOf(
 
 /** The tools by themselves: what they need of each other is added as long as any of them needs it. */
 function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: ToolServices): ToolSet {
-  const { definition, resultReaders = [] } = agent;
+  const { definition, resultReaders = [], skills = [] } = agent;
   const { artifacts, codeTools = [] } = services;
   const readers: readonly ResultReader[] = [
     ...(artifacts ? [createSpillReader(artifacts)] : []),
@@ -129,6 +141,8 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   ];
   const readResult = createReadResultTool(readers);
   const toolSearch = createToolSearch();
+  // The first of a name keeps it, and the system text says what this one is called.
+  const readSkill = skills.length > 0 ? [createReadSkillTool(skills)] : [];
   const inScripts = definition.toolInvocation === 'code-mode';
   const others = askable(definition, services);
   const askTools = [
@@ -139,12 +153,14 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   let all: readonly Tool[] = [];
   return {
     collisions: definition.toolCollisions,
-    ...(inScripts && { advertisedOnly: new Set([...codeTools, ...askTools, readResult].map(({ name }) => name)) }),
+    ...(inScripts && {
+      advertisedOnly: new Set([...codeTools, ...askTools, readResult, ...readSkill].map(({ name }) => name)),
+    }),
     tools() {
       const fromServers = servers?.tools() ?? [];
       if (fromServers !== known) {
         known = fromServers;
-        const own = [...agent.tools, ...askTools, ...fromServers];
+        const own = [...readSkill, ...agent.tools, ...askTools, ...fromServers];
         const names = new Set(own.map(({ name }) => name));
         const add = (tool: Tool, needed: boolean) => (needed && !names.has(tool.name) ? [tool] : []);
         const configured = configuredTools(own, definition.toolOptions, definition.toolCollisions);
@@ -199,6 +215,7 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
   const { approvals, interaction, policyDenial, approvalDenial, trust } = definition;
   const policy = services.policyOf?.(definition);
   const workspaceDir = services.workspaceOf?.(definition);
+  const directories = services.directoriesOf?.(definition) ?? [];
   return {
     runId,
     tenant,
@@ -222,6 +239,7 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
     ...(artifacts && { spill: spillOf(artifacts, runId, log) }),
     ...(breakers && { breakers }),
     ...(workspaceDir !== undefined && { workspaceDir }),
+    ...(directories.length > 0 && { directories }),
     log,
   };
 }

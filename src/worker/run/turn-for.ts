@@ -49,7 +49,7 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
   return {
     kind: 'turn',
     spec: {
-      system: definition.instructions,
+      system: run.system ?? '',
       ...(definition.untrustedPreamble && { dataPreamble: untrustedPreamble(definition.locale) }),
       model,
       modelSource: source === 'fallback' ? 'agent' : source,

@@ -4,6 +4,7 @@ import { systemClock, type Clock } from '../../shared/clock.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { mcpServers, type McpServer } from '../../shared/mcp.ts';
+import type { ThreadManifest } from '../../shared/thread.ts';
 import { clip } from './bound.ts';
 import type { Tool } from './tool.ts';
 import { within } from './within.ts';
@@ -25,7 +26,7 @@ export interface SideChannels {
   notifyUser(message: string): void;
 }
 
-/** The run that capabilities are resolved for. All of them get the same object. */
+/** The run that capabilities and injections are resolved for. All of them get the same object. */
 export interface CapabilityContext {
   readonly agentId: string;
   readonly agent: AgentDefinition;
@@ -38,6 +39,10 @@ export interface CapabilityContext {
   readonly agentDir?: string;
   /** The folder that the agent's tools may read files of. */
   readonly workspaceDir?: string;
+  /** The agent's `directories`, in full. */
+  readonly directories: readonly string[];
+  /** What is known about the thread that the run belongs to. */
+  readonly manifest?: ThreadManifest;
   readonly callbacks: SideChannels;
 }
 
@@ -60,24 +65,22 @@ export interface ResolvedCapabilities {
 
 type Named = Pick<AgentDefinition, 'capabilities' | 'unknownCapability'>;
 
-/** The capabilities that the agents of a worker may name. */
+/** The capabilities that the agents of a worker may name, and what is injected into runs whoever their agent is. */
 export interface CapabilityRegistry {
   readonly names: readonly string[];
   /** Throws `validation` for a name that is taken or is not 1 to 128 of A-Z a-z 0-9 . _ - */
   register(name: string, resolver: CapabilityResolver): void;
+  /** Adds what is injected: asked for each run, after its capabilities. Throws as `register` does. */
+  inject(name: string, resolver: CapabilityResolver): void;
   /** Unknown names, for loading: problems unless the agent skips them, warnings when it does. */
   check(agent: Named): { readonly problems: readonly string[]; readonly warnings: readonly string[] };
   /**
-   * Servers and tools of an agent's capabilities, in their order, and over them what is injected: it wins where names are the
-   * same. Throws `unknown_capability` listing the known ones, unless the agent skips it; `tool_unavailable` for a capability that
-   * fails or does not answer within 30 s; the signal's reason.
+   * Servers and tools of an agent's capabilities, in their order. Throws `unknown_capability` listing the known ones, unless
+   * the agent skips it; `tool_unavailable` for a capability that fails or does not answer within 30 s; the signal's reason.
    */
-  resolve(
-    agent: Named,
-    context: CapabilityContext,
-    injected: CapabilityParts,
-    signal: AbortSignal,
-  ): Promise<ResolvedCapabilities>;
+  resolve(agent: Named, context: CapabilityContext, signal: AbortSignal): Promise<ResolvedCapabilities>;
+  /** Servers and tools that are injected into this run. Throws as `resolve` does. */
+  injections(context: CapabilityContext, signal: AbortSignal): Promise<ResolvedCapabilities>;
 }
 
 const resolveMs = 30_000;
@@ -92,55 +95,64 @@ const maxToldChars = 4_000;
  */
 export function createCapabilityRegistry({ clock = systemClock }: { readonly clock?: Clock } = {}): CapabilityRegistry {
   const resolvers = new Map<string, CapabilityResolver>();
+  const injected = new Map<string, CapabilityResolver>();
   const unknown = ({ capabilities }: Named) => [...new Set(capabilities)].filter((name) => !resolvers.has(name));
   const unknownText = (name: string) =>
     `there is no capability ${name}; known are ${[...resolvers.keys()].join(', ') || 'none'}`;
 
   async function resolveOne(
-    name: string,
+    what: string,
+    resolver: CapabilityResolver,
     context: CapabilityContext,
     signal: AbortSignal,
   ): Promise<ResolvedCapabilities> {
-    const resolver = resolvers.get(name);
-    if (!resolver) return { mcpServers: {}, tools: [] };
     const settled = await within(resolveMs, (inner) => resolver(context, inner), clock, signal);
     signal.throwIfAborted();
-    if (settled.kind === 'value') return checkedParts(`capability ${name}`, settled.value ?? {});
+    if (settled.kind === 'value') return checkedParts(what, settled.value ?? {});
     const why = settled.kind === 'threw' ? 'it failed' : `it did not answer within ${resolveMs} ms`;
     const cause = settled.kind === 'threw' ? { cause: settled.error } : {};
-    throw new RunError('tool_unavailable', `capability ${name}: ${why}`, cause);
+    throw new RunError('tool_unavailable', `${what}: ${why}`, cause);
   }
 
   return {
     get names() {
       return [...resolvers.keys()];
     },
-    register(name, resolver) {
-      if (!/^[A-Za-z0-9._-]{1,128}$/.test(name))
-        throw new RunError('validation', `capability ${name}: its name must be 1 to 128 of A-Z a-z 0-9 . _ -`);
-      if (resolvers.has(name)) throw new RunError('validation', `capability ${name} is there already`);
-      if (typeof resolver !== 'function') throw new RunError('validation', `capability ${name}: must be a function`);
-      resolvers.set(name, resolver);
-    },
+    register: (name, resolver) => add(resolvers, name, resolver, `capability ${name}`),
+    inject: (name, resolver) => add(injected, name, resolver, `injection ${name}`),
     check(agent) {
       const texts = unknown(agent).map((name) => `capabilities: ${unknownText(name)}`);
       return agent.unknownCapability === 'skip' ? { problems: [], warnings: texts } : { problems: texts, warnings: [] };
     },
-    async resolve(agent, context, injected, signal) {
+    async resolve(agent, context, signal) {
       const [missing] = unknown(agent);
       if (missing !== undefined && agent.unknownCapability === 'fail')
         throw new RunError('unknown_capability', unknownText(missing));
-      const names = [...new Set(agent.capabilities)];
-      const parts = await Promise.all(names.map((name) => resolveOne(name, context, signal)));
-      return merged([...parts, checkedParts('an injection', injected)]);
+      const named = [...new Set(agent.capabilities)].flatMap((name) => {
+        const resolver = resolvers.get(name);
+        return resolver ? [resolveOne(`capability ${name}`, resolver, context, signal)] : [];
+      });
+      return mergedParts(await Promise.all(named));
+    },
+    async injections(context, signal) {
+      const all = [...injected].map(([name, resolver]) => resolveOne(`injection ${name}`, resolver, context, signal));
+      return mergedParts(await Promise.all(all));
     },
   };
 }
 
 /** Later servers and tools take the place of earlier ones of the same name. */
-function merged(all: readonly ResolvedCapabilities[]): ResolvedCapabilities {
+export function mergedParts(all: readonly ResolvedCapabilities[]): ResolvedCapabilities {
   const tools = new Map(all.flatMap((parts) => parts.tools.map((tool) => [tool.name, tool])));
   return { mcpServers: Object.assign({}, ...all.map((parts) => parts.mcpServers)), tools: [...tools.values()] };
+}
+
+function add(to: Map<string, CapabilityResolver>, name: string, resolver: CapabilityResolver, what: string): void {
+  if (!/^[A-Za-z0-9._-]{1,128}$/.test(name))
+    throw new RunError('validation', `${what}: its name must be 1 to 128 of A-Z a-z 0-9 . _ -`);
+  if (to.has(name)) throw new RunError('validation', `${what} is there already`);
+  if (typeof resolver !== 'function') throw new RunError('validation', `${what}: must be a function`);
+  to.set(name, resolver);
 }
 
 function checkedParts(what: string, parts: CapabilityParts): ResolvedCapabilities {

@@ -37,6 +37,7 @@ export interface ToolRunContext {
   readonly secrets?: { get(name: string): string | undefined; values(): readonly string[] };
   readonly spill?: Spill;
   readonly workspaceDir?: string;
+  readonly directories?: readonly string[];
   readonly log?: Log;
   readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
 }

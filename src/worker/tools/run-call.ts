@@ -86,6 +86,7 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
     secrets: { get: (name) => secretOf(name, tool, batch) },
     logger: (context.log ?? silentLog).child({ runId: context.runId, tool: call.name, toolCallId: call.id }),
     ...(context.workspaceDir !== undefined && { workspaceDir: context.workspaceDir }),
+    ...(context.directories && { directories: context.directories }),
     ...(tool.trust === 'built-in' && {
       ...(call.startedAtMs !== undefined && { startedAtMs: call.startedAtMs }),
       emit: (event) => {

@@ -35,6 +35,8 @@ export interface ToolContext {
   };
   /** The folder that tools of this agent may read (`MILLRACE_FILES`, `fileScope`). Absent: there is none. */
   readonly workspaceDir?: string;
+  /** The agent's `directories`, in full. Absent: there are none. */
+  readonly directories?: readonly string[];
   /** Log lines of this call, with its run. */
   readonly logger: Log;
 }

@@ -9,16 +9,17 @@ import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
 import type { Agent } from '../../../src/worker/run/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { loadedFrom } from '../../../src/worker/run/load-agents.ts';
+import type { RunDeps } from '../../../src/worker/run/open.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
 import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 
 /** Runs in memory, segment by segment, by a clock that the test moves. */
-export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000) {
+export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000, more: Partial<RunDeps> = {}) {
   const clock = new ManualClock();
   const ports = createMemoryPorts({ clock });
-  const deps = {
+  const deps: RunDeps = {
     ports,
     agents: new Map([[agent.definition.id, loadedFrom(agent)]]),
     flushTimer: new FlushTimer(5),
@@ -30,6 +31,7 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
     wake: () => {},
     tools: { log: silentLog },
     ...modelsOf(singleProvider(provider), { price: createPriceLookup(), log: silentLog }),
+    ...more,
   };
   const eventsOf = <T extends RunEvent['type']>(runId: string, type: T) =>
     ports.events(runId).filter((event): event is EventOf<T> => event.type === type);

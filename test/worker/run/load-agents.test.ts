@@ -1,10 +1,17 @@
-import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { loadAgents } from '../../../src/worker/run/load-agents.ts';
+import { systemClock } from '../../../src/shared/clock.ts';
+import { parseConfig } from '../../../src/shared/config.ts';
+import { silentLog } from '../../../src/shared/log.ts';
+import { Redactor } from '../../../src/shared/redact.ts';
+import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { loadAgents, loadedFrom } from '../../../src/worker/run/load-agents.ts';
+import { createToolSecrets } from '../../../src/worker/run/tool-secrets.ts';
+import { createToolkit } from '../../../src/worker/toolkit.ts';
 
-function folder(files: Record<string, string>): string {
+function folder(files: Record<string, string | Buffer>): string {
   const dir = mkdtempSync(join(tmpdir(), 'millrace-agents-'));
   onTestFinished(() => rmSync(dir, { recursive: true }));
   for (const [file, text] of Object.entries(files)) {
@@ -67,4 +74,116 @@ test('options for tools are checked where all tools are known', async () => {
   expect((await loadAgents(dir)).problems).toEqual([
     'closed.yaml: toolOptions.notify_user: the agent has no tool of this name',
   ]);
+});
+
+const skill = (head: string) => `---\n${head}\n---\n\n# How to\n\nDo it.\n`;
+
+test('agents get the skills that they name, and tasks are found by the names of their files', async () => {
+  const dir = folder({
+    'clerk.yaml': 'model: m\ntools: [lookup]\nskills: [refunds, scraped]\n',
+    'tools/lookup.mjs': tool,
+    'other.yaml': 'model: m\n',
+    'skills/README.md': 'Not a skill.',
+    'skills/refunds/SKILL.md': skill(
+      'name: refunds\ndescription: >\n  When money\n  goes back.\nlicense: MIT\nallowed-tools: lookup Bash(git add:*)\nversion: 1',
+    ),
+    'skills/scraped/SKILL.md': skill('name: scraped\r\ndescription: Found it.\r\ntrust: untrusted'),
+    'tasks/audit.yaml': 'title: Audit\ndata: { week: [7, null] }\n',
+  });
+  const { agents, tasks, problems, warnings } = await loadAgents(dir);
+  expect(problems).toEqual([]);
+  expect(warnings).toEqual([
+    'clerk.yaml: skill refunds is written for tools that the agent does not have: Bash(git add:*)',
+  ]);
+  expect(agents.get('clerk')?.skills).toEqual([
+    {
+      name: 'refunds',
+      description: 'When money goes back.',
+      trust: 'trusted',
+      allowedTools: ['lookup', 'Bash(git add:*)'],
+      folder: join(dir, 'skills/refunds'),
+    },
+    {
+      name: 'scraped',
+      description: 'Found it.',
+      trust: 'untrusted',
+      allowedTools: [],
+      folder: join(dir, 'skills/scraped'),
+    },
+  ]);
+  expect(agents.get('other')?.skills).toEqual([]);
+  const audit = { id: 'audit', title: 'Audit', description: '', data: { week: [7, null] } };
+  expect([...tasks]).toEqual([['audit', audit]]);
+  expect(Object.isFrozen(Object.values(tasks.get('audit')?.data ?? {})[0])).toBe(true);
+});
+
+test.each([
+  ['no-head', 'Just do it.', 'does not begin with its fields'],
+  ['open-head', '---\nname: open-head\n', 'does not begin with its fields'],
+  ['no-body', '---\nname: no-body\ndescription: d\n---\n', 'says nothing below its fields'],
+  ['other-name', skill('name: another\ndescription: d'), 'name: is another'],
+  ['no-words', skill('name: no-words'), 'description: '],
+  ['odd-trust', skill('name: odd-trust\ndescription: d\ntrust: yes'), 'trust: '],
+  ['bad-yaml', skill('name: [\ndescription: d'), ''],
+  ['too-large', skill(`name: too-large\ndescription: d\n---\n${'x'.repeat(65_536)}`), '65536 can be read'],
+  ['not-text', Buffer.from([0x2d, 0x2d, 0x2d, 0x0a, 0xff, 0xfe]), 'is not UTF-8'],
+  ['Shouting', skill('name: Shouting\ndescription: d'), 'name: must be'],
+])('a skill with a problem is a problem of its folder: %s', async (name, text, problem) => {
+  const dir = folder({ [`skills/${name}/SKILL.md`]: text });
+  const { problems } = await loadAgents(dir);
+  expect(problems.length).toBeGreaterThan(0);
+  for (const one of problems) expect(one).toContain(`skills/${name}/SKILL.md: `);
+  expect(problems.join('\n')).toContain(problem);
+});
+
+test('every problem of tasks and skills is reported with those of agents', async () => {
+  const dir = folder({
+    'clerk.yaml': 'model: m\nskills: [nope]\n',
+    'tasks/a.yaml': 'titel: Audit\n',
+    'tasks/b.yaml': 'title: Audit\n',
+    'tasks/b.yml': 'title: Again\n',
+    'tasks/c.yaml': 'title: Use {{ secrets.key }}\n',
+    'tasks/d e.yaml': 'title: Audit\n',
+    'tasks/f.yaml': 'title: [\n',
+    'tasks/g.yaml': `title: Audit\ndata: ${'x'.repeat(65_536)}\n`,
+    'skills/empty/notes.md': 'Nothing here.',
+  });
+  const { problems } = await loadAgents(dir);
+  expect(problems.map((problem) => problem.split(':')[0])).toEqual([
+    'skills/empty/SKILL.md',
+    'tasks/a.yaml',
+    'tasks/a.yaml',
+    'tasks/b.yml',
+    'tasks/c.yaml',
+    'tasks/d e.yaml',
+    'tasks/f.yaml',
+    'tasks/g.yaml',
+    'clerk.yaml',
+  ]);
+  expect(problems.at(-1)).toContain('there is no skill nope; known are none');
+});
+
+test('an agent given as an object has no folder with skills', () => {
+  const agent = defineAgent({ id: 'a', model: 'm', skills: ['refunds'] });
+  expect(() => loadedFrom(agent)).toThrow('there is no skill refunds');
+});
+
+test('directories have to be folders below MILLRACE_FILES', async () => {
+  const dir = folder({
+    'agents/a.yaml': 'model: m\ndirectories: [here, gone, out]\n',
+    'agents/b.yaml': 'model: m\ndirectories: [../up]\n',
+    'files/here/x.txt': 'x',
+    'elsewhere/y.txt': 'y',
+  });
+  symlinkSync(join(dir, 'elsewhere'), join(dir, 'files/out'));
+  const problemsWith = async (env: Record<string, string>) => {
+    const kit = { config: parseConfig(env), secrets: createToolSecrets({ env: {} }), redactor: new Redactor() };
+    await using toolkit = createToolkit({ ...kit, log: silentLog, clock: systemClock });
+    return (await loadAgents(join(dir, 'agents'), toolkit.offer)).problems;
+  };
+  const [gone, out, up] = await problemsWith({ MILLRACE_FILES: join(dir, 'files') });
+  expect(gone).toBe('a.yaml: directories: there is no folder gone below MILLRACE_FILES');
+  expect(out).toBe('a.yaml: directories: out leads out of MILLRACE_FILES');
+  expect(up).toContain('directories.0: must be a relative path');
+  expect((await problemsWith({}))[0]).toContain('MILLRACE_FILES is not set');
 });

@@ -3,11 +3,13 @@ import { agentDefinition } from '../../../src/shared/agent.ts';
 import { eventBodies, type EventBody } from '../../../src/shared/event.ts';
 import {
   createCapabilityRegistry,
+  mergedParts,
   sideChannels,
   withCapabilities,
   type CapabilityContext,
 } from '../../../src/worker/tools/capabilities.ts';
-import notifyUser from '../../../agents/capabilities/notify-user.ts';
+import { notifyUser } from '../../../src/worker/tools/builtin/notify-user.ts';
+import shareNote from '../../../agents/capabilities/share-note.ts';
 import { graceMs } from '../../../src/worker/tools/within.ts';
 import { contextOf } from './mcp/world.ts';
 import { ManualClock } from './manual-clock.ts';
@@ -25,6 +27,7 @@ function contextFor(agent = agentOf(), more: Partial<CapabilityContext> = {}) {
     runId: 'run_1',
     tenant: 'default',
     background: false,
+    directories: [],
     callbacks: sideChannels((event) => events.push(event)),
     ...more,
   };
@@ -37,16 +40,24 @@ test('servers of capabilities are put together, and what is injected wins', asyn
   const registry = createCapabilityRegistry();
   registry.register('one', () => ({ mcpServers: { a: { command: 'a1' }, b: { command: 'b1' } } }));
   registry.register('two', async () => ({ mcpServers: { b: { command: 'b2' }, c: { command: 'c2' } } }));
-  const agent = agentOf({ capabilities: ['one', 'two'] });
+  const agent = agentOf({ capabilities: ['one', 'two', 'four'] });
   const { context } = contextFor(agent);
-  const injected = { mcpServers: { c: { url: 'https://c.example.com' } }, tools: [tool('x', () => 1)] };
-  const resolved = await registry.resolve(agent, context, injected, signal);
+  registry.inject('three', () => ({
+    mcpServers: { c: { url: 'https://c.example.com' } },
+    tools: [tool('x', () => 'injected')],
+  }));
+  registry.register('four', () => ({ tools: [tool('x', () => 'of the capability'), tool('y', () => 1)] }));
+  const resolved = mergedParts([
+    await registry.resolve(agent, context, signal),
+    await registry.injections(context, signal),
+  ]);
   expect(resolved.mcpServers).toMatchObject({
     a: { command: 'a1', required: true, effect: 'once' },
     b: { command: 'b2' },
     c: { url: 'https://c.example.com' },
   });
-  expect(resolved.tools.map(({ name }) => name)).toEqual(['x']);
+  expect(resolved.tools.map(({ name }) => name)).toEqual(['x', 'y']);
+  expect(resolved.tools[0]?.execute({}, contextOf())).toBe('injected');
 });
 
 test('all capabilities get the same object, each once, and may answer nothing', async () => {
@@ -59,7 +70,7 @@ test('all capabilities get the same object, each once, and may answer nothing', 
   });
   const agent = agentOf({ capabilities: ['one', 'two', 'one'] });
   const { context } = contextFor(agent);
-  expect(await registry.resolve(agent, context, {}, signal)).toEqual({ mcpServers: {}, tools: [] });
+  expect(await registry.resolve(agent, context, signal)).toEqual({ mcpServers: {}, tools: [] });
   expect(seen).toEqual([context, context]);
   expect(seen.every((one) => one === context)).toBe(true);
 });
@@ -70,13 +81,13 @@ test('an unknown capability is refused with the known ones, unless it may be ski
   const text = 'there is no capability nope; known are notes';
   const strict = agentOf({ capabilities: ['notes', 'nope'] });
   expect(registry.check(strict)).toEqual({ problems: [`capabilities: ${text}`], warnings: [] });
-  await expect(registry.resolve(strict, contextFor(strict).context, {}, signal)).rejects.toMatchObject({
+  await expect(registry.resolve(strict, contextFor(strict).context, signal)).rejects.toMatchObject({
     code: 'unknown_capability',
     message: text,
   });
   const easy = agentOf({ capabilities: ['notes', 'nope'], unknownCapability: 'skip' });
   expect(registry.check(easy)).toEqual({ problems: [], warnings: [`capabilities: ${text}`] });
-  await expect(registry.resolve(easy, contextFor(easy).context, {}, signal)).resolves.toBeDefined();
+  await expect(registry.resolve(easy, contextFor(easy).context, signal)).resolves.toBeDefined();
 });
 
 test.each([
@@ -86,7 +97,7 @@ test.each([
   const registry = createCapabilityRegistry();
   registry.register('one', resolver);
   const agent = agentOf({ capabilities: ['one'] });
-  await expect(registry.resolve(agent, contextFor(agent).context, {}, signal)).rejects.toMatchObject({
+  await expect(registry.resolve(agent, contextFor(agent).context, signal)).rejects.toMatchObject({
     code: 'tool_unavailable',
     message: expect.stringContaining(message) as string,
   });
@@ -97,7 +108,7 @@ test('a capability that does not answer is not waited for without end', async ()
   const registry = createCapabilityRegistry({ clock });
   registry.register('one', () => new Promise<never>(() => {}));
   const agent = agentOf({ capabilities: ['one'] });
-  const resolving = registry.resolve(agent, contextFor(agent).context, {}, signal);
+  const resolving = registry.resolve(agent, contextFor(agent).context, signal);
   resolving.catch(() => {});
   await clock.pass(30_000);
   await clock.pass(graceMs);
@@ -138,17 +149,33 @@ test('a server that a capability brings needs no grant, but may have one', () =>
   expect(withCapabilities(boxed, { mcpServers })).toBe(boxed);
 });
 
-test('the example tells somebody who is not there, and is not offered to anybody else', async () => {
+test('the example shares a note', async () => {
+  const { context, events } = contextFor();
+  const [share] = shareNote(context).tools ?? [];
+  const args = { title: 'Refunds of today', slug: 'refunds' };
+  expect((await share?.check(args))?.ok).toBe(true);
+  await share?.execute(args, contextOf());
+  expect(events).toEqual([{ type: 'capability.note_shared', ...args }]);
+});
+
+test('whoever is not there can be told something, and nobody else', async () => {
   const registry = createCapabilityRegistry();
-  registry.register('notify-user', notifyUser);
-  const agent = agentOf({ capabilities: ['notify-user'] });
-  const { context, events } = contextFor(agent, { background: true });
-  const { tools } = await registry.resolve(agent, context, {}, signal);
+  registry.inject('notify-user', notifyUser);
+  const { context, events } = contextFor(agentOf(), { background: true });
+  const { tools } = await registry.injections(context, signal);
   const [notify] = tools;
-  const checked = await notify?.check({ message: 'It is done.' });
-  expect(checked?.ok).toBe(true);
+  expect((await notify?.check({ message: 'It is done.' }))?.ok).toBe(true);
   await notify?.execute({ message: 'It is done.' }, contextOf());
   expect(events).toEqual([{ type: 'capability.user_notified', message: 'It is done.' }]);
-  const front = contextFor(agent);
-  expect((await registry.resolve(agent, front.context, {}, signal)).tools).toEqual([]);
+  expect(await registry.injections(contextFor().context, signal)).toEqual({ mcpServers: {}, tools: [] });
+});
+
+test('an injection that fails is tool_unavailable, and its name is taken once', async () => {
+  const registry = createCapabilityRegistry();
+  registry.inject('one', () => Promise.reject(new Error('secret words')));
+  expect(() => registry.inject('one', () => undefined)).toThrow('injection one is there already');
+  await expect(registry.injections(contextFor().context, signal)).rejects.toMatchObject({
+    code: 'tool_unavailable',
+    message: 'injection one: it failed',
+  });
 });

@@ -1,0 +1,67 @@
+import { maxInstructionsChars } from '../../shared/agent.ts';
+import { RunError } from '../../shared/errors.ts';
+import { mentionsSecrets } from '../../shared/node.ts';
+import { defaultPrompt, systemText, type PromptBuilder, type PromptContext } from '../prompt/system-prompt.ts';
+import { within } from '../tools/within.ts';
+import type { LoadedAgent } from './load-agents.ts';
+import type { OpenRun, RunDeps } from './open.ts';
+
+const buildMs = 30_000;
+
+/**
+ * The system text of a run, the same on every worker that takes it up. Throws `validation` for a task that there is not and
+ * for a prompt of no use, `internal` for a builder that fails or does not answer within 30 s, and the signal's reason.
+ */
+export async function systemFor(run: OpenRun, agent: LoadedAgent, deps: RunDeps): Promise<string> {
+  const { prompt: build, definition, skills } = agent;
+  const parts = { append: run.append, skills };
+  if (run.builtPrompt !== undefined) return systemText({ ...parts, prompt: run.builtPrompt });
+  const context = await contextOf(run, agent, deps);
+  if (!build) return systemText({ ...parts, prompt: defaultPrompt(definition, context) });
+  const prompt = await builtBy(build, run, agent, context);
+  // Instructions, tasks and skills are files that all workers have, but a function may look at a clock, or at anything else:
+  // a second answer would send the model another prompt in the middle of its conversation.
+  const at = new Date(run.clock.now()).toISOString();
+  await run.writer.commit({ entries: [{ v: 1, t: 'opened', model: definition.model, at, prompt }] });
+  return systemText({ ...parts, prompt });
+}
+
+async function contextOf(run: OpenRun, { definition }: LoadedAgent, deps: RunDeps): Promise<PromptContext> {
+  const { request } = run.record;
+  const taskId = request.task ?? run.manifest?.taskId;
+  const task = taskId === undefined ? undefined : await deps.loadTask?.(taskId);
+  if (taskId !== undefined && !task) throw new RunError('validation', `there is no task ${taskId}`);
+  const cwd = deps.tools.workspaceOf?.(definition);
+  return {
+    directories: deps.tools.directoriesOf?.(definition) ?? [],
+    background: request.overrides?.background ?? false,
+    ...(cwd !== undefined && { cwd }),
+    ...(task && { task }),
+    ...(request.thread !== undefined && { threadId: request.thread }),
+  };
+}
+
+async function builtBy(
+  build: PromptBuilder,
+  { clock, redactor, signal }: OpenRun,
+  { definition }: LoadedAgent,
+  context: PromptContext,
+): Promise<string> {
+  const settled = await within(buildMs, () => build(definition, context), clock, signal);
+  signal.throwIfAborted();
+  const what = `the prompt of agent ${definition.id}`;
+  if (settled.kind !== 'value') {
+    const why = settled.kind === 'threw' ? 'could not be built' : `was not there within ${buildMs} ms`;
+    throw new RunError('internal', `${what} ${why}`, settled.kind === 'threw' ? { cause: settled.error } : {});
+  }
+  const problem = problemOf(settled.value);
+  if (problem !== undefined) throw new RunError('validation', `${what} ${problem}`);
+  // The journal is stored and the model is a stranger: neither may see a credential of this process.
+  return redactor.secrets(settled.value as string);
+}
+
+function problemOf(prompt: unknown): string | undefined {
+  if (typeof prompt !== 'string') return 'is no text';
+  if (prompt.length > maxInstructionsChars) return `has more than ${maxInstructionsChars} characters`;
+  return mentionsSecrets(prompt) ? 'must not refer to {{ secrets.* }}' : undefined;
+}

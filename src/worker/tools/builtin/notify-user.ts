@@ -1,0 +1,19 @@
+import { z } from 'zod';
+import type { CapabilityResolver } from '../capabilities.ts';
+import { defineTool } from '../define.ts';
+
+/** Lets a run that nobody looks at tell its user something. Where somebody sits in front of it, there is no need. */
+export const notifyUser: CapabilityResolver = ({ background, callbacks }) => {
+  if (!background) return undefined;
+  const tool = defineTool({
+    name: 'notify_user',
+    description: 'Sends the user a short message, once something happened that cannot wait until they look.',
+    inputSchema: z.strictObject({ message: z.string().min(1).max(1_000) }),
+    effect: 'once',
+    execute({ message }) {
+      callbacks.notifyUser(message);
+      return 'The user was told.';
+    },
+  });
+  return { tools: [tool] };
+};

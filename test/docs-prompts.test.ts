@@ -1,0 +1,72 @@
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { maxInstructionsChars } from '../src/shared/agent.ts';
+import { systemClock } from '../src/shared/clock.ts';
+import { parseConfig } from '../src/shared/config.ts';
+import { silentLog } from '../src/shared/log.ts';
+import { Redactor } from '../src/shared/redact.ts';
+import { runRequest } from '../src/shared/run.ts';
+import { loadAgents } from '../src/worker/run/load-agents.ts';
+import { createToolSecrets } from '../src/worker/run/tool-secrets.ts';
+import { createToolkit } from '../src/worker/toolkit.ts';
+import { codeBlocks, firstCells } from './support/markdown.ts';
+
+const root = join(import.meta.dirname, '..');
+const page = readFileSync(join(root, 'docs/prompts-and-skills.md'), 'utf8');
+
+/** Writes the files of the page, and the tool that they name, into a folder. */
+function pageFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-page-'));
+  onTestFinished(() => rmSync(folder, { recursive: true }));
+  const files = ['ts', 'yaml', 'md'].flatMap((language) =>
+    codeBlocks(page, language).map((code): [string, string] => {
+      const [name = 'nameless'] = /agents\/[\w./-]+/.exec(code) ?? [];
+      return [name, code];
+    }),
+  );
+  expect(files.map(([name]) => name)).toEqual([
+    'agents/clerk.ts',
+    'agents/tasks/monday.yaml',
+    'agents/cashier.yaml',
+    'agents/skills/refunds/SKILL.md',
+  ]);
+  const tool = 'agents/tools/lookup_order.ts';
+  for (const [name, code] of [...files, [tool, readFileSync(join(root, tool), 'utf8')] as const]) {
+    mkdirSync(dirname(join(folder, name)), { recursive: true });
+    writeFileSync(join(folder, name), code);
+  }
+  return join(folder, 'agents');
+}
+
+test('every file on the page about prompts is one that a worker reads', async () => {
+  const kit = { config: parseConfig({}), secrets: createToolSecrets({ env: {} }), redactor: new Redactor() };
+  await using toolkit = createToolkit({ ...kit, log: silentLog, clock: systemClock });
+  const { agents, tasks, problems, warnings } = await loadAgents(pageFolder(), toolkit.offer);
+  expect(problems).toEqual([]);
+  // The clerk has no tools at all.
+  expect(warnings).toEqual(['clerk.ts: skill refunds is written for tools that the agent does not have: lookup_order']);
+  expect([...agents.keys()].toSorted()).toEqual(['cashier', 'clerk']);
+  const task = tasks.get('monday');
+  const clerk = agents.get('clerk');
+  const prompt = await clerk?.prompt?.(clerk.definition, { directories: [], background: true, ...(task && { task }) });
+  expect(prompt).toMatch(/^You keep the books[^]*Work on this: Close the books of last week[^]*notify_user/);
+});
+
+test('the request on the page is one', () => {
+  const [, json = ''] = /-d '(\{.*\})'/.exec(codeBlocks(page, 'sh').join('\n')) ?? [];
+  expect(runRequest.parse(JSON.parse(json))).toMatchObject({ agent: 'clerk', task: 'monday' });
+});
+
+test('the page names what a builder is told, and its bounds', () => {
+  expect(firstCells(page, 'A prompt builder')).toEqual([
+    'agent',
+    'cwd',
+    'directories',
+    'task',
+    'background',
+    'threadId',
+  ]);
+  expect(page).toContain(`more than ${maxInstructionsChars.toLocaleString('en')} characters`);
+});
