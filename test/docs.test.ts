@@ -51,7 +51,7 @@ test('the error page lists exactly the codes of the table and the kinds of tool 
 
 test('the event page has one section for every type that the code emits, and lists the others as reserved', () => {
   const page = read('docs/reference/events.md');
-  const emitters = files('src/{worker/{run,turn,tools,tools/builtin},producer}/*.ts')
+  const emitters = files('src/{worker/{run,run/task,turn,tools,tools/builtin},producer}/*.ts')
     .concat('src/shared/resume.ts', 'src/shared/stop-run.ts', 'src/shared/create-runs.ts')
     .map(read)
     .join('\n');

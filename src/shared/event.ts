@@ -441,22 +441,46 @@ export const eventBodies = {
     .object({ jobId: z.string(), provider: z.string(), model: z.string() })
     .describe('A provider works on the media. The run waits without a worker and asks now and then.'),
 
-  'task.start': z.object({ taskId: z.string() }),
-  'task.readiness': z.object({ ready: z.boolean(), missing: z.array(z.string()) }),
-  'task.questions': z.object({ questions: z.array(z.string()) }),
-  'task.acquisition': z.object({ plan: z.array(z.string()) }),
-  'task.observe': z.object({}),
-  'task.validate': z.object({ evals: z.array(z.unknown()) }),
-  'task.decide': z.object({ decision: z.unknown() }),
-  'task.act': z.object({ outcome: z.unknown() }),
-  'task.step': z.object({ record: z.unknown() }),
-  'task.end': z.object({
-    status: z.string(),
-    pass: z.boolean(),
-    score: z.number().optional(),
-    reason: z.string(),
-    stoppedBy: z.string(),
-  }),
+  'task.start': z
+    .object({ taskId: z.string(), intent: z.string().optional(), resumed: z.literal(true).optional() })
+    .describe('A task begins or, with `resumed`, goes on with the answer to its question.'),
+  'task.readiness': z
+    .object({ ready: z.boolean(), missing: z.array(z.string()) })
+    .describe(
+      'What the task needs to know was compared with what is known. `missing` has ids, also of what is only wished for.',
+    ),
+  'task.questions': z
+    .object({ questions: z.array(z.string()) })
+    .describe('What people have to answer before the task can go on.'),
+  'task.acquisition': z
+    .object({ plan: z.array(z.string()) })
+    .describe('How what is missing could be had without people. Nothing was done about it.'),
+  'task.observe': z
+    .object({})
+    .describe('The adapter has observed how things stand. The state is in no event of its own.'),
+  'task.validate': z.object({ evals: z.array(z.unknown()) }).describe('What was observed has been checked.'),
+  'task.decide': z
+    .object({ decision: z.unknown() })
+    .describe('The adapter has decided: `act`, `ask` or `stop`. An action of more than 32 KiB is `null`.'),
+  'task.act': z
+    .object({ outcome: z.unknown() })
+    .describe(
+      'An action is over. `costMicrocents` is what it cost beside what `cost.updated` told; a result of more than 32 KiB is `null`.',
+    ),
+  'task.step': z
+    .object({ record: z.unknown() })
+    .describe(
+      'A step is complete: decision, outcome, states and evals before and after. One of more than 32 KiB has only its outline and is `cut`.',
+    ),
+  'task.end': z
+    .object({
+      status: z.string(),
+      pass: z.boolean(),
+      score: z.number().optional(),
+      reason: z.string(),
+      stoppedBy: z.string(),
+    })
+    .describe('The task has ended as `completed`, `failed`, `blocked` or `aborted`. `stoppedBy` says what ended it.'),
 } as const satisfies Record<string, z.ZodObject>;
 
 export type EventType = keyof typeof eventBodies;

@@ -70,7 +70,7 @@ export const budget = z
 export type Budget = z.infer<typeof budget>;
 
 /** The cap in microcents, or undefined when there is none. */
-export function budgetCap(b: Budget | undefined): number | undefined {
+export function budgetCap(b: Pick<Budget, 'maxCostMicrocents' | 'maxCostUsd'> | undefined): number | undefined {
   const cap = b?.maxCostMicrocents ?? (b?.maxCostUsd === undefined ? undefined : usdToMicrocents(b.maxCostUsd));
   return cap === undefined || cap <= 0 ? undefined : cap;
 }

@@ -65,6 +65,39 @@ export {
 } from './run/evaluator-optimizer.ts';
 export { answerOf, type Evaluation, type Generated, type Judge, type Rubric } from './run/rubric.ts';
 export { inPieces, pipe, textFrom, type PieceReader, type PipeOptions, type Piped } from './run/pipe.ts';
+export {
+  resumeAgentTask,
+  resumeAgentTaskStream,
+  runAgentTask,
+  runAgentTaskStream,
+  type AgentTaskOptions,
+  type TaskPlace,
+  type TaskStream,
+} from './run/task/run-task.ts';
+export {
+  defineTaskAdapter,
+  type AgentAdapter,
+  type Decision,
+  type FoundKnowledge,
+  type StopVerdict,
+  type TaskAdapter,
+  type TaskContext,
+  type TaskView,
+} from './run/task/adapter.ts';
+export type { TaskHost } from './run/task/host.ts';
+export { createMemoryLedgerRows, RunLedger, type LedgerRows, type RunLedgerOptions } from './run/task/ledger.ts';
+export {
+  defineAgentManifest,
+  type AgentManifest,
+  type AgentManifestSource,
+  type ManifestContext,
+  type ManifestRubric,
+  type RubricDimension,
+  type SurfaceName,
+} from './run/manifest/define-manifest.ts';
+export type { ManifestRun } from './run/manifest/manifest-run.ts';
+export { runManifest, type MeasuredRun, type RunManifestOptions } from './run/manifest/run-manifest.ts';
+export { scoreWith, type RubricScore } from './run/manifest/score-with.ts';
 export { runStateFromJSON, runStateToJSON, type RunState } from './run/run-state.ts';
 export type { ModelResolver } from './llm/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
@@ -99,6 +132,20 @@ export { dialectNames, projectEvents, type DialectName, type ProjectOptions } fr
 export { RunError, assertNever, type ErrorCode } from '../shared/errors.ts';
 export type { EventOf, EventType, RunEvent } from '../shared/event.ts';
 export { deriveExecutionId, type TurnOfSession } from '../shared/execution-id.ts';
+export type { Json } from '../shared/json-value.ts';
+export {
+  taskResult,
+  type KnowledgeRequirement,
+  type LedgerRow,
+  type TaskDecision,
+  type TaskEval,
+  type TaskOutcome,
+  type TaskResult,
+  type TaskSettings,
+  type TaskSpec,
+  type TaskState,
+  type TaskStep,
+} from '../shared/task.ts';
 export {
   createModelCatalogue,
   getModels,

@@ -5,6 +5,7 @@ import { inject, onTestFinished, expect, test } from 'vitest';
 import { startWorker } from '../../src/worker/index.ts';
 import { scripted, createScriptedProvider } from '../../src/worker/llm/scripted.ts';
 import { defineAgent } from '../../src/worker/run/define-agent.ts';
+import { body, chat, startRawProvider } from '../support/raw-provider.ts';
 
 const root = join(import.meta.dirname, '../..');
 
@@ -25,6 +26,46 @@ test('the example of a long conversation is compacted more than once, and comes 
   const output = await run('long-conversation');
   expect(output.match(/^compacted from \d+ to \d+ tokens$/gm)?.length).toBeGreaterThan(1);
   expect(output).toMatch(/completed: The whole report is about tides; I still see \d+ messages\./);
+});
+
+test('the task example tidies up, asks once, and goes on with the answer', async () => {
+  const output = await run('basic-task');
+  expect(output).toMatch(/task\.questions\n\nWhat becomes of the letter without a sender\? keep it\n\ntask\.start/);
+  expect(output).toContain('step 4: letter without a sender: archive');
+  expect(output).toMatch(/^completed with a score of 1: nothing is left$/m);
+});
+
+test('the example with a streaming backend shows the words of its server and what they cost', async () => {
+  await using server = await startRawProvider(chat(() => ({ text: 'Because of the moon.' })));
+  const output = await run('streaming-backend', { OPENAI_BASE_URL: server.url, OPENAI_API_KEY: 'sk-test' }, ['llama']);
+  expect(output).toMatch(/^Because of the moon\.\n\[llama: \d+ tokens\]\ncompleted with 20 characters$/m);
+  expect(server.requests[0]?.body).toMatchObject({ model: 'llama', stream: true });
+});
+
+test('the ledger example keeps one row for the run and one for the task, with what their events cost', async () => {
+  const output = await run('run-ledger');
+  expect(output).toMatch(/^run-1: completed, 1 calls, \d+ \+ \d+ tokens, [1-9]\d* microcents$/m);
+  expect(output).toMatch(/^three-texts: completed, 3 calls, \d+ \+ \d+ tokens, [1-9]\d* microcents$/m);
+  expect(output.match(/microcents$/gm)).toHaveLength(2);
+  expect(output).toContain('the row has what the task cost');
+});
+
+test('the model example takes the first wish, believes the catalogue, and refuses what nobody lists', async () => {
+  expect(await run('model-resolution')).toMatch(/^gpt-5\.2-mini, from fallback\ncompleted: /);
+  expect(await run('model-resolution', { WORKSPACE_MODEL: 'gpt-5.2' })).toContain('gpt-5.2, from workspace');
+  await using router = await startRawProvider(body('application/json', '{"data":[{"id":"house-model"}]}'));
+  const listed = await run('model-resolution', { ROUTER_URL: router.url }, ['house-model']);
+  expect(listed).toMatch(/^house-model, from request\ncompleted: /);
+  expect(router.requests.map(({ path }) => path)).toEqual(['/v1/models']);
+  await expect(run('model-resolution', { ROUTER_URL: router.url }, ['nobody'])).rejects.toMatchObject({
+    stdout: expect.stringContaining('refused, not_listed'),
+  });
+});
+
+test('the manifest example measures two people offline', async () => {
+  expect(await run('manifest')).toMatch(
+    /^Ann: 1\.00 \(right 1, short 1\) after \d+ events\nBen: 0\.20 \(right 0, short 1\) after \d+ events$/m,
+  );
 });
 
 test('the workflow example hands the output of its first node to the second', async () => {

@@ -2,6 +2,7 @@ import type { z } from 'zod';
 import { agentDefinition, type AgentDefinition, type AgentInput } from '../../shared/agent.ts';
 import { canonicalAgent, type AgentSpellings } from '../../shared/agent-spellings.ts';
 import { RunError } from '../../shared/errors.ts';
+import { deepFreeze } from '../../shared/json-value.ts';
 import { mentionsSecrets } from '../../shared/node.ts';
 import type { PromptBuilder } from '../prompt/system-prompt.ts';
 import type { ResultReader } from '../tools/result-reader.ts';
@@ -91,6 +92,7 @@ export function defineAgent({
   const names = asked.map((tool) => (typeof tool === 'string' ? tool : tool.name));
   const problems = new Set(names).size < names.length ? ['tools: a tool is named twice'] : [];
   problems.push(...misspelt);
+  if ('surfaces' in given) problems.push('surfaces: belong to a manifest; declare it with defineAgentManifest');
   for (const [name, value] of Object.entries({ llmPolicy, prepareStep })) {
     if (value !== undefined && typeof value !== 'function') problems.push(`${name}: must be a function`);
   }
@@ -145,13 +147,4 @@ function handoffsOf(given: AgentSource['handoffs'] = []): {
 /** Was this value made by `defineAgent`, also by another copy of this package? */
 export function isAgent(value: unknown): value is Agent {
   return typeof value === 'object' && value !== null && brand in value;
-}
-
-/** Freezes a value and all that it holds. */
-export function deepFreeze<T>(value: T): T {
-  if (value !== null && typeof value === 'object') {
-    for (const item of Object.values(value)) deepFreeze(item);
-    Object.freeze(value);
-  }
-  return value;
 }

@@ -13,6 +13,7 @@ import type { TaskDefinition } from '../../shared/task-definition.ts';
 import { defineAgent, isAgent, type Agent, type AgentSource } from './define-agent.ts';
 import { loadSkills } from './load-skills.ts';
 import { loadTasks } from './load-tasks.ts';
+import { isTaskAdapter, type TaskAdapter } from './task/adapter.ts';
 
 /** An agent whose tool names have all been found. */
 export interface LoadedAgent extends Agent {
@@ -27,6 +28,8 @@ export interface LoadedFolder {
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   /** By id. */
   readonly tasks: ReadonlyMap<string, TaskDefinition>;
+  /** Adapters of tasks, by id. */
+  readonly adapters: ReadonlyMap<string, TaskAdapter>;
   /** Every problem of every file, each with the file's name; empty when the folder is fine. */
   readonly problems: readonly string[];
   /** What is odd and yet no error. */
@@ -38,8 +41,8 @@ const yamlFile = /\.ya?ml$/;
 
 /**
  * Reads a folder of agents: modules that default-export `defineAgent(…)` and YAML files with the same fields, plus tool
- * modules in its `tools` folder, whose exported tools agents may name, modules in `capabilities`, and what stands in `skills`
- * and `tasks`. Never stops at the first problem.
+ * modules in its `tools` folder, whose exported tools agents may name, modules in `capabilities` and `adapters`, and what stands
+ * in `skills` and `tasks`. Never stops at the first problem.
  */
 export async function loadAgents(folder: string, offer: ToolOffer = noTools): Promise<LoadedFolder> {
   const dir = resolve(folder);
@@ -47,6 +50,7 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
     return {
       agents: new Map(),
       tasks: new Map(),
+      adapters: new Map(),
       problems: [`${folder}: there is no such folder (MILLRACE_AGENTS)`],
       warnings: [],
     };
@@ -56,6 +60,7 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
   await loadCapabilities(join(dir, 'capabilities'), offer, problems);
   const skills = await loadSkills(join(dir, 'skills'), problems);
   const tasks = await loadTasks(join(dir, 'tasks'), problems);
+  const adapters = await loadAdapters(join(dir, 'adapters'), problems);
   const agents = new Map<string, LoadedAgent>();
   for (const file of (await readdir(dir)).sort()) {
     const agent = await readAgent(dir, file, problems);
@@ -71,7 +76,7 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
     }
   }
   problems.push(...unknownOthers(agents));
-  return { agents, tasks, problems, warnings };
+  return { agents, tasks, adapters, problems, warnings };
 }
 
 /** Agents that others want to ask and that are not there. */
@@ -125,6 +130,23 @@ async function loadCapabilities(dir: string, { register }: ToolOffer, problems: 
       problems.push(`capabilities/${file}: ${describe(error)}`);
     }
   }
+}
+
+/** Modules that default-export an adapter of tasks. */
+async function loadAdapters(dir: string, problems: string[]): Promise<Map<string, TaskAdapter>> {
+  const adapters = new Map<string, TaskAdapter>();
+  if (!existsSync(dir)) return adapters;
+  for (const file of (await readdir(dir)).filter((name) => moduleFile.test(name) && !name.endsWith('.d.ts')).sort()) {
+    try {
+      const { default: adapter } = (await import(pathToFileURL(join(dir, file)).href)) as { default?: unknown };
+      if (!isTaskAdapter(adapter)) problems.push(`adapters/${file}: does not default-export defineTaskAdapter(…)`);
+      else if (adapters.has(adapter.id)) problems.push(`adapters/${file}: task adapter ${adapter.id} is defined twice`);
+      else adapters.set(adapter.id, adapter);
+    } catch (error) {
+      problems.push(`adapters/${file}: ${describe(error)}`);
+    }
+  }
+  return adapters;
 }
 
 async function loadTools(dir: string, problems: string[]): Promise<Map<string, Tool>> {

@@ -5,7 +5,7 @@ import { publicId } from '../../shared/ids.ts';
 import { mentionsSecrets } from '../../shared/node.ts';
 import { taskFile, type TaskDefinition } from '../../shared/task-definition.ts';
 import { checkedYaml } from '../../shared/yaml-file.ts';
-import { deepFreeze } from './define-agent.ts';
+import { deepFreeze } from '../../shared/json-value.ts';
 
 /** The tasks of a folder by id, which is the name of the file. Adds every problem, and never stops at the first. */
 export async function loadTasks(dir: string, problems: string[]): Promise<ReadonlyMap<string, TaskDefinition>> {

@@ -61,6 +61,33 @@ test('every problem of every file is reported at once', async () => {
   expect(problems.find((p) => p.startsWith('a.yaml'))).toMatch(/model[\s\S]*modle/);
 });
 
+function adapter(id: string, more = ''): string {
+  return `import { defineTaskAdapter } from 'millrace/worker';
+const answer = () => ({});
+export default defineTaskAdapter({ id: '${id}', observe: answer, validate: answer, decide: answer, act: answer, ${more} });
+`;
+}
+
+test('adapters of tasks come from the folder adapters, under their ids, with every problem at once', async () => {
+  const dir = folder({
+    'adapters/inbox.mjs': adapter('inbox'),
+    'adapters/other.mjs': adapter('inbox'),
+    'adapters/plain.mjs': 'export default { id: "plain" };\n',
+    'adapters/wrong.mjs': adapter('a b', 'shouldStop: 1, colour: 2'),
+    'adapters/broken.mjs': 'this is not a module',
+    'adapters/notes.md': 'no module',
+  });
+  const { adapters, problems } = await loadAgents(dir);
+  expect([...adapters.keys()]).toEqual(['inbox']);
+  expect(Object.isFrozen(adapters.get('inbox'))).toBe(true);
+  expect(problems).toEqual([
+    expect.stringMatching(/^adapters\/broken\.mjs: /),
+    'adapters/other.mjs: task adapter inbox is defined twice',
+    'adapters/plain.mjs: does not default-export defineTaskAdapter(…)',
+    expect.stringMatching(/^adapters\/wrong\.mjs: [^]*id: [^]*shouldStop: must be a function[^]*colour/),
+  ]);
+});
+
 test('a missing folder is a problem with its name', async () => {
   expect((await loadAgents('/nowhere/agents')).problems[0]).toContain('/nowhere/agents');
 });

@@ -1,0 +1,32 @@
+import { systemClock } from '../../../shared/clock.ts';
+import type { EventBody } from '../../../shared/event.ts';
+import type { Json } from '../../../shared/json-value.ts';
+
+/**
+ * Where a task runs. What a task does depends on its settings, on what comes back from here, and on nothing else: a host that
+ * keeps what steps answered, and gives the same answers and times again, repeats a task exactly up to where it was.
+ */
+export interface TaskHost {
+  /**
+   * Runs one call of the adapter, or gives the answer that an earlier run of it had. Names are never used twice in a task.
+   * The function answers with JSON also when the adapter fails; it rejects only with `cancelled`, after an abort. What the
+   * host itself rejects with passes through the task unchanged, and nothing more is told.
+   */
+  step(name: string, fn: () => Promise<Json>): Promise<Json>;
+  /** Milliseconds since the epoch. */
+  now(): number;
+  /** The same events in the same order whenever a task is repeated: whoever repeats leaves out those that are known. */
+  emit(event: EventBody): void | Promise<void>;
+  /** Cancels the task. A host that only lets go of a task rejects a step instead. */
+  readonly signal: AbortSignal;
+}
+
+/** Runs everything here and at once, and keeps nothing. */
+export function localHost(given: Partial<TaskHost> = {}): TaskHost {
+  return {
+    step: given.step?.bind(given) ?? ((_name, fn) => fn()),
+    now: given.now?.bind(given) ?? (() => systemClock.now()),
+    emit: given.emit?.bind(given) ?? (() => {}),
+    signal: given.signal ?? new AbortController().signal,
+  };
+}
