@@ -59,7 +59,7 @@ async function perform({ name, work, read, timeoutMs }: AdapterCall, signal: Abo
     systemClock,
     signal,
   );
-  const told = charges.close();
+  const told = charges.all();
   const failed = (error: unknown, kind: CallFailure['kind']): CallReply => ({
     ok: false,
     failure: { ...failureOf(error), kind },
@@ -93,14 +93,13 @@ function failureOf(error: unknown): Omit<CallFailure, 'kind'> {
   return { code, message: new Redactor().text(cutText(message, maxMessageBytes)), retryable };
 }
 
-/** What a call cost, as long as it lasts. */
+/** What a call cost. */
 class Charges {
   readonly #charges: Charge[] = [];
-  #open = true;
 
   /** Throws `validation` for a cost that cannot be read: money must not be lost in silence. */
   add(event: EventBody): void {
-    if (!this.#open || event.type !== 'cost.updated') return;
+    if (event.type !== 'cost.updated') return;
     const read = charge.safeParse(event);
     if (!read.success)
       throw new RunError('validation', 'charge: the event cost.updated has not the form that it must have');
@@ -109,8 +108,8 @@ class Charges {
     else this.#charges.push(read.data);
   }
 
-  close(): Charge[] {
-    this.#open = false;
+  /** So far: what is added later is in no answer any more. */
+  all(): Charge[] {
     return [...this.#charges];
   }
 }

@@ -43,7 +43,11 @@ test('the output settles after the events are drained', async () => {
   const { events, output } = manifest.run.act({}, context);
   const order: string[] = [];
   const told = output.then((value) => order.push(value));
-  for await (const event of events) order.push(event.type);
+  for await (const event of events) {
+    // Everything that does not wait for the reader happens now.
+    await new Promise(setImmediate);
+    order.push(event.type);
+  }
   await told;
   expect(order).toEqual(['agent.thinking', 'agent.thinking', 'agent.thinking', 'done']);
 });
@@ -60,6 +64,8 @@ test('a source is read no further than there is room for its reader', async () =
   let read = 0;
   for await (const _ of events) {
     read++;
+    // Everything that does not wait for the reader happens now.
+    if (read % 1_000 === 1) await new Promise(setImmediate);
     expect(seen.taken - read).toBeLessThanOrEqual(1_002);
   }
   expect([read, await output]).toEqual([5_000, 'done']);

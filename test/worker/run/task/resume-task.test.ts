@@ -164,8 +164,11 @@ describe('a state is refused', () => {
 
 test('a task may ask again and again, as long as it has steps', async () => {
   const { adapter } = counting({ decide: () => ({ type: 'ask', question: 'And now?' }) });
-  let outcome = await runAgentTask(adapter, { task, budget: { maxSteps: 3 } });
-  for (let asked = 1; asked < 3; asked++) outcome = await resumeAgentTask(stateOf(outcome), 'wait', adapter);
+  const world = hostWorld();
+  let outcome = await runAgentTask(adapter, { task, budget: { maxSteps: 3 }, host: world.host });
+  for (let asked = 1; asked < 3; asked++)
+    outcome = await resumeAgentTask(stateOf(outcome), 'wait', adapter, { host: world.host });
+  expect(stateOf(outcome).events).toBe(world.events.length);
   outcome = await resumeAgentTask(stateOf(outcome), 'wait', adapter);
   expect(outcome).toMatchObject({ status: 'failed', stoppedBy: 'budget' });
 });

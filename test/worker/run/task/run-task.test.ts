@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { RunError } from '../../../../src/shared/errors.ts';
 import { eventBodies, eventSchema } from '../../../../src/shared/event.ts';
 import { taskResult } from '../../../../src/shared/task.ts';
 import type { AgentAdapter, TaskContext } from '../../../../src/worker/run/task/adapter.ts';
@@ -119,18 +120,23 @@ describe('the loop', () => {
 
   test('what an adapter is told is frozen, and what it answers is copied', async () => {
     const state = { count: 0 };
-    const seen: unknown[] = [];
+    const seen: boolean[] = [];
     const { adapter } = counting({
       observe: () => state,
       act: (context) => {
         state.count++;
-        seen.push(context.state, context.history, context.task, context.action);
+        const { state: told, history, task: spec, action } = context;
+        seen.push(...[told, history, spec, action].map((value) => Object.isFrozen(value)));
         return state;
       },
     });
     const { steps } = ended(await runAgentTask(adapter, { task }));
     expect(steps.map(({ beforeState }) => beforeState)).toEqual([{ count: 0 }, { count: 1 }, { count: 2 }]);
-    expect(seen.every((value) => Object.isFrozen(value))).toBe(true);
+    const repeated = replaying(new Map());
+    state.count = 0;
+    await runAgentTask(adapter, { task, host: repeated.host });
+    expect(seen).toHaveLength(24);
+    expect(seen).not.toContain(false);
   });
 
   test('a call has the same idempotency key whenever it is made again, and no other has it', async () => {
@@ -190,6 +196,9 @@ describe('a task ends', () => {
     };
     expect(ended(await runAgentTask(creeping(0.0005), { task, stopPolicies })).steps).toHaveLength(2);
     expect(ended(await runAgentTask(creeping(0.01), { task, stopPolicies })).steps).toHaveLength(8);
+    let seen = 0;
+    const moving = counting({ ...always, observe: () => ({ count: seen++ }), validate: () => [] });
+    expect(ended(await runAgentTask(moving.adapter, { task, stopPolicies })).steps).toHaveLength(8);
     const coarse = { ...stopPolicies, minScoreDelta: 0.1 };
     expect(ended(await runAgentTask(creeping(0.01), { task, stopPolicies: coarse })).steps).toHaveLength(2);
   });
@@ -285,7 +294,6 @@ describe('a task ends', () => {
   });
 
   test('a timeout that the adapter itself throws is a failure like any other, not the end of the time', async () => {
-    const { RunError } = await import('../../../../src/shared/errors.ts');
     const { adapter } = counting({
       decide: () => {
         throw new RunError('run_timeout', 'the run took too long');
@@ -570,6 +578,12 @@ describe('a host', () => {
     const named = hostWorld();
     await runAgentTask(counting().adapter, { task, host: named.host });
     expect(new Set(named.names).size).toBe(named.names.length);
+  });
+
+  test('that gives a task up says so itself: nothing is told in its place', async () => {
+    const world = hostWorld({ step: async () => Promise.reject(new RunError('cancelled', 'handed over')) });
+    await expect(runAgentTask(counting().adapter, { task, host: world.host })).rejects.toThrow('handed over');
+    expect(world.types()).toEqual(['task.start', 'task.readiness']);
   });
 
   test('that answers with what no call has answered is told so', async () => {
