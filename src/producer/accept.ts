@@ -7,7 +7,7 @@ import type { BulkAnswer, JobToAdd } from './enqueue.ts';
 import { placeOf } from './layout.ts';
 import type { Link } from './link.ts';
 import { pruneIndex } from './list.ts';
-import { enterThread, forgetEnded } from './thread-entry.ts';
+import { enterThread, forgetEnded, steer } from './thread-entry.ts';
 import { parseRequest } from './validate.ts';
 
 interface Accepted {
@@ -32,6 +32,8 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
     const run = newRun(request, tenant, newNonce());
     await link.agents.check(request.agent, redis);
     await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
+    const holder = await steer(run, link, redis);
+    if (holder !== undefined) return { runId: holder, status: 'running', attached: true };
     const waits = await enterThread(run, link, redis);
     const [created] = (await createRuns([run], tenant, placeOf(link, redis))) as [Created];
     const accepted = acceptedOf(run, created);
@@ -102,14 +104,14 @@ async function acceptParsed(
   const nonce = newNonce();
   const waiting = new Set<NewRun>();
   const refusals = await refusedAgents(parsed, link, redis);
-  const items: (NewRun | { readonly error: ErrorInfo })[] = [];
+  const items: (NewRun | BulkAnswer)[] = [];
   for (const [i, item] of parsed.entries()) {
     const admitted =
       'error' in item ? item : await admit(newRun(item.request, tenant, `${nonce}.${i}`), refusals, link);
     items.push('error' in admitted ? admitted : await inThread(admitted, waiting, link, redis));
   }
 
-  const runs = items.filter((item) => 'runId' in item);
+  const runs = items.filter((item) => 'nonce' in item);
   const created = await createRuns(runs, tenant, placeOf(link, redis));
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
   const jobs = runs.flatMap((run) => {
@@ -120,7 +122,7 @@ async function acceptParsed(
   // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
   await Promise.all((link.cluster ? runs : runs.slice(-1)).map((run) => waitForReplica(link, redis, run.runId)));
   prune(tenant, runs.length, link);
-  return items.map((item) => ('error' in item ? item : answerOf(item, outcomes.get(item) as Created)));
+  return items.map((item) => ('nonce' in item ? answerOf(item, outcomes.get(item) as Created) : item));
 }
 
 /** Each agent is looked up once, however many requests name it. */
@@ -164,8 +166,10 @@ async function inThread(
   waiting: Set<NewRun>,
   link: Link,
   redis: RedisConnection,
-): Promise<NewRun | { readonly error: ErrorInfo }> {
+): Promise<NewRun | BulkAnswer> {
   try {
+    const holder = await steer(run, link, redis);
+    if (holder !== undefined) return { runId: holder, status: 'running', attached: true };
     if (await enterThread(run, link, redis)) waiting.add(run);
     return run;
   } catch (error) {

@@ -5,7 +5,8 @@ import type { RedisConnection } from '../shared/redis.ts';
 import { enterThread as enter } from '../shared/thread-line.ts';
 import { passOn } from '../shared/thread-turns.ts';
 import { familyOf } from './control.ts';
-import { threadPlaceOf } from './layout.ts';
+import { sayToRun } from '../shared/steer.ts';
+import { placeOf, threadPlaceOf } from './layout.ts';
 import type { Link } from './link.ts';
 
 /**
@@ -15,7 +16,8 @@ import type { Link } from './link.ts';
  */
 export async function enterThread(run: NewRun, link: Link, redis: RedisConnection): Promise<boolean> {
   const { tenant, runId, request } = run;
-  const { thread: threadId, agent: agentId, onBusy = 'queue', delayMs = 0 } = request;
+  const { thread: threadId, agent: agentId, delayMs = 0 } = request;
+  const onBusy = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue');
   if (threadId === undefined || delayMs > 0) return false;
   const entered = await enter(threadPlaceOf(link, redis), { tenant, threadId, runId, agentId }, onBusy);
   switch (entered.kind) {
@@ -34,6 +36,25 @@ export async function enterThread(run: NewRun, link: Link, redis: RedisConnectio
     default:
       return assertNever(entered);
   }
+}
+
+/**
+ * Says the input to the run that holds the thread, where the request asks for that. Answers that run; undefined when nobody is
+ * at work, or it is too late: then the input is a message like any other. Throws `queue_full`.
+ */
+export async function steer(
+  { tenant, runId, request }: NewRun,
+  link: Link,
+  redis: RedisConnection,
+): Promise<string | undefined> {
+  const { thread: threadId, onBusy, agent } = request;
+  if (threadId === undefined || onBusy !== 'steer') return undefined;
+  const [holder, agentId] = await redis.hmget(link.keys.thread(tenant, threadId, 'manifest'), 'holder', 'agentId');
+  if (!holder || agentId !== agent) return undefined;
+  const message = { id: runId, text: request.input, at: new Date().toISOString() };
+  const said = await sayToRun(placeOf(link, redis), holder, message);
+  if (said === 'full') throw new RunError('queue_full', `run ${holder} has not yet heard what was said before`);
+  return said === 'said' ? holder : undefined;
 }
 
 function interruption(runId: string) {

@@ -120,6 +120,10 @@ export type CallDecision = z.output<typeof callDecision>;
 /** How a run that works for another one has ended. */
 export type ChildEnd = Extract<CallDecision, { kind: 'child' }>;
 
+/** What the user says to a run at work. The same id again is the same message. */
+export const steeringMessage = z.object({ id: z.string(), text: z.string(), at: z.string() });
+export type SteeringMessage = z.output<typeof steeringMessage>;
+
 /** What travels on the control channel. It is a wake-up: the durable flag in the run record is what counts. */
 export const controlMessage = z.object({
   v: z.literal(1),

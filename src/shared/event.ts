@@ -221,7 +221,9 @@ export const eventBodies = {
   'agent.cancelling': z
     .object({ drain: z.boolean(), onPendingApprovals: z.enum(['deny', 'hold', 'fail']) })
     .describe('A cancel was asked for that lets the run go on: `hold` leaves a run that waits for people waiting.'),
-  'agent.steered': z.object({}),
+  'agent.steered': z
+    .object({ messageId: z.string(), text: z.string() })
+    .describe('The user said something while the run worked; the next step sees it. A long text is cut.'),
   'agent.followup.queued': z.object({}),
   'policy.decision': z
     .object({

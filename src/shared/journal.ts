@@ -4,7 +4,7 @@ import { mediaPart } from './media.ts';
 import { handoffFilterDescriptor } from './handoff.ts';
 import { publicId } from './ids.ts';
 import { assistantMessage, message, sensitivity } from './message.ts';
-import { callDecision } from './control.ts';
+import { callDecision, steeringMessage } from './control.ts';
 import { errorInfo, toolErrorKind } from './errors.ts';
 import { trustClass } from './agent.ts';
 import { microcents, usage } from './money.ts';
@@ -42,6 +42,7 @@ export type Attempt = z.infer<typeof attempt>;
  * - called: a tool's result as the model will see it; never executed again
  * - inner_calling, inner_called: the same for the calls with side effects that a script makes, numbered within its call
  * - handed_off: another agent goes on from here, with what the filter lets through of the conversation
+ * - steered: what the user said while the run worked; the next step sees it
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
  * - suspended: the run waits without a worker, for people, for runs that do calls of its step, or for a time. `seq` counts the suspensions of a run from 1
  * - decided: that wait is over; every resumption writes one. `approve`: the step that waited may pass the cap; `reject`: the run fails
@@ -132,6 +133,11 @@ export const journalEntry = z.discriminatedUnion('t', [
     number: z.int().min(1),
     /** JSON text of what the script got. */
     outcome: z.string(),
+  }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('steered'),
+    messages: z.array(steeringMessage),
   }),
   z.object({
     v: z.literal(journalVersion),

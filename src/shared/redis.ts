@@ -108,6 +108,8 @@ export function keysFor(prefix: string) {
     decisions: (runId: string) => `${prefix}:{${runId}}:decisions`,
     /** List of those decisions that the journal of the run does not have yet. */
     decided: (runId: string) => `${prefix}:{${runId}}:decided`,
+    /** List of what the user said to a run at work, as far as it was not taken. */
+    inbox: (runId: string) => `${prefix}:{${runId}}:inbox`,
     /** List of events of runs below that a run at work has not told yet. */
     relayed: (runId: string) => `${prefix}:{${runId}}:relayed`,
     /** All runs' events without text deltas, as messages like those of `live`. */

@@ -64,7 +64,7 @@ export const runRequest = z.strictObject({
   input: z.string().refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`),
   thread: publicId.optional(),
   /** What becomes of this run while another one holds its thread. Default `queue`. */
-  onBusy: onBusy.optional(),
+  onBusy: z.enum([...onBusy.options, 'steer']).optional(),
   /** Runs of one batch share its budget and are counted together. */
   batch: publicId.optional(),
   executionId: publicId.optional(),

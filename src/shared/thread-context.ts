@@ -1,4 +1,5 @@
 import { pairEach } from './pair-messages.ts';
+import type { Sensitivity } from './message.ts';
 import type { NumberedEntry, ThreadManifest, ThreadMessage } from './thread.ts';
 
 /** A message with the number of the entry that it came from. A result that was missing has that of its call. */
@@ -13,7 +14,12 @@ export interface ContextMessage {
 export interface ThreadContext {
   readonly manifest: ThreadManifest;
   /** Stands for everything up to entry `upTo`, which `messages` do not repeat. */
-  readonly summary?: { readonly seq: number; readonly text: string; readonly upTo: number };
+  readonly summary?: {
+    readonly seq: number;
+    readonly text: string;
+    readonly upTo: number;
+    readonly sensitivity?: Sensitivity;
+  };
   readonly messages: readonly ContextMessage[];
 }
 
@@ -24,7 +30,10 @@ export interface ThreadContext {
 export function threadContext(manifest: ThreadManifest, entries: readonly NumberedEntry[]): ThreadContext {
   let summary: ThreadContext['summary'];
   for (const { seq, entry } of entries) {
-    if (entry.t === 'summary' && seq > (summary?.seq ?? 0)) summary = { seq, text: entry.text, upTo: entry.upTo };
+    if (entry.t === 'summary' && seq > (summary?.seq ?? 0)) {
+      const { text, upTo, sensitivity } = entry;
+      summary = { seq, text, upTo, ...(sensitivity && { sensitivity }) };
+    }
   }
   const upTo = summary?.upTo ?? 0;
   const said = entries.flatMap(({ seq, entry }) =>

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { errorCode, RunError } from './errors.ts';
 import { publicId } from './ids.ts';
-import { textPart, toolCallPart, toolMessage, userMessage } from './message.ts';
+import { sensitivity, textPart, toolCallPart, toolMessage, userMessage } from './message.ts';
 import { microcents, runUsage } from './money.ts';
 
 export const threadVersion = 1;
@@ -97,7 +97,14 @@ export const threadEntry = z.discriminatedUnion('t', [
     steps: z.int().min(0),
     usage: runUsage.optional(),
   }),
-  z.object({ ...entryBase, t: z.literal('summary'), text: z.string(), upTo: z.int().min(0) }),
+  z.object({
+    ...entryBase,
+    t: z.literal('summary'),
+    text: z.string(),
+    upTo: z.int().min(0),
+    /** How far what it was made from may travel. */
+    sensitivity: sensitivity.optional(),
+  }),
 ]);
 export type ThreadEntry = z.infer<typeof threadEntry>;
 export type ThreadEntryOf<T extends ThreadEntry['t']> = Extract<ThreadEntry, { t: T }>;

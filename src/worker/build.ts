@@ -33,6 +33,7 @@ import { redisMedia } from './stores/redis-media.ts';
 import { redisWaits } from './stores/redis-waits.ts';
 import { RedisControlChannel } from './stores/redis-control.ts';
 import { RedisRuns } from './stores/redis-runs.ts';
+import { redisInbox } from './stores/redis-inbox.ts';
 import { redisThreads } from './stores/redis-threads.ts';
 import { redisSupervision } from './stores/redis-supervision.ts';
 import type { Toolkit } from './toolkit.ts';
@@ -126,6 +127,7 @@ export async function buildWorker({
     media: redisMedia({ redis: work, keys, ttlS: config.RESULT_TTL_S }),
     waits: redisWaits({ redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX, clock: systemClock }),
     threads: redisThreads(threadPlace, addJob),
+    inbox: redisInbox({ redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX }),
     children: redisChildren({
       place: { redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX },
       threads: threadPlace,

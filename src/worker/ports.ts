@@ -1,4 +1,4 @@
-import type { CancelRequest } from '../shared/control.ts';
+import type { CancelRequest, SteeringMessage } from '../shared/control.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { EventBody, EventEnvelope, PendingItem } from '../shared/event.ts';
 import type { ErrorInfo } from '../shared/errors.ts';
@@ -235,6 +235,14 @@ export interface Children {
   ): Promise<boolean>;
   /** Takes what was told meanwhile the run was at work. For its owner. */
   takeTold(runId: string): Promise<readonly EventBody[]>;
+}
+
+/** What users say to runs that are at work. Kept in Redis and in memory; both pass `test/contract/inbox.ts`. */
+export interface Inbox {
+  /** All that was said and not dropped, oldest first, at most 100. */
+  heard(runId: string): Promise<readonly SteeringMessage[]>;
+  /** Forgets the oldest so many, once they are in the journal. */
+  drop(runId: string, count: number): Promise<void>;
 }
 
 /** Whose money an attempt is paid with. */
@@ -575,6 +583,7 @@ export interface Ports {
   readonly waits: Waits;
   readonly children: Children;
   readonly threads: Threads;
+  readonly inbox: Inbox;
   readonly ledger: Ledger;
   readonly governor: Governor;
   readonly breakers: Breakers;

@@ -162,4 +162,51 @@ describe('messages on one thread', () => {
     const statuses = await Promise.all([first, second, third].map(async (run) => (await run.result()).status));
     expect(statuses.toSorted()).toEqual(['cancelled', 'completed', 'completed']);
   });
+
+  test('steer: what is said to a run at work reaches its next step, also across a crash', async () => {
+    const world = await makeWorld();
+    const first = await world.submit('plain', [{ text: 'one two', hold: { gate: 'st', afterPieces: 1 } }], {
+      thread: 's',
+    });
+    await until('it answers', () => world.provider.callsOf(first.runId).some(({ ended }) => ended === 'open'));
+    const again = planInput({ text: 'changed' });
+    const steered = await world.mill.enqueue({ agent: 'plain', input: again, thread: 's', onBusy: 'steer' });
+    expect(steered.runId).toBe(first.runId);
+    world.worker.signal('SIGKILL');
+    await world.worker.exited;
+    await world.addWorker();
+    world.provider.gates.open('st');
+    expect((await first.result()).text).toBe('changed');
+    const observed = await observe(world.mill, first.runId, () => []);
+    expect(eventsOf(observed, 'agent.steered')).toHaveLength(1);
+    expect((await said(world, 's')).map((line) => line.slice(0, 14))).toEqual([
+      'user: [{"text"',
+      'user: [{"text"',
+      'assistant: cha',
+      'result',
+    ]);
+  });
+
+  test('steer: nobody at work is a message like any other, and what comes too late is the next one', async () => {
+    const { world } = shared;
+    const input = planInput({ text: 'fresh' });
+    const first = await world.mill.enqueue({ agent: 'plain', input, thread: 'late', onBusy: 'steer' });
+    expect((await first.result()).text).toBe('fresh');
+    const hold = { gate: 'late', afterPieces: 0 };
+    const second = await world.submit('plain', [{ text: 'x y', hold }], {
+      thread: 'late',
+    });
+    await world.provider.gates.reached('late');
+    await world.mill.enqueue({
+      agent: 'plain',
+      input: planInput({ text: 'after all' }),
+      thread: 'late',
+      onBusy: 'steer',
+    });
+    await second.cancel();
+    expect((await second.result()).status).toBe('cancelled');
+    await until('the next message is answered', async () =>
+      (await said(world, 'late')).includes('assistant: after all'),
+    );
+  });
 });

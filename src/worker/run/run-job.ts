@@ -7,6 +7,7 @@ import { openRun, type Delivery, type OpenRun, type RunDeps } from './open.ts';
 import { runTries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
 import { systemFor } from './prompt-for.ts';
+import { queueFollowUps } from './follow-ups.ts';
 import { settle } from './settle.ts';
 import { mayKeepResults, openToolbox } from './toolbox.ts';
 
@@ -26,17 +27,23 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
   const [last, ending] = await sequence(run, deps);
   const outcome = await settle(last, ending);
   await run.told();
-  if (outcome.kind === 'ended') await afterEnd(run.record, deps);
+  if (outcome.kind === 'ended') await afterEnd(run.record, deps, ending.state.steered);
   if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(run, deps);
   return outcome;
 }
 
 /** Whom others wait for: the run above, and the next one of the thread. Again changes nothing. */
-async function afterEnd(record: RunRecord | undefined, { ports }: RunDeps): Promise<void> {
+async function afterEnd(
+  record: RunRecord | undefined,
+  { ports }: RunDeps,
+  heard?: ReadonlyMap<string, string>,
+): Promise<void> {
   if (!record) return;
   const { runId, tenant, parent, request } = record;
   if (parent) await ports.children.ended(runId);
-  if (request.thread !== undefined) await ports.threads.passOn(tenant, request.thread, runId);
+  if (request.thread === undefined) return;
+  await queueFollowUps(record, heard, ports);
+  await ports.threads.passOn(tenant, request.thread, runId);
 }
 
 /** One turn after the other, as one agent hands over to the next. Answers the run as the last of them left it. */

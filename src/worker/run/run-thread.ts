@@ -7,12 +7,15 @@ import type { ThreadEntry, ThreadManifest, ThreadSession } from '../../shared/th
 import type { Ports, Threads } from '../ports.ts';
 
 import type { TurnState } from '../turn/state.ts';
+import { summaryMessage } from '../turn/summary-message.ts';
 import { threadMessage } from './thread-message.ts';
 
 /** A thread in the hands of a run. */
 export interface HeldByRun {
   readonly hold: ThreadHold;
   readonly manifest: ThreadManifest;
+  /** Numbers of the entries that the conversation before the first answer came from, the user's message last. */
+  readonly numbers: readonly number[];
 }
 
 /** The run's place in its thread, if it has one. */
@@ -67,8 +70,15 @@ export async function takeThread(
   const said: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
   await written(threads.append(hold, `${runId}:said`, [said]));
   const context = await threads.context(tenant, threadId);
-  const past = context.messages.filter((message) => message.runId !== runId).map(({ message }) => message);
-  return { held: { hold, manifest }, past, session: manifest.session };
+  const { summary } = context;
+  const others = context.messages.filter((message) => message.runId !== runId);
+  const own = context.messages.find((message) => message.runId === runId);
+  const numbers = [...(summary ? [summary.upTo] : []), ...others.map(({ seq }) => seq), own?.seq ?? 0];
+  const past = [
+    ...(summary ? [summaryMessage(summary.text, summary.sensitivity)] : []),
+    ...others.map(({ message }) => message),
+  ];
+  return { held: { hold, manifest, numbers }, past, session: manifest.session };
 }
 
 /**
@@ -84,11 +94,15 @@ export async function recordTurn(
   const { hold } = thread;
   const { runId } = hold;
   const at = new Date(clock.now()).toISOString();
-  const messages = pairMessages(own).flatMap((message): ThreadEntry[] => {
-    const kept = threadMessage(message);
-    return kept ? [{ v: 1, t: 'message', runId, at, ...(kept.role === 'user' && byRuntime), message: kept }] : [];
-  });
   const { status, state, closing, durationMs, error } = end;
+  const said = new Set(state.steered.values());
+  const messages = pairMessages(own).flatMap((message, index): ThreadEntry[] => {
+    const kept = threadMessage(message);
+    if (!kept) return [];
+    // Nobody said these but the person who wrote to the run while it worked, or this system.
+    const beside = kept.role === 'user' ? { key: `${runId}:${index}`, ...(!said.has(kept.content) && byRuntime) } : {};
+    return [{ v: 1, t: 'message', runId, at, ...beside, message: kept }];
+  });
   const last: ThreadEntry[] =
     closing === undefined
       ? []
@@ -107,7 +121,18 @@ export async function recordTurn(
     ...(error !== undefined && { error }),
   };
   const patch = status === 'completed' ? { session: sessionOf(state) } : {};
-  await written(threads.append(hold, `${runId}:end`, [...messages, ...last, result], patch));
+  const entries = [...messages, ...last, result];
+  const lastNumber = await written(threads.append(hold, `${runId}:end`, entries, patch));
+  const summary = summaryOf(state, [...thread.numbers, ...messages.map((_, n) => lastNumber - entries.length + 1 + n)]);
+  if (summary) await written(threads.append(hold, `${runId}:summary`, [{ v: 1, t: 'summary', runId, at, ...summary }]));
+}
+
+/** What the next turn begins with in place of all that was summarised. After a handoff it says nothing about the thread. */
+function summaryOf({ summarised, handoffs }: TurnState, numbers: readonly number[]) {
+  const upTo = summarised && handoffs === 0 ? numbers[summarised.replaced - 1] : undefined;
+  if (!summarised || upTo === undefined) return undefined;
+  const { text, sensitivity } = summarised;
+  return { text, upTo, ...(sensitivity && { sensitivity }) };
 }
 
 const byRuntime = { byRuntime: true } as const;
@@ -131,6 +156,8 @@ function sessionOf({ serving, sessionToken, checkpointToken }: TurnState): Threa
 }
 
 /** A thread that another worker has taken up is not this worker's any more, and nor is the run. */
-async function written(write: ReturnType<Threads['append']>): Promise<void> {
-  if ((await write).kind === 'fenced') throw new RunError('lock_lost', 'another worker holds the thread of this run');
+async function written(write: ReturnType<Threads['append']>): Promise<number> {
+  const appended = await write;
+  if (appended.kind === 'ok') return appended.seq;
+  throw new RunError('lock_lost', 'another worker holds the thread of this run');
 }

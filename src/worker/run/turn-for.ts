@@ -1,10 +1,11 @@
 import { budgetCap } from '../../shared/money.ts';
+import type { SteeringMessage } from '../../shared/control.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
 import { toolCallsOf } from '../../shared/message.ts';
 import { resolveChatModel } from '../../shared/models.ts';
 import type { RunRequest } from '../../shared/run.ts';
-import type { RecordPatch } from '../ports.ts';
+import type { Inbox, RecordPatch } from '../ports.ts';
 import type { ChainPast } from '../llm/fallback-chain.ts';
 import { untrustedPreamble } from '../guards/preamble.ts';
 import { createToolExecutor } from '../tools/execute.ts';
@@ -85,6 +86,7 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
         ? createToolExecutor(toolbox.set, toolbox.context)
         : createToolExecutor([], { runId, tenant: record.tenant, keyFor: () => '' }),
       decisionsCame: () => deps.ports.waits.hasDecisions(runId),
+      ...(run.thread && { heard: (known) => hear(runId, known, deps.ports.inbox) }),
       emit: (body) => writer.emit(body),
       record: async (entries) => {
         // Nothing follows a final answer but the end of the run: both go out as one write.
@@ -103,6 +105,19 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
       },
     },
   };
+}
+
+/** What the journal has of it is dropped only here, once it is there, so that nothing is lost in between. */
+async function hear(
+  runId: string,
+  known: ReadonlyMap<string, string>,
+  inbox: Inbox,
+): Promise<readonly SteeringMessage[]> {
+  const heard = await inbox.heard(runId);
+  const unknown = heard.findIndex(({ id }) => !known.has(id));
+  const taken = unknown === -1 ? heard.length : unknown;
+  if (taken > 0) await inbox.drop(runId, taken);
+  return heard.slice(taken);
 }
 
 /** Wishes for media that would be lost on a model that answers with text. */

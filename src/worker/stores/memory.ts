@@ -12,6 +12,7 @@ import { childrenOf } from '../../shared/children.ts';
 import { memoryChildren } from './memory-children.ts';
 import { memoryBreakers } from './memory-breakers.ts';
 import { memoryGovernor } from './memory-governor.ts';
+import { memoryInbox, type MemoryInbox } from './memory-inbox.ts';
 import { memoryMedia, type MemoryMedia } from './memory-media.ts';
 import { memoryLedger } from './memory-ledger.ts';
 import { memoryProgress } from './memory-progress.ts';
@@ -33,6 +34,7 @@ export interface MemoryPorts extends Ports {
   readonly artifacts: Artifacts;
   readonly progress: ProgressNotes;
   readonly media: MemoryMedia;
+  readonly inbox: MemoryInbox;
   /** Adds a run and its `run.queued`. A run id that is there already changes nothing. */
   create(record: RunRecord): void;
   /** Asks for the end of a run and wakes whoever holds it. False when there is no such run or it has ended. */
@@ -71,6 +73,7 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
     waits,
     children,
     threads: memoryThreads(clock),
+    inbox: memoryInbox(),
     media: memoryMedia(),
     artifacts: memoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
     progress: memoryProgress(clock),

@@ -1,5 +1,6 @@
 import type { Limits } from '../../shared/agent.ts';
 import type { Clock } from '../../shared/clock.ts';
+import type { SteeringMessage } from '../../shared/control.ts';
 import type { RunError } from '../../shared/errors.ts';
 import type { EventBody, FinishReason, PendingItem, SuspendReason } from '../../shared/event.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
@@ -120,6 +121,8 @@ export interface TurnDeps {
   readonly memory?: Memory;
   /** Before each attempt. Throws `TurnSuspension` where the turn has to wait without a worker. */
   readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
+  /** What the user has said beside what is `known`, by id. Asked before each step and before the end. */
+  readonly heard?: (known: ReadonlyMap<string, string>) => Promise<readonly SteeringMessage[]>;
   /** Have people decided about calls of this run in a way that its journal does not know yet? */
   readonly decisionsCame?: () => Promise<boolean>;
   /** Is the model known to fail, so that nobody calls it for now? */

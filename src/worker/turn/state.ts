@@ -63,6 +63,7 @@ export class GrowingState {
   readonly #promoted: string[];
   readonly #asked: Set<string>;
   readonly #childEnds: Map<string, ChildEnd>;
+  readonly #steered: Map<string, string>;
   readonly #state: Mutable<TurnState>;
   #calls: StepCall[];
   #corrected: boolean;
@@ -75,6 +76,7 @@ export class GrowingState {
     this.#promoted = [...(from.promoted ?? [])];
     this.#asked = new Set(from.asked);
     this.#childEnds = new Map(from.childEnds);
+    this.#steered = new Map(from.steered);
     this.#calls = [...(from.calls ?? [])];
     this.#corrected = this.#calls.some((call) => call.result?.correctable);
     this.#state = {
@@ -112,6 +114,7 @@ export class GrowingState {
       promoted: this.#promoted,
       asked: this.#asked,
       childEnds: this.#childEnds,
+      steered: this.#steered,
       calls: this.#calls,
     };
   }
@@ -143,6 +146,8 @@ export class GrowingState {
       }
       case 'handed_off':
         return this.#handedOff(entry);
+      case 'steered':
+        return this.#steer(entry);
       case 'repair':
         return this.#repair(entry);
       case 'suspended':
@@ -264,6 +269,16 @@ export class GrowingState {
   #innerCall({ index, number, ...entry }: JournalEntryOf<'inner_calling' | 'inner_called'>, inner: InnerCall): void {
     const call = this.#callOf(entry, index);
     this.#calls[index] = { ...call, inner: new Map([...(call.inner ?? []), [number, inner]]) };
+  }
+
+  /** What an answer said before stays said; the model answers once more. */
+  #steer({ messages }: JournalEntryOf<'steered'>): void {
+    for (const { id, text } of messages) {
+      if (this.#steered.has(id)) continue;
+      this.#steered.set(id, text);
+      this.#conversation.push({ role: 'user', content: text });
+      this.#state.repairing = this.#state.answer !== undefined && this.#calls.length === 0;
+    }
   }
 
   #repair(entry: JournalEntryOf<'repair'>): void {

@@ -72,6 +72,8 @@ export interface TurnState extends ConversationState {
   /** Who goes on after the last handoff, and how many there were. */
   readonly agentId: string | undefined;
   readonly handoffs: number;
+  /** What the user said while the run worked, by id. */
+  readonly steered: ReadonlyMap<string, string>;
   /** How the runs that worked for this one have ended. */
   readonly childEnds: ReadonlyMap<string, ChildEnd>;
   /** Calls whose outcome is not known, of all steps. */

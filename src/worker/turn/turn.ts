@@ -12,6 +12,7 @@ import {
 } from './contract.ts';
 import type { BatchEnd } from '../tools/execute.ts';
 import { refusalOf } from './compaction.ts';
+import { clip } from '../tools/bound.ts';
 import { makeMedia } from './media-step.ts';
 import { callModel } from './model-step.ts';
 import { nextMove, type Move } from './next-move.ts';
@@ -42,6 +43,7 @@ export async function runTurn(
       const move = nextMove(state, spec.limits, spec.toolFailure, spec);
       const stop = stopBefore(move, turn);
       if (stop) return { status: 'stopped', reason: stop, state };
+      if ((move.kind === 'call_model' || move.kind === 'complete') && (await listenToUser(turn))) continue;
       switch (move.kind) {
         case 'call_model':
           await (deps.media ? makeMedia(turn, deps.media) : callModel(turn));
@@ -81,6 +83,19 @@ function stopBefore(move: Move, { deps, growing }: Turn): StopReason | undefined
   const reason = begun ? undefined : deps.stopRequested?.();
   return move.kind === 'run_tools' && reason === 'drain' ? undefined : reason;
 }
+
+/** Takes what the user said meanwhile into the conversation. Answers whether there was something. */
+async function listenToUser({ deps, growing }: Turn): Promise<boolean> {
+  const messages = (await deps.heard?.(growing.state.steered)) ?? [];
+  if (messages.length === 0) return false;
+  const entry: JournalEntry = { v: 1, t: 'steered', messages: [...messages] };
+  growing.add(entry);
+  for (const { id, text } of messages) deps.emit({ type: 'agent.steered', messageId: id, text: clip(text, maxShown) });
+  await deps.record([entry]);
+  return true;
+}
+
+const maxShown = 4_000;
 
 /** Has the model mend its final answer. From here on every worker goes on with the next step. */
 async function sendBack({ deps, growing }: Turn, problem: string): Promise<void> {

@@ -1,0 +1,35 @@
+import { steeringMessage, type SteeringMessage } from './control.ts';
+import { loadScript, runScript } from './redis.ts';
+import type { RunPlace } from './run-place.ts';
+
+const script = loadScript(import.meta.url, './lua/steer.lua');
+
+/** Messages that a run has not taken yet. */
+export const maxHeard = 100;
+/** A run may be suspended for long; what it was told waits with it. */
+const keepS = 30 * 86_400;
+
+/**
+ * Says something to a run at work, which takes it before its next step, or before it ends. `late`: it has ended, or is about
+ * to; `full`: too much waits already. Again with the same id changes nothing.
+ */
+export async function sayToRun(
+  { redis, keys }: RunPlace,
+  runId: string,
+  message: SteeringMessage,
+): Promise<'said' | 'late' | 'full'> {
+  const reply = await runScript(
+    redis,
+    script,
+    [keys.run(runId), keys.inbox(runId)],
+    [message.id, JSON.stringify(message), maxHeard, keepS],
+  );
+  if (reply === -1) return 'full';
+  return reply === 1 ? 'said' : 'late';
+}
+
+/** What was said to a run and not taken. */
+export async function heardBy({ redis, keys }: RunPlace, runId: string): Promise<readonly SteeringMessage[]> {
+  const texts = await redis.lrange(keys.inbox(runId), 0, -1);
+  return texts.map((text) => steeringMessage.parse(JSON.parse(text)));
+}

@@ -1,0 +1,32 @@
+import { canonicalJson } from '../../shared/canonical-json.ts';
+import type { NewRun } from '../../shared/create-runs.ts';
+import { newNonce, runIdForChild, sha256 } from '../../shared/ids.ts';
+import { runRequest, type RunRecord } from '../../shared/run.ts';
+import type { Ports } from '../ports.ts';
+
+/**
+ * What was said to a run of a thread too late for it to hear becomes the next messages of the thread, as if it had been sent
+ * with nobody at work. Again changes nothing: each has a run id of its own.
+ */
+export async function queueFollowUps(
+  record: RunRecord,
+  known: ReadonlyMap<string, string> = new Map(),
+  ports: Pick<Ports, 'inbox' | 'children' | 'threads'>,
+): Promise<void> {
+  const { runId, tenant, request, queue } = record;
+  const heard = await ports.inbox.heard(runId);
+  if (heard.length === 0) return;
+  const { agent, thread = '', sessionId, budget, limits, metadata } = request;
+  const followUps = heard
+    .filter(({ id }) => !known.has(id))
+    .map(({ id, text }): NewRun => {
+      const asked = runRequest.parse({ agent, input: text, thread, sessionId, budget, limits, metadata });
+      const next = runIdForChild(runId, `followup:${id}`);
+      const bodyHash = sha256(canonicalJson({ agent, text }));
+      return { runId: next, tenant, kind: 'agent.turn', queue, request: asked, bodyHash, nonce: newNonce() };
+    });
+  for (const next of followUps)
+    await ports.threads.enter({ tenant, threadId: thread, runId: next.runId, agentId: agent });
+  await ports.children.start(followUps);
+  await ports.inbox.drop(runId, heard.length);
+}

@@ -1,0 +1,45 @@
+import { expect, test } from 'vitest';
+import { sayToRun } from '../../src/shared/steer.ts';
+import { memoryInbox } from '../../src/worker/stores/memory-inbox.ts';
+import { redisInbox } from '../../src/worker/stores/redis-inbox.ts';
+import { inboxContract } from './inbox.ts';
+import { redisWorld } from './redis-world.ts';
+import { seeded } from './store-world.ts';
+
+const at = '2026-01-02T03:04:05.000Z';
+
+inboxContract('Redis', async (runId) => {
+  const world = await redisWorld();
+  await world.redis.hset(world.keys.run(runId), 'status', 'running');
+  return {
+    inbox: redisInbox(world.options),
+    say: async (run, id) => (await sayToRun(world.options, run, { id, text: id, at })) === 'said',
+  };
+});
+
+inboxContract('Memory', async () => {
+  const inbox = memoryInbox();
+  return { inbox, say: async (runId, id) => inbox.say(runId, { id, text: id, at }) };
+});
+
+test('a repeat is the same message, also when it was taken meanwhile', async () => {
+  const world = await redisWorld();
+  const runId = await seeded(world, { status: 'running' });
+  const inbox = redisInbox(world.options);
+  const say = () => sayToRun(world.options, runId, { id: 'm', text: 'hi', at });
+  expect([await say(), await say()]).toEqual(['said', 'said']);
+  expect(await inbox.heard(runId)).toHaveLength(1);
+  await inbox.drop(runId, 1);
+  expect(await say()).toBe('said');
+  expect(await inbox.heard(runId)).toEqual([]);
+});
+
+test.each([{ endedAt: at }, { cancel: '{}' }])(
+  'a run that is over or about to be hears nothing: %j',
+  async (changes) => {
+    const world = await redisWorld();
+    const runId = await seeded(world, { status: 'running', ...changes });
+    expect(await sayToRun(world.options, runId, { id: 'm', text: 'hi', at })).toBe('late');
+    expect(await sayToRun(world.options, 'NOBODY', { id: 'm', text: 'hi', at })).toBe('late');
+  },
+);
