@@ -27,6 +27,17 @@ export type { MediaPart, MediaRequest } from '../shared/media.ts';
 export type { NodeRetry, RunNode } from '../shared/node.ts';
 export type { ProgressEntry, ProgressQuery } from './progress.ts';
 export type { BulkAnswer, QueueDepth } from './enqueue.ts';
+export {
+  Threads,
+  type MessagesQuery,
+  type ThreadChanges,
+  type ThreadExportLine,
+  type ThreadsQuery,
+} from './threads.ts';
+export type { MessagesPage } from './thread-messages.ts';
+export type { ThreadPurge } from '../shared/thread-index.ts';
+export type { ThreadItem, ThreadView } from '../shared/thread-items.ts';
+export type { ThreadEntry, ThreadManifest } from '../shared/thread.ts';
 export type { RedriveAnswer, RedriveRequest } from './redrive.ts';
 export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './diagnose.ts';
 export type { BreakerFacts, LimiterFacts, MoneyFacts, PeopleFacts, WaitFacts } from './diagnose-waits.ts';

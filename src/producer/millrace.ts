@@ -27,6 +27,7 @@ import { loadView, waitForEnd } from './reads.ts';
 import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
 import { RunHandle } from './run-handle.ts';
 import { followRun } from './subscribe.ts';
+import { Threads } from './threads.ts';
 import { checkRunId } from './validate.ts';
 
 /**
@@ -46,6 +47,8 @@ export class Millrace implements AsyncDisposable {
   readonly tenant: string;
   /** What the tenant, its batches and its runs may spend. */
   readonly budgets: Budgets;
+  /** The conversations of the tenant. */
+  readonly threads: Threads;
   readonly #link: Link;
   readonly #isOriginal: boolean;
 
@@ -55,6 +58,7 @@ export class Millrace implements AsyncDisposable {
     this.#link = link ?? new Link(options);
     this.#isOriginal = link === undefined;
     this.budgets = new Budgets(this.tenant, this.#link);
+    this.threads = new Threads(this.tenant, this.#link);
   }
 
   /** The same client for another tenant. Shares the connections; only the original closes them. */

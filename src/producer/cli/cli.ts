@@ -49,6 +49,7 @@ const usageErrors: ReadonlySet<string> = new Set([
   'invalid_config',
   'agent_manifest_invalid',
   'run_not_found',
+  'not_found',
   'idempotency_conflict',
   'model_not_allowed',
 ]);

@@ -22,6 +22,7 @@ import { addRun } from './run.ts';
 import { addRuns } from './runs.ts';
 import { red } from './show/paint.ts';
 import { addTail } from './tail.ts';
+import { addThreads } from './threads.ts';
 import { addWorker } from './worker.ts';
 
 const commands: readonly AddCommand[] = [
@@ -42,6 +43,7 @@ const commands: readonly AddCommand[] = [
   addBudget,
   addCosts,
   addRuns,
+  addThreads,
   addAgents,
   addDoctor,
   addRedrive,

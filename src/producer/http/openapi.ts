@@ -8,6 +8,7 @@ import { eventSchema } from '../../shared/event.ts';
 import { publicId } from '../../shared/ids.ts';
 import { budgetView } from '../../shared/money.ts';
 import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/run.ts';
+import { threadItem, threadView } from '../../shared/thread-items.ts';
 import { approvalView } from '../approvals.ts';
 import { chatLine } from '../chat/chat-lines.ts';
 import { chatTurnRequest } from '../chat/chat-request.ts';
@@ -25,6 +26,7 @@ export const acceptedRun = z.object({
 });
 
 export const runIdParam = z.object({ id: z.string().describe('Run id') });
+export const threadIdParam = z.object({ id: z.string().describe('Thread id') });
 
 /** The header that makes a repeated top-up harmless. */
 export const topUpKey = z.object({
@@ -57,6 +59,8 @@ z.globalRegistry
   .add(approvalView, { id: 'Approval' })
   .add(budgetView, { id: 'Budget' })
   .add(costReport, { id: 'CostReport' })
+  .add(threadView, { id: 'Thread' })
+  .add(threadItem, { id: 'ThreadItem' })
   .add(eventSchema, { id: 'Event' });
 
 const info = {

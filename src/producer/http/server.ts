@@ -25,6 +25,7 @@ import { decideRun } from './routes/decide-run.ts';
 import { consolePage } from './routes/console.ts';
 import { enqueueBulk } from './routes/enqueue-bulk.ts';
 import { enqueueRun } from './routes/enqueue-run.ts';
+import { exportThread } from './routes/export-thread.ts';
 import { getRun } from './routes/get-run.ts';
 import { health } from './routes/health.ts';
 import { listAgents } from './routes/list-agents.ts';
@@ -36,6 +37,8 @@ import { runEvents } from './routes/run-events.ts';
 import { runProgress } from './routes/run-progress.ts';
 import { runResult } from './routes/run-result.ts';
 import { scrape } from './routes/scrape.ts';
+import { threadMessages } from './routes/thread-messages.ts';
+import { deleteThread, getThread, listThreads, purgeThreads, updateThread } from './routes/threads.ts';
 
 const settings = {
   bodyLimit: 1024 * 1024,
@@ -121,6 +124,13 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   setBudget,
   topUpBudget,
   costs,
+  listThreads,
+  getThread,
+  threadMessages,
+  exportThread,
+  updateThread,
+  deleteThread,
+  purgeThreads,
   readMedia,
   listAgents,
   health,

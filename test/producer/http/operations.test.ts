@@ -116,6 +116,8 @@ test('the API description has every route and every schema that it refers to', a
     Object.keys(methods).map((method) => `${method} ${path}`),
   );
   expect(described.sort()).toEqual([
+    'delete /v1/threads',
+    'delete /v1/threads/{id}',
     'get /healthz',
     'get /livez',
     'get /metrics',
@@ -130,6 +132,11 @@ test('the API description has every route and every schema that it refers to', a
     'get /v1/runs/{id}/events',
     'get /v1/runs/{id}/progress',
     'get /v1/runs/{id}/result',
+    'get /v1/threads',
+    'get /v1/threads/{id}',
+    'get /v1/threads/{id}/export',
+    'get /v1/threads/{id}/messages',
+    'patch /v1/threads/{id}',
     'post /v1/budgets/{scope}/{id}/top-ups',
     'post /v1/chat/turns',
     'post /v1/runs',

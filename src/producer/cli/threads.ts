@@ -1,0 +1,200 @@
+import type { Command } from 'commander';
+import { RunError } from '../../shared/errors.ts';
+import type { ThreadView } from '../../shared/thread-items.ts';
+import type { Millrace } from '../millrace.ts';
+import { maxMessages } from '../threads.ts';
+import { openClient } from './client.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { wholeNumber } from './options.ts';
+import { dim, oneLine, table } from './show/paint.ts';
+import { itemText } from './show/thread-item.ts';
+
+interface Options {
+  readonly json?: true;
+}
+interface ListOptions extends Options {
+  readonly agent?: string;
+  readonly limit: number;
+}
+interface MessagesOptions extends Options {
+  readonly after?: number;
+  readonly before?: number;
+  readonly limit: number;
+  readonly last?: true;
+}
+
+const maxPage = 100;
+const number = wholeNumber(0, Number.MAX_SAFE_INTEGER);
+
+export const addThreads: AddCommand = (program, act) => {
+  const threads = program
+    .command('threads')
+    .description('List, read, name, export and delete conversations.')
+    .addHelpText(
+      'after',
+      examples(
+        'millrace threads --agent support',
+        'millrace threads messages customer-42 --last --limit 10',
+        'millrace threads export customer-42 > customer-42.jsonl',
+      ),
+    );
+  threads
+    .command('list', { isDefault: true })
+    .description('List threads, last changed first.')
+    .option('--agent <id>', 'only threads of this agent')
+    .option('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20)
+    .option('--json', 'print one JSON document')
+    .action(act(list));
+  one(threads, 'show', 'Show where a thread stands: who holds it, and how many runs wait.').action(act(show));
+  one(threads, 'messages', 'Show what was said and done, also by the run that is at work.')
+    .option('--after <n>', 'only entries with a higher number', number)
+    .option('--before <n>', 'only entries with a lower number', number)
+    .option('--limit <n>', 'at most so many entries', wholeNumber(1, maxMessages), 100)
+    .option('--last', 'the last ones instead of the first')
+    .action(act(messages));
+  one(threads, 'title', 'Give a thread a title, or take it away with an empty one.')
+    .argument('<text>', 'the title')
+    .action(act(title));
+  one(threads, 'delete', 'Delete a thread and all that was said in it.').action(act(remove));
+  threads
+    .command('export <thread>')
+    .description('Print a thread and its whole log, one JSON document a line.')
+    .action(act(exported));
+  threads
+    .command('purge')
+    .description('Delete all threads of the tenant that no run uses.')
+    .option('--yes', 'this is meant')
+    .option('--json', 'print one JSON document')
+    .action(act(purge));
+};
+
+function one(threads: Command, name: string, description: string): Command {
+  return threads.command(`${name} <thread>`).description(description).option('--json', 'print one JSON document');
+}
+
+async function list(cli: Cli, options: ListOptions): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  const { found, more } = await collect(mill, options, cli.interrupted);
+  if (options.json) return printJson(cli, found);
+  const heading = ['THREAD', 'AGENT', 'CHANGED', 'HELD BY', 'WAITING', ''];
+  cli.stdout.write(found.length === 0 ? '' : table([heading, ...found.map(rowOf)]));
+  if (found.length === 0) cli.stderr.write('There are no such threads.\n');
+  else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${options.limit * 2}`)}\n`);
+  return exitCodes.ok;
+}
+
+/** Pages until there are enough; a page may be empty and still not the last. */
+async function collect(
+  mill: Millrace,
+  { agent, limit }: ListOptions,
+  signal: AbortSignal,
+): Promise<{ found: ThreadView[]; more: boolean }> {
+  const found: ThreadView[] = [];
+  let cursor: string | undefined;
+  do {
+    signal.throwIfAborted();
+    const page = await mill.threads.list({
+      limit: Math.min(limit - found.length, maxPage),
+      ...(agent !== undefined && { agent }),
+      ...(cursor !== undefined && { cursor }),
+    });
+    found.push(...page.threads);
+    cursor = page.cursor;
+  } while (cursor !== undefined && found.length < limit);
+  return { found, more: cursor !== undefined };
+}
+
+function rowOf({ threadId, agentId, updatedAt, holder, waiting, suspendedBy, title }: ThreadView): string[] {
+  const held = holder === undefined ? '' : `${holder}${suspendedBy === undefined ? '' : ' (suspended)'}`;
+  const changed = updatedAt.slice(0, 19).replace('T', ' ');
+  return [threadId, agentId, changed, held, waiting === 0 ? '' : String(waiting), oneLine(title ?? '', 80)];
+}
+
+async function show(cli: Cli, threadId: string, { json }: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  return showView(cli, await mill.threads.get(threadId), json);
+}
+
+async function title(cli: Cli, threadId: string, text: string, { json }: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  return showView(cli, await mill.threads.update(threadId, { title: text === '' ? null : text }), json);
+}
+
+function showView(cli: Cli, view: ThreadView, json: true | undefined): ExitCode {
+  if (json) return printJson(cli, view);
+  const rows: (readonly [string, string | undefined])[] = [
+    ['thread', view.threadId],
+    ['agent', view.agentId],
+    ['title', view.title && oneLine(view.title, 200)],
+    ['task', view.taskId && oneLine(view.taskId, 200)],
+    ['session', view.session && `${view.session.provider}/${view.session.model}`],
+    ['created', view.createdAt],
+    ['changed', view.updatedAt],
+    ['held by', view.holder],
+    ['suspended', view.suspendedBy === undefined ? undefined : 'it waits for something outside'],
+    ['waiting', view.waiting === 0 ? undefined : String(view.waiting)],
+    ['entries', `up to number ${view.lastSeq}`],
+  ];
+  cli.stdout.write(table(rows.filter((row): row is readonly [string, string] => row[1] !== undefined)));
+  return exitCodes.ok;
+}
+
+async function messages(cli: Cli, threadId: string, options: MessagesOptions): Promise<ExitCode> {
+  const { after, before, limit, last, json } = options;
+  await using mill = openClient(cli);
+  const page = await mill.threads.messages(threadId, {
+    limit,
+    ...(after !== undefined && { after }),
+    ...(before !== undefined && { before }),
+    ...(last && { order: 'desc' as const }),
+  });
+  const items = last ? page.messages.toReversed() : page.messages;
+  if (json) return printJson(cli, items);
+  for (const item of items) cli.stdout.write(itemText(cli.stdout, item));
+  if (items.length === 0) cli.stderr.write('There is nothing.\n');
+  const way = last ? '--before' : '--after';
+  if (page.next !== undefined) cli.stderr.write(`${dim(cli.stderr, `There is more: ${way} ${page.next}`)}\n`);
+  return exitCodes.ok;
+}
+
+async function remove(cli: Cli, threadId: string, { json }: Options): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  await mill.threads.delete(threadId);
+  if (json) return printJson(cli, { threadId, deleted: true });
+  cli.stdout.write(`deleted ${threadId}\n`);
+  return exitCodes.ok;
+}
+
+async function exported(cli: Cli, threadId: string): Promise<ExitCode> {
+  await using mill = openClient(cli);
+  for await (const line of mill.threads.export(threadId)) {
+    cli.interrupted.throwIfAborted();
+    cli.stdout.write(`${JSON.stringify(line)}\n`);
+  }
+  return exitCodes.ok;
+}
+
+async function purge(cli: Cli, { yes, json }: Options & { readonly yes?: true }): Promise<ExitCode> {
+  if (!yes) throw new RunError('validation', 'this deletes all threads of the tenant; --yes says that it is meant');
+  await using mill = openClient(cli);
+  const kept: string[] = [];
+  let removed = 0;
+  let cursor: string | undefined;
+  do {
+    cli.interrupted.throwIfAborted();
+    const step = await mill.threads.purge(cursor === undefined ? {} : { cursor });
+    removed += step.removed;
+    kept.push(...step.kept);
+    cursor = step.cursor;
+    if (cursor !== undefined) cli.stderr.write(`${dim(cli.stderr, `deleted ${removed} so far`)}\n`);
+  } while (cursor !== undefined);
+  if (json) return printJson(cli, { removed, kept });
+  cli.stdout.write(`deleted ${removed} thread${removed === 1 ? '' : 's'}\n`);
+  for (const threadId of kept) cli.stderr.write(`kept ${threadId}: runs use it\n`);
+  return exitCodes.ok;
+}
+
+function printJson(cli: Cli, value: unknown): ExitCode {
+  cli.stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+  return exitCodes.ok;
+}

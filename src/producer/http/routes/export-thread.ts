@@ -1,0 +1,31 @@
+import { Readable } from 'node:stream';
+import type { App } from '../app.ts';
+import { errorBody, threadIdParam } from '../openapi.ts';
+
+const schema = {
+  summary: 'Export a thread',
+  description:
+    'One JSON document a line: the thread, then every entry of its log as it is kept, with its number. What a run that is at work has done is not in it yet. A connection that breaks off before the end of the answer is an export that failed.',
+  produces: ['application/x-ndjson'],
+  params: threadIdParam,
+  response: { '4xx': errorBody, '5xx': errorBody },
+};
+
+/** `GET /v1/threads/:id/export`. Errors that are known before the first line are JSON with their status. */
+export function exportThread(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/threads/:id/export',
+    schema,
+    config: { access: 'read', waits: true },
+    handler: async ({ mill, params }, reply) => {
+      const lines = mill.threads.export(params.id);
+      const first = await lines.next();
+      const written = async function* () {
+        for (let line = first; !line.done; line = await lines.next()) yield `${JSON.stringify(line.value)}\n`;
+      };
+      const body = Readable.from(written(), { objectMode: false });
+      return await reply.type('application/x-ndjson; charset=utf-8').send(body as never);
+    },
+  });
+}

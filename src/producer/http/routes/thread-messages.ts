@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { threadItem } from '../../../shared/thread-items.ts';
+import { maxMessages } from '../../threads.ts';
+import type { App } from '../app.ts';
+import { errorBody, threadIdParam, wholeNumber } from '../openapi.ts';
+
+const seq = wholeNumber(0, Number.MAX_SAFE_INTEGER);
+
+const schema = {
+  summary: 'Read what was said and done in a thread',
+  description:
+    'Also of the run that is at work: its items are marked `live`, have no `seq`, and stand where the log ends. `next` says that there are more entries: send it as `after`, or as `before` for `order=desc`.',
+  params: threadIdParam,
+  querystring: z.object({
+    after: seq.optional().describe('Only entries with a higher number.'),
+    before: seq.optional().describe('Only entries with a lower number, and nothing that is live.'),
+    limit: wholeNumber(1, maxMessages).optional().describe('Entries, default 100. An entry may show as several items.'),
+    order: z.enum(['asc', 'desc']).optional().describe('Default `asc`: oldest first.'),
+  }),
+  response: {
+    200: z.object({ messages: z.array(threadItem), next: z.int().optional() }),
+    '4xx': errorBody,
+    '5xx': errorBody,
+  },
+};
+
+/** `GET /v1/threads/:id/messages`. */
+export function threadMessages(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/threads/:id/messages',
+    schema,
+    config: { access: 'read' },
+    handler: async ({ mill, params, query: { after, before, limit, order } }) => {
+      const page = await mill.threads.messages(params.id, {
+        ...(after !== undefined && { after }),
+        ...(before !== undefined && { before }),
+        ...(limit !== undefined && { limit }),
+        ...(order !== undefined && { order }),
+      });
+      return { ...page, messages: [...page.messages] };
+    },
+  });
+}

@@ -1,0 +1,172 @@
+import { z } from 'zod';
+import { RunError } from '../shared/errors.ts';
+import { publicId } from '../shared/ids.ts';
+import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../shared/thread-index.ts';
+import { viewOfThread, type ThreadView } from '../shared/thread-items.ts';
+import { readThread, threadInfo, updateThread } from '../shared/thread-log.ts';
+import type { ThreadPlace } from '../shared/thread-place.ts';
+import { threadManifest, type ThreadEntry, type ThreadManifest, type ThreadRef } from '../shared/thread.ts';
+import { threadPlaceOf } from './layout.ts';
+import type { Link } from './link.ts';
+import { readMessages, type MessagesPage } from './thread-messages.ts';
+import { invalid } from './validate.ts';
+
+const maxListed = 100;
+/** Log entries that one answer shows at most. */
+export const maxMessages = 200;
+const exportedAtOnce = 100;
+
+export interface ThreadsQuery {
+  /** Only threads of this agent. */
+  readonly agent?: string;
+  /** From the previous page; absent for the first. */
+  readonly cursor?: string;
+  /** 1 to 100, default 50. */
+  readonly limit?: number;
+}
+
+/** Which part of a thread. Numbers of entries, both excluded. */
+export interface MessagesQuery {
+  readonly after?: number;
+  readonly before?: number;
+  /** Entries, 1 to 200, default 100. An entry may show as several items. */
+  readonly limit?: number;
+  /** Default `asc`: oldest first. */
+  readonly order?: 'asc' | 'desc';
+}
+
+/** Fields of a thread that may be changed; null takes one away. */
+export const threadChanges = z
+  .strictObject({
+    title: z.string().min(1).max(200).nullable().optional(),
+    taskId: publicId.nullable().optional(),
+  })
+  .refine(({ title, taskId }) => title !== undefined || taskId !== undefined, 'give title or taskId');
+
+/** Fields of a thread that may be changed; null takes one away. */
+export interface ThreadChanges {
+  /** 1 to 200 characters. */
+  readonly title?: string | null;
+  readonly taskId?: string | null;
+}
+
+/** A line of an export: the thread first, then every entry as it is kept, with its number. */
+export type ThreadExportLine =
+  | ({ readonly t: 'thread' } & Omit<ThreadManifest, 'session'>)
+  | ({ readonly seq: number } & ThreadEntry);
+
+const exportedManifest = threadManifest.omit({ session: true });
+const seq = z.int().min(0);
+const listQuery = z.strictObject({
+  agent: publicId.optional(),
+  cursor: z.string().max(256).optional(),
+  limit: z.int().min(1).max(maxListed).default(50),
+});
+const messagesQuery = z.strictObject({
+  after: seq.optional(),
+  before: seq.optional(),
+  limit: z.int().min(1).max(maxMessages).default(100),
+  order: z.enum(['asc', 'desc']).default('asc'),
+});
+
+/** The threads of one tenant. Every method throws `RunError`; a thread of another tenant is `not_found`. */
+export class Threads {
+  readonly #tenant: string;
+  readonly #link: Link;
+
+  constructor(tenant: string, link: Link) {
+    this.#tenant = tenant;
+    this.#link = link;
+  }
+
+  /**
+   * Threads, last changed first. A page may hold fewer than `limit`, even none, and still have a `cursor`; no cursor means the
+   * end. Throws `validation`.
+   */
+  async list(query: ThreadsQuery = {}): Promise<{ readonly threads: readonly ThreadView[]; readonly cursor?: string }> {
+    const { agent, cursor, limit } = parse(listQuery, query);
+    const filter = { limit, ...(agent !== undefined && { agent }), ...(cursor !== undefined && { cursor }) };
+    const page = await this.#reach((place) => listThreads(place, this.#tenant, filter));
+    return { ...page, threads: page.threads.map(viewOfThread) };
+  }
+
+  /** The thread, who holds it and how many runs wait. Throws `not_found`, `invalid_id`. */
+  async get(threadId: string): Promise<ThreadView> {
+    const thread = this.#ref(threadId);
+    return viewOfThread(await this.#reach((place) => threadInfo(place, thread)));
+  }
+
+  /**
+   * What was said and done in the thread. Items of the run that is at work come last (`desc`: first) and are `live`: they
+   * have no number until its turn has ended. Throws `not_found`, `invalid_id`, `validation`.
+   */
+  async messages(threadId: string, query: MessagesQuery = {}): Promise<MessagesPage> {
+    const thread = this.#ref(threadId);
+    const { after, before, ...rest } = parse(messagesQuery, query);
+    const range = { ...rest, ...(after !== undefined && { after }), ...(before !== undefined && { before }) };
+    return await this.#reach((place) => readMessages(place, thread, range));
+  }
+
+  /** Changes the title or the task, whoever holds the thread. Throws `not_found`, `invalid_id`, `validation`. */
+  async update(threadId: string, changes: ThreadChanges): Promise<ThreadView> {
+    const thread = this.#ref(threadId);
+    const { title, taskId } = parse(threadChanges, changes, 'change');
+    const patch = { ...(title !== undefined && { title }), ...(taskId !== undefined && { taskId }) };
+    await this.#reach((place) => updateThread(place, thread, patch));
+    return await this.get(threadId);
+  }
+
+  /**
+   * Deletes the thread with all that was said in it. Throws `concurrent_run` (its message and `details.runs` name the runs)
+   * while one holds it or waits for it, `not_found`, `invalid_id`.
+   */
+  async delete(threadId: string): Promise<void> {
+    const thread = this.#ref(threadId);
+    await this.#reach((place) => removeThread(place, thread));
+  }
+
+  /**
+   * Deletes up to 500 threads of the tenant and answers how many there were, which were `kept` because they are in use, and
+   * a `cursor` when there are more. Threads that change after the first call are kept. Throws `validation`.
+   */
+  async purge(query: { readonly cursor?: string } = {}): Promise<ThreadPurge> {
+    return await this.#reach((place) => purgeThreads(place, this.#tenant, query.cursor));
+  }
+
+  /**
+   * The thread and its whole log as it is when the iteration begins, oldest entry first. Throws at its first step `not_found`
+   * and `invalid_id`, at any step `queue_unavailable`.
+   *
+   * @example
+   * for await (const line of mill.threads.export('customer-42')) file.write(`${JSON.stringify(line)}\n`);
+   */
+  async *export(threadId: string): AsyncGenerator<ThreadExportLine, void, void> {
+    const thread = this.#ref(threadId);
+    const info = await this.#reach((place) => threadInfo(place, thread));
+    yield { ...exportedManifest.parse(info), t: 'thread' };
+    let after = 0;
+    for (;;) {
+      const range = { after, before: info.lastSeq + 1, limit: exportedAtOnce };
+      const { entries, more } = await this.#reach((place) => readThread(place, thread, range));
+      for (const { seq: number, entry } of entries) yield { ...entry, seq: number };
+      if (!more) return;
+      after = entries.at(-1)?.seq ?? info.lastSeq;
+    }
+  }
+
+  #ref(threadId: string): ThreadRef {
+    const parsed = publicId.safeParse(threadId);
+    if (!parsed.success) throw new RunError('invalid_id', 'a thread id is 1 to 128 characters of A-Z a-z 0-9 . _ : -');
+    return { tenant: this.#tenant, threadId: parsed.data };
+  }
+
+  async #reach<T>(work: (place: ThreadPlace) => Promise<T>): Promise<T> {
+    return await this.#link.reach((redis) => work(threadPlaceOf(this.#link, redis)));
+  }
+}
+
+function parse<T>(schema: z.ZodType<T>, input: unknown, what = 'query'): T {
+  const parsed = schema.safeParse(input);
+  if (!parsed.success) throw invalid('validation', `the ${what} is not valid`, parsed.error.issues);
+  return parsed.data;
+}

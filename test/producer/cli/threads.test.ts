@@ -1,0 +1,76 @@
+import { expect, test } from 'vitest';
+import { clientWorld, type ClientWorld } from '../support/client.ts';
+import { aThread, holding } from '../support/threads.ts';
+import { millrace, settings } from './support/cli-process.ts';
+
+async function run({ prefix }: ClientWorld, ...args: string[]) {
+  return await millrace(['threads', ...args], { env: settings(prefix) });
+}
+
+test('threads are listed and shown for people and as JSON', async () => {
+  const world = await clientWorld();
+  expect(await run(world)).toMatchObject({ code: 0, stdout: '', stderr: 'There are no such threads.\n' });
+  await aThread(world, 'one');
+  await holding(world, 'two', 'run2', [], 'sales');
+  const listed = await run(world);
+  expect(listed.stdout).toMatch(/^THREAD +AGENT +CHANGED +HELD BY +WAITING\ntwo +sales +\S+ \S+ +run2\none +support +/);
+  expect(JSON.parse((await run(world, 'list', '--agent', 'support', '--json')).stdout)).toMatchObject([
+    { threadId: 'one' },
+  ]);
+  expect((await run(world, '--limit', '1')).stderr).toContain('--limit 2');
+  expect((await run(world, 'show', 'two')).stdout).toMatch(/^thread +two\nagent +sales\n(.*\n)*held by +run2\n/);
+  expect(JSON.parse((await run(world, 'show', 'one', '--json')).stdout)).toMatchObject({ lastSeq: 5 });
+});
+
+test('messages are told one by one, first or last, without what a terminal would obey', async () => {
+  const world = await clientWorld();
+  await aThread(world, 'one');
+  const message = { v: 1, t: 'message', runId: 'run2', at: '2026-01-02T03:04:05.000Z' } as const;
+  await holding(world, 'one', 'run2', [{ ...message, message: { role: 'user', content: 'And\u001b[2J 8?' } }]);
+  const { stdout, stderr } = await run(world, 'messages', 'one');
+  expect(stdout).toContain(
+    '1  user  2026-01-02 03:04:05\nWhere is order 7?\n\n2  assistant  2026-01-02 03:04:05\nI look.\n',
+  );
+  expect(stdout).toContain('2  call c1  2026-01-02 03:04:05\nlook({"order":7})\n');
+  expect(stdout).toContain('3  result of c1  2026-01-02 03:04:05\nshipped\n');
+  expect(stdout).toContain('5  completed  2026-01-02 03:04:05\nrun run1, 2 steps, 5 ms, $0.000007');
+  expect(stdout).toContain('6  user  2026-01-02 03:04:05\nAnd[2J 8?\n');
+  expect(stderr).toBe('');
+  const last = await run(world, 'messages', 'one', '--last', '--limit', '2', '--json');
+  expect((JSON.parse(last.stdout) as { seq: number }[]).map(({ seq }) => seq)).toEqual([5, 6]);
+  expect((await run(world, 'messages', 'one', '--limit', '2')).stderr).toContain('There is more: --after 2');
+  expect((await run(world, 'messages', 'one', '--last', '--limit', '2')).stderr).toContain('There is more: --before 5');
+});
+
+test('a thread is titled, exported and deleted', async () => {
+  const world = await clientWorld();
+  await aThread(world, 'one');
+  expect((await run(world, 'title', 'one', 'Order 7')).stdout).toMatch(/\ntitle +Order 7\n/);
+  const lines = (await run(world, 'export', 'one')).stdout.trimEnd().split('\n');
+  expect(lines.map((line) => (JSON.parse(line) as { t: string }).t)).toEqual([
+    'thread',
+    'message',
+    'message',
+    'message',
+    'message',
+    'result',
+  ]);
+  expect(JSON.parse((await run(world, 'title', 'one', '', '--json')).stdout)).not.toHaveProperty('title');
+  expect(await run(world, 'delete', 'one')).toMatchObject({ code: 0, stdout: 'deleted one\n' });
+  const gone = await run(world, 'delete', 'one');
+  expect([gone.code, gone.stderr]).toEqual([2, 'not_found: there is no thread one\n']);
+  await holding(world, 'two', 'run2', []);
+  const busy = await run(world, 'delete', 'two', '--json');
+  expect([busy.code, busy.stderr]).toEqual([1, 'concurrent_run: thread two is in use: run run2 holds it\n']);
+});
+
+test('all threads are deleted only when that is said', async () => {
+  const world = await clientWorld();
+  await aThread(world, 'one');
+  await holding(world, 'two', 'run2', []);
+  const refused = await run(world, 'purge');
+  expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--yes')]);
+  const purged = await run(world, 'purge', '--yes');
+  expect(purged).toMatchObject({ code: 0, stdout: 'deleted 1 thread\n', stderr: 'kept two: runs use it\n' });
+  expect(JSON.parse((await run(world, 'purge', '--yes', '--json')).stdout)).toEqual({ removed: 0, kept: ['two'] });
+});

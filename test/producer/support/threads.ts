@@ -1,0 +1,66 @@
+import { systemClock } from '../../../src/shared/clock.ts';
+import { newNonce } from '../../../src/shared/ids.ts';
+import type { JournalEntry } from '../../../src/shared/journal.ts';
+import type { AssistantPart } from '../../../src/shared/message.ts';
+import { zeroUsage } from '../../../src/shared/money.ts';
+import type { ThreadEntry } from '../../../src/shared/thread.ts';
+import type { Threads } from '../../../src/worker/ports.ts';
+import { redisThreads } from '../../../src/worker/stores/redis-threads.ts';
+import type { ClientWorld } from './client.ts';
+
+const at = '2026-01-02T03:04:05.000Z';
+export const tenant = 'default';
+
+/** The threads as a worker has them. */
+export function workerThreads({ redis, keys }: ClientWorld): Threads {
+  return redisThreads({ redis, keys, cluster: false, clock: systemClock }, async () => {});
+}
+
+/** What a turn with one call leaves in a thread: five entries. */
+export function turnEntries(runId: string): ThreadEntry[] {
+  const message = { v: 1, t: 'message', runId, at } as const;
+  const call = { type: 'tool_call', id: 'c1', name: 'look', args: '{"order":7}' } as const;
+  return [
+    { ...message, message: { role: 'user', content: 'Where is order 7?' } },
+    { ...message, step: 1, message: { role: 'assistant', parts: [{ type: 'text', text: 'I look.' }, call] } },
+    { ...message, step: 1, message: { role: 'tool', toolCallId: 'c1', toolName: 'look', content: 'shipped' } },
+    { ...message, step: 2, message: { role: 'assistant', parts: [{ type: 'text', text: 'It is shipped.' }] } },
+    { v: 1, t: 'result', runId, at, status: 'completed', costMicrocents: 700, durationMs: 5, steps: 2 },
+  ];
+}
+
+/** A thread in which a run had its turn. */
+export async function aThread(
+  world: ClientWorld,
+  threadId: string,
+  runId = 'run1',
+  agentId = 'support',
+): Promise<void> {
+  await holding(world, threadId, runId, turnEntries(runId), agentId);
+  await workerThreads(world).leave(tenant, threadId, runId);
+}
+
+/** Gives a thread to a run, which writes these entries. */
+export async function holding(
+  world: ClientWorld,
+  threadId: string,
+  runId: string,
+  entries: readonly ThreadEntry[],
+  agentId = 'support',
+): Promise<void> {
+  const threads = workerThreads(world);
+  const held = await threads.acquire({ tenant, threadId, runId, agentId });
+  if (held.kind !== 'held') throw new Error(`run ${runId} does not hold ${threadId}`);
+  await threads.append({ tenant, threadId, runId, fence: held.fence }, newNonce(), entries);
+}
+
+/** What a step leaves in the journal of a run. */
+export function answered(step: number, ...parts: AssistantPart[]): JournalEntry {
+  const message = { role: 'assistant' as const, parts };
+  const spent = { usage: zeroUsage, attempts: [], provider: 'p', model: 'm' };
+  return { v: 1, t: 'answered', step, message, finishReason: 'tool_use', ...spent };
+}
+
+export function called(step: number, index: number, toolCallId: string): JournalEntry {
+  return { v: 1, t: 'called', step, index, toolCallId, toolName: 'look', content: 'shipped' };
+}
