@@ -42,8 +42,8 @@ export interface ThreadPage {
 const readAtOnce = 200;
 
 /**
- * Writes entries and fields of the manifest for the run that holds a thread, all or nothing. `op` is unique per write; a
- * repeat changes nothing and answers like the first. The thread counts as changed even where nothing is given.
+ * Writes entries and fields of the manifest for the run that holds a thread, all or nothing. `op` is unique per write of
+ * its turn; a repeat by whichever worker holds it changes nothing and answers like the first. The thread counts as changed even where nothing is given.
  */
 export async function appendToThread(
   place: ThreadPlace,

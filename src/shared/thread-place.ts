@@ -13,7 +13,9 @@ export interface ThreadPlace {
 
 /** The keys of the scripts about one thread, in the order of `thread-place.lua`. */
 export function threadKeys({ keys }: ThreadPlace, { tenant, threadId }: ThreadRef): string[] {
-  return (['manifest', 'line', 'log', 'left', 'once'] as const).map((part) => keys.thread(tenant, threadId, part));
+  return (['manifest', 'line', 'log', 'left', 'once', 'ops'] as const).map((part) =>
+    keys.thread(tenant, threadId, part),
+  );
 }
 
 /** Every field of the manifest's hash. Throws `not_found` when there is no such thread. */

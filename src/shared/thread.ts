@@ -74,7 +74,7 @@ const entryBase = { v: z.literal(threadVersion), runId: z.string(), at: z.string
  * One entry of a thread's log, written by the run that holds it.
  *
  * - message: something that was said, by whom its role says. A user's message is kept once per `key`, or per run where it
- *   has none. `byRuntime`: in the user's place, but no person said it
+ *   has none. `byRuntime`: in the user's place, but no person said it; kept once only where it has a key
  * - result: how the turn of a run ended
  * - summary: stands for all entries up to number `upTo` when the conversation is given to a model
  */
@@ -124,7 +124,8 @@ export interface ThreadPatch {
 
 /** The name under which a message is kept only once; undefined for entries that are always written. */
 export function onceKey(entry: ThreadEntry): string | undefined {
-  return entry.t === 'message' && entry.message.role === 'user' ? (entry.key ?? entry.runId) : undefined;
+  if (entry.t !== 'message' || entry.message.role !== 'user') return undefined;
+  return entry.key ?? (entry.byRuntime ? undefined : entry.runId);
 }
 
 /** The patch as fields of the manifest's hash, where an empty one is absent. */

@@ -524,8 +524,8 @@ export interface Threads {
   /** Takes the thread up, at every claim of the run. One that has no place gets one, at the end. */
   acquire(run: ThreadRun): Promise<Acquired>;
   /**
-   * Writes entries and fields of the manifest, all or nothing. `op` is unique per write: a repeat changes nothing. A user's
-   * message is written once per run, or per `key` where it has one.
+   * Writes entries and fields of the manifest, all or nothing. `op` is unique per write of a turn: a repeat by any worker
+   * changes nothing while the run holds the thread. A user's message is written once per run, or per `key` where it has one.
    */
   append(hold: ThreadHold, op: string, entries: readonly ThreadEntry[], patch?: ThreadPatch): Promise<Appended>;
   /** The holder waits for something outside, until it takes the thread up again. It keeps its turn. */

@@ -76,6 +76,33 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     expect(await write()).toEqual(first);
   });
 
+  test('a write of the same turn is known by the worker that comes next, also after others in between', async () => {
+    const world = await makeWorld();
+    const end = [answers('a', 'yes'), answers('a', 'done', 2)];
+    const first = await hold(world, 'a');
+    await world.threads.append(first, 'said', [asks('a', 'hi')]);
+    await world.threads.append(first, 'end', end);
+    const second = await hold(world, 'a');
+    await world.threads.append(second, 'said', [asks('a', 'hi')]);
+    expect(await world.threads.append(second, 'end', end)).toEqual({ kind: 'ok', seq: 3, rolledBack: false });
+    expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:assistant']);
+    await enter(world, 'b');
+    await world.threads.leave(tenant, 't1', 'a');
+    await world.threads.append(await hold(world, 'b'), 'said', [asks('b', 'hi')]);
+    expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:assistant', 'b:user']);
+  });
+
+  test('words in the place of a user are not the message of the run, and are all written', async () => {
+    const world = await makeWorld();
+    const again = says('a', { role: 'user', content: 'again, as JSON' }, { byRuntime: true });
+    await world.threads.append(await hold(world, 'a'), 'op1', [asks('a', 'hi'), again, again]);
+    await world.threads.append(await hold(world, 'a'), 'op2', [
+      { ...again, key: 'k' },
+      { ...again, key: 'k' },
+    ]);
+    expect(await written(world)).toEqual(['a:user', 'a:user', 'a:user', 'a:user']);
+  });
+
   test('the message of a run is written once, whichever worker writes it and whatever comes with it', async () => {
     const world = await makeWorld();
     await world.threads.append(await hold(world, 'a'), 'op1', [asks('a', 'hi')]);

@@ -64,10 +64,12 @@ test('nothing of a thread expires but the memory of who left it', async () => {
   await enter(world, 'b');
   await world.threads.leave(tenant, 't1', 'c');
   const ttls = await Promise.all(
-    (['manifest', 'line', 'log', 'once', 'left'] as const).map((part) => redis.ttl(keys.thread(tenant, 't1', part))),
+    (['manifest', 'line', 'log', 'once', 'ops', 'left'] as const).map((part) =>
+      redis.ttl(keys.thread(tenant, 't1', part)),
+    ),
   );
-  expect(ttls.slice(0, 4)).toEqual([-1, -1, -1, -1]);
-  expect(ttls[4]).toBeGreaterThan(3_500);
+  expect(ttls.slice(0, 5)).toEqual([-1, -1, -1, -1, -1]);
+  expect(ttls[5]).toBeGreaterThan(3_500);
 });
 
 test('of the runs that left a thread the last 1,000 are known', async () => {

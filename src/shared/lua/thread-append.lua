@@ -2,13 +2,14 @@
 KEYS as in thread-place.lua
 ARGV[1] run  [2] fence  [3] operation id  [4] ISO time  [5] number of field and value strings; these follow, then for each
 entry what it is (N, S a summary, U and a key: kept once per key) and its JSON
-Returns {0} fenced; {1, last number} written, now or by the same operation before; {2, last number} the turn of this run
+Returns {0} fenced; {1, last number} written, now or by the same operation of this turn before; {2, last number} the turn of this run
 is to leave no trace: nothing is written, and what it wrote is gone.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include thread-take-back
-local state = redis.call('HMGET', KEYS[1], 'holder', 'fence', 'lastOp', 'seq', 'rollback', 'summarySeq')
-local holder, fence, op, seq, rollback, summary = unpack(state, 1, 6)
-if op == ARGV[3] then return {1, tonumber(seq)} end
+local before = redis.call('HGET', KEYS[6], ARGV[3])
+if before then return {1, tonumber(before)} end
+local state = redis.call('HMGET', KEYS[1], 'holder', 'fence', 'seq', 'rollback', 'summarySeq')
+local holder, fence, seq, rollback, summary = unpack(state, 1, 5)
 if holder ~= ARGV[1] or fence ~= ARGV[2] then return {0} end
 if rollback == holder then
   takeBack()
@@ -29,5 +30,6 @@ for i = from, #ARGV, 2 do
     redis.call('HSET', KEYS[5], key, seq)
   end
 end
-redis.call('HSET', KEYS[1], 'lastOp', ARGV[3], 'seq', seq, 'summarySeq', summary, 'updatedAt', ARGV[4], unpack(fields))
+redis.call('HSET', KEYS[6], ARGV[3], seq)
+redis.call('HSET', KEYS[1], 'seq', seq, 'summarySeq', summary, 'updatedAt', ARGV[4], unpack(fields))
 return {1, tonumber(seq)}

@@ -1,5 +1,6 @@
 --[[ Shared fragment: places in a thread.
 KEYS[1] manifest  [2] line of waiting runs  [3] log  [4] runs that left, by time  [5] numbers of entries kept once per key
+[6] writes of the holder, by operation id
 give(run, seq, summary, from) makes a run the holder ('' for nobody): what it writes begins after seq, and `from` is the
 run that made way for it.
 place(run, agent, thread, time, onBusy) gives a run a place unless it has one, and makes the thread when there is none.
@@ -8,6 +9,7 @@ cancelled for it} it waits; {4, holder} it may not wait; {5, holder} the same, a
 local function give(run, seq, summary, from)
   redis.call('HSET', KEYS[1], 'holder', run, 'heldFrom', seq, 'heldSummary', summary, 'suspendedBy', '', 'rollback', '',
     'interrupted', '', 'gaveWay', from)
+  if run ~= '' then redis.call('DEL', KEYS[6]) end
 end
 
 local function place(run, agent, thread, at, onBusy)
@@ -16,7 +18,7 @@ local function place(run, agent, thread, at, onBusy)
   local owner, holder, seq, summary, suspended, interrupted, arrivals = unpack(state, 1, 7)
   if not owner then
     redis.call('HSET', KEYS[1], 'v', 1, 'threadId', thread, 'agentId', agent, 'createdAt', at, 'updatedAt', at,
-      'holder', '', 'fence', 0, 'arrivals', 0, 'seq', 0, 'summarySeq', 0, 'lastOp', '')
+      'holder', '', 'fence', 0, 'arrivals', 0, 'seq', 0, 'summarySeq', 0)
     owner, holder, seq, summary = agent, '', 0, 0
   end
   if owner ~= agent then return {0, owner} end

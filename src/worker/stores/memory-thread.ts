@@ -41,7 +41,8 @@ export class MemoryThread {
   #holder: Holder | undefined;
   #line: string[] = [];
   #fence = 0;
-  #lastOp: string | undefined;
+  /** Writes of the holder, with the last number after each. */
+  #ops = new Map<string, number>();
   #seq = 0;
   #summarySeq = 0;
   #entries: NumberedEntry[] = [];
@@ -151,6 +152,7 @@ export class MemoryThread {
   }
 
   #give(runId: string, gaveWay?: string): Holder {
+    this.#ops.clear();
     return {
       runId,
       from: this.#seq,
@@ -163,7 +165,8 @@ export class MemoryThread {
   }
 
   append({ runId, fence }: Writer, op: string, entries: readonly ThreadEntry[], patch: ThreadPatch): Appended {
-    if (this.#lastOp === op) return { kind: 'ok', seq: this.#seq, rolledBack: false };
+    const before = this.#ops.get(op);
+    if (before !== undefined) return { kind: 'ok', seq: before, rolledBack: false };
     const holder = this.#holder;
     if (holder?.runId !== runId || fence !== this.#fence) return { kind: 'fenced' };
     if (holder.rollback) {
@@ -177,7 +180,7 @@ export class MemoryThread {
       this.#entries.push({ seq: ++this.#seq, entry });
       if (entry.t === 'summary') this.#summarySeq = this.#seq;
     }
-    this.#lastOp = op;
+    this.#ops.set(op, this.#seq);
     this.change(patch);
     return { kind: 'ok', seq: this.#seq, rolledBack: false };
   }
@@ -236,7 +239,7 @@ export class MemoryThread {
     this.#manifest = undefined;
     this.#entries = [];
     this.#once = new Set();
-    this.#lastOp = undefined;
+    this.#ops.clear();
     this.#fence = 0;
     this.#seq = 0;
     this.#summarySeq = 0;
