@@ -2,10 +2,13 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '../../src/shared/clock.ts';
+import { keysFor } from '../../src/shared/redis.ts';
+import { redisThreads } from '../../src/worker/stores/redis-threads.ts';
 import { checkRun, eventsOf, observe } from '../support/check-run.ts';
 import { Fleet } from '../support/fleet.ts';
 import { chat, startRawProvider } from '../support/raw-provider.ts';
-import { until } from '../support/redis.ts';
+import { testRedis, until } from '../support/redis.ts';
 
 const tools = `import { defineTool } from 'millrace/worker';
 import { z } from 'zod';
@@ -63,7 +66,7 @@ test('a run that was compacted, waited for a person and went on on another worke
   const fleet = new Fleet({ env: { MILLRACE_AGENTS: folder, MILLRACE_PROVIDERS: providers } });
   onTestFinished(() => fleet.dispose());
   const first = await fleet.startWorker();
-  const run = await fleet.mill.enqueue({ agent: 'reader', input: 'Read all pages and sign.' });
+  const run = await fleet.mill.enqueue({ agent: 'reader', input: 'Read all pages and sign.', thread: 'reading' });
   await until('the run waits', async () => (await run.get()).status === 'suspended');
   const before = summaries;
   expect(before).toBeGreaterThan(0);
@@ -103,4 +106,15 @@ test('a run that was compacted, waited for a person and went on on another worke
     expect(event.afterTokens).toBeLessThan(event.beforeTokens);
   }
   expect(observed.view.usage?.byModel['small']?.attemptCount).toBe(summaries);
+
+  // What a summary stands for is in the thread all the same.
+  const redis = await testRedis('work', fleet.redisUrl);
+  const place = { redis, keys: keysFor(fleet.prefix), cluster: false, clock: systemClock };
+  const { entries } = await redisThreads(place, async () => {}).read('default', 'reading', { limit: 1_000 });
+  const results = entries.flatMap(({ entry }) =>
+    entry.t === 'message' && entry.message.role === 'tool' ? [entry.message] : [],
+  );
+  expect(results.map(({ toolCallId }) => toolCallId)).toEqual(
+    Array.from({ length: 16 }, (_, index) => `call_${index + 1}`),
+  );
 });

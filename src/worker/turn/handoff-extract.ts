@@ -1,5 +1,6 @@
 import type { Message } from '../../shared/message.ts';
 import { textOf, toolCallsOf } from '../../shared/message.ts';
+import { isEnveloped } from './summary-message.ts';
 import { clip } from '../tools/bound.ts';
 
 const heading = 'An extract of the conversation so far:';
@@ -9,7 +10,7 @@ const shareOfLine = 4;
 
 /**
  * What was said, in at most `maxChars` UTF-16 units: one line per message, the first line and as many of the last ones as
- * have room. Made of the texts of users and agents and of the names of called tools; results and reasoning are left out,
+ * have room. Made of the texts of users and agents and of the names of called tools; results, summaries of them and reasoning are left out,
  * because their labels would be lost in a text. Undefined where nobody said anything. The same messages give the same text.
  */
 export function extractOf(messages: readonly Message[], maxChars: number): string | undefined {
@@ -29,7 +30,7 @@ export function extractOf(messages: readonly Message[], maxChars: number): strin
 function lineOf(message: Message): string[] {
   switch (message.role) {
     case 'user':
-      return saying('User', message.content);
+      return message.sensitivity || isEnveloped(message.content) ? [] : saying('User', message.content);
     case 'assistant': {
       const called = toolCallsOf(message).map(({ name }) => name);
       return [

@@ -20,7 +20,7 @@ export interface HandoffFilter {
   apply(messages: readonly Message[]): readonly Message[];
 }
 
-/** What crosses, by how far it may travel. A message without a label is public; only results of tools have one. */
+/** What crosses, by how far it may travel. A message without a label is public; only results of tools and summaries have one. */
 export type SensitivityChoice = WithoutKind<SensitivityRule>;
 type WithoutKind<Rule> = Rule extends unknown ? Omit<Rule, 'kind'> : never;
 
@@ -162,5 +162,5 @@ function allows(rule: SensitivityRule, tier: Sensitivity): boolean {
 }
 
 function tierOf(one: Message): Sensitivity {
-  return one.role === 'tool' ? (one.sensitivity ?? 'public') : 'public';
+  return one.role === 'tool' || one.role === 'user' ? (one.sensitivity ?? 'public') : 'public';
 }

@@ -7,8 +7,8 @@ import { cutOf, partEnds } from '../../../src/worker/turn/compaction-cut.ts';
 import { nextMove } from '../../../src/worker/turn/next-move.ts';
 import { foldJournal } from '../../../src/worker/turn/state.ts';
 import { isSummary, summaryMessage, summaryText } from '../../../src/worker/turn/summary-message.ts';
-import { makeMemory, pages, pairingProblems } from './memory-world.ts';
-import { makeTurn, stepOf } from './world.ts';
+import { makeMemory, noLimits, pages, pairingProblems, reads } from './memory-world.ts';
+import { makeTurn, question, stepOf } from './world.ts';
 
 /** Numbers of calls of the steps of a turn. */
 const steps = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 5 });
@@ -135,4 +135,33 @@ test.each([
   expect(() => foldJournal(initial, [...before, entry])).toThrow(
     expect.objectContaining({ code: 'run_state_malformed' }),
   );
+});
+
+test('after a handoff a summary stands for what crossed, and all that was said in the turn stays known', async () => {
+  const { memory } = makeMemory({ keepTurns: 2 });
+  const options = { tools: [pages], limits: noLimits, deps: { memory } };
+  const first = makeTurn({ ...options, script: reads(5) });
+  const before = await first.run();
+  expect(before.state.summarised).toBeDefined();
+  const handedOff: JournalEntryOf<'handed_off'> = {
+    v: 1,
+    t: 'handed_off',
+    step: before.state.step,
+    from: 'a',
+    to: 'b',
+    filter: { kind: 'last-n', n: 4 },
+  };
+  const journal = [...structuredClone(first.journal), handedOff];
+  const state = foldJournal(question, journal);
+  expect(state).toMatchObject({ summarised: undefined, own: [], earlier: before.state.own, messages: state.initial });
+  const second = makeTurn({ ...options, script: reads(14) }, journal);
+  const after = await second.run();
+  expect(after.status).toBe('completed');
+  const { summarised, messages, initial, own, earlier } = after.state;
+  expect(earlier).toEqual(before.state.own);
+  expect(own.length).toBeGreaterThan(10);
+  expect(summarised).toBeDefined();
+  expect(messages.slice(1)).toEqual([...initial, ...own].slice(summarised?.replaced));
+  for (const request of second.requests) expect(pairingProblems(request)).toEqual([]);
+  expect(foldJournal(question, second.journal)).toMatchObject({ messages, own, earlier, summarised });
 });

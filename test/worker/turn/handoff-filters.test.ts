@@ -1,3 +1,4 @@
+import { summaryMessage, summaryText } from '../../../src/worker/turn/summary-message.ts';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { AssistantPart, Message, Sensitivity } from '../../../src/shared/message.ts';
@@ -261,4 +262,15 @@ test.each([
   ['a composition in a composition', { kind: 'compose', steps: [{ kind: 'compose', steps: [] }] }],
 ])('%s describes no filter', (_, descriptor) => {
   expect(() => filterFrom(descriptor)).toThrow(expect.objectContaining({ code: 'validation' }));
+});
+
+test('a summary crosses as far as what it was made from, and no further', () => {
+  const text = summaryText('<<<UNTRUSTED_CONTENT trust="derived-untrusted">>>\nThe account is 7.', undefined);
+  const summary = summaryMessage(text, 'internal');
+  const messages: Message[] = [summary, { role: 'user', content: 'And?' }];
+  expect(filters.stripSensitiveOutputs().apply(messages)).toEqual(messages.slice(1));
+  expect(filters.bySensitivity({ maxTier: 'internal' }).apply(messages)).toEqual(messages);
+  expect(JSON.stringify(filters.summary().apply(messages))).not.toContain('The account is 7.');
+  const unlabelled: Message[] = [{ role: 'user', content: text }, ...messages.slice(1)];
+  expect(JSON.stringify(filters.summary().apply(unlabelled))).not.toContain('The account is 7.');
 });
