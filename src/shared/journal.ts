@@ -35,7 +35,7 @@ export type Attempt = z.infer<typeof attempt>;
  * What a run continues from after a crash. Linear and append-only: an entry holds only what is new, and the state of a
  * turn is the fold over all entries.
  *
- * - opened: an agent began, with a prompt that its builder made and that it keeps
+ * - opened: an agent began, with a prompt that it keeps although it might be another one later
  * - answered: a model call finished; never paid again. `calls` of its message get keys `<runId>:s<step>:t<index>`
  * - attempted: attempts that failed without an answer, so that their cost is counted; or a media job that failed
  * - calling: the intent to run a tool that is not read-only, written before it starts
@@ -59,7 +59,7 @@ export const journalEntry = z.discriminatedUnion('t', [
     t: z.literal('opened'),
     model: z.string(),
     at: z.string(),
-    /** What a prompt builder made. Absent: the text is the same wherever it is put together. */
+    /** Before what is added to it. */
     prompt: z.string().optional(),
   }),
   z.object({

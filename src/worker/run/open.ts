@@ -83,7 +83,7 @@ export interface OpenRun extends AsyncDisposable {
   readonly append?: string | undefined;
   /** Of its thread. */
   readonly manifest?: ThreadManifest;
-  /** What the prompt builder of this agent made before. */
+  /** The prompt that this agent began with, where it might be another one by now. */
   readonly builtPrompt?: string | undefined;
   /** The system text, once it is put together. */
   readonly system?: string;
@@ -245,7 +245,7 @@ function contextOf(record: RunRecord, delivery: Delivery): EventContext {
   return { ...about, jobAttempt: delivery.jobTry };
 }
 
-/** What the builder of the agent that goes on has made. Every agent of a run begins with a prompt of its own. */
+/** What the agent that goes on began with. Every agent of a run begins with a prompt of its own. */
 function builtPromptIn(entries: readonly JournalEntry[]): string | undefined {
   const handedOff = entries.findLastIndex(({ t }) => t === 'handed_off');
   return entries.slice(handedOff + 1).find((entry) => entry.t === 'opened')?.prompt;

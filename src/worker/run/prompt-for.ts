@@ -17,10 +17,11 @@ export async function systemFor(run: OpenRun, agent: LoadedAgent, deps: RunDeps)
   const parts = { append: run.append, skills };
   if (run.builtPrompt !== undefined) return systemText({ ...parts, prompt: run.builtPrompt });
   const context = await contextOf(run, agent, deps);
-  if (!build) return systemText({ ...parts, prompt: defaultPrompt(definition, context) });
-  const prompt = await builtBy(build, run, agent, context);
-  // Instructions, tasks and skills are files that all workers have, but a function may look at a clock, or at anything else:
-  // a second answer would send the model another prompt in the middle of its conversation.
+  const prompt = build ? await builtBy(build, run, agent, context) : defaultPrompt(definition, context);
+  const ofThread = context.task !== undefined && run.record.request.task === undefined;
+  if (!build && !ofThread) return systemText({ ...parts, prompt });
+  // Instructions, tasks and skills are files that all workers have. But a function may look at a clock, or at anything else,
+  // and a thread may get another task: the model must not be sent another prompt in the middle of its conversation.
   const at = new Date(run.clock.now()).toISOString();
   await run.writer.commit({ entries: [{ v: 1, t: 'opened', model: definition.model, at, prompt }] });
   return systemText({ ...parts, prompt });

@@ -17,6 +17,7 @@ import { makeJobs } from './job-world.ts';
 
 const tasks = new Map<string, TaskDefinition>([
   ['audit', { id: 'audit', title: 'Audit the books', description: 'All of them.' }],
+  ['sort', { id: 'sort', title: 'Sort', description: '' }],
 ]);
 const look = defineTool({
   name: 'look',
@@ -182,18 +183,26 @@ test('a run with a task that there is not fails with validation', async () => {
   expect(world.requests).toEqual([]);
 });
 
-test('the task of a thread is the one of its runs, unless a run names its own', async () => {
-  const manifest = { v: 1 as const, threadId: 't', agentId: 'clerk', taskId: 'sort', createdAt: '', updatedAt: '' };
-  const world = makeWorld({});
-  const loadTask = (id: string) => ({ id, title: id, description: '' });
-  const system = async (task?: string) =>
-    await systemFor(
-      { manifest, record: { request: { agent: 'clerk', input: 'Hi', task } } } as unknown as OpenRun,
-      { ...world.agent, file: '' },
-      { loadTask, tools: {} } as unknown as RunDeps,
-    );
-  expect(await system()).toContain('# Task: sort');
-  expect(await system('audit')).toContain('# Task: audit');
+test('the task of a thread is that of its runs, as it was when they began, unless a run names its own', async () => {
+  const gated = { ...look, needsApproval: true };
+  const waiting = { toolCalls: [{ name: 'look' }] };
+  const world = makeWorld({ instructions: '', tools: [gated] }, [{ text: 'Hello.' }, waiting]);
+  const { threads } = world.ports;
+  const first = world.submit({ input: 'Hi', thread: 't' });
+  await world.deliver(first);
+  const { tenant = '' } = (await world.load(first)) ?? {};
+  await threads.update(tenant, 't', { taskId: 'audit' });
+  const second = world.submit({ input: 'Begin', thread: 't' });
+  expect(await world.deliver(second)).toEqual({ kind: 'suspended' });
+  await threads.update(tenant, 't', { taskId: 'sort' });
+  const [{ id: toolCallId } = { id: '' }] = (await world.load(second))?.pending ?? [];
+  world.ports.decide(second, { approvals: [{ toolCallId, granted: true }] });
+  await world.deliver(second);
+  await world.deliver(world.submit({ input: 'Go on', thread: 't' }));
+  await world.deliver(world.submit({ input: 'Go on', thread: 't', task: 'audit' }));
+  const audit = '# Task: Audit the books\n\nAll of them.';
+  const seen = world.requests.map((request) => systems(request)[0]);
+  expect(seen).toEqual([undefined, audit, audit, '# Task: Sort', audit]);
 });
 
 test('a credential of this process gets neither into the prompt nor into the journal', async () => {
