@@ -7,6 +7,7 @@ export interface ContextMessage {
   readonly seq: number;
   /** The run that wrote it. */
   readonly runId: string;
+  readonly byRuntime?: true;
   readonly message: ThreadMessage;
 }
 
@@ -21,13 +22,19 @@ export interface ThreadContext {
     readonly sensitivity?: Sensitivity;
   };
   readonly messages: readonly ContextMessage[];
+  /** What is written next has a higher number. */
+  readonly lastNumber: number;
 }
 
 /**
  * The conversation after the latest summary among the entries, such that every call has exactly one result, next to it.
  * Entries before that summary are left out.
  */
-export function threadContext(manifest: ThreadManifest, entries: readonly NumberedEntry[]): ThreadContext {
+export function threadContext(
+  manifest: ThreadManifest,
+  entries: readonly NumberedEntry[],
+  lastNumber = entries.at(-1)?.seq ?? 0,
+): ThreadContext {
   let summary: ThreadContext['summary'];
   for (const { seq, entry } of entries) {
     if (entry.t === 'summary' && seq > (summary?.seq ?? 0)) {
@@ -37,12 +44,14 @@ export function threadContext(manifest: ThreadManifest, entries: readonly Number
   }
   const upTo = summary?.upTo ?? 0;
   const said = entries.flatMap(({ seq, entry }) =>
-    entry.t === 'message' && seq > upTo ? [{ seq, runId: entry.runId, message: entry.message }] : [],
+    entry.t === 'message' && seq > upTo
+      ? [{ seq, runId: entry.runId, message: entry.message, ...(entry.byRuntime && { byRuntime: true as const }) }]
+      : [],
   );
   const messages = pairEach(
     said,
     ({ message }) => message,
-    ({ seq, runId }, message) => ({ seq, runId, message }),
+    ({ seq, runId, byRuntime }, message) => ({ seq, runId, message, ...(byRuntime && { byRuntime }) }),
   );
-  return { manifest, ...(summary && { summary }), messages };
+  return { manifest, ...(summary && { summary }), messages, lastNumber };
 }

@@ -133,16 +133,22 @@ export async function readThread(place: ThreadPlace, thread: ThreadRef, range: T
   return { entries: entries.slice(0, limit), more: entries.length > limit };
 }
 
-/** What a model is given of the thread: from the last summary on. Throws `not_found`. */
-export async function readContext(place: ThreadPlace, thread: ThreadRef): Promise<ThreadContext> {
+/**
+ * What a model is given of the thread: from the last summary on. For the run that holds it, as it was when its turn began.
+ * Throws `not_found`.
+ */
+export async function readContext(place: ThreadPlace, thread: ThreadRef, holder?: string): Promise<ThreadContext> {
   const { redis, keys } = place;
   const hash = await readManifest(place, thread);
   const manifest = manifestFromHash(hash);
-  const summarySeq = Number(hash['summarySeq']);
+  const isHeld = holder !== undefined && hash['holder'] === holder;
+  const lastNumber = Number(hash[isHeld ? 'heldFrom' : 'seq']);
+  const summarySeq = Number(hash[isHeld ? 'heldSummary' : 'summarySeq']);
   const log = keys.thread(thread.tenant, thread.threadId, 'log');
   const [at] = summarySeq === 0 ? [] : await redis.xrange(log, `${summarySeq}-0`, `${summarySeq}-0`);
   const summary = at && { seq: summarySeq, entry: readEntry(at[1][1] ?? '', thread, summarySeq) };
   const after = summary?.entry.t === 'summary' ? summary.entry.upTo : 0;
-  const { entries } = await readThread(place, thread, { after, limit: Number.MAX_SAFE_INTEGER });
-  return threadContext(manifest, summary ? [summary, ...entries] : entries);
+  const range = { after, ...(isHeld && { before: lastNumber + 1 }), limit: Number.MAX_SAFE_INTEGER };
+  const { entries } = await readThread(place, thread, range);
+  return threadContext(manifest, summary ? [summary, ...entries] : entries, lastNumber);
 }

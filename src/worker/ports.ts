@@ -537,8 +537,8 @@ export interface Threads {
   leave(tenant: string, threadId: string, runId: string): Promise<{ readonly next?: string }>;
   /** The same, and queues the run whose turn it is now. */
   passOn(tenant: string, threadId: string, runId: string): Promise<void>;
-  /** What a model is given of the thread. Throws `not_found`. */
-  context(tenant: string, threadId: string): Promise<ThreadContext>;
+  /** What a model is given of the thread; for the run that holds it, as it was when its turn began. Throws `not_found`. */
+  context(tenant: string, threadId: string, holder?: string): Promise<ThreadContext>;
   /** Throws `not_found`. */
   get(tenant: string, threadId: string): Promise<ThreadInfo>;
   /** A page of the log as it was written. Throws `not_found`. */

@@ -224,6 +224,24 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     expect([read.length, read[0]?.seq, read.at(-1)?.seq, more]).toEqual([1_000, 1_001, 2, true]);
   });
 
+  test('the run that holds a thread is given it as it was when its turn began', async () => {
+    const world = await makeWorld();
+    const first = await hold(world, 'a');
+    await world.threads.append(first, 'one', [asks('a', 'hi'), answers('a', 'hello')]);
+    await world.threads.append(first, 'two', [summary('a', 'they greeted', 1)]);
+    await world.threads.leave(tenant, 't1', 'a');
+    const second = await hold(world, 'b');
+    const before = await world.threads.context(tenant, 't1', 'b');
+    await world.threads.append(second, 'three', [asks('b', 'and now?'), answers('b', 'nothing')]);
+    await world.threads.append(second, 'four', [summary('b', 'all of it', 5)]);
+    expect(await world.threads.context(tenant, 't1', 'b')).toMatchObject({
+      summary: before.summary,
+      messages: before.messages,
+      lastNumber: 3,
+    });
+    expect((await world.threads.context(tenant, 't1')).summary?.text).toBe('all of it');
+  });
+
   test('a model is given what was said, with the numbers of the entries', async () => {
     const world = await makeWorld();
     const held = await hold(world, 'a');
@@ -241,7 +259,8 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     await world.threads.append(held, 'op', [...entries, result]);
     const { messages, ...rest } = await world.threads.context(tenant, 't1');
     expect(messages).toEqual(entries.map(({ message, runId }, i) => ({ seq: i + 1, runId, message })));
-    expect(Object.keys(rest)).toEqual(['manifest']);
+    expect(Object.keys(rest)).toEqual(['manifest', 'lastNumber']);
+    expect(rest.lastNumber).toBe(5);
   });
 
   test('of a thread with summaries a model is given the last one and what came after its end', async () => {

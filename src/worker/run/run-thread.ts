@@ -2,6 +2,7 @@ import { RunError } from '../../shared/errors.ts';
 import type { Message } from '../../shared/message.ts';
 import { pairMessages } from '../../shared/pair-messages.ts';
 import type { RunRecord, RunStatus } from '../../shared/run.ts';
+import type { ContextMessage } from '../../shared/thread-context.ts';
 import type { ThreadHold, ThreadRun } from '../../shared/thread-line.ts';
 import type { ThreadEntry, ThreadManifest, ThreadSession } from '../../shared/thread.ts';
 import type { Ports, Threads } from '../ports.ts';
@@ -16,6 +17,8 @@ export interface HeldByRun {
   readonly manifest: ThreadManifest;
   /** Numbers of the entries that the conversation before the first answer came from, the user's message last. */
   readonly numbers: readonly number[];
+  /** How many messages of this run were written before it was driven again. */
+  readonly logged: number;
 }
 
 /** The run's place in its thread, if it has one. */
@@ -69,17 +72,22 @@ export async function takeThread(
   const at = new Date(clock.now()).toISOString();
   const said: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
   await written(threads.append(hold, `${runId}:said`, [said]));
-  const context = await threads.context(tenant, threadId);
-  const { summary } = context;
-  const others = context.messages.filter((message) => message.runId !== runId);
-  const own = context.messages.find((message) => message.runId === runId);
-  const numbers = [...(summary ? [summary.upTo] : []), ...others.map(({ seq }) => seq), own?.seq ?? 0];
+  const { summary, messages, lastNumber } = await threads.context(tenant, threadId, runId);
+  // Of a run that was driven again some stands there already.
+  const [own, others] = [messages.filter(isOwn(runId)), messages.filter((message) => !isOwn(runId)(message))];
+  const logged = own.filter(({ message, byRuntime: isOurs }) => message.role !== 'user' && !isOurs).length;
+  const numbers = [...(summary ? [summary.upTo] : []), ...others.map(({ seq }) => seq), lastNumber + 1];
   const past = [
     ...(summary ? [summaryMessage(summary.text, summary.sensitivity)] : []),
     ...others.map(({ message }) => message),
   ];
-  return { held: { hold, manifest, numbers }, past, session: manifest.session };
+  return { held: { hold, manifest, numbers, logged }, past, session: manifest.session };
 }
+
+const isOwn =
+  (runId: string) =>
+  (message: ContextMessage): boolean =>
+    message.runId === runId;
 
 /**
  * Writes what the run has added to its thread, and how it ended. Before the run itself ends: whoever comes next must find it
@@ -103,10 +111,20 @@ export async function recordTurn(
     const beside = kept.role === 'user' ? { key: `${runId}:${index}`, ...(!said.has(kept.content) && byRuntime) } : {};
     return [{ v: 1, t: 'message', runId, at, ...beside, message: kept }];
   });
+  messages.splice(0, thread.logged);
   const last: ThreadEntry[] =
     closing === undefined
       ? []
-      : [{ v: 1, t: 'message', runId, at, message: { role: 'assistant', parts: [{ type: 'text', text: closing }] } }];
+      : [
+          {
+            v: 1,
+            t: 'message',
+            runId,
+            at,
+            ...byRuntime,
+            message: { role: 'assistant', parts: [{ type: 'text', text: closing }] },
+          },
+        ];
   const { costMicrocents, step: steps, usage } = state;
   const result: ThreadEntry = {
     v: 1,
@@ -123,7 +141,10 @@ export async function recordTurn(
   const patch = status === 'completed' ? { session: sessionOf(state) } : {};
   const entries = [...messages, ...last, result];
   const lastNumber = await written(threads.append(hold, `${runId}:end`, entries, patch));
-  const summary = summaryOf(state, [...thread.numbers, ...messages.map((_, n) => lastNumber - entries.length + 1 + n)]);
+  const summary =
+    thread.logged > 0
+      ? undefined
+      : summaryOf(state, [...thread.numbers, ...messages.map((_, n) => lastNumber - entries.length + 1 + n)]);
   if (summary) await written(threads.append(hold, `${runId}:summary`, [{ v: 1, t: 'summary', runId, at, ...summary }]));
 }
 

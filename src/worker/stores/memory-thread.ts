@@ -1,4 +1,5 @@
 import type { Clock } from '../../shared/clock.ts';
+import { threadContext, type ThreadContext } from '../../shared/thread-context.ts';
 import { leftMs, maxLeft, type Acquired, type Entered, type HeldThread } from '../../shared/thread-line.ts';
 import type { OnBusy } from '../../shared/thread.ts';
 import type { Appended } from '../../shared/thread-log.ts';
@@ -83,12 +84,15 @@ export class MemoryThread {
     };
   }
 
-  /** What a model is given: the last summary, and what it does not stand for. */
-  get sinceSummary(): readonly NumberedEntry[] {
-    const summary = this.#entries.find(({ seq }) => seq === this.#summarySeq);
-    if (summary?.entry.t !== 'summary') return this.#entries;
-    const { upTo } = summary.entry;
-    return [summary, ...this.#entries.filter(({ seq }) => seq > upTo)];
+  /** For the run that holds it: as it was when its turn began. */
+  context(holder: string | undefined): ThreadContext {
+    const held = this.#holder?.runId === holder ? this.#holder : undefined;
+    const lastNumber = held?.from ?? this.#seq;
+    const summarySeq = held?.summaryBefore ?? this.#summarySeq;
+    const summary = this.#entries.find(({ seq }) => seq === summarySeq);
+    const after = summary?.entry.t === 'summary' ? summary.entry.upTo : 0;
+    const entries = this.#entries.filter(({ seq }) => seq > after && seq <= lastNumber);
+    return threadContext(this.manifest, summary ? [summary, ...entries] : entries, lastNumber);
   }
 
   held(tenant: string): HeldThread | undefined {

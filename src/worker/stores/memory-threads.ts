@@ -1,5 +1,4 @@
 import type { Clock } from '../../shared/clock.ts';
-import { threadContext } from '../../shared/thread-context.ts';
 import {
   listCursor,
   maxNamedRuns,
@@ -75,9 +74,8 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
       const next = threadsOf(tenant).get(threadId)?.leave(runId).next;
       if (next !== undefined) await wake(next);
     },
-    async context(tenant, threadId) {
-      const thread = find(tenant, threadId);
-      return threadContext(thread.manifest, thread.sinceSummary);
+    async context(tenant, threadId, holder) {
+      return find(tenant, threadId).context(holder);
     },
     async get(tenant, threadId) {
       return find(tenant, threadId).info;

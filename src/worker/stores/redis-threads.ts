@@ -20,7 +20,8 @@ export function redisThreads(place: ThreadPlace, addJob: AddJob): Threads {
       named(leaveThread(place, { tenant, threadId }, runId), `leave of thread ${threadId}`),
     passOn: (tenant, threadId, runId) =>
       named(passOn(place, { tenant, threadId }, runId, addJob), `leave of thread ${threadId}`),
-    context: (tenant, threadId) => named(readContext(place, { tenant, threadId }), `read of thread ${threadId}`),
+    context: (tenant, threadId, holder) =>
+      named(readContext(place, { tenant, threadId }, holder), `read of thread ${threadId}`),
     get: (tenant, threadId) => named(threadInfo(place, { tenant, threadId }), `read of thread ${threadId}`),
     read: (tenant, threadId, range) =>
       named(readThread(place, { tenant, threadId }, range), `read of thread ${threadId}`),
