@@ -117,4 +117,16 @@ test('a run that was compacted, waited for a person and went on on another worke
   expect(results.map(({ toolCallId }) => toolCallId)).toEqual(
     Array.from({ length: 16 }, (_, index) => `call_${index + 1}`),
   );
+
+  // The next turn begins with the summary, and does not pay for one again.
+  const paid = summaries;
+  const next = await fleet.mill.enqueue({ agent: 'reader', input: 'What did you read?', thread: 'reading' });
+  expect((await next.result()).text).toBe('All read.');
+  expect(summaries).toBe(paid);
+  const { messages: again } = provider.requests.at(-1)?.body as { messages: WireMessage[] };
+  expect(again.filter(isSummary)).toHaveLength(1);
+  expect(again[2]?.content).toContain(`Summary number ${paid}.`);
+  expect(again.length).toBeLessThan(15);
+  expect(unpaired(again)).toEqual([]);
+  expect(again.slice(-2).map(({ content }) => content)).toEqual(['All read.', 'What did you read?']);
 });

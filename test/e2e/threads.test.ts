@@ -209,4 +209,25 @@ describe('messages on one thread', () => {
       (await said(world, 'late')).includes('assistant: after all'),
     );
   });
+
+  test('a failed run that is driven again adds only what is new', async () => {
+    const { world } = shared;
+    const failing: PlannedStep = { text: 'in the end', faults: [{ kind: 'status', status: 401 }] };
+    const look = { calls: [{ name: 'look', args: { id: 'd' } }] };
+    const run = await world.submit('gated', [look, failing], { thread: 'd' });
+    expect((await run.result()).status).toBe('failed');
+    await world.mill.redrive({ runId: run.runId });
+    await until('it has its answer', async () => (await run.get()).status === 'completed');
+    const lines = (await said(world, 'd')).map((line) => line.slice(0, 20));
+    expect(lines.map((line) => line.replace(/:.*/, ''))).toEqual([
+      'user',
+      'assistant',
+      'tool',
+      'assistant',
+      'result',
+      'assistant',
+      'result',
+    ]);
+    expect(lines.at(-2)).toBe('assistant: in the en');
+  });
 });
