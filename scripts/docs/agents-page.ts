@@ -32,6 +32,8 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   capabilities: 'Names of capabilities that the worker has. See [MCP](../mcp.md#capabilities).',
   subagents:
     'Ids of agents that it may ask with `ask_agent`, or `*` for all others. See [agents that work together](../agents-together.md).',
+  agentTools:
+    'Agents as tools, by the name of the tool. See [agents that work together](../agents-together.md#agents-as-tools).',
   handoffs:
     'Agents that may take over, as ids or with a `filter` for what crosses. See [agents that work together](../agents-together.md#handoffs).',
   unknownCapability:

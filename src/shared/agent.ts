@@ -137,6 +137,19 @@ const handoff = z
   ])
   .transform((given) => (typeof given === 'string' ? { agent: given } : given) as HandoffRule);
 
+const agentTool = z.strictObject({
+  agent: publicId,
+  description: z.string().min(1).max(4_000).optional(),
+  /** Which of its events the log of the asking run shows: all but deltas, the end, or none. */
+  exposeTurns: z.enum(['final', 'all', 'none']).default('final'),
+  /** Which tool secrets its tools may use: those listed, those that are named with the call, or none. */
+  secretsInheritance: z.enum(['inherit-allowlist', 'forward-explicit', 'isolated']).default('inherit-allowlist'),
+  inheritSecrets: z.array(z.string().min(1)).max(64).default([]),
+  /** What crosses of the conversation. Default: nothing but the input. */
+  inputFilter: handoffFilterDescriptor.optional(),
+});
+export type AgentToolRule = z.output<typeof agentTool>;
+
 export interface HandoffRule {
   readonly agent: string;
   readonly filter?: HandoffFilterDescriptor | undefined;
@@ -194,6 +207,8 @@ export const agentDefinition = z.strictObject({
     .array(z.union([publicId, z.literal('*')]))
     .max(64)
     .default([]),
+  /** Agents as tools, by the name of the tool. */
+  agentTools: z.record(z.string().regex(/^[A-Za-z0-9_-]{1,64}$/), agentTool).default({}),
   /** Agents that may take over, each with what crosses to it. Default: the last 10 messages without sensitive results. */
   handoffs: z.array(handoff).max(32).default([]),
   /** `skip`: one that is not registered is left out with a warning. Default: the agent is refused. */

@@ -15,12 +15,13 @@ import type { LlmProvider } from './llm/provider.ts';
 import { createPriceLookup } from './llm/prices.ts';
 import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
 import type { LoadTask } from './ports.ts';
+import { createAgentTool, type AgentToolOptions } from './run/agent-tool.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import type { Agent } from './run/define-agent.ts';
 import { runFanOut, type FanOutDeps, type FanOutResult } from './run/fan-out.ts';
 import type { FanOutOptions } from './run/fan-out-options.ts';
 import { FlushTimer } from './run/flush-timer.ts';
-import { loadedFrom } from './run/load-agents.ts';
+import { loadedAll, type LoadedAgent } from './run/load-agents.ts';
 import { runJob } from './run/run-job.ts';
 import { refuseEnded, runStateFromJSON, runStateOf, type RunState } from './run/run-state.ts';
 import { createToolSecrets } from './run/tool-secrets.ts';
@@ -30,6 +31,7 @@ import { createToolkit } from './toolkit.ts';
 import type { CapabilityResolver } from './tools/capabilities.ts';
 import { configuredTools } from './tools/configure.ts';
 import { CompactionDesk, type CompactionAnswer } from './turn/compaction-desk.ts';
+import type { Tool } from './tools/tool.ts';
 import { createToolRegistry } from './tools/registry.ts';
 
 /** In one process a run waits where it is. */
@@ -123,6 +125,8 @@ export interface AgentHandle {
    * once that is done, so do not wait for it inside a tool; where nothing is done, with the reason. Needs `memory`.
    */
   compact(): Promise<CompactionAnswer>;
+  /** This agent as a tool of another one. See `DefinedAgent.toTool`. */
+  toTool(options?: AgentToolOptions): Tool;
   /** The bytes behind a handle of a result. Kept as long as 256 MiB of newer ones leave room. */
   media(handle: string): { readonly mediaType: string; readonly bytes: Uint8Array } | undefined;
   /** Asks several agents and makes one answer of theirs, see {@link runFanOut}. No run of this handle is needed for it. */
@@ -155,13 +159,8 @@ export function createAgentWith(
     serverIdleMs: 0,
     ...(options.capabilities && { capabilities: options.capabilities }),
   });
-  const loaded = loadedFrom(agent, toolkit.offer);
-  const agents = new Map(
-    [loaded, ...(options.agents ?? []).map((other) => loadedFrom(other, toolkit.offer))].map((one) => [
-      one.definition.id,
-      one,
-    ]),
-  );
+  const agents = loadedAll([agent, ...(options.agents ?? [])], toolkit.offer);
+  const loaded = agents.get(agent.definition.id) as LoadedAgent;
   const providers = behind(
     options.middleware ?? [],
     withResolver(
@@ -343,6 +342,7 @@ export function createAgentWith(
     resume,
     state,
     compact: async () => (await desk?.ask()) ?? { compacted: false, reason: 'no-memory' },
+    toTool: (toolOptions) => createAgentTool(loaded.definition, toolOptions, agent),
     media: (handle) => ports.media.get('default', sha256Of(handle) ?? ''),
     fanOut: runFanOut,
   };

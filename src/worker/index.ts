@@ -2,7 +2,8 @@
 import { createAgentWith, type AgentHandle, type CreateAgentOptions } from './create-agent.ts';
 import type { Agent } from './run/define-agent.ts';
 
-export { defineAgent, type Agent, type AgentSource } from './run/define-agent.ts';
+export { defineAgent, type Agent, type AgentSource, type DefinedAgent } from './run/define-agent.ts';
+export type { AgentToolOptions } from './run/agent-tool.ts';
 export type { PromptBuilder, PromptContext } from './prompt/system-prompt.ts';
 export type { LoadTask } from './ports.ts';
 export type { TaskDefinition } from '../shared/task-definition.ts';

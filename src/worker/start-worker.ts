@@ -10,7 +10,7 @@ import type { Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
 import type { Agent } from './run/define-agent.ts';
-import { loadAgents, loadedFrom, type LoadedAgent, type LoadedFolder, type ToolOffer } from './run/load-agents.ts';
+import { loadAgents, loadedAll, type LoadedAgent, type LoadedFolder, type ToolOffer } from './run/load-agents.ts';
 import type { LoadTask } from './ports.ts';
 import { createToolSecrets } from './run/tool-secrets.ts';
 import { createToolkit } from './toolkit.ts';
@@ -116,5 +116,5 @@ async function folder(path: string, offer: ToolOffer): Promise<LoadedFolder> {
 }
 
 function given(agents: readonly Agent[], offer: ToolOffer): ReadonlyMap<string, LoadedAgent> {
-  return new Map(agents.map((agent) => [agent.definition.id, loadedFrom(agent, offer)]));
+  return loadedAll(agents, offer);
 }

@@ -12,6 +12,7 @@ import type { HandoffFilter } from '../turn/handoff-filters.ts';
 import type { CallVerdict } from '../turn/contract.ts';
 import type { PostCompactionHook } from '../turn/memory.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
+import { createAgentTool, type AgentToolOptions } from './agent-tool.ts';
 import { outputSchemaOf } from './output-schema.ts';
 
 /** A definition with the tools that its author passed as objects. Immutable. */
@@ -42,6 +43,18 @@ export type LlmPolicy = (call: {
   readonly stepNumber: number;
   readonly spentMicrocents: number;
 }) => CallVerdict | Promise<CallVerdict>;
+
+/** An agent as `defineAgent` answers it. */
+export interface DefinedAgent extends Agent {
+  /**
+   * This agent as a tool of another one: each call is a run of its own, which sees the input and nothing else unless a filter
+   * lets more through. What it costs counts in the run that calls. Throws `validation`.
+   *
+   * @example
+   * defineAgent({ id: 'desk', model: 'gpt-5.2-mini', tools: [billing.toTool({ description: 'Knows all invoices.' })] })
+   */
+  toTool(options?: AgentToolOptions): Tool;
+}
 
 const brand = Symbol.for('millrace.agent');
 
@@ -82,7 +95,7 @@ export function defineAgent({
   postCompactionHooks,
   resultReaders,
   ...given
-}: AgentSource): Agent {
+}: AgentSource): DefinedAgent {
   const { source, problems: misspelt, spelledAs } = canonicalAgent(given);
   const { instructions } = given;
   const prompt = typeof instructions === 'function' ? instructions : undefined;
@@ -127,7 +140,8 @@ export function defineAgent({
     ...(handoffs.filters.size > 0 && { handoffFilters: handoffs.filters }),
   };
   Object.defineProperty(agent, brand, { value: true });
-  return Object.freeze(agent);
+  const toTool = (options: AgentToolOptions = {}) => createAgentTool(agent.definition, options, agent);
+  return Object.freeze(Object.defineProperty(agent, 'toTool', { value: toTool }) as DefinedAgent);
 }
 
 /** The rules as data, and the filters that are more than that. */

@@ -75,8 +75,33 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
       agents.set(id, { ...complete.agent, file, folder: dir });
     }
   }
+  takeCarried(agents, offer, problems);
   problems.push(...unknownOthers(agents));
   return { agents, tasks, adapters, problems, warnings };
+}
+
+/** Agents that come with the tools of others are agents of this worker, too; one that is loaded by itself goes before. */
+function takeCarried(agents: Map<string, LoadedAgent>, offer: ToolOffer, problems: string[]): void {
+  // A map that grows while it is gone through: what a carried agent carries is found as well.
+  for (const { tools, file } of agents.values()) {
+    for (const { carries } of tools) {
+      if (!isAgent(carries) || agents.has(carries.definition.id)) continue;
+      try {
+        agents.set(carries.definition.id, { ...loadedFrom(carries, offer), file });
+      } catch (error) {
+        problems.push(`${file}: ${describe(error)}`);
+      }
+    }
+  }
+}
+
+/** Agents given as objects, with those that come with their tools, by id. Throws `agent_manifest_invalid`. */
+export function loadedAll(given: readonly Agent[], offer: ToolOffer = noTools): Map<string, LoadedAgent> {
+  const agents = new Map(given.map((agent) => [agent.definition.id, loadedFrom(agent, offer)]));
+  const problems: string[] = [];
+  takeCarried(agents, offer, problems);
+  if (problems.length === 0) return agents;
+  throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });
 }
 
 /** Agents that others want to ask and that are not there. */
@@ -85,6 +110,7 @@ function unknownOthers(agents: ReadonlyMap<string, LoadedAgent>): string[] {
     const named = [
       ...definition.subagents.filter((id) => id !== '*').map((id) => ['subagents', id] as const),
       ...definition.handoffs.map(({ agent }) => ['handoffs', agent] as const),
+      ...Object.values(definition.agentTools).map(({ agent }) => ['agentTools', agent] as const),
     ];
     return named
       .filter(([, id]) => !agents.has(id))

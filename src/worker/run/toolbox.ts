@@ -26,6 +26,7 @@ import type { OpenedTools } from '../tools/source.ts';
 import { createSpillReader, spillOf } from '../tools/spill.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { TurnState } from '../turn/state.ts';
+import { createAgentTool } from './agent-tool.ts';
 import { childIdFor, depthOf } from './delegate.ts';
 import type { LoadedAgent } from './load-agents.ts';
 
@@ -147,6 +148,7 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   const others = askable(definition, services);
   const askTools = [
     ...(others.length > 0 ? createAskAgentTools(() => others) : []),
+    ...agentTools(definition, services),
     ...handoffTools(definition, services),
   ];
   let known: readonly Tool[] | undefined;
@@ -175,6 +177,16 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
       return all;
     },
   };
+}
+
+/** The agents that this one has as tools. */
+function agentTools({ agentTools: rules }: AgentDefinition, { agents }: ToolServices): readonly Tool[] {
+  return Object.entries(rules).map(([name, { agent, inputFilter, ...rule }]) =>
+    createAgentTool(
+      { id: agent, description: agents?.().get(agent)?.definition.description },
+      { ...rule, name, ...(inputFilter && { inputFilter }) },
+    ),
+  );
 }
 
 /** A tool for each agent that this one may hand over to. */

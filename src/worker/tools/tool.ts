@@ -245,6 +245,8 @@ export interface Tool {
   readonly asks?: (args: unknown) => string;
   /** Instead of running, the call is done by another run, whose answer is its result. A `ToolError` refuses the call. */
   readonly delegate?: (args: unknown, asking: { readonly messages: readonly Message[] }) => ChildSpec;
+  /** The agent that does it, for whoever loads this tool. */
+  readonly carries?: unknown;
   /** Instead of running, the call hands the conversation over to this agent once its step is complete. */
   readonly handoff?: string;
   /** Tools of this package get a `HostContext`. */
