@@ -38,6 +38,7 @@ export type Attempt = z.infer<typeof attempt>;
  * - opened: an agent began, with a prompt that it keeps although it might be another one later
  * - answered: a model call finished; never paid again. `calls` of its message get keys `<runId>:s<step>:t<index>`
  * - attempted: attempts that failed without an answer, so that their cost is counted; or a media job that failed
+ * - session_lost: the provider does not know its session any more; it is sent the whole conversation from now on
  * - calling: the intent to run a tool that is not read-only, written before it starts
  * - called: a tool's result as the model will see it; never executed again
  * - inner_calling, inner_called: the same for the calls with side effects that a script makes, numbered within its call
@@ -81,6 +82,7 @@ export const journalEntry = z.discriminatedUnion('t', [
     step: z.int().min(1),
     attempts: z.array(attempt),
   }),
+  z.object({ v: z.literal(journalVersion), t: z.literal('session_lost'), step: z.int().min(1) }),
   z.object({
     v: z.literal(journalVersion),
     t: z.literal('calling'),

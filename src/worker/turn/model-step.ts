@@ -3,6 +3,7 @@ import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/journal
 import { toolCallsOf } from '../../shared/message.ts';
 import { zeroUsage } from '../../shared/money.ts';
 import type { ChainCall, ChainResult } from '../llm/fallback-chain.ts';
+import { LlmError } from '../llm/errors.ts';
 import type { LlmAnswer } from '../llm/provider.ts';
 import { parseArgs, shownArgs } from '../tools/args.ts';
 import { chooseModel, noPreferences, type ModelChoice } from './choose-model.ts';
@@ -12,6 +13,7 @@ import { nextMove } from './next-move.ts';
 import { askForPlan, type StepPlan } from './prepare-step.ts';
 import { buildRequest } from './request.ts';
 import type { Turn } from './contract.ts';
+import type { TurnState } from './turn-state.ts';
 
 /**
  * One model call. The answer is in the journal, together with the intents of the tools that will run next, when this
@@ -36,9 +38,22 @@ export async function callModel(turn: Turn): Promise<void> {
     modelSource: choice.source,
     ...(choice.reason !== undefined && { modelReason: choice.reason }),
   });
+  const asking = { turn, coming, choice, toolChoice: plan.toolChoice };
   const attempts: Attempt[] = [];
-  const result = await ask({ turn, coming, choice, toolChoice: plan.toolChoice }, attempts);
+  const result = await ask(asking, attempts).catch(async (error: unknown) => {
+    if (!isLostSession(error, growing.state)) throw error;
+    const entry: JournalEntry = { v: 1, t: 'session_lost', step };
+    growing.add(entry);
+    await deps.record([entry]);
+    return await ask(asking, attempts);
+  });
   await accept(turn, step, attempts, result);
+}
+
+/** A provider that does not know its own session any more says that the request is wrong: the whole conversation is right. */
+function isLostSession(error: unknown, { serving, sessionToken, checkpointToken }: TurnState): boolean {
+  const isOwn = error instanceof LlmError && error.kind === 'bad_request' && error.provider === serving?.provider;
+  return isOwn && (sessionToken !== undefined || checkpointToken !== undefined);
 }
 
 /** Throws `policy_denied` with the reason when the model must not be called. */
@@ -114,7 +129,7 @@ async function ask({ turn, coming, choice, toolChoice }: Asking, attempts: Attem
     if (fault) throw fault;
     return result;
   } catch (error) {
-    await recordAttempts(turn, step, attempts);
+    await recordAttempts(turn, step, attempts.splice(0));
     throw error;
   }
 }

@@ -133,6 +133,10 @@ export class GrowingState {
       case 'attempted':
         this.#state.mediaJob = undefined;
         return this.#paid(entry.attempts);
+      case 'session_lost':
+        this.#state.sessionToken = undefined;
+        this.#state.checkpointToken = undefined;
+        return;
       case 'calling':
         return this.#calling(entry);
       case 'called':
