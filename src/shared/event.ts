@@ -206,7 +206,9 @@ export const eventBodies = {
   'reasoning.delta': z
     .object({ delta: z.string(), model: z.string() })
     .describe('More reasoning, where the provider shows it.'),
-  'agent.response': z.object({ text: z.string() }),
+  'agent.response': z
+    .object({ text: z.string() })
+    .describe('The answer, for whoever delivers it. A run in the background has none: nobody waits for it.'),
   'agent.model.fellback': z
     .object({
       from: z.string(),
@@ -280,7 +282,9 @@ export const eventBodies = {
     .describe(
       'The next model call could pass the cap of this account, and the budget says to wait: for a decision, a top-up, or cheaper calls of others. `run.suspended` follows.',
     ),
-  'usage.recorded': z.object({ usage: runUsage, costMicrocents: microcents }),
+  'usage.recorded': z
+    .object({ usage: runUsage, costMicrocents: microcents })
+    .describe('What the whole run has used. Told once, at the end of a run that a worker has held.'),
 
   'tool.call.start': z
     .object({ toolCallId: z.string(), toolName: z.string() })

@@ -25,8 +25,8 @@ export const callbacks: Dialect = () => (event) => {
       return call('onToolUse', event.toolName, event.args, event.summary);
     case 'tool.summary':
       return call('onToolUseSummary', event.text);
-    case 'run.completed':
-      return call('onResponse', agentId, threadId, event.result.text);
+    case 'agent.response':
+      return call('onResponse', agentId, threadId, event.text);
     case 'run.failed':
       return call('onError', agentId, threadId, event.error.message);
     case 'capability.file_sent': {
@@ -44,7 +44,7 @@ export const callbacks: Dialect = () => (event) => {
     case 'agent.start':
     case 'agent.end':
     case 'agent.error':
-    case 'agent.response':
+    case 'run.completed':
     case 'agent.model.fellback':
     case 'step.start':
     case 'step.reset':

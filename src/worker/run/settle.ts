@@ -51,6 +51,8 @@ async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'co
   };
   const end = totals(ending.state);
   const { usage, costMicrocents, steps } = end;
+  run.writer.emit({ type: 'usage.recorded', usage, costMicrocents });
+  if (!run.record.request.overrides?.background) run.writer.emit({ type: 'agent.response', text: ending.text });
   run.writer.emit({ type: 'agent.end', output: ending.text, status });
   if (run.record.request.node) {
     const { serving } = ending.state;
@@ -73,6 +75,7 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
   if (error.code === 'run_timeout') {
     run.writer.emit({ type: 'run.timeout', elapsedMs: durationMs(run), timeoutMs: run.signals.wallTimeMs });
   }
+  run.writer.emit({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.error', code: info.code, message: info.message });
   if (run.record.request.node) run.writer.emit({ type: 'node.failed', error: info });
   run.writer.emit({
@@ -110,6 +113,7 @@ async function cancelled(
   const reason = run.signals.cancelRequest?.reason;
   const end = totals(state);
   const { usage, costMicrocents } = end;
+  run.writer.emit({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
   run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, ...(reason && { reason }) });
   await keepTurn(run, { status: 'cancelled', state, closing: '(stopped by user)' });

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/scripted.ts';
+import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { makeJobs } from './job-world.ts';
+
+async function endOf(script: Script, overrides: { background?: boolean } = {}, cancelled = false) {
+  const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), createScriptedProvider(script));
+  const runId = jobs.submit({ input: 'Where is order 7?', overrides });
+  if (cancelled) jobs.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
+  await jobs.deliver(runId);
+  const events = jobs.ports.events(runId);
+  return { events, last: events.slice(events.findIndex(({ type }) => type === 'usage.recorded')) };
+}
+
+test('a run that completes says what it used, then its answer, then that it is over', async () => {
+  const { events, last } = await endOf(scripted.text('It was sent.'));
+  expect(last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.response', 'agent.end', 'run.completed']);
+  const end = last.at(-1);
+  const { usage, costMicrocents } = end as Extract<typeof end, { type: 'run.completed' }>;
+  expect(last[0]).toMatchObject({ usage, costMicrocents });
+  expect(last[1]).toMatchObject({ text: 'It was sent.' });
+  expect(events.filter(({ type }) => type === 'usage.recorded')).toHaveLength(1);
+});
+
+test('a run in the background has no response for anybody to deliver', async () => {
+  const { last } = await endOf(scripted.text('It was sent.'), { background: true });
+  expect(last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.end', 'run.completed']);
+});
+
+test('a run that fails, and one that is cancelled, say what they used and have no response', async () => {
+  const failed = await endOf(() => ({ error: { kind: 'bad_request' } }));
+  expect(failed.last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.error', 'run.failed']);
+  const cancelled = await endOf(scripted.text('never'), {}, true);
+  expect(cancelled.last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.end', 'run.cancelled']);
+});
