@@ -1,7 +1,7 @@
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { arrows, roomOf, violations, type House } from './support/house-rules.ts';
+import { arrows, roomOf, turnStarters, violations, type House } from './support/house-rules.ts';
 
 const root = join(import.meta.dirname, '..');
 /** Rooms of the plan in which nothing stands. Whoever puts a file there takes the room off this list. */
@@ -39,6 +39,16 @@ test('the check sees every source file and every room', () => {
   expect(paths.length).toBeGreaterThan(100);
   const furnished = Object.keys(arrows).filter((room) => !emptyRooms.has(room));
   expect(new Set(paths.map(roomOf))).toEqual(new Set(furnished));
+});
+
+test('what starts turns is taken by exactly those who may', () => {
+  const { files } = wholeHouse();
+  for (const [module, starters] of Object.entries(turnStarters)) {
+    for (const [name, takers] of Object.entries(starters)) {
+      expect(files.get(module), module).toMatch(new RegExp(`export (async )?function ${name}\\b`));
+      for (const taker of takers) expect(files.get(taker), taker).toContain(name);
+    }
+  }
 });
 
 test('no folder is named after a kind of code', () => {
@@ -151,6 +161,30 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
   ],
   ['a file in no room', { 'src/worker/extra/a.ts': '' }, 'stands in no room'],
   ['a folder for everything', { 'src/shared/utils/a.ts': '' }, 'a folder is named utils'],
+  [
+    'a second place that starts turns',
+    { 'src/worker/run/a.ts': `import { runTurn } from '../turn/turn.ts';`, 'src/worker/turn/turn.ts': '' },
+    'may not start turns with runTurn',
+  ],
+  [
+    'a turn that is started under another name, by a module as a whole or later on',
+    {
+      'src/worker/a.ts': `import { createAgentWith as make } from './create-agent.ts';`,
+      'src/worker/b.ts': `import * as jobs from './run/run-job.ts';`,
+      'src/worker/c.ts': `export { createAgentEngine } from './agent-engine.ts';`,
+      'src/worker/d.ts': `await import('./turn/turn.ts');`,
+      'src/worker/create-agent.ts': '',
+      'src/worker/agent-engine.ts': '',
+      'src/worker/run/run-job.ts': '',
+      'src/worker/turn/turn.ts': '',
+    },
+    [
+      'src/worker/a.ts: may not start turns with createAgentWith',
+      'src/worker/b.ts: may not start turns with runJob',
+      'src/worker/c.ts: may not start turns with createAgentEngine',
+      'src/worker/d.ts: may not start turns with runTurn',
+    ].join('\n'),
+  ],
   [
     'a cycle of two files',
     { 'src/shared/a.ts': `import './b.ts';`, 'src/shared/b.ts': `import type { A } from './a.ts';` },

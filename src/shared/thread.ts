@@ -74,7 +74,8 @@ const entryBase = { v: z.literal(threadVersion), runId: z.string(), at: z.string
  * One entry of a thread's log, written by the run that holds it.
  *
  * - message: something that was said, by whom its role says. A user's message is kept once per `key`, or per run where it
- *   has none. `byRuntime`: in the user's place, but no person said it; kept once only where it has a key
+ *   has none. `byRuntime`: in the user's place, but no person said it; kept once only where it has a key.
+ *   `emptyResponse`: the model answered, with nothing
  * - result: how the turn of a run ended
  * - summary: stands for all entries up to number `upTo` when the conversation is given to a model
  */
@@ -85,6 +86,7 @@ export const threadEntry = z.discriminatedUnion('t', [
     step: z.int().min(1).optional(),
     key: z.string().optional(),
     byRuntime: z.literal(true).optional(),
+    emptyResponse: z.literal(true).optional(),
     message: threadMessage,
   }),
   z.object({

@@ -25,7 +25,7 @@ import { loadedAll, type LoadedAgent } from './run/load-agents.ts';
 import { runJob } from './run/run-job.ts';
 import { refuseEnded, runStateFromJSON, runStateOf, type RunState } from './run/run-state.ts';
 import { createToolSecrets } from './run/tool-secrets.ts';
-import { createMemoryPorts } from './stores/memory.ts';
+import { createMemoryPorts, type MemoryPorts } from './stores/memory.ts';
 import { queuedRecord } from './stores/memory-row.ts';
 import { createToolkit } from './toolkit.ts';
 import type { CapabilityResolver } from './tools/capabilities.ts';
@@ -133,6 +133,12 @@ export interface AgentHandle {
   fanOut<T = string>(options: FanOutOptions<T>, deps?: FanOutDeps): Promise<FanOutResult<T>>;
 }
 
+/** Where the runs of a handle are kept beyond it, and the conversation that they continue there. */
+export interface AgentSession {
+  readonly id: string;
+  readonly ports: MemoryPorts;
+}
+
 /**
  * Makes an agent that runs in this process: same turn core, tools, limits, events and result as on a worker, with the
  * journal in memory. Nothing survives the process.
@@ -143,12 +149,16 @@ export interface AgentHandle {
  */
 export function createAgentWith(
   agent: Agent,
-  options: CreateAgentOptions & { readonly env: NonNullable<CreateAgentOptions['env']> },
+  options: CreateAgentOptions & {
+    readonly env: NonNullable<CreateAgentOptions['env']>;
+    readonly session?: AgentSession;
+  },
 ): AgentHandle {
   const config = parseConfig(options.env);
   const secrets = createToolSecrets({ folder: config.MILLRACE_SECRETS, env: options.env });
   const redactor = new Redactor(secrets.values());
-  const ports = createMemoryPorts({ redactor });
+  const { session } = options;
+  const ports = session?.ports ?? createMemoryPorts({ redactor });
   const toolkit = createToolkit({
     config,
     secrets,
@@ -269,7 +279,7 @@ export function createAgentWith(
   ): AgentStream {
     refuseSecondRun();
     if (typeof input !== 'string') return goOn(runStateFromJSON(input, loaded), directive, by, signal);
-    const record = newRecord(runRequest.parse({ agent: loaded.definition.id, input, ...asked }));
+    const record = newRecord(runRequest.parse({ agent: loaded.definition.id, input, ...asked, thread: session?.id }));
     return follow(record.runId, () => ports.create(record), signal);
   }
 

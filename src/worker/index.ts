@@ -1,6 +1,7 @@
 /** The public door of the worker side: what agent and tool authors, and programs that run agents themselves, import. */
 import { createAgentWith, type AgentHandle, type CreateAgentOptions } from './create-agent.ts';
 import type { Agent } from './run/define-agent.ts';
+import { runnerDefaultsWith, type RunnerDefaults, type RunnerDefaultsOptions } from './runner-defaults.ts';
 
 export { defineAgent, type Agent, type AgentSource, type DefinedAgent } from './run/define-agent.ts';
 export type { AgentToolOptions } from './run/agent-tool.ts';
@@ -100,6 +101,25 @@ export type { ManifestRun } from './run/manifest/manifest-run.ts';
 export { runManifest, type MeasuredRun, type RunManifestOptions } from './run/manifest/run-manifest.ts';
 export { scoreWith, type RubricScore } from './run/manifest/score-with.ts';
 export { runStateFromJSON, runStateToJSON, type RunState } from './run/run-state.ts';
+export { createRunner, type AgentRunner } from './run/runner.ts';
+export type {
+  Engine,
+  EngineCallbacks,
+  EngineOptions,
+  EngineResult,
+  HeldRunnerThread,
+  ResolverContext,
+  RunAgentOverrides,
+  RunnerAgent,
+  RunnerCallbacks,
+  RunnerCollaborators,
+  RunnerManifest,
+  RunnerThreads,
+  Said,
+  Servers,
+} from './run/runner-ports.ts';
+export type { LocalThreads } from './runner-threads.ts';
+export type { RunnerDefaults, RunnerDefaultsOptions } from './runner-defaults.ts';
 export type { ModelResolver } from './llm/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
 export type { CompactionView, PostCompactionHook } from './turn/memory.ts';
@@ -165,4 +185,16 @@ export {
  */
 export function createAgent(agent: Agent, options: CreateAgentOptions = {}): AgentHandle {
   return createAgentWith(agent, { env: process.env, ...options });
+}
+
+/**
+ * Everything that `createRunner` works with, for agents in this process: threads in memory, the instructions of an agent as its
+ * prompt, and an engine like {@link createAgent}. Replace what is to be otherwise.
+ *
+ * @example
+ * const { runAgent } = createRunner({ ...runnerDefaults({ agents: [support] }), effects: { dispatch: indexThread } });
+ * const { text } = await runAgent('support', 'customer-42', 'Where is order 7?', { onThinking: showDots });
+ */
+export function runnerDefaults(options: RunnerDefaultsOptions): RunnerDefaults {
+  return runnerDefaultsWith({ env: process.env, ...options });
 }

@@ -139,3 +139,11 @@ test('the reviewer example reads an answer in pieces while it is written', async
   expect(output).toMatch(/^review: You said: .*Harbours are old\./m);
   expect(output).toContain('the writer has completed');
 });
+
+test('the runner example goes on in a conversation whose agent asks another one', async () => {
+  const output = await run('runner');
+  expect(output.match(/^\[search has answered in customer-42\.search\]$/gm)).toHaveLength(2);
+  expect(output).toContain('[run_agent({"agent":"search","message":"7"})]');
+  expect(output.match(/^(user|assistant): /gm)).toEqual(['user: ', 'assistant: ', 'user: ', 'assistant: ']);
+  expect(output).toContain('some tokens were used');
+});

@@ -51,6 +51,14 @@ const fences: Readonly<Record<string, RegExp>> = {
   'prom-client': /^src\/(worker\/ops|producer\/http)\/metrics\.ts$/,
 };
 
+/** What starts a turn, and the only files that may take it: everything else goes through them. */
+export const turnStarters: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
+  'src/worker/turn/turn.ts': { runTurn: ['src/worker/run/node-retry.ts', 'src/worker/run/node-executor.ts'] },
+  'src/worker/run/run-job.ts': { runJob: ['src/worker/consume/consumer.ts', 'src/worker/create-agent.ts'] },
+  'src/worker/create-agent.ts': { createAgentWith: ['src/worker/index.ts', 'src/worker/agent-engine.ts'] },
+  'src/worker/agent-engine.ts': { createAgentEngine: ['src/worker/runner-defaults.ts'] },
+};
+
 /** Where a process begins, or enters: `createAgent` runs in a program that has no main file of ours. */
 const entryPoints = /^src\/((worker|producer|producer\/cli)\/main|worker\/index)\.ts$/;
 const publicDoors = /^src\/(worker|producer)\/index\.ts$/;
@@ -71,7 +79,7 @@ export function violations(house: House): string[] {
   const facts = new Map([...house.files].map(([path, source]) => [path, moduleFacts(path, source)]));
   const found: string[] = [];
   for (const [path, module] of facts) {
-    found.push(...ruleBreaks(path, module, house));
+    found.push(...ruleBreaks(path, module, house), ...turnBreaks(path, module));
     for (const specifier of module.imports) {
       found.push(
         ...(specifier.startsWith('.') ? arrowBreaks(path, specifier, house) : fenceBreaks(path, specifier, house)),
@@ -104,6 +112,17 @@ function ruleBreaks(path: string, module: ModuleFacts, house: House): string[] {
   if (module.readsEnvironment && !entryPoints.test(path)) found.push(`${path}: reads process.env`);
   if (module.importsComputed && !house.loaders.has(path)) found.push(`${path}: imports a computed name`);
   return found;
+}
+
+function turnBreaks(path: string, { takes }: ModuleFacts): string[] {
+  return takes.flatMap(([specifier, name]) => {
+    if (!specifier.startsWith('.')) return [];
+    const guarded = turnStarters[posix.join(posix.dirname(path), specifier)] ?? {};
+    const taken = Object.entries(guarded).filter(([starter]) => name === starter || name === '*');
+    return taken.flatMap(([starter, by]) =>
+      by.includes(path) ? [] : [`${path}: may not start turns with ${starter}`],
+    );
+  });
 }
 
 function arrowBreaks(path: string, specifier: string, house: House): string[] {

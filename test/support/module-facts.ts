@@ -4,6 +4,8 @@ import { parseSync } from 'vite';
 export interface ModuleFacts {
   /** Every specifier it names: static, type-only, re-exported, dynamic, and in `import('…')` types. */
   readonly imports: readonly string[];
+  /** What it takes from where: specifier and name, `*` for all of a module. */
+  readonly takes: readonly (readonly [specifier: string, name: string])[];
   /** It calls `import(…)` with something that is not a literal. */
   readonly importsComputed: boolean;
   readonly readsEnvironment: boolean;
@@ -15,12 +17,18 @@ export interface ModuleFacts {
 export function moduleFacts(path: string, source: string): ModuleFacts {
   const { program, module, errors } = parseSync(path, source, { lang: 'ts', sourceType: 'module' });
   if (errors.length > 0) throw new Error(`${path}: ${errors.map((error) => error.message).join('; ')}`);
-  const found = { imports: [] as string[], importsComputed: false, readsEnvironment: false };
+  const found = {
+    imports: [] as string[],
+    takes: [] as [string, string][],
+    importsComputed: false,
+    readsEnvironment: false,
+  };
   visit(program, (node) => {
     if (node.type === 'ImportExpression' || node.type === 'TSImportType') {
       const specifier = literal(node['source']);
       if (specifier === undefined) found.importsComputed = true;
       else found.imports.push(specifier);
+      if (specifier !== undefined && node.type === 'ImportExpression') found.takes.push([specifier, '*']);
     }
     if (readsEnvironment(node)) found.readsEnvironment = true;
   });
@@ -31,6 +39,15 @@ export function moduleFacts(path: string, source: string): ModuleFacts {
       ...module.staticImports.map((statement) => statement.moduleRequest.value),
       ...reexported,
       ...found.imports,
+    ],
+    takes: [
+      ...module.staticImports.flatMap(({ moduleRequest, entries }) =>
+        entries.map(({ importName }): [string, string] => [moduleRequest.value, importName.name ?? '*']),
+      ),
+      ...exported.flatMap(({ moduleRequest, importName }): [string, string][] =>
+        moduleRequest ? [[moduleRequest.value, importName.name ?? '*']] : [],
+      ),
+      ...found.takes,
     ],
     importsComputed: found.importsComputed,
     readsEnvironment: found.readsEnvironment,
