@@ -90,10 +90,11 @@ function agentFor(
   trust: RunnerAgent['trust'],
   { capabilities, servers }: Omit<Sorted, 'own'>,
 ): Agent {
+  const { prompt: _, ...parts } = agent;
   const { definition } = agent;
   const granted = new Set([...definition.tools, ...Object.keys(servers).map((name) => `mcp:${name}`)]);
   return {
-    ...agent,
+    ...parts,
     definition: {
       ...definition,
       instructions: systemPrompt,

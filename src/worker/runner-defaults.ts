@@ -4,8 +4,10 @@ import { systemClock } from '../shared/clock.ts';
 import { asRunError, RunError } from '../shared/errors.ts';
 import type { RunUsage } from '../shared/money.ts';
 import { Redactor } from '../shared/redact.ts';
+import type { TaskDefinition } from '../shared/task-definition.ts';
 import { createAgentEngine, OwnParts, type AgentEngineOptions } from './agent-engine.ts';
 import { addRunUsage, emptyRunUsage } from './llm/cost.ts';
+import { defaultPrompt } from './prompt/system-prompt.ts';
 import type { Agent } from './run/define-agent.ts';
 import type { ResolverContext, RunnerCollaborators, Servers } from './run/runner-ports.ts';
 import { localThreads, type LocalThreads } from './runner-threads.ts';
@@ -24,7 +26,7 @@ export interface RunnerDefaultsOptions extends Omit<AgentEngineOptions, 'agents'
 }
 
 /** What a runner works with when nothing else is said. */
-export interface RunnerDefaults extends RunnerCollaborators<AgentDefinition> {
+export interface RunnerDefaults extends RunnerCollaborators<AgentDefinition, TaskDefinition> {
   readonly threads: LocalThreads;
   readonly usage: RunnerCollaborators['usage'] & {
     /** What the runs of an agent have used together. */
@@ -51,8 +53,17 @@ export function runnerDefaultsWith({
   return {
     threads: localThreads(memoryThreads(systemClock), systemClock),
     agents: { load: (agentId) => find(agentId).definition },
-    tasks: { get: () => undefined },
-    buildSystemPrompt: ({ instructions }) => instructions,
+    tasks: {
+      async get(taskId) {
+        const task = await given.loadTask?.(taskId);
+        if (!task) throw new RunError('validation', `there is no task ${taskId}`);
+        return task;
+      },
+    },
+    buildSystemPrompt(definition, cwd, directories, { task, background = false }) {
+      const build = find(definition.id).prompt ?? defaultPrompt;
+      return build(definition, { ...(cwd !== '' && { cwd }), directories, background, ...(task && { task }) });
+    },
     capabilities: {
       resolve: (names, context) => ({
         ...resolved(names, context, { ...capabilities, agents: askOthers(context, agents) }),

@@ -150,6 +150,37 @@ test('a run that is stopped says so in its thread', async () => {
   expect((await defaults.threads.said('talk')).at(-1)).toEqual({ role: 'assistant', text: '(stopped by user)' });
 });
 
+test('the prompt is what the instructions of the agent make of the task of the thread, and nothing more', async () => {
+  const task = { id: 'audit', title: 'Audit', description: 'Check the orders.' };
+  const agents = [
+    defineAgent({ id: 'support', model: 'gpt-5.2-mini', instructions: 'Be brief.' }),
+    defineAgent({
+      id: 'built',
+      model: 'gpt-5.2-mini',
+      instructions: ({ id }, { background, directories }) => `${id} ${background} ${directories.join()}`,
+    }),
+  ];
+  const seen: LlmRequest[] = [];
+  const provider = createScriptedProvider((request) => {
+    seen.push(request);
+    return { text: 'yes' };
+  });
+  const loadTask = (id: string) => (id === 'audit' ? task : undefined);
+  const defaults = runnerDefaults({ agents, provider, env: {}, loadTask });
+  const { runAgent } = createRunner({ ...defaults, workspace: { cwd: '/work', directories: ['/data'] } });
+  await runAgent('support', 'talk', 'Hi');
+  await defaults.threads.update('talk', { taskId: 'audit' });
+  await runAgent('support', 'talk', 'Go on');
+  await defaults.threads.update('talk', { taskId: 'gone' });
+  await expect(runAgent('support', 'talk', 'Go on')).rejects.toThrow('there is no task gone');
+  await runAgent('built', 'other', 'Hi', {}, { background: true });
+  expect(seen.map((request) => texts(request)[0])).toEqual([
+    'Be brief.',
+    'Be brief.\n\n# Task: Audit\n\nCheck the orders.',
+    'built true /data',
+  ]);
+});
+
 test('an empty answer is kept and marked', async () => {
   const { defaults, runner } = makeWorld({ script: () => ({ text: '' }) });
   expect(await runner.runAgent('support', 'talk', 'Hi')).toEqual({ text: '' });
