@@ -2,6 +2,7 @@ import { RunError, type ErrorInfo } from '../shared/errors.ts';
 import { newNonce } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../shared/run.ts';
+import { agentsOf } from '../shared/program-request.ts';
 import { createRuns, newRun, type Created, type NewRun } from '../shared/create-runs.ts';
 import type { BulkAnswer, JobToAdd } from './enqueue.ts';
 import { placeOf } from './layout.ts';
@@ -30,7 +31,7 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
   signal?.throwIfAborted();
   return await link.reach(async (redis) => {
     const run = newRun(request, tenant, newNonce());
-    await link.agents.check(request.agent, redis);
+    for (const [path, agent] of agentsOf(request)) await link.agents.check(agent, redis, path);
     await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
     const holder = await steer(run, link, redis);
     if (holder !== undefined) return { runId: holder, status: 'running', attached: true };
@@ -132,10 +133,12 @@ async function refusedAgents(
   redis: RedisConnection,
 ): Promise<ReadonlyMap<string, RunError>> {
   const refusals = new Map<string, RunError>();
-  const agents = new Set(parsed.flatMap((item) => ('request' in item ? [item.request.agent] : [])));
-  for (const agent of agents) {
+  const agents = new Map(
+    parsed.flatMap((item) => ('request' in item ? agentsOf(item.request) : [])).map(([path, id]) => [id, path]),
+  );
+  for (const [agent, path] of agents) {
     try {
-      await link.agents.check(agent, redis);
+      await link.agents.check(agent, redis, path);
     } catch (error) {
       if (!(error instanceof RunError) || error.code !== 'validation') throw error;
       refusals.set(agent, error);
@@ -149,7 +152,9 @@ async function admit(
   refusals: ReadonlyMap<string, RunError>,
   link: Link,
 ): Promise<NewRun | { readonly error: ErrorInfo }> {
-  const refused = refusals.get(run.request.agent);
+  const refused = agentsOf(run.request)
+    .map(([, agent]) => refusals.get(agent))
+    .find((refusal) => refusal !== undefined);
   if (refused) return refusal(refused);
   try {
     await link.queues.takePlace(run.queue, link.settings.queueMaxLength);

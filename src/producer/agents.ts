@@ -15,14 +15,17 @@ export class AgentDirectory {
     this.#keys = keys;
   }
 
-  /** Throws `validation` for an agent that nobody announced. While nobody announced any, every name is accepted. */
-  async check(id: string, redis: RedisConnection): Promise<void> {
+  /**
+   * Throws `validation` for an agent that nobody announced, named at this place of the request. While nobody announced any,
+   * every name is accepted.
+   */
+  async check(id: string, redis: RedisConnection, path = 'agent'): Promise<void> {
     const isFresh = performance.now() - this.#readAt <= maxAgeMs;
     if (!(isFresh && this.#known.has(id))) await this.#read(redis);
     if (this.#known.size === 0 || this.#known.has(id)) return;
     const known = [...this.#known].sort();
     const message = `there is no agent ${id}; known are ${known.slice(0, maxNamed).join(', ')}`;
-    throw new RunError('validation', message, { details: [{ path: 'agent', message: 'is not a known agent' }] });
+    throw new RunError('validation', message, { details: [{ path, message: 'is not a known agent' }] });
   }
 
   /** All of them, by id. Entries that a newer worker wrote in another form are left out. */

@@ -22,6 +22,7 @@ import { Link } from './link.ts';
 import { listRuns } from './list.ts';
 import { readMedia, type MediaFile } from './media.ts';
 import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
+import { fanOutRequestOf, type FanOutRun } from './programs.ts';
 import { readProgress, type ProgressEntry, type ProgressQuery } from './progress.ts';
 import { loadView, waitForEnd } from './reads.ts';
 import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
@@ -85,6 +86,18 @@ export class Millrace implements AsyncDisposable {
    */
   async enqueueMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]> {
     return await acceptRuns(requests, this.tenant, this.#link);
+  }
+
+  /**
+   * Asks several agents at the same time and makes one answer of theirs. The children are runs of their own, on whichever
+   * worker takes them; the fan-out waits for them without a worker. Throws as {@link enqueue}.
+   *
+   * @example
+   * const run = await mill.fanOut({ input: 'Is 7 prime?', children: [{ agent: 'euler' }, { agent: 'gauss' }] });
+   * const { text } = await run.result();
+   */
+  async fanOut(fanOut: FanOutRun, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
+    return await this.enqueue(fanOutRequestOf(fanOut), options);
   }
 
   /**

@@ -1,5 +1,6 @@
 import { RunError } from '../shared/errors.ts';
 import { runId as runIdSchema } from '../shared/ids.ts';
+import { refuseMixed } from '../shared/program-request.ts';
 import { findSecretKey } from '../shared/redact.ts';
 import { maxInputBytes, runRequest, type RunRequest } from '../shared/run.ts';
 import type { z } from 'zod';
@@ -19,7 +20,9 @@ const idFields: ReadonlySet<PropertyKey> = new Set([
  * when nothing but ids is wrong, or `validation` whose details list every problem as path and message.
  */
 export function parseRequest(input: unknown): RunRequest {
-  return parseSafely(runRequest, 'input', input);
+  const request = parseSafely(runRequest, 'input', input);
+  refuseMixed(request);
+  return request;
 }
 
 /** The same for any schema whose field `text` is the user's message. */

@@ -2,7 +2,7 @@ import { canonicalJson } from './canonical-json.ts';
 import { newRunId, runIdForExecution, sha256 } from './ids.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
-import type { Lineage, RunRequest, RunStatus } from './run.ts';
+import type { JobKind, Lineage, RunRequest, RunStatus } from './run.ts';
 import { addLifecycle, publishCommand, scriptEvent, type ScriptEvent } from './script-event.ts';
 
 const script = loadScript(import.meta.url, './lua/create.lua');
@@ -16,7 +16,7 @@ const groupSize = 25;
 export interface NewRun {
   readonly runId: string;
   readonly tenant: string;
-  readonly kind: 'agent.turn' | 'node';
+  readonly kind: Extract<JobKind, 'agent.turn' | 'node' | 'task' | 'fanout.child'>;
   readonly queue: string;
   readonly request: RunRequest;
   /** The run that it works for. */

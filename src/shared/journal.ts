@@ -7,7 +7,7 @@ import { assistantMessage, message, sensitivity } from './message.ts';
 import { callDecision, steeringMessage } from './control.ts';
 import { errorInfo, toolErrorKind } from './errors.ts';
 import { trustClass } from './agent.ts';
-import { microcents, usage } from './money.ts';
+import { microcents, runUsage, usage } from './money.ts';
 
 export const journalVersion = 1;
 
@@ -52,6 +52,8 @@ export type Attempt = z.infer<typeof attempt>;
  * - retrying: a node failed and is tried again, `number` counting from 1, not before `resumeAt`. What it has finished stays
  * - compacted: a summary stands for the beginning of the conversation from now on; never paid again. The kept messages are not repeated
  * - essentials: what the agent's hooks want said with the next model call after a compaction
+ * - stepped: a step of a program has its answer, which it keeps; `spent` is what the step paid itself. `told` counts the events of the program
+ * - told: only that
  * - closed: the turn is over
  */
 export const journalEntry = z.discriminatedUnion('t', [
@@ -165,6 +167,9 @@ export const journalEntry = z.discriminatedUnion('t', [
         }),
       )
       .optional(),
+    /** Of a program: the runs that work for it now, and the events that it has told. */
+    children: z.array(z.string()).optional(),
+    told: z.int().min(0).optional(),
   }),
   z.object({
     v: z.literal(journalVersion),
@@ -227,6 +232,16 @@ export const journalEntry = z.discriminatedUnion('t', [
     step: z.int().min(1),
     texts: z.array(z.string()),
   }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('stepped'),
+    key: z.string(),
+    value: z.unknown(),
+    at: z.string(),
+    told: z.int().min(0),
+    spent: z.object({ costMicrocents: microcents, usage: runUsage }).optional(),
+  }),
+  z.object({ v: z.literal(journalVersion), t: z.literal('told'), told: z.int().min(0) }),
   z.object({ v: z.literal(journalVersion), t: z.literal('closed'), status: z.string(), error: errorInfo.optional() }),
 ]);
 export type JournalEntry = z.infer<typeof journalEntry>;

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { limitsOverride } from './agent.ts';
 import { decisionView, decisionViews, type DecisionRecord } from './decisions.ts';
 import { errorInfo, RunError } from './errors.ts';
+import { fanOutRequest } from './fan-out-request.ts';
 import { pendingItem, runResult } from './event.ts';
 import { publicId, runId } from './ids.ts';
 import { attempt } from './journal.ts';
@@ -88,6 +89,8 @@ export const runRequest = z.strictObject({
   task: publicId.optional(),
   /** For models that make images, sound or video. */
   media: mediaRequest.optional(),
+  /** In place of a turn: several agents are asked at the same time. `agent` is whose budget holds, and who is shown. */
+  fanOut: fanOutRequest.optional(),
 });
 export type RunRequestInput = z.input<typeof runRequest>;
 export type RunRequest = z.output<typeof runRequest>;

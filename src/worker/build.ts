@@ -24,6 +24,7 @@ import { FlushTimer } from './run/flush-timer.ts';
 import { giveUpRun } from './run/give-up.ts';
 import type { LoadedAgent } from './run/load-agents.ts';
 import type { RunDeps } from './run/open.ts';
+import type { NamedFunctions } from './run/named-functions.ts';
 import { artifactsFor } from './stores/artifacts-for.ts';
 import { redisBreakers } from './stores/redis-breakers.ts';
 import { redisChildren } from './stores/redis-children.ts';
@@ -50,6 +51,8 @@ export interface WorkerOptions {
   /** Absent: there are no tasks. */
   readonly loadTask?: LoadTask;
   readonly providers: Providers;
+  /** The functions that requests name. */
+  readonly functions: NamedFunctions;
   readonly tenants: Tenants;
   /** Not closed here. */
   readonly toolkit: Toolkit;
@@ -72,6 +75,7 @@ export async function buildWorker({
   log,
   redactor,
   agents,
+  functions,
   loadTask,
   providers,
   tenants,
@@ -159,6 +163,7 @@ export async function buildWorker({
   const deps: Omit<RunDeps, 'stopping'> = {
     ports,
     agents,
+    functions,
     cancels,
     flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },

@@ -54,6 +54,7 @@ export type {
   Spent,
 } from './run/fan-out-options.ts';
 export type { MergeGuard, MergeToCheck, MergeVerdict } from './run/fan-out-merge.ts';
+export { defineJudge, defineMerge, type AnswerMerge, type MergeContext, type MergeJudge } from './run/define-judge.ts';
 export { childOf, type StreamingAgent } from './run/child-of.ts';
 export {
   evaluatorOptimizer,

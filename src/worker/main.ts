@@ -67,7 +67,7 @@ async function work(config: Config): Promise<void> {
   const redactor = new Redactor([...providers.secrets, ...secrets.values(), redisPassword(config.REDIS_URL)]);
   const log = createLog('worker', config.LOG_LEVEL, redactor);
   const toolkit = orStop(() => createToolkit({ config, secrets, redactor, log, clock: systemClock }));
-  const { agents, tasks, problems, warnings } = await loadAgents(config.MILLRACE_AGENTS, toolkit.offer);
+  const { agents, tasks, problems, warnings, ...functions } = await loadAgents(config.MILLRACE_AGENTS, toolkit.offer);
   if (problems.length > 0) stop(exitUsage, `the agents have problems:\n  ${problems.join('\n  ')}`);
   for (const warning of warnings) log.warn(warning);
   if (providers.scripted) log.warn('no OPENAI_API_KEY or OPENAI_BASE_URL: using the built-in scripted model');
@@ -78,6 +78,7 @@ async function work(config: Config): Promise<void> {
     redactor,
     agents,
     loadTask: (id) => tasks.get(id),
+    functions,
     providers,
     tenants,
     toolkit,

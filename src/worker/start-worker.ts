@@ -10,8 +10,11 @@ import type { Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
 import type { Agent } from './run/define-agent.ts';
+import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './run/define-judge.ts';
 import { loadAgents, loadedAll, type LoadedAgent, type LoadedFolder, type ToolOffer } from './run/load-agents.ts';
 import type { LoadTask } from './ports.ts';
+import type { NamedFunctions } from './run/named-functions.ts';
+import type { TaskAdapter } from './run/task/adapter.ts';
 import { createToolSecrets } from './run/tool-secrets.ts';
 import { createToolkit } from './toolkit.ts';
 import type { CapabilityResolver } from './tools/capabilities.ts';
@@ -39,6 +42,10 @@ export interface StartWorkerOptions {
   readonly loadTask?: LoadTask;
   /** What agents may name in `capabilities`, each with what it brings. */
   readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
+  /** What fan-outs may name to merge their answers, beside those of the folder. */
+  readonly judges?: readonly (MergeJudge | AnswerMerge)[];
+  /** What tasks may name as their adapter, beside those of the folder. */
+  readonly adapters?: readonly TaskAdapter[];
   /** Further settings by the names of the environment variables. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Default: silent. */
@@ -83,16 +90,18 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     clock: systemClock,
     ...(options.capabilities && { capabilities: options.capabilities }),
   });
-  const { agents, tasks } =
+  const { agents, tasks, ...beside } =
     typeof options.agents === 'string'
       ? await folder(options.agents, toolkit.offer)
       : { agents: given(options.agents, toolkit.offer), tasks: new Map<string, never>() };
+  const functions = functionsOf(options, beside);
   const worker = await buildWorker({
     config,
     log,
     redactor,
     agents,
     loadTask: options.loadTask ?? ((id) => tasks.get(id)),
+    functions,
     providers,
     tenants: loadTenants(config.MILLRACE_TENANTS),
     toolkit,
@@ -113,6 +122,17 @@ async function folder(path: string, offer: ToolOffer): Promise<LoadedFolder> {
   const { problems } = loaded;
   if (problems.length > 0) throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });
   return loaded;
+}
+
+function functionsOf(
+  { judges = [], adapters = [] }: Pick<StartWorkerOptions, 'judges' | 'adapters'>,
+  beside: Partial<NamedFunctions>,
+): NamedFunctions {
+  return {
+    judges: new Map([...(beside.judges ?? []), ...judges.filter(isJudge).map((one) => [one.id, one] as const)]),
+    merges: new Map([...(beside.merges ?? []), ...judges.filter(isMerge).map((one) => [one.id, one] as const)]),
+    adapters: new Map([...(beside.adapters ?? []), ...adapters.map((one) => [one.id, one] as const)]),
+  };
 }
 
 function given(agents: readonly Agent[], offer: ToolOffer): ReadonlyMap<string, LoadedAgent> {

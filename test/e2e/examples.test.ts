@@ -68,6 +68,12 @@ test('the manifest example measures two people offline', async () => {
   );
 });
 
+test('the example of a fan-out over the queue asks three agents on a worker that runs one at a time', async () => {
+  const output = await run('fan-out-queue', { REDIS_URL: inject('redisUrl') });
+  expect(output).toMatch(/^merged: completed, completed, completed$/m);
+  expect(output).toMatch(/^optimist: .+\npessimist: .+\nrealist: .+\ncompleted for [1-9]\d* microcents$/m);
+});
+
 test('the workflow example hands the output of its first node to the second', async () => {
   const output = await run('workflow');
   expect(output).toContain('draft: [answer to: Write it: [answer to: Plan a text about tides.]]');

@@ -15,7 +15,7 @@ export const quarantineAfter = 2;
 export const failAfter = 4;
 
 /** Kinds of jobs that a worker runs. */
-const runnable: ReadonlySet<RunJob['kind']> = new Set(['agent.turn', 'node', 'resume']);
+const runnable: ReadonlySet<RunJob['kind']> = new Set(['agent.turn', 'node', 'task', 'fanout.child', 'resume']);
 
 export interface ConsumerOptions {
   readonly connection: RedisConnection;

@@ -4,7 +4,7 @@ import { newNonce, runIdForChild, sha256 } from '../../shared/ids.ts';
 import { quarantineQueue } from '../../shared/redis.ts';
 import { lineage, runRequest, type RunRecord } from '../../shared/run.ts';
 import { stampOf } from '../../shared/script-event.ts';
-import type { PlannedChild } from '../tools/call.ts';
+import type { PlannedRun } from '../tools/call.ts';
 import type { TurnState } from '../turn/state.ts';
 import type { Purse } from '../ports.ts';
 
@@ -26,7 +26,7 @@ export function childIdFor(runId: string, step: number, index: number): string {
 }
 
 /** A run for what another one has to be done: it pays from the same purse, and its events are told above. */
-export function childRunOf(asking: Asking, { id, spec }: PlannedChild): NewRun {
+export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
   const { record } = asking;
   const { tenant, request: above, parent } = record;
   const { timestamp: _, ...stamp } = stampOf(record, '');
@@ -42,7 +42,7 @@ export function childRunOf(asking: Asking, { id, spec }: PlannedChild): NewRun {
   return {
     runId: id,
     tenant,
-    kind: 'agent.turn',
+    kind: above.fanOut ? 'fanout.child' : 'agent.turn',
     queue: record.queue === quarantineQueue ? (above.queue ?? defaultQueue) : record.queue,
     request,
     parent: lineage.parse({

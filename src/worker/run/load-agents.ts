@@ -10,6 +10,7 @@ import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Skill } from '../../shared/skill.ts';
 import type { TaskDefinition } from '../../shared/task-definition.ts';
+import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './define-judge.ts';
 import { defineAgent, isAgent, type Agent, type AgentSource } from './define-agent.ts';
 import { loadSkills } from './load-skills.ts';
 import { loadTasks } from './load-tasks.ts';
@@ -30,6 +31,9 @@ export interface LoadedFolder {
   readonly tasks: ReadonlyMap<string, TaskDefinition>;
   /** Adapters of tasks, by id. */
   readonly adapters: ReadonlyMap<string, TaskAdapter>;
+  /** What merges the answers of a fan-out, by id. */
+  readonly judges: ReadonlyMap<string, MergeJudge>;
+  readonly merges: ReadonlyMap<string, AnswerMerge>;
   /** Every problem of every file, each with the file's name; empty when the folder is fine. */
   readonly problems: readonly string[];
   /** What is odd and yet no error. */
@@ -41,7 +45,7 @@ const yamlFile = /\.ya?ml$/;
 
 /**
  * Reads a folder of agents: modules that default-export `defineAgent(…)` and YAML files with the same fields, plus tool
- * modules in its `tools` folder, whose exported tools agents may name, modules in `capabilities` and `adapters`, and what stands
+ * modules in its `tools` folder, whose exported tools agents may name, modules in `capabilities`, `adapters` and `judges`, and what stands
  * in `skills` and `tasks`. Never stops at the first problem.
  */
 export async function loadAgents(folder: string, offer: ToolOffer = noTools): Promise<LoadedFolder> {
@@ -51,6 +55,8 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
       agents: new Map(),
       tasks: new Map(),
       adapters: new Map(),
+      judges: new Map(),
+      merges: new Map(),
       problems: [`${folder}: there is no such folder (MILLRACE_AGENTS)`],
       warnings: [],
     };
@@ -61,6 +67,7 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
   const skills = await loadSkills(join(dir, 'skills'), problems);
   const tasks = await loadTasks(join(dir, 'tasks'), problems);
   const adapters = await loadAdapters(join(dir, 'adapters'), problems);
+  const { judges, merges } = await loadJudges(join(dir, 'judges'), problems);
   const agents = new Map<string, LoadedAgent>();
   for (const file of (await readdir(dir)).sort()) {
     const agent = await readAgent(dir, file, problems);
@@ -77,7 +84,8 @@ export async function loadAgents(folder: string, offer: ToolOffer = noTools): Pr
   }
   takeCarried(agents, offer, problems);
   problems.push(...unknownOthers(agents));
-  return { agents, tasks, adapters, problems, warnings };
+  for (const id of judges.keys()) if (agents.has(id)) problems.push(`judges: judge ${id} has the name of an agent`);
+  return { agents, tasks, adapters, judges, merges, problems, warnings };
 }
 
 /** Agents that come with the tools of others are agents of this worker, too; one that is loaded by itself goes before. */
@@ -173,6 +181,26 @@ async function loadAdapters(dir: string, problems: string[]): Promise<Map<string
     }
   }
   return adapters;
+}
+
+/** Modules that default-export a judge or a merge function. */
+async function loadJudges(dir: string, problems: string[]): Promise<Pick<LoadedFolder, 'judges' | 'merges'>> {
+  const judges = new Map<string, MergeJudge>();
+  const merges = new Map<string, AnswerMerge>();
+  if (!existsSync(dir)) return { judges, merges };
+  for (const file of (await readdir(dir)).filter((name) => moduleFile.test(name) && !name.endsWith('.d.ts')).sort()) {
+    try {
+      const { default: made } = (await import(pathToFileURL(join(dir, file)).href)) as { default?: unknown };
+      if (!isJudge(made) && !isMerge(made))
+        problems.push(`judges/${file}: does not default-export defineJudge(…) or defineMerge(…)`);
+      else if (judges.has(made.id) || merges.has(made.id)) problems.push(`judges/${file}: ${made.id} is defined twice`);
+      else if (isJudge(made)) judges.set(made.id, made);
+      else merges.set(made.id, made);
+    } catch (error) {
+      problems.push(`judges/${file}: ${describe(error)}`);
+    }
+  }
+  return { judges, merges };
 }
 
 async function loadTools(dir: string, problems: string[]): Promise<Map<string, Tool>> {

@@ -3,6 +3,7 @@ import type { EventBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
 import { budgetCap } from '../../shared/money.ts';
+import { isProgram } from '../../shared/program-request.ts';
 import type { RunJob, RunRecord } from '../../shared/run.ts';
 import { stampOf } from '../../shared/script-event.ts';
 import type { Tenants } from '../../shared/tenants.ts';
@@ -19,6 +20,7 @@ import type { CancelWatch } from './cancel-watch.ts';
 import type { FlushTimer } from './flush-timer.ts';
 import type { LimitCaps } from './limits.ts';
 import type { LoadedAgent } from './load-agents.ts';
+import type { NamedFunctions } from './named-functions.ts';
 import { assignmentOf } from './node-run.ts';
 import { Relay } from './relay.ts';
 import { enterThread, takeThread, type HeldByRun } from './run-thread.ts';
@@ -26,7 +28,7 @@ import { RunSignals } from './signals.ts';
 import { RunWriter, type EventContext } from './writer.ts';
 import type { JobOutcome } from './outcome.ts';
 import { childRunOf } from './delegate.ts';
-import type { PlannedChild } from '../tools/call.ts';
+import type { PlannedRun } from '../tools/call.ts';
 import type { ToolServices } from './toolbox.ts';
 
 /** What the job layer knows about this delivery of the job. */
@@ -66,6 +68,8 @@ export interface RunDeps {
   readonly tools: ToolServices;
   /** Absent: there are no tasks. */
   readonly loadTask?: LoadTask;
+  /** The functions that requests name. Absent: there are none. */
+  readonly functions?: NamedFunctions;
   /** Puts a suspended run back into its queue. Returns at once. */
   readonly wake: (runId: string, summary: string) => void;
   /** True once this worker is shutting down: runs stop at their next commit. */
@@ -99,8 +103,8 @@ export interface OpenRun extends AsyncDisposable {
   readonly waits: Ports['waits'];
   readonly threads: Ports['threads'];
   readonly children: {
-    /** Has runs do calls of this one, once it is suspended. */
-    start(planned: readonly PlannedChild[]): Promise<void>;
+    /** Has runs work for this one, once it is suspended. */
+    start(planned: readonly PlannedRun[]): Promise<void>;
     stop: Children['stop'];
   };
   readonly owner: string;
@@ -201,7 +205,7 @@ export async function openRun(
   const purse = purseOf(claim.record, agent);
   if (!claim.first && !resumed) await forfeit(purse, deps);
   // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
-  if (!claim.first && !resumed && !hasOpenCalls(state))
+  if (!claim.first && !resumed && !hasOpenCalls(state) && !isProgram(before.request))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
   return {
     kind: 'open',

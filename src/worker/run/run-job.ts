@@ -1,11 +1,13 @@
 import { asRunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
+import { isProgram } from '../../shared/program-request.ts';
 import type { RunJob, RunRecord } from '../../shared/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { handOff } from './hand-off.ts';
 import { openRun, type Delivery, type OpenRun, type RunDeps } from './open.ts';
 import { runTries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
+import { workAsProgram } from './program-of.ts';
 import { systemFor } from './prompt-for.ts';
 import { queueFollowUps } from './follow-ups.ts';
 import { settle } from './settle.ts';
@@ -24,7 +26,9 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
     return opened;
   }
   await using run = opened.run;
-  const [last, ending] = await sequence(run, deps);
+  const [last, ending] = isProgram(run.record.request)
+    ? ([run, await workAsProgram(run, deps)] as const)
+    : await sequence(run, deps);
   const outcome = await settle(last, ending);
   await run.told();
   if (outcome.kind === 'ended') await afterEnd(run.record, deps, ending.state.steered);

@@ -41,11 +41,12 @@ export async function settle(run: OpenRun, ending: TurnOutcome): Promise<JobOutc
 }
 
 async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'completed' }>): Promise<JobOutcome> {
-  const status = ending.degraded ? 'degraded' : 'completed';
+  const status = ending.blocked ? 'blocked' : ending.degraded ? 'degraded' : 'completed';
   const result: RunResultBody = {
     text: ending.text,
     finishReason: ending.finishReason,
     ...(ending.structured !== undefined && { structured: ending.structured, output: ending.structured }),
+    ...(ending.output !== undefined && { output: ending.output }),
     ...(ending.media && { media: [...ending.media], output: { text: '', media: ending.media } }),
     ...(ending.emptyResponse && { emptyResponse: true }),
   };
@@ -69,6 +70,8 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
   const { error, partialText } = ending;
   // Infrastructure, not the run: the job layer tries again from the journal.
   if (error.code === 'lock_lost' || error.code === 'queue_unavailable') throw error;
+  const open = openChildren(ending.state).map(({ id }) => id);
+  if (open.length > 0) await run.children.stop(open, { drain: false, onPendingApprovals: 'deny', reason: nobodyWaits });
   const info = errorInfoOf(run, error);
   const end = totals(ending.state);
   const { usage, costMicrocents } = end;
@@ -152,9 +155,7 @@ async function denyAll(run: OpenRun, { step }: TurnState, calls: readonly StepCa
  * anything else, with the cancel still in force.
  */
 async function stopChildren(run: OpenRun, state: TurnState): Promise<JobOutcome | undefined> {
-  const open = state.calls.flatMap(({ index, name, child, status }) =>
-    child && !child.end && status !== 'called' ? [{ index, name, ...child }] : [],
-  );
+  const open = openChildren(state);
   const { cancelRequest } = run.signals;
   if (open.length === 0 || !cancelRequest) return undefined;
   const gone = await run.children.stop(
@@ -166,7 +167,7 @@ async function stopChildren(run: OpenRun, state: TurnState): Promise<JobOutcome 
   const { clock, waits, record } = run;
   const now = clock.now();
   const at = new Date(now).toISOString();
-  const pending = left.map(({ id, name: toolName }) => ({ kind: 'child' as const, id, toolName, requestedAt: at }));
+  const pending = left.map((child) => ({ kind: 'child' as const, ...child, requestedAt: at }));
   await waits.at(record.runId, now + lookAgainMs);
   run.writer.emit({ type: 'run.suspended', reason: 'child', pending });
   await run.writer.commit({
@@ -177,6 +178,16 @@ async function stopChildren(run: OpenRun, state: TurnState): Promise<JobOutcome 
   if (await waits.hasDecisions(record.runId)) run.wake('what it waited for has come');
   return { kind: 'suspended' };
 }
+
+/** The runs that work for this one, and for which call. */
+function openChildren({ calls, program, childEnds }: TurnState): { readonly id: string; readonly toolName?: string }[] {
+  const forCalls = calls.flatMap(({ name: toolName, child, status }) =>
+    child && !child.end && status !== 'called' ? [{ id: child.id, toolName }] : [],
+  );
+  return [...forCalls, ...[...program.children.keys()].filter((id) => !childEnds.has(id)).map((id) => ({ id }))];
+}
+
+const nobodyWaits = 'the run that it worked for has failed';
 
 /** Whoever works for a cancelled run has a worker that ends it, or none: then the next one does, when the lock is over. */
 const lookAgainMs = 10_000;
@@ -189,7 +200,7 @@ async function suspend(
   { wait, state }: Extract<TurnOutcome, { status: 'suspended' }>,
 ): Promise<JobOutcome> {
   const { clock, waits, record } = run;
-  const { reason, resumeAtMs, recheckMs, standInLine, asks = [], children = [] } = wait;
+  const { reason, resumeAtMs, recheckMs, standInLine, asks = [], children = [], program } = wait;
   const { cancelRequest } = run.signals;
   // What people were asked stays open: the run goes on as if nobody had cancelled it once they have decided.
   const held = asks.length > 0 && cancelRequest?.onPendingApprovals === 'hold';
@@ -199,17 +210,21 @@ async function suspend(
   }
   const pending = [...wait.pending];
   const at = new Date(clock.now()).toISOString();
-  if (resumeAtMs ?? standInLine) await waits.at(record.runId, resumeAtMs ?? clock.now() + lostInBetweenMs);
+  const planned = [...children, ...(program?.children ?? [])];
+  const safeMs = clock.now() + lostInBetweenMs;
+  const isEarly = planned.length > 0 && resumeAtMs !== undefined && resumeAtMs > safeMs;
+  if (resumeAtMs ?? standInLine) await waits.at(record.runId, isEarly ? safeMs : (resumeAtMs ?? safeMs));
   // Who sees that the run is suspended finds its thread so, too.
   if (run.thread) await run.threads.suspend(run.thread.hold);
   run.writer.emit({ type: 'run.suspended', reason, pending });
   await run.writer.commit({
-    entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait) }],
+    entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...programIn(wait) }],
     patch: { ...totals(state), status: 'suspended', pending, ...(held && { cancel: '' as const }) },
     release: 'suspended',
   });
   // Nobody works for a run that is not suspended: their events would meet its own.
-  if (children.length > 0) await run.children.start(children);
+  if (planned.length > 0) await run.children.start(planned);
+  if (isEarly) await waits.at(record.runId, resumeAtMs);
   // One that came meanwhile may be another one.
   const cancelNow = run.signals.cancelRequest;
   if (cancelNow && !(held && cancelNow.onPendingApprovals === 'hold')) run.wake('a cancel was asked for');
@@ -240,6 +255,10 @@ function askedIn({ asks = [], children = [] }: SuspendedWait): Pick<JournalEntry
       })),
     ],
   };
+}
+
+function programIn({ program }: SuspendedWait): Pick<JournalEntryOf<'suspended'>, 'children' | 'told'> {
+  return program ? { children: program.children.map(({ id }) => id), told: program.told } : {};
 }
 
 async function handOver(run: OpenRun, state: TurnState): Promise<JobOutcome> {

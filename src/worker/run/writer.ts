@@ -39,6 +39,8 @@ export class RunWriter {
   #seq: number;
   #pending: OutgoingEvent[] = [];
   #kept: readonly JournalEntry[] = [];
+  /** From this event on they wait for a commit. */
+  #heldFrom = Number.POSITIVE_INFINITY;
   /** A flush whose answer never came: it must go out again exactly as it was before anything else may. */
   #unsent: readonly OutgoingEvent[] | undefined;
   #inFlight: Promise<void> = Promise.resolve();
@@ -73,6 +75,12 @@ export class RunWriter {
     } else {
       this.#schedule();
     }
+  }
+
+  /** The same for a fact that must not be in the log before the next commit is. What comes after it waits with it. */
+  hold(body: EventBody): void {
+    this.#heldFrom = Math.min(this.#heldFrom, this.#pending.length);
+    this.emit(body);
   }
 
   /**
@@ -124,9 +132,12 @@ export class RunWriter {
   async #flushNow(): Promise<void> {
     if (this.#closed) return;
     // A commit that was asked for takes what was emitted before it: an event must not leave ahead of its entry.
-    const events = this.#unsent ?? (this.#commitsWaiting > 0 ? [] : this.#pending);
+    const events = this.#unsent ?? (this.#commitsWaiting > 0 ? [] : this.#pending.slice(0, this.#heldFrom));
     if (events.length === 0) return;
-    if (events === this.#pending) this.#pending = [];
+    if (!this.#unsent) {
+      this.#pending = this.#pending.slice(events.length);
+      this.#heldFrom -= events.length;
+    }
     this.#unsent = events;
     this.#busy = true;
     try {
@@ -143,7 +154,7 @@ export class RunWriter {
       this.#busy = false;
     }
     if (this.#unsent) this.#retryLater();
-    else if (this.#pending.length > 0) this.#schedule();
+    else if (this.#mayLeave()) this.#schedule();
   }
 
   async #commitNow(write: {
@@ -160,6 +171,7 @@ export class RunWriter {
     if (this.#unsent) throw new RunError('queue_unavailable', 'the event log does not take writes');
     const events = this.#pending;
     this.#pending = [];
+    this.#heldFrom = Number.POSITIVE_INFINITY;
     const kept = this.#kept;
     this.#kept = [];
     const commit: Commit = {
@@ -178,7 +190,7 @@ export class RunWriter {
     }
     if (this.#isFenced()) throw new RunError('lock_lost', 'another worker owns this run');
     if (write.release) this.#closed = true;
-    else if (this.#pending.length > 0) this.#schedule();
+    else if (this.#mayLeave()) this.#schedule();
   }
 
   /** The same operation id each time: a commit that was applied although its answer was lost changes nothing again. */
@@ -204,6 +216,10 @@ export class RunWriter {
     this.#options.onWritten?.(events, this.#seq + 1);
     this.#seq += events.length;
     if (reply.cancel) this.#options.onCancel(reply.cancel);
+  }
+
+  #mayLeave(): boolean {
+    return this.#pending.length > 0 && this.#heldFrom > 0;
   }
 
   #isFenced(): boolean {

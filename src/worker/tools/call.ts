@@ -84,11 +84,15 @@ export interface StepCall {
   readonly told?: true;
 }
 
-/** A run that is to do a call. */
-export interface PlannedChild {
+/** A run that is to work for another one. */
+export interface PlannedRun {
   readonly id: string;
-  readonly index: number;
   readonly spec: ChildSpec;
+}
+
+/** One that is to do a call. */
+export interface PlannedChild extends PlannedRun {
+  readonly index: number;
   readonly item: PendingItem;
   readonly requestedAtMs: number;
 }

@@ -10,7 +10,7 @@ import type { ChainRequest } from '../llm/candidate.ts';
 import type { ChainCall, ChainResult, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import type { LlmProvider, MediaOffer } from '../llm/provider.ts';
 import type { Ask } from '../tools/call.ts';
-import type { PlannedChild } from '../tools/call.ts';
+import type { PlannedChild, PlannedRun } from '../tools/call.ts';
 import type { ToolExecutor } from '../tools/execute.ts';
 import type { ModelPreferences } from './choose-model.ts';
 import type { Memory } from './memory.ts';
@@ -78,6 +78,8 @@ export interface SuspendedWait {
   readonly asks?: readonly Ask[];
   /** Runs that do calls of the step, to be started once the suspension is durable. */
   readonly children?: readonly PlannedChild[];
+  /** Of a program: all runs that work for it now, and how many of its events it has told by then. */
+  readonly program?: { readonly children: readonly PlannedRun[]; readonly told: number };
   /** Goes on by itself at this time, in milliseconds since the epoch. */
   readonly resumeAtMs?: number;
   /** Looks again after this many milliseconds, should whatever ends the wait get lost. Absent: only a person or money ends it. */
@@ -150,6 +152,10 @@ export type TurnOutcome =
       readonly text: string;
       readonly finishReason: FinishReason;
       readonly structured?: unknown;
+      /** What a program gives beside its text. */
+      readonly output?: unknown;
+      /** It could not begin, because something has to be known first. */
+      readonly blocked?: true;
       /** In place of a text. */
       readonly media?: readonly MediaPart[];
       readonly emptyResponse: boolean;

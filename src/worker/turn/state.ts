@@ -8,6 +8,7 @@ import type { InnerCall, StepCall } from '../tools/call.ts';
 import { Conversation } from './conversation.ts';
 import { filterFrom } from './handoff-filters.ts';
 import { repairRequest } from './output.ts';
+import { ProgramLog } from './program-facts.ts';
 import type { TurnState } from './turn-state.ts';
 
 export type { MediaJob, TurnState } from './turn-state.ts';
@@ -64,6 +65,7 @@ export class GrowingState {
   readonly #asked: Set<string>;
   readonly #childEnds: Map<string, ChildEnd>;
   readonly #steered: Map<string, string>;
+  readonly #program: ProgramLog;
   readonly #state: Mutable<TurnState>;
   #calls: StepCall[];
   #corrected: boolean;
@@ -77,6 +79,7 @@ export class GrowingState {
     this.#asked = new Set(from.asked);
     this.#childEnds = new Map(from.childEnds);
     this.#steered = new Map(from.steered);
+    this.#program = new ProgramLog(from.program);
     this.#calls = [...(from.calls ?? [])];
     this.#corrected = this.#calls.some((call) => call.result?.correctable);
     this.#state = {
@@ -115,6 +118,7 @@ export class GrowingState {
       asked: this.#asked,
       childEnds: this.#childEnds,
       steered: this.#steered,
+      program: this.#program,
       calls: this.#calls,
     };
   }
@@ -172,6 +176,11 @@ export class GrowingState {
         this.#state.compaction = { ...compaction, hooksDue: false, essentials: entry.texts };
         return;
       }
+      case 'stepped':
+        return this.#stepped(entry);
+      case 'told':
+        this.#program.told = entry.told;
+        return;
       case 'closed':
         this.#state.finished = true;
         return;
@@ -209,7 +218,16 @@ export class GrowingState {
     } satisfies Partial<TurnState>);
   }
 
-  #suspended({ at, seq, reason, asks = [] }: JournalEntryOf<'suspended'>): void {
+  #stepped(entry: JournalEntryOf<'stepped'>): void {
+    this.#program.stepped(entry);
+    if (!entry.spent) return;
+    this.#state.costMicrocents += entry.spent.costMicrocents;
+    this.#state.usage = addRunUsage(this.#state.usage, entry.spent.usage);
+  }
+
+  #suspended(entry: JournalEntryOf<'suspended'>): void {
+    const { at, seq, reason, asks = [] } = entry;
+    this.#program.suspended(entry);
     this.#suspendedAt = Date.parse(at);
     this.#state.suspensions = seq;
     if (reason === 'media') this.#polledLater();
@@ -241,10 +259,12 @@ export class GrowingState {
     for (const decision of decisions) {
       if (decision.kind === 'child') {
         this.#childEnded(decision);
+        this.#program.childEnded(decision, at);
         continue;
       }
       const index = this.#calls.findIndex(({ ask }) => ask?.id === decision.id);
       const call = this.#calls[index];
+      if (!call) this.#program.said(decision, at);
       if (call?.status === 'called' || !call) continue;
       this.#calls[index] = { ...call, decision };
       if (decision.kind === 'approval' && decision.updatedArgs) this.#edit(index, call.id, decision.updatedArgs);

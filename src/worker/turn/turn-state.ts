@@ -6,6 +6,7 @@ import type { Message } from '../../shared/message.ts';
 import type { RunUsage, Usage } from '../../shared/money.ts';
 import type { StepCall } from '../tools/call.ts';
 import type { ConversationState } from './conversation.ts';
+import type { ProgramFacts } from './program-facts.ts';
 
 /** The model's last answer, as far as the loop needs it. */
 export interface LastAnswer {
@@ -98,6 +99,8 @@ export interface TurnState extends ConversationState {
   readonly retries: number;
   readonly retryAtMs: number | undefined;
   readonly attemptsBeforeRetry: number;
+  /** Where the run is a program instead of a turn. */
+  readonly program: ProgramFacts;
   /** The journal says that the turn is over. */
   readonly finished: boolean;
 }

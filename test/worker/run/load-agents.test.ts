@@ -68,6 +68,29 @@ export default defineTaskAdapter({ id: '${id}', observe: answer, validate: answe
 `;
 }
 
+const judge = (made: string) =>
+  `import { defineJudge, defineMerge } from 'millrace/worker';\nexport default ${made};\n`;
+
+test('judges and merge functions come from the folder judges, under their ids, with every problem at once', async () => {
+  const dir = folder({
+    'poet.yaml': 'model: m\n',
+    'judges/chair.mjs': judge("defineJudge({ id: 'chair', judge: () => '' })"),
+    'judges/sum.mjs': judge("defineMerge({ id: 'sum', merge: () => 1 })"),
+    'judges/twice.mjs': judge("defineMerge({ id: 'chair', merge: () => 1 })"),
+    'judges/poet.mjs': judge("defineJudge({ id: 'poet', judge: () => '' })"),
+    'judges/plain.mjs': 'export default { id: "plain" };\n',
+    'judges/wrong.mjs': judge("defineJudge({ id: 'a b', judge: 1, colour: 2 })"),
+  });
+  const { judges, merges, problems } = await loadAgents(dir);
+  expect([...judges.keys(), ...merges.keys()]).toEqual(['chair', 'poet', 'sum']);
+  expect(problems).toEqual([
+    'judges/plain.mjs: does not default-export defineJudge(…) or defineMerge(…)',
+    'judges/twice.mjs: chair is defined twice',
+    expect.stringMatching(/^judges\/wrong\.mjs: judge a b:[^]*id: [^]*judge: must be a function[^]*colour/),
+    'judges: judge poet has the name of an agent',
+  ]);
+});
+
 test('adapters of tasks come from the folder adapters, under their ids, with every problem at once', async () => {
   const dir = folder({
     'adapters/inbox.mjs': adapter('inbox'),

@@ -113,6 +113,24 @@ test('deltas of different models are never merged', async () => {
   expect(world.writes.flatMap((w) => w.events)).toHaveLength(2);
 });
 
+test('an event that is held leaves with the next commit and not before, and what follows it stays behind it', async () => {
+  const world = makeWorld();
+  world.writer.emit({ type: 'text.complete', text: 'first' });
+  world.writer.hold({ type: 'agent.fanout.spawned', children: ['a'] });
+  world.writer.emit({ type: 'text.complete', text: 'last' });
+  world.writer.flush();
+  await until('what is not held', () => world.writes.length === 1);
+  world.writer.flush();
+  await world.writer.commit({});
+  world.writer.emit({ type: 'text.complete', text: 'free again' });
+  await until('what came after', () => world.writes.length === 3);
+  expect(world.writes.map(({ kind, events }) => [kind, events.map(({ type }) => type)])).toEqual([
+    ['flush', ['text.complete']],
+    ['commit', ['agent.fanout.spawned', 'text.complete']],
+    ['flush', ['text.complete']],
+  ]);
+});
+
 test('at most one write is in flight and a slow store makes the next one larger', async () => {
   const world = makeWorld();
   const release = world.hold();
