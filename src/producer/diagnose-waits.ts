@@ -2,6 +2,8 @@ import { z } from 'zod';
 import { isAboutCall } from '../shared/decisions.ts';
 import { pendingItem } from '../shared/event.ts';
 import type { RedisConnection } from '../shared/redis.ts';
+import { heldThreads } from '../shared/thread-line.ts';
+import { threadPlaceOf } from './layout.ts';
 import type { Link } from './link.ts';
 
 /** A model that failed lately, over all workers. */
@@ -35,6 +37,16 @@ export interface PeopleFacts {
   readonly oldestMs: number;
 }
 
+/** Runs that wait for their turn in a thread. */
+export interface ThreadFacts {
+  readonly tenant: string;
+  readonly threadId: string;
+  readonly holder: string;
+  readonly waiting: number;
+  /** The holder waits for something outside. */
+  readonly suspended: boolean;
+}
+
 /** What runs wait for that is not a worker. At most the first hundred of each. */
 export interface WaitFacts {
   readonly breakers: readonly BreakerFacts[];
@@ -42,12 +54,14 @@ export interface WaitFacts {
   readonly money: readonly MoneyFacts[];
   /** Of each tenant, the thousand that have waited longest are looked at. */
   readonly people: readonly PeopleFacts[];
+  readonly threads: readonly ThreadFacts[];
 }
 
 const maxShown = 100;
 const maxAsking = 1_000;
 
-export async function waitFacts({ keys }: Link, redis: RedisConnection): Promise<WaitFacts> {
+export async function waitFacts(link: Link, redis: RedisConnection): Promise<WaitFacts> {
+  const { keys } = link;
   const [targets, limiters, tenants, asking] = await Promise.all([
     redis.smembers(keys.breakers),
     redis.smembers(keys.limiters),
@@ -67,6 +81,7 @@ export async function waitFacts({ keys }: Link, redis: RedisConnection): Promise
       waiting: await redis.zcard(keys.limiter(limiter, 'line')),
     })),
   );
+  const threads = await threadsOf(link, redis);
   const people = await Promise.all(asking.slice(0, maxShown).map((tenant) => peopleOf(tenant, keys, redis)));
   const money = await Promise.all(tenants.slice(0, maxShown).map((tenant) => accountsOf(tenant, keys, redis)));
   return {
@@ -74,7 +89,22 @@ export async function waitFacts({ keys }: Link, redis: RedisConnection): Promise
     limiters: lines.filter(({ waiting }) => waiting > 0),
     money: money.flat().slice(0, maxShown),
     people: people.filter(({ waiting }) => waiting > 0),
+    threads,
   };
+}
+
+async function threadsOf(link: Link, redis: RedisConnection): Promise<readonly ThreadFacts[]> {
+  const { threads } = await heldThreads(threadPlaceOf(link, redis), 0, maxShown);
+  const facts = await Promise.all(
+    threads.map(async ({ tenant, threadId, holder, suspended }) => ({
+      tenant,
+      threadId,
+      holder,
+      suspended,
+      waiting: await redis.zcard(link.keys.thread(tenant, threadId, 'line')),
+    })),
+  );
+  return facts.filter(({ waiting }) => waiting > 0).sort((a, b) => b.waiting - a.waiting);
 }
 
 async function accountsOf(tenant: string, keys: Link['keys'], redis: RedisConnection): Promise<readonly MoneyFacts[]> {

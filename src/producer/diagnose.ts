@@ -133,13 +133,17 @@ async function inspectOpen(
   const runIds = await redis.zrange(link.keys.open, 0, `${maxInspected - 1}`);
   const now = Date.now();
   const fields = await Promise.all(
-    runIds.map((runId) => redis.hmget(link.keys.run(runId), 'status', 'updatedAt', 'queue', 'segment')),
+    runIds.map((runId) =>
+      redis.hmget(link.keys.run(runId), 'status', 'updatedAt', 'queue', 'segment', 'tenant', 'thread'),
+    ),
   );
   let oldestQueuedMs: number | undefined;
   const stuckRuns: StuckRun[] = [];
   for (const [i, runId] of runIds.entries()) {
-    const [status, updatedAt, queue, segment] = fields[i] ?? [];
+    const [status, updatedAt, queue, segment, tenant, thread] = fields[i] ?? [];
     if (!status || !updatedAt || !queue || isTerminalStatus(status as RunStatus) || status === 'suspended') continue;
+    // It waits for its turn in a thread, and has no job until then.
+    if (thread && (await redis.zscore(link.keys.thread(tenant ?? '', thread, 'line'), runId)) !== null) continue;
     const ageMs = Math.max(0, now - Date.parse(updatedAt));
     if (status === 'queued') oldestQueuedMs = Math.max(oldestQueuedMs ?? 0, ageMs);
     if (ageMs < stuckAfterMs || (await link.queues.isPending(queue, runId, Number(segment)))) continue;

@@ -1,3 +1,5 @@
+import { systemClock } from '../../src/shared/clock.ts';
+import { enterThread } from '../../src/shared/thread-line.ts';
 import { onTestFinished, expect, test } from 'vitest';
 import { Millrace } from '../../src/producer/millrace.ts';
 import { jobIdFor } from '../../src/shared/ids.ts';
@@ -120,11 +122,16 @@ test('what runs wait for beside a worker is told: models that fail, limits of pr
   const longAgo = [{ kind: 'approval', id: 'c1', requestedAt: new Date(Date.now() - 3_600_000).toISOString() }];
   await redis.hset(keys.run(asks.runId), 'pending', JSON.stringify(longAgo));
   await redis.zadd(keys.asking('default'), 1, 'gone');
+  const place = { redis, keys, cluster: false, clock: systemClock };
+  const turns = ['first', 'second'].map((runId) => ({ tenant: 'default', threadId: 'busy', runId, agentId: 'a' }));
+  for (const run of turns) await enterThread(place, run, 'queue');
+  await enterThread(place, { tenant: 'default', threadId: 'calm', runId: 'alone', agentId: 'a' }, 'queue');
   const { waits } = await mill.diagnose();
   const [people] = waits.people;
   expect(people?.oldestMs).toBeGreaterThanOrEqual(3_600_000);
   expect(people?.oldestMs).toBeLessThan(3_700_000);
   expect(waits).toEqual({
+    threads: [{ tenant: 'default', threadId: 'busy', holder: 'first', waiting: 1, suspended: false }],
     people: [{ tenant: 'default', waiting: 2, oldestMs: expect.any(Number) }],
     breakers: expect.arrayContaining([
       { target: 'acme/down', failures: 5, openForMs: expect.any(Number) },

@@ -17,7 +17,10 @@ async function pages(mill: Millrace, query: ListQuery): Promise<string[][]> {
 async function withRuns(count: number) {
   const world = await clientWorld();
   const answers = await world.mill.enqueueMany(
-    Array.from({ length: count }, (_, i) => ({ agent: i % 2 ? 'odd' : 'even', input: 'x', thread: `t${i % 3}` })),
+    Array.from({ length: count }, (_, i) => {
+      const agent = i % 2 ? 'odd' : 'even';
+      return { agent, input: 'x', thread: `${agent}-${i % 3}` };
+    }),
   );
   const runIds = answers.map((answer) => ('runId' in answer ? answer.runId : 'refused'));
   // One creation time each, so that the order of the test is the order of the list.
@@ -30,7 +33,7 @@ test('runs are listed newest first', async () => {
   const { runs, cursor } = await mill.list();
   expect(runs.map((run) => run.runId)).toEqual(newestFirst);
   expect(cursor).toBeUndefined();
-  expect(runs[0]).toMatchObject({ status: 'queued', agent: 'even', thread: 't1' });
+  expect(runs[0]).toMatchObject({ status: 'queued', agent: 'even', thread: 'even-1' });
 });
 
 test('pages follow each other without a gap or a repeat, while new runs arrive and old ones vanish', async () => {
@@ -57,7 +60,7 @@ test('a list can be narrowed to a status, an agent and a thread', async () => {
   await redis.hset(keys.run(runIds[3] as string), 'status', 'failed');
   expect((await mill.list({ status: 'failed' })).runs.map((run) => run.runId)).toEqual([runIds[3]]);
   expect((await mill.list({ agent: 'odd' })).runs).toHaveLength(6);
-  expect((await mill.list({ agent: 'odd', thread: 't0' })).runs.map((run) => run.runId)).toEqual([
+  expect((await mill.list({ agent: 'odd', thread: 'odd-0' })).runs.map((run) => run.runId)).toEqual([
     runIds[9],
     runIds[3],
   ]);

@@ -1,6 +1,8 @@
 import type { Attempt } from '../../shared/journal.ts';
 import { formatUsd } from '../../shared/money.ts';
 import type { RunView } from '../../shared/run.ts';
+import type { ThreadView } from '../../shared/thread-items.ts';
+import type { Millrace } from '../millrace.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { count, duration, oneLine, printable, table } from './show/paint.ts';
@@ -25,11 +27,12 @@ export const addGet: AddCommand = (program, act) => {
 async function get(cli: Cli, runId: string, options: { json?: true }): Promise<ExitCode> {
   await using mill = openClient(cli);
   const view = await mill.get(runId);
-  cli.stdout.write(options.json ? `${JSON.stringify(view, null, 2)}\n` : textOf(view));
+  const thread = view.status === 'queued' && view.thread !== undefined ? await threadOf(mill, view.thread) : undefined;
+  cli.stdout.write(options.json ? `${JSON.stringify(view, null, 2)}\n` : textOf(view, thread));
   return exitCodes.ok;
 }
 
-function textOf(view: RunView): string {
+function textOf(view: RunView, thread: ThreadView | undefined): string {
   const rows: (readonly [string, string | undefined])[] = [
     ['run', view.runId],
     ['agent', view.agent],
@@ -45,7 +48,10 @@ function textOf(view: RunView): string {
     ['recoveries', view.recoveries > 0 ? String(view.recoveries) : undefined],
     ['worker', view.worker],
     ['batch', view.batch],
+    ['works for', view.parentRunId && `run ${view.parentRunId}, ${view.depth} below the first`],
     ['waits for', waitsFor(view) || undefined],
+    ...turnRows(view, thread),
+    ...belowRows(view),
     ...askRows(view),
     ...(view.decisions ?? []).map((decision) => ['decided', decisionLine(decision)] as const),
     ...(view.result?.media ?? []).map(
@@ -63,6 +69,24 @@ function textOf(view: RunView): string {
   ]
     .filter((part) => part !== '')
     .join('\n');
+}
+
+async function threadOf(mill: Millrace, threadId: string): Promise<ThreadView | undefined> {
+  return await mill.threads.get(threadId).catch(() => undefined);
+}
+
+/** Whose turn it is, where a run waits for its own. */
+function turnRows({ runId }: RunView, thread: ThreadView | undefined): readonly (readonly [string, string])[] {
+  if (thread?.holder === undefined || thread.holder === runId) return [];
+  return [['waits behind', `run ${thread.holder}, which holds thread ${thread.threadId}`]];
+}
+
+/** The runs below, and what they wait for. */
+function belowRows({ below = [] }: RunView): readonly (readonly [string, string])[] {
+  return below.map((run) => {
+    const waits = waitsFor(run);
+    return ['below', `run ${run.runId} of ${run.agent}: ${run.status}${waits === '' ? '' : `, waits for ${waits}`}`];
+  });
 }
 
 /** Attempts, tokens and cost by model; the sums are those of the run. */

@@ -40,6 +40,7 @@ const healthy: Diagnosis = {
     limiters: [],
     money: [],
     people: [],
+    threads: [],
   },
 };
 

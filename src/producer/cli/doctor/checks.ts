@@ -36,6 +36,7 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     limits(diagnosis),
     money(diagnosis),
     people(diagnosis),
+    threads(diagnosis),
   ];
 }
 
@@ -272,6 +273,21 @@ function people({ waits }: Diagnosis): Check {
     level: 'ok',
     text: `runs waiting for people: ${listed(list)}`,
     advice: 'millrace approvals lists them',
+  };
+}
+
+function threads({ waits }: Diagnosis): Check {
+  const name = 'threads';
+  if (waits.threads.length === 0) return { name, level: 'ok', text: 'no message waits for its turn' };
+  const list = waits.threads.map(
+    ({ threadId, holder, waiting, suspended }) =>
+      `${count(waiting)} behind run ${holder} of ${threadId}${suspended ? ', which waits itself' : ''}`,
+  );
+  return {
+    name,
+    level: 'ok',
+    text: `messages waiting for their turn: ${listed(list)}`,
+    advice: 'millrace get RUN says what it waits for; millrace cancel RUN lets the next one go on',
   };
 }
 

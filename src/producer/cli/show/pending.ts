@@ -74,6 +74,8 @@ function describe(item: PendingItem): string {
       return `approval of ${name}${reason}`;
     case 'user_input':
       return `an answer to ${oneLine(item.id, 128)}${reason}`;
+    case 'child':
+      return `run ${item.id}, which does ${oneLine(item.toolName ?? 'a part of its work', 128)}`;
     case 'unknown_outcome':
       return `a word on the outcome of ${name}${reason}`;
     default:
