@@ -6,6 +6,8 @@ import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import type { Cli } from '../src/producer/cli/cli.ts';
 import { runProgram } from '../src/producer/cli/program.ts';
+import { postrunEffect } from '../src/shared/postrun.ts';
+import { maxThreadEvents, threadEventBody } from '../src/shared/thread-event.ts';
 import { threadItem, threadView } from '../src/shared/thread-items.ts';
 import { aThread } from './producer/support/threads.ts';
 import { serverWorld } from './producer/http/server-world.ts';
@@ -69,7 +71,7 @@ test('the program on the page about threads reads and names one', async () => {
   mkdirSync(folder, { recursive: true });
   const file = join(mkdtempSync(join(folder, 'threads-page-')), 'read.ts');
   onTestFinished(() => rmSync(join(file, '..'), { recursive: true, force: true }));
-  const [code = ''] = codeBlocks(page, 'ts');
+  const code = codeBlocks(page, 'ts').find((block) => block.includes('new Millrace(')) ?? '';
   writeFileSync(file, code.replace('{ redis:', `{ prefix: '${world.prefix}', redis:`));
   vi.stubEnv('REDIS_URL', inject('redisUrl'));
   const said = vi.spyOn(console, 'log').mockReturnValue();
@@ -85,4 +87,11 @@ test('the thread and the kinds of items on the page are those of the code', () =
   expect(threadView.strict().parse(JSON.parse(shown))).toMatchObject({ threadId: thread });
   const kinds = threadItem.options.map((option) => option.shape.kind.value);
   expect(firstCells(page, 'Reading')).toEqual(kinds);
+});
+
+test('the events on the page are those of the code', () => {
+  const types = threadEventBody.options.map((option) => option.shape.type.value);
+  expect(firstCells(page, 'After an answer')).toEqual(types);
+  for (const effect of postrunEffect.options) expect(page).toContain(`\`${effect}\``);
+  expect(page).toContain(`the newest ${maxThreadEvents.toLocaleString('en')} of a thread are kept`);
 });

@@ -30,6 +30,7 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   toolOptions: 'By name of a tool: what this agent says over what the tool says itself.',
   mcpServers: 'MCP servers by name. See [MCP](../mcp.md).',
   capabilities: 'Names of capabilities that the worker has. See [MCP](../mcp.md#capabilities).',
+  effects: 'What follows its answers in threads: `title`, `embeddings`. See [threads](../threads.md#after-an-answer).',
   subagents:
     'Ids of agents that it may ask with `ask_agent`, or `*` for all others. See [agents that work together](../agents-together.md).',
   agentTools:

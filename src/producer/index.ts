@@ -32,11 +32,13 @@ export {
   Threads,
   type MessagesQuery,
   type ThreadChanges,
+  type ThreadEventsQuery,
   type ThreadExportLine,
   type ThreadsQuery,
 } from './threads.ts';
 export type { MessagesPage } from './thread-messages.ts';
 export type { ThreadPurge } from '../shared/thread-index.ts';
+export type { ThreadEvent, ThreadEventsPage } from '../shared/thread-event.ts';
 export type { ThreadItem, ThreadView } from '../shared/thread-items.ts';
 export type { ThreadEntry, ThreadManifest } from '../shared/thread.ts';
 export type { RedriveAnswer, RedriveRequest } from './redrive.ts';

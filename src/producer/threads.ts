@@ -1,6 +1,8 @@
 import { z } from 'zod';
 import { RunError } from '../shared/errors.ts';
 import { publicId } from '../shared/ids.ts';
+import { maxThreadEvents, type ThreadEventsPage } from '../shared/thread-event.ts';
+import { readThreadEvents } from '../shared/thread-events.ts';
 import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../shared/thread-index.ts';
 import { viewOfThread, type ThreadView } from '../shared/thread-items.ts';
 import { readThread, threadInfo, updateThread } from '../shared/thread-log.ts';
@@ -35,6 +37,14 @@ export interface MessagesQuery {
   readonly order?: 'asc' | 'desc';
 }
 
+/** Which events of a thread. */
+export interface ThreadEventsQuery {
+  /** Only events with a higher number. */
+  readonly after?: number;
+  /** 1 to 1,000, default 100. */
+  readonly limit?: number;
+}
+
 /** Fields of a thread that may be changed; null takes one away. */
 export const threadChanges = z
   .strictObject({
@@ -61,6 +71,10 @@ const listQuery = z.strictObject({
   agent: publicId.optional(),
   cursor: z.string().max(256).optional(),
   limit: z.int().min(1).max(maxListed).default(50),
+});
+const eventsQuery = z.strictObject({
+  after: seq.optional(),
+  limit: z.int().min(1).max(maxThreadEvents).default(100),
 });
 const messagesQuery = z.strictObject({
   after: seq.optional(),
@@ -105,6 +119,17 @@ export class Threads {
     const { after, before, ...rest } = parse(messagesQuery, query);
     const range = { ...rest, ...(after !== undefined && { after }), ...(before !== undefined && { before }) };
     return await this.#reach((place) => readMessages(place, thread, range));
+  }
+
+  /**
+   * What followed the runs of the thread: titles, embeddings, and what of it failed. Oldest first; of each thread the newest
+   * 1,000 are kept. Throws `not_found`, `invalid_id`, `validation`.
+   */
+  async events(threadId: string, query: ThreadEventsQuery = {}): Promise<ThreadEventsPage> {
+    const thread = this.#ref(threadId);
+    const { after, limit } = parse(eventsQuery, query);
+    const range = { limit, ...(after !== undefined && { after }) };
+    return await this.#reach((place) => readThreadEvents(place, thread, range));
   }
 
   /** Changes the title or the task, whoever holds the thread. Throws `not_found`, `invalid_id`, `validation`. */

@@ -6,19 +6,23 @@ import { systemClock } from '../shared/clock.ts';
 import type { Config } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
 import type { Log } from '../shared/log.ts';
+import { postrunQueues } from '../shared/postrun.ts';
 import type { Redactor } from '../shared/redact.ts';
 import type { Tenants } from '../shared/tenants.ts';
 import { bullPrefix, connect, isClusterUrl, keysFor, quarantineQueue, whenReady } from '../shared/redis.ts';
 import { modelsOf } from './chain.ts';
 import { Consumer } from './consume/consumer.ts';
+import { PostrunConsumer } from './consume/postrun.ts';
 import { RunQueues } from './consume/queues.ts';
 import { Reconciler, scheduleReconciler } from './consume/reconcile.ts';
 import { Waker } from './consume/wake.ts';
+import { dispatchEffects } from './effects/dispatch.ts';
+import { runEffect } from './effects/run-effect.ts';
 import { createPriceLookup } from './llm/prices.ts';
 import type { Providers } from './llm/providers.ts';
 import { serveHealth } from './ops/health.ts';
 import { WorkerMetrics } from './ops/metrics.ts';
-import type { LoadTask, Ports } from './ports.ts';
+import type { Embedder, LoadTask, Ports } from './ports.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import { FlushTimer } from './run/flush-timer.ts';
 import { giveUpRun } from './run/give-up.ts';
@@ -56,6 +60,8 @@ export interface WorkerOptions {
   readonly tenants: Tenants;
   /** Not closed here. */
   readonly toolkit: Toolkit;
+  /** Makes and keeps vectors of what was said in threads. */
+  readonly embedder?: Embedder;
   readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
   /** Called when runs wait in quarantine and nobody serves it. */
   readonly lendQuarantine: (waiting: number) => void;
@@ -80,6 +86,7 @@ export async function buildWorker({
   providers,
   tenants,
   toolkit,
+  embedder,
   onAuthError,
   lendQuarantine,
 }: WorkerOptions): Promise<RunningWorker> {
@@ -172,6 +179,7 @@ export async function buildWorker({
     patienceMs: config.PROVIDER_WAIT_MS,
     tenants,
     wake: (runId, summary) => waker.wake(runId, summary),
+    dispatchEffects: (record) => dispatchEffects(record, { queues, agents, embeds: embedder !== undefined }),
     tools: { ...toolkit.services({ ...kept, breakers: ports.breakers }), agents: () => agents },
     ...(loadTask && { loadTask }),
     ...models,
@@ -196,6 +204,16 @@ export async function buildWorker({
       await supervision.count('quarantined', 1);
       log.warn({ runId: job.runId }, 'run brought two workers down and goes to quarantine');
     },
+  });
+  const postrun = new PostrunConsumer({
+    connection: queueing,
+    bullPrefix: prefix,
+    queues: postrunQueues(config.WORKER_QUEUES),
+    worker: name,
+    lockDurationMs: config.LOCK_DURATION_MS,
+    stalledIntervalMs: config.STALLED_INTERVAL_MS,
+    log,
+    run: (job, delivery, signal) => runEffect(job, delivery, { ...deps, ...(embedder && { embedder }) }, signal),
   });
   const reconciler = new Reconciler({
     supervision,
@@ -243,7 +261,7 @@ export async function buildWorker({
     everyMs: reconcileMs,
     log,
   });
-  await consumer.start();
+  await Promise.all([consumer.start(), postrun.start()]);
 
   return {
     name,
@@ -251,7 +269,7 @@ export async function buildWorker({
     async stop(graceMs) {
       stopping = true;
       clearInterval(announcing);
-      await consumer.stop(graceMs);
+      await Promise.all([consumer.stop(graceMs), postrun.stop(graceMs)]);
       clearInterval(heartbeat);
       await scheduler[Symbol.asyncDispose]();
       await supervision

@@ -6,7 +6,7 @@ import { runnerDefaultsWith, type RunnerDefaults, type RunnerDefaultsOptions } f
 export { defineAgent, type Agent, type AgentSource, type DefinedAgent } from './run/define-agent.ts';
 export type { AgentToolOptions } from './run/agent-tool.ts';
 export type { PromptBuilder, PromptContext } from './prompt/system-prompt.ts';
-export type { LoadTask } from './ports.ts';
+export type { EmbeddedMessage, Embedder, LoadTask } from './ports.ts';
 export type { TaskDefinition } from '../shared/task-definition.ts';
 export { defineTool } from './tools/define.ts';
 export {

@@ -19,7 +19,13 @@ import type { ThreadList, ThreadPurge, ThreadQuery } from '../shared/thread-inde
 import type { Acquired, Entered, HeldThreads, ThreadHold, ThreadRun } from '../shared/thread-line.ts';
 import type { OnBusy } from '../shared/thread.ts';
 import type { Appended, ThreadPage, ThreadRange } from '../shared/thread-log.ts';
-import type { ThreadEntry, ThreadInfo, ThreadPatch } from '../shared/thread.ts';
+import type {
+  ThreadEventBody,
+  ThreadEventOrigin,
+  ThreadEventsPage,
+  ThreadEventsRange,
+} from '../shared/thread-event.ts';
+import type { ThreadEntry, ThreadInfo, ThreadPatch, ThreadRef } from '../shared/thread.ts';
 
 /** The right to write to a run: a fresh nonce per processor call. */
 export interface Ownership {
@@ -547,6 +553,13 @@ export interface Threads {
   list(tenant: string, query: ThreadQuery): Promise<ThreadList>;
   /** Changes fields of the manifest whoever holds the thread. Throws `not_found`. */
   update(tenant: string, threadId: string, patch: ThreadPatch): Promise<void>;
+  /**
+   * Tells what followed a run. The newest 1,000 events are kept, outside of the log; nothing is told to a thread that is gone.
+   * `op` is unique per event: a repeat right after it changes nothing.
+   */
+  tell(thread: ThreadRef, origin: ThreadEventOrigin, op: string, body: ThreadEventBody): Promise<void>;
+  /** Throws `not_found`. */
+  events(thread: ThreadRef, range: ThreadEventsRange): Promise<ThreadEventsPage>;
   /** Deletes a thread. Throws `not_found`, and `concurrent_run` while a run holds it or waits for it. */
   remove(tenant: string, threadId: string): Promise<void>;
   /** Deletes the threads of a tenant, some with each call, until an answer has no cursor. Threads in use are kept. */
@@ -560,6 +573,36 @@ export interface Threads {
  * worker has to answer the same.
  */
 export type LoadTask = (taskId: string) => TaskDefinition | undefined | Promise<TaskDefinition | undefined>;
+
+/** A message with its vector. */
+export interface EmbeddedMessage {
+  readonly tenant: string;
+  readonly threadId: string;
+  readonly agentId: string;
+  readonly runId: string;
+  /** The number of its entry in the log of the thread. */
+  readonly seq: number;
+  readonly role: 'user' | 'assistant';
+  readonly text: string;
+  readonly vector: readonly number[];
+}
+
+/** Makes vectors of what was said in threads, and keeps them: the operator's own. A worker without one makes none. */
+export interface Embedder {
+  /** Of the provider, for limits, breakers and costs. */
+  readonly id: string;
+  readonly model: string;
+  /** Absent: the price is not known. */
+  readonly microcentsPerMillionTokens?: number;
+  readonly limits?: ProviderLimits;
+  /** One vector for each text, in their order. One call on the wire: it is paid for and counted as one. */
+  embed(
+    texts: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ readonly vectors: readonly (readonly number[])[]; readonly inputTokens?: number }>;
+  /** Keeps them. The same messages may come again. */
+  keep(messages: readonly EmbeddedMessage[], signal: AbortSignal): Promise<void>;
+}
 
 /** A wake-up: somebody asked to cancel a run. The durable flag is what counts; the channel only makes it fast. */
 export interface ControlChannel {

@@ -12,7 +12,7 @@ import { createProviders, withResolver, type ModelResolver } from './llm/provide
 import type { Agent } from './run/define-agent.ts';
 import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './run/define-judge.ts';
 import { loadAgents, loadedAll, type LoadedAgent, type LoadedFolder, type ToolOffer } from './run/load-agents.ts';
-import type { LoadTask } from './ports.ts';
+import type { Embedder, LoadTask } from './ports.ts';
 import type { NamedFunctions } from './run/named-functions.ts';
 import type { TaskAdapter } from './run/task/adapter.ts';
 import { createToolSecrets } from './run/tool-secrets.ts';
@@ -46,6 +46,8 @@ export interface StartWorkerOptions {
   readonly judges?: readonly (MergeJudge | AnswerMerge)[];
   /** What tasks may name as their adapter, beside those of the folder. */
   readonly adapters?: readonly TaskAdapter[];
+  /** Makes and keeps vectors of what was said in threads. Default: nobody does. */
+  readonly embedder?: Embedder;
   /** Further settings by the names of the environment variables. */
   readonly env?: Readonly<Record<string, string | undefined>>;
   /** Default: silent. */
@@ -81,7 +83,7 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
   const log = options.log ?? (options.env?.['LOG_LEVEL'] ? createLog('worker', config.LOG_LEVEL, redactor) : silentLog);
   // Inside somebody else's process there is no entry file to run again, so quarantine needs a worker of its own.
   const lendQuarantine = () => log.warn('runs wait in quarantine: start a worker with the queue `quarantine`');
-  const { onAuthError } = options;
+  const { onAuthError, embedder } = options;
   const toolkit = createToolkit({
     config,
     secrets,
@@ -107,6 +109,7 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     toolkit,
     lendQuarantine,
     ...(onAuthError && { onAuthError }),
+    ...(embedder && { embedder }),
   });
   return {
     ...worker,

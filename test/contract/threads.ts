@@ -1,4 +1,5 @@
 import { describe } from 'vitest';
+import { threadsEvents } from './threads-events.ts';
 import { threadsInterleavings } from './threads-interleavings.ts';
 import { threadsLine } from './threads-line.ts';
 import { threadsLists } from './threads-lists.ts';
@@ -11,6 +12,7 @@ export function threadsContract(name: string, makeWorld: MakeThreadsWorld): void
     threadsLine(makeWorld);
     threadsLog(makeWorld);
     threadsLists(makeWorld);
+    threadsEvents(makeWorld);
     threadsInterleavings(makeWorld);
   });
 }

@@ -34,6 +34,9 @@ export interface SeenCall {
  */
 export class PlanProvider implements AsyncDisposable {
   readonly gates = new Gates();
+  /** The runs after which a title was asked for. These calls are no part of a run, and not among `calls`. */
+  readonly titled: string[] = [];
+  holdTitles = false;
   readonly #calls: {
     runId: string;
     step: number;
@@ -69,6 +72,8 @@ export class PlanProvider implements AsyncDisposable {
 
   async #answer(response: Parameters<Reply>[0], request: RawRequest): Promise<void> {
     const { messages } = request.body as Pick<SeenCall, 'messages'>;
+    const [task, about = ''] = String(request.headers['idempotency-key']).split(':');
+    if (task === 'title') return await this.#entitled(about)(response, request);
     const { step, number } = nextOf(messages);
     const runId = String(request.headers['idempotency-key']).split(':')[0] as string;
     const fault = step.faults?.[this.callsOf(runId, number).length];
@@ -76,6 +81,15 @@ export class PlanProvider implements AsyncDisposable {
     this.#calls.push(call);
     response.on('close', () => (call.ended = response.writableFinished ? 'finished' : 'closed'));
     await (fault ? spoiled(fault, step, String(request.headers.authorization)) : this.#told(step))(response, request);
+  }
+
+  /** A title for the thread of this run. Waits at the gate `title` once {@link holdTitles} is set. */
+  #entitled(runId: string): Reply {
+    return async (response, request) => {
+      this.titled.push(runId);
+      if (this.holdTitles) await this.gates.passed('title');
+      await this.#told({ text: 'A thread about plans' })(response, request);
+    };
   }
 
   /** The step as it is planned, piece by piece, waiting where the plan says so. */

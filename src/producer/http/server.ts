@@ -37,6 +37,7 @@ import { runEvents } from './routes/run-events.ts';
 import { runProgress } from './routes/run-progress.ts';
 import { runResult } from './routes/run-result.ts';
 import { scrape } from './routes/scrape.ts';
+import { threadEvents } from './routes/thread-events.ts';
 import { threadMessages } from './routes/thread-messages.ts';
 import { deleteThread, getThread, listThreads, purgeThreads, updateThread } from './routes/threads.ts';
 
@@ -128,6 +129,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
   getThread,
   threadMessages,
   exportThread,
+  threadEvents,
   updateThread,
   deleteThread,
   purgeThreads,

@@ -1,6 +1,6 @@
 --[[ Shared fragment: places in a thread.
 KEYS[1] manifest  [2] line of waiting runs  [3] log  [4] runs that left, by time  [5] numbers of entries kept once per key
-[6] writes of the holder, by operation id
+[6] writes of the holder, by operation id  [7] events, which only its removal touches
 give(run, seq, summary, from) makes a run the holder ('' for nobody): what it writes begins after seq, and `from` is the
 run that made way for it.
 place(run, agent, thread, time, onBusy) gives a run a place unless it has one, and makes the thread when there is none.

@@ -19,7 +19,7 @@ export interface NextAttempt {
 /** An attempt that is about to be made. */
 export interface PlannedAttempt {
   readonly step: number;
-  readonly provider: LlmProvider;
+  readonly provider: Pick<LlmProvider, 'id' | 'credential' | 'limitsOf'>;
   readonly attemptNumber: number;
   readonly price: Price | undefined;
   /** What the call costs whatever its tokens, in microcents: media have a price by piece. */

@@ -70,6 +70,8 @@ export interface RunDeps {
   readonly loadTask?: LoadTask;
   /** The functions that requests name. Absent: there are none. */
   readonly functions?: NamedFunctions;
+  /** Queues what follows the answer of a run in a thread. Again changes nothing. Absent: nothing does. */
+  readonly dispatchEffects?: (record: RunRecord) => Promise<void>;
   /** Puts a suspended run back into its queue. Returns at once. */
   readonly wake: (runId: string, summary: string) => void;
   /** True once this worker is shutting down: runs stop at their next commit. */

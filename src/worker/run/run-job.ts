@@ -31,7 +31,7 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
     : await sequence(run, deps);
   const outcome = await settle(last, ending);
   await run.told();
-  if (outcome.kind === 'ended') await afterEnd(run.record, deps, ending.state.steered);
+  if (outcome.kind === 'ended') await afterEnd({ ...run.record, status: outcome.status }, deps, ending.state.steered);
   if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(run, deps);
   return outcome;
 }
@@ -39,14 +39,15 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
 /** Whom others wait for: the run above, and the next one of the thread. Again changes nothing. */
 async function afterEnd(
   record: RunRecord | undefined,
-  { ports }: RunDeps,
+  { ports, dispatchEffects }: RunDeps,
   heard?: ReadonlyMap<string, string>,
 ): Promise<void> {
   if (!record) return;
-  const { runId, tenant, parent, request } = record;
+  const { runId, tenant, parent, request, status } = record;
   if (parent) await ports.children.ended(runId);
   if (request.thread === undefined) return;
   await queueFollowUps(record, heard, ports);
+  if (status === 'completed' || status === 'degraded') await dispatchEffects?.(record);
   await ports.threads.passOn(tenant, request.thread, runId);
 }
 

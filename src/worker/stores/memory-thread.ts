@@ -4,6 +4,13 @@ import { leftMs, maxLeft, type Acquired, type Entered, type HeldThread } from '.
 import type { OnBusy } from '../../shared/thread.ts';
 import type { Appended } from '../../shared/thread-log.ts';
 import {
+  maxThreadEvents,
+  threadEventVersion,
+  type ThreadEvent,
+  type ThreadEventBody,
+  type ThreadEventOrigin,
+} from '../../shared/thread-event.ts';
+import {
   onceKey,
   threadVersion,
   type NumberedEntry,
@@ -48,6 +55,8 @@ export class MemoryThread {
   #summarySeq = 0;
   #entries: NumberedEntry[] = [];
   #once = new Set<string>();
+  #events: ThreadEvent[] = [];
+  #lastTold: string | undefined;
   changedAtMs = 0;
 
   constructor(threadId: string, clock: Clock) {
@@ -62,6 +71,10 @@ export class MemoryThread {
   /** Only of a thread that exists. */
   get manifest(): ThreadManifest {
     return this.#manifest as ThreadManifest;
+  }
+
+  get events(): readonly ThreadEvent[] {
+    return this.#events;
   }
 
   get entries(): readonly NumberedEntry[] {
@@ -202,6 +215,16 @@ export class MemoryThread {
     };
   }
 
+  tell({ agentId, runId }: ThreadEventOrigin, op: string, body: ThreadEventBody): void {
+    if (!this.#manifest || op === this.#lastTold) return;
+    this.#lastTold = op;
+    const sequenceNumber = (this.#events.at(-1)?.sequenceNumber ?? 0) + 1;
+    const timestamp = new Date(this.#clock.now()).toISOString();
+    const threadId = this.#threadId;
+    this.#events.push({ sequenceNumber, v: threadEventVersion, timestamp, threadId, agentId, runId, ...body });
+    if (this.#events.length > maxThreadEvents) this.#events.shift();
+  }
+
   suspend({ runId, fence }: Writer): 'ok' | 'fenced' {
     if (this.#holder?.runId !== runId || fence !== this.#fence) return 'fenced';
     this.#holder.suspended = true;
@@ -240,6 +263,8 @@ export class MemoryThread {
 
   /** Forgets everything but who left. */
   clear(): void {
+    this.#events = [];
+    this.#lastTold = undefined;
     this.#manifest = undefined;
     this.#entries = [];
     this.#once = new Set();

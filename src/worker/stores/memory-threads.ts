@@ -101,6 +101,13 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
     async update(tenant, threadId, patch) {
       find(tenant, threadId).change(patch);
     },
+    async tell({ tenant, threadId }, origin, op, body) {
+      threadsOf(tenant).get(threadId)?.tell(origin, op, body);
+    },
+    async events({ tenant, threadId }, { after = 0, limit }) {
+      const above = find(tenant, threadId).events.filter(({ sequenceNumber }) => sequenceNumber > after);
+      return { events: above.slice(0, limit), more: above.length > limit };
+    },
     async remove(tenant, threadId) {
       const thread = find(tenant, threadId);
       if (thread.runs.length > 0) throw threadInUse(threadId, thread.runs.slice(0, maxNamedRuns));

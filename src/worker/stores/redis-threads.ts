@@ -4,6 +4,7 @@ import { listThreads, purgeThreads, removeThread } from '../../shared/thread-ind
 import { acquireThread, enterThread, heldThreads, leaveThread, suspendThread } from '../../shared/thread-line.ts';
 import { appendToThread, readContext, readThread, threadInfo, updateThread } from '../../shared/thread-log.ts';
 import type { ThreadPlace } from '../../shared/thread-place.ts';
+import { readThreadEvents, tellThread } from '../../shared/thread-events.ts';
 import { passOn } from '../../shared/thread-turns.ts';
 import type { Threads } from '../ports.ts';
 
@@ -28,6 +29,9 @@ export function redisThreads(place: ThreadPlace, addJob: AddJob): Threads {
     list: (tenant, query) => named(listThreads(place, tenant, query), 'list of threads'),
     update: (tenant, threadId, patch) =>
       named(updateThread(place, { tenant, threadId }, patch), `change of thread ${threadId}`),
+    tell: (thread, origin, op, body) =>
+      named(tellThread(place, thread, origin, op, body), `event of thread ${thread.threadId}`),
+    events: (thread, range) => named(readThreadEvents(place, thread, range), `events of thread ${thread.threadId}`),
     remove: (tenant, threadId) => named(removeThread(place, { tenant, threadId }), `removal of thread ${threadId}`),
     purge: (tenant, cursor) => named(purgeThreads(place, tenant, cursor), 'removal of threads'),
     lines: (offset, limit) => named(heldThreads(place, offset, limit), 'list of held threads'),

@@ -134,6 +134,7 @@ test('the API description has every route and every schema that it refers to', a
     'get /v1/runs/{id}/result',
     'get /v1/threads',
     'get /v1/threads/{id}',
+    'get /v1/threads/{id}/events',
     'get /v1/threads/{id}/export',
     'get /v1/threads/{id}/messages',
     'patch /v1/threads/{id}',

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import type { JournalEntry } from '../../../src/shared/journal.ts';
 import type { AssistantPart } from '../../../src/shared/message.ts';
+import { threadEvent } from '../../../src/shared/thread-event.ts';
 import { threadEntry } from '../../../src/shared/thread.ts';
 import { threadItem } from '../../../src/shared/thread-items.ts';
 import { answered, aThread, called, holding, tenant, turnEntries, workerThreads } from '../support/threads.ts';
@@ -227,6 +228,34 @@ test('an export holds every entry as it is kept, after a line about the thread',
   expect((await world.send('GET', '/v1/threads/none/export')).body.error.code).toBe('not_found');
 });
 
+test('what followed the runs of a thread is read as lines, page by page', async () => {
+  const world = await serverWorld();
+  await aThread(world, 't1');
+  const origin = { agentId: 'support', runId: 'run1' };
+  for (const title of ['One', 'Two', 'Three'])
+    await workerThreads(world).tell({ tenant, threadId: 't1' }, origin, title, {
+      type: 'thread.title_generated',
+      title,
+    });
+  const lines = async (query: string) => {
+    const { status, headers, body } = await world.send('GET', `/v1/threads/t1/events${query}`);
+    expect([status, headers.get('content-type')]).toEqual([200, 'application/x-ndjson; charset=utf-8']);
+    // One line alone is read as the document that it is.
+    const each = typeof body === 'string' ? body.split('\n').filter((line) => line !== '') : [JSON.stringify(body)];
+    return each.map((line) => threadEvent.parse(JSON.parse(line)));
+  };
+  const all = await lines('');
+  expect(all).toMatchObject(
+    ['One', 'Two', 'Three'].map((title, i) => ({ sequenceNumber: i + 1, threadId: 't1', ...origin, title })),
+  );
+  expect(await lines('?limit=2')).toEqual(all.slice(0, 2));
+  expect(await lines('?after=2&limit=2')).toEqual(all.slice(2));
+  expect(await lines('?after=3')).toEqual([]);
+  expect(await world.mill.threads.events('t1', { limit: 2 })).toEqual({ events: all.slice(0, 2), more: true });
+  for (const wrong of ['?limit=0', '?limit=1001', '?after=-1', '?after=x'])
+    expect((await world.send('GET', `/v1/threads/t1/events${wrong}`)).body.error?.code, wrong).toBe('validation');
+});
+
 test('an export is the log as it was when the export began', async () => {
   const world = await serverWorld();
   await aThread(world, 't1');
@@ -247,6 +276,7 @@ test('a thread of another tenant is not there, and each way in needs its scope',
     ['GET', '/v1/threads/t1', undefined, 'reader'],
     ['GET', '/v1/threads/t1/messages', undefined, 'reader'],
     ['GET', '/v1/threads/t1/export', undefined, 'reader'],
+    ['GET', '/v1/threads/t1/events', undefined, 'reader'],
     ['PATCH', '/v1/threads/t1', { title: 'x' }, 'writer'],
     ['DELETE', '/v1/threads/t1', undefined, 'writer'],
   ] as const;
@@ -275,6 +305,7 @@ test('an id of a wrong form is refused before anybody looks', async () => {
     ['GET', ''],
     ['GET', '/messages'],
     ['GET', '/export'],
+    ['GET', '/events'],
     ['PATCH', ''],
     ['DELETE', ''],
   ] as const) {

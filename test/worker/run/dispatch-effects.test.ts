@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest';
+import { RunError } from '../../../src/shared/errors.ts';
+import type { RunRecord } from '../../../src/shared/run.ts';
+import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/scripted.ts';
+import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { makeJobs } from './job-world.ts';
+
+/** Runs in a thread. What follows them is taken note of, with who holds the thread by then. */
+function makeWorld(script: Script, fails = false) {
+  const dispatched: { readonly runId: string; readonly status: string; readonly holder: string | undefined }[] = [];
+  const state = { fails };
+  const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), createScriptedProvider(script), 1_000, {
+    async dispatchEffects({ runId, status }: RunRecord) {
+      const holder = (await jobs.ports.threads.get('default', 'talk').catch(() => undefined))?.holder;
+      if (state.fails) throw new RunError('queue_unavailable', 'redis is away');
+      dispatched.push({ runId, status, holder });
+    },
+  });
+  return { ...jobs, dispatched, state };
+}
+
+test('what follows an answer is queued after the run has ended and before the thread is free', async () => {
+  const world = makeWorld(scripted.text('It was sent.'));
+  const runId = world.submit({ input: 'Where is order 7?', thread: 'talk' });
+  await world.deliver(runId);
+  expect(world.dispatched).toEqual([{ runId, status: 'completed', holder: runId }]);
+  expect((await world.load(runId))?.status).toBe('completed');
+  expect(await world.ports.threads.get('default', 'talk')).not.toHaveProperty('holder');
+});
+
+test('a worker that died right after the end of a run leaves it to the next delivery, and the answer is there', async () => {
+  const world = makeWorld(scripted.text('It was sent.'), true);
+  const runId = world.submit({ input: 'Where is order 7?', thread: 'talk' });
+  await expect(world.deliver(runId)).rejects.toThrow('redis is away');
+  expect((await world.load(runId))?.result?.text).toBe('It was sent.');
+  expect(await world.ports.threads.get('default', 'talk')).toMatchObject({ holder: runId });
+  world.state.fails = false;
+  expect(await world.deliver(runId, 2)).toEqual({ kind: 'skipped', reason: 'terminal' });
+  expect(world.dispatched).toEqual([{ runId, status: 'completed', holder: runId }]);
+  expect(await world.ports.threads.get('default', 'talk')).not.toHaveProperty('holder');
+});
+
+test('nothing follows a run without a thread, one that failed, and one that was cancelled', async () => {
+  const alone = makeWorld(scripted.text('It was sent.'));
+  await alone.deliver(alone.submit({ input: 'Where is order 7?' }));
+  const failed = makeWorld(() => ({ error: { kind: 'bad_request' } }));
+  await failed.deliver(failed.submit({ input: 'Where is order 7?', thread: 'talk' }));
+  const cancelled = makeWorld(scripted.text('never'));
+  const runId = cancelled.submit({ input: 'Where is order 7?', thread: 'talk' });
+  cancelled.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
+  await cancelled.deliver(runId);
+  expect([...alone.dispatched, ...failed.dispatched, ...cancelled.dispatched]).toEqual([]);
+});
