@@ -6,7 +6,10 @@ import { Millrace } from '../src/producer/index.ts';
 import { systemClock } from '../src/shared/clock.ts';
 import { startScratchRedis } from '../src/shared/dev-redis.ts';
 import { silentLog } from '../src/shared/log.ts';
-import type { Message } from '../src/shared/message.ts';
+import type { ThreadRun } from '../src/shared/thread-line.ts';
+import type { ThreadEntry, ThreadMessage } from '../src/shared/thread.ts';
+import type { Threads } from '../src/worker/ports.ts';
+import { redisThreads } from '../src/worker/stores/redis-threads.ts';
 import { connect, keysFor, whenReady } from '../src/shared/redis.ts';
 import { tenantsOf } from '../src/shared/tenants.ts';
 import { modelsOf, singleProvider } from '../src/worker/chain.ts';
@@ -22,13 +25,12 @@ import { openToolbox } from '../src/worker/run/toolbox.ts';
 import { turnFor } from '../src/worker/run/turn-for.ts';
 import { createMemoryPorts } from '../src/worker/stores/memory.ts';
 import { RedisRuns } from '../src/worker/stores/redis-runs.ts';
-import { foldJournal } from '../src/worker/turn/state.ts';
 import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
 import { redisCounters } from './measure.ts';
 
 // What a run leaves in Redis that makes 100 tool calls of 5 KB each on a conversation of 200,000 tokens (800 KB), with
-// the window of its model at 128,000 tokens, so that it is compacted again and again. `--calls N` says how many (100).
+// the window of its model at 128,000 tokens, so that it is compacted again and again. The conversation is a thread. `--calls N` says how many (100).
 
 const callsAt = process.argv.indexOf('--calls');
 const calls = callsAt > 0 ? Number(process.argv[callsAt + 1]) : 100;
@@ -42,13 +44,28 @@ function textOf(bytes: number, seed: number): string {
   return text.slice(0, bytes);
 }
 
-const initial: readonly Message[] = [
-  ...Array.from({ length: 200 }, (_, turn): Message[] => [
-    { role: 'user', content: textOf(conversationBytes / 400, 2 * turn + 1) },
-    { role: 'assistant', parts: [{ type: 'text', text: textOf(conversationBytes / 400, 2 * turn + 2) }] },
-  ]).flat(),
-  { role: 'user', content: 'Look everything up.' },
-];
+const conversation: readonly ThreadMessage[] = Array.from({ length: 200 }, (_, turn): ThreadMessage[] => [
+  { role: 'user', content: textOf(conversationBytes / 400, 2 * turn + 1) },
+  { role: 'assistant', parts: [{ type: 'text', text: textOf(conversationBytes / 400, 2 * turn + 2) }] },
+]).flat();
+
+/** As if a run before had said it. */
+async function fill(threads: Threads, thread: ThreadRun): Promise<void> {
+  const held = await threads.acquire(thread);
+  if (held.kind !== 'held') throw new Error('somebody holds the thread');
+  const at = new Date().toISOString();
+  const { runId, tenant, threadId } = thread;
+  const entries = conversation.map((message, n): ThreadEntry => ({
+    v: 1,
+    t: 'message',
+    runId,
+    at,
+    key: `${n}`,
+    message,
+  }));
+  await threads.append({ ...thread, fence: held.fence }, 'fill', entries);
+  await threads.leave(tenant, threadId, runId);
+}
 
 const lookUp = defineTool({
   name: 'look_up',
@@ -77,13 +94,13 @@ async function main(): Promise<void> {
   const head = [
     'the model sees',
     'summaries',
-    'turn KB',
-    'journal KB',
+    'transcript KB',
+    'thread KB',
     'events KB',
     'rest KB',
     'sent KB',
-    'journal',
-    'all',
+    'at work',
+    'afterwards',
   ];
   print([head, ...rows]);
   const ratio = Number(rows.at(-1)?.at(-1));
@@ -98,7 +115,8 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   const agent = loadedFrom(defineAgent({ id: 'reader', model: 'm', tools: [lookUp], limits, ...more }));
   const bounds = { eventLogMax: 10_000, eventLogTtlS: 600, resultTtlS: 600 };
   const runs = new RedisRuns({ redis, keys, cluster: false, clock: systemClock, log: silentLog, ...bounds });
-  const ports = { ...createMemoryPorts({}), runs };
+  const threads = redisThreads({ redis, keys, cluster: false, clock: systemClock }, async () => {});
+  const ports = { ...createMemoryPorts({}), runs, threads };
   const deps: RunDeps = {
     ports,
     agents: new Map([['reader', agent]]),
@@ -112,30 +130,30 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
     stopping: () => false,
     ...modelsOf(singleProvider(provider()), { price: createPriceLookup(), log: silentLog }),
   };
+  await fill(threads, { tenant: 'default', threadId: 'long', runId: 'before', agentId: 'reader' });
   const client = new Redis(redisUrl);
   const before = await redisCounters(client);
   await using mill = new Millrace({ redis: redisUrl, prefix: name });
-  const { runId } = await mill.enqueue({ agent: 'reader', input: 'Look everything up.' });
+  const { runId } = await mill.enqueue({ agent: 'reader', input: 'Look everything up.', thread: 'long' });
   const delivery = { jobTry: 1, queue: 'runs', worker: 'bench', crashLimit: 1 };
   const { signal } = new AbortController();
   const opened = await openRun({ v: 1, kind: 'agent.turn', runId, segment: 0 }, delivery, deps, signal);
   if (opened.kind !== 'open') throw new Error(`the run is ${opened.kind}`);
-  await using run = { ...opened.run, state: foldJournal(initial, []) };
+  await using run = opened.run;
   const outcome = await turnOf(run, deps);
+  const working = await bytesOf(client, ...(await client.keys(`${name}:*`)));
   await settle(run, outcome);
   const after = await redisCounters(client);
-  const journal = await bytesOf(client, keys.journal(runId));
   const events = await bytesOf(client, keys.events(runId));
+  const thread = await bytesOf(client, keys.thread('default', 'long', 'log'));
   const kept = await bytesOf(client, ...(await client.keys(`${name}:*`)));
   client.disconnect();
   redis.disconnect();
   if (outcome.status !== 'completed') throw new Error(`the run is ${outcome.status}`);
-  const own = Buffer.byteLength(JSON.stringify(outcome.state.own));
-  const conversation = Buffer.byteLength(JSON.stringify(initial));
+  const transcript = Buffer.byteLength(JSON.stringify([...conversation, ...outcome.state.own]));
   const summaries = outcome.state.attempts.filter(({ purpose }) => purpose === 'summary').length;
-  const sizes = [own, journal, events, kept - journal - events, after.bytesIn - before.bytesIn];
-  // What the conversation itself takes is not in this Redis: it counts as if it were kept once.
-  const ratios = [journal / own, (conversation + kept) / (conversation + own)];
+  const sizes = [transcript, thread, events, kept - thread - events, after.bytesIn - before.bytesIn];
+  const ratios = [working / transcript, kept / transcript];
   return [
     name,
     String(summaries),

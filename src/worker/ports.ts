@@ -99,6 +99,8 @@ export interface Commit {
   readonly events: readonly OutgoingEvent[];
   readonly patch?: RecordPatch;
   readonly release?: 'handed_over' | 'suspended' | 'terminal';
+  /** With a terminal release: what the journal holds is kept elsewhere, so that nobody needs it any more. */
+  readonly dropsJournal?: true;
 }
 
 /** `fenced`: somebody else owns the run, nothing was written, and nothing more may be. */

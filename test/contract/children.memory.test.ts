@@ -7,6 +7,7 @@ async function makeWorld(): Promise<ChildrenWorld> {
     ...ports,
     seed: async (record) => ports.create(record),
     cancel: async (runId, cancel) => void ports.cancel(runId, cancel),
+    journal: async (runId) => ports.save(runId)?.entries ?? [],
     events: async (runId) => ports.events(runId),
     live: async () => [],
   };

@@ -33,6 +33,7 @@ export async function redisWorld(url?: string, changes: Partial<RedisRunsOptions
       await redis.sadd(keys.cancels, runId);
       await redis.hset(keys.run(runId), 'cancel', JSON.stringify(cancel));
     },
+    journal: async (runId) => await redis.lrange(keys.journal(runId), 0, -1),
     events: (runId) => readEvents(redis, keys, runId),
     live: (runId) => listen(url, keys.live(runId), cluster),
   };

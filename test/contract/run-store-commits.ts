@@ -140,6 +140,20 @@ export function commits(makeWorld: MakeWorld): void {
     expect([await world.events(runId), await world.runs.load(runId)]).toEqual([log, record]);
   });
 
+  test('the end of a run may take its journal with it', async () => {
+    const world = await makeWorld();
+    const runId = await seeded(world);
+    const { owner, seq } = await claimed(world, runId);
+    const commit = aTerminalCommit(runId, seq, { entries: [opened('m')], dropsJournal: true });
+    expect(await world.runs.commit({ runId, owner }, commit)).toMatchObject({ kind: 'ok' });
+    expect(await world.journal(runId)).toEqual([]);
+    const kept = await seeded(world);
+    const other = await claimed(world, kept);
+    const ends = aTerminalCommit(kept, other.seq, { entries: [opened('m')] });
+    await world.runs.commit({ runId: kept, owner: other.owner }, ends);
+    expect(await world.journal(kept)).toHaveLength(1);
+  });
+
   test('a terminal status, the time of the end and the terminal release come together or not at all', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);

@@ -8,6 +8,7 @@ runStoreContract('Memory', async () => {
     runs: ports.runs,
     seed: async (record) => ports.create(record),
     cancel: async (runId, cancel) => void ports.cancel(runId, cancel),
+    journal: async (runId) => ports.save(runId)?.entries ?? [],
     events: async (runId) => ports.events(runId),
     async live(runId) {
       const groups: (readonly RunEvent[])[] = [];

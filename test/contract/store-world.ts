@@ -12,6 +12,8 @@ export interface StoreWorld {
   seed(record: RunRecord): Promise<void>;
   /** Sets the durable cancel flag of a run. */
   cancel(runId: string, cancel: CancelRequest): Promise<void>;
+  /** The entries of the journal. */
+  journal(runId: string): Promise<readonly unknown[]>;
   /** The whole event log. */
   events(runId: string): Promise<readonly RunEvent[]>;
   /** Live messages of a run from now on, each a group of events. */

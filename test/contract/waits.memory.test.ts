@@ -22,6 +22,7 @@ async function makeWorld(): Promise<DecisionsWorld> {
     decisions: async (runId) => runs.decisions(runId),
     seed: async (record) => runs.create(record),
     cancel: async (runId, cancel) => void runs.cancel(runId, cancel),
+    journal: async (runId) => runs.save(runId)?.entries ?? [],
     events: async (runId) => runs.events(runId),
     async live(runId) {
       const groups: (readonly RunEvent[])[] = [];

@@ -278,6 +278,8 @@ async function close(run: OpenRun, status: RunStatus, patch: RecordPatch): Promi
     entries: [{ v: 1, t: 'closed', status, ...(patch.error && { error: patch.error }) }],
     patch: { ...patch, status, pending: [], endedAt: new Date(run.clock.now()).toISOString() },
     release: 'terminal',
+    // All of it is in the thread. A run that failed may be driven again, and goes on from its journal.
+    ...(run.thread && status === 'completed' && { dropsJournal: true as const }),
   });
 }
 

@@ -91,6 +91,7 @@ export class RunWriter {
     entries?: readonly JournalEntry[];
     patch?: RecordPatch;
     release?: Commit['release'];
+    dropsJournal?: true;
   }): Promise<void> {
     const previous = this.#inFlight;
     this.#commitsWaiting += 1;
@@ -161,6 +162,7 @@ export class RunWriter {
     entries?: readonly JournalEntry[];
     patch?: RecordPatch;
     release?: Commit['release'];
+    dropsJournal?: true;
   }): Promise<void> {
     const { ownership, ports } = this.#options;
     for (let tries = 0; this.#unsent && tries < commitTries; tries++) {
@@ -180,6 +182,7 @@ export class RunWriter {
       entries: [...kept, ...(write.entries ?? [])],
       events,
       ...(write.patch && { patch: write.patch }),
+      ...(write.dropsJournal && { dropsJournal: true }),
       ...(write.release && { release: write.release }),
     };
     this.#busy = true;

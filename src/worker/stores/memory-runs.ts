@@ -250,6 +250,7 @@ export class MemoryRuns implements RunStore {
       lastSequence: done.seq,
     } as RunRecord;
     if (commit.release) Object.assign(row, { owner: '', held: false });
+    if (commit.dropsJournal) row.entries.length = 0;
     if (commit.release === 'terminal') this.#retain(runId);
     if (added.length > 0) this.#publish(runId, added);
     return done;

@@ -23,7 +23,7 @@ export async function commitRun(options: RedisRunsOptions, ownership: Ownership,
     owner,
     commit.op,
     commit.seq,
-    commit.release === 'terminal' ? 1 : commit.patch?.cancel === '' ? 2 : 0,
+    endingOf(commit),
     options.resultTtlS,
     Math.max(options.resultTtlS, leastTtlWithExecutionS),
     options.eventLogTtlS,
@@ -60,6 +60,11 @@ async function listAsking({ redis, keys }: RedisRunsOptions, runId: string, { pa
   } catch (error) {
     throw redisError(error, `listing of run ${runId}`);
   }
+}
+
+function endingOf({ release, dropsJournal, patch }: Commit): 0 | 1 | 2 | 3 {
+  if (release === 'terminal') return dropsJournal ? 3 : 1;
+  return patch?.cancel === '' ? 2 : 0;
 }
 
 /** Field and value strings of the record in one flat list. */
