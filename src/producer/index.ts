@@ -1,6 +1,6 @@
 /** The public door of `millrace`: the producer client and what speaking with it needs. */
 export { Millrace } from './millrace.ts';
-export type { FanOutRun } from './programs.ts';
+export type { EvaluateRun, FanOutRun, TaskRun, TaskRunOptions } from './programs.ts';
 export { RunHandle } from './run-handle.ts';
 export type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';

@@ -22,7 +22,15 @@ import { Link } from './link.ts';
 import { listRuns } from './list.ts';
 import { readMedia, type MediaFile } from './media.ts';
 import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
-import { fanOutRequestOf, type FanOutRun } from './programs.ts';
+import {
+  evaluateRequestOf,
+  fanOutRequestOf,
+  taskRequestOf,
+  type EvaluateRun,
+  type FanOutRun,
+  type TaskRun,
+  type TaskRunOptions,
+} from './programs.ts';
 import { readProgress, type ProgressEntry, type ProgressQuery } from './progress.ts';
 import { loadView, waitForEnd } from './reads.ts';
 import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
@@ -98,6 +106,30 @@ export class Millrace implements AsyncDisposable {
    */
   async fanOut(fanOut: FanOutRun, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
     return await this.enqueue(fanOutRequestOf(fanOut), options);
+  }
+
+  /**
+   * Has an agent write an answer, and again with a critique, until it is good enough. Generator and judge are runs of their
+   * own, as with {@link fanOut}. Throws as {@link enqueue}.
+   *
+   * @example
+   * const evaluator = { judge: 'editor', rubric: 'Short, and nothing that is not so.' };
+   * const run = await mill.evaluate({ generator: 'writer', evaluator, maxIterations: 4, input: 'What is a tide?' });
+   */
+  async evaluate(evaluate: EvaluateRun, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
+    return await this.enqueue(evaluateRequestOf(evaluate), options);
+  }
+
+  /**
+   * Runs a task over an adapter that workers have by this name, step by step, wherever one is free. Where it asks, the run
+   * waits for an answer ({@link RunHandle.answer}). Throws as {@link enqueue}.
+   *
+   * @example
+   * const run = await mill.task({ adapter: 'inbox', input: { folder: 'new' }, limits: { maxSteps: 20 } });
+   * const { text, result } = await run.result();
+   */
+  async task(task: TaskRun, { signal, ...rest }: TaskRunOptions = {}): Promise<RunHandle> {
+    return await this.enqueue(taskRequestOf(task, rest), signal ? { signal } : {});
   }
 
   /**

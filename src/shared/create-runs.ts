@@ -34,7 +34,7 @@ export function newRun(request: RunRequest, tenant: string, nonce: string): NewR
   return {
     runId: executionId === undefined ? newRunId(Date.now()) : runIdForExecution(tenant, executionId),
     tenant,
-    kind: request.node ? 'node' : 'agent.turn',
+    kind: request.node ? 'node' : request.taskRun ? 'task' : 'agent.turn',
     queue: request.queue ?? defaultQueue,
     request,
     bodyHash: sha256(canonicalJson(body)),

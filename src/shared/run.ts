@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { limitsOverride } from './agent.ts';
 import { decisionView, decisionViews, type DecisionRecord } from './decisions.ts';
 import { errorInfo, RunError } from './errors.ts';
+import { evaluateRequest } from './evaluate-request.ts';
 import { fanOutRequest } from './fan-out-request.ts';
 import { pendingItem, runResult } from './event.ts';
 import { publicId, runId } from './ids.ts';
@@ -10,6 +11,7 @@ import { mediaRequest } from './media.ts';
 import { message } from './message.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode } from './node.ts';
+import { taskRequest } from './task-request.ts';
 import { onBusy } from './thread.ts';
 
 export const maxInputBytes = 256 * 1024;
@@ -91,6 +93,10 @@ export const runRequest = z.strictObject({
   media: mediaRequest.optional(),
   /** In place of a turn: several agents are asked at the same time. `agent` is whose budget holds, and who is shown. */
   fanOut: fanOutRequest.optional(),
+  /** In place of a turn: an agent is asked until its answer is good enough. */
+  evaluate: evaluateRequest.optional(),
+  /** In place of a turn: a task over an adapter that workers have. Then nobody has to know `agent`. */
+  taskRun: taskRequest.optional(),
 });
 export type RunRequestInput = z.input<typeof runRequest>;
 export type RunRequest = z.output<typeof runRequest>;

@@ -4,6 +4,7 @@ import { eventsOf, type Observed } from '../support/check-run.ts';
 import { call } from '../support/http.ts';
 import { planInput, type PlannedStep } from '../support/plan.ts';
 import { until } from '../support/redis.ts';
+import { millrace, settings } from '../producer/cli/support/cli-process.ts';
 import { makeWorld, shareWorld, type World } from '../support/world.ts';
 
 const shared = shareWorld({ producer: true, env: { WORKER_CONCURRENCY: '1' } });
@@ -92,11 +93,11 @@ describe('a fan-out over the queue', () => {
   test('stops a child whose time is over, and looks at tokens afterwards', async () => {
     const world = await makeWorld({ workers: 1, env: { WORKER_CONCURRENCY: '3' } });
     const children = [child('slow', held('never')), child('quick', { text: 'here' })];
-    const perBudget = { durationMs: 1_500 };
+    const perBudget = { durationMs: 5_000 };
     const observed = await world.ended(await ask(world, children, { perBudget }));
     expect(observed.view.result?.text).toBe('here');
     expect(shownBy(observed)).toMatchObject([
-      { status: 'budget_exceeded', error: { code: 'budget_exceeded', message: 'the child passed its 1500 ms' } },
+      { status: 'budget_exceeded', error: { code: 'budget_exceeded', message: 'the child passed its 5000 ms' } },
       { status: 'completed' },
     ]);
     const greedy = await ask(world, [child('greedy', { text: 'costly' }), child('asker', { text: 'b' })], {
@@ -186,5 +187,14 @@ describe('a fan-out over the queue', () => {
         error: { code: 'validation', retryable: false, message: expect.stringContaining('solomon') },
       });
     }
+  });
+
+  test('is reached from the command line, which prints the merged answer', async () => {
+    const { fleet } = shared.world;
+    const args = ['fan-out', 'plain', 'plain', '--input', planInput({ text: 'yes' }), '--separator', ' and '];
+    const { code, stdout, stderr } = await millrace(args, { env: settings(fleet.prefix) });
+    expect(stdout).toBe('yes and yes\n');
+    expect(stderr).toContain('merged: plain completed, plain completed');
+    expect(code).toBe(0);
   });
 });

@@ -13,6 +13,8 @@ import { exitCodeFor, exitCodes, type AddCommand, type Cli, type ExitCode, type 
 import { addDemo } from './demo.ts';
 import { addDev } from './dev.ts';
 import { addDoctor } from './doctor.ts';
+import { addEvaluate } from './evaluate.ts';
+import { addFanOut } from './fan-out.ts';
 import { addGet } from './get.ts';
 import { addMedia } from './media.ts';
 import { addProducer } from './producer.ts';
@@ -22,6 +24,7 @@ import { addRun } from './run.ts';
 import { addRuns } from './runs.ts';
 import { red } from './show/paint.ts';
 import { addTail } from './tail.ts';
+import { addTask } from './task.ts';
 import { addThreads } from './threads.ts';
 import { addWorker } from './worker.ts';
 
@@ -31,6 +34,9 @@ const commands: readonly AddCommand[] = [
   addProducer,
   addWorker,
   addRun,
+  addFanOut,
+  addEvaluate,
+  addTask,
   addBatch,
   addTail,
   addGet,

@@ -1,9 +1,9 @@
-import { text } from 'node:stream/consumers';
 import type { DialectName } from '../../shared/dialects/project.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { RunRequestInput } from '../../shared/run.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { inputFrom } from './follow-options.ts';
 import { dialectOption, keyValue, onExceedOption, positiveNumber, wholeNumber, type OnExceedName } from './options.ts';
 import { followRun } from './show/follow-run.ts';
 
@@ -50,7 +50,11 @@ export const addRun: AddCommand = (program, act) => {
 };
 
 async function run(cli: Cli, agent: string, input: string | undefined, options: Options): Promise<ExitCode> {
-  const request = requestOf(agent, await inputFrom(cli, input), options);
+  const request = requestOf(
+    agent,
+    await inputFrom(cli, input, 'give it as an argument, or `-` to read it from stdin'),
+    options,
+  );
   await using mill = openClient(cli);
   const handle = await mill.enqueue(request, { signal: cli.interrupted });
   if (options.detach) {
@@ -63,15 +67,6 @@ async function run(cli: Cli, agent: string, input: string | undefined, options: 
     ...(options.dialect && { dialect: options.dialect }),
     ...(options.timeout !== undefined && { timeoutMs: options.timeout * 1_000 }),
   });
-}
-
-/** The argument, or all of stdin for `-` and where stdin is not a terminal. */
-async function inputFrom(cli: Cli, input: string | undefined): Promise<string> {
-  if (input !== undefined && input !== '-') return input;
-  if (input === undefined && cli.stdin.isTTY) {
-    throw new RunError('validation', 'there is no input: give it as an argument, or `-` to read it from stdin');
-  }
-  return await text(cli.stdin);
 }
 
 function requestOf(agent: string, input: string, options: Options): RunRequestInput {

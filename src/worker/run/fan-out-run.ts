@@ -1,4 +1,3 @@
-import type { Clock } from '../../shared/clock.ts';
 import type { ChildEnd } from '../../shared/control.ts';
 import { assertNever, RunError, type ErrorInfo } from '../../shared/errors.ts';
 import type { FanOutRequest } from '../../shared/fan-out-request.ts';
@@ -9,6 +8,7 @@ import type { MergeGuard } from './fan-out-merge.ts';
 import type { ChildOutcome, FanOutResultChild, MergeStrategy } from './fan-out-options.ts';
 import { runFanOut } from './fan-out.ts';
 import { judgePrompt } from './judge-prompt.ts';
+import { answerText, isAnswer, stoppedClock } from './program-children.ts';
 import type { ChildAnswer, Program, ProgramHost } from './program.ts';
 
 /** Of the answer, and of what the result shows of all children together. */
@@ -120,18 +120,6 @@ async function askJudge(agentId: string, input: string, signal: AbortSignal, hos
   return answerText(answer, `judge ${agentId}`);
 }
 
-/** What the run has answered. Throws as it failed. */
-export function answerText(answer: ChildAnswer, who: string): string {
-  if (answer.kind === 'never') throw new RunError('cancelled', `${who} was not asked`);
-  const { status, text, error } = answer.end;
-  if (isAnswer(answer.end)) return text;
-  throw new RunError(error?.code ?? 'internal', `${who} did not answer: ${error?.message ?? `its run is ${status}`}`);
-}
-
-function isAnswer({ status }: ChildEnd): boolean {
-  return status === 'completed' || status === 'degraded';
-}
-
 function textOf(value: unknown, judge: string): string {
   if (typeof value === 'string') return value;
   throw new RunError('validation', `judge ${judge} did not answer with a text`);
@@ -168,17 +156,5 @@ function shown({ output, ...child }: FanOutResultChild, runId: string | undefine
     ...child,
     ...(runId !== undefined && { runId }),
     ...(output !== undefined && { output: cutText(output, maxBytes) }),
-  };
-}
-
-/** No time passes for a program: who shall not wait for longer is stopped by its host, and answers. */
-function stoppedClock(host: ProgramHost): Clock {
-  return {
-    now: () => host.now(),
-    monotonic: () => host.now(),
-    sleep: (_ms, signal) =>
-      new Promise((_resolve, reject) => {
-        signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
-      }),
   };
 }

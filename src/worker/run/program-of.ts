@@ -1,5 +1,7 @@
-import { asRunError, RunError } from '../../shared/errors.ts';
+import { RunError } from '../../shared/errors.ts';
+import type { RunRecord } from '../../shared/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
+import { evaluateProgram } from './evaluate-program.ts';
 import { fanOutProgram } from './fan-out-run.ts';
 import { effectiveLimits } from './limits.ts';
 import type { NamedFunctions } from './named-functions.ts';
@@ -7,6 +9,7 @@ import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 import { refused } from './outcome.ts';
 import { runProgram } from './program-run.ts';
 import type { Program } from './program.ts';
+import { taskProgram } from './task-program.ts';
 
 const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adapters: new Map() };
 
@@ -15,21 +18,24 @@ export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOu
   const { agent, record, signals, state, clock } = run;
   const { request, startedAt } = record;
   if (run.refusal) return refused(run, run.refusal);
-  if (!agent) return refused(run, unknownAgent(request.agent));
-  const { wallTimeMs } = effectiveLimits(agent.definition, request, deps.limitCaps);
-  signals.limitWallTime(wallTimeMs, startedAt ? clock.now() - Date.parse(startedAt) - state.suspendedMs : 0);
-  try {
-    return await runProgram(programOf(run, deps), run, () => {
-      if (signals.cancelRequest?.drain) return 'drain';
-      return deps.stopping() ? 'hand_over' : undefined;
-    });
-  } catch (thrown) {
-    return refused(run, asRunError(thrown));
-  }
+  if (!agent && !request.taskRun) return refused(run, unknownAgent(request.agent));
+  const limits = agent && effectiveLimits(agent.definition, request, deps.limitCaps);
+  // A task has limits of its own, and the time in which it asks does not count there.
+  const wallTimeMs = request.taskRun ? request.limits?.wallTimeMs : limits?.wallTimeMs;
+  if (wallTimeMs !== undefined)
+    signals.limitWallTime(wallTimeMs, startedAt ? clock.now() - Date.parse(startedAt) - state.suspendedMs : 0);
+  return await runProgram(programOf(record, deps), run, () => {
+    if (signals.cancelRequest?.drain) return 'drain';
+    return deps.stopping() ? 'hand_over' : undefined;
+  });
 }
 
-function programOf({ record: { runId, request } }: OpenRun, { functions = noFunctions, agents }: RunDeps): Program {
-  const { fanOut, input } = request;
+function programOf({ runId, request }: RunRecord, { functions = noFunctions, agents }: RunDeps): Program {
+  const { fanOut, evaluate, taskRun, input, budget } = request;
   if (fanOut) return fanOutProgram(fanOut, { runId, input }, { ...functions, hasAgent: (id) => agents.has(id) });
-  throw new RunError('internal', 'the request asks for no program');
+  if (evaluate) return evaluateProgram(evaluate, input);
+  if (taskRun) return taskProgram(taskRun, { runId, budget }, functions.adapters);
+  return async () => {
+    throw new RunError('internal', 'the request asks for no program');
+  };
 }

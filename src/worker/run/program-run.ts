@@ -76,6 +76,8 @@ class ProgramRun implements ProgramHost {
   }
 
   emit(event: EventBody): void {
+    // What a program makes of being stopped is no fact: whoever goes on with it is not stopped, and says something else.
+    if (this.signal.aborted) return;
     this.#emitted++;
     if (this.#emitted > this.#growing.state.program.told) this.#run.writer.hold(event);
   }

@@ -1,10 +1,11 @@
 import { expect, test } from 'vitest';
-import type { RunEvent } from '../../../src/shared/event.ts';
 import { isTerminalStatus, type RunRequestInput } from '../../../src/shared/run.ts';
-import { createScriptedProvider, scripted } from '../../../src/worker/llm/scripted.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
 import { defineAgent } from '../../../src/worker/run/define-agent.ts';
 import { defineMerge } from '../../../src/worker/run/define-judge.ts';
+import { loadedFrom } from '../../../src/worker/run/load-agents.ts';
 import type { NamedFunctions } from '../../../src/worker/run/named-functions.ts';
+import { defineTaskAdapter } from '../../../src/worker/run/task/adapter.ts';
 import type { CommitReply, RunStore } from '../../../src/worker/ports.ts';
 import { makeJobs } from './job-world.ts';
 
@@ -61,22 +62,51 @@ async function answerAll(jobs: Jobs, runId: string, ids: readonly string[]): Pro
   jobs.ports.decide(runId, { answers: ids.map((toolCallId) => ({ toolCallId, answer: `about ${toolCallId}` })) });
 }
 
-const agent = defineAgent({ id: 'poet', model: 'gpt-5.2-mini' });
+const poet = defineAgent({ id: 'poet', model: 'gpt-5.2-mini' });
+const critic = defineAgent({ id: 'critic', model: 'gpt-5.2' });
 const counted = defineMerge({ id: 'counted', merge: (children) => children.map(({ id, output }) => ({ id, output })) });
-const functions: NamedFunctions = { judges: new Map(), merges: new Map([['counted', counted]]), adapters: new Map() };
+const charge = { model: 'own', inputTokens: 3, outputTokens: 2, costMicrocents: 70, priced: true, usageReported: true };
+const errand = defineTaskAdapter({
+  id: 'errand',
+  observe: ({ stepNumber }) => ({ stepNumber }),
+  validate: () => [{ id: 'well', passed: true }],
+  decide({ history, charge: pay }) {
+    pay({ type: 'cost.updated', ...charge, cumulativeCostMicrocents: 0 });
+    const { length } = history;
+    if (length === 1) return { type: 'ask', question: 'Which way?' };
+    return length < 3 ? { type: 'act', action: { length } } : { type: 'stop', reason: 'there' };
+  },
+  act: ({ action }) => action,
+  getActionCostUsd: () => 0.000_001,
+});
+const functions: NamedFunctions = {
+  judges: new Map(),
+  merges: new Map([['counted', counted]]),
+  adapters: new Map([['errand', errand]]),
+};
+
+/** Writes better once it is told to, and gives points to what is. */
+const provider = createScriptedProvider(({ model, messages }) => {
+  const asked = JSON.stringify(messages.at(-1));
+  const points = asked.includes('a better verse') ? { score: 9 } : { score: 3, critique: 'write it better' };
+  const verse = asked.includes('write it better') ? 'a better verse' : 'a verse';
+  return { text: model === 'gpt-5.2' ? JSON.stringify(points) : verse };
+});
 
 function begin(request: Omit<RunRequestInput, 'agent'>) {
-  const provider = createScriptedProvider(scripted.text('a verse'));
-  const jobs = makeJobs(agent, provider, 1_000, { functions });
+  const agents = new Map([poet, critic].map((agent) => [agent.definition.id, loadedFrom(agent)]));
+  const jobs = makeJobs(poet, provider, 1_000, { functions, agents });
   return { jobs, runId: jobs.submit(request) };
 }
 
 /** What a program itself has told. */
-function toldIn(jobs: Jobs, runId: string): Partial<RunEvent>[] {
+function toldIn(jobs: Jobs, runId: string): unknown[] {
   return jobs.ports
     .events(runId)
-    .filter(({ type }) => /^(agent\.fanout|agent\.evaluator|task)\./.test(type))
-    .map(({ v: _v, timestamp: _at, sequenceNumber: _n, runId: _run, jobAttempt: _tries, ...event }) => event);
+    .filter(({ type }) => /^(agent\.fanout|agent\.evaluator|task|cost)\./.test(type))
+    .map(({ v: _v, timestamp: _at, sequenceNumber: _n, jobAttempt: _tries, ...event }) =>
+      JSON.parse(JSON.stringify(event).replaceAll(runId, 'the run')),
+    );
 }
 
 const requests: Record<string, Omit<RunRequestInput, 'agent'>> = {
@@ -88,10 +118,30 @@ const requests: Record<string, Omit<RunRequestInput, 'agent'>> = {
       mergeStrategy: { kind: 'custom', merge: 'counted' },
     },
   },
+  'first success': {
+    input: 'Write about the tide.',
+    fanOut: {
+      children: [{ agent: 'poet' }, { agent: 'poet', id: 'second' }, { agent: 'poet', id: 'third' }],
+      maxConcurrentChildren: 1,
+      mergeStrategy: { kind: 'first-success' },
+    },
+  },
+  'judged fan-out': {
+    input: 'Write about the tide.',
+    fanOut: {
+      children: [{ agent: 'poet' }, { agent: 'critic' }],
+      mergeStrategy: { kind: 'judge-merge', judge: 'critic' },
+    },
+  },
+  evaluation: {
+    input: 'Write about the tide.',
+    evaluate: { generator: 'poet', evaluator: { judge: 'critic', rubric: 'It is good.' }, maxIterations: 3 },
+  },
+  task: { input: '', taskRun: { adapter: 'errand', limits: { maxSteps: 5 } } },
 };
 
 test.each(Object.entries(requests))(
-  'a %s whose worker dies at any write ends as if none had, and tells everything once',
+  '%s: a worker that dies at any write changes nothing, and everything is told once',
   async (_, request) => {
     const whole = begin(request);
     const { writes } = dieAt(whole.jobs, 0, 'before');
@@ -115,3 +165,42 @@ test.each(Object.entries(requests))(
     }
   },
 );
+
+test('an evaluation gives the critique to its generator, and ends with the answer that passes', async () => {
+  const { jobs, runId } = begin(requests['evaluation'] ?? { input: '' });
+  await toTheEnd(jobs, runId);
+  const record = await jobs.load(runId);
+  expect(record).toMatchObject({
+    result: {
+      text: 'a better verse',
+      output: {
+        termination: 'pass',
+        best: 2,
+        iterations: [
+          { output: 'a verse', passed: false, score: 3, critique: 'write it better' },
+          { output: 'a better verse', passed: true, score: 9 },
+        ],
+      },
+    },
+  });
+  expect(record?.costMicrocents).toBe(record?.childCostMicrocents);
+  expect(jobs.eventsOf(runId, 'agent.evaluator.converged')).toMatchObject([{ termination: 'pass', iterations: 2 }]);
+});
+
+test('a task costs what its adapter charged and what its actions cost, in the record as in its result', async () => {
+  const { jobs, runId } = begin(requests['task'] ?? { input: '' });
+  await toTheEnd(jobs, runId);
+  const record = await jobs.load(runId);
+  expect(record).toMatchObject({
+    costMicrocents: 4 * 70 + 2 * 100,
+    usage: { total: 20, byModel: { own: { attemptCount: 4, costMicrocents: 280 } } },
+    result: { text: 'there', output: { status: 'completed', costMicrocents: 480 } },
+  });
+});
+
+test('the cap of a run ends its task, too', async () => {
+  const { jobs, runId } = begin({ ...requests['task'], input: '', budget: { maxCostMicrocents: 150 } });
+  await toTheEnd(jobs, runId);
+  const record = await jobs.load(runId);
+  expect(record?.result?.output).toMatchObject({ status: 'failed', stoppedBy: 'budget', completed: false });
+});

@@ -40,6 +40,13 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'tool.outcome_unknown': ({ toolName }) => `✗ ${toolName} may or may not have taken effect`,
   'tool.approval.requested': ({ toolName, toolCallId, args }) =>
     `asks to call ${toolName} ${oneLine(JSON.stringify(args), maxArgs)} (${toolCallId})`,
+  'agent.fanout.spawned': ({ children }) => `asks ${oneLine(children.join(', '), maxText)}`,
+  'agent.fanout.merged': ({ children, statuses }) =>
+    `merged: ${oneLine(children.map((id, at) => `${id} ${statuses[at]}`).join(', '), maxText)}`,
+  'agent.evaluator.iteration': ({ iteration, passed, score }) =>
+    `answer ${iteration} ${passed ? 'passes' : 'does not pass'}${score === undefined ? '' : ` with ${score} points`}`,
+  'task.decide': ({ decision }) => `decides ${oneLine(JSON.stringify(decision), maxText)}`,
+  'task.end': ({ status, reason }) => `task ${status}: ${oneLine(reason, maxText)}`,
   'context.compacted': ({ beforeTokens, afterTokens }) =>
     `context compacted from ${count(beforeTokens)} to ${count(afterTokens)} tokens`,
   'guardrail.tripped': ({ guardrail }) => `guardrail ${guardrail} stopped it`,

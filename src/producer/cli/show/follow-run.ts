@@ -1,5 +1,6 @@
 import { createProjector, readFrom, type DialectName } from '../../../shared/dialects/project.ts';
 import { isTerminal, type RunEvent } from '../../../shared/event.ts';
+import { taskResult } from '../../../shared/task.ts';
 import type { Millrace } from '../../millrace.ts';
 import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
 import { RunPrinter } from './run-printer.ts';
@@ -21,7 +22,7 @@ export interface FollowOptions {
 
 /**
  * Prints a run until it ends. Answers `ok` or `failed` as the run ended; on Ctrl-C it lets go of the run, which goes on,
- * says how to come back, and answers `interrupted`. A wait that took too long does the same and answers `failed`.
+ * says how to come back, and answers `interrupted`. A task that did not pass has failed. A wait that took too long does the same and answers `failed`.
  */
 export async function followRun(cli: Cli, mill: Millrace, runId: string, options: FollowOptions): Promise<ExitCode> {
   const printer = new RunPrinter(cli);
@@ -55,7 +56,9 @@ export async function followRun(cli: Cli, mill: Millrace, runId: string, options
 }
 
 function wentWell(event: RunEvent): boolean {
-  return event.type === 'run.completed' && event.status !== 'blocked';
+  if (event.type !== 'run.completed' || event.status === 'blocked') return false;
+  const task = taskResult.safeParse(event.result.output);
+  return !task.success || task.data.pass;
 }
 
 /** Only advice: whatever keeps it from being given does not matter to the run. */

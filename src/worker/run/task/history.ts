@@ -10,9 +10,11 @@ const maxEventBytes = 32 * 1024;
 export class TaskHistory {
   #steps: readonly TaskStep[];
   #bytes: number;
+  readonly #maxBytes: number;
 
-  constructor(steps: readonly TaskStep[] = []) {
+  constructor(steps: readonly TaskStep[] = [], maxBytes = maxHistoryBytes) {
     this.#steps = steps;
+    this.#maxBytes = maxBytes;
     this.#bytes = steps.reduce((sum, step) => sum + jsonBytes(step), 0);
   }
 
@@ -25,7 +27,7 @@ export class TaskHistory {
     const steps = [...this.#steps, step];
     this.#bytes += jsonBytes(step);
     // The last step is whole, however large it is.
-    for (let at = 0; this.#bytes > maxHistoryBytes && at < steps.length - 1; at++) {
+    for (let at = 0; this.#bytes > this.#maxBytes && at < steps.length - 1; at++) {
       const whole = steps[at] as TaskStep;
       if (whole.cut) continue;
       const cut = Object.freeze(outlineOf(whole));
