@@ -1,4 +1,4 @@
-import fc from 'fast-check';
+import { array, assert, asyncProperty, boolean, integer, record, uniqueArray } from 'fast-check';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { CallDecision } from '../../../src/shared/control.ts';
@@ -59,7 +59,7 @@ const context = {
 /** What the run room writes when a turn waits, and when its wait has ended. */
 function waited({ asks = [], children = [], reason }: SuspendedWait, seq: number, grant: boolean): JournalEntry[] {
   const asked = [
-    ...asks.map(({ requestedAtMs: _, expiresAtMs: __, ...ask }) => ({ ...ask, requestedAt: at, expiresAt: at })),
+    ...asks.map(({ index, id, kind }) => ({ index, id, kind, requestedAt: at, expiresAt: at })),
     ...children.map(({ id, index }) => ({ id, index, kind: 'child' as const, requestedAt: at, expiresAt: at })),
   ];
   const decisions: CallDecision[] = [
@@ -120,19 +120,19 @@ async function play(story: Story, journal: JournalEntry[]): Promise<{ outcome: T
   throw new Error('the turn does not end');
 }
 
-const stories = fc.record({
-  steps: fc.array(fc.array(fc.integer({ min: 0, max: names.length - 1 }), { minLength: 1, maxLength: 3 }), {
+const stories = record({
+  steps: array(array(integer({ min: 0, max: names.length - 1 }), { minLength: 1, maxLength: 3 }), {
     maxLength: 4,
   }),
-  says: fc.uniqueArray(fc.integer({ min: 0, max: 4 }), { maxLength: 2 }),
-  grants: fc.array(fc.boolean(), { minLength: 4, maxLength: 4 }),
+  says: uniqueArray(integer({ min: 0, max: 4 }), { maxLength: 2 }),
+  grants: array(boolean(), { minLength: 4, maxLength: 4 }),
 });
 
 const expected = new Set(['multiple_handoffs_in_step']);
 
 test('every beginning of every journal is a state that the loop goes on from, with requests that pair', async () => {
-  await fc.assert(
-    fc.asyncProperty(stories, async (story) => {
+  await assert(
+    asyncProperty(stories, async (story) => {
       const journal: JournalEntry[] = [];
       const { outcome } = await play(story, journal);
       for (const entry of journal) expect(journalEntry.parse(JSON.parse(JSON.stringify(entry)))).toBeDefined();
