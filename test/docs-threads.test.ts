@@ -5,9 +5,11 @@ import { PassThrough } from 'node:stream';
 import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import type { Cli } from '../src/producer/cli/cli.ts';
+import { helpLines } from '../src/producer/cli/chat/command.ts';
 import { runProgram } from '../src/producer/cli/program.ts';
 import { postrunEffect } from '../src/shared/postrun.ts';
 import { maxThreadEvents, threadEventBody } from '../src/shared/thread-event.ts';
+import { runRequest } from '../src/shared/run.ts';
 import { threadItem, threadView } from '../src/shared/thread-items.ts';
 import { aThread } from './producer/support/threads.ts';
 import { serverWorld } from './producer/http/server-world.ts';
@@ -19,7 +21,12 @@ const thread = 'customer-42';
 
 /** The commands of the page that begin with a word. */
 function commands(word: string): string[] {
-  return codeBlocks(page, 'sh').flatMap((code) => code.split('\n').filter((line) => line.split(' ')[0] === word));
+  return codeBlocks(page, 'sh').flatMap((code) =>
+    code
+      .replaceAll(' \\\n ', '')
+      .split('\n')
+      .filter((line) => line.split(' ')[0] === word),
+  );
 }
 
 function argumentsOf(command: string): string[] {
@@ -37,14 +44,15 @@ test('every request on the page about threads is one that the producer answers',
     const after = (option: string) => (args.includes(option) ? args[args.indexOf(option) + 1] : undefined);
     const path =
       args.find((arg) => arg.startsWith('http://127.0.0.1:8080'))?.slice('http://127.0.0.1:8080'.length) ?? '';
-    const [body, method = 'GET'] = [after('-d'), after('-X')];
+    const body = after('-d');
+    const method = after('-X') ?? (body === undefined ? 'GET' : 'POST');
     const { status } = await world.send(
       method,
       path,
       body,
       body === undefined ? {} : { 'content-type': 'application/json' },
     );
-    expect([command, status]).toEqual([command, 200]);
+    expect([command, status]).toEqual([command, path === '/v1/runs' ? 202 : 200]);
   }
 });
 
@@ -94,4 +102,10 @@ test('the events on the page are those of the code', () => {
   expect(firstCells(page, 'After an answer')).toEqual(types);
   for (const effect of postrunEffect.options) expect(page).toContain(`\`${effect}\``);
   expect(page).toContain(`the newest ${maxThreadEvents.toLocaleString('en')} of a thread are kept`);
+});
+
+test('the page has exactly the ways to treat a busy thread, and the commands of the chat, that there are', () => {
+  expect(firstCells(page, 'While a run is at work')).toEqual(runRequest.shape.onBusy.unwrap().options);
+  const forms = helpLines.map((line) => line.split('  ')[0] ?? '');
+  expect(firstCells(page, 'In a terminal').toSorted()).toEqual(forms.toSorted());
 });

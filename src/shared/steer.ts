@@ -1,4 +1,5 @@
 import { steeringMessage, type SteeringMessage } from './control.ts';
+import { runIdForChild } from './ids.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
 
@@ -26,6 +27,11 @@ export async function sayToRun(
   );
   if (reply === -1) return 'full';
   return reply === 1 ? 'said' : 'late';
+}
+
+/** The run that answers what was said to a run too late for it to hear. */
+export function followUpId(runId: string, messageId: string): string {
+  return runIdForChild(runId, `followup:${messageId}`);
 }
 
 /** What was said to a run and not taken. */

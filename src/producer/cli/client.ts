@@ -15,12 +15,13 @@ export function configOf(cli: Cli): Config {
 }
 
 /** A client for this command, to be closed by it. Throws `invalid_config`. */
-export function openClient(cli: Cli): Millrace {
-  return clientFor(configOf(cli));
+export function openClient(cli: Cli, onError?: (error: Error) => void): Millrace {
+  return clientFor(configOf(cli), onError);
 }
 
-export function clientFor(config: Config): Millrace {
+export function clientFor(config: Config, onError?: (error: Error) => void): Millrace {
   return new Millrace({
+    ...(onError && { onError }),
     redis: config.REDIS_URL,
     prefix: config.MILLRACE_PREFIX,
     queueMaxLength: config.QUEUE_MAX_LENGTH,

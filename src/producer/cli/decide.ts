@@ -1,5 +1,4 @@
 import { readFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
 import { resolve } from 'node:path';
 import type { DecisionInput } from '../../shared/control.ts';
 import { RunError } from '../../shared/errors.ts';
@@ -9,6 +8,7 @@ import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from 
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { positiveNumber } from './options.ts';
+import { thisPerson } from './person.ts';
 import { budgetLine } from './show/budget-line.ts';
 import { whatFollows } from './show/decided.ts';
 
@@ -147,11 +147,5 @@ function parsed(text: string): unknown {
 }
 
 function personOf({ by }: DecideFlags): string {
-  if (by !== undefined) return by;
-  try {
-    return userInfo().username || 'cli';
-  } catch {
-    // A container may run as a user that has no name.
-    return 'cli';
-  }
+  return by ?? thisPerson();
 }

@@ -7,6 +7,7 @@ import { addApprovals } from './approvals.ts';
 import { addBatch } from './batch.ts';
 import { addBudget } from './budget.ts';
 import { addCancel } from './cancel.ts';
+import { addChat } from './chat.ts';
 import { addCosts } from './costs.ts';
 import { addApprove, addDeny } from './decide.ts';
 import { exitCodeFor, exitCodes, type AddCommand, type Cli, type ExitCode, type Work } from './cli.ts';
@@ -37,6 +38,7 @@ const commands: readonly AddCommand[] = [
   addFanOut,
   addEvaluate,
   addTask,
+  addChat,
   addBatch,
   addTail,
   addGet,

@@ -1,7 +1,8 @@
 import { canonicalJson } from '../../shared/canonical-json.ts';
 import type { NewRun } from '../../shared/create-runs.ts';
-import { newNonce, runIdForChild, sha256 } from '../../shared/ids.ts';
+import { newNonce, sha256 } from '../../shared/ids.ts';
 import { runRequest, type RunRecord } from '../../shared/run.ts';
+import { followUpId } from '../../shared/steer.ts';
 import type { Ports } from '../ports.ts';
 
 /**
@@ -21,7 +22,7 @@ export async function queueFollowUps(
     .filter(({ id }) => !known.has(id))
     .map(({ id, text }): NewRun => {
       const asked = runRequest.parse({ agent, input: text, thread, sessionId, budget, limits, metadata });
-      const next = runIdForChild(runId, `followup:${id}`);
+      const next = followUpId(runId, id);
       const bodyHash = sha256(canonicalJson({ agent, text }));
       return { runId: next, tenant, kind: 'agent.turn', queue, request: asked, bodyHash, nonce: newNonce() };
     });

@@ -35,18 +35,13 @@ export async function followRun(cli: Cli, mill: Millrace, runId: string, options
     for (const told of project ? project(event) : [event]) cli.stdout.write(`${JSON.stringify(told)}\n`);
   };
   let last = after;
-  let started = false;
-  const impatience = setTimeout(() => void (started || hintAtWorkers(cli, mill)), patienceMs);
-  try {
-    const from = dialect ? readFrom(dialect, after) : after;
-    for await (const event of mill.events(runId, { after: from, signal })) {
-      last = Math.max(last, event.sequenceNumber);
-      started ||= event.type !== 'run.queued';
-      print(event);
-      if (isTerminal(event)) return wentWell(event) ? exitCodes.ok : exitCodes.failed;
-    }
-  } finally {
-    clearTimeout(impatience);
+  using advice = adviseIfIdle(mill, (text) => cli.stderr.write(`${yellow(cli.stderr, text)}\n`));
+  const from = dialect ? readFrom(dialect, after) : after;
+  for await (const event of mill.events(runId, { after: from, signal })) {
+    last = Math.max(last, event.sequenceNumber);
+    advice.after(event);
+    print(event);
+    if (isTerminal(event)) return wentWell(event) ? exitCodes.ok : exitCodes.failed;
   }
   const why = timeout?.aborted ? 'not waiting any longer' : 'letting go';
   printer.note(
@@ -55,20 +50,31 @@ export async function followRun(cli: Cli, mill: Millrace, runId: string, options
   return cli.interrupted.aborted ? exitCodes.interrupted : exitCodes.failed;
 }
 
-function wentWell(event: RunEvent): boolean {
+export function wentWell(event: RunEvent): boolean {
   if (event.type !== 'run.completed' || event.status === 'blocked') return false;
   const task = taskResult.safeParse(event.result.output);
   return !task.success || task.data.pass;
 }
 
-/** Only advice: whatever keeps it from being given does not matter to the run. */
-async function hintAtWorkers(cli: Cli, mill: Millrace): Promise<void> {
-  const workers = await mill.diagnose().then(
-    (diagnosis) => diagnosis.workers.length,
-    () => undefined,
-  );
-  if (workers === 0)
-    cli.stderr.write(
-      `${yellow(cli.stderr, 'No worker is running: start one with `millrace worker`, or all with `millrace dev`.')}\n`,
-    );
+/** What a run says that nobody has taken. */
+const accepted: ReadonlySet<string> = new Set(['run.queued', 'execution.started']);
+
+interface Advice extends Disposable {
+  /** The run has come so far. */
+  after(event: RunEvent): void;
+}
+
+/**
+ * Gives the advice to start a worker when nobody takes a run for a while, unless disposed before; only where none is running.
+ * Whatever keeps it from being given does not matter to the run.
+ */
+export function adviseIfIdle(mill: Millrace, say: (advice: string) => void): Advice {
+  const advise = async () => {
+    const { workers } = await mill.diagnose();
+    if (workers.length === 0)
+      say('No worker is running: start one with `millrace worker`, or all with `millrace dev`.');
+  };
+  const impatience = setTimeout(() => void advise().catch(() => {}), patienceMs);
+  const dispose = () => clearTimeout(impatience);
+  return { after: ({ type }) => void (accepted.has(type) || dispose()), [Symbol.dispose]: dispose };
 }

@@ -20,7 +20,7 @@ export class RunPrinter {
     if (event.type === 'text.delta') return this.#text(event.delta);
     if (event.type === 'step.reset') return this.#discard(event.reason);
     if (event.type === 'step.start') this.#stepHasText = false;
-    if (event.type === 'step.end') return this.#endLine();
+    if (event.type === 'step.end') return this.endLine();
     if (isTerminal(event)) return this.#end(event);
     const line = lineOf(event);
     if (line !== undefined) this.note(line);
@@ -29,7 +29,7 @@ export class RunPrinter {
   /** A dim line on stderr, on a line of its own where both streams share a terminal. */
   note(text: string): void {
     const { stdout, stderr } = this.#cli;
-    if (stdout.isTTY) this.#endLine();
+    if (stdout.isTTY) this.endLine();
     stderr.write(`${dim(stderr, text)}\n`);
   }
 
@@ -47,20 +47,21 @@ export class RunPrinter {
   #discard(reason: string): void {
     if (!this.#stepHasText) return;
     this.#stepHasText = false;
-    this.#endLine();
+    this.endLine();
     this.#cli.stdout.write(`[the text above is discarded: ${reason}]\n`);
   }
 
   #end(event: RunEvent): void {
     // The deltas are gone when somebody looks at an old run; its result is not.
     if (!this.#runHasText && event.type === 'run.completed') this.#text(event.result.text);
-    this.#endLine();
+    this.endLine();
     const { stderr } = this.#cli;
     const line = `${lineOf(event)} · ${event.runId}`;
     stderr.write(`${event.type === 'run.completed' ? dim(stderr, line) : red(stderr, line)}\n`);
   }
 
-  #endLine(): void {
+  /** Ends the line of text that is begun, if one is: something else follows. */
+  endLine(): void {
     if (this.#midLine) this.#cli.stdout.write('\n');
     this.#midLine = false;
   }

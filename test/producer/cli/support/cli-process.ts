@@ -12,6 +12,8 @@ export interface CliOptions {
   readonly cwd?: string;
   /** What it reads from stdin; absent: an empty stdin. */
   readonly input?: string;
+  /** Its stdin stays open for what is typed later. */
+  readonly keepsInput?: boolean;
   /** Arguments of Node itself. */
   readonly nodeArgs?: readonly string[];
   /** A process group of its own, as a terminal makes one for each command. */
@@ -28,7 +30,7 @@ export class CliProcess {
 
   constructor(
     args: readonly string[],
-    { env, cwd = root, input = '', nodeArgs = [], ownGroup = false }: CliOptions = {},
+    { env, cwd = root, input = '', keepsInput = false, nodeArgs = [], ownGroup = false }: CliOptions = {},
   ) {
     this.#child = spawn(process.execPath, [...nodeArgs, bin, ...args], {
       cwd,
@@ -40,7 +42,8 @@ export class CliProcess {
     this.#child.stdout?.on('data', (chunk: Buffer) => (this.stdout += chunk.toString()));
     this.#child.stderr?.on('data', (chunk: Buffer) => (this.stderr += chunk.toString()));
     this.#child.stdin?.on('error', () => {});
-    this.#child.stdin?.end(input);
+    this.#child.stdin?.write(input);
+    if (!keepsInput) this.#child.stdin?.end();
     this.exited = new Promise((resolve) =>
       this.#child.once('close', (code, signal) => resolve(code ?? (signal ? -1 : 0))),
     );
@@ -48,6 +51,15 @@ export class CliProcess {
       this.#child.kill('SIGKILL');
       await this.exited;
     });
+  }
+
+  /** Writes lines to its stdin, which has to be kept open. */
+  type(...lines: readonly string[]): void {
+    this.#child.stdin?.write(lines.map((line) => `${line}\n`).join(''));
+  }
+
+  endInput(): void {
+    this.#child.stdin?.end();
   }
 
   signal(signal: NodeJS.Signals): void {

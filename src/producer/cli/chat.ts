@@ -1,0 +1,126 @@
+import { Option } from 'commander';
+import { RunError } from '../../shared/errors.ts';
+import { runRequest, type RunRequestInput } from '../../shared/run.ts';
+import type { Millrace } from '../millrace.ts';
+import { converse, invite } from './chat/converse.ts';
+import { Interrupts } from './chat/interrupts.ts';
+import { lastMessages } from './chat/last-messages.ts';
+import { RedisWatch } from './chat/redis-watch.ts';
+import { newThreadId, Talk } from './chat/talk.ts';
+import { TypedLines } from './chat/typed-lines.ts';
+import { openClient } from './client.ts';
+import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { positiveNumber, wholeNumber } from './options.ts';
+import { ChatPrinter } from './show/chat-printer.ts';
+import { itemText } from './show/thread-item.ts';
+
+interface Options {
+  readonly thread?: string;
+  readonly maxCost?: number;
+  readonly busy?: NonNullable<RunRequestInput['onBusy']>;
+  readonly last?: number;
+  readonly json?: true;
+}
+
+const maxLast = 1_000;
+const maxNamed = 50;
+
+export const addChat: AddCommand = (program, act) => {
+  program
+    .command('chat <agent>')
+    .description('Talk to an agent, line by line, on one thread.')
+    .option('--thread <id>', 'go on with this thread, or begin it (default: a new one)')
+    .option('--max-cost <usd>', 'spend no more than this on each answer', positiveNumber)
+    .addOption(
+      new Option('--busy <what>', 'what becomes of a message while an answer is under way (default: steer)').choices(
+        runRequest.shape.onBusy.unwrap().options,
+      ),
+    )
+    .option('--last <n>', 'show the last messages of the thread first', wholeNumber(1, maxLast))
+    .option('--json', 'print one event a line')
+    .addHelpText(
+      'after',
+      examples(
+        'millrace chat support',
+        'millrace chat support --thread customer-42 --last 10',
+        String.raw`printf 'Where is order 7?\nAnd order 8?\n' | millrace chat support --max-cost 0.05`,
+      ) +
+        '\n\n/help in the chat lists its commands. Ctrl-C stops the answer under way, twice it leaves.' +
+        '\nFrom a pipe each line waits for the answer before it, unless --busy is given; it ends after the last answer.',
+    )
+    .action(act(chat));
+};
+
+async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode> {
+  let watch: RedisWatch | undefined;
+  await using mill = openClient(cli, () => watch?.suspect());
+  const thread = options.thread ?? newThreadId();
+  await checkPlace(mill, agent, thread);
+  const json = options.json === true;
+
+  const interrupts = new Interrupts();
+  const printer = new ChatPrinter(cli, json);
+  using lines = new TypedLines(cli.stdin, json || !cli.stdout.isTTY ? cli.stderr : cli.stdout, {
+    onInterrupt: () => interrupt(),
+    makeRoom: () => printer.endLine(),
+  });
+  const note = (text: string) => lines.show(() => printer.note(text));
+  watch = new RedisWatch(() => mill.agents(), note, interrupts.leaving);
+  const talk: Talk = new Talk(thread, {
+    mill,
+    watch,
+    request: requestOf(agent, options),
+    onRun: () => lines.show(() => printer.begin()),
+    onEvent: (event) => lines.show(() => printer.print(event)),
+    onNote: note,
+    onChange: () => invite({ talk, lines }),
+    stop: interrupts.leaving,
+  });
+  const interrupt = () => interrupts.press({ talk, note, isTerminal: lines.isTerminal });
+  const onSignal = () => (cli.interrupted.reason === 'SIGINT' ? interrupt() : interrupts.leave());
+  cli.interrupted.addEventListener('abort', onSignal, { once: true });
+
+  note(`Thread ${thread}. /help lists the commands.`);
+  if (options.last !== undefined) await showLast(cli, mill, thread, options.last, json);
+  const isEager = lines.isTerminal || options.busy !== undefined;
+  const code = await converse({ talk, lines, note, interrupts, isEager });
+  const { current } = talk;
+  cli.interrupted.removeEventListener('abort', onSignal);
+  interrupts.leave();
+  if (current !== undefined) note(`The answer goes on: millrace tail ${current}   Stop it: millrace cancel ${current}`);
+  note(`Go on with this thread: millrace chat ${agent} --thread ${talk.thread}`);
+  return code;
+}
+
+/** Says at the start what every message would be refused for. Throws `validation` and `invalid_id`. */
+async function checkPlace(mill: Millrace, agent: string, threadId: string): Promise<void> {
+  const known = (await mill.agents()).map(({ id }) => id);
+  if (known.length > 0 && !known.includes(agent)) {
+    const some = known.slice(0, maxNamed).join(', ');
+    throw new RunError('validation', `there is no agent ${agent}; known are ${some}`);
+  }
+  const owner = await ownerOf(mill, threadId);
+  if (owner === undefined || owner === agent) return;
+  throw new RunError('validation', `thread ${threadId} belongs to agent ${owner}, not to ${agent}`);
+}
+
+async function ownerOf(mill: Millrace, threadId: string): Promise<string | undefined> {
+  try {
+    return (await mill.threads.get(threadId)).agentId;
+  } catch (error) {
+    if (error instanceof RunError && error.code === 'not_found') return undefined;
+    throw error;
+  }
+}
+
+async function showLast(cli: Cli, mill: Millrace, thread: string, count: number, json: boolean): Promise<void> {
+  for (const item of await lastMessages(mill, thread, count))
+    cli.stdout.write(json ? `${JSON.stringify(item)}\n` : itemText(cli.stdout, item));
+}
+
+function requestOf(
+  agent: string,
+  { busy = 'steer', maxCost }: Options,
+): ConstructorParameters<typeof Talk>[1]['request'] {
+  return { agent, onBusy: busy, ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost } }) };
+}

@@ -1,0 +1,61 @@
+import { systemClock } from '../../../shared/clock.ts';
+import { RunError } from '../../../shared/errors.ts';
+
+const lookAgainMs = 500;
+
+/** Says when Redis is away and when it is back, once each, and outlasts the time in between. */
+export class RedisWatch {
+  readonly #probe: () => Promise<unknown>;
+  readonly #say: (text: string) => void;
+  readonly #stop: AbortSignal;
+  #isAway = false;
+  #isLooking = false;
+
+  /** `probe` is any read that fails while Redis is away. */
+  constructor(probe: () => Promise<unknown>, say: (text: string) => void, stop: AbortSignal) {
+    this.#probe = probe;
+    this.#say = say;
+    this.#stop = stop;
+  }
+
+  /** Something is wrong with a connection: looks whether Redis is away, until it is there. Returns at once. */
+  suspect(): void {
+    if (!this.#isLooking) void this.#look();
+  }
+
+  /** Does the work until Redis is there for it. Throws what else goes wrong, and the signal's reason. */
+  async again<T>(work: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        const value = await work();
+        this.#there();
+        return value;
+      } catch (error) {
+        this.#stop.throwIfAborted();
+        if (!(error instanceof RunError && error.code === 'queue_unavailable')) throw error;
+        this.#away(error);
+      }
+      await systemClock.sleep(lookAgainMs, this.#stop);
+    }
+  }
+
+  async #look(): Promise<void> {
+    this.#isLooking = true;
+    try {
+      await this.again(this.#probe);
+    } catch {
+      // Whatever else is wrong shows where it matters.
+    }
+    this.#isLooking = false;
+  }
+
+  #away({ message }: RunError): void {
+    if (!this.#isAway) this.#say(`Redis is away, and this goes on when it is back: ${message}`);
+    this.#isAway = true;
+  }
+
+  #there(): void {
+    if (this.#isAway) this.#say('Redis is back.');
+    this.#isAway = false;
+  }
+}

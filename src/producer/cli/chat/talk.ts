@@ -1,0 +1,228 @@
+import { randomBytes } from 'node:crypto';
+import { systemClock } from '../../../shared/clock.ts';
+import { waitsForPeople } from '../../../shared/decisions.ts';
+import { asRunError, RunError } from '../../../shared/errors.ts';
+import { isTerminal, type PendingItem, type RunEvent } from '../../../shared/event.ts';
+import { runIdForExecution } from '../../../shared/ids.ts';
+import type { RunRequestInput, RunView } from '../../../shared/run.ts';
+import { followUpId } from '../../../shared/steer.ts';
+import type { DecisionInput } from '../../../shared/control.ts';
+import type { Millrace } from '../../millrace.ts';
+import { untilStopped } from '../../stop.ts';
+import { exitCodeFor, exitCodes, type ExitCode } from '../cli.ts';
+import { thisPerson } from '../person.ts';
+import { adviseIfIdle, wentWell } from '../show/follow-run.ts';
+import { firstWait, noteWaits, type Waits } from './waits.ts';
+import type { RedisWatch } from './redis-watch.ts';
+
+/** A worker that dies after a run has ended, and before it makes the next one, leaves that to another. */
+const followUpMs = 60_000;
+const lookMs = 100;
+
+/** The id of a thread that nobody has used. */
+export function newThreadId(): string {
+  return randomBytes(6).toString('hex');
+}
+
+/** How each message is sent, and who is told what comes of it. */
+export interface TalkOptions {
+  readonly mill: Millrace;
+  readonly watch: RedisWatch;
+  /** All but the text and the thread. */
+  readonly request: Omit<RunRequestInput, 'input' | 'thread' | 'executionId'>;
+  readonly onEvent: (event: RunEvent) => void;
+  /** Something is to be said beside the events. */
+  readonly onNote: (text: string) => void;
+  /** The events of another run follow. */
+  readonly onRun: () => void;
+  /** It may be the turn of somebody else now. */
+  readonly onChange: () => void;
+  /** Ends all that goes on here. The runs go on. */
+  readonly stop: AbortSignal;
+}
+
+/** One conversation on one thread: says things, and follows the runs that answer, one after the other. */
+export class Talk {
+  readonly #options: TalkOptions;
+  readonly #line: string[] = [];
+  /** What was said to runs at work and not heard yet: the message to its run. */
+  readonly #told = new Map<string, string>();
+  /** What was heard before it was known to be told. */
+  readonly #heard = new Set<string>();
+  readonly #ended = new Set<string>();
+  readonly #waits: Waits = new Map();
+  #current: string | undefined;
+  #news = Promise.withResolvers<void>();
+  /** What came of the last thing that was said. */
+  outcome: ExitCode = exitCodes.ok;
+  thread: string;
+
+  constructor(thread: string, options: TalkOptions) {
+    this.thread = thread;
+    this.#options = options;
+  }
+
+  /** The run that answers. */
+  get current(): string | undefined {
+    return this.#current;
+  }
+
+  /** What the run that answers asks a person. */
+  get question(): { readonly runId: string; readonly item: PendingItem } | undefined {
+    return firstWait(this.#waits, ({ kind }) => kind === 'user_input');
+  }
+
+  get waitsForPeople(): boolean {
+    return firstWait(this.#waits, waitsForPeople) !== undefined;
+  }
+
+  /** Resolves when it holds, looking after every change, or when the signal aborts. */
+  async until(holds: () => boolean, stop: AbortSignal): Promise<void> {
+    while (!holds() && !stop.aborted) await untilStopped(this.#news.promise, stop);
+  }
+
+  /** Answers the question that waits, or sends a message. Throws as `Millrace.decide` and `enqueue`, but outlasts a lost Redis. */
+  async say(text: string): Promise<void> {
+    const { question } = this;
+    if (question) return await this.#decide(question.runId, () => answerTo(question.item, text));
+    const { mill, watch, request, stop } = this.#options;
+    // With an id of its own a message that is sent again, because an answer was lost, is still one message.
+    const executionId = `chat:${randomBytes(12).toString('hex')}`;
+    const message = { ...request, input: text, thread: this.thread, executionId };
+    const { runId } = await watch.again(() => mill.enqueue(message, { signal: stop }));
+    const own = runIdForExecution(mill.tenant, executionId);
+    if (runId === own) this.#follow(own);
+    else this.#wasTold(runId, own);
+  }
+
+  /** A run at work was told in place of a run being made. It may have heard it, and even have ended, by now. */
+  #wasTold(runId: string, message: string): void {
+    if (this.#heard.delete(message)) return;
+    if (this.#ended.has(runId)) return this.#follow(followUpId(runId, message));
+    this.#told.set(message, runId);
+    if (runId !== this.#current && !this.#line.includes(runId)) this.#follow(runId);
+  }
+
+  /** Decides about everything that waits for people. Throws `approval_not_pending` when nothing does. */
+  async decide(decision: (run: RunView) => DecisionInput): Promise<void> {
+    const asking = [...this.#waits].filter(([, pending]) => pending.some(waitsForPeople)).map(([runId]) => runId);
+    if (asking.length === 0) throw new RunError('approval_not_pending', 'nothing waits for a decision');
+    for (const runId of asking) await this.#decide(runId, decision);
+  }
+
+  /** Gives the thread a title. Throws `not_found` before the first message. */
+  async name(title: string): Promise<void> {
+    const { mill, watch } = this.#options;
+    await watch.again(() => mill.threads.update(this.thread, { title }));
+  }
+
+  /** Goes on on a new thread, and answers its id. */
+  begin(): string {
+    this.thread = newThreadId();
+    return this.thread;
+  }
+
+  /** Asks the run that answers to stop. Throws `not_found` when none does. */
+  async cancel(): Promise<void> {
+    const { mill, watch } = this.#options;
+    const runId = this.#current;
+    if (runId === undefined) throw new RunError('not_found', 'no answer is under way');
+    try {
+      await watch.again(() => mill.cancel(runId, { reason: 'cancelled in the chat' }));
+    } catch (error) {
+      if (asRunError(error).code !== 'already_terminal') throw error;
+    }
+  }
+
+  async #decide(runId: string, decision: (run: RunView) => DecisionInput): Promise<void> {
+    const { mill, watch } = this.#options;
+    const input = decision(await watch.again(() => mill.get(runId)));
+    const before = this.#waits.get(runId);
+    const { run } = await watch.again(() => mill.decide(runId, input, { by: thisPerson() }));
+    // The next line may come before the event that says so, or after it.
+    if (this.#waits.get(runId) === before) this.#waits.set(runId, run.pending);
+    this.#tell();
+  }
+
+  #follow(runId: string): void {
+    this.#line.push(runId);
+    if (this.#current === undefined) void this.#work();
+  }
+
+  async #work(): Promise<void> {
+    for (;;) {
+      this.#current = this.#line.shift();
+      this.#waits.clear();
+      this.#tell();
+      const runId = this.#current;
+      if (runId === undefined) return;
+      try {
+        this.#options.onRun();
+        this.outcome = await this.#end(runId);
+      } catch (error) {
+        if (this.#options.stop.aborted) return;
+        this.outcome = exitCodeFor(error);
+        this.#options.onNote(`${asRunError(error).code}: ${asRunError(error).message}`);
+      }
+      this.#ended.add(runId);
+      this.#line.unshift(...this.#unheardBy(runId));
+    }
+  }
+
+  /** Tells the events of a run until its end, across whatever Redis does. */
+  async #end(runId: string): Promise<ExitCode> {
+    const { mill, watch, stop } = this.#options;
+    let after = 0;
+    const begun = systemClock.monotonic();
+    using advice = adviseIfIdle(mill, this.#options.onNote);
+    return await watch.again(async () => {
+      await this.#there(runId, begun);
+      for await (const event of mill.events(runId, { after, signal: stop })) {
+        after = event.sequenceNumber;
+        advice.after(event);
+        this.#note(event);
+        if (isTerminal(event)) return wentWell(event) ? exitCodes.ok : exitCodes.failed;
+      }
+      stop.throwIfAborted();
+      throw new RunError('internal', `the events of run ${runId} ended before it did`);
+    });
+  }
+
+  /** The run that answers what an earlier one did not hear is made a moment after that one has ended. */
+  async #there(runId: string, begun: number): Promise<void> {
+    const { mill, stop } = this.#options;
+    for (;;) {
+      try {
+        return void (await mill.get(runId));
+      } catch (error) {
+        const isLate = systemClock.monotonic() - begun > followUpMs;
+        if (asRunError(error).code !== 'run_not_found' || isLate) throw error;
+      }
+      await systemClock.sleep(lookMs, stop);
+    }
+  }
+
+  #note(event: RunEvent): void {
+    if (event.type === 'agent.steered' && !this.#told.delete(event.messageId)) this.#heard.add(event.messageId);
+    noteWaits(this.#waits, event);
+    this.#options.onEvent(event);
+    this.#tell();
+  }
+
+  /** The runs that answer what was said to this one too late for it to hear. */
+  #unheardBy(runId: string): string[] {
+    const messages = [...this.#told].filter(([, told]) => told === runId).map(([message]) => message);
+    for (const message of messages) this.#told.delete(message);
+    return messages.map((message) => followUpId(runId, message));
+  }
+
+  #tell(): void {
+    this.#news.resolve();
+    this.#news = Promise.withResolvers();
+    this.#options.onChange();
+  }
+}
+
+function answerTo({ id }: PendingItem, answer: string): DecisionInput {
+  return { answers: [{ toolCallId: id, answer }] };
+}
