@@ -8,13 +8,10 @@ const commands = [
   'producer',
   'worker',
   'run',
-<<<<<<< HEAD
   'fan-out',
   'evaluate',
   'task',
-=======
   'chat',
->>>>>>> 4ea7c37 (Talk to an agent in the terminal, on one thread)
   'batch',
   'tail',
   'get',
@@ -50,14 +47,11 @@ test.each([
   { args: 'runs --limit 0', says: 'Not a whole number' },
   { args: 'run a b --max-cost cheap', says: 'Not a number above 0.' },
   { args: 'run a b --metadata key', says: 'Not of the form key=value.' },
-<<<<<<< HEAD
   { args: 'fan-out a b --first --judge c', says: 'give one of --first and --judge' },
   { args: 'task inbox --input nonsense', says: '--input is not JSON' },
   { args: 'evaluate a --input b', says: "required option '--judge <agent>'" },
-=======
   { args: 'chat', says: "missing required argument 'agent'" },
   { args: 'chat a --busy wait', says: "'wait' is invalid" },
->>>>>>> 4ea7c37 (Talk to an agent in the terminal, on one thread)
   { args: 'tail --after 3', says: '--after needs a run' },
   { args: 'redrive', says: 'name the runs, or give --all-failed' },
   { args: 'redrive A --all-failed', says: 'name the runs, or give --all-failed' },
