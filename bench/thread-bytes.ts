@@ -10,7 +10,7 @@ import type { ThreadRun } from '../src/shared/thread-line.ts';
 import type { ThreadEntry, ThreadMessage } from '../src/shared/thread.ts';
 import type { Threads } from '../src/worker/ports.ts';
 import { redisThreads } from '../src/worker/stores/redis-threads.ts';
-import { connect, keysFor, whenReady } from '../src/shared/redis.ts';
+import { connect, keysFor, whenReady, type Keys } from '../src/shared/redis.ts';
 import { tenantsOf } from '../src/shared/tenants.ts';
 import { modelsOf, singleProvider } from '../src/worker/chain.ts';
 import { defineAgent, defineTool } from '../src/worker/index.ts';
@@ -96,11 +96,12 @@ async function main(): Promise<void> {
     'summaries',
     'transcript KB',
     'thread KB',
+    'journal KB',
     'events KB',
-    'rest KB',
     'sent KB',
     'at work',
-    'afterwards',
+    'memory',
+    'kept',
   ];
   print([head, ...rows]);
   const ratio = Number(rows.at(-1)?.at(-1));
@@ -141,19 +142,19 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   if (opened.kind !== 'open') throw new Error(`the run is ${opened.kind}`);
   await using run = opened.run;
   const outcome = await turnOf(run, deps);
-  const working = await bytesOf(client, ...(await client.keys(`${name}:*`)));
+  const working = (await written(client, keys, runId)).reduce((sum, bytes) => sum + bytes, 0);
   await settle(run, outcome);
   const after = await redisCounters(client);
-  const events = await bytesOf(client, keys.events(runId));
-  const thread = await bytesOf(client, keys.thread('default', 'long', 'log'));
-  const kept = await bytesOf(client, ...(await client.keys(`${name}:*`)));
+  const left = await written(client, keys, runId);
+  const used = await bytesOf(client, ...(await client.keys(`${name}:*`)));
   client.disconnect();
   redis.disconnect();
   if (outcome.status !== 'completed') throw new Error(`the run is ${outcome.status}`);
   const transcript = Buffer.byteLength(JSON.stringify([...conversation, ...outcome.state.own]));
   const summaries = outcome.state.attempts.filter(({ purpose }) => purpose === 'summary').length;
-  const sizes = [transcript, thread, events, kept - thread - events, after.bytesIn - before.bytesIn];
-  const ratios = [working / transcript, kept / transcript];
+  const sizes = [transcript, ...left, after.bytesIn - before.bytesIn];
+  const kept = left.reduce((sum, bytes) => sum + bytes, 0);
+  const ratios = [working / transcript, used / transcript, kept / transcript];
   return [
     name,
     String(summaries),
@@ -171,7 +172,19 @@ async function turnOf(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
   return await runTurn(turn.spec, run.state, turn.deps, run.signal);
 }
 
-/** With what Redis itself needs for them. */
+/** Bytes of what was written of the thread, the journal and the events, without what Redis needs around them. */
+async function written(redis: Redis, keys: Keys, runId: string): Promise<readonly number[]> {
+  const [thread, events] = await Promise.all(
+    [keys.thread('default', 'long', 'log'), keys.events(runId)].map(async (key) => await redis.xrange(key, '-', '+')),
+  );
+  const journal = await redis.lrange(keys.journal(runId), 0, -1);
+  const sizeOf = (texts: readonly string[]) => texts.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+  const fieldsOf = (entries: readonly (readonly [string, readonly string[]])[] = []) =>
+    entries.flatMap(([, fields]) => fields);
+  return [sizeOf(fieldsOf(thread)), sizeOf(journal), sizeOf(fieldsOf(events))];
+}
+
+/** With what Redis itself needs for them, by its own estimate. */
 async function bytesOf(redis: Redis, ...names: readonly string[]): Promise<number> {
   const sizes = await Promise.all(names.map((key) => redis.memory('USAGE', key, 'SAMPLES', 0)));
   return sizes.reduce<number>((sum, size) => sum + (size ?? 0), 0);
