@@ -11,8 +11,8 @@ export const maxHeard = 100;
 const keepS = 30 * 86_400;
 
 /**
- * Says something to a run at work, which takes it before its next step, or before it ends. `late`: it has ended, or is about
- * to; `full`: too much waits already. Again with the same id changes nothing.
+ * Says something to a run at work, which takes it before its next step, or before it ends. `late`: it has ended, is about
+ * to, or has not begun; `full`: too much waits already. Again with the same id changes nothing.
  */
 export async function sayToRun(
   { redis, keys }: RunPlace,

@@ -24,7 +24,7 @@ inboxContract('Memory', async () => {
 
 test('a repeat is the same message, also when it was taken meanwhile', async () => {
   const world = await redisWorld();
-  const runId = await seeded(world, { status: 'running' });
+  const runId = await seeded(world, { status: 'running', epoch: 1 });
   const inbox = redisInbox(world.options);
   const say = () => sayToRun(world.options, runId, { id: 'm', text: 'hi', at });
   expect([await say(), await say()]).toEqual(['said', 'said']);
@@ -38,7 +38,7 @@ test.each([{ endedAt: at }, { cancel: '{}' }])(
   'a run that is over or about to be hears nothing: %j',
   async (changes) => {
     const world = await redisWorld();
-    const runId = await seeded(world, { status: 'running', ...changes });
+    const runId = await seeded(world, { status: 'running', epoch: 1, ...changes });
     expect(await sayToRun(world.options, runId, { id: 'm', text: 'hi', at })).toBe('late');
     expect(await sayToRun(world.options, 'NOBODY', { id: 'm', text: 'hi', at })).toBe('late');
   },

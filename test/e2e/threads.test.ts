@@ -230,4 +230,20 @@ describe('messages on one thread', () => {
     ]);
     expect(lines.at(-2)).toBe('assistant: in the en');
   });
+
+  test('an answer without words is kept, and not sent to a model again', async () => {
+    const { world } = shared;
+    const first = await world.submit('plain', [{ text: '' }], { thread: 'e' });
+    expect(await first.result()).toMatchObject({ status: 'completed', result: { emptyResponse: true } });
+    const second = await world.submit('plain', [{ text: 'more' }], { thread: 'e' });
+    expect((await second.result()).text).toBe('more');
+    expect((await said(world, 'e')).filter((line) => !line.startsWith('user'))).toEqual([
+      'assistant: ',
+      'result',
+      'assistant: more',
+      'result',
+    ]);
+    const roles = world.provider.callsOf(second.runId)[0]?.messages.map(({ role }) => role);
+    expect(roles?.filter((role) => role !== 'system')).toEqual(['user', 'user']);
+  });
 });

@@ -74,7 +74,8 @@ export async function takeThread(
   await written(threads.append(hold, `${runId}:said`, [said]));
   const { summary, messages, lastNumber } = await threads.context(tenant, threadId, runId);
   // Of a run that was driven again some stands there already.
-  const [own, others] = [messages.filter(isOwn(runId)), messages.filter((message) => !isOwn(runId)(message))];
+  const own = messages.filter(isOwn(runId));
+  const others = messages.filter((message) => !isOwn(runId)(message) && !isEmpty(message));
   const logged = own.filter(({ message, byRuntime: isOurs }) => message.role !== 'user' && !isOurs).length;
   const numbers = [...(summary ? [summary.upTo] : []), ...others.map(({ seq }) => seq), lastNumber + 1];
   const past = [
@@ -82,6 +83,11 @@ export async function takeThread(
     ...others.map(({ message }) => message),
   ];
   return { held: { hold, manifest, numbers, logged }, past, session: manifest.session };
+}
+
+/** An answer without words is there for people; models refuse to be sent one. */
+function isEmpty({ message }: ContextMessage): boolean {
+  return message.role === 'assistant' && message.parts.every((part) => part.type === 'text' && part.text === '');
 }
 
 const isOwn =
@@ -102,7 +108,7 @@ export async function recordTurn(
   const { hold } = thread;
   const { runId } = hold;
   const at = new Date(clock.now()).toISOString();
-  const { status, state, closing, durationMs, error } = end;
+  const { status, state, closing, emptyResponse, durationMs, error } = end;
   const said = new Set(state.steered.values());
   const messages = pairMessages(own).flatMap((message, index): ThreadEntry[] => {
     const kept = threadMessage(message);
@@ -121,7 +127,7 @@ export async function recordTurn(
             t: 'message',
             runId,
             at,
-            ...byRuntime,
+            ...(emptyResponse ? { emptyResponse: true as const } : byRuntime),
             message: { role: 'assistant', parts: [{ type: 'text', text: closing }] },
           },
         ];
@@ -163,6 +169,8 @@ export interface TurnRecord {
   readonly state: TurnState;
   /** Said in place of an answer. */
   readonly closing?: string;
+  /** The model answered, with nothing. */
+  readonly emptyResponse?: boolean;
   readonly durationMs: number;
   readonly error?: RunError['code'];
 }

@@ -1,6 +1,7 @@
 import { assertNever, RunError, type ErrorInfo } from '../../shared/errors.ts';
 import type { RunResultBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
+import { textOf } from '../../shared/message.ts';
 import type { RunUsage } from '../../shared/money.ts';
 import { cutText } from '../../shared/redact.ts';
 import type { RunStatus } from '../../shared/run.ts';
@@ -61,7 +62,7 @@ async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'co
     run.writer.emit({ type: 'node.completed', output: result.output ?? result.text, tokensUsed });
   }
   run.writer.emit({ type: 'run.completed', status, result, usage, costMicrocents, durationMs: durationMs(run), steps });
-  await keepTurn(run, { status, state: ending.state, ...(ending.degraded && { closing: ending.text }) });
+  await keepTurn(run, { status, state: ending.state, ...unsaid(ending) });
   await close(run, status, { ...end, result });
   return { kind: 'ended', status };
 }
@@ -264,6 +265,19 @@ function programIn({ program }: SuspendedWait): Pick<JournalEntryOf<'suspended'>
 async function handOver(run: OpenRun, state: TurnState): Promise<JobOutcome> {
   await run.writer.commit({ patch: totals(state), release: 'handed_over' });
   return { kind: 'handed_over' };
+}
+
+/** The answer, where no message of the turn is it: it is empty, stands in for one, or many have made it. */
+function unsaid({
+  text,
+  media,
+  emptyResponse,
+  state,
+}: Extract<TurnOutcome, { status: 'completed' }>): Pick<TurnRecord, 'closing' | 'emptyResponse'> {
+  const last = state.own.at(-1);
+  const isSaid = last?.role === 'assistant' && text !== '' && textOf(last) === text;
+  if (isSaid || media) return {};
+  return { closing: text, ...(emptyResponse && { emptyResponse }) };
 }
 
 /** Into the thread of the run, if it has one. */
