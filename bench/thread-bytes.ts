@@ -101,6 +101,7 @@ async function main(): Promise<void> {
     'sent KB',
     'at work',
     'memory',
+    'without events',
     'kept',
   ];
   print([head, ...rows]);
@@ -147,6 +148,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   const after = await redisCounters(client);
   const left = await written(client, keys, runId);
   const used = await bytesOf(client, ...(await client.keys(`${name}:*`)));
+  const replayed = await bytesOf(client, keys.events(runId));
   client.disconnect();
   redis.disconnect();
   if (outcome.status !== 'completed') throw new Error(`the run is ${outcome.status}`);
@@ -154,7 +156,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   const summaries = outcome.state.attempts.filter(({ purpose }) => purpose === 'summary').length;
   const sizes = [transcript, ...left, after.bytesIn - before.bytesIn];
   const kept = left.reduce((sum, bytes) => sum + bytes, 0);
-  const ratios = [working / transcript, used / transcript, kept / transcript];
+  const ratios = [working / transcript, used / transcript, (used - replayed) / transcript, kept / transcript];
   return [
     name,
     String(summaries),
