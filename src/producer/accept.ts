@@ -8,7 +8,7 @@ import type { BulkAnswer, JobToAdd } from './enqueue.ts';
 import { placeOf } from './layout.ts';
 import type { Link } from './link.ts';
 import { pruneIndex } from './list.ts';
-import { enterThread, forgetEnded, steer } from './thread-entry.ts';
+import { enterThread, forgetEnded, lookAgain, steer } from './thread-entry.ts';
 import { parseRequest } from './validate.ts';
 
 interface Accepted {
@@ -38,7 +38,8 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
     const waits = await enterThread(run, link, redis);
     const [created] = (await createRuns([run], tenant, placeOf(link, redis))) as [Created];
     const accepted = acceptedOf(run, created);
-    if (needsJob(created) && !waits) await link.queues.add(jobOf(run, created.segment));
+    const hasTurn = !waits || (needsJob(created) && (await lookAgain(run, link, redis)));
+    if (needsJob(created) && hasTurn) await link.queues.add(jobOf(run, created.segment));
     if (isTerminalStatus(accepted.status)) await forgetEnded(run, link, redis);
     await waitForReplica(link, redis, accepted.runId);
     prune(tenant, 1, link);
@@ -115,10 +116,12 @@ async function acceptParsed(
   const runs = items.filter((item) => 'nonce' in item);
   const created = await createRuns(runs, tenant, placeOf(link, redis));
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
-  const jobs = runs.flatMap((run) => {
+  const jobs: JobToAdd[] = [];
+  for (const run of runs) {
     const outcome = outcomes.get(run);
-    return outcome && needsJob(outcome) && !waiting.has(run) ? [jobOf(run, outcome.segment)] : [];
-  });
+    if (!outcome || !needsJob(outcome)) continue;
+    if (!waiting.has(run) || (await lookAgain(run, link, redis))) jobs.push(jobOf(run, outcome.segment));
+  }
   await link.queues.addMany(jobs);
   // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
   await Promise.all((link.cluster ? runs : runs.slice(-1)).map((run) => waitForReplica(link, redis, run.runId)));

@@ -2,7 +2,7 @@ import type { NewRun } from '../shared/create-runs.ts';
 import { stopRuns } from '../shared/children.ts';
 import { assertNever, RunError } from '../shared/errors.ts';
 import type { RedisConnection } from '../shared/redis.ts';
-import { enterThread as enter } from '../shared/thread-line.ts';
+import { enterThread as enter, type Entered } from '../shared/thread-line.ts';
 import { passOn } from '../shared/thread-turns.ts';
 import { familyOf } from './control.ts';
 import { sayToRun } from '../shared/steer.ts';
@@ -15,17 +15,14 @@ import type { Link } from './link.ts';
  * Throws `validation` for the thread of another agent, `concurrent_run` and `thread_suspended` where it was not to wait.
  */
 export async function enterThread(run: NewRun, link: Link, redis: RedisConnection): Promise<boolean> {
-  const { tenant, runId, request } = run;
-  const { thread: threadId, agent: agentId, delayMs = 0 } = request;
-  const onBusy = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue');
+  const { thread: threadId, agent: agentId, delayMs = 0 } = run.request;
   if (threadId === undefined || delayMs > 0) return false;
-  const entered = await enter(threadPlaceOf(link, redis), { tenant, threadId, runId, agentId }, onBusy);
+  const entered = await place(run, threadId, link, redis);
   switch (entered.kind) {
     case 'turn':
     case 'left':
       return false;
     case 'waiting':
-      if (entered.cancel) await stopRuns([entered.holder], interruption(runId), familyOf(link, redis));
       return true;
     case 'refused_busy':
       throw new RunError('concurrent_run', `run ${entered.holder} is at work on thread ${threadId}`);
@@ -36,6 +33,31 @@ export async function enterThread(run: NewRun, link: Link, redis: RedisConnectio
     default:
       return assertNever(entered);
   }
+}
+
+/**
+ * Looks again where a run stands that had to wait, once it is created. Only now is the holder cancelled for it: a thread that is
+ * passed on to a run which is not there yet is passed on past it. Answers true when that has happened, or its turn has come:
+ * then nobody else may queue it.
+ */
+export async function lookAgain(run: NewRun, link: Link, redis: RedisConnection): Promise<boolean> {
+  const { runId, request } = run;
+  if (request.thread === undefined) return false;
+  const stands = await place(run, request.thread, link, redis);
+  if (stands.kind === 'waiting' && stands.cancel)
+    await stopRuns([stands.holder], interruption(runId), familyOf(link, redis));
+  return stands.kind === 'turn' || stands.kind === 'left';
+}
+
+async function place(
+  { tenant, runId, request }: NewRun,
+  threadId: string,
+  link: Link,
+  redis: RedisConnection,
+): Promise<Entered> {
+  const { agent: agentId } = request;
+  const onBusy = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue');
+  return await enter(threadPlaceOf(link, redis), { tenant, threadId, runId, agentId }, onBusy);
 }
 
 /**
