@@ -65,6 +65,11 @@ export interface CreateAgentOptions {
 }
 
 export interface AgentRunOptions extends Pick<RunRequestInput, 'limits' | 'overrides' | 'budget' | 'media' | 'task'> {
+  /**
+   * Goes on with the conversation of earlier runs of this handle with the same thread. While one of them waits for a decision
+   * the result rejects with `thread_suspended`.
+   */
+  readonly thread?: string;
   /** Cancels the run: it then resolves with status `cancelled` and an empty text, never with an error. */
   readonly signal?: AbortSignal;
 }
@@ -117,7 +122,7 @@ export interface AgentHandle {
   resume(runId: string, decision: 'approve' | 'reject' | DecisionInput, by?: string): AgentStream;
   /**
    * Everything that a run of this handle needs to go on in another process, with `run(state, { directive })`. See
-   * `runStateToJSON`. Throws `run_not_found`.
+   * `runStateToJSON`. Throws `run_not_found`, and `validation` for a run in a thread: its conversation stays in this handle.
    */
   state(runId: string): RunState;
   /**
@@ -279,8 +284,21 @@ export function createAgentWith(
   ): AgentStream {
     refuseSecondRun();
     if (typeof input !== 'string') return goOn(runStateFromJSON(input, loaded), directive, by, signal);
-    const record = newRecord(runRequest.parse({ agent: loaded.definition.id, input, ...asked, thread: session?.id }));
-    return follow(record.runId, () => ports.create(record), signal);
+    const thread = session?.id ?? asked.thread;
+    const record = newRecord(runRequest.parse({ agent: loaded.definition.id, input, ...asked, thread }));
+    const begin = async () => {
+      if (!session) await refuseHeldThread(record);
+      ports.create(record);
+    };
+    return follow(record.runId, begin, signal);
+  }
+
+  /** A run that waits for something outside keeps its turn, and nobody here would wake the one behind it. */
+  async function refuseHeldThread({ runId, tenant, request: { agent: agentId, thread: threadId } }: RunRecord) {
+    if (threadId === undefined) return;
+    const entered = await ports.threads.enter({ tenant, threadId, runId, agentId, onBusy: 'reject' });
+    if (entered.kind === 'refused_suspended' || entered.kind === 'refused_busy')
+      throw new RunError('thread_suspended', `run ${entered.holder} waits for a decision on thread ${threadId}`);
   }
 
   function refuseSecondRun(): void {
@@ -311,6 +329,9 @@ export function createAgentWith(
   function state(runId: string): RunState {
     const saved = ports.save(runId);
     if (!saved) throw new RunError('run_not_found', `this handle has no run ${runId}`);
+    const { thread } = saved.record.request;
+    if (thread !== undefined)
+      throw new RunError('validation', `run ${runId} goes on in thread ${thread}, which only this handle has`);
     return runStateOf(saved);
   }
 
@@ -324,10 +345,11 @@ export function createAgentWith(
     // What is wrong about it is in the result, like everything else.
     const started = (async () => await begin())();
     const cancel = () => void ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
-    if (signal?.aborted) cancel();
-    else signal?.addEventListener('abort', cancel, { once: true });
+    signal?.addEventListener('abort', cancel, { once: true });
     const result = (async () => {
       await started;
+      // Until now there was no run to be cancelled.
+      if (signal?.aborted) cancel();
       return await turn(runId);
     })().finally(() => {
       busy = false;

@@ -153,3 +153,27 @@ test('the runner example goes on in a conversation whose agent asks another one'
   expect(output.match(/^(user|assistant): /gm)).toEqual(['user: ', 'assistant: ', 'user: ', 'assistant: ']);
   expect(output).toContain('some tokens were used');
 });
+
+test('the thread example goes on with a conversation, and interrupts an answer', async () => {
+  const output = await run('threads', { REDIS_URL: inject('redisUrl') });
+  expect(output.split('\n').filter((line) => !line.startsWith('assistant> There'))).toEqual([
+    'first: I see 1 messages.',
+    'second: cancelled',
+    'third: I see 5 messages.',
+    'user> Where are we?',
+    'assistant> I see 1 messages.',
+    'user> Tell me everything.',
+    'assistant> (stopped by user)',
+    'user> In short?',
+    'assistant> I see 5 messages.',
+    '',
+  ]);
+});
+
+test('the example of agents together asks one, hands over to another, and knows what both cost', async () => {
+  const output = await run('agents-together');
+  expect(output).toMatch(
+    /^\[billing has answered\]\nBilling tells me: .*Invoice 7 is paid\..*\n660 tokens of \S+ and \S+, [1-9]/m,
+  );
+  expect(output).toMatch(/^\[desk hands over to shipping\]\nHere is shipping: it arrives tomorrow\.\n440 tokens/m);
+});

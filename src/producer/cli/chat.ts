@@ -87,6 +87,7 @@ async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode
   const { current } = talk;
   cli.interrupted.removeEventListener('abort', onSignal);
   interrupts.leave();
+  lines[Symbol.dispose]();
   if (current !== undefined) note(`The answer goes on: millrace tail ${current}   Stop it: millrace cancel ${current}`);
   note(`Go on with this thread: millrace chat ${agent} --thread ${talk.thread}`);
   return code;
