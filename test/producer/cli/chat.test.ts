@@ -48,11 +48,23 @@ describe('from a pipe', () => {
       { role: 'assistant', content: 'first' },
       { role: 'user', content: planInput({ text: 'second' }) },
     ]);
+    expect((await shared.world.mill.list({ thread })).runs).toHaveLength(2);
     const again = await piped(['plain', '--thread', thread, '--last', '3'], { text: 'third' });
     expect(again.stdout).toMatch(
       /assistant .*\nfirst\n\n\d+ {2}user .*\n.*second.*\n\n\d+ {2}assistant .*\nsecond\n\nthird\n$/,
     );
     expect(again.stdout).not.toContain('text":"first');
+  });
+
+  test('a line waits for the answer before it', async () => {
+    const { world } = shared;
+    const chat = typing(world, ['plain', '--thread', 'waits']);
+    chat.type(planInput(held('waits')), planInput({ text: 'second' }));
+    chat.endInput();
+    await chat.says('one ');
+    world.provider.gates.open('waits');
+    expect([await chat.exited, chat.stdout]).toEqual([0, 'one two\nsecond\n']);
+    expect((await world.mill.list({ thread: 'waits' })).runs).toHaveLength(2);
   });
 
   test('--json prints events and messages, one a line', async () => {
@@ -160,6 +172,7 @@ describe('from a pipe', () => {
       const { code, stdout, stderr } = await millrace(['chat', ...args], { env: envOf(world), input: 'hello\n' });
       expect([args, code, stdout]).toEqual([args, 2, '']);
       expect(stderr).toContain(says);
+      expect(stderr).not.toContain('/help');
     }
   });
 
