@@ -147,7 +147,7 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   const inScripts = definition.toolInvocation === 'code-mode';
   const others = askable(definition, services);
   const askTools = [
-    ...(others.length > 0 ? createAskAgentTools(() => others) : []),
+    ...(others.length > 0 ? createAskAgentTools(others) : []),
     ...agentTools(definition, services),
     ...handoffTools(definition, services),
   ];

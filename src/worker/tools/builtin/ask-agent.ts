@@ -9,26 +9,37 @@ export interface AskableAgent {
   readonly description?: string;
 }
 
-const inputSchema = z.strictObject({
-  agent: z.string().min(1).max(128).describe('The id of the agent, as list_agents names it.'),
-  message: z
-    .string()
-    .min(1)
-    .describe('All that the agent needs to know: it sees nothing else of this conversation, and does not remember.'),
-});
+/** So many agents are named in the schema itself, which spares the model a call; of more it has to ask for the list. */
+const maxNamed = 32;
+
+const inputFor = (offered: readonly AskableAgent[]) =>
+  z.strictObject({
+    agent: z
+      .string()
+      .min(1)
+      .max(128)
+      .describe('The id of the agent; list_agents says what each is for.')
+      // Shown and not enforced: the answer to a wrong name is the one that lists the right ones.
+      .meta(offered.length > 0 && offered.length <= maxNamed ? { enum: offered.map(({ id }) => id) } : {}),
+    message: z
+      .string()
+      .min(1)
+      .describe('All that the agent needs to know: it sees nothing else of this conversation, and does not remember.'),
+  });
 
 /**
  * The tools that ask other agents. Each question is a run of its own, with its own model, tools and limits; its answer is the
- * result of the call. `offered` is asked for each call, and bounds whom the model may reach.
+ * result of the call. `offered` bounds whom the model may reach.
  */
-export function createAskAgentTools(offered: () => readonly AskableAgent[]): readonly Tool[] {
+export function createAskAgentTools(offered: readonly AskableAgent[]): readonly Tool[] {
+  const inputSchema = inputFor(offered);
   const listAgents = defineTool({
     name: 'list_agents',
     description: 'Lists the agents that ask_agent can ask, with what each is for.',
     inputSchema: z.strictObject({}),
     effect: 'read',
     trust: 'built-in',
-    execute: () => offered().map(({ id, description }) => ({ id, description: description ?? '' })),
+    execute: () => offered.map(({ id, description }) => ({ id, description: description ?? '' })),
   });
   const askAgent = defineTool({
     name: 'ask_agent',
@@ -46,8 +57,8 @@ export function createAskAgentTools(offered: () => readonly AskableAgent[]): rea
     Object.freeze({
       ...askAgent,
       delegate: (args: unknown) => {
-        const { agent: agentId, message } = args as z.output<typeof inputSchema>;
-        const known = offered().map(({ id }) => id);
+        const { agent: agentId, message } = args as z.output<ReturnType<typeof inputFor>>;
+        const known = offered.map(({ id }) => id);
         if (!known.includes(agentId))
           throw new ToolError(
             'invalid_input',
