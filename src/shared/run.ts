@@ -184,6 +184,8 @@ export const runRecord = z.object({
   pending: z.array(pendingItem),
   result: runResult.optional(),
   error: errorInfo.optional(),
+  /** Ids of what the user said while the run worked and its journal has. It outlives the journal. Absent: nothing. */
+  heard: z.array(z.string()).optional(),
 });
 export type RunRecord = z.infer<typeof runRecord>;
 

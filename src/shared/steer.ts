@@ -34,8 +34,25 @@ export function followUpId(runId: string, messageId: string): string {
   return runIdForChild(runId, `followup:${messageId}`);
 }
 
-/** What was said to a run and not taken. */
+/** What was said to a run and not forgotten. */
 export async function heardBy({ redis, keys }: RunPlace, runId: string): Promise<readonly SteeringMessage[]> {
   const texts = await redis.lrange(keys.inbox(runId), 0, -1);
-  return texts.map((text) => steeringMessage.parse(JSON.parse(text)));
+  return texts.map(messageIn);
+}
+
+/**
+ * Forgets these messages and no other, however often and by whomever that is asked: a place in the list may be another
+ * message by now.
+ */
+export async function forgetSaid({ redis, keys }: RunPlace, runId: string, ids: Iterable<string>): Promise<void> {
+  const forgotten = new Set(ids);
+  if (forgotten.size === 0) return;
+  const inbox = keys.inbox(runId);
+  const texts = await redis.lrange(inbox, 0, -1);
+  const gone = texts.filter((text) => forgotten.has(messageIn(text).id));
+  await Promise.all(gone.map((text) => redis.lrem(inbox, 1, text)));
+}
+
+function messageIn(text: string): SteeringMessage {
+  return steeringMessage.parse(JSON.parse(text));
 }

@@ -79,6 +79,8 @@ export interface RecordPatch {
   readonly pending?: readonly PendingItem[];
   readonly result?: RunResultBody;
   readonly error?: ErrorInfo;
+  /** See the record. */
+  readonly heard?: readonly string[];
   readonly startedAt?: string;
   readonly endedAt?: string;
   /** Forgets a cancel request that was answered otherwise. */
@@ -249,8 +251,8 @@ export interface Children {
 export interface Inbox {
   /** All that was said and not dropped, oldest first, at most 100. */
   heard(runId: string): Promise<readonly SteeringMessage[]>;
-  /** Forgets the oldest so many, once they are in the journal. */
-  drop(runId: string, count: number): Promise<void>;
+  /** Forgets these, once the journal has them or runs of their own do. Others stay, also when it is asked again. */
+  drop(runId: string, ids: Iterable<string>): Promise<void>;
 }
 
 /** Whose money an attempt is paid with. */

@@ -29,7 +29,7 @@ test('a repeat is the same message, also when it was taken meanwhile', async () 
   const say = () => sayToRun(world.options, runId, { id: 'm', text: 'hi', at });
   expect([await say(), await say()]).toEqual(['said', 'said']);
   expect(await inbox.heard(runId)).toHaveLength(1);
-  await inbox.drop(runId, 1);
+  await inbox.drop(runId, ['m']);
   expect(await say()).toBe('said');
   expect(await inbox.heard(runId)).toEqual([]);
 });

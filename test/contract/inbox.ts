@@ -18,10 +18,19 @@ export function inboxContract(name: string, makeWorld: (runId: string) => Promis
       const world = await makeWorld(runId);
       for (const id of ['a', 'b', 'c']) expect(await world.say(runId, id)).toBe(true);
       expect(await ids(world, runId)).toEqual(['a', 'b', 'c']);
-      await world.inbox.drop(runId, 2);
+      await world.inbox.drop(runId, ['a', 'b']);
       expect(await ids(world, runId)).toEqual(['c']);
-      await world.inbox.drop(runId, 5);
+      await world.inbox.drop(runId, ['c', 'unheard of']);
       expect(await ids(world, runId)).toEqual([]);
+    });
+
+    test('two workers that drop the same messages drop no other', async () => {
+      const runId = newNonce();
+      const world = await makeWorld(runId);
+      for (const id of ['a', 'b', 'c']) await world.say(runId, id);
+      await Promise.all([world.inbox.drop(runId, ['a']), world.inbox.drop(runId, ['a'])]);
+      await world.inbox.drop(runId, ['a']);
+      expect(await ids(world, runId)).toEqual(['b', 'c']);
     });
 
     test('a run that never listens is told a hundred things and no more', async () => {

@@ -10,6 +10,8 @@ export interface RedisProxy extends AsyncDisposable {
   /** Keeps back what both sides send, until {@link release}: a network that swallows packets without a reset. */
   hold(): void;
   release(): void;
+  /** Keeps back everything that clients send from the first bytes on that hold this text. Resolves when they have come. */
+  holdBefore(text: string): Promise<void>;
   /** Swallows the next reply of Redis on any connection and resets that one. Resolves when it has happened. */
   dropRepliesOnce(): Promise<void>;
 }
@@ -19,6 +21,7 @@ export async function startRedisProxy(targetUrl: string): Promise<RedisProxy> {
   const sockets = new Map<Socket, Socket>();
   let held = false;
   let drop: (() => void) | undefined;
+  let trap: { readonly text: string; readonly sprung: () => void } | undefined;
 
   const server = createServer((client) => {
     const redis = connect(Number(target.port), target.hostname);
@@ -33,7 +36,14 @@ export async function startRedisProxy(targetUrl: string): Promise<RedisProxy> {
       socket.on('error', end).on('close', end);
       if (held) socket.pause();
     }
-    client.on('data', (bytes) => redis.write(bytes));
+    client.on('data', (bytes) => {
+      if (trap && bytes.includes(trap.text)) {
+        hold();
+        client.unshift(bytes);
+        trap.sprung();
+        trap = undefined;
+      } else redis.write(bytes);
+    });
     redis.on('data', (bytes) => {
       const dropped = drop;
       drop = undefined;
@@ -46,6 +56,10 @@ export async function startRedisProxy(targetUrl: string): Promise<RedisProxy> {
   const { port } = server.address() as { port: number };
 
   const everySocket = () => [...sockets].flat();
+  const hold = () => {
+    held = true;
+    for (const socket of everySocket()) socket.pause();
+  };
   const cut = () => {
     for (const [client, redis] of sockets) {
       client.resetAndDestroy();
@@ -59,10 +73,8 @@ export async function startRedisProxy(targetUrl: string): Promise<RedisProxy> {
       return sockets.size;
     },
     cut,
-    hold() {
-      held = true;
-      for (const socket of everySocket()) socket.pause();
-    },
+    hold,
+    holdBefore: (text) => new Promise((resolve) => (trap = { text, sprung: resolve })),
     release() {
       held = false;
       for (const socket of everySocket()) socket.resume();

@@ -7,19 +7,19 @@ import type { Ports } from '../ports.ts';
 
 /**
  * What was said to a run of a thread too late for it to hear becomes the next messages of the thread, as if it had been sent
- * with nobody at work. Again changes nothing: each has a run id of its own.
+ * with nobody at work. What it has heard is in its record, as it is after its end. Again changes nothing: each has a run id
+ * of its own.
  */
 export async function queueFollowUps(
   record: RunRecord,
-  known: ReadonlyMap<string, string> = new Map(),
   ports: Pick<Ports, 'inbox' | 'children' | 'threads'>,
 ): Promise<void> {
-  const { runId, tenant, request, queue } = record;
-  const heard = await ports.inbox.heard(runId);
-  if (heard.length === 0) return;
+  const { runId, tenant, request, queue, heard = [] } = record;
+  const said = await ports.inbox.heard(runId);
+  if (said.length === 0) return;
   const { agent, thread = '', sessionId, budget, limits, metadata } = request;
-  const followUps = heard
-    .filter(({ id }) => !known.has(id))
+  const followUps = said
+    .filter(({ id }) => !heard.includes(id))
     .map(({ id, text }): NewRun => {
       const asked = runRequest.parse({ agent, input: text, thread, sessionId, budget, limits, metadata });
       const next = followUpId(runId, id);
@@ -29,5 +29,8 @@ export async function queueFollowUps(
   for (const next of followUps)
     await ports.threads.enter({ tenant, threadId: thread, runId: next.runId, agentId: agent });
   await ports.children.start(followUps);
-  await ports.inbox.drop(runId, heard.length);
+  await ports.inbox.drop(
+    runId,
+    said.map(({ id }) => id),
+  );
 }

@@ -1,5 +1,6 @@
 import { RunError } from '../../shared/errors.ts';
 import type { RunJob } from '../../shared/run.ts';
+import { afterEnd } from './after-end.ts';
 import { openRun, type RunDeps } from './open.ts';
 import { refused } from './outcome.ts';
 import { settle } from './settle.ts';
@@ -25,5 +26,7 @@ export async function giveUpRun(
       ? 'the run brought down every worker process that tried it; see its last events, then `millrace redrive`'
       : 'the job of this run kept vanishing from the queue';
   const error = new RunError('worker_lost', message, { details: { reason }, retryable: false });
-  await settle(run, refused(run, error));
+  const outcome = await settle(run, refused(run, error));
+  if (outcome.kind === 'ended')
+    await afterEnd({ ...run.record, status: outcome.status, heard: [...run.state.steered.keys()] }, deps);
 }

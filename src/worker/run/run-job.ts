@@ -1,15 +1,15 @@
 import { asRunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { isProgram } from '../../shared/program-request.ts';
-import type { RunJob, RunRecord } from '../../shared/run.ts';
+import type { RunJob } from '../../shared/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
+import { afterEnd } from './after-end.ts';
 import { handOff } from './hand-off.ts';
 import { openRun, type Delivery, type OpenRun, type RunDeps } from './open.ts';
 import { runTries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
 import { workAsProgram } from './program-of.ts';
 import { systemFor } from './prompt-for.ts';
-import { queueFollowUps } from './follow-ups.ts';
 import { settle } from './settle.ts';
 import { mayKeepResults, openToolbox } from './toolbox.ts';
 
@@ -31,24 +31,10 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
     : await sequence(run, deps);
   const outcome = await settle(last, ending);
   await run.told();
-  if (outcome.kind === 'ended') await afterEnd({ ...run.record, status: outcome.status }, deps, ending.state.steered);
+  if (outcome.kind === 'ended')
+    await afterEnd({ ...run.record, status: outcome.status, heard: [...ending.state.steered.keys()] }, deps);
   if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(run, deps);
   return outcome;
-}
-
-/** Whom others wait for: the run above, and the next one of the thread. Again changes nothing. */
-async function afterEnd(
-  record: RunRecord | undefined,
-  { ports, dispatchEffects }: RunDeps,
-  heard?: ReadonlyMap<string, string>,
-): Promise<void> {
-  if (!record) return;
-  const { runId, tenant, parent, request, status } = record;
-  if (parent) await ports.children.ended(runId);
-  if (request.thread === undefined) return;
-  await queueFollowUps(record, heard, ports);
-  if (status === 'completed' || status === 'degraded') await dispatchEffects?.(record);
-  await ports.threads.passOn(tenant, request.thread, runId);
 }
 
 /** One turn after the other, as one agent hands over to the next. Answers the run as the last of them left it. */

@@ -47,6 +47,7 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
   const elapsed = record.startedAt ? clock.now() - Date.parse(record.startedAt) - run.state.suspendedMs : 0;
   signals.limitWallTime(limits.wallTimeMs, elapsed);
   const gate = gateFor(run, deps);
+  const heard = new Set(run.state.steered.keys());
   return {
     kind: 'turn',
     spec: {
@@ -89,9 +90,10 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
       ...(run.thread && { heard: (known) => hear(runId, known, deps.ports.inbox) }),
       emit: (body) => writer.emit(body),
       record: async (entries) => {
+        for (const id of entries.flatMap(heardIn)) heard.add(id);
         // Nothing follows a final answer but the end of the run: both go out as one write.
         if (entries.some(isFinalAnswer)) writer.keep(entries);
-        else await writer.commit({ entries, ...progressOf(entries) });
+        else await writer.commit({ entries, ...progressOf(entries, heard) });
       },
       ...callPolicyOf(run, deps.tools.policyOf),
       ...(agent.prepareStep && { prepareStep: agent.prepareStep }),
@@ -114,10 +116,13 @@ async function hear(
   inbox: Inbox,
 ): Promise<readonly SteeringMessage[]> {
   const heard = await inbox.heard(runId);
-  const unknown = heard.findIndex(({ id }) => !known.has(id));
-  const taken = unknown === -1 ? heard.length : unknown;
-  if (taken > 0) await inbox.drop(runId, taken);
-  return heard.slice(taken);
+  const taken = heard.filter(({ id }) => known.has(id));
+  if (taken.length > 0)
+    await inbox.drop(
+      runId,
+      taken.map(({ id }) => id),
+    );
+  return heard.filter(({ id }) => !known.has(id));
 }
 
 /** Wishes for media that would be lost on a model that answers with text. */
@@ -195,9 +200,15 @@ function isFinalAnswer(entry: JournalEntry): boolean {
   return entry.t === 'answered' && toolCallsOf(entry.message).length === 0;
 }
 
-/** What the record shows of a run that is still going on. */
-function progressOf(entries: readonly JournalEntry[]): { patch?: RecordPatch } {
+function heardIn(entry: JournalEntry): readonly string[] {
+  return entry.t === 'steered' ? entry.messages.map(({ id }) => id) : [];
+}
+
+/** What the record shows of a run that is still going on, and what it has to know when the journal is gone. */
+function progressOf(entries: readonly JournalEntry[], heard: ReadonlySet<string>): { patch?: RecordPatch } {
   // The answer that is sent back was kept for this write.
   const answered = entries.findLast((entry) => entry.t === 'answered' || entry.t === 'repair');
-  return answered ? { patch: { steps: answered.step } } : {};
+  const isHeard = entries.some(({ t }) => t === 'steered');
+  if (!answered && !isHeard) return {};
+  return { patch: { ...(answered && { steps: answered.step }), ...(isHeard && { heard: [...heard] }) } };
 }

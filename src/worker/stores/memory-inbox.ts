@@ -18,8 +18,9 @@ export function memoryInbox(): MemoryInbox {
       return true;
     },
     heard: async (runId) => said.get(runId) ?? [],
-    async drop(runId, count) {
-      const left = said.get(runId)?.slice(count) ?? [];
+    async drop(runId, ids) {
+      const dropped = new Set(ids);
+      const left = said.get(runId)?.filter(({ id }) => !dropped.has(id)) ?? [];
       if (left.length > 0) said.set(runId, left);
       else said.delete(runId);
     },
