@@ -33,9 +33,9 @@ export {
   type MessagesQuery,
   type ThreadChanges,
   type ThreadEventsQuery,
-  type ThreadExportLine,
   type ThreadsQuery,
 } from './threads.ts';
+export type { ThreadExportLine } from '../shared/thread-export.ts';
 export type { MessagesPage } from './thread-messages.ts';
 export type { ThreadPurge } from '../shared/thread-index.ts';
 export type { ThreadEvent, ThreadEventsPage } from '../shared/thread-event.ts';

@@ -3,11 +3,13 @@ import { RunError } from '../shared/errors.ts';
 import { publicId } from '../shared/ids.ts';
 import { maxThreadEvents, type ThreadEventsPage } from '../shared/thread-event.ts';
 import { readThreadEvents } from '../shared/thread-events.ts';
+import { exportedThread, type ThreadExportLine } from '../shared/thread-export.ts';
+import { holderOf } from '../shared/thread-holder.ts';
 import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../shared/thread-index.ts';
 import { viewOfThread, type ThreadView } from '../shared/thread-items.ts';
 import { readThread, threadInfo, updateThread } from '../shared/thread-log.ts';
 import type { ThreadPlace } from '../shared/thread-place.ts';
-import { threadManifest, type ThreadEntry, type ThreadManifest, type ThreadRef } from '../shared/thread.ts';
+import type { ThreadRef } from '../shared/thread.ts';
 import { threadPlaceOf } from './layout.ts';
 import type { Link } from './link.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';
@@ -60,12 +62,6 @@ export interface ThreadChanges {
   readonly taskId?: string | null;
 }
 
-/** A line of an export: the thread first, then every entry as it is kept, with its number. */
-export type ThreadExportLine =
-  | ({ readonly t: 'thread' } & Omit<ThreadManifest, 'session'>)
-  | ({ readonly seq: number } & ThreadEntry);
-
-const exportedManifest = threadManifest.omit({ session: true });
 const seq = z.int().min(0);
 const listQuery = z.strictObject({
   agent: publicId.optional(),
@@ -168,14 +164,16 @@ export class Threads {
   async *export(threadId: string): AsyncGenerator<ThreadExportLine, void, void> {
     const thread = this.#ref(threadId);
     const info = await this.#reach((place) => threadInfo(place, thread));
-    yield { ...exportedManifest.parse(info), t: 'thread' };
+    yield { ...exportedThread.parse(info), t: 'thread' };
+    const holder = await this.#reach((place) => holderOf(place, thread));
+    const last = holder?.rolledBack ? Math.min(holder.began, info.lastSeq) : info.lastSeq;
     let after = 0;
     for (;;) {
-      const range = { after, before: info.lastSeq + 1, limit: exportedAtOnce };
+      const range = { after, before: last + 1, limit: exportedAtOnce };
       const { entries, more } = await this.#reach((place) => readThread(place, thread, range));
       for (const { seq: number, entry } of entries) yield { ...entry, seq: number };
       if (!more) return;
-      after = entries.at(-1)?.seq ?? info.lastSeq;
+      after = entries.at(-1)?.seq ?? last;
     }
   }
 

@@ -1,47 +1,132 @@
+import { assertNever } from './errors.ts';
 import type { JournalEntry, JournalEntryOf } from './journal.ts';
-import { toolCallsOf, type AssistantMessage, type ToolMessage } from './message.ts';
-import { threadVersion, type ThreadEntryOf, type ThreadMessage } from './thread.ts';
+import { toolCallsOf, type AssistantMessage, type Message, type ToolMessage } from './message.ts';
+import { repairRequest } from './repair-request.ts';
+import type { TurnHandoff, TurnSaid } from './turn-log.ts';
 
-/** A step of a run while its journal is read. */
+/** The step of a run whose calls are worked on while its journal is read. */
 interface Step {
-  readonly step: number;
-  message: AssistantMessage;
+  /** Where its answer is among the messages. */
+  readonly place: number;
   /** By place of the call. */
   readonly results: Map<number, ToolMessage>;
   /** Places of calls by what people were asked about them. */
   readonly asked: Map<string, number>;
 }
 
-/**
- * What a run has said and done by its journal, in the form in which threads keep it: the answers of its steps without the
- * reasoning in them, and the results that there are, in the order of the calls. What was sent back to a model for another
- * answer is left out, and so are entries that say nothing. `at` is given to all of them, because a journal has no times.
- */
-export function entriesOfJournal(
-  runId: string,
-  journal: Iterable<JournalEntry>,
-  at: string,
-): ThreadEntryOf<'message'>[] {
-  const steps: Step[] = [];
-  for (const entry of journal) follow(steps, entry);
-  return steps.flatMap(({ step, message, results }) => {
-    const ordered = [...results].sort(([a], [b]) => a - b).map(([, result]) => result);
-    const spoken = withoutThoughts(message);
-    const said: ThreadMessage[] = spoken ? [spoken, ...ordered] : ordered;
-    return said.map((each) => ({ v: threadVersion, t: 'message' as const, runId, at, step, message: each }));
-  });
+/** A turn by the journal of its run. */
+export interface JournalTurn extends TurnSaid {
+  /** The last summary of this conversation. Undefined where the agent that speaks now has none. */
+  readonly compacted: JournalEntryOf<'compacted'> | undefined;
 }
 
-function follow(steps: Step[], entry: JournalEntry): void {
-  const last = steps.at(-1);
-  if (entry.t === 'answered')
-    steps.push({ step: entry.step, message: entry.message, results: new Map(), asked: new Map() });
-  else if (!last) return;
-  else if (entry.t === 'called') last.results.set(entry.index, resultOf(entry));
-  else if (entry.t === 'suspended') for (const { id, index } of entry.asks ?? []) last.asked.set(id, index);
-  else if (entry.t === 'decided') decide(last, entry);
-  else if (entry.t === 'retrying') for (const index of entry.calls) last.results.delete(index);
-  else if (entry.t === 'repair') steps.pop();
+/**
+ * What a run has said and done by its journal: the same as the turn itself holds, and of a step that is not over yet the
+ * results that there are. All in the order of the calls.
+ */
+export function turnOfJournal(journal: Iterable<JournalEntry>): JournalTurn {
+  const reading = new Reading();
+  for (const entry of journal) reading.follow(entry);
+  return reading.turn();
+}
+
+class Reading {
+  readonly #messages: Message[] = [];
+  readonly #handoffs: TurnHandoff[] = [];
+  readonly #steered = new Map<string, string>();
+  #compacted: JournalEntryOf<'compacted'> | undefined;
+  #step: Step | undefined;
+
+  turn(): JournalTurn {
+    const messages = [...this.#messages, ...this.#results()];
+    const steered = new Set(this.#steered.values());
+    return { messages, handoffs: this.#handoffs, steered, compacted: this.#compacted };
+  }
+
+  follow(entry: JournalEntry): void {
+    const step = this.#step;
+    switch (entry.t) {
+      case 'answered':
+        this.#say(entry.message);
+        this.#step = { place: this.#messages.length - 1, results: new Map(), asked: new Map() };
+        return;
+      case 'called':
+        // The first result stands.
+        if (step && !step.results.has(entry.index)) step.results.set(entry.index, resultOf(entry));
+        return;
+      case 'suspended':
+        for (const { id, index } of entry.asks ?? []) step?.asked.set(id, index);
+        return;
+      case 'decided':
+        if (step) this.#decide(step, entry);
+        return;
+      case 'retrying':
+        for (const index of entry.calls) step?.results.delete(index);
+        return;
+      case 'repair':
+        return this.#say({ role: 'user', content: repairRequest(entry.problem) });
+      case 'steered':
+        return this.#steer(entry);
+      case 'compacted':
+        this.#compacted = entry;
+        return;
+      case 'handed_off':
+        return this.#handOff(entry);
+      case 'opened':
+      case 'attempted':
+      case 'session_lost':
+      case 'calling':
+      case 'inner_calling':
+      case 'inner_called':
+      case 'submitted':
+      case 'generated':
+      case 'essentials':
+      case 'stepped':
+      case 'told':
+      case 'closed':
+        return;
+      default:
+        assertNever(entry);
+    }
+  }
+
+  #results(): ToolMessage[] {
+    return [...(this.#step?.results ?? [])].sort(([a], [b]) => a - b).map(([, result]) => result);
+  }
+
+  #say(message: Message): void {
+    this.#messages.push(...this.#results(), message);
+    this.#step = undefined;
+  }
+
+  #steer({ messages }: JournalEntryOf<'steered'>): void {
+    for (const { id, text } of messages) {
+      if (this.#steered.has(id)) continue;
+      this.#steered.set(id, text);
+      this.#say({ role: 'user', content: text });
+    }
+  }
+
+  #handOff({ step, from, to, filter }: JournalEntryOf<'handed_off'>): void {
+    this.#messages.push(...this.#results());
+    this.#step = undefined;
+    this.#compacted = undefined;
+    const after = this.#messages.length;
+    this.#handoffs.push({ after, step, fromAgentId: from, toAgentId: to, descriptor: filter });
+  }
+
+  /** A call that a person changed shows as it is made. */
+  #decide({ place, results, asked }: Step, { decisions = [] }: JournalEntryOf<'decided'>): void {
+    for (const decision of decisions) {
+      const index = asked.get(decision.id);
+      const updated = decision.kind === 'approval' ? decision.updatedArgs : undefined;
+      if (index === undefined || !updated || results.has(index)) continue;
+      const message = this.#messages[place] as AssistantMessage;
+      const call = toolCallsOf(message)[index];
+      const parts = message.parts.map((part) => (part === call ? { ...call, args: JSON.stringify(updated) } : part));
+      this.#messages[place] = { ...message, parts };
+    }
+  }
 }
 
 function resultOf(entry: JournalEntryOf<'called'>): ToolMessage {
@@ -55,22 +140,4 @@ function resultOf(entry: JournalEntryOf<'called'>): ToolMessage {
     ...(sensitivity && { sensitivity }),
     ...(trust && { trust }),
   };
-}
-
-/** A call that a person changed shows as it is made. */
-function decide(step: Step, { decisions = [] }: JournalEntryOf<'decided'>): void {
-  for (const decision of decisions) {
-    const index = step.asked.get(decision.id);
-    const updated = decision.kind === 'approval' ? decision.updatedArgs : undefined;
-    if (index === undefined || !updated || step.results.has(index)) continue;
-    const call = toolCallsOf(step.message)[index];
-    const parts = step.message.parts.map((part) => (part === call ? { ...call, args: JSON.stringify(updated) } : part));
-    step.message = { ...step.message, parts };
-  }
-}
-
-/** Undefined when nothing but thoughts was in it. */
-function withoutThoughts({ parts }: AssistantMessage): Extract<ThreadMessage, { role: 'assistant' }> | undefined {
-  const spoken = parts.filter((part) => part.type !== 'reasoning');
-  return spoken.length > 0 ? { role: 'assistant', parts: spoken } : undefined;
 }

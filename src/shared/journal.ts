@@ -120,6 +120,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     filter: handoffFilterDescriptor,
     /** What crossed, where the filter cannot be replayed. */
     messages: z.array(message).optional(),
+    /** Of what crossed: see `payloadDigest`. */
+    digest: z.string().optional(),
   }),
   z.object({
     v: z.literal(journalVersion),

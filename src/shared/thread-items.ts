@@ -28,7 +28,7 @@ const itemBase = {
   at: z.string(),
   live: z.literal(true).optional().describe('From the run that is at work: not in the log yet, and without a number.'),
 };
-const [, result, summary] = threadEntry.options;
+const [, handoff, result, summary] = threadEntry.options;
 
 /**
  * What happened in a thread, one thing each.
@@ -36,6 +36,7 @@ const [, result, summary] = threadEntry.options;
  * - message: what a person said (`user`), what we said in a person's place (`system`), or a final answer (`assistant`)
  * - assistant_text: what a model said beside the calls that it made
  * - tool_use, tool_result: a call and what came of it. `input` is the model's own text where that is not JSON
+ * - handoff: another agent went on with the turn, with what the filter of `descriptor` let through
  * - result: how the turn of a run ended
  * - summary: stands for all entries up to number `upTo` when the conversation is given to a model
  */
@@ -56,6 +57,9 @@ export const threadItem = z.discriminatedUnion('kind', [
     content: z.string(),
     isError: z.boolean(),
   }),
+  handoff
+    .pick({ step: true, fromAgentId: true, toAgentId: true, descriptor: true })
+    .extend({ ...itemBase, kind: z.literal('handoff') }),
   result.omit({ v: true, t: true }).extend({ ...itemBase, kind: z.literal('result') }),
   summary.omit({ v: true, t: true }).extend({ ...itemBase, kind: z.literal('summary') }),
 ]);
@@ -73,6 +77,10 @@ export function itemsOf(entry: ThreadEntry, seq: number | undefined): ThreadItem
   switch (entry.t) {
     case 'message':
       return messageItems(entry, base);
+    case 'handoff': {
+      const { t: kind, step, fromAgentId, toAgentId, descriptor } = entry;
+      return [{ ...base, kind, step, fromAgentId, toAgentId, descriptor }];
+    }
     case 'result': {
       const { v: _, t: kind, ...facts } = entry;
       return [{ ...facts, ...base, kind }];

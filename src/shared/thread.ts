@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { errorCode, RunError } from './errors.ts';
+import { handoffFilterDescriptor } from './handoff.ts';
 import { publicId } from './ids.ts';
 import { sensitivity, textPart, toolCallPart, toolMessage, userMessage } from './message.ts';
 import { microcents, runUsage } from './money.ts';
@@ -76,6 +77,9 @@ const entryBase = { v: z.literal(threadVersion), runId: z.string(), at: z.string
  * - message: something that was said, by whom its role says. A user's message is kept once per `key`, or per run where it
  *   has none. `byRuntime`: in the user's place, but no person said it; kept once only where it has a key.
  *   `emptyResponse`: the model answered, with nothing
+ * - handoff: another agent went on with the turn. What crossed is what the filter of `descriptor` lets through of the
+ *   conversation up to here: that up to entry `began`, without what is of this run, then the user's message and what the
+ *   run has said since. A later handoff of the run begins with what crossed at the one before. Kept once per `key`
  * - result: how the turn of a run ended
  * - summary: stands for all entries up to number `upTo` when the conversation is given to a model
  */
@@ -83,11 +87,24 @@ export const threadEntry = z.discriminatedUnion('t', [
   z.object({
     ...entryBase,
     t: z.literal('message'),
-    step: z.int().min(1).optional(),
     key: z.string().optional(),
     byRuntime: z.literal(true).optional(),
     emptyResponse: z.literal(true).optional(),
     message: threadMessage,
+  }),
+  z.object({
+    ...entryBase,
+    t: z.literal('handoff'),
+    key: z.string(),
+    step: z.int().min(1),
+    fromAgentId: publicId,
+    toAgentId: publicId,
+    descriptor: handoffFilterDescriptor,
+    began: z.int().min(0),
+    /** Stood for the beginning of the conversation, all but the last `kept` messages. */
+    summary: z.object({ text: z.string(), kept: z.int().min(0), sensitivity: sensitivity.optional() }).optional(),
+    /** Of what crossed: SHA-256 of its canonical JSON. Absent: an older worker did it. */
+    digest: z.string().optional(),
   }),
   z.object({
     ...entryBase,
@@ -126,8 +143,14 @@ export interface ThreadPatch {
 
 /** The name under which a message is kept only once; undefined for entries that are always written. */
 export function onceKey(entry: ThreadEntry): string | undefined {
+  if (entry.t === 'handoff') return entry.key;
   if (entry.t !== 'message' || entry.message.role !== 'user') return undefined;
   return entry.key ?? (entry.byRuntime ? undefined : entry.runId);
+}
+
+/** Is this the message that a run was asked for with? */
+export function isPrompt(entry: ThreadEntry): boolean {
+  return entry.t === 'message' && entry.message.role === 'user' && entry.key === undefined && !entry.byRuntime;
 }
 
 /** The patch as fields of the manifest's hash, where an empty one is absent. */

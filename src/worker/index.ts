@@ -42,6 +42,7 @@ export {
   type SensitivityChoice,
 } from './turn/handoff-filters.ts';
 export type { HandoffFilterDescriptor } from '../shared/handoff.ts';
+export { replayHandoffs, type ExportedHandoff, type ReplayedHandoff } from './run/replay-handoffs.ts';
 export { runFanOut, type FanOutDeps, type FanOutResult } from './run/fan-out.ts';
 export type {
   ChildBudget,

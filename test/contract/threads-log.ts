@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import type { ThreadEntryOf } from '../../src/shared/thread.ts';
 import {
   answers,
   asks,
@@ -18,7 +19,7 @@ import {
 /** Ten entries of one run: 1 to 10. */
 async function withTen(world: ThreadsWorld): Promise<void> {
   const held = await hold(world, 'a');
-  const entries = Array.from({ length: 9 }, (_, i) => answers('a', `answer ${i}`, i + 1));
+  const entries = Array.from({ length: 9 }, (_, i) => answers('a', `answer ${i}`));
   await world.threads.append(held, 'op', [asks('a', 'hi'), ...entries]);
 }
 
@@ -46,14 +47,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
       sensitivity: 'internal',
       trust: 'web',
     });
-    const entries = [
-      asks('a', 'hi'),
-      calls('a', 'c1'),
-      tool,
-      answers('a', 'done', 2),
-      summary('a', 'short', 2),
-      result,
-    ];
+    const entries = [asks('a', 'hi'), calls('a', 'c1'), tool, answers('a', 'done'), summary('a', 'short', 2), result];
     expect(await world.threads.append(held, 'op1', entries.slice(0, 2))).toEqual({
       kind: 'ok',
       seq: 2,
@@ -78,7 +72,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
 
   test('a write of the same turn is known by the worker that comes next, also after others in between', async () => {
     const world = await makeWorld();
-    const end = [answers('a', 'yes'), answers('a', 'done', 2)];
+    const end = [answers('a', 'yes'), answers('a', 'done')];
     const first = await hold(world, 'a');
     await world.threads.append(first, 'said', [asks('a', 'hi')]);
     await world.threads.append(first, 'end', end);
@@ -115,6 +109,32 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
       asks('a', 'or', 'steer:2'),
     ]);
     expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:user', 'a:user']);
+  });
+
+  test('a handoff is written once, whole, and no model is given it', async () => {
+    const world = await makeWorld();
+    const handoff: ThreadEntryOf<'handoff'> = {
+      v: 1,
+      t: 'handoff',
+      runId: 'a',
+      at,
+      key: 'a:handoff:1',
+      step: 2,
+      fromAgentId: 'support',
+      toAgentId: 'sales',
+      descriptor: { kind: 'last-n', n: 4 },
+      began: 0,
+      summary: { text: 'So far.', kept: 2, sensitivity: 'internal' },
+      digest: 'd',
+    };
+    const held = await hold(world, 'a');
+    await world.threads.append(held, 'op1', [asks('a', 'hi'), calls('a', 'c1'), gets('a', 'c1'), handoff]);
+    await world.threads.append(held, 'op2', [handoff, answers('a', 'done')]);
+    const { entries } = await world.threads.read(tenant, 't1', { limit: 10 });
+    expect(entries.map(({ entry }) => entry.t)).toEqual(['message', 'message', 'message', 'handoff', 'message']);
+    expect(entries[3]).toEqual({ seq: 4, entry: handoff });
+    const { messages } = await world.threads.context(tenant, 't1');
+    expect(messages.map(({ seq }) => seq)).toEqual([1, 2, 3, 5]);
   });
 
   test('a worker that lost the thread writes nothing', async () => {
@@ -217,7 +237,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
   test('a long log is read whole', async () => {
     const world = await makeWorld();
     const held = await hold(world, 'a');
-    const entries = Array.from({ length: 1_001 }, (_, i) => answers('a', `${i}`, i + 1));
+    const entries = Array.from({ length: 1_001 }, (_, i) => answers('a', `${i}`));
     await world.threads.append(held, 'op', entries);
     expect((await world.threads.context(tenant, 't1')).messages).toHaveLength(1_001);
     const { entries: read, more } = await world.threads.read(tenant, 't1', { limit: 1_000, order: 'desc' });
@@ -245,7 +265,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
   test('a model is given what was said, with the numbers of the entries', async () => {
     const world = await makeWorld();
     const held = await hold(world, 'a');
-    const entries = [asks('a', 'hi'), calls('a', 'c1'), gets('a', 'c1'), answers('a', 'done', 2)];
+    const entries = [asks('a', 'hi'), calls('a', 'c1'), gets('a', 'c1'), answers('a', 'done')];
     const result = {
       v: 1,
       t: 'result',

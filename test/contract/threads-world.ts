@@ -42,17 +42,17 @@ export function asks(runId: string, content: string, key?: string): ThreadEntryO
   return says(runId, { role: 'user', content }, key === undefined ? {} : { key });
 }
 
-export function answers(runId: string, text: string, step = 1): ThreadEntryOf<'message'> {
-  return says(runId, { role: 'assistant', parts: [{ type: 'text', text }] }, { step });
+export function answers(runId: string, text: string): ThreadEntryOf<'message'> {
+  return says(runId, { role: 'assistant', parts: [{ type: 'text', text }] });
 }
 
 export function calls(runId: string, ...ids: string[]): ThreadEntryOf<'message'> {
   const parts = ids.map((id) => ({ type: 'tool_call' as const, id, name: 'look', args: '{"n":1}' }));
-  return says(runId, { role: 'assistant', parts }, { step: 1 });
+  return says(runId, { role: 'assistant', parts });
 }
 
 export function gets(runId: string, toolCallId: string): ThreadEntryOf<'message'> {
-  return says(runId, { role: 'tool', toolCallId, toolName: 'look', content: 'found' }, { step: 1 });
+  return says(runId, { role: 'tool', toolCallId, toolName: 'look', content: 'found' });
 }
 
 export function summary(runId: string, text: string, upTo: number): ThreadEntryOf<'summary'> {

@@ -1,9 +1,12 @@
 import { describe, expect, test } from 'vitest';
+import type { LlmRequest } from '../../src/worker/llm/provider.ts';
+import { chatBody } from '../../src/worker/llm/openai-wire.ts';
+import { replayHandoffs } from '../../src/worker/run/replay-handoffs.ts';
 import { eventsOf, observe } from '../support/check-run.ts';
 import { shareWorld } from '../support/world.ts';
 import { until } from '../support/redis.ts';
 
-const shared = shareWorld();
+const shared = shareWorld({ producer: true });
 const to = (agent: string) => ({ name: `transfer_to_${agent}`, args: { reason: 'it knows better' } });
 
 describe('agents that hand over', () => {
@@ -52,6 +55,40 @@ describe('agents that hand over', () => {
     // The other agent sees the user's message alone, so its model begins the plan again and calls a tool it does not have.
     expect(calls[1]?.messages.filter(({ role }) => role !== 'system')).toHaveLength(1);
     expect(eventsOf(observed, 'tool.execute.error')).toMatchObject([{ error: { kind: 'unknown_tool' } }]);
+  });
+
+  test('what crossed in a thread is rebuilt from its export as the model of the other agent got it', async () => {
+    const { world } = shared;
+    const earlier = await world.submit(
+      'receptionist',
+      [{ calls: [{ name: 'look', args: { id: '"é"' } }] }, { text: 'Done.' }],
+      {
+        thread: 'handed',
+      },
+    );
+    expect((await earlier.result()).status).toBe('completed');
+    const run = await world.submit(
+      'receptionist',
+      [
+        { text: 'I look first.', calls: [{ name: 'look', args: { id: 'l' } }] },
+        { calls: [{ name: 'look', args: { id: 'm' } }] },
+        { text: 'Another one knows.', calls: [to('gated')] },
+        { text: 'All done.' },
+      ],
+      { thread: 'handed' },
+    );
+    expect((await run.result()).text).toBe('All done.');
+    const answer = await fetch(`${world.url}/v1/threads/handed/export`);
+    const replayed = replayHandoffs(await answer.text());
+    expect(replayed).toMatchObject([
+      { kind: 'replayed', runId: run.runId, fromAgentId: 'receptionist', toAgentId: 'gated' },
+    ]);
+    const [handoff] = replayed;
+    const messages = handoff?.kind === 'replayed' ? handoff.messages : [];
+    const seen = world.provider.callsOf(run.runId)[3]?.messages.filter(({ role }) => role !== 'system');
+    expect(seen).toHaveLength(10);
+    const wire = chatBody({ model: 'm', messages } as LlmRequest, { provider: 'openai', maxTokensField: 'max_tokens' });
+    expect(JSON.stringify(wire.messages)).toBe(JSON.stringify(seen));
   });
 
   test('two in one step end the run', async () => {

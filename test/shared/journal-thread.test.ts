@@ -1,9 +1,11 @@
 import { expect, test } from 'vitest';
 import type { JournalEntry } from '../../src/shared/journal.ts';
-import { entriesOfJournal } from '../../src/shared/journal-thread.ts';
+import { turnOfJournal } from '../../src/shared/journal-thread.ts';
 import type { AssistantPart, Message } from '../../src/shared/message.ts';
 import { zeroUsage } from '../../src/shared/money.ts';
+import { pairMessages } from '../../src/shared/pair-messages.ts';
 import { threadEntry } from '../../src/shared/thread.ts';
+import { entriesOfTurn } from '../../src/shared/turn-log.ts';
 import { foldJournal } from '../../src/worker/turn/state.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
@@ -49,8 +51,11 @@ const edited: JournalEntry = {
   decisions: [{ id: 'c2', kind: 'approval', granted: true, updatedArgs: { n: 2 }, by: [], at }],
 };
 
+const place = { runId: 'r', at, began: 4 };
+const openEntries = (journal: readonly JournalEntry[]) => entriesOfTurn(place, turnOfJournal(journal), 'open');
+
 function messagesOf(journal: readonly JournalEntry[]): Message[] {
-  return entriesOfJournal('r', journal, at).map(({ message }) => message);
+  return openEntries(journal).flatMap((entry) => (entry.t === 'message' ? [entry.message] : []));
 }
 
 const spoken = ({ message }: { message: Message }): Message =>
@@ -74,11 +79,13 @@ test('a journal tells a thread what the turn itself holds, without the reasoning
     called(2, 0, 'c1', { content: 'better' }),
     answered(3, thought, { type: 'text', text: 'Done.' }),
   ];
-  const held = foldJournal([], journal).messages.map((message) => spoken({ message }));
-  expect(held).toHaveLength(7);
+  const { messages } = foldJournal([], journal);
+  expect(turnOfJournal(journal).messages).toEqual(messages);
+  const held = pairMessages(messages).map((message) => spoken({ message }));
+  expect(held).toHaveLength(6);
   expect(messagesOf(journal)).toEqual(held);
-  const entries = entriesOfJournal('r', journal, at);
-  expect(entries.map(({ step }) => step)).toEqual([1, 1, 1, 2, 2, 2, 3]);
+  const entries = openEntries(journal);
+  expect(entries).toEqual(entriesOfTurn(place, turnOfJournal(journal), 'closed'));
   for (const entry of entries) expect(threadEntry.parse(entry)).toEqual({ ...entry, runId: 'r', at });
   expect(JSON.stringify(entries)).not.toContain('proof-of-thought');
 });
@@ -95,10 +102,68 @@ test('a call that is made again has no result until it has the new one', () => {
   expect(messagesOf(journal).slice(1)).toMatchObject([{ role: 'tool', toolCallId: 'c2' }]);
 });
 
-test('an answer that was sent back does not show', () => {
-  const refused: JournalEntry = { v: 1, t: 'repair', step: 1, problem: 'it is no JSON' };
-  const journal = [answered(1, { type: 'text', text: 'no' }), refused, answered(2, { type: 'text', text: '{}' })];
-  expect(messagesOf(journal)).toEqual([{ role: 'assistant', parts: [{ type: 'text', text: '{}' }] }]);
+test('an answer that was sent back shows with what was said about it, and so does what the user said meanwhile', () => {
+  const journal: JournalEntry[] = [
+    answered(1, { type: 'text', text: 'no' }),
+    { v: 1, t: 'repair', step: 1, problem: 'it is no JSON' },
+    answered(2, call('c1')),
+    called(2, 0, 'c1'),
+    { v: 1, t: 'steered', messages: [{ id: 'm1', text: 'And soon.', at }] },
+    answered(3, { type: 'text', text: '{}' }),
+  ];
+  const state = foldJournal([], journal);
+  expect(turnOfJournal(journal)).toMatchObject({ messages: state.messages, steered: new Set(['And soon.']) });
+  const users = openEntries(journal).filter((entry) => entry.t === 'message' && entry.message.role === 'user');
+  expect(users).toMatchObject([
+    { key: 'r:1', byRuntime: true, message: { content: expect.stringContaining('it is no JSON') } },
+    { key: 'r:4', message: { content: 'And soon.' } },
+  ]);
+  expect(users[1]).not.toHaveProperty('byRuntime');
+});
+
+test('a handoff stands where the other agent went on, and takes the summary of the first one with it', () => {
+  const compacted: JournalEntry = {
+    v: 1,
+    t: 'compacted',
+    step: 2,
+    source: 'pre-step',
+    summary: 'So far.',
+    replaced: 1,
+    attempts: [],
+    beforeTokens: 2,
+    afterTokens: 1,
+    summaryTokens: 1,
+    durationMs: 0,
+  };
+  const journal: JournalEntry[] = [
+    answered(1, call('c1')),
+    called(1, 0, 'c1'),
+    compacted,
+    answered(2, thought, call('c2')),
+    called(2, 0, 'c2'),
+    { v: 1, t: 'handed_off', step: 2, from: 'one', to: 'two', filter: { kind: 'last-n', n: 2 }, digest: 'd' },
+    answered(3, { type: 'text', text: 'I do it.' }),
+  ];
+  expect(turnOfJournal(journal.slice(0, 5)).compacted).toEqual(compacted);
+  const turn = turnOfJournal(journal);
+  expect(turn.compacted).toBeUndefined();
+  const kinds = openEntries(journal).map((entry) => (entry.t === 'message' ? entry.message.role : entry.t));
+  expect(kinds).toEqual(['assistant', 'tool', 'assistant', 'tool', 'handoff', 'assistant']);
+  const state = foldJournal([{ role: 'user', content: 'Please.' }], journal);
+  const { summary: _, digest: __, ...seen } = state.handoffs[0] ?? {};
+  expect(turn).toMatchObject({ messages: [...state.earlier, ...state.own], handoffs: [seen] });
+  const [handoff] = entriesOfTurn(place, { ...turn, handoffs: state.handoffs }, 'closed').filter(
+    ({ t }) => t === 'handoff',
+  );
+  expect(threadEntry.parse(handoff)).toMatchObject({
+    key: 'r:handoff:1',
+    fromAgentId: 'one',
+    toAgentId: 'two',
+    descriptor: { kind: 'last-n', n: 2 },
+    began: 4,
+    summary: { kept: 4, text: expect.stringContaining('So far.') },
+    digest: 'd',
+  });
 });
 
 test('arguments that a person changed after the call was made stay those of the call', () => {
@@ -107,5 +172,5 @@ test('arguments that a person changed after the call was made stay those of the 
 });
 
 test('an empty journal has nothing to tell', () => {
-  expect(entriesOfJournal('r', [edited, called(1, 0, 'c1')], at)).toEqual([]);
+  expect(openEntries([edited, called(1, 0, 'c1')])).toEqual([]);
 });

@@ -7,7 +7,7 @@ import { createScriptedProvider } from '../../src/worker/llm/scripted.ts';
 import { defineAgent, type AgentSource } from '../../src/worker/run/define-agent.ts';
 import { defineTool } from '../../src/worker/tools/define.ts';
 import type { CompactionAnswer } from '../../src/worker/turn/compaction-desk.ts';
-import { isSummary } from '../../src/worker/turn/summary-message.ts';
+import { isSummary } from '../../src/shared/summary-message.ts';
 
 interface WorldOptions {
   readonly agent?: Partial<AgentSource>;

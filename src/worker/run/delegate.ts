@@ -17,7 +17,7 @@ interface Asking {
 
 /** How deep a run is below the first one. A handoff is a step down, too. */
 export function depthOf({ parent }: Pick<RunRecord, 'parent'>, { handoffs }: Pick<TurnState, 'handoffs'>): number {
-  return (parent?.depth ?? 0) + handoffs;
+  return (parent?.depth ?? 0) + handoffs.length;
 }
 
 /** Names the run that does the call at this place of a run: the same on every worker. */

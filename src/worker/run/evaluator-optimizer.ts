@@ -3,7 +3,7 @@ import { systemClock, type Clock } from '../../shared/clock.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { addUsage, zeroUsage, type Usage } from '../../shared/money.ts';
-import { clip } from '../tools/bound.ts';
+import { clip } from '../../shared/bound-text.ts';
 import { foreignAnswer } from './foreign-answer.ts';
 import { evaluateBy, evaluation, type Evaluation, type Generated, type Rubric } from './rubric.ts';
 

@@ -1,6 +1,7 @@
 import { RunError } from '../../shared/errors.ts';
 import type { JournalEntryOf } from '../../shared/journal.ts';
-import { boundary, defaultHandoffFilter, filterFrom, type HandoffFilter } from '../turn/handoff-filters.ts';
+import { payloadDigest } from '../../shared/turn-log.ts';
+import { boundary, crossing, defaultHandoffFilter, filterFrom, type HandoffFilter } from '../turn/handoff-filters.ts';
 import { continueFrom } from '../turn/state.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { LoadedAgent } from './load-agents.ts';
@@ -20,6 +21,7 @@ export async function handOff(
   const from = run.agent?.definition.id ?? run.record.request.agent;
   const filter = boundary(filterTo(to, run.agent));
   const isCustom = JSON.stringify(filter.descriptor).includes('"custom"');
+  const crossed = crossing(filter, state.messages);
   const entry: JournalEntryOf<'handed_off'> = {
     v: 1,
     t: 'handed_off',
@@ -27,7 +29,8 @@ export async function handOff(
     from,
     to,
     filter: filter.descriptor,
-    ...(isCustom && { messages: [...filter.apply(state.messages)] }),
+    ...(isCustom && { messages: [...crossed] }),
+    digest: payloadDigest(crossed),
   };
   const growing = continueFrom(state);
   growing.add(entry);

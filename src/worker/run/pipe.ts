@@ -2,7 +2,7 @@ import { RunError } from '../../shared/errors.ts';
 import type { RunEvent } from '../../shared/event.ts';
 import type { RunOutcomeView } from '../../shared/run.ts';
 import { untilAborted } from '../llm/until-aborted.ts';
-import { clip } from '../tools/bound.ts';
+import { clip } from '../../shared/bound-text.ts';
 
 /**
  * The text of a run as it comes, from its events. Reads on only when the next piece is asked for. Throws as the run failed,

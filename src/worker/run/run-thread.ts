@@ -1,23 +1,22 @@
 import { RunError } from '../../shared/errors.ts';
 import type { Message } from '../../shared/message.ts';
-import { pairMessages } from '../../shared/pair-messages.ts';
 import type { RunRecord, RunStatus } from '../../shared/run.ts';
-import type { ContextMessage } from '../../shared/thread-context.ts';
 import type { ThreadHold, ThreadRun } from '../../shared/thread-line.ts';
-import type { ThreadEntry, ThreadManifest, ThreadSession } from '../../shared/thread.ts';
+import { pastOf } from '../../shared/thread-past.ts';
+import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '../../shared/thread.ts';
+import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/turn-log.ts';
 import type { Ports, Threads } from '../ports.ts';
-
-import type { TurnState } from '../turn/state.ts';
-import { summaryMessage } from '../turn/summary-message.ts';
-import { threadMessage } from './thread-message.ts';
+import { resultsSoFar, type TurnState } from '../turn/state.ts';
 
 /** A thread in the hands of a run. */
 export interface HeldByRun {
   readonly hold: ThreadHold;
   readonly manifest: ThreadManifest;
-  /** Numbers of the entries that the conversation before the first answer came from, the user's message last. */
+  /** The number of its last entry when the turn of this run began. */
+  readonly began: number;
+  /** Numbers of the entries that the conversation before the user's message comes from. */
   readonly numbers: readonly number[];
-  /** How many messages of this run were written before it was driven again. */
+  /** How many words of this run were written before it was driven again. */
   readonly logged: number;
 }
 
@@ -72,28 +71,11 @@ export async function takeThread(
   const at = new Date(clock.now()).toISOString();
   const said: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
   await written(threads.append(hold, `${runId}:said`, [said]));
-  const { summary, messages, lastNumber } = await threads.context(tenant, threadId, runId);
-  // Of a run that was driven again some stands there already.
-  const own = messages.filter(isOwn(runId));
-  const others = messages.filter((message) => !isOwn(runId)(message) && !isEmpty(message));
-  const logged = own.filter(({ message, byRuntime: isOurs }) => message.role !== 'user' && !isOurs).length;
-  const numbers = [...(summary ? [summary.upTo] : []), ...others.map(({ seq }) => seq), lastNumber + 1];
-  const past = [
-    ...(summary ? [summaryMessage(summary.text, summary.sensitivity)] : []),
-    ...others.map(({ message }) => message),
-  ];
-  return { held: { hold, manifest, numbers, logged }, past, session: manifest.session };
+  const context = await threads.context(tenant, threadId, runId);
+  const { messages: past, numbers, logged } = pastOf(context, runId);
+  const began = context.lastNumber;
+  return { held: { hold, manifest, began, numbers, logged }, past, session: manifest.session };
 }
-
-/** An answer without words is there for people; models refuse to be sent one. */
-function isEmpty({ message }: ContextMessage): boolean {
-  return message.role === 'assistant' && message.parts.every((part) => part.type === 'text' && part.text === '');
-}
-
-const isOwn =
-  (runId: string) =>
-  (message: ContextMessage): boolean =>
-    message.runId === runId;
 
 /**
  * Writes what the run has added to its thread, and how it ended. Before the run itself ends: whoever comes next must find it
@@ -101,7 +83,6 @@ const isOwn =
  */
 export async function recordTurn(
   thread: HeldByRun,
-  own: readonly Message[],
   end: TurnRecord,
   { threads, clock }: Pick<Ports, 'threads' | 'clock'>,
 ): Promise<void> {
@@ -109,15 +90,9 @@ export async function recordTurn(
   const { runId } = hold;
   const at = new Date(clock.now()).toISOString();
   const { status, state, closing, emptyResponse, durationMs, error } = end;
-  const said = new Set(state.steered.values());
-  const messages = pairMessages(own).flatMap((message, index): ThreadEntry[] => {
-    const kept = threadMessage(message);
-    if (!kept) return [];
-    // Nobody said these but the person who wrote to the run while it worked, or this system.
-    const beside = kept.role === 'user' ? { key: `${runId}:${index}`, ...(!said.has(kept.content) && byRuntime) } : {};
-    return [{ v: 1, t: 'message', runId, at, ...beside, message: kept }];
-  });
-  messages.splice(0, thread.logged);
+  const messages = [...state.earlier, ...state.own, ...resultsSoFar(state)];
+  const said = { messages, handoffs: state.handoffs, steered: new Set(state.steered.values()) };
+  const turn = withoutLogged(entriesOfTurn({ runId, at, began: thread.began }, said, 'closed'), thread.logged);
   const last: ThreadEntry[] =
     closing === undefined
       ? []
@@ -145,21 +120,21 @@ export async function recordTurn(
     ...(error !== undefined && { error }),
   };
   const patch = status === 'completed' ? { session: sessionOf(state) } : {};
-  const entries = [...messages, ...last, result];
-  const lastNumber = await written(threads.append(hold, `${runId}:end`, entries, patch));
-  const summary =
-    thread.logged > 0
-      ? undefined
-      : summaryOf(state, [...thread.numbers, ...messages.map((_, n) => lastNumber - entries.length + 1 + n)]);
-  if (summary) await written(threads.append(hold, `${runId}:summary`, [{ v: 1, t: 'summary', runId, at, ...summary }]));
+  const summary = thread.logged > 0 ? undefined : summaryOf(thread, state, turn.length);
+  const summaries: ThreadEntry[] = summary ? [{ v: 1, t: 'summary', runId, at, ...summary }] : [];
+  await written(threads.append(hold, `${runId}:end`, [...turn, ...last, result, ...summaries], patch));
 }
 
 /** What the next turn begins with in place of all that was summarised. After a handoff it says nothing about the thread. */
-function summaryOf({ summarised, handoffs }: TurnState, numbers: readonly number[]) {
-  const upTo = summarised && handoffs === 0 ? numbers[summarised.replaced - 1] : undefined;
-  if (!summarised || upTo === undefined) return undefined;
-  const { text, sensitivity } = summarised;
-  return { text, upTo, ...(sensitivity && { sensitivity }) };
+function summaryOf(
+  { began, numbers }: HeldByRun,
+  { summarised, handoffs, initial, own }: TurnState,
+  spoken: number,
+): Pick<ThreadEntryOf<'summary'>, 'text' | 'upTo' | 'sensitivity'> | undefined {
+  if (!summarised || handoffs.length > 0) return undefined;
+  const { text, sensitivity, replaced } = summarised;
+  const upTo = lastReplaced({ began, numbers, spoken }, keptAfter(replaced, initial, own));
+  return upTo === undefined ? undefined : { text, upTo, ...(sensitivity && { sensitivity }) };
 }
 
 const byRuntime = { byRuntime: true } as const;

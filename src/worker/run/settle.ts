@@ -11,7 +11,7 @@ import type { SuspendedWait } from '../turn/contract.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { StepCall } from '../tools/call.ts';
 import { errorResult } from '../tools/tool-error.ts';
-import type { TurnState } from '../turn/state.ts';
+import { continueFrom, type TurnState } from '../turn/state.ts';
 import type { OpenRun } from './open.ts';
 import type { JobOutcome } from './outcome.ts';
 import { recordTurn, type TurnRecord } from './run-thread.ts';
@@ -111,16 +111,16 @@ async function cancelled(
   }
   if (undecided.length > 0 && run.signals.cancelRequest?.onPendingApprovals === 'hold')
     return await suspend(run, { status: 'suspended', wait: stillAsked(run, undecided), state });
-  await denyAll(run, state, undecided);
-  const waiting = await stopChildren(run, state);
+  const left = await denyAll(run, state, undecided);
+  const waiting = await stopChildren(run, left);
   if (waiting) return waiting;
   const reason = run.signals.cancelRequest?.reason;
-  const end = totals(state);
+  const end = totals(left);
   const { usage, costMicrocents } = end;
   run.writer.emit({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
   run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, ...(reason && { reason }) });
-  await keepTurn(run, { status: 'cancelled', state, closing: '(stopped by user)' });
+  await keepTurn(run, { status: 'cancelled', state: left, closing: '(stopped by user)' });
   await close(run, 'cancelled', end);
   return { kind: 'ended', status: 'cancelled' };
 }
@@ -138,17 +138,19 @@ function stillAsked({ record }: OpenRun, calls: readonly StepCall[]): SuspendedW
 }
 
 /** Whoever reads the conversation later finds an answer to each of its calls. */
-async function denyAll(run: OpenRun, { step }: TurnState, calls: readonly StepCall[]): Promise<void> {
-  if (calls.length === 0) return;
+async function denyAll(run: OpenRun, state: TurnState, calls: readonly StepCall[]): Promise<TurnState> {
+  if (calls.length === 0) return state;
   const reason = 'the run was cancelled';
   for (const { id: toolCallId, name: toolName } of calls)
     run.writer.emit({ type: 'tool.approval.denied', toolCallId, toolName, reason });
-  await run.writer.commit({
-    entries: calls.map(({ index, id: toolCallId, name: toolName }) => {
-      const { content } = errorResult({ kind: 'approval_denied', message: `it was not approved: ${reason}` }, toolName);
-      return { v: 1, t: 'called', step, index, toolCallId, toolName, content, errorKind: 'approval_denied' };
-    }),
+  const entries = calls.map(({ index, id: toolCallId, name: toolName }): JournalEntryOf<'called'> => {
+    const { content } = errorResult({ kind: 'approval_denied', message: `it was not approved: ${reason}` }, toolName);
+    return { v: 1, t: 'called', step: state.step, index, toolCallId, toolName, content, errorKind: 'approval_denied' };
   });
+  const growing = continueFrom(state);
+  for (const entry of entries) growing.add(entry);
+  await run.writer.commit({ entries });
+  return growing.state;
 }
 
 /**
@@ -283,8 +285,7 @@ function unsaid({
 /** Into the thread of the run, if it has one. */
 async function keepTurn(run: OpenRun, end: Omit<TurnRecord, 'durationMs'>): Promise<void> {
   if (!run.thread) return;
-  const own = [...end.state.earlier, ...end.state.own];
-  await recordTurn(run.thread, own, { ...end, durationMs: durationMs(run) }, run);
+  await recordTurn(run.thread, { ...end, durationMs: durationMs(run) }, run);
 }
 
 async function close(run: OpenRun, status: RunStatus, patch: RecordPatch): Promise<void> {

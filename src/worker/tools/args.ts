@@ -1,5 +1,5 @@
 import type { Redactor } from '../../shared/redact.ts';
-import { clip } from './bound.ts';
+import { clip } from '../../shared/bound-text.ts';
 import { depthOver } from './json.ts';
 
 export const maxArgsBytes = 256 * 1024;

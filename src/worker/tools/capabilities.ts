@@ -5,7 +5,7 @@ import { RunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { mcpServers, type McpServer } from '../../shared/mcp.ts';
 import type { ThreadManifest } from '../../shared/thread.ts';
-import { clip } from './bound.ts';
+import { clip } from '../../shared/bound-text.ts';
 import type { Tool } from './tool.ts';
 import { within } from './within.ts';
 

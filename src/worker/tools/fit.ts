@@ -1,5 +1,6 @@
 import { assertNever } from '../../shared/errors.ts';
-import { boundOf, isWithin, keepEnds, keepTail } from './bound.ts';
+import { isWithin, keepEnds, keepTail } from '../../shared/bound-text.ts';
+import { boundOf } from './bound.ts';
 import type { Spill } from './context.ts';
 import type { Tool } from './tool.ts';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import type { Redactor } from '../../shared/redact.ts';
 import { sanitise } from '../guards/sanitise.ts';
 import type { Batch } from './batch.ts';
-import { clip } from './bound.ts';
+import { clip } from '../../shared/bound-text.ts';
 import type { CallResult } from './call.ts';
 import { fitResult } from './fit.ts';
 import { jsonOf } from './json.ts';

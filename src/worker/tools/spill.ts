@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Log } from '../../shared/log.ts';
 import type { ArtifactInfo, Artifacts } from '../ports.ts';
-import { isContinuation } from './bound.ts';
+import { isContinuation } from '../../shared/bound-text.ts';
 import type { Spill } from './context.ts';
 import type { ReadPart, ReadRequest, ResultReader } from './result-reader.ts';
 import { ToolError } from './tool-error.ts';

@@ -1,7 +1,7 @@
 import { toolErrorHints, type ToolErrorKind } from '../../shared/errors.ts';
 import { toolErrorText } from '../../shared/tool-error-text.ts';
 import type { CallResult } from './call.ts';
-import { clip } from './bound.ts';
+import { clip } from '../../shared/bound-text.ts';
 
 const maxMessageChars = 2_000;
 

@@ -1,5 +1,5 @@
 import type { Message } from '../../shared/message.ts';
-import { isSummary } from './summary-message.ts';
+import { isSummary } from '../../shared/summary-message.ts';
 
 /**
  * Where the part of a conversation begins that stays word by word: at the question of the turn `keep` turns before the

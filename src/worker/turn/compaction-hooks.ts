@@ -1,5 +1,5 @@
 import type { JournalEntry } from '../../shared/journal.ts';
-import { clip } from '../tools/bound.ts';
+import { clip } from '../../shared/bound-text.ts';
 import { within } from '../tools/within.ts';
 import type { Turn } from './contract.ts';
 import type { CompactionView, Memory, PostCompactionHook } from './memory.ts';

@@ -1,7 +1,7 @@
 import { RunError } from '../../shared/errors.ts';
 import type { JournalEntryOf } from '../../shared/journal.ts';
 import type { Message, Sensitivity } from '../../shared/message.ts';
-import { isEnveloped, isSummary, summaryMessage, summaryText } from './summary-message.ts';
+import { isEnveloped, isSummary, summaryOf } from '../../shared/summary-message.ts';
 
 /** What stands for the beginning of a conversation. */
 export interface Summarised {
@@ -103,21 +103,6 @@ export class Conversation implements ConversationState {
 /** How many messages of the whole conversation stand before this one of `messages`. */
 export function placeOf({ summarised }: Pick<ConversationState, 'summarised'>, index: number): number {
   return summarised ? summarised.replaced + index - 1 : index;
-}
-
-/** The message that takes the place of the first `replaced` messages of a conversation that began like this. */
-export function summaryOf(
-  initial: readonly Message[],
-  { summary, replaced, sensitivity }: Pick<JournalEntryOf<'compacted'>, 'summary' | 'replaced' | 'sensitivity'>,
-): ReturnType<typeof summaryMessage> {
-  return summaryMessage(summaryText(summary, requestFor(initial, replaced)), sensitivity);
-}
-
-/** What the messages that stay are an answer to; undefined where they begin with their own question. */
-function requestFor(initial: readonly Message[], replaced: number): string | undefined {
-  if (replaced < initial.length && initial[replaced]?.role === 'user') return undefined;
-  const asked = initial.slice(0, replaced).filter((message) => message.role === 'user');
-  return asked.findLast((message) => !isSummary(message))?.content;
 }
 
 function holdsResult(message: Message, index: number): boolean {

@@ -1,7 +1,7 @@
 import type { Message } from '../../shared/message.ts';
 import { textOf, toolCallsOf } from '../../shared/message.ts';
-import { isEnveloped } from './summary-message.ts';
-import { clip } from '../tools/bound.ts';
+import { isEnveloped } from '../../shared/summary-message.ts';
+import { clip } from '../../shared/bound-text.ts';
 
 const heading = 'An extract of the conversation so far:';
 const gap = '…';

@@ -7,6 +7,7 @@ import {
   type SensitivityRule,
 } from '../../shared/handoff.ts';
 import { message, sensitivity, toolCallsOf, type Message, type Sensitivity } from '../../shared/message.ts';
+import { threadMessage } from '../../shared/thread-message.ts';
 import { withoutReasoning } from '../llm/reasoning.ts';
 import { withoutDangling } from './without-dangling.ts';
 import { extractOf } from './handoff-extract.ts';
@@ -77,6 +78,14 @@ export const defaultHandoffFilter: HandoffFilter = filters.compose(filters.lastN
 /** The filter as it holds between two agents: whatever it lets through, reasoning stays behind. */
 export function boundary(inner: HandoffFilter = defaultHandoffFilter): HandoffFilter {
   return filters.compose(inner, filters.stripReasoning());
+}
+
+/**
+ * What crosses of a conversation. Thoughts stay behind before the filter counts anything, so that a thread, which never has
+ * them, gives the same bytes again.
+ */
+export function crossing(filter: HandoffFilter, messages: readonly Message[]): readonly Message[] {
+  return filter.apply(messages.flatMap<Message>((one) => (one.role === 'system' ? one : (threadMessage(one) ?? []))));
 }
 
 /**

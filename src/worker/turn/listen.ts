@@ -2,7 +2,7 @@ import { assertNever } from '../../shared/errors.ts';
 import type { Attempt } from '../../shared/journal.ts';
 import { zeroUsage } from '../../shared/money.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
-import { clip } from '../tools/bound.ts';
+import { clip } from '../../shared/bound-text.ts';
 import type { Turn } from './contract.ts';
 import { relayer } from './relay.ts';
 

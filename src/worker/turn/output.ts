@@ -25,11 +25,6 @@ export function responseFormatOf(schema: Readonly<Record<string, unknown>>): Rec
   return { type: 'json_schema', json_schema: { name: 'output', schema } };
 }
 
-/** What a model is told about an answer that was refused. */
-export function repairRequest(problem: string): string {
-  return `Your answer was refused: ${problem}. Answer again, with nothing but JSON of the shape that was asked for.`;
-}
-
 /** What is wrong with a final answer, for the model to mend; undefined when nothing is. */
 export function problemToRepair(text: string, { outputSchema, outputValidation }: OutputRule): string | undefined {
   if (!outputSchema) return undefined;

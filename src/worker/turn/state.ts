@@ -1,13 +1,14 @@
 import { assertNever, RunError } from '../../shared/errors.ts';
 import type { ChildEnd } from '../../shared/control.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/journal.ts';
-import { textOf, toolCallsOf, type Message } from '../../shared/message.ts';
+import { textOf, toolCallsOf, type Message, type ToolMessage } from '../../shared/message.ts';
 import { zeroUsage } from '../../shared/money.ts';
+import { repairRequest } from '../../shared/repair-request.ts';
+import { keptAfter, type TurnHandoff } from '../../shared/turn-log.ts';
 import { addAttempt, addRunUsage, emptyRunUsage } from '../llm/cost.ts';
 import type { InnerCall, StepCall } from '../tools/call.ts';
-import { Conversation } from './conversation.ts';
-import { filterFrom } from './handoff-filters.ts';
-import { repairRequest } from './output.ts';
+import { Conversation, type ConversationState } from './conversation.ts';
+import { crossing, filterFrom } from './handoff-filters.ts';
 import { ProgramLog } from './program-facts.ts';
 import type { TurnState } from './turn-state.ts';
 
@@ -52,6 +53,27 @@ export function continueFrom(left: TurnState): GrowingState {
 /** Does the current step wait for results of calls? Then no model call can be under way. */
 export function hasOpenCalls(state: TurnState): boolean {
   return state.openCalls > 0;
+}
+
+/** Results of a step whose other calls have none yet. They are not part of the conversation before it is whole. */
+export function resultsSoFar({ openCalls, calls }: TurnState): readonly ToolMessage[] {
+  return openCalls > 0 ? calls.flatMap(resultIn) : [];
+}
+
+function resultIn({ id, name, result }: StepCall): ToolMessage[] {
+  if (!result) return [];
+  const { content, errorKind, sensitivity, trust } = result;
+  return [
+    {
+      role: 'tool',
+      toolCallId: id,
+      toolName: name,
+      content,
+      ...(errorKind && { isError: true }),
+      ...(sensitivity && { sensitivity }),
+      ...(trust && { trust }),
+    },
+  ];
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
@@ -104,7 +126,7 @@ export class GrowingState {
       attemptsBeforeRetry: 0,
       finished: false,
       agentId: undefined,
-      handoffs: 0,
+      handoffs: [],
       compaction: undefined,
       ...from,
       messages: this.#conversation.messages,
@@ -314,8 +336,10 @@ export class GrowingState {
   }
 
   /** The other agent sees what the filter lets through, and nothing of what a provider remembers. */
-  #handedOff({ to, filter, messages }: JournalEntryOf<'handed_off'>): void {
-    this.#conversation.crossOver(messages ?? filterFrom(filter).apply(this.#conversation.messages));
+  #handedOff(entry: JournalEntryOf<'handed_off'>): void {
+    const { to, filter, messages } = entry;
+    const handoffs = [...this.#state.handoffs, handoffIn(entry, this.#conversation)];
+    this.#conversation.crossOver(messages ?? crossing(filterFrom(filter), this.#conversation.messages));
     this.#calls = [];
     this.#promoted.length = 0;
     Object.assign(this.#state, {
@@ -324,7 +348,7 @@ export class GrowingState {
       initial: this.#conversation.initial,
       summarised: undefined,
       holdsResults: this.#conversation.holdsResults,
-      handoffs: this.#state.handoffs + 1,
+      handoffs,
       serving: undefined,
       sessionToken: undefined,
       checkpointToken: undefined,
@@ -360,18 +384,7 @@ export class GrowingState {
   }
 
   #closeStep(): void {
-    for (const { id, name, result } of this.#calls) {
-      if (!result) continue;
-      this.#say({
-        role: 'tool',
-        toolCallId: id,
-        toolName: name,
-        content: result.content,
-        ...(result.errorKind && { isError: true }),
-        ...(result.sensitivity && { sensitivity: result.sensitivity }),
-        ...(result.trust && { trust: result.trust }),
-      });
-    }
+    for (const result of this.#calls.flatMap(resultIn)) this.#say(result);
   }
 
   #say(message: Message): void {
@@ -450,6 +463,24 @@ export class GrowingState {
     if (entry.step !== this.#state.step || !call) throw malformed(entry);
     return call;
   }
+}
+
+/** What the thread of the run keeps of it. */
+function handoffIn(
+  { step, from, to, filter, digest }: JournalEntryOf<'handed_off'>,
+  { initial, own, earlier, summarised }: ConversationState,
+): TurnHandoff {
+  const { text = '', sensitivity, replaced = 0 } = summarised ?? {};
+  const kept = keptAfter(replaced, initial, own);
+  return {
+    after: earlier.length + own.length,
+    step,
+    fromAgentId: from,
+    toAgentId: to,
+    descriptor: filter,
+    ...(summarised && { summary: { text, kept, ...(sensitivity && { sensitivity }) } }),
+    ...(digest !== undefined && { digest }),
+  };
 }
 
 type Numbered = Extract<JournalEntry, { step: number }>;

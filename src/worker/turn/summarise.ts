@@ -6,12 +6,12 @@ import { sanitise, treatmentOf, type OriginTrust } from '../guards/sanitise.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
 import { bytesPerToken } from '../llm/estimate.ts';
 import { withinSensitivity } from '../llm/sensitivity.ts';
-import { keepEnds } from '../tools/bound.ts';
+import { keepEnds } from '../../shared/bound-text.ts';
 import { partEnds } from './compaction-cut.ts';
 import type { Turn } from './contract.ts';
 import { attemptsMade, hearAttempt } from './listen.ts';
 import type { Memory } from './memory.ts';
-import { isEnveloped } from './summary-message.ts';
+import { isEnveloped } from '../../shared/summary-message.ts';
 import { transcribed } from './transcript.ts';
 
 const deadlineMs = 120_000;

@@ -4,6 +4,7 @@ import type { Attempt } from '../../shared/journal.ts';
 import type { MediaPart } from '../../shared/media.ts';
 import type { Message } from '../../shared/message.ts';
 import type { RunUsage, Usage } from '../../shared/money.ts';
+import type { TurnHandoff } from '../../shared/turn-log.ts';
 import type { StepCall } from '../tools/call.ts';
 import type { ConversationState } from './conversation.ts';
 import type { ProgramFacts } from './program-facts.ts';
@@ -70,9 +71,9 @@ export interface TurnState extends ConversationState {
   readonly promoted: readonly string[];
   /** What people were asked in this run, by id. */
   readonly asked: ReadonlySet<string>;
-  /** Who goes on after the last handoff, and how many there were. */
+  /** Who goes on after the last handoff. */
   readonly agentId: string | undefined;
-  readonly handoffs: number;
+  readonly handoffs: readonly TurnHandoff[];
   /** What the user said while the run worked, by id. */
   readonly steered: ReadonlyMap<string, string>;
   /** How the runs that worked for this one have ended. */

@@ -12,7 +12,7 @@ import {
 } from './contract.ts';
 import type { BatchEnd } from '../tools/execute.ts';
 import { refusalOf } from './compaction.ts';
-import { clip } from '../tools/bound.ts';
+import { clip } from '../../shared/bound-text.ts';
 import { makeMedia } from './media-step.ts';
 import { callModel } from './model-step.ts';
 import { nextMove, type Move } from './next-move.ts';

@@ -42,6 +42,25 @@ test('messages are told one by one, first or last, without what a terminal would
   expect((await run(world, 'messages', 'one', '--last', '--limit', '2')).stderr).toContain('There is more: --before 5');
 });
 
+test('a handoff is told with who went on, and through what', async () => {
+  const world = await clientWorld();
+  const entry = {
+    v: 1,
+    t: 'handoff',
+    runId: 'run1',
+    at: '2026-01-02T03:04:05.000Z',
+    key: 'k',
+    step: 2,
+    began: 0,
+  } as const;
+  const facts = { fromAgentId: 'support', toAgentId: 'sales', descriptor: { kind: 'last-n', n: 4 } } as const;
+  await holding(world, 'one', 'run1', [{ ...entry, ...facts }]);
+  const { stdout } = await run(world, 'messages', 'one');
+  expect(stdout).toContain('1  handoff  2026-01-02 03:04:05\nsupport to sales, through {"kind":"last-n","n":4}\n');
+  const lines = (await run(world, 'export', 'one')).stdout.trimEnd().split('\n');
+  expect(JSON.parse(lines[1] ?? '')).toMatchObject({ seq: 1, t: 'handoff', ...facts });
+});
+
 test('a thread is titled, exported and deleted', async () => {
   const world = await clientWorld();
   await aThread(world, 'one');

@@ -118,34 +118,30 @@ test('what a run at work has done shows as live where the log ends, and once it 
   const some = await world.send('GET', '/v1/threads/t1/messages?limit=2');
   expect([marks(some).filter((mark) => mark.endsWith('live')), some.body.next]).toEqual([[], 2]);
   // Between the end of the turn and the next holder both have it.
-  await holding(world, 't1', runId, turnEntries(runId).slice(1, 4));
-  expect(await read()).toEqual(['message 6', 'assistant_text 7', 'tool_use 7', 'tool_result 8', 'message 9']);
+  await holding(world, 't1', runId, turnEntries(runId).slice(1));
+  const kept = ['assistant_text 7', 'tool_use 7', 'tool_result 8', 'message 9', 'result 10'];
+  expect(await read()).toEqual(['message 6', ...kept]);
+  const rest = await world.send('GET', '/v1/threads/t1/messages?after=10');
+  expect(marks(rest)).toEqual([]);
 });
 
-test('a step that the log has is not live, whatever part of the log is asked for', async () => {
+test('a turn that is to be rolled back shows no more from the moment on at which that was asked', async () => {
   const world = await serverWorld();
+  await aThread(world, 't1');
   const { runId } = await world.start();
-  await holding(world, 't1', runId, turnEntries(runId).slice(0, 3));
-  await journal(
-    world,
-    runId,
-    answered(1, said('I look.'), call('c1')),
-    called(1, 0, 'c1'),
-    answered(2, said('Shipped.')),
-  );
+  await holding(world, 't1', runId, turnEntries(runId).slice(0, 1));
+  await journal(world, runId, answered(1, said('I look.'), call('c1')));
   const read = async (query: string) => marks(await world.send('GET', `/v1/threads/t1/messages?${query}`));
-  expect(await read('after=1')).toEqual(['assistant_text 2', 'tool_use 2', 'tool_result 3', 'message live']);
-  expect(await read('after=3')).toEqual(['message live']);
-  expect(await read('order=desc&limit=1')).toEqual(['message live', 'tool_result 3']);
-});
-
-test('steps in the log without a number of their own are not shown again as live', async () => {
-  const world = await serverWorld();
-  const { runId } = await world.start();
-  const answer = { v: 1, t: 'message', runId, at: '2026-01-02T03:04:05.000Z' } as const;
-  await holding(world, 't1', runId, [{ ...answer, message: { role: 'assistant', parts: [said('Shipped.')] } }]);
-  await journal(world, runId, answered(1, said('Shipped.')));
-  expect(marks(await world.send('GET', '/v1/threads/t1/messages'))).toEqual(['message 1']);
+  expect(await read('after=5')).toEqual(['message 6', 'assistant_text live', 'tool_use live']);
+  const rollback = { tenant, threadId: 't1', runId: 'run3', agentId: 'support', onBusy: 'rollback' } as const;
+  await workerThreads(world).enter(rollback);
+  expect(await read('after=5')).toEqual([]);
+  expect(await read('order=desc&limit=1')).toEqual(['result 5']);
+  expect(await read('before=9&after=3')).toEqual(['message 4', 'result 5']);
+  const exported = await fetch(`${world.url}/v1/threads/t1/export`).then(async (answer) => await answer.text());
+  expect(exported.trim().split('\n')).toHaveLength(6);
+  await workerThreads(world).leave(tenant, 't1', runId);
+  expect(await read('after=5')).toEqual([]);
 });
 
 test('the journal of a run of another tenant is never shown, whatever a thread says about its holder', async () => {

@@ -22,9 +22,9 @@ export function turnEntries(runId: string): ThreadEntry[] {
   const call = { type: 'tool_call', id: 'c1', name: 'look', args: '{"order":7}' } as const;
   return [
     { ...message, message: { role: 'user', content: 'Where is order 7?' } },
-    { ...message, step: 1, message: { role: 'assistant', parts: [{ type: 'text', text: 'I look.' }, call] } },
-    { ...message, step: 1, message: { role: 'tool', toolCallId: 'c1', toolName: 'look', content: 'shipped' } },
-    { ...message, step: 2, message: { role: 'assistant', parts: [{ type: 'text', text: 'It is shipped.' }] } },
+    { ...message, message: { role: 'assistant', parts: [{ type: 'text', text: 'I look.' }, call] } },
+    { ...message, message: { role: 'tool', toolCallId: 'c1', toolName: 'look', content: 'shipped' } },
+    { ...message, message: { role: 'assistant', parts: [{ type: 'text', text: 'It is shipped.' }] } },
     { v: 1, t: 'result', runId, at, status: 'completed', costMicrocents: 700, durationMs: 5, steps: 2 },
   ];
 }

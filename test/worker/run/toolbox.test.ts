@@ -23,7 +23,7 @@ async function toolboxOf(
   more: Partial<ToolboxRun & LoadedAgent> = {},
 ) {
   const agent = { ...defineAgent({ id: 'clerk', model: 'm', ...source }), file: 'clerk.yaml', ...more };
-  const state = { initial: [], earlier: [], own: [], handoffs: 0 };
+  const state = { initial: [], earlier: [], own: [], handoffs: [] };
   const run: ToolboxRun = { record: aRecord(), emit: () => {}, ...more, state };
   return await openToolbox(agent, run, { log: silentLog, ...services }, new AbortController().signal);
 }

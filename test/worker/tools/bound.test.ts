@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { boundText, clip, maxResultBytes } from '../../../src/worker/tools/bound.ts';
+import { clip } from '../../../src/shared/bound-text.ts';
+import { boundText, maxResultBytes } from '../../../src/worker/tools/bound.ts';
 
 /** Characters of one to four bytes, and one half of a character. */
 function text(minLength: number, maxLength: number): fc.Arbitrary<string> {

@@ -1,6 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { keepTail, maxResultBytes } from '../../../src/worker/tools/bound.ts';
+import { keepTail } from '../../../src/shared/bound-text.ts';
+import { maxResultBytes } from '../../../src/worker/tools/bound.ts';
 import type { Spill } from '../../../src/worker/tools/context.ts';
 import { fitResult, type FittedTool } from '../../../src/worker/tools/fit.ts';
 

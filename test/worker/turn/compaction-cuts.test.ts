@@ -6,7 +6,7 @@ import type { Message } from '../../../src/shared/message.ts';
 import { cutOf, partEnds } from '../../../src/worker/turn/compaction-cut.ts';
 import { nextMove } from '../../../src/worker/turn/next-move.ts';
 import { foldJournal } from '../../../src/worker/turn/state.ts';
-import { isSummary, summaryMessage, summaryText } from '../../../src/worker/turn/summary-message.ts';
+import { isSummary, summaryMessage, summaryText } from '../../../src/shared/summary-message.ts';
 import { makeMemory, noLimits, pages, pairingProblems, reads } from './memory-world.ts';
 import { makeTurn, question, stepOf } from './world.ts';
 

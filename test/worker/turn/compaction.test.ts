@@ -6,7 +6,7 @@ import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
 import { TurnSuspension } from '../../../src/worker/turn/contract.ts';
 import { thresholdOf } from '../../../src/worker/turn/memory.ts';
 import { foldJournal } from '../../../src/worker/turn/state.ts';
-import { isSummary } from '../../../src/worker/turn/summary-message.ts';
+import { isSummary } from '../../../src/shared/summary-message.ts';
 import { bodyOf, makeMemory, noLimits, pages, pairingProblems, prefixOf, reads, turnsOf } from './memory-world.ts';
 import { makeTurn, stepOf } from './world.ts';
 

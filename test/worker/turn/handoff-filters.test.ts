@@ -1,4 +1,4 @@
-import { summaryMessage, summaryText } from '../../../src/worker/turn/summary-message.ts';
+import { summaryMessage, summaryText } from '../../../src/shared/summary-message.ts';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { AssistantPart, Message, Sensitivity } from '../../../src/shared/message.ts';

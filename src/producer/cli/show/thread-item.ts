@@ -24,6 +24,8 @@ function headingOf(item: ThreadItem): string {
       return `call ${oneLine(item.toolCallId, 80)}`;
     case 'tool_result':
       return `${item.isError ? 'error' : 'result'} of ${oneLine(item.toolCallId, 80)}`;
+    case 'handoff':
+      return item.kind;
     case 'result':
       return item.status;
     case 'summary':
@@ -43,6 +45,10 @@ function bodyOf(item: ThreadItem): string {
       return oneLine(`${item.name}(${JSON.stringify(item.input)})`, maxDataChars);
     case 'tool_result':
       return oneLine(item.content, maxDataChars);
+    case 'handoff': {
+      const { fromAgentId, toAgentId, descriptor } = item;
+      return oneLine(`${fromAgentId} to ${toAgentId}, through ${JSON.stringify(descriptor)}`, maxDataChars);
+    }
     case 'result': {
       const facts = [
         `run ${item.runId}`,

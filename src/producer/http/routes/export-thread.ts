@@ -5,7 +5,7 @@ import { errorBody, threadIdParam } from '../openapi.ts';
 const schema = {
   summary: 'Export a thread',
   description:
-    'One JSON document a line: the thread, then every entry of its log as it is kept, with its number. What a run that is at work has done is not in it yet. A connection that breaks off before the end of the answer is an export that failed.',
+    'One JSON document a line: the thread, then every entry of its log as it is kept, with its number. A handoff has the descriptor of its filter, and with the other lines what is needed to rebuild what crossed. What a run that is at work has done is not in it yet. A connection that breaks off before the end of the answer is an export that failed.',
   produces: ['application/x-ndjson'],
   params: threadIdParam,
   response: { '4xx': errorBody, '5xx': errorBody },

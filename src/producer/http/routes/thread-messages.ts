@@ -9,7 +9,7 @@ const seq = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 const schema = {
   summary: 'Read what was said and done in a thread',
   description:
-    'Also of the run that is at work: its items are marked `live`, have no `seq`, and stand where the log ends. `next` says that there are more entries: send it as `after`, or as `before` for `order=desc`.',
+    'Also of the run that is at work: its items are marked `live`, have no `seq`, and stand where the log ends. They are what would be kept if its turn ended now; of a turn that is to be rolled back nothing is shown. `next` says that there are more entries: send it as `after`, or as `before` for `order=desc`.',
   params: threadIdParam,
   querystring: z.object({
     after: seq.optional().describe('Only entries with a higher number.'),

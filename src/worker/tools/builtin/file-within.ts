@@ -2,7 +2,7 @@ import { constants, existsSync } from 'node:fs';
 import { lstat, open, readlink, realpath, type FileHandle } from 'node:fs/promises';
 import { isAbsolute, join } from 'node:path';
 import { z } from 'zod';
-import { isContinuation } from '../bound.ts';
+import { isContinuation } from '../../../shared/bound-text.ts';
 import { ToolError } from '../tool-error.ts';
 import { utf8Text } from './body-text.ts';
 import { isBelow } from './folder-below.ts';

@@ -1,6 +1,6 @@
 import { withoutHidden } from '../../guards/hidden-text.ts';
 import { sanitise } from '../../guards/sanitise.ts';
-import { clip } from '../bound.ts';
+import { clip } from '../../../shared/bound-text.ts';
 import { maxListPages, maxToolDescriptionChars, maxTools } from './limits.ts';
 import { boundSchema, type BoundSchema } from './schema.ts';
 

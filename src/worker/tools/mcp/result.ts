@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { clip } from '../bound.ts';
+import { clip } from '../../../shared/bound-text.ts';
 import { ToolOutput } from '../tool.ts';
 
 /** A text that a result names instead of holding it. */

@@ -1,7 +1,7 @@
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { withoutHidden } from '../../guards/hidden-text.ts';
-import { clip } from '../bound.ts';
+import { clip } from '../../../shared/bound-text.ts';
 import { maxSchemaBytes, maxSchemaDepth, maxSchemaTextChars } from './limits.ts';
 import { acceptsPattern } from './patterns.ts';
 

@@ -1,6 +1,6 @@
-import { assertNever } from '../../shared/errors.ts';
-import type { Message } from '../../shared/message.ts';
-import type { ThreadMessage } from '../../shared/thread.ts';
+import { assertNever } from './errors.ts';
+import type { Message } from './message.ts';
+import type { ThreadMessage } from './thread.ts';
 
 /** What a thread keeps of a message: reasoning stays with the run, system text with the agent. Undefined: nothing. */
 export function threadMessage(message: Message): ThreadMessage | undefined {

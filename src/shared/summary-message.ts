@@ -1,5 +1,6 @@
-import type { Message, Sensitivity } from '../../shared/message.ts';
-import { keepEnds } from '../tools/bound.ts';
+import type { JournalEntryOf } from './journal.ts';
+import type { Message, Sensitivity } from './message.ts';
+import { keepEnds } from './bound-text.ts';
 
 /** The first line of every summary: by it a summary is known again on whatever worker goes on with the conversation. */
 const firstLine = '[Summary of the earlier part of this conversation. What follows it is word by word.]';
@@ -30,4 +31,19 @@ export function isSummary(message: Message | undefined): boolean {
 /** Does the text carry the marker lines of content that nobody vouches for? */
 export function isEnveloped(text: string): boolean {
   return text.includes(envelope);
+}
+
+/** The message that takes the place of the first `replaced` messages of a conversation that began like this. */
+export function summaryOf(
+  initial: readonly Message[],
+  { summary, replaced, sensitivity }: Pick<JournalEntryOf<'compacted'>, 'summary' | 'replaced' | 'sensitivity'>,
+): ReturnType<typeof summaryMessage> {
+  return summaryMessage(summaryText(summary, requestFor(initial, replaced)), sensitivity);
+}
+
+/** What the messages that stay are an answer to; undefined where they begin with their own question. */
+function requestFor(initial: readonly Message[], replaced: number): string | undefined {
+  if (replaced < initial.length && initial[replaced]?.role === 'user') return undefined;
+  const asked = initial.slice(0, replaced).filter((message) => message.role === 'user');
+  return asked.findLast((message) => !isSummary(message))?.content;
 }

@@ -1,0 +1,100 @@
+import { journalEntry, type JournalEntry } from '../shared/journal.ts';
+import { turnOfJournal, type JournalTurn } from '../shared/journal-thread.ts';
+import type { Message } from '../shared/message.ts';
+import { summaryOf } from '../shared/summary-message.ts';
+import type { ThreadHolder } from '../shared/thread-holder.ts';
+import { readContext, readThread } from '../shared/thread-log.ts';
+import { pastOf } from '../shared/thread-past.ts';
+import type { ThreadPlace } from '../shared/thread-place.ts';
+import {
+  isPrompt,
+  onceKey,
+  threadVersion,
+  type NumberedEntry,
+  type ThreadEntry,
+  type ThreadRef,
+} from '../shared/thread.ts';
+import {
+  entriesOfTurn,
+  keptAfter,
+  lastReplaced,
+  withoutLogged,
+  type TurnEntry,
+  type TurnPlace,
+} from '../shared/turn-log.ts';
+
+/** The turn of the run that holds a thread, before it is written there. */
+export interface LiveTurn {
+  /** What it would write now, unless these entries or the end of the log have it. */
+  since(entries: readonly NumberedEntry[]): readonly ThreadEntry[];
+}
+
+/** The last entries of a log: how the turn of a run ended is among them, at most one summary behind it. */
+const tailSize = 2;
+
+/** Undefined when there is nothing of it to be seen. */
+export async function readLiveTurn(
+  place: ThreadPlace,
+  thread: ThreadRef,
+  holder: ThreadHolder,
+): Promise<LiveTurn | undefined> {
+  const { redis, keys } = place;
+  const { runId, began } = holder;
+  const { entries: tail } = await readThread(place, thread, { limit: tailSize, order: 'desc' });
+  const [lines, [tenant, updatedAt]] = await Promise.all([
+    redis.lrange(keys.journal(runId), 0, -1),
+    redis.hmget(keys.run(runId), 'tenant', 'updatedAt'),
+  ]);
+  if (tenant !== thread.tenant || !updatedAt || lines.length === 0) return undefined;
+  const turn = turnOfJournal(lines.flatMap(readLine));
+  const written = await writtenBy(place, thread, { runId, at: updatedAt, began }, turn);
+  return { since: (shown) => ([...tail, ...shown].some(isEndOf(holder)) ? [] : written) };
+}
+
+/** A later version of us may write entries that this one does not know. */
+function readLine(json: string): JournalEntry[] {
+  const parsed = journalEntry.safeParse(JSON.parse(json));
+  return parsed.success ? [parsed.data] : [];
+}
+
+/** A turn is written at once, and how it ended is the last of it but a summary. */
+function isEndOf({ runId, began }: ThreadHolder): (entry: NumberedEntry) => boolean {
+  return ({ seq, entry }) => entry.t === 'result' && entry.runId === runId && seq > began;
+}
+
+/** What its worker would write if the turn ended now, but for the end. */
+async function writtenBy(
+  place: ThreadPlace,
+  thread: ThreadRef,
+  turnPlace: TurnPlace,
+  turn: JournalTurn,
+): Promise<readonly ThreadEntry[]> {
+  const { runId, at, began } = turnPlace;
+  const entries = entriesOfTurn(turnPlace, turn, 'open');
+  const { entries: firsts } = await readThread(place, thread, { after: began, limit: 1 });
+  const prompt = firsts.find(({ entry }) => entry.runId === runId && isPrompt(entry))?.entry;
+  if (prompt?.t === 'message' && !turn.compacted) return entries;
+  const past = pastOf(await readContext(place, thread, runId), runId);
+  if (prompt?.t !== 'message') return await unwritten(place, thread, withoutLogged(entries, past.logged));
+  if (!turn.compacted || turn.handoffs.length > 0) return entries;
+  const initial: Message[] = [...past.messages, prompt.message];
+  const { content: text, sensitivity } = summaryOf(initial, turn.compacted);
+  const spoken = entriesOfTurn(turnPlace, turn, 'closed').length;
+  const kept = keptAfter(turn.compacted.replaced, initial, turn.messages);
+  const upTo = lastReplaced({ began, numbers: past.numbers, spoken }, kept);
+  if (upTo === undefined) return entries;
+  return [...entries, { v: threadVersion, t: 'summary', runId, at, text, upTo, ...(sensitivity && { sensitivity }) }];
+}
+
+/** A run that is driven again has written the beginning of its turn before. */
+async function unwritten(
+  { redis, keys }: ThreadPlace,
+  { tenant, threadId }: ThreadRef,
+  entries: readonly TurnEntry[],
+): Promise<readonly TurnEntry[]> {
+  const named = entries.flatMap((entry) => onceKey(entry) ?? []);
+  if (named.length === 0) return entries;
+  const numbers = await redis.hmget(keys.thread(tenant, threadId, 'once'), ...named);
+  const known = new Set(named.filter((_, at) => numbers[at] !== null));
+  return entries.filter((entry) => !known.has(onceKey(entry) ?? ''));
+}
