@@ -11,7 +11,7 @@ import { postrunEffect } from '../src/shared/postrun.ts';
 import { maxThreadEvents, threadEventBody } from '../src/shared/thread-event.ts';
 import { runRequest } from '../src/shared/run.ts';
 import { threadItem, threadView } from '../src/shared/thread-items.ts';
-import { aThread } from './producer/support/threads.ts';
+import { aThread, titled } from './producer/support/threads.ts';
 import { serverWorld } from './producer/http/server-world.ts';
 import { codeBlocks, firstCells } from './support/markdown.ts';
 
@@ -63,6 +63,7 @@ test('every command on the page about threads is one that there is', async () =>
   expect(lines.length).toBeGreaterThan(6);
   for (const command of lines) {
     await aThread(world, thread, `run-${lines.indexOf(command)}`);
+    await titled(world, thread, 'Order 7');
     const [stdout, stderr, stdin] = [new PassThrough(), new PassThrough(), new PassThrough()];
     const { signal: interrupted } = new AbortController();
     const cli = { env, cwd: tmpdir(), root, stdin, stdout, stderr, interrupted } as unknown as Cli;

@@ -8,6 +8,7 @@ import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from '.
 import { wholeNumber } from './options.ts';
 import { dim, oneLine, table } from './show/paint.ts';
 import { itemText } from './show/thread-item.ts';
+import { threadEvents } from './thread-events.ts';
 
 interface Options {
   readonly json?: true;
@@ -35,6 +36,7 @@ export const addThreads: AddCommand = (program, act) => {
       examples(
         'millrace threads --agent support',
         'millrace threads messages customer-42 --last --limit 10',
+        'millrace threads events customer-42 --follow',
         'millrace threads export customer-42 > customer-42.jsonl',
       ),
     );
@@ -52,6 +54,13 @@ export const addThreads: AddCommand = (program, act) => {
     .option('--limit <n>', 'at most so many entries', wholeNumber(1, maxMessages), 100)
     .option('--last', 'the last ones instead of the first')
     .action(act(messages));
+  threads
+    .command('events <thread>')
+    .description('Show what followed the runs in it: titles, embeddings, and what of it failed.')
+    .option('--after <n>', 'only events with a higher number', number)
+    .option('--follow', 'go on, and print what comes')
+    .option('--json', 'print one event a line')
+    .action(act(threadEvents));
   one(threads, 'title', 'Give a thread a title, or take it away with an empty one.')
     .argument('<text>', 'the title')
     .action(act(title));

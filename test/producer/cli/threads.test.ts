@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { clientWorld, type ClientWorld } from '../support/client.ts';
-import { aThread, holding } from '../support/threads.ts';
-import { millrace, settings } from './support/cli-process.ts';
+import { aThread, holding, tenant, titled, workerThreads } from '../support/threads.ts';
+import { CliProcess, millrace, settings } from './support/cli-process.ts';
 
 async function run({ prefix }: ClientWorld, ...args: string[]) {
   return await millrace(['threads', ...args], { env: settings(prefix) });
@@ -59,6 +59,38 @@ test('a handoff is told with who went on, and through what', async () => {
   expect(stdout).toContain('1  handoff  2026-01-02 03:04:05\nsupport to sales, through {"kind":"last-n","n":4}\n');
   const lines = (await run(world, 'export', 'one')).stdout.trimEnd().split('\n');
   expect(JSON.parse(lines[1] ?? '')).toMatchObject({ seq: 1, t: 'handoff', ...facts });
+});
+
+test('what followed the runs of a thread is told, and what comes as it comes', async () => {
+  const world = await clientWorld();
+  await aThread(world, 'one');
+  const nothing = await run(world, 'events', 'one');
+  expect(nothing).toMatchObject({ code: 0, stdout: '', stderr: 'There is nothing.\n' });
+  await titled(world, 'one', 'Order\u001b[2J 7');
+  const error = { code: 'provider_auth', message: 'it answered 401', retryable: false } as const;
+  const origin = { agentId: 'support', runId: 'run1' };
+  const threads = workerThreads(world);
+  await threads.tell({ tenant, threadId: 'one' }, origin, 'b', { type: 'postrun.failed', effect: 'embeddings', error });
+  const { stdout } = await run(world, 'events', 'one');
+  expect(stdout).toMatch(
+    /^1 {2}\S+ \S+ {2}run1 {2}title: Order\[2J 7\n2 {2}.*embeddings failed: provider_auth: it answered 401\n$/,
+  );
+  const lines = (await run(world, 'events', 'one', '--after', '1', '--json')).stdout.trimEnd().split('\n');
+  expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ sequenceNumber: 2, type: 'postrun.failed', error }]);
+
+  const following = new CliProcess(['threads', 'events', 'one', '--follow'], { env: settings(world.prefix) });
+  await following.says('Ctrl-C ends it');
+  await threads.tell({ tenant, threadId: 'one' }, origin, 'c', {
+    type: 'thread.embedding_done',
+    model: 'small',
+    messages: 2,
+  });
+  await following.says('3  ');
+  following.signal('SIGINT');
+  expect(await following.exited).toBe(130);
+  expect(following.stdout.match(/^\d /gm)).toEqual(['1 ', '2 ', '3 ']);
+  expect(following.stdout).toMatch(/\n3 .*embeddings of 2 messages by small\n$/);
+  expect(await run(world, 'events', 'none')).toMatchObject({ code: 2, stderr: 'not_found: there is no thread none\n' });
 });
 
 test('a thread is titled, exported and deleted', async () => {

@@ -5,7 +5,7 @@ import type { AssistantPart } from '../../../src/shared/message.ts';
 import { threadEvent } from '../../../src/shared/thread-event.ts';
 import { threadEntry } from '../../../src/shared/thread.ts';
 import { threadItem } from '../../../src/shared/thread-items.ts';
-import { answered, aThread, called, holding, tenant, turnEntries, workerThreads } from '../support/threads.ts';
+import { answered, aThread, called, holding, tenant, titled, turnEntries, workerThreads } from '../support/threads.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 
 const digest = (key: string) => createHash('sha256').update(key).digest('hex');
@@ -228,11 +228,7 @@ test('what followed the runs of a thread is read as lines, page by page', async 
   const world = await serverWorld();
   await aThread(world, 't1');
   const origin = { agentId: 'support', runId: 'run1' };
-  for (const title of ['One', 'Two', 'Three'])
-    await workerThreads(world).tell({ tenant, threadId: 't1' }, origin, title, {
-      type: 'thread.title_generated',
-      title,
-    });
+  for (const title of ['One', 'Two', 'Three']) await titled(world, 't1', title);
   const lines = async (query: string) => {
     const { status, headers, body } = await world.send('GET', `/v1/threads/t1/events${query}`);
     expect([status, headers.get('content-type')]).toEqual([200, 'application/x-ndjson; charset=utf-8']);

@@ -54,6 +54,13 @@ export async function holding(
   await threads.append({ tenant, threadId, runId, fence: held.fence }, newNonce(), entries);
 }
 
+/** Tells the thread of a title that its first run got. */
+export async function titled(world: ClientWorld, threadId: string, title: string): Promise<void> {
+  const origin = { agentId: 'support', runId: 'run1' };
+  const event = { type: 'thread.title_generated', title } as const;
+  await workerThreads(world).tell({ tenant, threadId }, origin, title, event);
+}
+
 /** What a step leaves in the journal of a run. */
 export function answered(step: number, ...parts: AssistantPart[]): JournalEntry {
   const message = { role: 'assistant' as const, parts };
