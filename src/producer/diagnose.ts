@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { Cluster } from 'ioredis';
+import { postrunQueues } from '../shared/postrun.ts';
 import { maintenanceQueue, quarantineQueue, type RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, type RunStatus } from '../shared/run.ts';
 import { defaultQueue } from '../shared/create-runs.ts';
@@ -107,7 +108,8 @@ export async function queueDepths(link: Link): Promise<Readonly<Record<string, Q
 
 async function depths(link: Link, workers: readonly WorkerFacts[]): Promise<Record<string, QueueDepth>> {
   const served = workers.flatMap((worker) => worker.queues);
-  const names = new Set([defaultQueue, quarantineQueue, maintenanceQueue, ...served, ...link.queues.names]);
+  const ofRuns = [defaultQueue, quarantineQueue, ...served];
+  const names = new Set([...ofRuns, maintenanceQueue, ...postrunQueues(ofRuns), ...link.queues.names]);
   return Object.fromEntries(
     await Promise.all([...names].map(async (name) => [name, await link.queues.depth(name)] as const)),
   );

@@ -27,6 +27,11 @@ export function postrunQueueOf(queue: string): string {
   return `${queue}-postrun`;
 }
 
+/** Is this the name of such a queue? */
+export function isPostrunQueue(queue: string): boolean {
+  return queue.endsWith(postrunQueueOf(''));
+}
+
 /** The queues of what follows runs that a worker serves with these. One for quarantined runs alone serves none. */
 export function postrunQueues(queues: readonly string[]): readonly string[] {
   return queues.filter((queue) => queue !== quarantineQueue).map(postrunQueueOf);

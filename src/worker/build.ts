@@ -213,7 +213,13 @@ export async function buildWorker({
     lockDurationMs: config.LOCK_DURATION_MS,
     stalledIntervalMs: config.STALLED_INTERVAL_MS,
     log,
-    run: (job, delivery, signal) => runEffect(job, delivery, { ...deps, ...(embedder && { embedder }) }, signal),
+    async run(job, delivery, signal) {
+      const end = await runEffect(job, delivery, { ...deps, ...(embedder && { embedder }) }, signal);
+      if (end !== 'failed') return;
+      metrics.effectsFailed.inc({ effect: job.effect });
+      // The effect is over, whether it can be counted or not.
+      await supervision.count('effects_failed', 1).catch((err: unknown) => log.debug({ err }, 'not counted'));
+    },
   });
   const reconciler = new Reconciler({
     supervision,

@@ -178,7 +178,7 @@ export interface Supervision {
   /** Removes a run from the set of open runs. */
   forget(runId: string): Promise<void>;
   /** Adds to a counter that `doctor` shows. */
-  count(counter: 'put_back' | 'given_up' | 'quarantined', by: number): Promise<void>;
+  count(counter: 'put_back' | 'given_up' | 'quarantined' | 'effects_failed', by: number): Promise<void>;
   /** Announces this worker; entries that were not renewed for 15 s count as gone. */
   heartbeat(worker: WorkerInfo): Promise<void>;
   farewell(name: string): Promise<void>;

@@ -109,6 +109,35 @@ test('an embedder that hangs delays neither answers nor titles', async () => {
   expect(new Set(asked.map(([user]) => user))).toEqual(new Set(['Where is order 7?', 'And when?']));
 });
 
+test('what an embedder could not make is told to the thread, and counted', async () => {
+  const [redis, prefix] = [inject('redisUrl'), testPrefix()];
+  const embedder: Embedder = {
+    id: 'vectors',
+    model: 'embed-3',
+    embed: async () => {
+      throw new Error('vectors answered 401');
+    },
+    keep: async () => {},
+  };
+  const provider = createScriptedProvider(() => ({ text: 'It was sent.' }));
+  const agents = [defineAgent({ id: 'support', model: 'gpt-5.2-mini', effects: { title: false } })];
+  const worker = await startWorker({ redis, prefix, agents, provider, embedder });
+  onTestFinished(() => worker.stop(100));
+  const mill = new Millrace({ redis, prefix });
+  onTestFinished(() => mill.close());
+  await mill.enqueue({ agent: 'support', input: 'Where is order 7?', thread: 't' });
+  const counted = await until('it is counted', async () => {
+    const { counters, queues } = await mill.diagnose();
+    return counters['effects_failed'] === undefined ? undefined : { counters, queues };
+  });
+  expect(counted).toMatchObject({ counters: { effects_failed: 1 }, queues: { 'runs-postrun': { waiting: 0 } } });
+  expect((await mill.threads.events('t')).events).toMatchObject([
+    { type: 'postrun.failed', effect: 'embeddings', error: { code: 'internal' } },
+  ]);
+  const metrics = await fetch(`http://127.0.0.1:${worker.healthPort}/metrics`);
+  expect(await metrics.text()).toContain('millrace_effects_failed_total{effect="embeddings"} 1\n');
+});
+
 test('what an embedder made is told to the thread', async () => {
   const [redis, prefix] = [inject('redisUrl'), testPrefix()];
   const kept: unknown[] = [];

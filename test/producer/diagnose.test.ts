@@ -62,7 +62,7 @@ test('only open runs without a job that have not changed for a minute are stuck'
 });
 
 test('workers are those with a recent heartbeat, and their queues are counted', async () => {
-  const { mill, redis, keys } = await clientWorld();
+  const { mill, redis, keys, bull } = await clientWorld();
   await redis.zadd(keys.workers, Date.now(), 'w1', Date.now() - 60_000, 'w2', Date.now(), 'w3');
   const info = {
     name: 'w1',
@@ -76,6 +76,7 @@ test('workers are those with a recent heartbeat, and their queues are counted', 
   await mill.enqueueMany([request, { ...request, priority: 1 }, { ...request, queue: 'batch', delayMs: 60_000 }]);
   await mill.enqueue({ ...request, queue: quarantineQueue });
   await redis.hset(keys.counters, 'put_back', '2');
+  await redis.rpush(bull('batch-postrun', 'wait'), 'title-1');
 
   const diagnosis = await mill.diagnose();
   expect(diagnosis.workers).toEqual([
@@ -92,7 +93,16 @@ test('workers are those with a recent heartbeat, and their queues are counted', 
   expect(diagnosis.queues).toMatchObject({
     runs: { waiting: 2, active: 0, delayed: 0, failed: 0 },
     batch: { waiting: 0, delayed: 1 },
+    'batch-postrun': { waiting: 1, active: 0, delayed: 0, failed: 0 },
   });
+  expect(Object.keys(diagnosis.queues).toSorted()).toEqual([
+    'batch',
+    'batch-postrun',
+    'maintenance',
+    'quarantine',
+    'runs',
+    'runs-postrun',
+  ]);
   expect(diagnosis.quarantined).toBe(1);
   expect(diagnosis.counters).toEqual({ put_back: 2 });
   expect(await mill.queueDepths()).toEqual(diagnosis.queues);

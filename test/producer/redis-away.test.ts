@@ -77,7 +77,7 @@ test('with a Redis that takes commands and never answers every method says so in
   proxy.release();
   // Queues that were opened just then must not stay broken.
   await until('the client is back', () => mill.queueDepths().catch(() => undefined));
-  expect(Object.keys(await mill.queueDepths())).toEqual(['runs', 'quarantine', 'maintenance']);
+  expect(Object.keys(await mill.queueDepths())).toEqual(['runs', 'quarantine', 'maintenance', 'runs-postrun']);
 });
 
 test('a Redis that is full refuses runs as unavailable, and the caller`s repeat is accepted once there is room', async () => {

@@ -19,14 +19,14 @@ export interface EffectDelivery {
 
 /**
  * Does what follows a run, within its time, and tells the thread. Throws what is worth another try. A failure that is final is told
- * as `postrun.failed`; a thread that is gone has nobody to tell.
+ * as `postrun.failed` and answered as `failed`; a thread that is gone has nobody to tell.
  */
 export async function runEffect(
   job: PostrunJob,
   { isRepeat, isLast }: EffectDelivery,
   deps: EffectDeps,
   stop: AbortSignal,
-): Promise<void> {
+): Promise<'over' | 'failed'> {
   const { effect, runId, tenant, agentId, threadId, batch } = job;
   const name = `${effect}:${runId}`;
   const tell = async (body: ThreadEventBody) =>
@@ -38,13 +38,15 @@ export async function runEffect(
   try {
     const done = await effectOf(effect)({ job, call: { purse, requestId: name, isRepeat }, deps, signal });
     if (done) await tell(done);
+    return 'over';
   } catch (thrown) {
     const error = late.aborted
       ? new RunError('provider_unavailable', `it took longer than ${deadlineMs} ms`, { cause: thrown })
       : asRunError(thrown);
-    if (error.code === 'not_found') return;
+    if (error.code === 'not_found') return 'over';
     if (stop.aborted || error.code === 'queue_unavailable' || (error.retryable && !isLast)) throw error;
     await fail(job, error, deps, tell);
+    return 'failed';
   }
 }
 

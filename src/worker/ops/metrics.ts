@@ -134,6 +134,11 @@ export class WorkerMetrics {
     'Runs without a job that the reconciler put back. Should stay 0.',
     [],
   );
+  readonly effectsFailed = this.#counter(
+    'millrace_effects_failed_total',
+    'Titles and embeddings that could not be made after an answer.',
+    ['effect'],
+  );
 
   constructor(sources: MetricSources) {
     collectDefaultMetrics({ register: this.registry });

@@ -32,7 +32,7 @@ const healthy: Diagnosis = {
   oldestQueuedMs: undefined,
   stuckRuns: [],
   workers: [{ name: 'w', heartbeatAgeMs: 10, queues: ['runs'], concurrency: 50, active: 0, version: '0.1.0' }],
-  queues: { runs: empty, quarantine: empty, maintenance: empty },
+  queues: { runs: empty, 'runs-postrun': { ...empty, waiting: 3 }, quarantine: empty, maintenance: empty },
   quarantined: 0,
   counters: {},
   waits: {
@@ -68,6 +68,14 @@ test.each([
   ['no worker', 'workers', 'warn', { workers: [] }, {}],
   ['no worker for open runs', 'workers', 'fail', { workers: [], openRuns: 3 }, {}],
   ['a queue that nobody serves', 'queue slow', 'fail', { queues: { slow: { ...empty, waiting: 2 } } }, {}],
+  [
+    'what follows the runs of such a queue',
+    'queue slow-postrun',
+    'fail',
+    { queues: { 'slow-postrun': { ...empty, waiting: 2 } } },
+    {},
+  ],
+  ['titles that failed', 'after answers', 'warn', { counters: { effects_failed: 2 } }, {}],
   [
     'runs that wait for minutes',
     'queue runs',
@@ -125,6 +133,11 @@ test('operations explains every line', () => {
   const names = checkDiagnosis(healthy).map(({ name }) => (name.startsWith('queue ') ? 'queue NAME' : name));
   const page = readFileSync(join(root, 'docs/operations.md'), 'utf8');
   expect(new Set(firstCells(page, 'The first look: doctor'))).toEqual(new Set([...names, 'provider']));
+});
+
+test('for what follows the runs of a queue, a worker of that queue is asked for', () => {
+  const { advice } = check('queue slow-postrun', { queues: { 'slow-postrun': { ...empty, waiting: 2 } } });
+  expect(advice).toBe('no worker serves it: WORKER_QUEUES=slow millrace worker');
 });
 
 test('chores that wait are no reason to call for a worker', () => {

@@ -76,7 +76,7 @@ export function makeEffects({ script, agent, embedder, tenants = tenantsOf({}), 
       signal = new AbortController().signal,
     ) {
       const job: PostrunJob = { v: 1, kind: 'postrun', effect, runId, tenant, threadId, agentId };
-      await runEffect(job, delivery, deps, signal);
+      return await runEffect(job, delivery, deps, signal);
     },
     async title() {
       return (await ports.threads.get(tenant, threadId)).title;

@@ -38,7 +38,7 @@ test('a title costs money of the tenant and the agent', async () => {
 test('the fast model writes it where the agent maps one, and no other in its place', async () => {
   const agent = { modelTierMap: { fast: 'gpt-5.2-nano' }, retry: { max: 1 } };
   const world = await twoTurns({ agent, script: () => ({ error: { kind: 'bad_request', message: 'no' } }) });
-  await world.follow('title');
+  expect(await world.follow('title')).toBe('failed');
   expect(world.seen.map(({ model }) => model)).toEqual(['gpt-5.2-nano']);
   expect(await world.told()).toMatchObject([
     { type: 'postrun.failed', effect: 'title', error: { code: 'validation', message: 'no', retryable: false } },

@@ -1,3 +1,4 @@
+import { isPostrunQueue, postrunQueueOf, postrunQueues } from '../../../shared/postrun.ts';
 import type { Diagnosis } from '../../diagnose.ts';
 import { count, duration } from '../show/paint.ts';
 
@@ -32,6 +33,7 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     quarantine(diagnosis),
     putBack(diagnosis),
     failedJobs(diagnosis),
+    effects(diagnosis),
     breakers(diagnosis),
     limits(diagnosis),
     money(diagnosis),
@@ -124,7 +126,7 @@ function clock({ redis: { clockOffsetMs } }: Diagnosis): Check {
 }
 
 function queues({ queues: depths, oldestQueuedMs, workers: alive }: Diagnosis): Check[] {
-  const served = new Set(alive.flatMap((worker) => worker.queues));
+  const served = new Set(alive.flatMap((worker) => [...worker.queues, ...postrunQueues(worker.queues)]));
   return Object.entries(depths)
     .filter(([queue]) => queue !== 'quarantine')
     .map(([queue, { waiting, active, delayed }]) => {
@@ -138,7 +140,7 @@ function queues({ queues: depths, oldestQueuedMs, workers: alive }: Diagnosis): 
           name,
           level: 'fail',
           text,
-          advice: `no worker serves it: WORKER_QUEUES=${queue} millrace worker`,
+          advice: `no worker serves it: WORKER_QUEUES=${servedWith(queue)} millrace worker`,
         } as const;
       }
       if (queue === 'runs' && waiting > 0 && (oldestQueuedMs ?? 0) > queuedTooLongMs) {
@@ -146,6 +148,11 @@ function queues({ queues: depths, oldestQueuedMs, workers: alive }: Diagnosis): 
       }
       return { name, level: 'ok', text } as const;
     });
+}
+
+/** Who serves a queue of runs also serves the one of what follows them. */
+function servedWith(queue: string): string {
+  return isPostrunQueue(queue) ? queue.slice(0, -postrunQueueOf('').length) : queue;
 }
 
 function workers({ workers: alive, openRuns }: Diagnosis): Check {
@@ -210,6 +217,18 @@ function failedJobs({ queues: depths }: Diagnosis): Check {
     level: 'warn',
     text: count(failed),
     advice: 'millrace runs --status failed shows why; millrace redrive puts them back',
+  };
+}
+
+function effects({ counters }: Diagnosis): Check {
+  const name = 'after answers';
+  const failed = counters['effects_failed'] ?? 0;
+  if (failed === 0) return { name, level: 'ok', text: 'every title and embedding was made' };
+  return {
+    name,
+    level: 'warn',
+    text: `${count(failed)} titles and embeddings could not be made`,
+    advice: 'millrace threads events THREAD shows why; look at the model for titles, and at the embedder',
   };
 }
 
