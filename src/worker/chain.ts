@@ -8,6 +8,7 @@ import { assertMiddlewareOrder, withMiddleware, type Middleware } from './llm/mi
 import type { LlmProvider } from './llm/provider.ts';
 import type { Providers } from './llm/providers.ts';
 import type { LoadedAgent } from './run/load-agents.ts';
+import { memoryModels } from './run/memory-models.ts';
 import type { RunDeps } from './run/open.ts';
 import { preferredModels, type PreferredModels } from './run/preferred-models.ts';
 
@@ -19,8 +20,6 @@ export interface ModelsOptions {
   readonly agents?: Iterable<LoadedAgent>;
 }
 
-/** Of models of which neither their provider nor the agent says how much they take. */
-const defaultContextWindow = 128_000;
 const defaultRetry = { max: 4, backoff: 'exponential' } as const;
 
 /**
@@ -49,24 +48,11 @@ export function modelsOf(
       return found && offer && { ...found, offer };
     },
     memoryFor(agent) {
-      const { memory, provider: own, model } = agent.definition;
       const { summarizer, served } = preferredOf(agent);
-      if (!memory || !summarizer) return undefined;
-      const windowOf = (found: typeof summarizer | undefined) =>
-        found?.provider.contextWindowOf?.(found.model) ?? memory.contextWindow ?? defaultContextWindow;
-      // One attempt: what fails now is tried again some steps later, and the run does not wait for it.
-      const candidate = { ...summarizer, maxAttempts: 1, backoff: defaultRetry.backoff };
-      return {
-        summarizer: {
-          chain: new FallbackChain([candidate], { clock: systemClock, price, ...(onAuthError && { onAuthError }) }),
-          contextWindow: windowOf(summarizer),
-          accepts: summarizer.provider.acceptsSensitivity,
-        },
-        contextWindowOf(name, asked) {
-          const provider = asked ?? (name === model ? own : undefined);
-          return windowOf(served(name, provider) ?? providers.providerFor(name, provider));
-        },
-      };
+      const lookUp = (name: string, provider: string | undefined) =>
+        served(name, provider) ?? providers.providerFor(name, provider);
+      const deps = { clock: systemClock, price, ...(onAuthError && { onAuthError }) };
+      return summarizer && memoryModels(agent.definition, summarizer, lookUp, deps);
     },
     chainFor(agent, model, past) {
       const { definition } = agent;

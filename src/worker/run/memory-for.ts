@@ -1,3 +1,4 @@
+import type { Memory, MemoryModels } from '../turn/memory.ts';
 import type { TurnDeps } from '../turn/turn.ts';
 import type { LoadedAgent } from './load-agents.ts';
 import type { OpenRun, RunDeps } from './open.ts';
@@ -8,24 +9,24 @@ export function memoryFor(
   agent: LoadedAgent,
   deps: RunDeps,
 ): Pick<TurnDeps, 'memory'> {
-  const { definition, postCompactionHooks: hooks = [] } = agent;
-  const models = deps.memoryFor(agent);
+  return memoryOf(agent, deps.memoryFor(agent), {
+    ...(deps.desk && { desk: deps.desk }),
+    report(outcome, cause) {
+      deps.countCompaction?.(agent.definition.id, outcome);
+      if (outcome === 'failed') log.warn({ runId, err: cause }, 'conversation was not compacted');
+      if (outcome === 'hook_failed') log.warn({ runId, err: cause }, 'hook after a compaction failed');
+    },
+  });
+}
+
+/** The same wherever a turn is taken: what the agent asks for, with these models. */
+export function memoryOf(
+  { definition, postCompactionHooks: hooks = [] }: LoadedAgent,
+  models: MemoryModels | undefined,
+  beside: Pick<Memory, 'report' | 'desk'>,
+): Pick<TurnDeps, 'memory'> {
   if (!definition.memory || !models) return {};
   const { keepTurns, emergencyKeepTurns, summaryMaxTokens } = definition.memory;
-  return {
-    memory: {
-      ...models,
-      keepTurns,
-      emergencyKeepTurns,
-      summaryMaxTokens,
-      secret: definition.sensitivity === 'secret',
-      hooks,
-      ...(deps.desk && { desk: deps.desk }),
-      report(outcome, cause) {
-        deps.countCompaction?.(definition.id, outcome);
-        if (outcome === 'failed') log.warn({ runId, err: cause }, 'conversation was not compacted');
-        if (outcome === 'hook_failed') log.warn({ runId, err: cause }, 'hook after a compaction failed');
-      },
-    },
-  };
+  const secret = definition.sensitivity === 'secret';
+  return { memory: { ...models, keepTurns, emergencyKeepTurns, summaryMaxTokens, secret, hooks, ...beside } };
 }

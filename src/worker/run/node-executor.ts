@@ -17,8 +17,11 @@ import type { MediaMaking, TurnDeps, TurnOutcome, TurnSpec } from '../turn/contr
 import { foldJournal } from '../turn/state.ts';
 import { runTurn } from '../turn/turn.ts';
 import type { Agent } from './define-agent.ts';
-import { loadedFrom } from './load-agents.ts';
+import { loadedFrom, type LoadedAgent } from './load-agents.ts';
+import { memoryOf } from './memory-for.ts';
+import { memoryModels } from './memory-models.ts';
 import { agentOfNode, dataOf, promptOfNode } from './node-run.ts';
+import { preferredModels } from './preferred-models.ts';
 
 /** What a host of workflow nodes provides. What is absent is switched off. */
 export interface NodeExecutorDeps {
@@ -114,6 +117,7 @@ async function execute(context: NodeContext, deps: NodeExecutorDeps): Promise<No
     record: async () => {},
     requestId: (step) => `${key}:step:${step}`,
     ...(making && { media: making }),
+    ...memoryOfNode(agent, deps),
     ...(preEgress && {
       callPolicy: async (step) => {
         await preEgress(step);
@@ -165,6 +169,28 @@ function planFor(definition: Agent['definition'], { resolveProvider }: NodeExecu
     if (!provider) throw new RunError('internal', `there is no provider ${id}, which model ${name} needs`);
     return { provider, model: name, maxAttempts: retry.max, backoff: retry.backoff };
   });
+}
+
+/** Nobody hears what came of it: a node tells its answer, its tools and its costs. Throws `internal` without a summarizer. */
+function memoryOfNode(
+  agent: LoadedAgent,
+  { resolveProvider, clock = systemClock, price = () => undefined, onAuthError }: NodeExecutorDeps,
+): Pick<TurnDeps, 'memory'> {
+  const { definition } = agent;
+  if (!definition.memory) return {};
+  const providerFor = (model: string, id = definition.provider ?? defaultProvider) => {
+    const provider = resolveProvider(id);
+    return provider && { provider, model };
+  };
+  const { summarizer, problems } = preferredModels(agent, { providerFor });
+  // It is looked for last.
+  if (!summarizer) throw new RunError('internal', problems.at(-1) ?? 'nobody writes summaries');
+  const models = memoryModels(definition, summarizer, providerFor, {
+    clock,
+    price,
+    ...(onAuthError && { onAuthError }),
+  });
+  return memoryOf(agent, models, { report: () => {} });
 }
 
 function makingFor(

@@ -4,7 +4,8 @@ import type { Providers } from '../llm/providers.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 
-interface Served {
+/** A model, and who serves it. */
+export interface Served {
   readonly provider: LlmProvider;
   readonly model: string;
 }

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { EventBody } from '../../../src/shared/event.ts';
+import { isSummary } from '../../../src/shared/summary-message.ts';
 import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type Script } from '../../../src/worker/llm/scripted.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/run/define-agent.ts';
@@ -78,6 +79,42 @@ test('an agent vertex is run with nothing but providers, and tells tokens, tools
   expect(costs.map(({ cumulativeCostMicrocents }) => cumulativeCostMicrocents)).toEqual([20, 40]);
 });
 
+test('a node of an agent with memory has its older steps summarised, and pays for it', async () => {
+  const usage = { input: 10, output: 5, cached: 0, cacheWrite: 0, total: 15 };
+  const page = defineTool({
+    name: 'read_page',
+    description: 'Reads a page.',
+    effect: 'read',
+    inputSchema: z.object({ n: z.number() }),
+    execute: ({ n }) => `page ${n} ${'x'.repeat(3_000)}`,
+  });
+  let asked = 0;
+  const { run, requests, events } = makeExecutor({
+    script({ tools }) {
+      if (!tools) return { text: 'What was read so far.', usage };
+      asked++;
+      return asked <= 12 ? { toolCalls: [{ name: 'read_page', args: { n: asked } }], usage } : { text: 'Done.', usage };
+    },
+    agent: {
+      tools: [page],
+      modelTierMap: { fast: 'quick' },
+      memory: { contextWindow: 16_384, keepTurns: 2 },
+      limits: { maxSteps: 20, maxLlmCalls: 20 },
+      postCompactionHooks: [() => 'Answer in French.'],
+    },
+  });
+  expect(await run()).toMatchObject({ kind: 'completed', output: 'Done.' });
+  const summaries = requests.filter(({ tools }) => !tools);
+  expect(summaries.length).toBeGreaterThan(0);
+  expect(new Set(summaries.map(({ model }) => model))).toEqual(new Set(['quick']));
+  const after = requests[requests.indexOf(summaries[0] as LlmRequest) + 1]?.messages ?? [];
+  expect(after.some((message) => isSummary(message))).toBe(true);
+  expect(after.at(-1)).toEqual({ role: 'system', content: 'Answer in French.' });
+  const costs = events.filter((event) => event.type === 'cost.updated');
+  expect(costs.at(-1)?.cumulativeCostMicrocents).toBe(20 * requests.length);
+  expect(events.map(({ type }) => type)).not.toContain('context.compacted');
+});
+
 test('an output schema gives a value, and the one of the node is the one that is asked for', async () => {
   const output_schema = { type: 'array' };
   const { run, requests } = makeExecutor({
@@ -104,6 +141,13 @@ const failures: readonly [
     {},
     'internal',
     'gone',
+  ],
+  [
+    'a summarizer whose provider nobody knows',
+    { agent: { memory: { summarizer: { provider: 'gone', model: 'x' } } } },
+    {},
+    'internal',
+    'memory.summarizer: no provider serves model x of provider gone',
   ],
   ['more tools than the agent has', {}, { tools: ['look'] }, 'validation', 'look'],
   ['a secret in its prompt', {}, { prompt_template: '{{ secrets.key }}' }, 'validation', 'prompt_template'],
