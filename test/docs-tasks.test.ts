@@ -108,6 +108,7 @@ test('the page lists exactly the ways in which a task ends, and the functions of
     shouldStop: true,
     onKnowledgeBlocked: true,
     getActionCostUsd: true,
+    mostUsd: true,
   };
   expect(functions).toEqual(Object.keys(all));
 });

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { callDecision, type CancelRequest, type ChildEnd } from './control.ts';
 import type { EventBody } from './event.ts';
 import { createRuns, type NewRun } from './create-runs.ts';
+import { newNonce } from './ids.ts';
 import { loadScript, runScript } from './redis.ts';
 import { cutText } from './redact.ts';
 import {
@@ -22,6 +23,7 @@ import type { ThreadPlace } from './thread-place.ts';
 import { passOn } from './thread-turns.ts';
 
 const endedScript = loadScript(import.meta.url, './lua/child-ended.lua');
+const groupScript = loadScript(import.meta.url, './lua/wait-for-group.lua');
 const eventsScript = loadScript(import.meta.url, './lua/child-events.lua');
 
 /** Longer texts of a child are cut: the run above gets a result of a tool, not a file. */
@@ -29,6 +31,8 @@ const maxTextBytes = 256 * 1024;
 /** Events of runs below that a run at work has not told yet; the oldest go first. */
 const maxWaiting = 1_000;
 const waitingTtlS = 7 * 86_400;
+/** A run that waits for years is not what its group is lost to. */
+const groupTtlS = 400 * 86_400;
 
 /** What work on a family of runs needs beside their place. */
 export interface Family {
@@ -36,6 +40,16 @@ export interface Family {
   readonly keepOf: (record: RunRecord) => Retention;
   readonly threads: ThreadPlace;
   readonly addJob: AddJob;
+}
+
+/** How a run waits for several others: until all have ended, and not until the next one has. */
+export interface RunGroup {
+  /** Of the run that waits: the segment in which it does. Of another one nothing is changed. */
+  readonly segment: number;
+  /** The first that completes ends the wait. */
+  readonly first: boolean;
+  /** Runs of one kind, which begin one by one as others end, in this order. */
+  readonly later: readonly NewRun[];
 }
 
 /** What the run above is told of the end of this one. */
@@ -58,8 +72,17 @@ export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined 
   return parsed.success && parsed.data.kind === 'child' ? parsed.data : undefined;
 }
 
-/** Tells the run above how this one has ended, and puts it back into its queue if it waits for that. Again changes nothing. */
-export async function tellParent(record: RunRecord, { place, addJob }: Family): Promise<void> {
+/** A degraded end is what the agent says in place of an answer. */
+export function isAnswer({ status }: Pick<ChildEnd, 'status'>): boolean {
+  return status === 'completed' || status === 'degraded';
+}
+
+/**
+ * Tells the run above how this one has ended, and puts it back into its queue if it waits for that; where it waits for several,
+ * the next one begins. Again changes nothing.
+ */
+export async function tellParent(record: RunRecord, family: Family): Promise<void> {
+  const { place, addJob } = family;
   const { parent } = record;
   const atMs = Date.now();
   const at = new Date(atMs).toISOString();
@@ -71,21 +94,52 @@ export async function tellParent(record: RunRecord, { place, addJob }: Family): 
   const summary = `run ${record.runId} ${record.status}`;
   const wait = { summary, atMs, entry: { v: 1, t: 'decided', at } } as const;
   const event = resumedEvent(above, wait);
-  const args = [...waitEndArgs(place, runId, event, wait), end.id, JSON.stringify(end), end.costMicrocents];
+  const about = [end.id, JSON.stringify(end), end.costMicrocents, isAnswer(end) ? 1 : 0];
+  const args = [...waitEndArgs(place, runId, event, wait), ...about];
   const reply = (await runScript(place.redis, endedScript, waitEndKeys(place, runId), args)) as
     | readonly [0 | 1]
-    | readonly [2, ...WaitEnded];
+    | readonly [2, ...WaitEnded]
+    | readonly [3, string, string];
+  if (reply[0] === 3) return await beginNext(runId, siblingOf(reply[1], reply[2]), family);
   if (reply[0] !== 2) return;
   const [, ...ended] = reply;
   await addJob({ runId, ...(await afterWait(place, above, event, ended)) });
 }
 
+/** What a run that begins later has of its own. No input: that of the template. */
+interface OwnPart extends Pick<NewRun, 'runId' | 'bodyHash'> {
+  readonly agent: string;
+  readonly input?: string;
+}
+
+function siblingOf(templateJson: string, ownJson: string): NewRun {
+  const template = JSON.parse(templateJson) as NewRun;
+  const { runId, bodyHash, agent, input = template.request.input } = JSON.parse(ownJson) as OwnPart;
+  return { ...template, runId, bodyHash, nonce: newNonce(), request: { ...template.request, agent, input } };
+}
+
+/** The run above may have been cancelled since it was decided that this one begins. */
+async function beginNext(above: string, next: NewRun, family: Family): Promise<void> {
+  await startChildren([next], family);
+  const { redis, keys } = family.place;
+  const [endedAt, cancel] = await redis.hmget(keys.run(above), 'endedAt', 'cancel');
+  if (endedAt || cancel) await stopRuns([next.runId], noLongerNeeded, family);
+}
+
+const noLongerNeeded: CancelRequest = {
+  drain: false,
+  onPendingApprovals: 'deny',
+  reason: 'the run that it worked for was stopped',
+};
+
 /**
  * Has runs work for another one: each is created once, however often it is asked for. One that has ended already is told to
- * the run above again.
+ * the run above again. With a `group` the run above waits for all of them, and for those that begin later.
  */
-export async function startChildren(children: readonly NewRun[], family: Family): Promise<void> {
+export async function startChildren(children: readonly NewRun[], family: Family, group?: RunGroup): Promise<void> {
   const { place, addJob } = family;
+  const above = children[0]?.parent?.runId;
+  if (group && above !== undefined) await waitForGroup(above, group, place);
   const tenant = children[0]?.tenant ?? '';
   const created = await createRuns(children, tenant, place);
   await Promise.all(
@@ -96,6 +150,32 @@ export async function startChildren(children: readonly NewRun[], family: Family)
       const record = isTerminalStatus(child.status) ? await loadRun(runId, place) : undefined;
       if (record) await tellParent(record, family);
     }),
+  );
+}
+
+async function waitForGroup(
+  runId: string,
+  { segment, first, later }: RunGroup,
+  { redis, keys }: RunPlace,
+): Promise<void> {
+  const [template] = later;
+  const own = later.map(({ runId: id, bodyHash, request: { agent, input } }): OwnPart => ({
+    runId: id,
+    bodyHash,
+    agent,
+    ...(input !== template?.request.input && { input }),
+  }));
+  await runScript(
+    redis,
+    groupScript,
+    [keys.run(runId), keys.later(runId)],
+    [
+      segment,
+      first ? 1 : 0,
+      template ? JSON.stringify(template) : '',
+      groupTtlS,
+      ...own.map((part) => JSON.stringify(part)),
+    ],
   );
 }
 
@@ -122,9 +202,12 @@ export async function stopFamily(
 ): Promise<Awaited<ReturnType<typeof stopRun>>> {
   const stopped = await stopRun(record, cancel, family.keepOf(record), family.place);
   const { tenant, runId, request } = record;
-  const below = childrenOf(record);
-  if (stopped === 'asked' && below.length > 0) await stopRuns(below, cancel, family);
-  else if (stopped === 'asked') await wakeToEnd(runId, family);
+  if (stopped === 'asked') {
+    // From now on none begins: those that work are known.
+    const below = childrenOf((await loadRun(runId, family.place)) ?? record);
+    const gone = await stopRuns(below, cancel, family);
+    if (gone.length > 0 || below.length === 0) await wakeToEnd(runId, family);
+  }
   if (stopped === 'ended_here' && request.thread !== undefined)
     await passOn(family.threads, { tenant, threadId: request.thread }, runId, family.addJob);
   if (stopped === 'ended_here' && record.parent) {

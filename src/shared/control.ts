@@ -113,6 +113,8 @@ export const callDecision = z.discriminatedUnion('kind', [
     steps: z.int().min(0),
     toolCalls: z.int().min(0).optional(),
     durationMs: z.int().min(0).optional(),
+    /** The run that began in its place. */
+    next: z.string().optional(),
     at: z.string(),
   }),
 ]);

@@ -37,7 +37,7 @@ export const fanOutRequest = z.strictObject({
       `their inputs may have ${maxInputsBytes} bytes together`,
     ),
   mergeStrategy: mergeStrategy.default({ kind: 'concat' }),
-  /** What each child may use. The time begins when it is asked, and the time in its queue counts. */
+  /** What each child may use. The time is that in which it works: neither in its queue nor while it is suspended. */
   perBudget: z
     .strictObject({
       tokens: z.int().min(1).optional(),

@@ -31,6 +31,13 @@ export const attempt = z.object({
 });
 export type Attempt = z.infer<typeof attempt>;
 
+const programSpending = z.object({
+  costMicrocents: microcents,
+  usage: runUsage,
+  /** Some of it has no price that anybody knows. */
+  unpriced: z.literal(true).optional(),
+});
+
 /**
  * What a run continues from after a crash. Linear and append-only: an entry holds only what is new, and the state of a
  * turn is the fold over all entries.
@@ -53,7 +60,7 @@ export type Attempt = z.infer<typeof attempt>;
  * - compacted: a summary stands for the beginning of the conversation from now on; never paid again. The kept messages are not repeated
  * - essentials: what the agent's hooks want said with the next model call after a compaction
  * - stepped: a step of a program has its answer, which it keeps; `spent` is what the step paid itself. `told` counts the events of the program
- * - told: only that
+ * - told: only that; `spent` is what steps paid that were stopped before they had an answer
  * - closed: the turn is over
  */
 export const journalEntry = z.discriminatedUnion('t', [
@@ -241,9 +248,14 @@ export const journalEntry = z.discriminatedUnion('t', [
     value: z.unknown(),
     at: z.string(),
     told: z.int().min(0),
-    spent: z.object({ costMicrocents: microcents, usage: runUsage }).optional(),
+    spent: programSpending.optional(),
   }),
-  z.object({ v: z.literal(journalVersion), t: z.literal('told'), told: z.int().min(0) }),
+  z.object({
+    v: z.literal(journalVersion),
+    t: z.literal('told'),
+    told: z.int().min(0),
+    spent: programSpending.optional(),
+  }),
   z.object({ v: z.literal(journalVersion), t: z.literal('closed'), status: z.string(), error: errorInfo.optional() }),
 ]);
 export type JournalEntry = z.infer<typeof journalEntry>;

@@ -103,7 +103,7 @@ const costCounters = [
   'presumedMicrocents',
   'unpricedAttempts',
 ] as const satisfies readonly Exclude<keyof CostRow, 'day' | 'agent' | 'provider' | 'model'>[];
-export type CostCounter = (typeof costCounters)[number];
+type CostCounter = (typeof costCounters)[number];
 
 export type CostSource = Pick<CostRow, 'agent' | 'provider' | 'model'>;
 
@@ -112,17 +112,39 @@ export function costSource({ agent, provider, model }: CostSource): string {
   return JSON.stringify([agent, provider, model]);
 }
 
-/** What one attempt adds to the counters, those that are not 0. Presumed cost is added by the ledger, which knows it. */
-export function costIncrements(attempt: {
+/** One attempt that was paid for. */
+export interface PaidAttempt {
+  readonly provider: string;
+  readonly model: string;
   readonly usage: Usage;
   readonly costMicrocents: number;
   readonly priced: boolean;
-}): [CostCounter, number][] {
-  const { usage, costMicrocents, priced } = attempt;
-  const { input, output, cached, cacheWrite, total } = usage;
-  const counts = { attempts: 1, input, output, cached, cacheWrite, total, costMicrocents };
-  const all = { ...counts, unpricedAttempts: priced ? 0 : 1 };
-  return (Object.entries(all) as [CostCounter, number][]).filter(([, by]) => by > 0);
+}
+
+/**
+ * The fields of the hash at `keys.costs` to which these attempts of an agent add something, and what. Presumed cost is added
+ * by the ledger, which knows it.
+ */
+export function costIncrements(agent: string, attempts: readonly PaidAttempt[]): [field: string, by: number][] {
+  const sums = new Map<string, number>();
+  for (const { provider, model, usage, costMicrocents, priced } of attempts) {
+    const { input, output, cached, cacheWrite, total } = usage;
+    const counts: Partial<Record<CostCounter, number>> = {
+      attempts: 1,
+      input,
+      output,
+      cached,
+      cacheWrite,
+      total,
+      costMicrocents,
+      unpricedAttempts: priced ? 0 : 1,
+    };
+    for (const [counter, by] of Object.entries(counts)) {
+      const field = `${counter} ${costSource({ agent, provider, model })}`;
+      if (by > 0) sums.set(field, (sums.get(field) ?? 0) + by);
+    }
+  }
+  return [...sums];
 }
 
 const sourceNames = z.tuple([z.string(), z.string(), z.string()]);

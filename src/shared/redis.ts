@@ -112,6 +112,8 @@ export function keysFor(prefix: string) {
     inbox: (runId: string) => `${prefix}:{${runId}}:inbox`,
     /** List of events of runs below that a run at work has not told yet. */
     relayed: (runId: string) => `${prefix}:{${runId}}:relayed`,
+    /** Hash of the runs that begin below a suspended one as others end, and of what it waits for. */
+    later: (runId: string) => `${prefix}:{${runId}}:later`,
     /** All runs' events without text deltas, as messages like those of `live`. */
     firehose: `${prefix}:firehose`,
     /** Stream of lifecycle events for consumer groups; field `e` as in a run's log. */

@@ -56,7 +56,8 @@ export type WaitEnded = readonly [number, number, string, string, number];
 
 /** The keys of the scripts that end a wait. The lifecycle stream belongs to no run: in a Cluster no script can reach it. */
 export function waitEndKeys({ keys, cluster }: RunPlace, runId: string): string[] {
-  const own = [keys.run(runId), keys.journal(runId), keys.events(runId), keys.decided(runId), keys.decisions(runId)];
+  const { run, journal, events, decided, decisions, later } = keys;
+  const own = [run, journal, events, decided, decisions, later].map((key) => key(runId));
   return cluster ? own : [...own, keys.lifecycle];
 }
 

@@ -11,7 +11,9 @@ import { mediaRequest } from './media.ts';
 import { message } from './message.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode } from './node.ts';
+import { taskLedgerOf } from './task-ledger.ts';
 import { taskRequest } from './task-request.ts';
+import { ledgerRow } from './task.ts';
 import { onBusy } from './thread.ts';
 
 export const maxInputBytes = 256 * 1024;
@@ -147,6 +149,8 @@ export const lineage = z.object({
   batch: publicId.optional(),
   /** Names of the tool secrets that this run may use; absent: what its tools may ask for by themselves. */
   secrets: z.array(z.string()).optional(),
+  /** How long it may work from its start, in milliseconds; time in which it is suspended does not count. */
+  maxWorkMs: z.int().min(1).optional(),
 });
 export type Lineage = z.output<typeof lineage>;
 
@@ -180,6 +184,8 @@ export const runRecord = z.object({
   usage: runUsage.optional(),
   costMicrocents: microcents,
   childCostMicrocents: microcents.optional(),
+  /** Milliseconds since its start without those in which it was suspended. Of runs that were suspended, or have ended. */
+  workedMs: z.int().min(0).optional(),
   attempts: z.array(attempt),
   pending: z.array(pendingItem),
   result: runResult.optional(),
@@ -207,6 +213,8 @@ export const runView = z.object({
   costMicrocents: microcents,
   /** The part of it that runs cost which worked for this one. Absent: none did. */
   childCostMicrocents: microcents.optional(),
+  /** Of a task: what it has cost so far, as one row. */
+  ledger: ledgerRow.optional(),
   steps: z.int(),
   attempts: z.array(attempt),
   pending: z.array(pendingItem),
@@ -260,6 +268,7 @@ export function viewOf(
     usage: record.usage,
     costMicrocents: record.costMicrocents,
     childCostMicrocents: record.childCostMicrocents,
+    ledger: taskLedgerOf(record),
     steps: record.steps,
     attempts: record.attempts,
     pending: record.pending,

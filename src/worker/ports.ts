@@ -3,6 +3,7 @@ import type { Clock } from '../shared/clock.ts';
 import type { EventBody, EventEnvelope, PendingItem } from '../shared/event.ts';
 import type { ErrorInfo } from '../shared/errors.ts';
 import type { Attempt, JournalEntry } from '../shared/journal.ts';
+import type { PaidAttempt } from '../shared/ledger.ts';
 import type { BudgetScope, OnExceed, RunUsage, Usage } from '../shared/money.ts';
 import type { Redactor } from '../shared/redact.ts';
 import type { Log } from '../shared/log.ts';
@@ -10,6 +11,7 @@ import type { ProviderLimits, RateLimitReport } from '../shared/limits.ts';
 import type { AgentView, BreakerPolicy, Sanitization, TrustClass } from '../shared/agent.ts';
 import type { Sensitivity } from '../shared/message.ts';
 import type { ProgressNote, ProgressQuery } from '../shared/progress.ts';
+import type { RunGroup } from '../shared/children.ts';
 import type { NewRun } from '../shared/create-runs.ts';
 import type { JobKind, RunRecord, RunStatus } from '../shared/run.ts';
 import type { RunResultBody } from '../shared/event.ts';
@@ -75,6 +77,7 @@ export interface RecordPatch {
   readonly usage?: RunUsage;
   readonly costMicrocents?: number;
   readonly childCostMicrocents?: number;
+  readonly workedMs?: number;
   readonly attempts?: readonly Attempt[];
   readonly pending?: readonly PendingItem[];
   readonly result?: RunResultBody;
@@ -231,12 +234,13 @@ export interface Resumed {
 export interface Children {
   /**
    * Creates these runs, each at most once, and queues those that have not begun. One that has ended by now is told to the run
-   * that it works for again.
+   * that it works for again. That one is woken by each of their ends; with a `group` when all have ended, those included that
+   * begin later, or when the `first` has completed. A cancel of it keeps the later ones from beginning.
    */
-  start(children: readonly NewRun[]): Promise<void>;
+  start(children: readonly NewRun[], group?: RunGroup): Promise<void>;
   /** Asks runs to stop, and those that work for them. Answers the ones that do not exist. */
   stop(runIds: readonly string[], cancel: CancelRequest): Promise<readonly string[]>;
-  /** Tells the run that this one works for how it has ended, which ends its wait. Again changes nothing. */
+  /** Tells the run that this one works for how it has ended, which may end its wait. Again changes nothing. */
   ended(runId: string): Promise<void>;
   /** Tells the log of a run above. `stamp` is what each of its events says. False: it has ended and wants to hear no more. */
   tell(
@@ -323,6 +327,8 @@ export interface Settlement {
   readonly priced: boolean;
   /** The call broke off before it reported its usage and may have been billed: what was reserved counts as spent. */
   readonly presumed: boolean;
+  /** What it is the sum of, where that is not one attempt of `model`. Counted in their own rows. */
+  readonly parts?: readonly PaidAttempt[];
 }
 
 /**

@@ -1,5 +1,5 @@
 import { redisChildren } from '../../src/worker/stores/redis-children.ts';
-import type { ChildrenWorld } from './children.ts';
+import type { ChildrenWorld } from './children-world.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
 
 /** Runs below in the test Redis, or in the one at `url`. Jobs are nobody's matter here. */

@@ -1,5 +1,6 @@
 import { createMemoryPorts } from '../../src/worker/stores/memory.ts';
-import { childrenContract, type ChildrenWorld } from './children.ts';
+import { childrenContract } from './children.ts';
+import type { ChildrenWorld } from './children-world.ts';
 
 async function makeWorld(): Promise<ChildrenWorld> {
   const ports = createMemoryPorts();

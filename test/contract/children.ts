@@ -1,40 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import type { NewRun } from '../../src/shared/create-runs.ts';
-import { newNonce, runIdForChild } from '../../src/shared/ids.ts';
+import { runIdForChild } from '../../src/shared/ids.ts';
 import type { JournalEntryOf } from '../../src/shared/journal.ts';
-import { lineage, runRequest } from '../../src/shared/run.ts';
-import type { Children, RecordPatch, Waits } from '../../src/worker/ports.ts';
+import { lineage } from '../../src/shared/run.ts';
+import { childrenInGroups } from './children-groups.ts';
+import { childOf, end, suspendOn, type ChildrenWorld } from './children-world.ts';
 import { aCommit, aTerminalCommit } from './run-fixtures.ts';
-import { claim, claimed, seeded, types, type StoreWorld } from './store-world.ts';
-
-export interface ChildrenWorld extends StoreWorld {
-  readonly children: Children;
-  readonly waits: Waits;
-}
+import { claim, claimed, seeded, types } from './store-world.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
-
-function childOf(parentRunId: string, place: string, input = 'do it'): NewRun {
-  const above = [{ runId: parentRunId, agentId: 'support' }];
-  return {
-    runId: runIdForChild(parentRunId, place),
-    tenant: 'default',
-    kind: 'agent.turn',
-    queue: 'runs',
-    request: runRequest.parse({ agent: 'helper', input }),
-    parent: lineage.parse({ runId: parentRunId, depth: 1, above }),
-    bodyHash: input,
-    nonce: newNonce(),
-  };
-}
-
-async function suspendOn(world: ChildrenWorld, runId: string, ids: readonly string[], segment = 0): Promise<void> {
-  const { owner, seq } = await claimed(world, runId, { segment });
-  const pending = ids.map((id) => ({ kind: 'child' as const, id, requestedAt: at }));
-  const entry = { v: 1, t: 'suspended', seq: 1, reason: 'child', at } as const;
-  const patch = { status: 'suspended', pending } as const;
-  await world.runs.commit({ runId, owner }, aCommit(seq, { entries: [entry], patch, release: 'suspended' }));
-}
 
 /** A run that waits for others, which exist and have not begun. */
 async function waiting(world: ChildrenWorld, count: number): Promise<{ runId: string; below: readonly NewRun[] }> {
@@ -47,16 +21,6 @@ async function waiting(world: ChildrenWorld, count: number): Promise<{ runId: st
   );
   await world.children.start(below);
   return { runId, below };
-}
-
-async function end(
-  world: ChildrenWorld,
-  runId: string,
-  patch: Pick<RecordPatch, 'result' | 'steps' | 'costMicrocents'> = {},
-): Promise<void> {
-  const { owner, seq } = await claimed(world, runId);
-  const commit = aTerminalCommit(runId, seq);
-  await world.runs.commit({ runId, owner }, { ...commit, patch: { ...commit.patch, ...patch } });
 }
 
 const told = (runId: string, number: number) => ({
@@ -201,5 +165,7 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       expect(await world.children.tell({ runId }, [told('c', 1)])).toBe(false);
       expect((await types(world, runId)).at(-1)).toBe('run.completed');
     });
+
+    childrenInGroups(makeWorld);
   });
 }

@@ -31,6 +31,21 @@ export function ledgerSettlements(makeWorld: MakeLedgerWorld): void {
     expect(await world.costs(day)).toMatchObject([{ attempts: 1, costMicrocents: 120 }]);
   });
 
+  test('what is the sum of several attempts counts as one settlement, and each of them in its own row', async () => {
+    const world = await makeWorld();
+    const purse = capped(800);
+    const part = { provider: 'task', model: 'm', usage, costMicrocents: 30, priced: true };
+    const parts = [part, { ...part, priced: false }, { ...part, model: 'other' }];
+    await world.ledger.reserve(ask(purse, 'a', 100));
+    await world.ledger.settle(paid(purse, 'a', 90, { parts }));
+    await world.ledger.settle(paid(aPurse(), 'b', 30, { parts: [part] }));
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 90, reservedMicrocents: 0 });
+    expect(await world.costs(day)).toMatchObject([
+      { provider: 'task', model: 'm', attempts: 3, total: 60, costMicrocents: 90, unpricedAttempts: 1 },
+      { provider: 'task', model: 'other', attempts: 1, costMicrocents: 30, unpricedAttempts: 0 },
+    ]);
+  });
+
   test('a release gives everything back, once', async () => {
     const world = await makeWorld();
     const purse = capped(800);

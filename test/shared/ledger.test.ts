@@ -32,8 +32,9 @@ test('what an account says itself goes before what is known elsewhere, and top-u
 
 test('the counters of a day become rows, and fields that are none are left out', () => {
   const attempt = { usage: { ...zeroUsage, input: 3, total: 3 }, costMicrocents: 9, priced: false };
-  const source = costSource({ agent: 'a', provider: 'p', model: 'm "x" [y]' });
-  const fields = costIncrements(attempt).map(([counter, by]) => [`${counter} ${source}`, String(by)]);
+  const names = { provider: 'p', model: 'm "x" [y]' };
+  const source = costSource({ agent: 'a', ...names });
+  const fields = costIncrements('a', [{ ...attempt, ...names }]).map(([field, by]) => [field, String(by)]);
   const junk = { 'attempts [1]': '1', 'attempts no-json': '1', [`colour ${source}`]: '1', plain: '1' };
   const rows = costRowsOf('2026-11-21', { ...junk, ...Object.fromEntries(fields) });
   expect(rows.map((row) => costRow.parse(row))).toEqual([

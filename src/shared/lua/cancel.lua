@@ -1,6 +1,6 @@
 --[[ Asks a run to stop, and ends it at once when nobody works on it.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the journal does not have  KEYS[5] all decisions
-KEYS[6] lifecycle stream, absent in a Cluster
+KEYS[6] runs that begin below it later  KEYS[7] lifecycle stream, absent in a Cluster
 ARGV[1] nonce of this call  [2] cancel request  [3] its onPendingApprovals  [4] ISO time
 ARGV[5] run.cancelled and [6] run.failed event, both cut off before their usage  [7] error of the latter
 ARGV[8] usage of a run that has none  [9] seconds to keep the run  [10] seconds to keep its events
@@ -40,7 +40,7 @@ end
 local function tell(events)
   local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
   local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(last)
-  return append(KEYS[3], ARGV[12], ARGV[13], KEYS[6] or '', ARGV[14], ARGV[11], seq, events)
+  return append(KEYS[3], ARGV[12], ARGV[13], KEYS[7] or '', ARGV[14], ARGV[11], seq, events)
 end
 if waits and ARGV[3] == 'hold' then
   redis.call('HSET', KEYS[1], 'op', ARGV[1], 'lastSequence', tell({ARGV[15]}))

@@ -7,7 +7,10 @@ local people = { approval = true, user_input = true, unknown_outcome = true }
 
 local function endWait(segment, last, epoch, resumes, pending)
   local texts, decided = redis.call('LRANGE', KEYS[4], 0, -1), {}
-  for _, text in ipairs(texts) do decided[cjson.decode(text).id] = true end
+  for _, text in ipairs(texts) do
+    -- What a run said may be long: its id is in front of it.
+    decided[string.match(text, '^{"kind":"child","id":"([^"]+)"') or cjson.decode(text).id] = true
+  end
   local left, calls, expired = {}, 0, {}
   for _, text in ipairs(elements(pending)) do
     local item = cjson.decode(text)
@@ -25,11 +28,11 @@ local function endWait(segment, last, epoch, resumes, pending)
   -- Delta flushes do not touch the record: the log itself knows the last number.
   local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
   local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(last)
-  seq = append(KEYS[3], ARGV[6], ARGV[7], KEYS[6] or '', ARGV[8], ARGV[5], seq, {ARGV[4]})
+  seq = append(KEYS[3], ARGV[6], ARGV[7], KEYS[7] or '', ARGV[8], ARGV[5], seq, {ARGV[4]})
   local entry = ARGV[9]
   if #texts > 0 then entry = string.sub(entry, 1, -2) .. ',"decisions":[' .. table.concat(texts, ',') .. ']}' end
   redis.call('RPUSH', KEYS[2], entry)
-  redis.call('DEL', KEYS[4])
+  redis.call('DEL', KEYS[4], KEYS[6])
   for _, item in ipairs(expired) do
     local known = redis.call('HGET', KEYS[5], item.id)
     local about = known and cjson.decode(known) or {}

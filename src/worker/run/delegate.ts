@@ -54,6 +54,7 @@ export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
       ...(batch !== undefined && { batch }),
       ...(secrets && { secrets }),
       ...(spec.history && { history: [...spec.history] }),
+      ...(spec.maxWorkMs !== undefined && { maxWorkMs: spec.maxWorkMs }),
     }),
     bodyHash: sha256(canonicalJson({ agent: spec.agentId, input: spec.input })),
     nonce: newNonce(),

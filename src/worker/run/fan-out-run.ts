@@ -1,14 +1,15 @@
+import { isAnswer } from '../../shared/children.ts';
 import type { ChildEnd } from '../../shared/control.ts';
-import { assertNever, RunError, type ErrorInfo } from '../../shared/errors.ts';
+import { assertNever, RunError } from '../../shared/errors.ts';
 import type { FanOutRequest } from '../../shared/fan-out-request.ts';
 import { addUsage, zeroUsage } from '../../shared/money.ts';
 import { cutText } from '../../shared/redact.ts';
 import type { AnswerMerge, MergeJudge } from './define-judge.ts';
 import type { MergeGuard } from './fan-out-merge.ts';
-import type { ChildOutcome, FanOutResultChild, MergeStrategy } from './fan-out-options.ts';
-import { runFanOut } from './fan-out.ts';
+import { planOf, type ChildOutcome, type FanOutResultChild, type MergeStrategy } from './fan-out-options.ts';
+import { fanOut } from './fan-out.ts';
 import { judgePrompt } from './judge-prompt.ts';
-import { answerText, isAnswer, stoppedClock } from './program-children.ts';
+import { answerText, stoppedClock } from './program-children.ts';
 import type { ChildAnswer, Program, ProgramHost } from './program.ts';
 
 /** Of the answer, and of what the result shows of all children together. */
@@ -38,27 +39,24 @@ export function fanOutProgram(
   return async (host) => {
     const runIds: string[] = [];
     const { mergeStrategy, mergeGuard } = mergeOf(request, about, parts, host);
-    const result = await runFanOut(
-      {
-        children: children.map(({ agent: agentId, id = agentId, input = about.input }, index) => ({
-          agentId,
-          id,
-          invoke: async (signal) => {
-            const answer = await host.child(`child:${index}`, { agentId, input, signal, durationMs });
-            runIds[index] = answer.runId;
-            return outcomeOf(answer, durationMs);
-          },
-        })),
-        mergeStrategy,
-        perBudget: perChild,
-        maxConcurrentChildren,
-      },
-      {
-        signal: host.signal,
-        emit: (event) => host.emit(event),
-        clock: stoppedClock(host),
-        ...(mergeGuard && { mergeGuard }),
-      },
+    const group = { width: maxConcurrentChildren, first: mergeStrategy.kind === 'first-success' };
+    const plan = planOf({
+      children: children.map(({ agent: agentId, id = agentId, input = about.input }, index) => ({
+        agentId,
+        id,
+        invoke: async (signal) => {
+          const answer = await host.child(`child:${index}`, { agentId, input, signal, durationMs, group });
+          runIds[index] = answer.runId;
+          return outcomeOf(answer);
+        },
+      })),
+      mergeStrategy,
+      perBudget: perChild,
+    });
+    // All of them are asked at once: the host sees to how many work.
+    const result = await fanOut(
+      { ...plan, width: children.length },
+      { signal: host.signal, emit: (event) => host.emit(event), clock: stoppedClock(host), mergeGuard },
     );
     const { output } = result;
     const shownBytes = Math.min(maxShownOfOneBytes, Math.floor(maxShownBytes / children.length));
@@ -125,14 +123,13 @@ function textOf(value: unknown, judge: string): string {
   throw new RunError('validation', `judge ${judge} did not answer with a text`);
 }
 
-function outcomeOf(answer: ChildAnswer, durationMs: number | undefined): ChildOutcome {
+function outcomeOf(answer: ChildAnswer): ChildOutcome {
   if (answer.kind === 'never') return { status: 'cancelled', usage: zeroUsage, costMicrocents: 0, toolCalls: 0 };
-  const { end, isLate } = answer;
-  const error = isLate ? late(durationMs) : end.error;
+  const { end } = answer;
   return {
-    status: isLate ? 'budget_exceeded' : statusOf(end),
+    status: statusOf(end),
     ...(isAnswer(end) && { output: end.text }),
-    ...(error && { error }),
+    ...(end.error && { error: end.error }),
     usage: end.usage ? addUsage(zeroUsage, end.usage) : zeroUsage,
     costMicrocents: end.costMicrocents,
     toolCalls: end.toolCalls ?? 0,
@@ -144,10 +141,6 @@ function statusOf(end: ChildEnd): ChildOutcome['status'] {
   if (isAnswer(end)) return 'completed';
   if (end.status === 'cancelled') return 'cancelled';
   return end.error?.code === 'budget_exceeded' ? 'budget_exceeded' : 'failed';
-}
-
-function late(durationMs = 0): ErrorInfo {
-  return { code: 'budget_exceeded', message: `the child passed its ${durationMs} ms`, retryable: false };
 }
 
 /** The run of each child has the whole of its answer. */

@@ -35,7 +35,19 @@ export async function runFanOut<T = string>(
   options: FanOutOptions<T>,
   { signal = new AbortController().signal, emit = () => {}, mergeGuard, clock = systemClock }: FanOutDeps = {},
 ): Promise<FanOutResult<T>> {
-  const plan = planOf(options);
+  return await fanOut(planOf(options), { signal, emit, mergeGuard, clock });
+}
+
+/** The same by a plan. Throws as it does, apart from `invalid_config`. */
+export async function fanOut<T>(
+  plan: FanOutPlan<T>,
+  {
+    signal,
+    emit,
+    mergeGuard,
+    clock,
+  }: Required<Omit<FanOutDeps, 'mergeGuard'>> & { mergeGuard: MergeGuard | undefined },
+): Promise<FanOutResult<T>> {
   const ids = plan.children.map(({ id }) => id);
   emit({ type: 'agent.fanout.spawned', children: ids });
   const { children, first } = await runChildren(plan, clock, signal);

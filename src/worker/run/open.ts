@@ -10,12 +10,12 @@ import type { Tenants } from '../../shared/tenants.ts';
 import type { ThreadManifest } from '../../shared/thread.ts';
 import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
 import type { Children, LoadTask, OutgoingEvent, Ports, Purse } from '../ports.ts';
-import type { MediaMaking } from '../turn/contract.ts';
+import type { MediaMaking, WaitingGroup } from '../turn/contract.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import type { CompactionDesk } from '../turn/compaction-desk.ts';
 import type { CompactionOutcome, MemoryModels } from '../turn/memory.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../turn/state.ts';
-import type { MoneyMeter } from './attempt-gate.ts';
+import type { MoneyMeter } from './cashier.ts';
 import type { CancelWatch } from './cancel-watch.ts';
 import type { FlushTimer } from './flush-timer.ts';
 import type { LimitCaps } from './limits.ts';
@@ -106,7 +106,7 @@ export interface OpenRun extends AsyncDisposable {
   readonly threads: Ports['threads'];
   readonly children: {
     /** Has runs work for this one, once it is suspended. */
-    start(planned: readonly PlannedRun[]): Promise<void>;
+    start(planned: readonly PlannedRun[], group?: WaitingGroup): Promise<void>;
     stop: Children['stop'];
   };
   readonly owner: string;
@@ -229,8 +229,13 @@ export async function openRun(
       waits: ports.waits,
       threads: ports.threads,
       children: {
-        start: async (planned) =>
-          await ports.children.start(planned.map((child) => childRunOf({ record: claim.record, purse, state }, child))),
+        start: async (planned, group) => {
+          const { record } = claim;
+          const runOf = (child: PlannedRun) => childRunOf({ record, purse, state }, child);
+          const { segment } = record;
+          const waits = group && { segment, first: group.first, later: group.later.map(runOf) };
+          await ports.children.start(planned.map(runOf), waits);
+        },
         stop: async (runIds, cancel) => await ports.children.stop(runIds, cancel),
       },
       owner: ownership.owner,

@@ -1,5 +1,5 @@
+import { isAnswer } from '../../shared/children.ts';
 import type { Clock } from '../../shared/clock.ts';
-import type { ChildEnd } from '../../shared/control.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { ChildAnswer, ProgramHost } from './program.ts';
 
@@ -9,11 +9,6 @@ export function answerText(answer: ChildAnswer, who: string): string {
   const { status, text, error } = answer.end;
   if (isAnswer(answer.end)) return text;
   throw new RunError(error?.code ?? 'internal', `${who} did not answer: ${error?.message ?? `its run is ${status}`}`);
-}
-
-/** A degraded end is what the agent says in place of one. */
-export function isAnswer({ status }: ChildEnd): boolean {
-  return status === 'completed' || status === 'degraded';
 }
 
 /** No time passes for a program: who shall not wait for longer is stopped by its host, and answers. */

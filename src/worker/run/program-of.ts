@@ -1,6 +1,7 @@
 import { RunError } from '../../shared/errors.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
+import { cashierFor } from './cashier-for.ts';
 import { evaluateProgram } from './evaluate-program.ts';
 import { fanOutProgram } from './fan-out-run.ts';
 import { effectiveLimits } from './limits.ts';
@@ -9,6 +10,7 @@ import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 import { refused } from './outcome.ts';
 import { runProgram } from './program-run.ts';
 import type { Program } from './program.ts';
+import { StepGate } from './step-gate.ts';
 import { taskProgram } from './task-program.ts';
 
 const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adapters: new Map() };
@@ -24,17 +26,20 @@ export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOu
   const wallTimeMs = request.taskRun ? request.limits?.wallTimeMs : limits?.wallTimeMs;
   if (wallTimeMs !== undefined)
     signals.limitWallTime(wallTimeMs, startedAt ? clock.now() - Date.parse(startedAt) - state.suspendedMs : 0);
-  return await runProgram(programOf(record, deps), run, () => {
-    if (signals.cancelRequest?.drain) return 'drain';
-    return deps.stopping() ? 'hand_over' : undefined;
+  return await runProgram(programOf(record, deps), run, {
+    gate: new StepGate(cashierFor(run, deps)),
+    stopRequested() {
+      if (signals.cancelRequest?.drain) return 'drain';
+      return deps.stopping() ? 'hand_over' : undefined;
+    },
   });
 }
 
 function programOf({ runId, request }: RunRecord, { functions = noFunctions, agents }: RunDeps): Program {
-  const { fanOut, evaluate, taskRun, input, budget } = request;
+  const { fanOut, evaluate, taskRun, input } = request;
   if (fanOut) return fanOutProgram(fanOut, { runId, input }, { ...functions, hasAgent: (id) => agents.has(id) });
   if (evaluate) return evaluateProgram(evaluate, input);
-  if (taskRun) return taskProgram(taskRun, { runId, budget }, functions.adapters);
+  if (taskRun) return taskProgram(taskRun, runId, functions.adapters);
   return async () => {
     throw new RunError('internal', 'the request asks for no program');
   };

@@ -1,16 +1,17 @@
-import type { ChildEnd } from '../../shared/control.ts';
 import { asRunError, assertNever, RunError } from '../../shared/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/event.ts';
 import { runIdForChild } from '../../shared/ids.ts';
-import type { PlannedRun } from '../tools/call.ts';
 import { within } from '../tools/within.ts';
-import type { StopReason, SuspendedWait } from '../turn/contract.ts';
+import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
 import type { ProgramFact } from '../turn/program-facts.ts';
 import { continueFrom, type GrowingState } from '../turn/state.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
+import { AskedChildren, notAsked } from './asked-children.ts';
 import { longestMs } from './foreign-answer.ts';
 import type { OpenRun } from './open.ts';
-import type { AskedChild, ChildAnswer, Program, ProgramHost, ProgramResult, SpentOn } from './program.ts';
+import type { AskedChild, ChildAnswer, Program, ProgramHost, ProgramResult, Spent, StepCosts } from './program.ts';
+import type { StepGate, StepPermit } from './step-gate.ts';
+import { addSpending, costEvent, spendingOf } from './step-spending.ts';
 
 /** Whoever was told to stop has a worker that ends it, or none: then the next one does, when the lock is over. */
 const lookAgainMs = 10_000;
@@ -18,13 +19,8 @@ const lookAgainMs = 10_000;
 interface Step {
   readonly key: string;
   readonly work: (signal: AbortSignal) => unknown;
-  readonly spentOn: SpentOn | undefined;
+  readonly costs: StepCosts | undefined;
   readonly answer: PromiseWithResolvers<unknown>;
-}
-
-interface Child {
-  readonly asked: AskedChild;
-  readonly answer: PromiseWithResolvers<ChildAnswer>;
 }
 
 interface Question {
@@ -32,47 +28,63 @@ interface Question {
   readonly answer: PromiseWithResolvers<string>;
 }
 
+/** What there is to do about a step that is over, when it is its turn. */
+type AfterStep = () => Promise<void> | void;
+
+/** What a program needs beside its run. */
+export interface ProgramDeps {
+  /** Before each step that costs something. */
+  readonly gate: StepGate;
+  stopRequested(): StopReason | undefined;
+}
+
 /**
  * Runs a program up to where it ends or waits for others. First it is answered everything that the journal knows, one answer
  * at a time, then its steps run here. Never rejects.
  */
-export async function runProgram(
-  program: Program,
-  run: OpenRun,
-  stopRequested: () => StopReason | undefined,
-): Promise<TurnOutcome> {
-  return await new ProgramRun(run, stopRequested).outcome(program);
+export async function runProgram(program: Program, run: OpenRun, deps: ProgramDeps): Promise<TurnOutcome> {
+  return await new ProgramRun(run, deps).outcome(program);
 }
 
 class ProgramRun implements ProgramHost {
   readonly signal: AbortSignal;
   readonly #run: OpenRun;
-  readonly #stopRequested: () => StopReason | undefined;
+  readonly #deps: ProgramDeps;
   readonly #growing: GrowingState;
   readonly #facts: Iterator<ProgramFact>;
   readonly #keys = new Set<string>();
-  readonly #children = new Map<string, Child>();
+  readonly #children: AskedChildren;
   readonly #questions = new Map<string, Question>();
   /** Asked for and not answered by the journal; `#working` are those of them that run. */
   readonly #steps = new Map<string, Step>();
   readonly #working = new Set<string>();
-  readonly #done: (() => Promise<void>)[] = [];
+  readonly #after: AfterStep[] = [];
   #whenDone = Promise.withResolvers<void>();
+  /** There is no money for a step. */
+  #parked: SuspendedWait | undefined;
+  /** Paid for steps that have no answer. */
+  readonly #lost: Spent[] = [];
   #emitted = 0;
   #nowMs: number;
+  #lostMicrocents = 0;
   #end: { readonly result: ProgramResult } | { readonly error: RunError } | undefined;
 
-  constructor(run: OpenRun, stopRequested: () => StopReason | undefined) {
+  constructor(run: OpenRun, deps: ProgramDeps) {
     this.#run = run;
-    this.#stopRequested = stopRequested;
+    this.#deps = deps;
     this.signal = run.signal;
     this.#growing = continueFrom(run.state);
     this.#facts = [...run.state.program.facts].values();
     this.#nowMs = Date.parse(run.record.startedAt ?? run.record.createdAt);
+    this.#children = new AskedChildren((id) => this.#growing.state.program.children.get(id));
   }
 
   now(): number {
     return this.#nowMs;
+  }
+
+  lostMicrocents(): number {
+    return this.#lostMicrocents;
   }
 
   emit(event: EventBody): void {
@@ -82,28 +94,16 @@ class ProgramRun implements ProgramHost {
     if (this.#emitted > this.#growing.state.program.told) this.#run.writer.hold(event);
   }
 
-  async step(key: string, work: (signal: AbortSignal) => unknown, spentOn?: SpentOn): Promise<unknown> {
+  async step(key: string, work: (signal: AbortSignal) => unknown, costs?: StepCosts): Promise<unknown> {
     this.#use(key);
     const answer = Promise.withResolvers<unknown>();
-    this.#steps.set(key, { key, work, spentOn, answer });
+    this.#steps.set(key, { key, work, costs, answer });
     return await answer.promise;
   }
 
   async child(key: string, asked: AskedChild): Promise<ChildAnswer> {
     this.#use(key);
-    const runId = runIdForChild(this.#run.record.runId, key);
-    const never = { kind: 'never', runId } as const;
-    if (asked.signal?.aborted) return never;
-    const answer = Promise.withResolvers<ChildAnswer>();
-    this.#children.set(runId, { asked, answer });
-    const onAbort = () => {
-      // Who was asked is stopped at the next wait, and answers.
-      if (this.#askedAt(runId) !== undefined) return;
-      this.#children.delete(runId);
-      answer.resolve(never);
-    };
-    asked.signal?.addEventListener('abort', onAbort, { once: true });
-    return await answer.promise;
+    return await this.#children.ask(runIdForChild(this.#run.record.runId, key), asked);
   }
 
   async ask(key: string, question: string): Promise<string> {
@@ -139,9 +139,9 @@ class ProgramRun implements ProgramHost {
   async #next(): Promise<TurnOutcome | undefined> {
     await allMicrotasks();
     const { state } = this.#growing;
-    const done = this.#done.shift();
-    if (done) {
-      await done();
+    const after = this.#after.shift();
+    if (after) {
+      await after();
       return undefined;
     }
     if (this.signal.aborted && this.#working.size === 0) return this.#interrupted();
@@ -149,9 +149,10 @@ class ProgramRun implements ProgramHost {
     if (fact) return this.#answer(fact);
     const end = this.#end;
     if (end && !this.signal.aborted) return 'error' in end ? this.#failed(end.error) : this.#completed(end.result);
-    const todo = this.signal.aborted ? [] : [...this.#steps.values()].filter(({ key }) => !this.#working.has(key));
+    const isHeld = this.signal.aborted || this.#parked !== undefined;
+    const todo = isHeld ? [] : [...this.#steps.values()].filter(({ key }) => !this.#working.has(key));
     if (todo.length > 0) {
-      const reason = this.#stopRequested();
+      const reason = this.#deps.stopRequested();
       if (reason) return { status: 'stopped', reason, state };
       await this.#tellRest();
       for (const step of todo) this.#begin(step);
@@ -164,14 +165,12 @@ class ProgramRun implements ProgramHost {
 
   #answer(fact: ProgramFact): undefined {
     this.#nowMs = fact.atMs;
+    this.#lostMicrocents = fact.lostMicrocents;
     switch (fact.kind) {
       case 'step':
         return taken(this.#steps, fact.key).answer.resolve(fact.value) as undefined;
-      case 'child': {
-        const { end } = fact;
-        const { asked, answer } = taken(this.#children, end.id);
-        return answer.resolve({ kind: 'ended', runId: end.id, end, isLate: this.#isLate(asked, end) }) as undefined;
-      }
+      case 'child':
+        return this.#children.answer(fact.end) as undefined;
       case 'said': {
         const { decision } = fact;
         const text =
@@ -183,128 +182,109 @@ class ProgramRun implements ProgramHost {
     }
   }
 
-  #begin({ key, work, spentOn, answer }: Step): void {
-    this.#working.add(key);
-    const finish = (done: () => Promise<void>) => {
-      this.#working.delete(key);
-      this.#steps.delete(key);
-      this.#done.push(done);
-      this.#whenDone.resolve();
+  #begin(step: Step): void {
+    this.#working.add(step.key);
+    void this.#perform(step)
+      .catch((error: unknown): AfterStep => () => {
+        throw error;
+      })
+      .then((after) => {
+        this.#working.delete(step.key);
+        this.#after.push(after);
+        this.#whenDone.resolve();
+      });
+  }
+
+  async #perform(step: Step): Promise<AfterStep> {
+    const { key, work, costs, answer } = step;
+    let permit: StepPermit | undefined;
+    try {
+      permit = costs && (await this.#deps.gate.admit(costs, this.#growing.state, this.signal));
+    } catch (thrown) {
+      if (thrown instanceof TurnSuspension) return () => void (this.#parked ??= thrown.wait);
+      return () => this.#refuse(step, asRunError(thrown));
+    }
+    let hasBegun = false;
+    const begin = (signal: AbortSignal) => {
+      hasBegun = true;
+      return work(signal);
     };
-    void within(longestMs, work, this.#run.clock, this.signal).then((settled) => {
-      switch (settled.kind) {
-        case 'value':
-          return finish(async () => answer.resolve(await this.#keep(key, settled.value, spentOn)));
-        case 'threw':
-          return finish(async () => answer.reject(settled.error));
-        case 'timeout':
-        case 'aborted':
-          return finish(async () =>
-            answer.reject(new RunError('cancelled', 'the run was stopped', { cause: this.signal.reason })),
-          );
-        default:
-          return assertNever(settled);
-      }
-    });
+    const settled = await within(longestMs, begin, this.#run.clock, this.signal);
+    if (settled.kind === 'value') {
+      const value: unknown = JSON.parse(JSON.stringify(settled.value ?? null));
+      const spent = costs?.spent(value);
+      if (spent) await permit?.settle(spent);
+      this.#steps.delete(key);
+      return async () => answer.resolve(await this.#keep(key, value, spent));
+    }
+    const spent = costs && { ...costs.spent(), ...(!hasBegun && { isCutOff: false }) };
+    if (spent) await permit?.settle(spent);
+    return () => {
+      if (spent && spent.parts.length > 0) this.#lost.push(spent);
+      const stopped = new RunError('cancelled', 'the run was stopped', { cause: this.signal.reason });
+      this.#refuse(step, settled.kind === 'threw' ? settled.error : stopped);
+    };
+  }
+
+  #refuse({ key, answer }: Step, error: unknown): void {
+    this.#steps.delete(key);
+    answer.reject(error);
   }
 
   /** From here on nobody does it again. */
-  async #keep(key: string, answered: unknown, spentOn: SpentOn | undefined): Promise<unknown> {
-    const value: unknown = JSON.parse(JSON.stringify(answered ?? null));
+  async #keep(key: string, value: unknown, spent: Spent | undefined): Promise<unknown> {
     const nowMs = this.#run.clock.now();
     const at = new Date(nowMs).toISOString();
-    const entry = {
-      v: 1,
-      t: 'stepped',
-      key,
-      value,
-      at,
-      told: this.#emitted,
-      ...(spentOn && { spent: spentOn(value) }),
-    } as const;
+    const told = this.#emitted;
+    const entry = { v: 1, t: 'stepped', key, value, at, told, ...(spent && { spent: spendingOf(spent) }) } as const;
     this.#growing.add(entry);
     await this.#run.writer.commit({ entries: [entry] });
     this.#nowMs = nowMs;
+    this.#lostMicrocents = this.#growing.state.program.lostMicrocents;
     return value;
   }
 
-  /** What the program has said so far goes into the log, and the journal knows that it did. */
+  /** What the program has said so far goes into the log, and what it paid in vain; the journal knows that it did. */
   async #tellRest(): Promise<void> {
-    const told = this.#emitted;
-    if (told <= this.#growing.state.program.told || this.#run.signals.lost) return;
-    const entry = { v: 1, t: 'told', told } as const;
+    const { program, costMicrocents } = this.#growing.state;
+    const lost = this.#lost.splice(0);
+    if ((this.#emitted <= program.told && lost.length === 0) || this.#run.signals.lost) return;
+    let cumulativeCostMicrocents = costMicrocents;
+    for (const part of lost.flatMap(({ parts }) => parts)) {
+      cumulativeCostMicrocents += part.costMicrocents;
+      this.#run.writer.hold({ ...costEvent(part), cumulativeCostMicrocents });
+    }
+    const told = Math.max(this.#emitted, program.told);
+    const spent = lost.length > 0 && { spent: lost.map(spendingOf).reduce(addSpending) };
+    const entry = { v: 1, t: 'told', told, ...spent } as const;
     this.#growing.add(entry);
     await this.#run.writer.commit({ entries: [entry] });
   }
 
   async #wait(): Promise<TurnOutcome> {
-    if (this.#children.size + this.#questions.size === 0)
+    const parked = this.#parked;
+    if (!parked && this.#children.size + this.#questions.size === 0)
       return this.#failed(new RunError('internal', 'the program waits for nothing that could come'));
     const { clock, record, waits, children } = this.#run;
     const nowMs = clock.now();
-    const stopping = [...this.#children].filter(([id, child]) => this.#mustStop(id, child, nowMs)).map(([id]) => id);
-    if (stopping.length > 0)
-      await children.stop(stopping, { drain: false, onPendingApprovals: 'deny', reason: 'its answer is not needed' });
-    const due = [...this.#children.entries()].flatMap(([id, { asked }]) =>
-      asked.durationMs === undefined || stopping.includes(id) ? [] : [(this.#askedAt(id) ?? nowMs) + asked.durationMs],
-    );
-    const looks = stopping.length > 0 ? [...due, nowMs + lookAgainMs] : due;
+    const unwanted = this.#children.unwanted();
+    if (unwanted.length > 0)
+      await children.stop(unwanted, { drain: false, onPendingApprovals: 'deny', reason: 'its answer is not needed' });
+    const { pending, ...program } = this.#children.wait(nowMs);
     const wait: SuspendedWait = {
-      reason: this.#questions.size > 0 ? 'user_input' : 'child',
-      pending: this.#pending(nowMs),
-      program: { children: this.#planned(), told: this.#emitted },
-      ...(looks.length > 0 && { resumeAtMs: Math.min(...looks) }),
+      reason: parked?.reason ?? (this.#questions.size > 0 ? 'user_input' : 'child'),
+      pending: [...(parked?.pending ?? []), ...this.#asked(nowMs), ...pending],
+      program: { ...program, told: this.#emitted },
+      ...(unwanted.length > 0 && { resumeAtMs: nowMs + lookAgainMs }),
       // Some may have ended while the run was at work.
-      standInLine: () => waits.hasDecisions(record.runId),
+      standInLine: async () => (await waits.hasDecisions(record.runId)) || ((await parked?.standInLine?.()) ?? false),
     };
     return { status: 'suspended', wait, state: this.#growing.state };
   }
 
-  #pending(nowMs: number): PendingItem[] {
-    const iso = (ms: number) => new Date(ms).toISOString();
-    return [
-      ...[...this.#questions].map(([id, { question: reason }]) => ({
-        kind: 'user_input' as const,
-        id,
-        reason,
-        requestedAt: iso(nowMs),
-      })),
-      ...[...this.#children].map(([id, { asked }]) => ({
-        kind: 'child' as const,
-        id,
-        args: { agentId: asked.agentId },
-        requestedAt: iso(this.#askedAt(id) ?? nowMs),
-      })),
-    ];
-  }
-
-  #planned(): PlannedRun[] {
-    return [...this.#children].map(
-      ([
-        id,
-        {
-          asked: { agentId, input },
-        },
-      ]) => ({
-        id,
-        spec: { agentId, input, expose: 'all' },
-      }),
-    );
-  }
-
-  #askedAt(runId: string): number | undefined {
-    return this.#growing.state.program.children.get(runId);
-  }
-
-  #mustStop(id: string, { asked }: Child, nowMs: number): boolean {
-    const askedAt = this.#askedAt(id);
-    if (askedAt === undefined) return false;
-    return asked.signal?.aborted === true || askedAt + (asked.durationMs ?? Number.POSITIVE_INFINITY) <= nowMs;
-  }
-
-  /** Decided by what the journal knows, so that it is decided alike every time. */
-  #isLate({ durationMs = Number.POSITIVE_INFINITY }: AskedChild, { id, status, at }: ChildEnd): boolean {
-    return status === 'cancelled' && Date.parse(at) >= (this.#askedAt(id) ?? 0) + durationMs;
+  #asked(nowMs: number): PendingItem[] {
+    const requestedAt = new Date(nowMs).toISOString();
+    return [...this.#questions].map(([id, { question: reason }]) => ({ kind: 'user_input', id, reason, requestedAt }));
   }
 
   #completed({ text, output, blocked }: ProgramResult): TurnOutcome {
@@ -340,8 +320,5 @@ function taken<T>(all: Map<string, T>, key: string): T {
   const one = all.get(key);
   all.delete(key);
   if (one) return one;
-  throw new RunError(
-    'run_state_malformed',
-    `the program does not ask for ${key} any more, which it was answered before`,
-  );
+  throw notAsked(key);
 }

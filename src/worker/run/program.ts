@@ -1,5 +1,6 @@
 import type { ChildEnd } from '../../shared/control.ts';
 import type { EventBody } from '../../shared/event.ts';
+import type { PaidAttempt } from '../../shared/ledger.ts';
 import type { RunUsage } from '../../shared/money.ts';
 
 /**
@@ -20,9 +21,9 @@ export interface ProgramResult {
 export interface ProgramHost {
   /**
    * Runs a function, once; after a crash in the middle of it again. Its answer is JSON and is kept; a throw is not, and the
-   * program must let it pass.
+   * program must let it pass. One that costs something begins when there is money for it.
    */
-  step(key: string, work: (signal: AbortSignal) => unknown, spentOn?: SpentOn): Promise<unknown>;
+  step(key: string, work: (signal: AbortSignal) => unknown, costs?: StepCosts): Promise<unknown>;
   /** Has an agent do something, as a run of its own. */
   child(key: string, asked: AskedChild): Promise<ChildAnswer>;
   /** Asks people, and answers what they say. */
@@ -31,24 +32,51 @@ export interface ProgramHost {
   emit(event: EventBody): void;
   /** When the last answer came, in milliseconds since the epoch: the same whenever the program is run again. */
   now(): number;
+  /** What was paid for steps that came to no answer, in microcents, as far as the journal knew it at the last answer. */
+  lostMicrocents(): number;
   /** Aborts when the run is to stop here. The program is then left behind. */
   readonly signal: AbortSignal;
 }
 
-/** What a step has paid by itself, by its answer. */
-export type SpentOn = (value: unknown) => { readonly costMicrocents: number; readonly usage: RunUsage };
+/** What a step pays by itself. */
+export interface StepCosts {
+  /** Who is paid, as the ledger names it: without white space, and one name for calls that cost alike. */
+  readonly payee: { readonly provider: string; readonly model: string };
+  /** The most that it may cost, in microcents, as far as that is known. */
+  readonly mostMicrocents: number;
+  /** What was paid, by its answer; without one, what is known to be paid by now. */
+  spent(answer?: unknown): Spent;
+}
+
+export interface Spent {
+  readonly costMicrocents: number;
+  readonly usage: RunUsage;
+  /** What it is the sum of. */
+  readonly parts: readonly PaidAttempt[];
+  /** It was left behind, and may have been billed for more. */
+  readonly isCutOff: boolean;
+}
 
 export interface AskedChild {
   readonly agentId: string;
   readonly input: string;
   /** Stops it, when it aborts. It still answers: with how it ended. */
   readonly signal?: AbortSignal;
-  /** Stopped so many milliseconds after it was asked. */
+  /** It may work for so many milliseconds, and then fails with `budget_exceeded`. */
   readonly durationMs?: number | undefined;
+  readonly group?: ChildGroup;
 }
 
-/** `never`: it was stopped before anybody was asked. `isLate`: it was stopped because its time was over. */
+/** Of several that are asked together: the program hears of them when all have ended, or `first` says otherwise. */
+export interface ChildGroup {
+  /** So many work at the same time. The others begin as those end, in the order in which they were asked. */
+  readonly width: number;
+  /** The first that completes is heard of at once, and nobody begins after it. */
+  readonly first: boolean;
+}
+
+/** `never`: it was stopped before it began. */
 export type ChildAnswer = { readonly runId: string } & (
   | { readonly kind: 'never' }
-  | { readonly kind: 'ended'; readonly end: ChildEnd; readonly isLate: boolean }
+  | { readonly kind: 'ended'; readonly end: ChildEnd }
 );

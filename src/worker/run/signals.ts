@@ -3,7 +3,7 @@ import { RunError } from '../../shared/errors.ts';
 
 /**
  * Everything that can stop a run from outside, as one signal whose reason says why: `cancelled`, `run_timeout`,
- * `lock_lost`, or a hand-over. The first reason stays, except that losing the run beats all others: an owner that was
+ * `budget_exceeded`, `lock_lost`, or a hand-over. The first reason stays, except that losing the run beats all others: an owner that was
  * replaced must not even report a cancel.
  */
 export class RunSignals {
@@ -12,6 +12,7 @@ export class RunSignals {
   #lost = false;
   #handOver = false;
   #wallTimer: NodeJS.Timeout | undefined;
+  #workTimer: NodeJS.Timeout | undefined;
   #wallTimeMs = 0;
   readonly #outer: AbortSignal;
   readonly #onOuter: () => void;
@@ -62,14 +63,27 @@ export class RunSignals {
   limitWallTime(limitMs: number, elapsedMs: number): void {
     this.#wallTimeMs = limitMs;
     clearTimeout(this.#wallTimer);
-    const expire = () => this.#controller.abort(new RunError('run_timeout', `the run took longer than ${limitMs} ms`));
-    if (elapsedMs >= limitMs) expire();
-    else this.#wallTimer = setTimeout(expire, limitMs - elapsedMs);
+    const error = new RunError('run_timeout', `the run took longer than ${limitMs} ms`);
+    this.#wallTimer = this.#expireAfter(limitMs - elapsedMs, error);
+  }
+
+  /** The same with `budget_exceeded`, for a child that was given so much time by the run above. */
+  limitWork(limitMs: number, elapsedMs: number): void {
+    clearTimeout(this.#workTimer);
+    const error = new RunError('budget_exceeded', `the child passed its ${limitMs} ms`);
+    this.#workTimer = this.#expireAfter(limitMs - elapsedMs, error);
   }
 
   dispose(): void {
+    clearTimeout(this.#workTimer);
     clearTimeout(this.#wallTimer);
     this.#outer.removeEventListener('abort', this.#onOuter);
+  }
+
+  #expireAfter(leftMs: number, error: RunError): NodeJS.Timeout | undefined {
+    if (leftMs > 0) return setTimeout(() => this.#controller.abort(error), leftMs);
+    this.#controller.abort(error);
+    return undefined;
   }
 
   #stopFrom(reason: unknown): void {

@@ -1,4 +1,3 @@
-import { budgetCap } from '../../shared/money.ts';
 import type { SteeringMessage } from '../../shared/control.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
@@ -12,6 +11,7 @@ import { createToolExecutor } from '../tools/execute.ts';
 import type { TurnState } from '../turn/state.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from './attempt-gate.ts';
+import { cashierFor } from './cashier-for.ts';
 import { memoryFor } from './memory-for.ts';
 import { effectiveLimits } from './limits.ts';
 import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
@@ -46,6 +46,8 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
   const limits = effectiveLimits(definition, request, deps.limitCaps);
   const elapsed = record.startedAt ? clock.now() - Date.parse(record.startedAt) - run.state.suspendedMs : 0;
   signals.limitWallTime(limits.wallTimeMs, elapsed);
+  const { maxWorkMs } = record.parent ?? {};
+  if (maxWorkMs !== undefined) signals.limitWork(maxWorkMs, elapsed);
   const gate = gateFor(run, deps);
   const heard = new Set(run.state.steered.keys());
   return {
@@ -166,27 +168,14 @@ function callPolicyOf(
 }
 
 function gateFor(run: OpenRun, deps: RunDeps): AttemptGate {
-  const { record, agent, writer, clock, log, owner, purse } = run;
-  const budget = record.request.budget ?? agent?.definition.budget;
-  const tenant = deps.tenants.of(record.tenant);
-  const approvedStep = run.state.budgetDecision === 'approve' ? run.state.step + 1 : undefined;
+  const { record, agent, state } = run;
+  const approvedStep = state.budgetDecision === 'approve' ? state.step + 1 : undefined;
   return new AttemptGate({
+    ...cashierFor(run, deps),
     ports: deps.ports,
-    clock,
-    log,
-    purse,
-    owner,
-    weight: tenant.weight,
+    weight: deps.tenants.of(record.tenant).weight,
     breaker: agent?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
-    patienceMs: deps.patienceMs,
-    denyUnpriced:
-      (budget?.unpriced === 'deny' && budgetCap(budget) !== undefined) || tenant.budget?.unpriced === 'deny',
-    ...(deps.meter && { meter: deps.meter }),
     approved: (step) => step === approvedStep,
-    emit: (body) => writer.emit(body),
-    wake: (runIds) => {
-      for (const id of runIds) deps.wake(id, 'there is money for it now');
-    },
   });
 }
 

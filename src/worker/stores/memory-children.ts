@@ -12,7 +12,9 @@ export function memoryChildren(
   onCancel: (runId: string, cancel: CancelRequest) => void,
 ): Children {
   const children: Children = {
-    async start(planned) {
+    async start(planned, group) {
+      const above = planned[0]?.parent?.runId;
+      if (group && above !== undefined) runs.waitForGroup(above, group);
       for (const run of planned) {
         runs.create(queuedRecord(run, clock.now()));
         await children.ended(run.runId);
@@ -38,7 +40,8 @@ export function memoryChildren(
       const record = await runs.load(runId);
       const end =
         record?.parent && record.endedAt ? childEndOf(record, new Date(clock.now()).toISOString()) : undefined;
-      if (end && record?.parent) runs.childEnded(record.parent.runId, end);
+      const next = end && record?.parent && runs.childEnded(record.parent.runId, end);
+      if (next) await children.start([next]);
     },
     async tell(stamp, events) {
       const runId = String(stamp['runId']);

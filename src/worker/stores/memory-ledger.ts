@@ -122,8 +122,9 @@ class MemoryLedger implements Ledger {
     const most = Math.max(reservation.held, reservation.presumed);
     const presumed = settlement.presumed ? Math.max(0, most - cost) : 0;
     const guessed = presumed - reservation.presumed;
-    for (const [counter, by] of costIncrements(settlement)) this.#count(purse, counter, source, by);
-    if (guessed !== 0) this.#count(purse, 'presumedMicrocents', source, guessed);
+    for (const [field, by] of costIncrements(purse.agentId, settlement.parts ?? [settlement]))
+      this.#count(purse, field, by);
+    if (guessed !== 0) this.#count(purse, `presumedMicrocents ${source}`, guessed);
     const booked = this.#book(purse, reservation, cost + guessed, guessed);
     this.#finish(purse, id, { ...reservation, held: 0, presumed: 0, accounts: booked, final: true });
     const reckoned = Math.min(reservation.given, settlement.expectedMicrocents ?? reservation.given);
@@ -145,7 +146,7 @@ class MemoryLedger implements Ledger {
     for (const [name, reservation] of this.#open) {
       if (!name.startsWith(prefix)) continue;
       const { held, source } = reservation;
-      if (held > 0) this.#count(purse, 'presumedMicrocents', source, held);
+      if (held > 0) this.#count(purse, `presumedMicrocents ${source}`, held);
       const accounts = this.#book(purse, reservation, held, held);
       this.#finish(purse, name.slice(prefix.length), { ...reservation, held: 0, presumed: held, accounts });
     }
@@ -223,10 +224,9 @@ class MemoryLedger implements Ledger {
     });
   }
 
-  #count({ tenant }: Purse, counter: string, source: string, by: number): void {
+  #count({ tenant }: Purse, field: string, by: number): void {
     const name = `${tenant} ${windowOf('day', this.#clock.now())}`;
     const counters = this.#costs.get(name) ?? {};
-    const field = `${counter} ${source}`;
     counters[field] = String(Number(counters[field] ?? 0) + by);
     remember(this.#costs, name, counters, mostCostDays);
   }

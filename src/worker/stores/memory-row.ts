@@ -1,4 +1,6 @@
+import type { RunGroup } from '../../shared/children.ts';
 import type { CallDecision, CancelRequest } from '../../shared/control.ts';
+import type { NewRun } from '../../shared/create-runs.ts';
 import type { DecisionRecord } from '../../shared/decisions.ts';
 import { RunError } from '../../shared/errors.ts';
 import { eventVersion, type EventBody, type RunEvent } from '../../shared/event.ts';
@@ -29,6 +31,8 @@ export interface Row {
   /** Runs that worked for it and have ended, and what was told of them while it was at work. */
   readonly ended: Set<string>;
   readonly told: OutgoingEvent[];
+  /** While it waits for several runs: those that begin later, and who begins by the end of whom. */
+  group: (RunGroup & { readonly next: NewRun[]; readonly begunBy: Map<string, NewRun> }) | undefined;
 }
 
 /** What a run needs to go on in another process. */
@@ -86,6 +90,7 @@ export function newRow(record: RunRecord): Row {
     decided: [],
     ended: new Set(),
     told: [],
+    group: undefined,
   };
 }
 

@@ -3,6 +3,8 @@ import type { CancelRequest, ChildEnd } from '../../shared/control.ts';
 import type { DecisionRecord } from '../../shared/decisions.ts';
 import type { Decide, DecideOutcome } from '../../shared/decide.ts';
 import type { EventBody, RunEvent } from '../../shared/event.ts';
+import type { RunGroup } from '../../shared/children.ts';
+import type { NewRun } from '../../shared/create-runs.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type {
   Claim,
@@ -28,6 +30,7 @@ import {
   type Row,
   type SavedRun,
 } from './memory-row.ts';
+import { decides, followerOf, pendingAfter, withCostOf } from './memory-group.ts';
 import { takeDecided, vote } from './memory-decisions.ts';
 import { checkClaimEvents, checkCommit, decidedEntry } from './rules.ts';
 
@@ -92,7 +95,7 @@ export class MemoryRuns implements RunStore {
     const { decisions, left } = takeDecided(row, this.#now());
     const entry = decidedEntry(resumption, this.#clock.now());
     row.entries.push(decisions.length > 0 ? { ...entry, decisions } : entry);
-    Object.assign(row, { owner: '', held: false });
+    Object.assign(row, { owner: '', held: false, group: undefined });
     row.record = {
       ...row.record,
       status: 'queued',
@@ -122,24 +125,31 @@ export class MemoryRuns implements RunStore {
     return resumed ? { kind: 'resumed', resumed } : { kind: 'recorded' };
   }
 
-  /** A run that worked for this one has ended. Answers true when that ends the wait of this one. */
-  childEnded(runId: string, end: ChildEnd): boolean {
+  /** From now on this run waits for several. Changes nothing where it does not wait in that segment. */
+  waitForGroup(runId: string, group: RunGroup): void {
     const row = this.#rows.get(runId);
-    if (!row) return false;
+    if (row?.record.status !== 'suspended' || row.record.segment !== group.segment) return;
+    row.group = { ...group, next: [...group.later], begunBy: new Map() };
+  }
+
+  /** A run that worked for this one has ended. Answers the run that begins in its place. */
+  childEnded(runId: string, end: ChildEnd): NewRun | undefined {
+    const row = this.#rows.get(runId);
+    if (!row) return undefined;
     const isNew = !row.ended.has(end.id);
     row.ended.add(end.id);
     if (row.record.endedAt) {
-      const { costMicrocents, childCostMicrocents = 0 } = row.record;
-      if (isNew)
-        row.record = {
-          ...row.record,
-          costMicrocents: costMicrocents + end.costMicrocents,
-          childCostMicrocents: childCostMicrocents + end.costMicrocents,
-        };
-      return false;
+      if (isNew) row.record = withCostOf(end, row.record);
+      return undefined;
     }
-    if (isNew) row.decided.push(end);
-    return row.decided.length > 0 && this.resume(runId, { summary: `run ${end.id} ${end.status}` }) !== undefined;
+    const next = isNew ? followerOf(row, end) : row.group?.begunBy.get(end.id);
+    if (isNew) row.decided.push(next ? { ...end, next: next.runId } : end);
+    if (row.group && !decides(row.group, end)) {
+      if (isNew) row.record = withCostOf(end, { ...row.record, pending: pendingAfter(row, end, next, this.#now()) });
+      if (next || row.record.pending.some(({ kind }) => kind === 'child')) return next;
+    }
+    if (row.decided.length > 0) this.resume(runId, { summary: `run ${end.id} ${end.status}` });
+    return undefined;
   }
 
   /** What runs below did, into the log of a suspended run; one that is at work takes it later. */

@@ -11,7 +11,7 @@ export function redisChildren(family: Family): Children {
       throw redisError(error, doing);
     });
   return {
-    start: (children) => reach('start of runs below', () => startChildren(children, family)),
+    start: (children, group) => reach('start of runs below', () => startChildren(children, family, group)),
     stop: (runIds, cancel) => reach('stop of runs below', () => stopRuns(runIds, cancel, family)),
     ended: (runId) =>
       reach(`end of run ${runId}`, async () => {

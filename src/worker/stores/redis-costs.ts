@@ -1,5 +1,5 @@
 import type { Clock } from '../../shared/clock.ts';
-import { costIncrements, costSource } from '../../shared/ledger.ts';
+import { costIncrements } from '../../shared/ledger.ts';
 import { windowOf } from '../../shared/money.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
@@ -64,8 +64,7 @@ export class RedisCosts {
 }
 
 function countersOf(settlement: Settlement): (string | number)[] {
-  const { id, purse, provider, model } = settlement;
-  const source = costSource({ agent: purse.agentId, provider, model });
-  const counters = costIncrements(settlement);
-  return [id, counters.length, ...counters.flatMap(([counter, by]) => [`${counter} ${source}`, by])];
+  const { id, purse, parts = [settlement] } = settlement;
+  const counters = costIncrements(purse.agentId, parts);
+  return [id, counters.length, ...counters.flat()];
 }

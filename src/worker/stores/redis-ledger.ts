@@ -80,7 +80,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
         await costs.add(settlement);
         return [];
       }
-      const counters = costIncrements(settlement).flat();
+      const counters = costIncrements(purse.agentId, settlement.parts ?? [settlement]).flat();
       const fixed = [
         id,
         costMicrocents,

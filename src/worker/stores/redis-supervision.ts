@@ -91,9 +91,15 @@ async function readOpenRun(
     agentId: agent ?? '',
     ...(thread && { thread }),
     pending: pendingOf(pending),
-    hasDecisions: status === 'suspended' && (await redis.exists(keys.decided(runId))) > 0,
+    hasDecisions: status === 'suspended' && (await mayGoOn(redis, keys, runId)),
   };
   return { runId, run, ageMs: now - (updatedAt && !isTerminalStatus(run.status) ? Date.parse(updatedAt) : since) };
+}
+
+/** One that waits for several runs has the ends of some of them, and goes on waiting. */
+async function mayGoOn(redis: RedisConnection, keys: Keys, runId: string): Promise<boolean> {
+  const [decided, waitsForGroup] = await Promise.all([keys.decided, keys.later].map((key) => redis.exists(key(runId))));
+  return decided === 1 && waitsForGroup === 0;
 }
 
 const pendingItems = z.array(pendingItem);

@@ -199,6 +199,8 @@ export interface ChildSpec {
   readonly expose: 'all' | 'final' | 'none';
   /** The tool secrets that it may use. Absent: those that its tools may ask for by themselves. */
   readonly secrets?: readonly string[];
+  /** How long it may work, in milliseconds; time in which it is suspended does not count. */
+  readonly maxWorkMs?: number;
 }
 
 /** What checking arguments found. */

@@ -79,13 +79,20 @@ export interface SuspendedWait {
   /** Runs that do calls of the step, to be started once the suspension is durable. */
   readonly children?: readonly PlannedChild[];
   /** Of a program: all runs that work for it now, and how many of its events it has told by then. */
-  readonly program?: { readonly children: readonly PlannedRun[]; readonly told: number };
+  readonly program?: { readonly children: readonly PlannedRun[]; readonly told: number; readonly group?: WaitingGroup };
   /** Goes on by itself at this time, in milliseconds since the epoch. */
   readonly resumeAtMs?: number;
   /** Looks again after this many milliseconds, should whatever ends the wait get lost. Absent: only a person or money ends it. */
   readonly recheckMs?: number;
   /** Called once the suspension is durable, to stand in line. True: it can go on at once. */
   readonly standInLine?: () => Promise<boolean>;
+}
+
+/** Goes on when all of its runs have ended, or the `first` one has completed, and not whenever one has ended. */
+export interface WaitingGroup {
+  /** They begin one by one as others end. */
+  readonly later: readonly PlannedRun[];
+  readonly first: boolean;
 }
 
 /** Why a turn that could go on stops between two steps. */

@@ -201,8 +201,8 @@ export class GrowingState {
       case 'stepped':
         return this.#stepped(entry);
       case 'told':
-        this.#program.told = entry.told;
-        return;
+        this.#program.hasTold(entry);
+        return this.#spent(entry.spent);
       case 'closed':
         this.#state.finished = true;
         return;
@@ -242,9 +242,14 @@ export class GrowingState {
 
   #stepped(entry: JournalEntryOf<'stepped'>): void {
     this.#program.stepped(entry);
-    if (!entry.spent) return;
-    this.#state.costMicrocents += entry.spent.costMicrocents;
-    this.#state.usage = addRunUsage(this.#state.usage, entry.spent.usage);
+    this.#state.budgetDecision = undefined;
+    this.#spent(entry.spent);
+  }
+
+  #spent(spent: JournalEntryOf<'stepped'>['spent']): void {
+    if (!spent) return;
+    this.#state.costMicrocents += spent.costMicrocents;
+    this.#state.usage = addRunUsage(this.#state.usage, spent.usage);
   }
 
   #suspended(entry: JournalEntryOf<'suspended'>): void {

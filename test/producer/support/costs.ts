@@ -1,4 +1,4 @@
-import { costIncrements, costSource, type CostSource } from '../../../src/shared/ledger.ts';
+import { costIncrements, type CostSource } from '../../../src/shared/ledger.ts';
 import { zeroUsage } from '../../../src/shared/money.ts';
 import type { ClientWorld } from './client.ts';
 
@@ -12,9 +12,8 @@ export async function spend(
 ): Promise<void> {
   const { tenant = 'default', agent = 'support', provider = 'openai', model = 'small' } = source;
   const usage = { ...zeroUsage, input: 100, output: 10, total: 110 };
-  for (const [counter, by] of costIncrements({ usage, costMicrocents, priced })) {
-    await redis.hincrby(keys.costs(tenant, day), `${counter} ${costSource({ agent, provider, model })}`, by);
-  }
+  for (const [field, by] of costIncrements(agent, [{ provider, model, usage, costMicrocents, priced }]))
+    await redis.hincrby(keys.costs(tenant, day), field, by);
 }
 
 /** A day in UTC, counted from today. */

@@ -198,9 +198,41 @@ test('a task costs what its adapter charged and what its actions cost, in the re
   });
 });
 
-test('the cap of a run ends its task, too', async () => {
-  const { jobs, runId } = begin({ ...requests['task'], input: '', budget: { maxCostMicrocents: 150 } });
+test('the bounds of a task end it, and its run has come to an end all the same', async () => {
+  const limits = { maxSteps: 5, maxCostMicrocents: 150 };
+  const { jobs, runId } = begin({ input: '', taskRun: { adapter: 'errand', limits } });
+  await toTheEnd(jobs, runId);
+  expect(await jobs.load(runId)).toMatchObject({
+    status: 'completed',
+    result: { output: { status: 'failed', stoppedBy: 'budget', completed: false } },
+  });
+});
+
+test('a fan-out is opened twice, however many children it has and however few work at a time', async () => {
+  const children = Array.from({ length: 100 }, (_, index) => ({ agent: 'poet', id: `c${index}` }));
+  const { jobs, runId } = begin({ input: 'Write.', fanOut: { children, maxConcurrentChildren: 3 } });
   await toTheEnd(jobs, runId);
   const record = await jobs.load(runId);
-  expect(record?.result?.output).toMatchObject({ status: 'failed', stoppedBy: 'budget', completed: false });
+  expect(record).toMatchObject({ status: 'completed', epoch: 2, resumes: 1 });
+  expect(record?.result?.text.split('a verse')).toHaveLength(101);
+  expect(record?.costMicrocents).toBe(record?.childCostMicrocents);
+});
+
+test('the time of a child begins with its start: that in a queue does not count', async () => {
+  const silent = createScriptedProvider(
+    (_, signal) => new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+  );
+  const jobs = makeJobs(poet, silent);
+  const fanOut = { children: [{ agent: 'poet' }], perBudget: { durationMs: 40 } };
+  const runId = jobs.submit({ input: 'Write.', fanOut });
+  await jobs.deliver(runId);
+  const [child] = (await jobs.load(runId))?.pending ?? [];
+  jobs.clock.advance(3_600_000);
+  expect(await jobs.ports.waits.due(10), 'nobody looks after its time').toEqual([]);
+  await jobs.deliver(child?.id ?? '');
+  await jobs.deliver(runId);
+  const message = 'the child passed its 40 ms';
+  expect((await jobs.load(runId))?.result?.output).toMatchObject({
+    children: [{ status: 'budget_exceeded', error: { code: 'budget_exceeded', message } }],
+  });
 });

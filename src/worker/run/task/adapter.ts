@@ -80,7 +80,14 @@ export interface AgentAdapter<State = unknown, Action = unknown, Result = unknow
     readonly result: Result;
     readonly state: State;
   }): number | undefined;
+  /**
+   * What one call of a function may cost at most, in USD. On workers so much is held in the budgets that pay before it is
+   * called; without a figure, what the dearest one before it has cost.
+   */
+  readonly mostUsd?: Readonly<Partial<Record<AdapterFunction, number>>>;
 }
+
+type AdapterFunction = 'observe' | 'validate' | 'decide' | 'act' | 'shouldStop' | 'onKnowledgeBlocked';
 
 /** What `onKnowledgeBlocked` has found, by the id of the requirement. */
 export interface FoundKnowledge {
@@ -97,10 +104,13 @@ export type TaskAdapter<State = unknown, Action = unknown, Result = unknown> = R
 export type AnyAdapter = AgentAdapter<any, any, any>;
 
 const brand = Symbol.for('millrace.task-adapter');
+/** Of one call. */
+const maxUsd = 1_000_000;
 
 const isFunction = (value: unknown) => typeof value === 'function';
 const must = z.custom(isFunction, 'must be a function');
 const may = must.optional();
+const usd = z.number().min(0).max(maxUsd).optional();
 const adapterShape = z.strictObject({
   id: publicId,
   observe: must,
@@ -110,6 +120,16 @@ const adapterShape = z.strictObject({
   shouldStop: may,
   onKnowledgeBlocked: may,
   getActionCostUsd: may,
+  mostUsd: z
+    .strictObject({
+      observe: usd,
+      validate: usd,
+      decide: usd,
+      act: usd,
+      shouldStop: usd,
+      onKnowledgeBlocked: usd,
+    })
+    .optional(),
 });
 
 /**

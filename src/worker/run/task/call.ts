@@ -1,19 +1,14 @@
 import { z } from 'zod';
 import { systemClock } from '../../../shared/clock.ts';
 import { asRunError, assertNever, errorCode, RunError } from '../../../shared/errors.ts';
-import { eventBodies, type EventBody } from '../../../shared/event.ts';
 import { deepFreeze, type Json } from '../../../shared/json-value.ts';
 import { cutText, Redactor } from '../../../shared/redact.ts';
 import { within } from '../../tools/within.ts';
 import type { TaskContext } from './adapter.ts';
+import { Charges, taskCharge, type TaskCharge } from './charges.ts';
 import type { TaskHost } from './host.ts';
 
 const maxMessageBytes = 2_048;
-/** More of one call are added up into the last one. */
-const maxCharges = 256;
-
-const charge = eventBodies['cost.updated'].omit({ cumulativeCostMicrocents: true });
-export type Charge = z.infer<typeof charge>;
 
 const failure = z.strictObject({
   code: errorCode,
@@ -25,8 +20,8 @@ const failure = z.strictObject({
 export type CallFailure = z.infer<typeof failure>;
 
 const reply = z.discriminatedUnion('ok', [
-  z.strictObject({ ok: z.literal(true), value: z.unknown(), charges: z.array(charge) }),
-  z.strictObject({ ok: z.literal(false), failure, charges: z.array(charge) }),
+  z.strictObject({ ok: z.literal(true), value: z.unknown(), charges: z.array(taskCharge) }),
+  z.strictObject({ ok: z.literal(false), failure, charges: z.array(taskCharge) }),
 ]);
 export type CallReply = z.infer<typeof reply>;
 
@@ -44,15 +39,22 @@ export interface AdapterCall {
  * `run_timeout` when it takes longer. Throws `cancelled` after an abort, and what the host throws.
  */
 export async function callAdapter(call: AdapterCall, host: TaskHost): Promise<CallReply> {
-  const answered = await host.step(call.name, async () => (await perform(call, host.signal)) as unknown as Json);
+  const answered = await host.step(
+    call.name,
+    async (onCharge) => (await perform(call, host.signal, onCharge)) as unknown as Json,
+  );
   const read = reply.safeParse(answered);
   if (!read.success)
     throw new RunError('run_state_malformed', `step ${call.name} of the task has no answer that can be read`);
   return deepFreeze(read.data);
 }
 
-async function perform({ name, work, read, timeoutMs }: AdapterCall, signal: AbortSignal): Promise<CallReply> {
-  const charges = new Charges();
+async function perform(
+  { name, work, read, timeoutMs }: AdapterCall,
+  signal: AbortSignal,
+  onCharge: (charge: TaskCharge) => void = () => {},
+): Promise<CallReply> {
+  const charges = new Charges(onCharge);
   const settled = await within(
     timeoutMs,
     (inner) => work({ signal: inner, charge: (event) => charges.add(event) }),
@@ -91,40 +93,4 @@ function cancelled(name: string, { reason }: AbortSignal): RunError {
 function failureOf(error: unknown): Omit<CallFailure, 'kind'> {
   const { code, message, retryable } = asRunError(error);
   return { code, message: new Redactor().text(cutText(message, maxMessageBytes)), retryable };
-}
-
-/** What a call cost. */
-class Charges {
-  readonly #charges: Charge[] = [];
-
-  /** Throws `validation` for a cost that cannot be read: money must not be lost in silence. */
-  add(event: EventBody): void {
-    if (event.type !== 'cost.updated') return;
-    const read = charge.safeParse(event);
-    if (!read.success)
-      throw new RunError('validation', 'charge: the event cost.updated has not the form that it must have');
-    const last = this.#charges.at(-1);
-    if (last && this.#charges.length >= maxCharges) this.#charges[maxCharges - 1] = sum(last, read.data);
-    else this.#charges.push(read.data);
-  }
-
-  /** So far: what is added later is in no answer any more. */
-  all(): Charge[] {
-    return [...this.#charges];
-  }
-}
-
-function sum(a: Charge, b: Charge): Charge {
-  const cachedTokens = (a.cachedTokens ?? 0) + (b.cachedTokens ?? 0);
-  const cacheWriteTokens = (a.cacheWriteTokens ?? 0) + (b.cacheWriteTokens ?? 0);
-  return {
-    model: b.model,
-    inputTokens: a.inputTokens + b.inputTokens,
-    outputTokens: a.outputTokens + b.outputTokens,
-    ...(cachedTokens > 0 && { cachedTokens }),
-    ...(cacheWriteTokens > 0 && { cacheWriteTokens }),
-    costMicrocents: a.costMicrocents + b.costMicrocents,
-    priced: a.priced && b.priced,
-    usageReported: a.usageReported && b.usageReported,
-  };
 }

@@ -1,6 +1,7 @@
 import { systemClock } from '../../../shared/clock.ts';
 import type { EventBody } from '../../../shared/event.ts';
 import type { Json } from '../../../shared/json-value.ts';
+import type { TaskCharge } from './charges.ts';
 
 /**
  * Where a task runs. What a task does depends on its settings, on what comes back from here, and on nothing else: a host that
@@ -10,11 +11,14 @@ export interface TaskHost {
   /**
    * Runs one call of the adapter, or gives the answer that an earlier run of it had. Names are never used twice in a task.
    * The function answers with JSON also when the adapter fails; it rejects only with `cancelled`, after an abort. What the
-   * host itself rejects with passes through the task unchanged, and nothing more is told.
+   * host itself rejects with passes through the task unchanged, and nothing more is told. `onCharge` hears what a call
+   * costs as soon as the adapter says so; the answer has all of it.
    */
-  step(name: string, fn: () => Promise<Json>): Promise<Json>;
+  step(name: string, fn: (onCharge?: (charge: TaskCharge) => void) => Promise<Json>): Promise<Json>;
   /** Milliseconds since the epoch. */
   now(): number;
+  /** What was paid so far for calls that came to no answer, in microcents. Absent: nothing. */
+  lostMicrocents?(): number;
   /** The same events in the same order whenever a task is repeated: whoever repeats leaves out those that are known. */
   emit(event: EventBody): void | Promise<void>;
   /** Cancels the task. A host that only lets go of a task rejects a step instead. */
@@ -27,6 +31,7 @@ export function localHost(given: Partial<TaskHost> = {}): TaskHost {
     step: given.step?.bind(given) ?? ((_name, fn) => fn()),
     now: given.now?.bind(given) ?? (() => systemClock.now()),
     emit: given.emit?.bind(given) ?? (() => {}),
+    ...(given.lostMicrocents && { lostMicrocents: given.lostMicrocents.bind(given) }),
     signal: given.signal ?? new AbortController().signal,
   };
 }

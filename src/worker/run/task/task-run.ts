@@ -70,7 +70,7 @@ export class TaskRun {
   }
 
   get spentMicrocents(): number {
-    return this.ledger.row().costMicrocents;
+    return this.ledger.row().costMicrocents + (this.host.lostMicrocents?.() ?? 0);
   }
 
   /** Reads the clock. Time in which the task waited for an answer is not in it. */

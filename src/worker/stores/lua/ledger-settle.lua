@@ -4,7 +4,7 @@ KEYS, ARGV begin as ledger-purse says; then, counted from the end of that front:
 KEYS[1] cost counters of the day   ARGV[1] id  [2] cost  [3] 1: it may have cost more, all that was held counts
   [4] cost source  [5] field of what calls of this model cost beyond what was held  [6] seconds to keep the counters
   [7] what the answer should have cost, '' unknown;
-  then names of counters, each followed by what it grows by
+  then fields of the cost counters, each followed by what it grows by
 Returns {excess that was learnt now or 0, runs whose money is there}.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ledger-purse
@@ -19,7 +19,7 @@ if finished and finished.final then return { 0, {} } end
 
 local presumed = 0
 if unknown == '1' then presumed = math.max(0, math.max(reservation.held, reservation.presumed) - cost) end
-for at = lastArg + 8, #ARGV, 2 do redis.call('HINCRBY', costs, ARGV[at] .. ' ' .. source, ARGV[at + 1]) end
+for at = lastArg + 8, #ARGV, 2 do redis.call('HINCRBY', costs, ARGV[at], ARGV[at + 1]) end
 local guessed = presumed - reservation.presumed
 if guessed ~= 0 then redis.call('HINCRBY', costs, 'presumedMicrocents ' .. source, guessed) end
 redis.call('EXPIRE', costs, keep)

@@ -1,0 +1,41 @@
+--[[ Shared fragment: a run that waits for several others as one group. KEYS[1] run  KEYS[6] the group, a hash:
+`segment` in which the run waits, `first` 1 when the first answer ends that, `template` what later runs have in common,
+`next` number of the one that begins next, from 0, and by their numbers what is their own, as JSON with `runId` and `agent`;
+`by:<id>` is the number of the one that began when <id> had ended. Needs json-elements. ]]
+-- Nil where every end of a run below ends the wait.
+local function groupOf(segment)
+  local group = redis.call('HMGET', KEYS[6], 'segment', 'first', 'template', 'next')
+  if group[1] ~= segment then return nil end
+  return { first = group[2] == '1', template = group[3], next = tonumber(group[4]) }
+end
+
+-- Who begins when `id` has ended: the same, however often it is asked. Nil when nobody is left.
+local function followerOf(group, id, isNew)
+  local number = redis.call('HGET', KEYS[6], 'by:' .. id)
+  if not number and not isNew then return nil end
+  local own = redis.call('HGET', KEYS[6], number or group.next)
+  if not own then return nil end
+  if not number then redis.call('HSET', KEYS[6], 'next', group.next + 1, 'by:' .. id, group.next) end
+  local spec = cjson.decode(own)
+  return { own = own, id = spec.runId, agent = spec.agent }
+end
+
+-- What a run waits for once `id` has ended and another one has begun.
+local function withoutRun(pending, id, following, at)
+  local left = {}
+  for _, text in ipairs(elements(pending)) do
+    local item = cjson.decode(text)
+    if item.kind ~= 'child' or item.id ~= id then left[#left + 1] = text end
+  end
+  if following then
+    left[#left + 1] = cjson.encode({ kind = 'child', id = following.id, args = { agentId = following.agent }, requestedAt = at })
+  end
+  return '[' .. table.concat(left, ',') .. ']'
+end
+
+local function worksBelow(pending)
+  for _, text in ipairs(elements(pending)) do
+    if cjson.decode(text).kind == 'child' then return true end
+  end
+  return false
+end

@@ -1,0 +1,25 @@
+import { budgetCap } from '../../shared/money.ts';
+import type { OpenRun, RunDeps } from './open.ts';
+import type { StepGateOptions } from './step-gate.ts';
+
+/** Who pays for a run, and by which rules. */
+export function cashierFor(run: OpenRun, deps: RunDeps): StepGateOptions {
+  const { record, agent, writer, clock, log, owner, purse } = run;
+  const { ports, patienceMs, meter, wake, tenants } = deps;
+  const budget = record.request.budget ?? agent?.definition.budget;
+  const isDenied = budget?.unpriced === 'deny' && budgetCap(budget) !== undefined;
+  return {
+    ports,
+    clock,
+    log,
+    purse,
+    owner,
+    patienceMs,
+    denyUnpriced: isDenied || tenants.of(record.tenant).budget?.unpriced === 'deny',
+    ...(meter && { meter }),
+    emit: (body) => writer.emit(body),
+    wake: (runIds) => {
+      for (const id of runIds) wake(id, 'there is money for it now');
+    },
+  };
+}

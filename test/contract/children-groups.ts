@@ -1,0 +1,75 @@
+import { expect, test } from 'vitest';
+import type { JournalEntryOf } from '../../src/shared/journal.ts';
+import { childOf, end, suspendOn, type ChildrenWorld } from './children-world.ts';
+import { claimed, seeded } from './store-world.ts';
+
+/** A run that waits for a group of four, two of which have begun. */
+async function waitingForGroup(world: ChildrenWorld, first = false) {
+  const runId = await seeded(world);
+  const all = ['a', 'b', 'c', 'd'].map((place) => childOf(runId, place, place === 'd' ? 'another thing' : 'do it'));
+  const [a, b, c, d] = all.map((child) => child.runId) as [string, string, string, string];
+  await suspendOn(world, runId, [a, b]);
+  await world.children.start(all.slice(0, 2), { segment: 0, first, later: all.slice(2) });
+  return { runId, a, b, c, d };
+}
+
+async function ended(...[world, runId, ...how]: Parameters<typeof end>): Promise<void> {
+  await end(world, runId, ...how);
+  await world.children.ended(runId);
+}
+
+export function childrenInGroups(makeWorld: () => Promise<ChildrenWorld>): void {
+  test('a run that waits for a group goes on once, when all have ended, those included that began later', async () => {
+    const world = await makeWorld();
+    const { runId, a, b, c, d } = await waitingForGroup(world);
+    await ended(world, b, { costMicrocents: 7 });
+    expect(await world.runs.load(runId), 'the next one begins in its place').toMatchObject({
+      status: 'suspended',
+      pending: [{ id: a }, { id: c }],
+      costMicrocents: 7,
+    });
+    await world.children.ended(b);
+    expect(await world.runs.load(d), 'told twice, one begins').toBeUndefined();
+    await ended(world, a);
+    expect(await world.runs.load(d)).toMatchObject({ status: 'queued', request: { input: 'another thing' } });
+    await ended(world, d);
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', segment: 0, pending: [{ id: c }] });
+    await ended(world, c);
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [] });
+    const { entries } = await claimed(world, runId, { segment: 1 });
+    const told = (entries.at(-1) as JournalEntryOf<'decided'>).decisions;
+    expect(told).toMatchObject([{ id: b, next: c }, { id: a, next: d }, { id: d }, { id: c }]);
+  });
+
+  test('where the first answer ends the wait a failure does not, and nobody begins after it', async () => {
+    const world = await makeWorld();
+    const { runId, a, b, c, d } = await waitingForGroup(world, true);
+    await ended(world, a, { status: 'failed' });
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', pending: [{ id: b }, { id: c }] });
+    await ended(world, c, { result: { text: 'done' } });
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [{ id: b }] });
+    expect(await world.runs.load(d)).toBeUndefined();
+  });
+
+  test('after a cancel nobody begins, and the run goes on to its end when those that work have ended', async () => {
+    const world = await makeWorld();
+    const { runId, a, b, c } = await waitingForGroup(world);
+    const workers = [await claimed(world, a), await claimed(world, b)];
+    await world.children.stop([runId], { drain: false, onPendingApprovals: 'deny' });
+    await ended(world, a, {}, workers[0]);
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', pending: [{ id: b }] });
+    await ended(world, b, {}, workers[1]);
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1 });
+    expect(await world.runs.load(c)).toBeUndefined();
+  });
+
+  test('a group is of one wait: when that has ended another way, each end ends the next one', async () => {
+    const world = await makeWorld();
+    const { runId, a, b, c } = await waitingForGroup(world);
+    await world.waits.resume(runId, { summary: 'something else' });
+    await suspendOn(world, runId, [a, b], 1);
+    await ended(world, a);
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 2, pending: [{ id: b }] });
+    expect(await world.runs.load(c)).toBeUndefined();
+  });
+}

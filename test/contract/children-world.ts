@@ -1,0 +1,54 @@
+import type { NewRun } from '../../src/shared/create-runs.ts';
+import { newNonce, runIdForChild } from '../../src/shared/ids.ts';
+import { lineage, runRequest } from '../../src/shared/run.ts';
+import type { Children, RecordPatch, Waits } from '../../src/worker/ports.ts';
+import { aCommit, aTerminalCommit } from './run-fixtures.ts';
+import { claimed, type StoreWorld } from './store-world.ts';
+
+/** Runs, and what one of them is told of those that work for it. */
+export interface ChildrenWorld extends StoreWorld {
+  readonly children: Children;
+  readonly waits: Waits;
+}
+
+const at = '2026-01-02T03:04:05.000Z';
+
+export function childOf(parentRunId: string, place: string, input = 'do it'): NewRun {
+  const above = [{ runId: parentRunId, agentId: 'support' }];
+  return {
+    runId: runIdForChild(parentRunId, place),
+    tenant: 'default',
+    kind: 'agent.turn',
+    queue: 'runs',
+    request: runRequest.parse({ agent: 'helper', input }),
+    parent: lineage.parse({ runId: parentRunId, depth: 1, above }),
+    bodyHash: input,
+    nonce: newNonce(),
+  };
+}
+
+/** A run that waits for these. */
+export async function suspendOn(
+  world: ChildrenWorld,
+  runId: string,
+  ids: readonly string[],
+  segment = 0,
+): Promise<void> {
+  const { owner, seq } = await claimed(world, runId, { segment });
+  const pending = ids.map((id) => ({ kind: 'child' as const, id, requestedAt: at }));
+  const entry = { v: 1, t: 'suspended', seq: 1, reason: 'child', at } as const;
+  const patch = { status: 'suspended', pending } as const;
+  await world.runs.commit({ runId, owner }, aCommit(seq, { entries: [entry], patch, release: 'suspended' }));
+}
+
+/** A worker, that of the claim or a new one, ends a run without telling anybody. */
+export async function end(
+  world: ChildrenWorld,
+  runId: string,
+  patch: Pick<RecordPatch, 'status' | 'result' | 'steps' | 'costMicrocents'> = {},
+  worker?: Awaited<ReturnType<typeof claimed>>,
+): Promise<void> {
+  const { owner, seq } = worker ?? (await claimed(world, runId));
+  const commit = aTerminalCommit(runId, seq);
+  await world.runs.commit({ runId, owner }, { ...commit, patch: { ...commit.patch, ...patch } });
+}

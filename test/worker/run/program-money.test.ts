@@ -1,0 +1,251 @@
+import { expect, test } from 'vitest';
+import { silentLog } from '../../../src/shared/log.ts';
+import { viewOf, type RunRequestInput } from '../../../src/shared/run.ts';
+import { tenantsOf } from '../../../src/shared/tenants.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
+import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { defineTaskAdapter, type TaskAdapter, type TaskContext } from '../../../src/worker/run/task/adapter.ts';
+import { createMemoryLedgerRows } from '../../../src/worker/run/task/ledger.ts';
+import { runAgentTask } from '../../../src/worker/run/task/run-task.ts';
+import { memoryLedger } from '../../../src/worker/stores/memory-ledger.ts';
+import { makeJobs } from './job-world.ts';
+
+/** Charges for its decisions what the input of its task says, one after the other, and acts until there are no more. */
+interface Bill {
+  readonly costs: readonly number[];
+  readonly priced?: boolean;
+}
+
+function pay({ charge, task }: TaskContext, costMicrocents: number): void {
+  if (costMicrocents === 0) return;
+  const { priced = true } = task.input as unknown as Bill;
+  const tokens = { inputTokens: 3, outputTokens: 2, cachedTokens: 1, usageReported: true };
+  charge({ type: 'cost.updated', model: 'own', ...tokens, costMicrocents, cumulativeCostMicrocents: 0, priced });
+}
+
+const shop = defineTaskAdapter({
+  id: 'shop',
+  observe: ({ stepNumber }) => ({ stepNumber }),
+  validate: () => [{ id: 'well', passed: true }],
+  decide(context) {
+    const { costs } = context.task.input as unknown as Bill;
+    const { length } = context.history;
+    pay(context, costs[length] ?? 0);
+    return length < costs.length ? { type: 'act', action: { length } } : { type: 'stop', reason: 'all is bought' };
+  },
+  act: ({ action }) => action,
+  getActionCostUsd: ({ action }) => (action.length === 1 ? 0.000_000_1 : undefined),
+});
+
+/** Pays for its first action and is never done with it, until somebody lets it. */
+const lasting = { open: false, acting: Promise.withResolvers<void>() };
+const slow = defineTaskAdapter({
+  id: 'slow',
+  observe: ({ stepNumber }) => ({ stepNumber }),
+  validate: () => [{ id: 'well', passed: true }],
+  decide: ({ history }) => (history.length < 1 ? { type: 'act', action: null } : { type: 'stop', reason: 'done' }),
+  async act(context) {
+    pay(context, 30);
+    lasting.acting.resolve();
+    if (!lasting.open)
+      await new Promise((_, reject) => context.signal.addEventListener('abort', () => reject(context.signal.reason)));
+  },
+  mostUsd: { act: 0.000_000_9 },
+});
+
+const nobody = defineAgent({ id: 'nobody', model: 'gpt-5.2-mini' });
+const tenants = tenantsOf({});
+
+function begin(
+  request: Partial<RunRequestInput>,
+  adapter: 'shop' | 'slow' = 'shop',
+  bill: Bill = { costs: [70, 70, 70] },
+) {
+  const functions = {
+    judges: new Map(),
+    merges: new Map(),
+    adapters: new Map<string, TaskAdapter>([
+      ['shop', shop],
+      ['slow', slow],
+    ]),
+  };
+  const jobs = makeJobs(
+    nobody,
+    createScriptedProvider(() => ({})),
+    0,
+    { functions, tenants },
+  );
+  const ledger = memoryLedger({ clock: jobs.clock, log: silentLog, tenants });
+  Object.assign(jobs.ports, { ledger });
+  const taskRun = { adapter, input: bill, limits: { maxSteps: 9 } };
+  const runId = jobs.submit({ input: '', ...request, taskRun });
+  const day = new Date(jobs.clock.now()).toISOString().slice(0, 10);
+  return { jobs, runId, ledger, costs: () => ledger.costs('default', day) };
+}
+
+const batch = { scope: 'batch', id: 'b1' } as const;
+
+test('what a task pays is counted by the model it was paid for, in its batch and in the costs of the day', async () => {
+  const { jobs, runId, ledger, costs } = begin({ batch: 'b1' });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId)).toMatchObject({ status: 'completed', costMicrocents: 220 });
+  expect(ledger.view('default', batch)).toMatchObject({
+    spentMicrocents: 220,
+    presumedMicrocents: 0,
+    reservedMicrocents: 0,
+  });
+  expect(costs()).toMatchObject([
+    { provider: 'task', model: 'own', attempts: 3, input: 9, output: 6, cached: 3, costMicrocents: 210 },
+    { provider: 'task', model: 'shop', attempts: 1, costMicrocents: 10 },
+  ]);
+});
+
+test('without any cap it is counted all the same, and what costs nothing leaves nothing', async () => {
+  const paying = begin({});
+  await paying.jobs.deliver(paying.runId);
+  expect(paying.costs()).toMatchObject([{ costMicrocents: 210 }, { costMicrocents: 10 }]);
+  const free = begin({ batch: 'b1' }, 'shop', { costs: [0] });
+  await free.jobs.deliver(free.runId);
+  expect(free.costs()).toEqual([]);
+  expect(free.ledger.view('default', batch)).toMatchObject({ spentMicrocents: 0, reservedMicrocents: 0 });
+});
+
+test('a batch without money for what the last call of its kind cost refuses the next one before it is made', async () => {
+  const { jobs, runId, ledger } = begin({ batch: 'b1' });
+  ledger.setBudget('default', 'b1', { capMicrocents: 139, onExceed: 'fail' });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId)).toMatchObject({
+    status: 'failed',
+    costMicrocents: 70,
+    error: { code: 'budget_exceeded', details: { scope: 'batch', id: 'b1' } },
+  });
+  expect(ledger.view('default', batch)).toMatchObject({ spentMicrocents: 70, reservedMicrocents: 0 });
+  const enough = begin({ batch: 'b1' });
+  // Also for the last decision, which costs nothing after all.
+  enough.ledger.setBudget('default', 'b1', { capMicrocents: 290, onExceed: 'fail' });
+  await enough.jobs.deliver(enough.runId);
+  expect(await enough.jobs.load(enough.runId)).toMatchObject({ status: 'completed', costMicrocents: 220 });
+});
+
+test('what is charged beyond the cap is counted, and ends the task with its next call', async () => {
+  const { jobs, runId, ledger } = begin({ batch: 'b1' }, 'shop', { costs: [500, 1] });
+  ledger.setBudget('default', 'b1', { capMicrocents: 100, onExceed: 'fail' });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId)).toMatchObject({ status: 'failed', costMicrocents: 500 });
+  expect(ledger.view('default', batch)).toMatchObject({ spentMicrocents: 500, reservedMicrocents: 0 });
+});
+
+test('a run that may ask for money parks, goes on for one call when somebody allows that, and fails when not', async () => {
+  const budget = { maxCostMicrocents: 100, onExceed: 'pause_for_approval' } as const;
+  const { jobs, runId } = begin({ budget });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId)).toMatchObject({
+    status: 'suspended',
+    pending: [{ kind: 'budget', id: `run:${runId}` }],
+  });
+  expect(jobs.eventsOf(runId, 'budget.paused')).toMatchObject([
+    { scope: 'run', spentMicrocents: 70, limitMicrocents: 100 },
+  ]);
+  jobs.ports.decide(runId, { budget: 'approve' });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId), 'the next one asks again').toMatchObject({ status: 'suspended', costMicrocents: 140 });
+  jobs.ports.decide(runId, { budget: 'reject' });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId)).toMatchObject({
+    status: 'failed',
+    error: { code: 'budget_exceeded' },
+    costMicrocents: 140,
+  });
+  expect(jobs.eventsOf(runId, 'task.decide')).toHaveLength(2);
+});
+
+test('a budget that only warns lets everything pass, and says so once', async () => {
+  const { jobs, runId } = begin({ budget: { maxCostMicrocents: 100, onExceed: 'warn' } });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId)).toMatchObject({ status: 'completed', costMicrocents: 220 });
+  expect(jobs.eventsOf(runId, 'budget.warning')).toHaveLength(1);
+});
+
+test('where unpriced calls are denied, one is counted and the next call refused', async () => {
+  const budget = { maxCostMicrocents: 100, unpriced: 'deny' } as const;
+  const { jobs, runId, costs } = begin({ budget }, 'shop', { costs: [1, 1], priced: false });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId)).toMatchObject({ status: 'failed', error: { code: 'budget_unpriced' } });
+  expect(costs()).toMatchObject([{ attempts: 1, unpricedAttempts: 1 }]);
+});
+
+test('what the adapter says a call may cost is held for it, and no call is made without it', async () => {
+  const { jobs, runId, ledger } = begin({ batch: 'b1' }, 'slow');
+  ledger.setBudget('default', 'b1', { capMicrocents: 89, onExceed: 'fail' });
+  await jobs.deliver(runId);
+  expect(await jobs.load(runId)).toMatchObject({
+    status: 'failed',
+    error: { code: 'budget_exceeded' },
+    costMicrocents: 0,
+  });
+});
+
+test('a call that is cut off has cost what it charged by then, and may have cost what was held', async () => {
+  Object.assign(lasting, { open: false, acting: Promise.withResolvers<void>() });
+  const { jobs, runId, ledger } = begin({ batch: 'b1' }, 'slow');
+  const leaving = new AbortController();
+  const delivered = jobs.deliver(runId, 1, leaving.signal);
+  await lasting.acting.promise;
+  expect(ledger.view('default', batch)).toMatchObject({ spentMicrocents: 0, reservedMicrocents: 90 });
+  leaving.abort(new Error('the worker leaves'));
+  expect(await delivered).toEqual({ kind: 'handed_over' });
+  expect(ledger.view('default', batch)).toMatchObject({
+    spentMicrocents: 90,
+    presumedMicrocents: 60,
+    reservedMicrocents: 0,
+  });
+  expect(await jobs.load(runId)).toMatchObject({ costMicrocents: 30 });
+  lasting.open = true;
+  await jobs.deliver(runId, 2);
+  const record = await jobs.load(runId);
+  expect(record).toMatchObject({ status: 'completed', costMicrocents: 60, result: { output: { costMicrocents: 60 } } });
+  const told = jobs.eventsOf(runId, 'cost.updated');
+  expect(told.map(({ costMicrocents, cumulativeCostMicrocents: sum }) => [costMicrocents, sum])).toEqual([
+    [30, 30],
+    [30, 60],
+  ]);
+  expect(record && viewOf(record).ledger).toMatchObject({ status: 'completed', costMicrocents: 60, llmCalls: 2 });
+});
+
+test.each([
+  ['passes', { costs: [70, 20] }, {}],
+  ['does not pass', { costs: [70, 20] }, { maxCostMicrocents: 80 }],
+])('the run of a task that %s has the ledger row that it has in a process', async (_, bill: Bill, limits) => {
+  const { jobs, runId } = begin({}, 'shop', bill);
+  Object.assign((await jobs.load(runId))?.request.taskRun?.limits ?? {}, limits);
+  await jobs.deliver(runId);
+  const record = await jobs.load(runId);
+  const rows = createMemoryLedgerRows();
+  const task = { id: runId, input: bill as unknown as null };
+  await runAgentTask(shop, { task, budget: { maxSteps: 9, ...limits }, ledger: { rows } });
+  const row = await rows.get(runId);
+  expect(row).toMatchObject({ taskId: runId, llmCalls: 2 });
+  const shown = record && viewOf(record).ledger;
+  const { startedAt, completedAt, wallMs } = shown ?? {};
+  expect(shown).toEqual({ ...row, startedAt, completedAt, wallMs });
+  expect(shown).toMatchObject({ startedAt: record?.startedAt, completedAt: record?.endedAt });
+  const told = jobs.ports.events(runId).reduce((sum, event) => sum + costIn(event), 0);
+  expect(shown?.costMicrocents).toBe(told);
+});
+
+function costIn(event: { type: string; costMicrocents?: unknown; outcome?: unknown }): number {
+  if (event.type === 'cost.updated') return Number(event.costMicrocents);
+  return event.type === 'task.act' ? ((event.outcome as { costMicrocents?: number }).costMicrocents ?? 0) : 0;
+}
+
+test('a task that was cancelled has a row of what it cost until then', async () => {
+  Object.assign(lasting, { open: false, acting: Promise.withResolvers<void>() });
+  const { jobs, runId } = begin({}, 'slow');
+  const delivered = jobs.deliver(runId);
+  await lasting.acting.promise;
+  jobs.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
+  await delivered;
+  const record = await jobs.load(runId);
+  expect(record && viewOf(record).ledger).toMatchObject({ status: 'cancelled', costMicrocents: 30, llmCalls: 1 });
+  expect(jobs.eventsOf(runId, 'cost.updated')).toMatchObject([{ costMicrocents: 30 }]);
+});
