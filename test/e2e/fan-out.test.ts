@@ -162,6 +162,23 @@ describe('a fan-out over the queue', () => {
     expect(blocked.view).toMatchObject({ status: 'failed', error: { code: 'merge_blocked' } });
   });
 
+  test('has an agent for a judge, which is a run of its own and is shown all answers', async () => {
+    const world = await makeWorld({ workers: 1, env: { WORKER_CONCURRENCY: '1' } });
+    world.provider.unplanned = (said) => (said.includes('agents were asked') ? { text: 'one of all' } : undefined);
+    const children = ['red', 'blue'].map((colour) => child(colour, { text: `it is ${colour}` }));
+    const run = await ask(world, children, { mergeStrategy: { kind: 'judge-merge', judge: 'lonely' } });
+    const observed = await world.ended(run);
+    expect(observed.view.result?.text).toBe('one of all');
+    const views = await below(world, run);
+    const judge = views.find(({ agent }) => agent === 'lonely');
+    const [{ messages } = { messages: [] }, ...more] = world.provider.callsOf(judge?.runId ?? '');
+    expect(more).toEqual([]);
+    expect(String(messages.at(-1)?.content)).toMatch(/it is red[^]*it is blue/);
+    expect(views).toHaveLength(3);
+    expect(observed.view.costMicrocents).toBe(views.reduce((sum, { costMicrocents }) => sum + costMicrocents, 0));
+    expect(eventsOf(observed, 'agent.fanout.merged')).toMatchObject([{ strategy: 'judge-merge' }]);
+  });
+
   test('names what is not there: agents at once, judges and functions where they would be needed', async () => {
     const { world } = shared;
     const fanOut = { children: [{ agent: 'plain' }, { agent: 'nobody' }] };

@@ -8,6 +8,7 @@ import { makeWorld, shareWorld, type World } from '../support/world.ts';
 const shared = shareWorld({ producer: true, env: { WORKER_CONCURRENCY: '1' } });
 
 const act = (id: string, gate?: string) => ({ type: 'act', action: { id, ...(gate !== undefined && { gate }) } });
+const buy = (id: string, gate?: string) => ({ type: 'act', action: { ...act(id, gate).action, costs: 100 } });
 const ask = (question: string) => ({ type: 'ask', question });
 
 const task = (...decisions: readonly object[]) => ({ adapter: 'errand', input: { decisions } });
@@ -111,6 +112,49 @@ describe('a task over the queue', () => {
     const observed = await world.ended(run);
     expect(observed.view.status).toBe('cancelled');
     expect(typesOf(observed)).toEqual(['task.start', 'task.readiness', 'task.observe', 'task.validate', 'task.decide']);
+  });
+
+  test('whose adapter charges does nothing that the cap of its batch has no room for, and waits for more', async () => {
+    const { world } = shared;
+    const { budgets } = world.mill;
+    await budgets.set('batch', 'errands', { maxCostMicrocents: 250, onExceed: 'pause' });
+    const run = await world.mill.task(task(buy('one'), buy('two'), buy('three')), { batch: 'errands' });
+    const waiting = await until('it waits for money', async () => {
+      const { status, pending } = await world.mill.get(run.runId);
+      return status === 'suspended' ? pending : undefined;
+    });
+    expect(waiting).toMatchObject([{ kind: 'budget', id: 'batch:errands' }]);
+    const spent = async () => await budgets.get('batch', 'errands');
+    expect(await spent()).toMatchObject({ spentMicrocents: 200, reservedMicrocents: 0 });
+    expect(['one', 'two', 'three'].map((id) => did(world, id).length)).toEqual([1, 1, 0]);
+    await budgets.topUp('batch', 'errands', { microcents: 50 });
+    await until('it buys the third, and has no money to go on', () => did(world, 'three').length === 1);
+    await budgets.topUp('batch', 'errands', { microcents: 100 });
+    expect((await world.ended(run)).view).toMatchObject({
+      status: 'completed',
+      costMicrocents: 300,
+      ledger: { status: 'completed', costMicrocents: 300, llmCalls: 3 },
+    });
+    expect(await spent()).toMatchObject({ spentMicrocents: 300, presumedMicrocents: 0, reservedMicrocents: 0 });
+  });
+
+  test('whose worker is killed within an action that was charged may have paid twice, and its batch counts that', async () => {
+    const world = await makeWorld({ workers: 1 });
+    const { budgets } = world.mill;
+    await budgets.set('batch', 'errands', { maxCostMicrocents: 250 });
+    const run = await world.mill.task(task(buy('done'), buy('cut off', 'open'), buy('never')), { batch: 'errands' });
+    await until('the second action', () => did(world, 'cut off').length === 1);
+    world.worker.signal('SIGKILL');
+    await world.addWorker();
+    const observed = await world.ended(run);
+    expect(observed.view).toMatchObject({
+      status: 'failed',
+      error: { code: 'budget_exceeded', details: { scope: 'batch', id: 'errands' } },
+      costMicrocents: 100,
+    });
+    expect(['done', 'cut off', 'never'].map((id) => did(world, id).length)).toEqual([1, 1, 0]);
+    const account = await budgets.get('batch', 'errands');
+    expect(account).toMatchObject({ spentMicrocents: 200, presumedMicrocents: 100, reservedMicrocents: 0 });
   });
 
   test('fails where nobody has its adapter, and is blocked where something has to be known first', async () => {

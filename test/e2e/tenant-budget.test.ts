@@ -23,3 +23,15 @@ test('a tenant that denies models without a price does so for every run', async 
   const run = await world.submit('plain', [{ text: 'never' }], { overrides: { model: 'nobody-knows-this' } });
   expect((await world.ended(run)).view).toMatchObject({ status: 'failed', error: { code: 'budget_unpriced' } });
 });
+
+test('what the adapter of a task charges counts there, and the next call of it is refused', async () => {
+  const { world } = shared;
+  const buy = { type: 'act', action: { id: 'dear', costs: 150 } };
+  const run = await world.mill.task({ adapter: 'errand', input: { decisions: [buy, buy] } });
+  expect((await world.ended(run)).view).toMatchObject({
+    status: 'failed',
+    error: { code: 'budget_exceeded', details: { scope: 'tenant', id: 'default' } },
+    costMicrocents: 150,
+  });
+  expect(world.fleet.executions.filter(({ id }) => id === 'dear')).toHaveLength(1);
+});

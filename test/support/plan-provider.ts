@@ -1,6 +1,6 @@
 import { assertNever } from '../../src/shared/errors.ts';
 import { Gates } from './gates.ts';
-import { nextOf, piecesOf, tokensPerCall, type Fault, type PlannedStep } from './plan.ts';
+import { nextOf, piecesOf, tokensPerCall, type Fault, type PlannedStep, type Unplanned } from './plan.ts';
 import {
   body,
   data,
@@ -37,6 +37,7 @@ export class PlanProvider implements AsyncDisposable {
   /** The runs after which a title was asked for. These calls are no part of a run, and not among `calls`. */
   readonly titled: string[] = [];
   holdTitles = false;
+  unplanned: Unplanned = () => undefined;
   readonly #calls: {
     runId: string;
     step: number;
@@ -74,7 +75,7 @@ export class PlanProvider implements AsyncDisposable {
     const { messages } = request.body as Pick<SeenCall, 'messages'>;
     const [task, about = ''] = String(request.headers['idempotency-key']).split(':');
     if (task === 'title') return await this.#entitled(about)(response, request);
-    const { step, number } = nextOf(messages);
+    const { step, number } = nextOf(messages, this.unplanned);
     const runId = String(request.headers['idempotency-key']).split(':')[0] as string;
     const fault = step.faults?.[this.callsOf(runId, number).length];
     const call = { runId, step: number, startedAt: Date.now(), messages, ended: 'open' as SeenCall['ended'] };

@@ -43,12 +43,19 @@ interface WireMessage {
   readonly content?: unknown;
 }
 
+/** What a model says to a message that the system wrote, which is no plan. Undefined for one that is. */
+export type Unplanned = (said: string) => PlannedStep | undefined;
+
 /** The answer that is due, and its number from 1: the plan is the last user message, the place is what followed it. */
-export function nextOf(messages: readonly WireMessage[]): { readonly step: PlannedStep; readonly number: number } {
+export function nextOf(
+  messages: readonly WireMessage[],
+  unplanned: Unplanned = () => undefined,
+): { readonly step: PlannedStep; readonly number: number } {
   const at = messages.findLastIndex((message) => message.role === 'user');
-  const plan = JSON.parse(String(messages[at]?.content)) as Plan;
+  const said = String(messages[at]?.content);
   const answered = messages.slice(at).filter((message) => message.role === 'assistant').length;
-  return { step: plan[answered] ?? { text: 'The plan is over.' }, number: answered + 1 };
+  const step = unplanned(said) ?? (JSON.parse(said) as Plan)[answered] ?? { text: 'The plan is over.' };
+  return { step, number: answered + 1 };
 }
 
 /** The pieces in which a step's text goes out. Joined they are the text. */
