@@ -152,8 +152,8 @@ export interface OpenRunInfo {
     readonly thread?: string;
     /** What a suspended run waits for. */
     readonly pending: readonly PendingItem[];
-    /** It is suspended although people decided something that its journal does not have. */
-    readonly hasDecisions: boolean;
+    /** It is suspended although something came that its journal does not have, or a run that it waits for never began. */
+    readonly mayGoOn: boolean;
   };
   /** Milliseconds since the record last changed, or since the entry was made when there is no record. */
   readonly ageMs: number;

@@ -73,7 +73,7 @@ export class Reconciler {
     }
     if (ageMs < settledMs) return 'fine';
     if (run.status === 'suspended') {
-      if (run.hasDecisions) this.#deps.wake(runId, 'somebody decided');
+      if (run.mayGoOn) this.#deps.wake(runId, 'what it waited for has come');
       else if (isOverdue(run.pending)) this.#deps.wake(runId, 'its time has come');
       else await this.#keepInLine(runId, run);
       return 'fine';

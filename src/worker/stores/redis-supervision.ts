@@ -81,6 +81,7 @@ async function readOpenRun(
     'thread',
   );
   if (!status || !kind || !queue || !segment) return { runId, ageMs: now - since };
+  const items = pendingOf(pending);
   const run = {
     status: runStatus.parse(status),
     kind: jobKind.parse(kind),
@@ -90,16 +91,23 @@ async function readOpenRun(
     tenant: tenant ?? '',
     agentId: agent ?? '',
     ...(thread && { thread }),
-    pending: pendingOf(pending),
-    hasDecisions: status === 'suspended' && (await mayGoOn(redis, keys, runId)),
+    pending: items,
+    mayGoOn: status === 'suspended' && (await mayGoOn(redis, keys, runId, items)),
   };
   return { runId, run, ageMs: now - (updatedAt && !isTerminalStatus(run.status) ? Date.parse(updatedAt) : since) };
 }
 
-/** One that waits for several runs has the ends of some of them, and goes on waiting. */
-async function mayGoOn(redis: RedisConnection, keys: Keys, runId: string): Promise<boolean> {
-  const [decided, waitsForGroup] = await Promise.all([keys.decided, keys.later].map((key) => redis.exists(key(runId))));
-  return decided === 1 && waitsForGroup === 0;
+/** One that waits for several runs has the ends of some of them, and goes on waiting for those that exist. */
+async function mayGoOn(
+  redis: RedisConnection,
+  keys: Keys,
+  runId: string,
+  pending: readonly PendingItem[],
+): Promise<boolean> {
+  if ((await redis.exists(keys.later(runId))) === 0) return (await redis.exists(keys.decided(runId))) > 0;
+  const below = pending.filter(({ kind }) => kind === 'child');
+  const found = await Promise.all(below.map(({ id }) => redis.exists(keys.run(id))));
+  return found.includes(0);
 }
 
 const pendingItems = z.array(pendingItem);

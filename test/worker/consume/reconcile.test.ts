@@ -130,6 +130,22 @@ test('a suspended run is woken when its journal lacks a decision, and when its c
   expect(world.woken.toSorted()).toEqual([decided, expired].toSorted());
 });
 
+test('a run that waits for several others is woken when one of them never began, and not by the ends of some', async () => {
+  const world = await makeWorld();
+  const child = await world.seed({ updatedAt: new Date().toISOString() });
+  const waitsFor = async (...ids: string[]) => {
+    const pending = ids.map((id) => ({ kind: 'child' as const, id, requestedAt: '2026-01-01T00:00:00.000Z' }));
+    const runId = await world.seed({ status: 'suspended', pending });
+    await world.redis.rpush(world.keys.decided(runId), '{}');
+    await world.redis.hset(world.keys.later(runId), { segment: 0 });
+    return runId;
+  };
+  await waitsFor(child);
+  const lost = await waitsFor(child, 'never-made');
+  await world.pass();
+  expect(world.woken).toEqual([lost]);
+});
+
 test('a run that waits for money is kept in line, and woken when its money is there', async () => {
   const world = await makeWorld();
   const waitsFor = (account: string, neededMicrocents: number) => {
