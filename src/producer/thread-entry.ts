@@ -3,6 +3,7 @@ import { stopRuns } from '../shared/children.ts';
 import { assertNever, RunError } from '../shared/errors.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { enterThread as enter, type Entered } from '../shared/thread-line.ts';
+import type { OnBusy } from '../shared/thread.ts';
 import { passOn } from '../shared/thread-turns.ts';
 import { familyOf } from './control.ts';
 import { sayToRun } from '../shared/steer.ts';
@@ -11,7 +12,8 @@ import type { Link } from './link.ts';
 
 /**
  * Gives a run its place in its thread before it is created, so that the order of acceptance is the order of turns. Answers
- * true when it has to wait there: whoever holds the thread queues it. A delayed run gets its place when its time has come.
+ * true when it has to wait there: whoever holds the thread queues it. Also when it was passed over before it came to be: it gets
+ * another place once it is there. A delayed run gets its place when its time has come.
  * Throws `validation` for the thread of another agent, `concurrent_run` and `thread_suspended` where it was not to wait.
  */
 export async function enterThread(run: NewRun, link: Link, redis: RedisConnection): Promise<boolean> {
@@ -20,9 +22,9 @@ export async function enterThread(run: NewRun, link: Link, redis: RedisConnectio
   const entered = await place(run, threadId, link, redis);
   switch (entered.kind) {
     case 'turn':
-    case 'left':
       return false;
     case 'waiting':
+    case 'left':
       return true;
     case 'refused_busy':
       throw new RunError('concurrent_run', `run ${entered.holder} is at work on thread ${threadId}`);
@@ -37,16 +39,18 @@ export async function enterThread(run: NewRun, link: Link, redis: RedisConnectio
 
 /**
  * Looks again where a run stands that had to wait, once it is created. Only now is the holder cancelled for it: a thread that is
- * passed on to a run which is not there yet is passed on past it. Answers true when that has happened, or its turn has come:
- * then nobody else may queue it.
+ * passed on to a run which is not there yet is passed on past it, and then it gets another place here. Answers true when its
+ * turn has come: then nobody else may queue it.
  */
 export async function lookAgain(run: NewRun, link: Link, redis: RedisConnection): Promise<boolean> {
   const { runId, request } = run;
   if (request.thread === undefined) return false;
-  const stands = await place(run, request.thread, link, redis);
+  const found = await place(run, request.thread, link, redis);
+  // Before it is acknowledged, so that nobody who comes later goes before it.
+  const stands = found.kind === 'left' ? await place(run, request.thread, link, redis, 'afresh') : found;
   if (stands.kind === 'waiting' && stands.cancel)
     await stopRuns([stands.holder], interruption(runId), familyOf(link, redis));
-  return stands.kind === 'turn' || stands.kind === 'left';
+  return stands.kind === 'turn';
 }
 
 async function place(
@@ -54,10 +58,10 @@ async function place(
   threadId: string,
   link: Link,
   redis: RedisConnection,
+  busy: OnBusy | 'afresh' = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue'),
 ): Promise<Entered> {
   const { agent: agentId } = request;
-  const onBusy = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue');
-  return await enter(threadPlaceOf(link, redis), { tenant, threadId, runId, agentId }, onBusy);
+  return await enter(threadPlaceOf(link, redis), { tenant, threadId, runId, agentId }, busy);
 }
 
 /**

@@ -81,10 +81,13 @@ type AcquireReply = PlaceReply | readonly [2, number, readonly string[]];
 /**
  * Gives a run its place in a thread, and makes the thread when it is the first run of it. Again for the same run changes
  * nothing and answers how it stands now. Errors of Redis come through as they are; the same call may then be made again.
+ * `afresh`: like `queue`, and one that has left gets a place as well, because it was passed over before it came to be.
  */
-export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBusy): Promise<Entered> {
+export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBusy | 'afresh'): Promise<Entered> {
   const atMs = place.clock.now();
-  const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString(), busy, atMs - leftMs];
+  const [onBusy, forgottenBefore] =
+    busy === 'afresh' ? (['queue', Number.MAX_SAFE_INTEGER] as const) : [busy, atMs - leftMs];
+  const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString(), onBusy, forgottenBefore];
   const reply = (await listed(place, run, atMs, () =>
     runScript(place.redis, enterScript, threadKeys(place, run), args),
   )) as EnterReply;

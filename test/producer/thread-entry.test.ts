@@ -1,5 +1,8 @@
 import { expect, test } from 'vitest';
+import { systemClock } from '../../src/shared/clock.ts';
+import { runIdForExecution } from '../../src/shared/ids.ts';
 import type { RunRequestInput } from '../../src/shared/run.ts';
+import { enterThread } from '../../src/shared/thread-line.ts';
 import { clientWorld, request, type ClientWorld } from './support/client.ts';
 
 const inThread: RunRequestInput = { ...request, thread: 'talk' };
@@ -40,4 +43,41 @@ test('the same among runs that are accepted together', async () => {
   expect(await standing(world)).toEqual({ holder: thirdId, waiting: 1 });
   expect(await queued(world)).toEqual([thirdId]);
   expect((await world.mill.get(String(secondId))).status).toBe('queued');
+});
+
+test.each(['enqueue', 'enqueueMany'] as const)(
+  'a run that was passed over before it was there has its place once %s has answered',
+  async (method) => {
+    const world = await clientWorld();
+    const { mill, redis, keys } = world;
+    const first = await mill.enqueue(inThread);
+    const runId = runIdForExecution('default', 'late');
+    // Its request got this far, and was sent again.
+    const place = { redis, keys, cluster: false, clock: systemClock };
+    const enterLate = () =>
+      enterThread(place, { tenant: 'default', threadId: 'talk', runId, agentId: 'support' }, 'queue');
+    await enterLate();
+    await mill.cancel(first.runId);
+    const second = await mill.enqueue(inThread);
+    const late = { ...inThread, executionId: 'late' };
+    await (method === 'enqueue' ? mill.enqueue(late) : mill.enqueueMany([late]));
+    await mill.enqueue(inThread);
+    expect(await enterLate()).toMatchObject({ kind: 'waiting', ahead: 1 });
+    expect(await queued(world)).toEqual([second.runId]);
+    expect(await standing(world)).toEqual({ holder: second.runId, waiting: 2 });
+    await mill.cancel(second.runId);
+    expect(await queued(world)).toEqual([runId]);
+    expect(await standing(world)).toEqual({ holder: runId, waiting: 1 });
+  },
+);
+
+test('the repeat of a request whose run has ended takes no place', async () => {
+  const world = await clientWorld();
+  const once = { ...inThread, executionId: 'once' };
+  const { runId } = await world.mill.enqueue(once);
+  const next = await world.mill.enqueue(inThread);
+  await world.mill.cancel(runId);
+  await world.mill.enqueue(once);
+  await world.mill.enqueueMany([once]);
+  expect(await standing(world)).toEqual({ holder: next.runId, waiting: 0 });
 });

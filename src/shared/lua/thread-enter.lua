@@ -7,4 +7,6 @@ The first write is one that Redis refuses when memory is full, so that a refusal
 -- include thread-place
 local left = redis.call('ZSCORE', KEYS[4], ARGV[1])
 if left and tonumber(left) > tonumber(ARGV[6]) then return {1} end
-return place(ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])
+local answer = place(ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5])
+if left then redis.call('ZREM', KEYS[4], ARGV[1]) end
+return answer
