@@ -72,7 +72,8 @@ export async function appendToThread(
 function markOf(entry: ThreadEntry): string {
   const key = onceKey(entry);
   if (key !== undefined) return `U${key}`;
-  return entry.t === 'summary' ? 'S' : 'N';
+  if (entry.t === 'message') return 'N';
+  return entry.t === 'summary' ? 'S' : 'R';
 }
 
 /** Changes fields of the manifest whoever holds the thread. Throws `not_found`. */

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { leftMs } from '../../src/shared/thread-line.ts';
-import { aRun, asks, enter, hold, tenant, type MakeThreadsWorld } from './threads-world.ts';
+import { aRun, asks, ends, enter, hold, tenant, written, type MakeThreadsWorld } from './threads-world.ts';
 
 /** Who may go on with a thread, and when. */
 export function threadsLine(makeWorld: MakeThreadsWorld): void {
@@ -168,6 +168,21 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await world.threads.leave(tenant, 't1', 'a');
     expect(await enter(world, 'one', 'interrupt')).toEqual({ kind: 'waiting', holder: 'two', ahead: 1, cancel: false });
   });
+
+  test.each(['interrupt', 'rollback'] as const)(
+    'a turn that has said how it ended is over, and %s comes too late for it',
+    async (onBusy) => {
+      const world = await makeWorld();
+      const held = await hold(world, 'a');
+      await world.threads.append(held, 'end', [asks('a', 'hi'), ends('a', 'completed')]);
+      await enter(world, 'b');
+      expect(await enter(world, 'urgent', onBusy)).toEqual({ kind: 'waiting', holder: 'a', ahead: 1, cancel: false });
+      expect((await world.threads.lines(0, 10)).threads[0]).toMatchObject({ next: 'urgent', interrupted: false });
+      expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'urgent' });
+      expect(await written(world)).toEqual(['a:user', 'a:result']);
+      expect(await enter(world, 'later', onBusy)).toMatchObject({ holder: 'urgent', cancel: true });
+    },
+  );
 
   test('a run that interrupts an idle thread just has its turn', async () => {
     const world = await makeWorld();

@@ -2,9 +2,11 @@ import { expect, test } from 'vitest';
 import type { ThreadEntryOf } from '../../src/shared/thread.ts';
 import {
   answers,
+  aRun,
   asks,
   at,
   calls,
+  ends,
   enter,
   gets,
   hold,
@@ -28,16 +30,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
   test('entries are kept whole, numbered from 1, in the order in which they were written', async () => {
     const world = await makeWorld();
     const held = await hold(world, 'a');
-    const result = {
-      v: 1,
-      t: 'result',
-      runId: 'a',
-      at,
-      status: 'completed',
-      costMicrocents: 7,
-      durationMs: 9,
-      steps: 2,
-    } as const;
+    const result = ends('a', 'completed');
     const tool = says('a', {
       role: 'tool',
       toolCallId: 'c1',
@@ -218,6 +211,35 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     expect(await written(world)).toEqual(['a:user']);
   });
 
+  test('how a turn ended by the word of a worker that was lost is taken back when another takes the thread up', async () => {
+    const world = await makeWorld();
+    const session = { provider: 'openai', model: 'm', sessionToken: 'first' };
+    await world.threads.append(await hold(world, 'a'), 'end', [asks('a', 'one'), ends('a', 'completed')], { session });
+    await world.threads.leave(tenant, 't1', 'a');
+    const lost = await hold(world, 'b');
+    await world.threads.append(lost, 'said', [asks('b', 'two')]);
+    const end = [asks('b', 'and', 'steer'), answers('b', 'yes'), ends('b', 'completed')];
+    await world.threads.append(lost, 'end', end, { session: { ...session, sessionToken: 'second' } });
+    await world.threads.append(lost, 'summary', [summary('b', 'all of it', 5)]);
+    expect(await world.threads.acquire(aRun('b'))).toMatchObject({ manifest: { session } });
+    expect(await written(world)).toEqual(['a:user', 'a:result', 'b:user']);
+    expect((await world.threads.context(tenant, 't1')).summary).toBeUndefined();
+    const held = await hold(world, 'b');
+    await world.threads.append(held, 'end', [asks('b', 'and', 'steer'), ends('b', 'cancelled')]);
+    expect(await written(world)).toEqual(['a:user', 'a:result', 'b:user', 'b:user', 'b:result']);
+    const { entries } = await world.threads.read(tenant, 't1', { limit: 1, order: 'desc' });
+    expect(entries[0]?.entry).toMatchObject({ status: 'cancelled' });
+    expect(await world.threads.append(lost, 'end', end)).toMatchObject({ seq: entries[0]?.seq });
+  });
+
+  test('how the turn of a run ended stays when it is put back and has another one', async () => {
+    const world = await makeWorld();
+    await world.threads.append(await hold(world, 'a'), 'end', [asks('a', 'one'), ends('a', 'failed')]);
+    await world.threads.leave(tenant, 't1', 'a');
+    await world.threads.append(await hold(world, 'a'), 'end', [ends('a', 'completed')]);
+    expect(await written(world)).toEqual(['a:user', 'a:result', 'a:result']);
+  });
+
   test('pages end on both sides where they are asked to, in either order', async () => {
     const world = await makeWorld();
     await withTen(world);
@@ -266,16 +288,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     const world = await makeWorld();
     const held = await hold(world, 'a');
     const entries = [asks('a', 'hi'), calls('a', 'c1'), gets('a', 'c1'), answers('a', 'done')];
-    const result = {
-      v: 1,
-      t: 'result',
-      runId: 'a',
-      at,
-      status: 'completed',
-      costMicrocents: 0,
-      durationMs: 0,
-      steps: 2,
-    } as const;
+    const result = ends('a', 'completed');
     await world.threads.append(held, 'op', [...entries, result]);
     const { messages, ...rest } = await world.threads.context(tenant, 't1');
     expect(messages).toEqual(entries.map(({ message, runId }, i) => ({ seq: i + 1, runId, message })));

@@ -59,6 +59,10 @@ export function summary(runId: string, text: string, upTo: number): ThreadEntryO
   return { v: 1, t: 'summary', runId, at, text, upTo };
 }
 
+export function ends(runId: string, status: ThreadEntryOf<'result'>['status']): ThreadEntryOf<'result'> {
+  return { v: 1, t: 'result', runId, at, status, costMicrocents: 7, durationMs: 9, steps: 2 };
+}
+
 /** What is written in the thread, in short: who said it, or what it is. */
 export async function written(world: ThreadsWorld, threadId = 't1'): Promise<string[]> {
   const { entries } = await world.threads.read(tenant, threadId, { limit: 1_000 });

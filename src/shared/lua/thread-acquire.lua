@@ -1,14 +1,21 @@
 --[[ Gives a thread to the worker that has claimed the run, if it is the turn of this run; if not, the run waits in line.
+How its turn ended by the word of a worker that was lost before the run ended is taken back: it may end otherwise now.
 KEYS as in thread-place.lua
 ARGV[1] run  [2] agent  [3] thread  [4] ISO time
 Returns {2, fence, manifest fields} it holds the thread, and only writes with this fence count from now on; else as place
 in thread-place.lua.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include thread-place
+-- include thread-take-back
 local answer = place(ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'queue')
 if answer[1] ~= 2 then return answer end
 local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)
 redis.call('HSET', KEYS[1], 'suspendedBy', '', 'gaveWay', '')
+if redis.call('HGET', KEYS[1], 'over') == ARGV[1] then
+  takeBack('overFrom')
+  redis.call('HSET', KEYS[1], 'over', '', 'session', redis.call('HGET', KEYS[1], 'overSession'))
+  redis.call('DEL', KEYS[6])
+end
 -- A run that ended and was put back has left before.
 redis.call('ZREM', KEYS[4], ARGV[1])
 return {2, fence, redis.call('HGETALL', KEYS[1])}

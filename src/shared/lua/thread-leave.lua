@@ -19,7 +19,7 @@ if holder ~= ARGV[1] then
   return holder and gaveWay == ARGV[1] and holder or ''
 end
 
-if rollback == holder then summary = takeBack() end
+if rollback == holder then summary = takeBack('heldFrom') end
 local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1] or ''
 give(first, seq, summary, first ~= '' and holder or '')
 if first ~= '' then redis.call('ZREM', KEYS[2], first) end

@@ -36,6 +36,8 @@ interface Holder {
   suspended: boolean;
   interrupted: boolean;
   rollback: boolean;
+  /** It has written how its turn ended: after which entry, and with which session in the manifest. */
+  over?: { readonly from: number; readonly session: ThreadManifest['session'] } | undefined;
 }
 
 type Place = Exclude<Entered, { kind: 'left' }>;
@@ -129,6 +131,7 @@ export class MemoryThread {
     const holder = this.#holder as Holder;
     holder.suspended = false;
     holder.gaveWay = undefined;
+    if (holder.over) this.#reopen(holder, holder.over);
     this.#left.delete(runId);
     return {
       kind: 'held',
@@ -150,8 +153,8 @@ export class MemoryThread {
         return { kind: holder.suspended ? 'refused_suspended' : 'refused_busy', holder: holder.runId };
       if (ahead) {
         this.#line.unshift(runId);
-        holder.interrupted = true;
-        holder.rollback ||= onBusy === 'rollback';
+        holder.interrupted ||= !holder.over;
+        holder.rollback ||= !holder.over && onBusy === 'rollback';
       } else this.#line.push(runId);
     }
     return {
@@ -190,6 +193,7 @@ export class MemoryThread {
       this.#takeBack(holder);
       return { kind: 'ok', seq: this.#seq, rolledBack: true };
     }
+    if (entries.some(({ t }) => t === 'result')) holder.over = { from: this.#seq, session: this.manifest.session };
     for (const entry of entries) {
       const key = onceKey(entry);
       if (key !== undefined && this.#once.has(key)) continue;
@@ -252,6 +256,15 @@ export class MemoryThread {
       if (this.#left.size <= maxLeft && at > now - leftMs) break;
       this.#left.delete(oldest);
     }
+  }
+
+  /** How its turn ended by the word of a worker that was lost before the run ended is taken back. */
+  #reopen(holder: Holder, { from, session }: NonNullable<Holder['over']>): void {
+    this.#takeBack({ ...holder, from });
+    const { session: _, ...manifest } = this.manifest;
+    this.#manifest = { ...manifest, ...(session && { session }) };
+    this.#ops.clear();
+    holder.over = undefined;
   }
 
   #takeBack({ from, summaryBefore }: Holder): void {
