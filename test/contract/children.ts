@@ -89,6 +89,64 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 2 });
     });
 
+    test('the record of the run above has the cost of one below as soon as the journal knows its end', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 2);
+      const [first, second] = below.map((run) => run.runId) as [string, string];
+      await end(world, first, { costMicrocents: 7 });
+      await world.children.ended(first);
+      const knows = { status: 'queued', costMicrocents: 7, childCostMicrocents: 7 };
+      expect(await world.runs.load(runId)).toMatchObject(knows);
+      await end(world, second, { costMicrocents: 4 });
+      await world.children.ended(second);
+      expect(await world.runs.load(runId)).toMatchObject(knows);
+    });
+
+    test('a run that is queued for the end of one below is not cancelled without a worker, which sums up what was used', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 1);
+      const id = below[0]?.runId ?? '';
+      await end(world, id, { costMicrocents: 7 });
+      await world.children.ended(id);
+      await world.children.stop([runId], { drain: false, onPendingApprovals: 'deny' });
+      expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [] });
+      expect((await claimed(world, runId, { segment: 1 })).cancel).toMatchObject({ drain: false });
+    });
+
+    test('what ended while the run above was at work is paid by it, even where it ends without having heard', async () => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 2);
+      const [first, second] = below.map((run) => run.runId) as [string, string];
+      await end(world, first, { costMicrocents: 7 });
+      await world.children.ended(first);
+      const { owner, seq } = await claimed(world, runId, { segment: 1 });
+      await end(world, second, { costMicrocents: 4 });
+      await world.children.ended(second);
+      const commit = aTerminalCommit(runId, seq);
+      const patch = { ...commit.patch, costMicrocents: 12, childCostMicrocents: 7 };
+      await world.runs.commit({ runId, owner }, { ...commit, patch });
+      await world.runs.commit({ runId, owner }, { ...commit, patch });
+      await world.children.ended(second);
+      expect(await world.runs.load(runId)).toMatchObject({ costMicrocents: 16, childCostMicrocents: 11 });
+    });
+
+    test.each([
+      ['failed', true],
+      ['completed', false],
+    ] as const)('a run that has %s hears of the end of one below later: %s', async (status, hears) => {
+      const world = await makeWorld();
+      const { runId, below } = await waiting(world, 1);
+      const id = below[0]?.runId ?? '';
+      await world.waits.resume(runId, { summary: 'out of time' });
+      const { owner, seq } = await claimed(world, runId, { segment: 1 });
+      const commit = aTerminalCommit(runId, seq);
+      await world.runs.commit({ runId, owner }, { ...commit, patch: { ...commit.patch, status } });
+      await end(world, id, { costMicrocents: 7 });
+      await world.children.ended(id);
+      expect(await world.waits.hasDecisions(runId)).toBe(hears);
+      expect(await world.runs.load(runId)).toMatchObject({ costMicrocents: 7 });
+    });
+
     test('a run that has ended itself only learns the cost', async () => {
       const world = await makeWorld();
       const { runId, below } = await waiting(world, 1);

@@ -11,8 +11,8 @@ Returns {0} gone, {1} ended before, {2, last number, event} ended here, now or b
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include append-events
 local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'held', 'op', 'cancel', 'usage', 'costMicrocents',
-  'pending', 'lastSequence', 'thread', 'epoch')
-local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch = unpack(run, 1, 11)
+  'pending', 'lastSequence', 'thread', 'epoch', 'childCostMicrocents')
+local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch, below = unpack(run, 1, 12)
 
 if not status then return {0} end
 local calls, waits, works = {}, false, false
@@ -27,9 +27,9 @@ local event = ARGV[fails and 6 or 5] .. ',"usage":' .. (usage or ARGV[8]) .. ',"
 if op == ARGV[1] then return ended and {2, tonumber(last), event} or {4} end
 if ended then return {1} end
 
--- One that has other runs work for it ends after them, so that it knows what they cost. One that has begun in a thread writes
--- there how it ended. Both need a worker.
-works = works or ((thread or '') ~= '' and epoch ~= '0')
+-- One that has other runs work for it ends after them, so that it knows what they cost; when it has just been queued for the
+-- end of one, only its journal knows what that used. One that has begun in a thread writes there how it ended. All need a worker.
+works = works or (status == 'queued' and below) or ((thread or '') ~= '' and epoch ~= '0')
 if status == 'running' or held == '1' or works then
   -- The first request holds; only one that stops at once overrides one that lets the step finish.
   if asked and not (cjson.decode(asked).drain and not cjson.decode(ARGV[2]).drain) then return {3, asked} end

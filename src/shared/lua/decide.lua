@@ -8,6 +8,7 @@ Returns {0} gone; {1} ended; {2, reason, id, detail} refused; {3} recorded, and 
 number, queue, kind, calls that are still pending} resumed, now or by this very call before. ]]
 -- include append-events
 -- include json-elements
+-- include costs-below
 -- include end-wait
 -- include vote
 local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence', 'queue', 'kind', 'epoch', 'pending',

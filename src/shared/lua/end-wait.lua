@@ -1,6 +1,8 @@
 --[[ Shared fragment: queues a suspended run at its next segment, with the event that says so and ONE entry in its
 journal, which takes up every decision about its calls that the journal does not have yet, in the very text of whoever decided.
-Calls that nobody decided about stay pending, and so do runs that have not ended; of those calls whose time is over it is kept that they expired.
+What runs below that have ended cost is in the record from then on.
+Calls that nobody decided about stay pending, and so do runs that have not ended; of those calls whose time is over it is kept
+that they expired.
 endWait(segment, last number in the record, epoch, resumes, pending) reads KEYS and ARGV as resume.lua names them and
 answers the segment, the number of the event and how many calls are left. ]]
 local people = { approval = true, user_input = true, unknown_outcome = true }
@@ -32,6 +34,9 @@ local function endWait(segment, last, epoch, resumes, pending)
   local entry = ARGV[9]
   if #texts > 0 then entry = string.sub(entry, 1, -2) .. ',"decisions":[' .. table.concat(texts, ',') .. ']}' end
   redis.call('RPUSH', KEYS[2], entry)
+  addCosts(texts)
+  local counted = redis.call('HGET', KEYS[6], 'counted')
+  if counted then addCost(-tonumber(counted)) end
   redis.call('DEL', KEYS[4], KEYS[6])
   for _, item in ipairs(expired) do
     local known = redis.call('HGET', KEYS[5], item.id)

@@ -1,6 +1,7 @@
 --[[ Shared fragment: a run that waits for several others as one group. KEYS[1] run  KEYS[6] the group, a hash:
 `segment` in which the run waits, `first` 1 when the first answer ends that, `template` what later runs have in common,
 `next` number of the one that begins next, from 0, and by their numbers what is their own, as JSON with `runId` and `agent`;
+`counted` what those that have ended cost, which is in the record already;
 `by:<id>` is the number of the one that began when <id> had ended. Needs json-elements. ]]
 -- Nil where every end of a run below ends the wait.
 local function groupOf(segment)

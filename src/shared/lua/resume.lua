@@ -9,6 +9,7 @@ queued, now or by this very call before.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include append-events
 -- include json-elements
+-- include costs-below
 -- include end-wait
 local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence', 'queue', 'kind', 'epoch', 'pending',
   'resumes')

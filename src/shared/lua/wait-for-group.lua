@@ -6,6 +6,8 @@ Returns {1}, or {0} when it does not wait there any more.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 local run = redis.call('HMGET', KEYS[1], 'status', 'segment')
 if run[1] ~= 'suspended' or run[2] ~= ARGV[1] then return {0} end
+-- Said again after a lost reply: others may have begun since.
+if redis.call('HGET', KEYS[2], 'segment') == ARGV[1] then return {1} end
 local fields = { 'segment', ARGV[1], 'first', ARGV[2], 'template', ARGV[3], 'next', 0 }
 for i = 5, #ARGV do
   fields[#fields + 1] = i - 5

@@ -2,8 +2,7 @@ import { isAnswer } from '../../shared/children.ts';
 import type { ChildEnd } from '../../shared/control.ts';
 import type { NewRun } from '../../shared/create-runs.ts';
 import type { PendingItem } from '../../shared/event.ts';
-import type { RunRecord } from '../../shared/run.ts';
-import { cancelOf, type Row } from './memory-row.ts';
+import { addCosts, cancelOf, type Row } from './memory-row.ts';
 
 /** Is this end what the run waits for? */
 export function decides({ first }: NonNullable<Row['group']>, end: ChildEnd): boolean {
@@ -20,17 +19,15 @@ export function followerOf(row: Row, end: ChildEnd): NewRun | undefined {
 }
 
 /** What a run waits for once one has ended and another one begins. */
-export function pendingAfter(row: Row, end: ChildEnd, next: NewRun | undefined, at: string): PendingItem[] {
+function pendingAfter(row: Row, end: ChildEnd, next: NewRun | undefined, at: string): PendingItem[] {
   const left = row.record.pending.filter(({ kind, id }) => kind !== 'child' || id !== end.id);
   if (!next) return left;
   return [...left, { kind: 'child', id: next.runId, args: { agentId: next.request.agent }, requestedAt: at }];
 }
 
-export function withCostOf(end: ChildEnd, record: RunRecord): RunRecord {
-  const { costMicrocents, childCostMicrocents = 0 } = record;
-  return {
-    ...record,
-    costMicrocents: costMicrocents + end.costMicrocents,
-    childCostMicrocents: childCostMicrocents + end.costMicrocents,
-  };
+/** A run of the group has ended, and the others go on: what it cost shows at once. */
+export function countInGroup(row: Row, end: ChildEnd, next: NewRun | undefined, at: string): void {
+  row.record = { ...row.record, pending: pendingAfter(row, end, next, at) };
+  addCosts(row, [end]);
+  row.group?.counted.add(end.id);
 }

@@ -31,8 +31,10 @@ export interface Row {
   /** Runs that worked for it and have ended, and what was told of them while it was at work. */
   readonly ended: Set<string>;
   readonly told: OutgoingEvent[];
-  /** While it waits for several runs: those that begin later, and who begins by the end of whom. */
-  group: (RunGroup & { readonly next: NewRun[]; readonly begunBy: Map<string, NewRun> }) | undefined;
+  /** While it waits for several runs: those that begin later, who begins by the end of whom, and whose cost it has. */
+  group:
+    | (RunGroup & { readonly next: NewRun[]; readonly begunBy: Map<string, NewRun>; readonly counted: Set<string> })
+    | undefined;
 }
 
 /** What a run needs to go on in another process. */
@@ -91,6 +93,19 @@ export function newRow(record: RunRecord): Row {
     ended: new Set(),
     told: [],
     group: undefined,
+  };
+}
+
+/** What runs below have cost, in the record of the run above, where no worker may be left to sum it up. */
+export function addCosts(row: Row, decisions: readonly CallDecision[]): void {
+  const ends = decisions.filter((decision) => decision.kind === 'child');
+  if (ends.length === 0) return;
+  const sum = ends.reduce((costMicrocents, end) => costMicrocents + end.costMicrocents, 0);
+  const { costMicrocents, childCostMicrocents = 0 } = row.record;
+  row.record = {
+    ...row.record,
+    costMicrocents: costMicrocents + sum,
+    childCostMicrocents: childCostMicrocents + sum,
   };
 }
 

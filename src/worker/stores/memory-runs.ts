@@ -19,6 +19,7 @@ import type {
 } from '../ports.ts';
 import {
   aboutRun,
+  addCosts,
   append,
   cancelOf,
   claimed,
@@ -30,7 +31,7 @@ import {
   type Row,
   type SavedRun,
 } from './memory-row.ts';
-import { decides, followerOf, pendingAfter, withCostOf } from './memory-group.ts';
+import { countInGroup, decides, followerOf } from './memory-group.ts';
 import { takeDecided, vote } from './memory-decisions.ts';
 import { checkClaimEvents, checkCommit, decidedEntry } from './rules.ts';
 
@@ -93,6 +94,10 @@ export class MemoryRuns implements RunStore {
     const event: EventBody = { type: 'run.resumed', directiveSummary: resumption.summary };
     const added = append(row, lastNumber(row), [{ ...aboutRun(row.record), timestamp: this.#now(), ...event }]);
     const { decisions, left } = takeDecided(row, this.#now());
+    addCosts(
+      row,
+      decisions.filter(({ id }) => !row.group?.counted.has(id)),
+    );
     const entry = decidedEntry(resumption, this.#clock.now());
     row.entries.push(decisions.length > 0 ? { ...entry, decisions } : entry);
     Object.assign(row, { owner: '', held: false, group: undefined });
@@ -129,7 +134,7 @@ export class MemoryRuns implements RunStore {
   waitForGroup(runId: string, group: RunGroup): void {
     const row = this.#rows.get(runId);
     if (row?.record.status !== 'suspended' || row.record.segment !== group.segment) return;
-    row.group = { ...group, next: [...group.later], begunBy: new Map() };
+    row.group = { ...group, next: [...group.later], begunBy: new Map(), counted: new Set() };
   }
 
   /** A run that worked for this one has ended. Answers the run that begins in its place. */
@@ -138,14 +143,14 @@ export class MemoryRuns implements RunStore {
     if (!row) return undefined;
     const isNew = !row.ended.has(end.id);
     row.ended.add(end.id);
-    if (row.record.endedAt) {
-      if (isNew) row.record = withCostOf(end, row.record);
-      return undefined;
-    }
-    const next = isNew ? followerOf(row, end) : row.group?.begunBy.get(end.id);
-    if (isNew) row.decided.push(next ? { ...end, next: next.runId } : end);
+    const isOver = row.record.endedAt !== undefined;
+    const next = isNew && !isOver ? followerOf(row, end) : row.group?.begunBy.get(end.id);
+    if (isNew && (!isOver || row.record.status === 'failed'))
+      row.decided.push(next ? { ...end, next: next.runId } : end);
+    if (isNew && isOver) addCosts(row, [end]);
+    if (isOver) return undefined;
     if (row.group && !decides(row.group, end)) {
-      if (isNew) row.record = withCostOf(end, { ...row.record, pending: pendingAfter(row, end, next, this.#now()) });
+      if (isNew) countInGroup(row, end, next, this.#now());
       if (next || row.record.pending.some(({ kind }) => kind === 'child')) return next;
     }
     if (row.decided.length > 0) this.resume(runId, { summary: `run ${end.id} ${end.status}` });
@@ -261,7 +266,10 @@ export class MemoryRuns implements RunStore {
     } as RunRecord;
     if (commit.release) Object.assign(row, { owner: '', held: false });
     if (commit.dropsJournal) row.entries.length = 0;
-    if (commit.release === 'terminal') this.#retain(runId);
+    if (commit.release === 'terminal') {
+      addCosts(row, row.decided);
+      this.#retain(runId);
+    }
     if (added.length > 0) this.#publish(runId, added);
     return done;
   }

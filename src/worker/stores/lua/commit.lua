@@ -9,6 +9,7 @@ ARGV[12] number of field and value strings  [13] number of journal entries; both
 Returns {0} fenced, {1, last number, cancel request or ''} written, now or by the same operation before.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include append-events
+-- include costs-below
 local function arguments(from, count)
   local list = {}
   for i = from, from + count - 1 do list[#list + 1] = ARGV[i] end
@@ -37,6 +38,8 @@ if ARGV[4] == '2' and string.find(cancel, '"onPendingApprovals":"hold"', 1, true
   cancel = ''
 end
 if ends then
+  -- The worker that ends the run does not know these.
+  addCosts(redis.call('LRANGE', KEYS[4], 0, -1))
   local keep = string.find(request, '"executionId":', 1, true) and ARGV[6] or ARGV[5]
   redis.call('EXPIRE', KEYS[1], keep)
   for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('EXPIRE', key, keep) end
