@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { callDecision, type CancelRequest, type ChildEnd } from './control.ts';
+import { callDecision, cancelRequest, type CancelRequest, type ChildEnd } from './control.ts';
 import type { EventBody } from './event.ts';
 import { createRuns, type NewRun } from './create-runs.ts';
 import { newNonce } from './ids.ts';
@@ -33,6 +33,13 @@ const maxWaiting = 1_000;
 const waitingTtlS = 7 * 86_400;
 /** A run that waits for years is not what its group is lost to. */
 const groupTtlS = 400 * 86_400;
+
+/** How runs are stopped whose run above is over. */
+export const forNobody: CancelRequest = {
+  drain: false,
+  onPendingApprovals: 'deny',
+  reason: 'the run that it worked for is over',
+};
 
 /** What work on a family of runs needs beside their place. */
 export interface Family {
@@ -100,7 +107,7 @@ export async function tellParent(record: RunRecord, family: Family): Promise<voi
     | readonly [0 | 1]
     | readonly [2, ...WaitEnded]
     | readonly [3, string, string];
-  if (reply[0] === 3) return await beginNext(runId, siblingOf(reply[1], reply[2]), family);
+  if (reply[0] === 3) return await startChildren([siblingOf(reply[1], reply[2])], family);
   if (reply[0] !== 2) return;
   const [, ...ended] = reply;
   await addJob({ runId, ...(await afterWait(place, above, event, ended)) });
@@ -118,23 +125,10 @@ function siblingOf(templateJson: string, ownJson: string): NewRun {
   return { ...template, runId, bodyHash, nonce: newNonce(), request: { ...template.request, agent, input } };
 }
 
-/** The run above may have been cancelled since it was decided that this one begins. */
-async function beginNext(above: string, next: NewRun, family: Family): Promise<void> {
-  await startChildren([next], family);
-  const { redis, keys } = family.place;
-  const [endedAt, cancel] = await redis.hmget(keys.run(above), 'endedAt', 'cancel');
-  if (endedAt || cancel) await stopRuns([next.runId], noLongerNeeded, family);
-}
-
-const noLongerNeeded: CancelRequest = {
-  drain: false,
-  onPendingApprovals: 'deny',
-  reason: 'the run that it worked for was stopped',
-};
-
 /**
  * Has runs work for another one: each is created once, however often it is asked for. One that has ended already is told to
- * the run above again. With a `group` the run above waits for all of them, and for those that begin later.
+ * the run above again. With a `group` the run above waits for all of them, and for those that begin later. They are stopped
+ * where that run was to stop, or is over, before it could know of them.
  */
 export async function startChildren(children: readonly NewRun[], family: Family, group?: RunGroup): Promise<void> {
   const { place, addJob } = family;
@@ -151,6 +145,21 @@ export async function startChildren(children: readonly NewRun[], family: Family,
       if (record) await tellParent(record, family);
     }),
   );
+  const cancel = await cancelAbove(above, place);
+  if (cancel)
+    await stopRuns(
+      children.map(({ runId }) => runId),
+      cancel,
+      family,
+    );
+}
+
+/** Looked up once the runs below are there: whoever stops the run above from then on finds them. */
+async function cancelAbove(runId: string | undefined, { redis, keys }: RunPlace): Promise<CancelRequest | undefined> {
+  if (runId === undefined) return undefined;
+  const [endedAt, cancel] = await redis.hmget(keys.run(runId), 'endedAt', 'cancel');
+  if (endedAt) return forNobody;
+  return cancel ? cancelRequest.parse(JSON.parse(cancel)) : undefined;
 }
 
 async function waitForGroup(

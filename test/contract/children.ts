@@ -165,6 +165,25 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       });
     });
 
+    test.each(['is to stop', 'is over'])(
+      'runs below that are started late, for a run that %s, are stopped',
+      async (how) => {
+        const world = await makeWorld();
+        const runId = await seeded(world);
+        const late = childOf(runId, 'late');
+        await suspendOn(world, runId, [late.runId]);
+        if (how === 'is to stop') await world.children.stop([runId], { drain: false, onPendingApprovals: 'hold' });
+        else {
+          await world.waits.resume(runId, { summary: 'out of time' });
+          const { owner, seq } = await claimed(world, runId, { segment: 1 });
+          await world.runs.commit({ runId, owner }, aTerminalCommit(runId, seq));
+        }
+        await world.children.start([late]);
+        const child = await world.runs.load(late.runId);
+        expect(child?.status === 'cancelled' || child?.cancel !== undefined).toBe(true);
+      },
+    );
+
     test('runs below are stopped with those below them; what does not exist is named', async () => {
       const world = await makeWorld();
       const { runId, below } = await waiting(world, 1);

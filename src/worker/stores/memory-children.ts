@@ -1,4 +1,4 @@
-import { childEndOf, childrenOf } from '../../shared/children.ts';
+import { childEndOf, childrenOf, forNobody } from '../../shared/children.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { CancelRequest } from '../../shared/control.ts';
 import type { Children, OutgoingEvent } from '../ports.ts';
@@ -11,6 +11,10 @@ export function memoryChildren(
   clock: Clock,
   onCancel: (runId: string, cancel: CancelRequest) => void,
 ): Children {
+  const cancelAbove = async (runId = ''): Promise<CancelRequest | undefined> => {
+    const above = await runs.load(runId);
+    return above?.endedAt ? forNobody : (await runs.pendingCancels()).get(runId);
+  };
   const children: Children = {
     async start(planned, group) {
       const above = planned[0]?.parent?.runId;
@@ -19,6 +23,12 @@ export function memoryChildren(
         runs.create(queuedRecord(run, clock.now()));
         await children.ended(run.runId);
       }
+      const cancel = await cancelAbove(planned[0]?.parent?.runId);
+      if (cancel)
+        await children.stop(
+          planned.map(({ runId }) => runId),
+          cancel,
+        );
     },
     async stop(runIds, cancel) {
       const gone: string[] = [];
