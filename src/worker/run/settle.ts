@@ -18,7 +18,10 @@ import { recordTurn, type TurnRecord } from './run-thread.ts';
 
 const maxErrorBytes = 2_048;
 
-/** Writes the end of a segment: the terminal events and the record in one commit, or the release for a hand-over. */
+/**
+ * Writes the end of a segment: the terminal events and the record in one commit, or the release for a hand-over. The events of
+ * an end are held back until then: a worker that is lost before must not leave a log that says that its run is over.
+ */
 export async function settle(run: OpenRun, ending: TurnOutcome): Promise<JobOutcome> {
   const { signals } = run;
   if (signals.lost) throw new RunError('lock_lost', 'another worker owns this run');
@@ -53,7 +56,7 @@ async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'co
   };
   const end = totals(ending.state, run);
   const { usage, costMicrocents, steps } = end;
-  run.writer.emit({ type: 'usage.recorded', usage, costMicrocents });
+  run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   if (!run.record.request.overrides?.background) run.writer.emit({ type: 'agent.response', text: ending.text });
   run.writer.emit({ type: 'agent.end', output: ending.text, status });
   if (run.record.request.node) {
@@ -79,7 +82,7 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
   if (error.code === 'run_timeout') {
     run.writer.emit({ type: 'run.timeout', elapsedMs: durationMs(run), timeoutMs: run.signals.wallTimeMs });
   }
-  run.writer.emit({ type: 'usage.recorded', usage, costMicrocents });
+  run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.error', code: info.code, message: info.message });
   if (run.record.request.node) run.writer.emit({ type: 'node.failed', error: info });
   run.writer.emit({
@@ -117,7 +120,7 @@ async function cancelled(
   const reason = run.signals.cancelRequest?.reason;
   const end = totals(left, run);
   const { usage, costMicrocents } = end;
-  run.writer.emit({ type: 'usage.recorded', usage, costMicrocents });
+  run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
   run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, ...(reason && { reason }) });
   await keepTurn(run, { status: 'cancelled', state: left, closing: '(stopped by user)' });

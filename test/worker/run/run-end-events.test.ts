@@ -1,6 +1,9 @@
+import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
+import { isTerminal } from '../../../src/shared/event.ts';
 import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/scripted.ts';
 import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { makeJobs } from './job-world.ts';
 
 async function endOf(script: Script, overrides: { background?: boolean } = {}, cancelled = false) {
@@ -33,3 +36,33 @@ test('a run that fails, and one that is cancelled, say what they used and have n
   const cancelled = await endOf(scripted.text('never'), {}, true);
   expect(cancelled.last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.end', 'run.cancelled']);
 });
+
+test.each<[how: string, script: Script]>([
+  ['completed', scripted.text('It was sent.')],
+  ['failed', () => ({ error: { kind: 'bad_request' } })],
+  ['cancelled', scripted.text('never')],
+])(
+  'while a run that is to end as %s writes to its thread, its log does not say yet that it is over',
+  async (how, script) => {
+    const flushTimer = new FlushTimer(5);
+    const agent = defineAgent({ id: 'support', model: 'gpt-5.2-mini' });
+    const jobs = makeJobs(agent, createScriptedProvider(script), 1_000, { flushTimer });
+    const { threads } = jobs.ports;
+    const append = threads.append.bind(threads);
+    const runId = jobs.submit({ input: 'Where is order 7?', thread: 'talk' });
+    let isOver: boolean | undefined;
+    threads.append = async (hold, op, ...rest) => {
+      if (op.endsWith(':end')) {
+        await new Promise<void>((flush) => flushTimer.schedule({ flush }));
+        await setImmediate();
+        isOver = jobs.ports.events(runId).some(isTerminal);
+      }
+      return await append(hold, op, ...rest);
+    };
+    if (how === 'cancelled') jobs.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
+    await jobs.deliver(runId);
+    expect(isOver).toBe(false);
+    expect(jobs.ports.events(runId).filter(isTerminal)).toHaveLength(1);
+    expect(await jobs.load(runId)).toMatchObject({ status: how });
+  },
+);
