@@ -38,6 +38,8 @@ export class PlanProvider implements AsyncDisposable {
   readonly titled: string[] = [];
   holdTitles = false;
   unplanned: Unplanned = () => undefined;
+  /** Summaries that were asked for. */
+  summaries = 0;
   readonly #calls: {
     runId: string;
     step: number;
@@ -73,15 +75,18 @@ export class PlanProvider implements AsyncDisposable {
 
   async #answer(response: Parameters<Reply>[0], request: RawRequest): Promise<void> {
     const { messages } = request.body as Pick<SeenCall, 'messages'>;
-    const [task, about = ''] = String(request.headers['idempotency-key']).split(':');
+    const [task, about = '', , what] = String(request.headers['idempotency-key']).split(':');
     if (task === 'title') return await this.#entitled(about)(response, request);
+    if (what === 'summary') return await this.#summed(response, request);
     const { step, number } = nextOf(messages, this.unplanned);
     const runId = String(request.headers['idempotency-key']).split(':')[0] as string;
     const fault = step.faults?.[this.callsOf(runId, number).length];
     const call = { runId, step: number, startedAt: Date.now(), messages, ended: 'open' as SeenCall['ended'] };
     this.#calls.push(call);
     response.on('close', () => (call.ended = response.writableFinished ? 'finished' : 'closed'));
-    await (fault ? spoiled(fault, step, String(request.headers.authorization)) : this.#told(step))(response, request);
+    const said =
+      step.text === undefined ? step : { ...step, text: step.text.replace('%call', `${this.#calls.length}`) };
+    await (fault ? spoiled(fault, step, String(request.headers.authorization)) : this.#told(said))(response, request);
   }
 
   /** A title for the thread of this run. Waits at the gate `title` once {@link holdTitles} is set. */
@@ -91,6 +96,12 @@ export class PlanProvider implements AsyncDisposable {
       if (this.holdTitles) await this.gates.passed('title');
       await this.#told({ text: 'A thread about plans' })(response, request);
     };
+  }
+
+  /** A summary of a part of a conversation: not among `calls`, like a title. */
+  async #summed(...asked: Parameters<Reply>): Promise<void> {
+    this.summaries++;
+    await this.#told({ text: 'They talked about plans.' })(...asked);
   }
 
   /** The step as it is planned, piece by piece, waiting where the plan says so. */

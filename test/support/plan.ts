@@ -18,6 +18,7 @@ export type Fault =
 
 /** One answer of the model: a text, tool calls, or both. */
 export interface PlannedStep {
+  /** `%call` in it is the number of the call at the server, so that no two answers are alike. */
   readonly text?: string;
   readonly calls?: readonly PlannedCall[];
   /** Pieces that the text is streamed in. Default: one for every word. */

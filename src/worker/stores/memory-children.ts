@@ -23,7 +23,7 @@ export function memoryChildren(
         runs.create(queuedRecord(run, clock.now()));
         await children.ended(run.runId);
       }
-      const cancel = await cancelAbove(planned[0]?.parent?.runId);
+      const cancel = await cancelAbove(above);
       if (cancel)
         await children.stop(
           planned.map(({ runId }) => runId),

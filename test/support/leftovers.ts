@@ -1,0 +1,69 @@
+import { expect } from 'vitest';
+import type { RedisConnection } from '../../src/shared/redis.ts';
+import { until } from './redis.ts';
+import type { World } from './world.ts';
+
+/** Of a run that has ended, these may stay as long as its record; `inbox`, `relayed` and such have a time of their own. */
+const ofRuns = /:\{[0-9A-Z]{26}\}:/;
+/** What belongs to a thread for as long as there is one. */
+const ofThreads = /:\{thread:[^}]+\}:(manifest|log|left|once|ops|events)$/;
+/** What the fleet and its lists keep. Who lists what people are asked takes off what does not wait any more. */
+const ofFleet =
+  /:(lifecycle|_:(index:default|threads:default|threads-held|workers|worker-info|agents|counters|asking:default|tenants-asking|breakers|limiters))$/;
+const ofMoney = /:\{ledger:[^}]+\}:(run|tenant|batch|costs|counted)/;
+const ofQueues = /:(runs|runs-postrun|quarantine|maintenance)(:|$)/;
+const ofProviders = /:\{(breaker|limit):/;
+
+/** Nothing that runs do stays behind once they have all ended: no lock, place, timer, listing, nor money that is held. */
+export async function checkNothingLeft(world: World, redis: RedisConnection): Promise<void> {
+  const { prefix } = world.fleet;
+  await until('no run is open', async () => (await redis.zcard(`${prefix}:_:open`)) === 0, 60_000);
+  await until('no job is left', async () => {
+    const { maintenance: _, ...depths } = await world.mill.queueDepths();
+    return Object.values(depths).every(({ waiting, active, delayed }) => waiting + active + delayed === 0);
+  });
+  const all = (await redis.keys(`${prefix}:*`)).toSorted();
+  const known = [ofRuns, ofThreads, ofFleet, ofMoney, ofQueues, ofProviders];
+  expect(
+    all.filter((key) => !known.some((pattern) => pattern.test(key))),
+    'keys that nobody needs any more',
+  ).toEqual([]);
+  const runKeys = all.filter((key) => ofRuns.test(key));
+  const times = await Promise.all(runKeys.map((key) => redis.ttl(key)));
+  expect(
+    runKeys.filter((_, i) => (times[i] ?? 0) === -1),
+    'keys of runs that never go away',
+  ).toEqual([]);
+  expect(
+    all.filter((key) => key.endsWith(':lock') && !key.includes(':maintenance:')),
+    'locks',
+  ).toEqual([]);
+  await checkMoney(all, redis);
+  await checkThreads(all, redis);
+  expect(await redis.smembers(`${prefix}:_:cancels`)).toEqual([]);
+  expect(await redis.zrange(`${prefix}:_:timers`, 0, '-1')).toEqual([]);
+  const { stuckRuns, openRuns, waits } = await world.mill.diagnose();
+  expect({ stuckRuns, openRuns }).toEqual({ stuckRuns: [], openRuns: 0 });
+  expect([...waits.people, ...waits.money, ...waits.limiters, ...waits.threads]).toEqual([]);
+}
+
+async function checkMoney(all: readonly string[], redis: RedisConnection): Promise<void> {
+  const accounts = all.filter((key) => /:\{ledger:[^}]+\}:(run|tenant|batch):/.test(key));
+  const held = await Promise.all(accounts.map(async (key) => [key, await redis.hgetall(key)] as const));
+  for (const [key, fields] of held) {
+    expect(Number(fields['reserved'] ?? 0), `money held in ${key}`).toBe(0);
+    expect(Object.keys(fields).filter((field) => field.startsWith('r:'))).toEqual([]);
+  }
+}
+
+async function checkThreads(all: readonly string[], redis: RedisConnection): Promise<void> {
+  for (const key of all.filter((name) => name.endsWith(':manifest'))) {
+    const { holder, suspendedBy, rollback, interrupted } = await redis.hgetall(key);
+    expect({ holder, suspendedBy, rollback, interrupted }, key).toEqual({
+      holder: '',
+      suspendedBy: '',
+      rollback: '',
+      interrupted: '',
+    });
+  }
+}
