@@ -1,5 +1,6 @@
 import { expect } from 'vitest';
 import type { RedisConnection } from '../../src/shared/redis.ts';
+import { isTerminalStatus } from '../../src/shared/run.ts';
 import { until } from './redis.ts';
 import type { World } from './world.ts';
 
@@ -9,7 +10,7 @@ const ofRuns = /:\{[0-9A-Z]{26}\}:/;
 const ofThreads = /:\{thread:[^}]+\}:(manifest|log|left|once|ops|events)$/;
 /** What the fleet and its lists keep. Who lists what people are asked takes off what does not wait any more. */
 const ofFleet =
-  /:(lifecycle|_:(index:default|threads:default|threads-held|workers|worker-info|agents|counters|asking:default|tenants-asking|breakers|limiters))$/;
+  /:(lifecycle|_:(timers|index:default|threads:default|threads-held|workers|worker-info|agents|counters|asking:default|tenants-asking|breakers|limiters))$/;
 const ofMoney = /:\{ledger:[^}]+\}:(run|tenant|batch|costs|counted)/;
 const ofQueues = /:(runs|runs-postrun|quarantine|maintenance)(:|$)/;
 const ofProviders = /:\{(breaker|limit):/;
@@ -41,7 +42,9 @@ export async function checkNothingLeft(world: World, redis: RedisConnection): Pr
   await checkMoney(all, redis);
   await checkThreads(all, redis);
   expect(await redis.smembers(`${prefix}:_:cancels`)).toEqual([]);
-  expect(await redis.zrange(`${prefix}:_:timers`, 0, '-1')).toEqual([]);
+  // A worker sets the timer of a wait before it suspends the run. Lost in between, it leaves one that does nothing once it is due.
+  const timed = await Promise.all((await redis.zrange(`${prefix}:_:timers`, 0, '-1')).map((id) => world.mill.get(id)));
+  expect(timed.filter(({ status }) => !isTerminalStatus(status))).toEqual([]);
   const { stuckRuns, openRuns, waits } = await world.mill.diagnose();
   expect({ stuckRuns, openRuns }).toEqual({ stuckRuns: [], openRuns: 0 });
   expect([...waits.people, ...waits.money, ...waits.limiters, ...waits.threads]).toEqual([]);
