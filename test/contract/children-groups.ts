@@ -9,8 +9,9 @@ async function waitingForGroup(world: ChildrenWorld, first = false) {
   const all = ['a', 'b', 'c', 'd'].map((place) => childOf(runId, place, place === 'd' ? 'another thing' : 'do it'));
   const [a, b, c, d] = all.map((child) => child.runId) as [string, string, string, string];
   await suspendOn(world, runId, [a, b]);
-  await world.children.start(all.slice(0, 2), { segment: 0, first, later: all.slice(2) });
-  return { runId, a, b, c, d };
+  const start = async () => await world.children.start(all.slice(0, 2), { segment: 0, first, later: all.slice(2) });
+  await start();
+  return { runId, a, b, c, d, start };
 }
 
 async function ended(...[world, runId, ...how]: Parameters<typeof end>): Promise<void> {
@@ -30,24 +31,44 @@ export function childrenInGroups(makeWorld: () => Promise<ChildrenWorld>): void 
     });
     await world.children.ended(b);
     expect(await world.runs.load(d), 'told twice, one begins').toBeUndefined();
-    await ended(world, a);
+    await ended(world, a, { costMicrocents: 4 });
     expect(await world.runs.load(d)).toMatchObject({ status: 'queued', request: { input: 'another thing' } });
-    await ended(world, d);
+    await ended(world, d, { costMicrocents: 2 });
     expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', segment: 0, pending: [{ id: c }] });
-    await ended(world, c);
-    expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [] });
+    await ended(world, c, { costMicrocents: 1 });
+    const whole = { costMicrocents: 14, childCostMicrocents: 14 };
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [], ...whole });
     const { entries } = await claimed(world, runId, { segment: 1 });
     const told = (entries.at(-1) as JournalEntryOf<'decided'>).decisions;
     expect(told).toMatchObject([{ id: b, next: c }, { id: a, next: d }, { id: d }, { id: c }]);
   });
 
+  test('a group that is started again after a lost reply begins nobody twice', async () => {
+    const world = await makeWorld();
+    const { runId, a, b, c, d, start } = await waitingForGroup(world);
+    await ended(world, b);
+    await ended(world, c);
+    await start();
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', pending: [{ id: a }, { id: d }] });
+    await ended(world, a);
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', pending: [{ id: d }] });
+    await ended(world, d);
+    expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [] });
+  });
+
   test('where the first answer ends the wait a failure does not, and nobody begins after it', async () => {
     const world = await makeWorld();
     const { runId, a, b, c, d } = await waitingForGroup(world, true);
-    await ended(world, a, { status: 'failed' });
+    await ended(world, a, { status: 'failed', costMicrocents: 3 });
     expect(await world.runs.load(runId)).toMatchObject({ status: 'suspended', pending: [{ id: b }, { id: c }] });
-    await ended(world, c, { result: { text: 'done' } });
-    expect(await world.runs.load(runId)).toMatchObject({ status: 'queued', segment: 1, pending: [{ id: b }] });
+    await ended(world, c, { result: { text: 'done' }, costMicrocents: 5 });
+    const costs = { costMicrocents: 8, childCostMicrocents: 8 };
+    expect(await world.runs.load(runId)).toMatchObject({
+      status: 'queued',
+      segment: 1,
+      pending: [{ id: b }],
+      ...costs,
+    });
     expect(await world.runs.load(d)).toBeUndefined();
   });
 

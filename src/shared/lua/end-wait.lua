@@ -36,7 +36,7 @@ local function endWait(segment, last, epoch, resumes, pending)
   redis.call('RPUSH', KEYS[2], entry)
   addCosts(texts)
   local counted = redis.call('HGET', KEYS[6], 'counted')
-  if counted then addCost(-tonumber(counted)) end
+  if counted then addCost(0 - tonumber(counted)) end
   redis.call('DEL', KEYS[4], KEYS[6])
   for _, item in ipairs(expired) do
     local known = redis.call('HGET', KEYS[5], item.id)

@@ -134,6 +134,7 @@ export class MemoryRuns implements RunStore {
   waitForGroup(runId: string, group: RunGroup): void {
     const row = this.#rows.get(runId);
     if (row?.record.status !== 'suspended' || row.record.segment !== group.segment) return;
+    if (row.group?.segment === group.segment) return;
     row.group = { ...group, next: [...group.later], begunBy: new Map(), counted: new Set() };
   }
 
