@@ -16,7 +16,7 @@ const groupSize = 25;
 export interface NewRun {
   readonly runId: string;
   readonly tenant: string;
-  readonly kind: Extract<JobKind, 'agent.turn' | 'node' | 'task' | 'fanout.child'>;
+  readonly kind: Exclude<JobKind, 'resume' | 'postrun'>;
   readonly queue: string;
   readonly request: RunRequest;
   /** The run that it works for. */
@@ -34,12 +34,18 @@ export function newRun(request: RunRequest, tenant: string, nonce: string): NewR
   return {
     runId: executionId === undefined ? newRunId(Date.now()) : runIdForExecution(tenant, executionId),
     tenant,
-    kind: request.node ? 'node' : request.taskRun ? 'task' : 'agent.turn',
+    kind: kindOf(request),
     queue: request.queue ?? defaultQueue,
     request,
     bodyHash: sha256(canonicalJson(body)),
     nonce,
   };
+}
+
+function kindOf({ node, taskRun, chat }: RunRequest): NewRun['kind'] {
+  if (node) return 'node';
+  if (taskRun) return 'task';
+  return chat ? 'chat.turn' : 'agent.turn';
 }
 
 /** Creates runs of one tenant, each unless it is there already. Answers in order; throws when Redis fails for any. */

@@ -1,7 +1,10 @@
-import { expect, test } from 'vitest';
+import { Queue } from 'bullmq';
+import { expect, inject, onTestFinished, test } from 'vitest';
+import { newRunId } from '../../src/shared/ids.ts';
 import { call } from '../support/http.ts';
 import { OwnRedis } from '../support/own-redis.ts';
 import { planInput } from '../support/plan.ts';
+import { testRedis, until } from '../support/redis.ts';
 import { makeWorld, shareWorld } from '../support/world.ts';
 
 const shared = shareWorld({ producer: true });
@@ -43,6 +46,24 @@ test('text with surrogates, zero-width and control-like signs comes back unchang
   const text = 'a\u200bb\u2028c bullmq:rateLimitExceeded \ud83d\ude00 \u0000 d';
   const run = await world.submit('plain', [{ text, pieces: 1 }]);
   expect((await world.ended(run)).view.result?.text).toBe(text);
+});
+
+test.each([
+  ['of an unknown kind', { kind: 'nope' }],
+  ['of a kind that has a queue of its own', { kind: 'postrun' }],
+  ['without a segment', { segment: undefined }],
+])('a job %s that somebody else added is failed at once, and never tried again', async (_, wrong) => {
+  const { world } = shared;
+  const queue = new Queue('runs', {
+    connection: await testRedis('work', inject('redisUrl')),
+    prefix: world.fleet.prefix,
+  });
+  onTestFinished(() => queue.close());
+  const data = { v: 1, kind: 'agent.turn', runId: newRunId(Date.now()), segment: 0, ...wrong };
+  const job = await queue.add('run', data, { attempts: 5 });
+  await until('the job has failed', async () => (await job.getState()) === 'failed');
+  const { attemptsMade, failedReason } = (await queue.getJob(job.id ?? '')) ?? {};
+  expect([attemptsMade, failedReason]).toEqual([1, expect.stringMatching(/^validation: /)]);
 });
 
 test('while Redis is away every route answers 503 within five seconds, and all is well when it is back', async () => {

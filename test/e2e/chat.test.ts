@@ -117,6 +117,9 @@ test('fifty identical turns at once over two producers are one run and one model
     expect([shownText(lines), lines.at(-1)?.type]).toEqual([answer, 'session.run.completed']);
   }
   expect(world.provider.callsOf(runId)).toHaveLength(1);
+  expect(await Array.fromAsync(world.mill.events(runId))).toContainEqual(
+    expect.objectContaining({ type: 'run.queued', kind: 'chat.turn' }),
+  );
   const other = await call('POST', `${world.url}/v1/chat/turns`, { ...body, message: planInput({ text: 'Other.' }) });
   expect([other.status, other.body.error.code]).toEqual([409, 'idempotency_conflict']);
 });

@@ -14,9 +14,6 @@ export const quarantineAfter = 2;
 /** The same, after which it fails for good. */
 export const failAfter = 4;
 
-/** Kinds of jobs that a worker runs. */
-const runnable: ReadonlySet<RunJob['kind']> = new Set(['agent.turn', 'node', 'task', 'fanout.child', 'resume']);
-
 export interface ConsumerOptions {
   readonly connection: RedisConnection;
   readonly bullPrefix: string;
@@ -153,8 +150,8 @@ export class Consumer {
         `validation: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`,
       );
     }
-    if (!runnable.has(parsed.data.kind)) {
-      throw new UnrecoverableError(`validation: this worker does not run jobs of kind ${parsed.data.kind}`);
+    if (parsed.data.kind === 'postrun') {
+      throw new UnrecoverableError('validation: jobs of kind postrun are those of a queue of their own');
     }
     return parsed.data;
   }
