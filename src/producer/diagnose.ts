@@ -57,6 +57,7 @@ export interface Diagnosis {
   readonly queues: Readonly<Record<string, QueueDepth>>;
   /** Runs held back because they brought down two workers. */
   readonly quarantined: number;
+  /** How often something happened in this fleet; under `<name>_at` when it last did, in milliseconds since the epoch. */
   readonly counters: Readonly<Record<string, number>>;
   readonly waits: WaitFacts;
 }

@@ -28,6 +28,7 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
     },
     async count(counter, by) {
       await redis.hincrby(keys.counters, counter, by);
+      await redis.hset(keys.counters, `${counter}_at`, Date.now());
     },
     async heartbeat(worker) {
       await redis.zadd(keys.workers, Date.now(), worker.name);

@@ -44,6 +44,9 @@ const healthy: Diagnosis = {
   },
 };
 
+const now = Date.now();
+const before = now - 25 * 3_600_000;
+
 function check(name: string, change: Partial<Diagnosis>, redis: Partial<Diagnosis['redis']> = {}): Check {
   const checks = checkDiagnosis({ ...healthy, ...change, redis: { ...healthy.redis, ...redis } });
   return checks.find((one) => one.name === name) as Check;
@@ -75,7 +78,14 @@ test.each([
     { queues: { 'slow-postrun': { ...empty, waiting: 2 } } },
     {},
   ],
-  ['titles that failed', 'after answers', 'warn', { counters: { effects_failed: 2 } }, {}],
+  ['titles that failed', 'after answers', 'warn', { counters: { effects_failed: 2, effects_failed_at: now } }, {}],
+  [
+    'titles that failed long ago',
+    'after answers',
+    'ok',
+    { counters: { effects_failed: 2, effects_failed_at: before } },
+    {},
+  ],
   [
     'runs that wait for minutes',
     'queue runs',
@@ -85,7 +95,8 @@ test.each([
   ],
   ['a stuck run', 'stuck runs', 'fail', { stuckRuns: [{ runId: 'R', status: 'running', ageMs: 90_000 }] }, {}],
   ['runs in quarantine', 'quarantine', 'warn', { quarantined: 1 }, {}],
-  ['runs that were put back', 'put back', 'warn', { counters: { put_back: 2 } }, {}],
+  ['runs that were put back', 'put back', 'warn', { counters: { put_back: 2, put_back_at: now } }, {}],
+  ['runs that were put back long ago', 'put back', 'ok', { counters: { put_back: 2, put_back_at: before } }, {}],
   [
     'a model that keeps failing',
     'breakers',

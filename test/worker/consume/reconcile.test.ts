@@ -90,7 +90,9 @@ test('a run without a job is put back once, under a new job id, and counted', as
   expect(await world.pass()).toBe(1);
   expect(await world.jobs()).toEqual([`${runId}-s1`]);
   expect(await world.pass()).toBe(0);
-  expect(await world.redis.hget(world.keys.counters, 'put_back')).toBe('1');
+  const { put_back, put_back_at } = await world.redis.hgetall(world.keys.counters);
+  expect(put_back).toBe('1');
+  expect(Number(put_back_at)).toBeCloseTo(Date.now(), -5);
 });
 
 test('a run whose job waits or works, and one that was just changed, are left alone', async () => {

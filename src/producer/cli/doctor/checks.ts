@@ -200,12 +200,9 @@ function putBack({ counters }: Diagnosis): Check {
   const name = 'put back';
   const times = counters['put_back'] ?? 0;
   if (times === 0) return { name, level: 'ok', text: 'the reconciler has found no lost run' };
-  return {
-    name,
-    level: 'warn',
-    text: `the reconciler has put back ${count(times)} runs whose job was gone`,
-    advice: 'was Redis restarted without AOF, or were jobs deleted by hand?',
-  };
+  const text = `the reconciler has put back ${count(times)} runs whose job was gone`;
+  if (!isRecent(counters['put_back_at'])) return { name, level: 'ok', text: `${text}, ${notLately}` };
+  return { name, level: 'warn', text, advice: 'was Redis restarted without AOF, or were jobs deleted by hand?' };
 }
 
 function failedJobs({ queues: depths }: Diagnosis): Check {
@@ -224,12 +221,18 @@ function effects({ counters }: Diagnosis): Check {
   const name = 'after answers';
   const failed = counters['effects_failed'] ?? 0;
   if (failed === 0) return { name, level: 'ok', text: 'every title and embedding was made' };
-  return {
-    name,
-    level: 'warn',
-    text: `${count(failed)} titles and embeddings could not be made`,
-    advice: 'millrace threads events THREAD shows why; look at the model for titles, and at the embedder',
-  };
+  const text = `${count(failed)} titles and embeddings could not be made`;
+  if (!isRecent(counters['effects_failed_at'])) return { name, level: 'ok', text: `${text}, ${notLately}` };
+  const advice = 'millrace threads events THREAD shows why; look at the model for titles, and at the embedder';
+  return { name, level: 'warn', text, advice };
+}
+
+/** Counters never go back, but what was long ago is no reason to wake anybody. */
+const recentMs = 24 * 3_600_000;
+const notLately = 'the last one more than a day ago';
+
+function isRecent(atMs = 0): boolean {
+  return Date.now() - atMs < recentMs;
 }
 
 function megabytes(bytes: number): string {
