@@ -49,7 +49,8 @@ export async function listRuns(
         if (view) runs.push(view);
         if (runs.length === query.limit) break;
       }
-      if (entries.length < batchSize && last === entries.at(-1)) return { runs };
+      const isRead = entries.length === 0 || last === entries.at(-1);
+      if (entries.length < batchSize && isRead) return { runs };
       if (runs.length === query.limit) break;
     }
     return last === undefined ? { runs } : { runs, cursor: `${last.createdAtMs}-${last.runId}` };

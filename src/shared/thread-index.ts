@@ -55,7 +55,8 @@ export async function listThreads(place: ThreadPlace, tenant: string, query: Thr
       if (info && (query.agent === undefined || info.agentId === query.agent)) threads.push(info);
       if (threads.length === query.limit) break;
     }
-    if (listed.length < batchSize && last === listed.at(-1)) return { threads };
+    const isRead = listed.length === 0 || last === listed.at(-1);
+    if (listed.length < batchSize && isRead) return { threads };
     if (threads.length === query.limit) break;
   }
   return { threads, ...(last && { cursor: listCursor(last) }) };

@@ -23,6 +23,7 @@ async function all(world: ThreadsWorld, limit: number, agent?: string): Promise<
     cursor = page.cursor;
     if (cursor === undefined) break;
   }
+  expect(cursor, 'a list has an end').toBeUndefined();
   return seen;
 }
 
@@ -46,6 +47,14 @@ export function threadsLists(makeWorld: MakeThreadsWorld): void {
     const ids = Array.from({ length: 25 }, (_, i) => `t-${i}`);
     for (const id of ids) await enter(world, `r-${id}`, 'queue', id);
     expect((await all(world, 10)).toSorted()).toEqual(ids.toSorted());
+  });
+
+  test('a list whose last page is full has an end, also where nothing in it is wanted', async () => {
+    const world = await makeWorld();
+    const ids = Array.from({ length: 100 }, (_, i) => `t-${i}`);
+    for (const id of ids) await enter(world, `r-${id}`, 'queue', id);
+    expect((await all(world, 100)).toSorted()).toEqual(ids.toSorted());
+    expect(await all(world, 100, 'nobody')).toEqual([]);
   });
 
   test('threads are listed by their agent', async () => {

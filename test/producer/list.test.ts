@@ -10,6 +10,7 @@ async function pages(mill: Millrace, query: ListQuery): Promise<string[][]> {
     const page = await mill.list({ ...query, ...(cursor !== undefined && { cursor }) });
     found.push(page.runs.map((run) => run.runId));
     if (page.cursor === undefined) return found;
+    expect(page.cursor, 'the next page begins elsewhere').not.toBe(cursor);
     cursor = page.cursor;
   }
 }
@@ -43,6 +44,17 @@ test('pages follow each other without a gap or a repeat, while new runs arrive a
   await redis.zrem(keys.index('default'), newestFirst[2] as string);
   const second = await mill.list({ limit: 3, ...(first.cursor !== undefined && { cursor: first.cursor }) });
   expect([...first.runs, ...second.runs].map((run) => run.runId)).toEqual(newestFirst.slice(0, 6));
+});
+
+test.each([
+  [100, { limit: 100 }],
+  [200, { limit: 100 }],
+  [100, { limit: 50 }],
+  [100, { status: 'failed', limit: 100 }],
+] satisfies [number, ListQuery][])('a list of %i runs has an end, also by %j', async (count, query) => {
+  const { mill, newestFirst } = await withRuns(count);
+  const found = (await pages(mill, query)).flat();
+  expect(found).toEqual('status' in query ? [] : newestFirst);
 });
 
 test('runs of one millisecond are paged without a gap or a repeat, even when the last one of a page vanishes', async () => {
