@@ -85,7 +85,7 @@ test('what followed the runs of a thread is told, and what comes as it comes', a
     model: 'small',
     messages: 2,
   });
-  await following.says('3  ');
+  await following.says('embeddings of 2 messages');
   following.signal('SIGINT');
   expect(await following.exited).toBe(130);
   expect(following.stdout.match(/^\d /gm)).toEqual(['1 ', '2 ', '3 ']);
