@@ -51,7 +51,7 @@ const conversation: readonly ThreadMessage[] = Array.from({ length: 200 }, (_, t
 
 /** As if a run before had said it. */
 async function fill(threads: Threads, thread: ThreadRun): Promise<void> {
-  const held = await threads.acquire(thread);
+  const held = await threads.acquire({ ...thread, epoch: 1 });
   if (held.kind !== 'held') throw new Error('somebody holds the thread');
   const at = new Date().toISOString();
   const { runId, tenant, threadId } = thread;

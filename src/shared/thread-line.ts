@@ -14,6 +14,12 @@ export interface ThreadRun extends ThreadRef {
   readonly agentId: string;
 }
 
+/** A run that takes its thread up. */
+export interface ThreadClaim extends ThreadRun {
+  /** Counts the claims of the run. */
+  readonly epoch: number;
+}
+
 /** The right to write to a thread. Taking the thread up again gives a new fence, and makes the old one worthless. */
 export interface ThreadHold extends ThreadRef {
   readonly runId: string;
@@ -44,11 +50,15 @@ export type Entered =
   | { readonly kind: 'other_agent'; readonly agentId: string }
   | { readonly kind: 'left' };
 
-/** `rolledBack`: somebody asked that this turn leave no trace. Nothing that it writes is kept. */
+/**
+ * `rolledBack`: somebody asked that this turn leave no trace. Nothing that it writes is kept. `stale`: a later claim of the run has
+ * taken the thread up.
+ */
 export type Acquired =
   | { readonly kind: 'held'; readonly fence: number; readonly manifest: ThreadManifest; readonly rolledBack: boolean }
   | Omit<WaitingInLine, 'cancel'>
-  | { readonly kind: 'other_agent'; readonly agentId: string };
+  | { readonly kind: 'other_agent'; readonly agentId: string }
+  | { readonly kind: 'stale' };
 
 /** A thread that a run holds. */
 export interface HeldThread extends ThreadRef {
@@ -76,7 +86,7 @@ const settledMs = 300_000;
 
 type PlaceReply = readonly [0, string] | readonly [3, string, number, 0 | 1];
 type EnterReply = PlaceReply | readonly [1] | readonly [2] | readonly [4 | 5, string];
-type AcquireReply = PlaceReply | readonly [2, number, readonly string[]];
+type AcquireReply = PlaceReply | readonly [2, number, readonly string[]] | readonly [6];
 
 /**
  * Gives a run its place in a thread, and makes the thread when it is the first run of it. Again for the same run changes
@@ -109,14 +119,15 @@ export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBu
  * Takes the thread up for a run that has been claimed; one that has no place gets one, at the end. The answer `held` carries
  * the only fence that counts from now on, and the run is not suspended any more.
  */
-export async function acquireThread(place: ThreadPlace, run: ThreadRun): Promise<Acquired> {
+export async function acquireThread(place: ThreadPlace, run: ThreadClaim): Promise<Acquired> {
   const atMs = place.clock.now();
-  const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString()];
+  const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString(), run.epoch];
   const reply = (await listed(place, run, atMs, () =>
     runScript(place.redis, acquireScript, threadKeys(place, run), args),
   )) as AcquireReply;
   if (reply[0] === 0) return { kind: 'other_agent', agentId: reply[1] };
   if (reply[0] === 3) return { kind: 'waiting', holder: reply[1], ahead: reply[2] };
+  if (reply[0] === 6) return { kind: 'stale' };
   const hash = hashOf(reply[2]);
   const rolledBack = hash['rollback'] === run.runId;
   return { kind: 'held', fence: reply[1], manifest: manifestFromHash(hash), rolledBack };

@@ -18,7 +18,7 @@ import type { RunResultBody } from '../shared/event.ts';
 import type { TaskDefinition } from '../shared/task-definition.ts';
 import type { ThreadContext } from '../shared/thread-context.ts';
 import type { ThreadList, ThreadPurge, ThreadQuery } from '../shared/thread-index.ts';
-import type { Acquired, Entered, HeldThreads, ThreadHold, ThreadRun } from '../shared/thread-line.ts';
+import type { Acquired, Entered, HeldThreads, ThreadClaim, ThreadHold, ThreadRun } from '../shared/thread-line.ts';
 import type { OnBusy } from '../shared/thread.ts';
 import type { Appended, ThreadPage, ThreadRange } from '../shared/thread-log.ts';
 import type {
@@ -537,8 +537,8 @@ export interface Threads {
    * answers how it stands now. Default of `onBusy`: `queue`.
    */
   enter(run: ThreadRun & { readonly onBusy?: OnBusy }): Promise<Entered>;
-  /** Takes the thread up, at every claim of the run. One that has no place gets one, at the end. */
-  acquire(run: ThreadRun): Promise<Acquired>;
+  /** Takes the thread up, at every claim of the run. One that has no place gets one, at the end. Nothing changes for an earlier claim than the last one. */
+  acquire(run: ThreadClaim): Promise<Acquired>;
   /**
    * Writes entries and fields of the manifest, all or nothing. `op` is unique per write of a turn: a repeat by any worker
    * changes nothing while the run holds the thread. A user's message is written once per run, or per `key` where it has one.

@@ -37,11 +37,12 @@ export function localThreads(threads: Threads, clock: Pick<Clock, 'now'>): Local
   /** Its turn has come in this process: nobody else can be at work on it. */
   async function take(threadId: string, agentId: string): Promise<ThreadHold> {
     const run = { tenant, threadId, runId: newRunId(clock.now()), agentId };
-    const acquired = await threads.acquire(run);
+    const acquired = await threads.acquire({ ...run, epoch: 1 });
     if (acquired.kind === 'held') return { tenant, threadId, runId: run.runId, fence: acquired.fence };
     await threads.leave(tenant, threadId, run.runId);
     if (acquired.kind === 'waiting')
       throw new RunError('concurrent_run', `run ${acquired.holder} is at work on thread ${threadId}`);
+    if (acquired.kind === 'stale') throw new RunError('internal', `the turn of run ${run.runId} was taken twice`);
     throw new RunError('validation', `thread ${threadId} belongs to agent ${acquired.agentId}, not to ${agentId}`);
   }
 

@@ -163,7 +163,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
       createdAt: new Date(world.clock.now() - 2_000).toISOString(),
       updatedAt: new Date(world.clock.now()).toISOString(),
     });
-    expect((await world.threads.acquire({ ...held, agentId: 'support' })) as object).toMatchObject({
+    expect((await world.threads.acquire({ ...held, agentId: 'support', epoch: 1 })) as object).toMatchObject({
       manifest: { session },
     });
     await world.threads.update(tenant, 't1', { session: null, taskId: null });
@@ -184,7 +184,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     const late = await world.threads.append(held, 'b2', [answers('b', 'no')], { title: 'wrong' });
     expect(late).toMatchObject({ kind: 'ok', rolledBack: true });
     expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:summary']);
-    expect(await world.threads.acquire({ ...held, agentId: 'support' })).toMatchObject({
+    expect(await world.threads.acquire({ ...held, agentId: 'support', epoch: 1 })).toMatchObject({
       kind: 'held',
       rolledBack: true,
     });
@@ -230,6 +230,19 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     const { entries } = await world.threads.read(tenant, 't1', { limit: 1, order: 'desc' });
     expect(entries[0]?.entry).toMatchObject({ status: 'cancelled' });
     expect(await world.threads.append(lost, 'end', end)).toMatchObject({ seq: entries[0]?.seq });
+  });
+
+  test('a worker that was lost between its claim and its thread undoes nothing that the next claim wrote', async () => {
+    const world = await makeWorld();
+    const acquired = await world.threads.acquire({ ...aRun('a'), epoch: 2 });
+    const fence = acquired.kind === 'held' ? acquired.fence : 0;
+    await world.threads.append({ ...aRun('a'), fence }, 'end', [asks('a', 'one'), ends('a', 'completed')]);
+    expect(await world.threads.acquire({ ...aRun('a'), epoch: 1 })).toEqual({ kind: 'stale' });
+    expect(await written(world)).toEqual(['a:user', 'a:result']);
+    await world.threads.leave(tenant, 't1', 'a');
+    expect(await world.threads.acquire({ ...aRun('a'), epoch: 1 })).toEqual({ kind: 'stale' });
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('holder');
+    expect(await world.threads.acquire({ ...aRun('a'), epoch: 3 })).toMatchObject({ kind: 'held' });
   });
 
   test('how the turn of a run ended stays when it is put back and has another one', async () => {

@@ -16,7 +16,7 @@ const agentId = 'support';
 
 /** A run of the agent `support` in thread `t1`. */
 export function aRun(runId: string, threadId = 't1') {
-  return { tenant, threadId, runId, agentId };
+  return { tenant, threadId, runId, agentId, epoch: 1 };
 }
 
 export function enter(world: ThreadsWorld, runId: string, onBusy?: OnBusy, threadId?: string) {

@@ -189,12 +189,22 @@ export async function openRun(
   });
   const watching = deps.cancels.watch(job.runId, (cancel) => signals.cancel(cancel));
   if (claim.cancel) signals.cancel(claim.cancel);
-  const thread = entry instanceof RunError ? undefined : await takeThread(claim.record, prompt, ports);
+  const letGo = () => {
+    watching[Symbol.dispose]();
+    signals.dispose();
+    writer.close();
+  };
+  const thread =
+    entry instanceof RunError
+      ? undefined
+      : await takeThread(claim.record, prompt, ports).catch((error: unknown) => {
+          letGo();
+          throw error;
+        });
   if (thread === 'waiting') {
     // It had its turn before, and others came since then.
     await writer.commit({ patch: { status: 'queued' }, release: 'handed_over' });
-    watching[Symbol.dispose]();
-    signals.dispose();
+    letGo();
     return { kind: 'skipped', reason: 'waiting' };
   }
   const past = thread?.past ?? before.parent?.history ?? [];
@@ -242,11 +252,7 @@ export async function openRun(
       purse,
       told: async () => await relay?.drained(),
       wake: (summary) => deps.wake(job.runId, summary),
-      async [Symbol.asyncDispose]() {
-        watching[Symbol.dispose]();
-        signals.dispose();
-        writer.close();
-      },
+      [Symbol.asyncDispose]: async () => letGo(),
     },
   };
 }

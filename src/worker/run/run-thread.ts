@@ -63,8 +63,9 @@ export async function takeThread(
   const run = placeOf(record);
   if (!run) return undefined;
   const { tenant, threadId, runId } = run;
-  const acquired = await threads.acquire(run);
+  const acquired = await threads.acquire({ ...run, epoch: record.epoch });
   if (acquired.kind === 'waiting') return 'waiting';
+  if (acquired.kind === 'stale') throw heldByAnother();
   if (acquired.kind === 'other_agent') throw otherAgent(run, acquired.agentId);
   const { fence, manifest } = acquired;
   const hold: ThreadHold = { tenant, threadId, runId, fence };
@@ -163,5 +164,9 @@ function sessionOf({ serving, sessionToken, checkpointToken }: TurnState): Threa
 async function written(write: ReturnType<Threads['append']>): Promise<number> {
   const appended = await write;
   if (appended.kind === 'ok') return appended.seq;
-  throw new RunError('lock_lost', 'another worker holds the thread of this run');
+  throw heldByAnother();
+}
+
+function heldByAnother(): RunError {
+  return new RunError('lock_lost', 'another worker holds the thread of this run');
 }

@@ -59,6 +59,8 @@ export class MemoryThread {
   #once = new Set<string>();
   #events: ThreadEvent[] = [];
   #lastTold: string | undefined;
+  /** By the last claim that took it up. */
+  #taken: { readonly runId: string; readonly epoch: number } | undefined;
   changedAtMs = 0;
 
   constructor(threadId: string, clock: Clock) {
@@ -124,11 +126,13 @@ export class MemoryThread {
     return this.#place(runId, agentId, onBusy);
   }
 
-  acquire(runId: string, agentId: string): Acquired {
+  acquire(runId: string, agentId: string, epoch: number): Acquired {
+    if (this.#taken?.runId === runId && this.#taken.epoch > epoch) return { kind: 'stale' };
     const place = this.#place(runId, agentId, 'queue');
     if (place.kind === 'waiting') return { kind: 'waiting', holder: place.holder, ahead: place.ahead };
     if (place.kind === 'other_agent') return place;
     const holder = this.#holder as Holder;
+    this.#taken = { runId, epoch };
     holder.suspended = false;
     holder.gaveWay = undefined;
     if (holder.over) this.#reopen(holder, holder.over);

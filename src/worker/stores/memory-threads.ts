@@ -57,8 +57,8 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
     async enter({ tenant, threadId, runId, agentId, onBusy = 'queue' }) {
       return open(tenant, threadId).enter(runId, agentId, onBusy);
     },
-    async acquire({ tenant, threadId, runId, agentId }) {
-      return open(tenant, threadId).acquire(runId, agentId);
+    async acquire({ tenant, threadId, runId, agentId, epoch }) {
+      return open(tenant, threadId).acquire(runId, agentId, epoch);
     },
     async append({ tenant, threadId, runId, fence }, op, entries, patch = {}) {
       const thread = threadsOf(tenant).get(threadId);

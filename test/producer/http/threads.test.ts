@@ -37,7 +37,7 @@ test('a thread shows who holds it, how many wait, and that its holder is suspend
       lastSeq: 5,
     },
   ]);
-  const held = await threads.acquire({ tenant, threadId: 't1', runId: 'run2', agentId: 'support' });
+  const held = await threads.acquire({ tenant, threadId: 't1', runId: 'run2', agentId: 'support', epoch: 1 });
   const fence = held.kind === 'held' ? held.fence : 0;
   const hold = { tenant, threadId: 't1', runId: 'run2', fence };
   const session = { provider: 'openai', model: 'm', sessionToken: 'resp_secret' };

@@ -49,7 +49,7 @@ export async function holding(
   agentId = 'support',
 ): Promise<void> {
   const threads = workerThreads(world);
-  const held = await threads.acquire({ tenant, threadId, runId, agentId });
+  const held = await threads.acquire({ tenant, threadId, runId, agentId, epoch: 1 });
   if (held.kind !== 'held') throw new Error(`run ${runId} does not hold ${threadId}`);
   await threads.append({ tenant, threadId, runId, fence: held.fence }, newNonce(), entries);
 }

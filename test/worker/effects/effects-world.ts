@@ -62,7 +62,7 @@ export function makeEffects({ script, agent, embedder, tenants = tenantsOf({}), 
     async turn(user: string, answer: string, run = runId, more: Partial<ThreadEntry> = {}) {
       const at = new Date(ports.clock.now()).toISOString();
       const base = { v: 1, t: 'message', runId: run, at, ...more } as const;
-      const held = await ports.threads.acquire({ tenant, threadId, runId: run, agentId });
+      const held = await ports.threads.acquire({ tenant, threadId, runId: run, agentId, epoch: 1 });
       if (held.kind !== 'held') throw new Error('the thread is not free');
       await ports.threads.append({ tenant, threadId, runId: run, fence: held.fence }, `${run}:end`, [
         { ...base, message: { role: 'user', content: user } },
