@@ -172,7 +172,10 @@ export async function openRun(
     ...(!resumed && { queueWaitMs: Math.max(0, queueWaitMs) }),
   };
   ports.observe(claim.first || resumed ? started : recovered, observed);
+  // Whatever fails from here on, nothing of it stays behind in this worker.
+  using opening = new DisposableStack();
   const signals = new RunSignals(signal);
+  opening.defer(() => signals.dispose());
   const relay = before.parent && new Relay(job.runId, before.parent, ports);
   const told = claim.first ? [event(started), event({ type: 'agent.start' })] : [event(resumed ? started : recovered)];
   relay?.add(told, claim.seq - told.length + 1);
@@ -187,24 +190,13 @@ export async function openRun(
     onFenced: () => signals.lose('another worker took this run over'),
     onCancel: (cancel) => signals.cancel(cancel),
   });
-  const watching = deps.cancels.watch(job.runId, (cancel) => signals.cancel(cancel));
+  opening.defer(() => writer.close());
+  opening.use(deps.cancels.watch(job.runId, (cancel) => signals.cancel(cancel)));
   if (claim.cancel) signals.cancel(claim.cancel);
-  const letGo = () => {
-    watching[Symbol.dispose]();
-    signals.dispose();
-    writer.close();
-  };
-  const thread =
-    entry instanceof RunError
-      ? undefined
-      : await takeThread(claim.record, prompt, ports).catch((error: unknown) => {
-          letGo();
-          throw error;
-        });
+  const thread = entry instanceof RunError ? undefined : await takeThread(claim.record, prompt, ports);
   if (thread === 'waiting') {
     // It had its turn before, and others came since then.
     await writer.commit({ patch: { status: 'queued' }, release: 'handed_over' });
-    letGo();
     return { kind: 'skipped', reason: 'waiting' };
   }
   const past = thread?.past ?? before.parent?.history ?? [];
@@ -219,6 +211,7 @@ export async function openRun(
   // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
   if (!claim.first && !resumed && !hasOpenCalls(state) && !isProgram(before.request))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
+  const kept = opening.move();
   return {
     kind: 'open',
     run: {
@@ -252,7 +245,7 @@ export async function openRun(
       purse,
       told: async () => await relay?.drained(),
       wake: (summary) => deps.wake(job.runId, summary),
-      [Symbol.asyncDispose]: async () => letGo(),
+      [Symbol.asyncDispose]: async () => kept.dispose(),
     },
   };
 }
