@@ -1,7 +1,11 @@
+import { setTimeout as delay } from 'node:timers/promises';
 import { RunError, type Millrace, type RunView } from '../../src/producer/index.ts';
 import type { seeded } from './seeded.ts';
 
 type Random = ReturnType<typeof seeded>;
+
+/** Nobody sits there and waits: what is asked stays open for a while. */
+const lookEveryMs = 300;
 
 /** People who say yes, and sometimes no, a moment after they are asked. */
 export async function decideUntil(signal: AbortSignal, mill: Millrace, random: Random): Promise<void> {
@@ -11,7 +15,7 @@ export async function decideUntil(signal: AbortSignal, mill: Millrace, random: R
       const run = mill.run(runId);
       await (random.below(5) === 0 ? run.deny({ reason: 'no' }) : run.approve()).catch(onlyRefused);
     }
-    await new Promise((resolve) => setTimeout(resolve, 300));
+    await delay(lookEveryMs, undefined, { signal }).catch(() => {});
   }
 }
 

@@ -37,6 +37,7 @@ export async function threadEvents(cli: Cli, threadId: string, options: ThreadEv
   }
   cli.stderr.write(`${dim(cli.stderr, 'Following what comes after the runs of this thread; Ctrl-C ends it.')}\n`);
   for (;;) {
+    // Nothing but the interrupt ends it early.
     await delay(lookMs, undefined, { signal: cli.interrupted }).catch(() => {});
     if (cli.interrupted.aborted) return exitCodes.interrupted;
     await showNew().catch(unlessAway);

@@ -1,6 +1,7 @@
 import type { RunEvent } from '../../shared/event.ts';
 import { addUsage, zeroUsage } from '../../shared/money.ts';
 import type { RunOutcomeView } from '../../shared/run.ts';
+import { usageOfCost } from '../turn/cost-event.ts';
 import { outcomeOfRun } from './fan-out-child.ts';
 import type { FanOutChild, Spent } from './fan-out-options.ts';
 
@@ -33,16 +34,9 @@ function after(spent: Spent, event: RunEvent): Spent {
   if (event.type === 'tool.execute.start' && event.parentToolCallId === undefined)
     return { ...spent, toolCalls: spent.toolCalls + 1 };
   if (event.type !== 'cost.updated') return spent;
-  const {
-    inputTokens: input,
-    outputTokens: output,
-    cachedTokens: cached = 0,
-    cacheWriteTokens: cacheWrite = 0,
-  } = event;
-  const total = input + output + cached + cacheWrite;
   return {
     ...spent,
-    usage: addUsage(spent.usage, { input, output, cached, cacheWrite, total }),
+    usage: addUsage(spent.usage, usageOfCost(event)),
     costMicrocents: event.cumulativeCostMicrocents,
   };
 }

@@ -2,6 +2,7 @@ import type { EventOf } from '../../shared/event.ts';
 import type { JournalEntryOf } from '../../shared/journal.ts';
 import type { PaidAttempt } from '../../shared/ledger.ts';
 import { addRunUsage } from '../llm/cost.ts';
+import { costTokens, type CostTokens } from '../turn/cost-event.ts';
 import type { Spent } from './program.ts';
 
 type Spending = NonNullable<JournalEntryOf<'stepped'>['spent']>;
@@ -19,21 +20,10 @@ export function addSpending(a: Spending, b: Spending): Spending {
   };
 }
 
-type CostEvent = Pick<EventOf<'cost.updated'>, 'type' | 'model' | 'inputTokens' | 'outputTokens' | 'costMicrocents'> &
-  Pick<EventOf<'cost.updated'>, 'cachedTokens' | 'cacheWriteTokens' | 'priced' | 'usageReported'>;
+type CostEvent = Pick<EventOf<'cost.updated'>, 'type' | 'model' | 'costMicrocents' | 'priced' | 'usageReported'> &
+  CostTokens;
 
 /** As the log tells it, apart from what it adds up to. */
 export function costEvent({ model, usage, costMicrocents, priced }: PaidAttempt): CostEvent {
-  const { input: inputTokens, output: outputTokens, cached: cachedTokens, cacheWrite: cacheWriteTokens } = usage;
-  return {
-    type: 'cost.updated',
-    model,
-    inputTokens,
-    outputTokens,
-    ...(cachedTokens > 0 && { cachedTokens }),
-    ...(cacheWriteTokens > 0 && { cacheWriteTokens }),
-    costMicrocents,
-    priced,
-    usageReported: true,
-  };
+  return { type: 'cost.updated', model, ...costTokens(usage), costMicrocents, priced, usageReported: true };
 }

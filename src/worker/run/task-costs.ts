@@ -1,6 +1,7 @@
 import type { PaidAttempt } from '../../shared/ledger.ts';
 import { usdToMicrocents, zeroUsage } from '../../shared/money.ts';
 import { addRunUsage, emptyRunUsage } from '../llm/cost.ts';
+import { usageOfCost } from '../turn/cost-event.ts';
 import type { Spent, StepCosts } from './program.ts';
 import type { TaskAdapter } from './task/adapter.ts';
 import type { ActionAnswer } from './task/answers.ts';
@@ -53,14 +54,7 @@ function spentOn(charges: readonly TaskCharge[], others: readonly PaidAttempt[],
 }
 
 function paidAttempt({ model, costMicrocents, priced, ...tokens }: TaskCharge): PaidAttempt {
-  const {
-    inputTokens: input,
-    outputTokens: output,
-    cachedTokens: cached = 0,
-    cacheWriteTokens: cacheWrite = 0,
-  } = tokens;
-  const usage = { input, output, cached, cacheWrite, total: input + output + cached + cacheWrite };
-  return { provider: 'task', model, usage, costMicrocents, priced };
+  return { provider: 'task', model, usage: usageOfCost(tokens), costMicrocents, priced };
 }
 
 function usageOf({ model, usage, costMicrocents }: PaidAttempt) {

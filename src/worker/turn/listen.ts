@@ -3,6 +3,7 @@ import type { Attempt } from '../../shared/journal.ts';
 import { zeroUsage } from '../../shared/money.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
 import { clip } from '../../shared/bound-text.ts';
+import { costTokens } from './cost-event.ts';
 import type { Turn } from './contract.ts';
 import { relayer } from './relay.ts';
 
@@ -97,10 +98,7 @@ function tellCost(attempt: Attempt, cumulativeCostMicrocents: number, { deps }: 
   deps.emit({
     type: 'cost.updated',
     model,
-    inputTokens: usage.input,
-    outputTokens: usage.output,
-    ...(usage.cached > 0 && { cachedTokens: usage.cached }),
-    ...(usage.cacheWrite > 0 && { cacheWriteTokens: usage.cacheWrite }),
+    ...costTokens(usage),
     costMicrocents,
     cumulativeCostMicrocents,
     attemptNumber,
