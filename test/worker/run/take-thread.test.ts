@@ -28,11 +28,21 @@ test('a worker that stood still after its claim takes nothing from the one that 
   const { jobs, runId } = inThread();
   const { threads } = jobs.ports;
   const acquire = threads.acquire.bind(threads);
+  const passOn = threads.passOn.bind(threads);
+  const [written, taken] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  vi.spyOn(threads, 'passOn').mockImplementationOnce(async (...place) => {
+    written.resolve();
+    await taken.promise;
+    return await passOn(...place);
+  });
+  let next: Promise<unknown> | undefined;
   vi.spyOn(threads, 'acquire').mockImplementationOnce(async (claim) => {
-    await jobs.deliver(runId, 2);
-    return await acquire(claim);
+    next = jobs.deliver(runId, 2);
+    await written.promise;
+    return await acquire(claim).finally(taken.resolve);
   });
   await expect(jobs.deliver(runId)).rejects.toMatchObject({ code: 'lock_lost' });
+  await next;
   const { entries } = await threads.read('default', 't1', { limit: 9 });
   expect(entries.map(({ entry }) => entry.t)).toEqual(['message', 'message', 'result']);
 });
