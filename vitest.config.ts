@@ -1,7 +1,12 @@
 import { fileURLToPath } from 'node:url';
-import { defineConfig } from 'vitest/config';
+import { configDefaults, defineConfig } from 'vitest/config';
+import { lane } from './test/support/lane.ts';
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
+
+/** What only `npm run test:all` runs: storms and soaks, the cluster twins of the contract suites, the chart. */
+const slow = ['test/**/*.long.test.ts', 'test/**/*.cluster.test.ts', 'test/deploy/**'];
+const exclude = [...configDefaults.exclude, ...(lane === 'all' ? [] : slow)];
 
 export default defineConfig({
   resolve: { alias: { 'millrace/worker': path('src/worker/index.ts'), millrace: path('src/producer/index.ts') } },
@@ -12,9 +17,17 @@ export default defineConfig({
     maxWorkers: 2,
     reporters: ['default'],
     projects: [
-      { test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: ['test/e2e/**', 'test/chaos/**'] } },
-      { test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], testTimeout: 60_000 } },
-      { test: { name: 'chaos', include: ['test/chaos/**/*.test.ts'], testTimeout: 180_000, fileParallelism: false } },
+      { test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: [...exclude, 'test/e2e/**', 'test/chaos/**'] } },
+      { test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], exclude, testTimeout: 60_000 } },
+      {
+        test: {
+          name: 'chaos',
+          include: ['test/chaos/**/*.test.ts'],
+          exclude,
+          testTimeout: 180_000,
+          fileParallelism: false,
+        },
+      },
     ],
   },
 });

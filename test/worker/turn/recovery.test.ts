@@ -1,5 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
+import { rounds } from '../../support/lane.ts';
 import { RunError } from '../../../src/shared/errors.ts';
 import type { JournalEntry } from '../../../src/shared/journal.ts';
 import type { Message } from '../../../src/shared/message.ts';
@@ -94,7 +95,7 @@ test('from every beginning of a journal a turn ends with the same conversation a
       expect(effects.filter((key) => called.has(key))).toEqual([]);
       expect(paid.filter((key) => doubt.has(key))).toEqual([]);
     }),
-    { numRuns: 150 },
+    { numRuns: rounds({ fast: 60, all: 600 }) },
   );
 });
 
@@ -131,7 +132,7 @@ test('however often the store breaks, before or after it has written, a once too
         expect(steps.length).toBeLessThanOrEqual(plan.length + 1 + breaks.length);
       },
     ),
-    { numRuns: 150 },
+    { numRuns: rounds({ fast: 60, all: 600 }) },
   );
 });
 
