@@ -73,6 +73,7 @@ export const limits = z.strictObject({
   maxSteps: z.int().min(1).max(10_000).default(16),
   maxLlmCalls: z.int().min(1).max(10_000).default(50),
   maxToolCalls: z.int().min(1).max(100_000).default(200),
+  /** Milliseconds on a worker, over all segments of a run. */
   wallTimeMs: z.int().min(1).max(86_400_000).default(300_000),
   maxCorrections: z.int().min(0).max(100).default(3),
   maxParallelTools: z.int().min(1).max(32).default(8),

@@ -58,7 +58,12 @@ export const errorTable = {
     scope: 'run',
     when: 'The run reached its limit of steps, model calls or tool calls.',
   },
-  run_timeout: { retryable: false, http: 422, scope: 'run', when: 'The run reached its wall-clock limit.' },
+  run_timeout: {
+    retryable: false,
+    http: 422,
+    scope: 'run',
+    when: 'The run was on workers for longer than `limits.wallTimeMs`.',
+  },
   budget_exceeded: {
     retryable: false,
     http: 402,

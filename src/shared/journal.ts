@@ -247,6 +247,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     key: z.string(),
     value: z.unknown(),
     at: z.string(),
+    /** How long the run had been on workers by then, in milliseconds. */
+    workedMs: z.int().min(0).optional(),
     told: z.int().min(0),
     spent: programSpending.optional(),
   }),

@@ -149,7 +149,7 @@ export const lineage = z.object({
   batch: publicId.optional(),
   /** Names of the tool secrets that this run may use; absent: what its tools may ask for by themselves. */
   secrets: z.array(z.string()).optional(),
-  /** How long it may work from its start, in milliseconds; time in which it is suspended does not count. */
+  /** How long it may be on workers, in milliseconds. */
   maxWorkMs: z.int().min(1).optional(),
 });
 export type Lineage = z.output<typeof lineage>;
@@ -184,7 +184,7 @@ export const runRecord = z.object({
   usage: runUsage.optional(),
   costMicrocents: microcents,
   childCostMicrocents: microcents.optional(),
-  /** Milliseconds since its start without those in which it was suspended. Of runs that were suspended, or have ended. */
+  /** Milliseconds that it has been on a worker, over all segments, as of its last commit. A redrive begins again at 0. */
   workedMs: z.int().min(0).optional(),
   attempts: z.array(attempt),
   pending: z.array(pendingItem),

@@ -13,6 +13,7 @@ async function failedRun(world: ClientWorld) {
   await writer.say(3);
   await redis.rpush(keys.journal(run.runId), '{"v":1,"t":"opened"}', '{"v":1,"t":"answered"}', '{"v":1,"t":"closed"}');
   await writer.end('failed');
+  await redis.hset(keys.run(run.runId), 'workedMs', '300000');
   await redis.expire(keys.run(run.runId), 100);
   await redis.expire(keys.journal(run.runId), 100);
   await redis.zrem(keys.open, run.runId);
@@ -41,6 +42,7 @@ test('a failed run is queued again in a new job and continues from its journal',
   expect(view).toMatchObject({ status: 'queued', lastSequence: 6 });
   expect(view.error).toBeUndefined();
   expect(view.endedAt).toBeUndefined();
+  expect(await redis.hexists(keys.run(run.runId), 'workedMs'), 'it has its whole wall time again').toBe(0);
   expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toEqual([jobIdFor(run.runId, 1)]);
   expect(await redis.zcard(bull('runs', 'failed'))).toBe(0);
   expect(await redis.lrange(keys.journal(run.runId), 0, -1)).toEqual([

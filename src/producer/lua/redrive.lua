@@ -1,5 +1,5 @@
 --[[ Queues a failed run again, to continue from its journal. Its event numbers go on; its log begins anew after the
-terminal event, so that a log still holds exactly one of those and nothing after it.
+terminal event, so that a log still holds exactly one of those and nothing after it. It gets its whole wall time again.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the journal does not have  KEYS[5] all decisions
 KEYS[6] lifecycle stream, absent in a Cluster
 ARGV[1] nonce of this call  [2] queue  [3] ISO time  [4] run.queued event
@@ -16,7 +16,7 @@ local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(run[4])
 local segment = tonumber(run[2]) + 1
 redis.call('HSET', KEYS[1], 'status', 'queued', 'queue', ARGV[2], 'segment', segment, 'op', ARGV[1], 'owner', '',
   'held', '0', 'crashes', '0', 'updatedAt', ARGV[3], 'logStart', seq, 'lastSequence', seq + 1)
-redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'cancel', 'putBacks')
+redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'cancel', 'putBacks', 'workedMs')
 for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4], KEYS[5]}) do redis.call('PERSIST', key) end
 local last = redis.call('LINDEX', KEYS[2], -1)
 if last and cjson.decode(last).t == 'closed' then redis.call('RPOP', KEYS[2]) end

@@ -25,6 +25,7 @@ import { assignmentOf } from './node-run.ts';
 import { Relay } from './relay.ts';
 import { enterThread, takeThread, type HeldByRun } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
+import { workedTime } from './worked-time.ts';
 import { RunWriter, type EventContext } from './writer.ts';
 import type { JobOutcome } from './outcome.ts';
 import { childRunOf } from './delegate.ts';
@@ -100,6 +101,8 @@ export interface OpenRun extends AsyncDisposable {
   readonly signals: RunSignals;
   readonly signal: AbortSignal;
   readonly clock: Ports['clock'];
+  /** How long it has been on a worker so far, over all segments. */
+  readonly workedMs: () => number;
   readonly redactor: Ports['redactor'];
   readonly log: Ports['log'];
   readonly waits: Ports['waits'];
@@ -179,6 +182,7 @@ export async function openRun(
   const relay = before.parent && new Relay(job.runId, before.parent, ports);
   const told = claim.first ? [event(started), event({ type: 'agent.start' })] : [event(resumed ? started : recovered)];
   relay?.add(told, claim.seq - told.length + 1);
+  const workedMs = workedTime(claim.record.workedMs ?? 0, ports.clock);
   const writer = new RunWriter({
     ownership,
     context,
@@ -186,6 +190,7 @@ export async function openRun(
     ports,
     flushTimer: deps.flushTimer,
     kind: claim.record.kind,
+    workedMs,
     ...(relay && { onWritten: (events, first) => relay.add(events, first) }),
     onFenced: () => signals.lose('another worker took this run over'),
     onCancel: (cancel) => signals.cancel(cancel),
@@ -227,6 +232,7 @@ export async function openRun(
       signals,
       signal: signals.signal,
       clock: ports.clock,
+      workedMs,
       redactor: ports.redactor,
       log: ports.log,
       waits: ports.waits,

@@ -17,15 +17,14 @@ const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adap
 
 /** Does what the request asks for in place of a turn. Never rejects. */
 export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
-  const { agent, record, signals, state, clock } = run;
-  const { request, startedAt } = record;
+  const { agent, record, signals } = run;
+  const { request } = record;
   if (run.refusal) return refused(run, run.refusal);
   if (!agent && !request.taskRun) return refused(run, unknownAgent(request.agent));
   const limits = agent && effectiveLimits(agent.definition, request, deps.limitCaps);
   // A task has limits of its own, and the time in which it asks does not count there.
   const wallTimeMs = request.taskRun ? request.limits?.wallTimeMs : limits?.wallTimeMs;
-  if (wallTimeMs !== undefined)
-    signals.limitWallTime(wallTimeMs, startedAt ? clock.now() - Date.parse(startedAt) - state.suspendedMs : 0);
+  if (wallTimeMs !== undefined) signals.limitWallTime(wallTimeMs, run.workedMs());
   return await runProgram(programOf(record, deps), run, {
     gate: new StepGate(cashierFor(run, deps)),
     stopRequested() {

@@ -66,6 +66,7 @@ class ProgramRun implements ProgramHost {
   readonly #lost: Spent[] = [];
   #emitted = 0;
   #nowMs: number;
+  #workedMs = 0;
   #lostMicrocents = 0;
   #end: { readonly result: ProgramResult } | { readonly error: RunError } | undefined;
 
@@ -81,6 +82,10 @@ class ProgramRun implements ProgramHost {
 
   now(): number {
     return this.#nowMs;
+  }
+
+  workedMs(): number {
+    return this.#workedMs;
   }
 
   lostMicrocents(): number {
@@ -165,6 +170,7 @@ class ProgramRun implements ProgramHost {
 
   #answer(fact: ProgramFact): undefined {
     this.#nowMs = fact.atMs;
+    this.#workedMs = fact.workedMs;
     this.#lostMicrocents = fact.lostMicrocents;
     switch (fact.kind) {
       case 'step':
@@ -236,10 +242,21 @@ class ProgramRun implements ProgramHost {
     const nowMs = this.#run.clock.now();
     const at = new Date(nowMs).toISOString();
     const told = this.#emitted;
-    const entry = { v: 1, t: 'stepped', key, value, at, told, ...(spent && { spent: spendingOf(spent) }) } as const;
+    const workedMs = this.#run.workedMs();
+    const entry = {
+      v: 1,
+      t: 'stepped',
+      key,
+      value,
+      at,
+      workedMs,
+      told,
+      ...(spent && { spent: spendingOf(spent) }),
+    } as const;
     this.#growing.add(entry);
     await this.#run.writer.commit({ entries: [entry] });
     this.#nowMs = nowMs;
+    this.#workedMs = workedMs;
     this.#lostMicrocents = this.#growing.state.program.lostMicrocents;
     return value;
   }

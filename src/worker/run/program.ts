@@ -32,6 +32,8 @@ export interface ProgramHost {
   emit(event: EventBody): void;
   /** When the last answer came, in milliseconds since the epoch: the same whenever the program is run again. */
   now(): number;
+  /** How long the run had been on workers when the last answer came, in milliseconds: the same whenever it is run again. */
+  workedMs(): number;
   /** What was paid for steps that came to no answer, in microcents, as far as the journal knew it at the last answer. */
   lostMicrocents(): number;
   /** Aborts when the run is to stop here. The program is then left behind. */

@@ -54,7 +54,7 @@ async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'co
     ...(ending.media && { media: [...ending.media], output: { text: '', media: ending.media } }),
     ...(ending.emptyResponse && { emptyResponse: true }),
   };
-  const end = totals(ending.state, run);
+  const end = totals(ending.state);
   const { usage, costMicrocents, steps } = end;
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   if (!run.record.request.overrides?.background) run.writer.emit({ type: 'agent.response', text: ending.text });
@@ -77,10 +77,10 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
   const open = openChildren(ending.state).map(({ id }) => id);
   if (open.length > 0) await run.children.stop(open, { drain: false, onPendingApprovals: 'deny', reason: nobodyWaits });
   const info = errorInfoOf(run, error);
-  const end = totals(ending.state, run);
+  const end = totals(ending.state);
   const { usage, costMicrocents } = end;
   if (error.code === 'run_timeout') {
-    run.writer.emit({ type: 'run.timeout', elapsedMs: durationMs(run), timeoutMs: run.signals.wallTimeMs });
+    run.writer.emit({ type: 'run.timeout', elapsedMs: run.workedMs(), timeoutMs: run.signals.wallTimeMs });
   }
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.error', code: info.code, message: info.message });
@@ -118,7 +118,7 @@ async function cancelled(
   const waiting = await stopChildren(run, left);
   if (waiting) return waiting;
   const reason = run.signals.cancelRequest?.reason;
-  const end = totals(left, run);
+  const end = totals(left);
   const { usage, costMicrocents } = end;
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
@@ -178,7 +178,7 @@ async function stopChildren(run: OpenRun, state: TurnState): Promise<JobOutcome 
   run.writer.emit({ type: 'run.suspended', reason: 'child', pending });
   await run.writer.commit({
     entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason: 'child', at }],
-    patch: { ...totals(state, run), status: 'suspended', pending },
+    patch: { ...totals(state), status: 'suspended', pending },
     release: 'suspended',
   });
   if (await waits.hasDecisions(record.runId)) run.wake('what it waited for has come');
@@ -225,7 +225,7 @@ async function suspend(
   run.writer.emit({ type: 'run.suspended', reason, pending });
   await run.writer.commit({
     entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...programIn(wait) }],
-    patch: { ...totals(state, run), status: 'suspended', pending, ...(held && { cancel: '' as const }) },
+    patch: { ...totals(state), status: 'suspended', pending, ...(held && { cancel: '' as const }) },
     release: 'suspended',
   });
   // An end that came while the run was at work; those to come find it suspended.
@@ -270,7 +270,7 @@ function programIn({ program }: SuspendedWait): Pick<JournalEntryOf<'suspended'>
 }
 
 async function handOver(run: OpenRun, state: TurnState): Promise<JobOutcome> {
-  await run.writer.commit({ patch: totals(state, run), release: 'handed_over' });
+  await run.writer.commit({ patch: totals(state), release: 'handed_over' });
   return { kind: 'handed_over' };
 }
 
@@ -303,21 +303,16 @@ async function close(run: OpenRun, status: RunStatus, patch: RecordPatch): Promi
   });
 }
 
-function totals(
-  state: TurnState,
-  run: OpenRun,
-): {
+function totals(state: TurnState): {
   usage: RunUsage;
   costMicrocents: number;
   steps: number;
   attempts: TurnState['attempts'];
   toolCalls: number;
-  workedMs: number;
   childCostMicrocents?: number;
 } {
-  const { usage, costMicrocents, step: steps, attempts, counters, suspendedMs } = state;
-  const workedMs = Math.max(0, durationMs(run) - suspendedMs);
-  return { usage, costMicrocents, steps, attempts, toolCalls: counters.toolCalls, workedMs, ...childCosts(state) };
+  const { usage, costMicrocents, step: steps, attempts, counters } = state;
+  return { usage, costMicrocents, steps, attempts, toolCalls: counters.toolCalls, ...childCosts(state) };
 }
 
 function childCosts({ childEnds }: TurnState): { childCostMicrocents?: number } {

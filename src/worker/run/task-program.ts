@@ -52,6 +52,7 @@ function hostOf(host: ProgramHost, adapter: TaskAdapter): TaskHost {
       return (await host.step(`task:${name}`, () => fn(onCharge), costs)) as Json;
     },
     now: () => host.now(),
+    workedMs: () => host.workedMs(),
     lostMicrocents: () => host.lostMicrocents(),
     emit: (event) => host.emit(event),
     signal: host.signal,

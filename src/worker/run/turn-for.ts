@@ -44,10 +44,10 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
   const misplaced = media ? undefined : misplacedMedia(request, model);
   if (misplaced) return { kind: 'refused', error: misplaced };
   const limits = effectiveLimits(definition, request, deps.limitCaps);
-  const elapsed = record.startedAt ? clock.now() - Date.parse(record.startedAt) - run.state.suspendedMs : 0;
-  signals.limitWallTime(limits.wallTimeMs, elapsed);
+  const elapsedMs = run.workedMs();
+  signals.limitWallTime(limits.wallTimeMs, elapsedMs);
   const { maxWorkMs } = record.parent ?? {};
-  if (maxWorkMs !== undefined) signals.limitWork(maxWorkMs, elapsed);
+  if (maxWorkMs !== undefined) signals.limitWork(maxWorkMs, elapsedMs);
   const gate = gateFor(run, deps);
   const heard = new Set(run.state.steered.keys());
   return {

@@ -16,6 +16,8 @@ export interface WriterOptions {
   readonly ports: Pick<Ports, 'runs' | 'clock' | 'observe' | 'log'>;
   readonly flushTimer: FlushTimer;
   readonly kind: string;
+  /** Goes into the record with every commit. */
+  readonly workedMs: () => number;
   /** Told of events that are in the log now, with the number of the first. */
   readonly onWritten?: (events: readonly OutgoingEvent[], firstSequence: number) => void;
   /** Told once that somebody else owns the run; nothing may be written from then on. */
@@ -181,7 +183,7 @@ export class RunWriter {
       seq: this.#seq,
       entries: [...kept, ...(write.entries ?? [])],
       events,
-      ...(write.patch && { patch: write.patch }),
+      patch: { ...write.patch, workedMs: this.#options.workedMs() },
       ...(write.dropsJournal && { dropsJournal: true }),
       ...(write.release && { release: write.release }),
     };

@@ -7,12 +7,14 @@ export type ProgramFact = {
   readonly atMs: number;
   /** What was paid by then for steps that came to no answer. */
   readonly lostMicrocents: number;
+  /** How long the run had been on workers by then, as far as the journal says. */
+  readonly workedMs: number;
 } & (
   | { readonly kind: 'step'; readonly key: string; readonly value: unknown }
   | { readonly kind: 'child'; readonly end: ChildEnd }
   | { readonly kind: 'said'; readonly decision: PersonDecision }
 );
-type NewFact<F = ProgramFact> = F extends unknown ? Omit<F, 'lostMicrocents'> : never;
+type NewFact<F = ProgramFact> = F extends unknown ? Omit<F, 'lostMicrocents' | 'workedMs'> : never;
 
 /** What a run that is a program has done so far. */
 export interface ProgramFacts {
@@ -22,6 +24,7 @@ export interface ProgramFacts {
   /** How many of its events are in the log. */
   readonly told: number;
   readonly lostMicrocents: number;
+  readonly workedMs: number;
   /** Something was paid whose price nobody knows. */
   readonly unpriced: boolean;
 }
@@ -32,6 +35,7 @@ export class ProgramLog implements ProgramFacts {
   readonly children = new Map<string, number>();
   told = 0;
   lostMicrocents = 0;
+  workedMs = 0;
   unpriced = false;
 
   constructor(from?: ProgramFacts) {
@@ -40,10 +44,12 @@ export class ProgramLog implements ProgramFacts {
     for (const [id, atMs] of from.children) this.children.set(id, atMs);
     this.told = from.told;
     this.lostMicrocents = from.lostMicrocents;
+    this.workedMs = from.workedMs;
     this.unpriced = from.unpriced;
   }
 
-  stepped({ key, value, at, told, spent }: JournalEntryOf<'stepped'>): void {
+  stepped({ key, value, at, told, spent, workedMs }: JournalEntryOf<'stepped'>): void {
+    this.workedMs = workedMs ?? this.workedMs;
     this.#add({ kind: 'step', key, value, atMs: Date.parse(at) });
     this.told = told;
     this.unpriced ||= spent?.unpriced ?? false;
@@ -70,6 +76,6 @@ export class ProgramLog implements ProgramFacts {
   }
 
   #add(fact: NewFact): void {
-    this.facts.push({ ...fact, lostMicrocents: this.lostMicrocents });
+    this.facts.push({ ...fact, lostMicrocents: this.lostMicrocents, workedMs: this.workedMs });
   }
 }

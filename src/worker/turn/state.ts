@@ -91,7 +91,6 @@ export class GrowingState {
   readonly #state: Mutable<TurnState>;
   #calls: StepCall[];
   #corrected: boolean;
-  #suspendedAt: number | undefined;
 
   constructor(from: Pick<TurnState, 'initial'> & Partial<TurnState>) {
     this.#conversation = new Conversation(from);
@@ -117,7 +116,6 @@ export class GrowingState {
       sessionToken: undefined,
       checkpointToken: undefined,
       suspensions: 0,
-      suspendedMs: 0,
       budgetDecision: undefined,
       mediaJob: undefined,
       media: [],
@@ -253,9 +251,8 @@ export class GrowingState {
   }
 
   #suspended(entry: JournalEntryOf<'suspended'>): void {
-    const { at, seq, reason, asks = [] } = entry;
+    const { seq, reason, asks = [] } = entry;
     this.#program.suspended(entry);
-    this.#suspendedAt = Date.parse(at);
     this.#state.suspensions = seq;
     if (reason === 'media') this.#polledLater();
     for (const { index, id, kind, requestedAt, expiresAt } of asks) {
@@ -280,8 +277,6 @@ export class GrowingState {
   }
 
   #decided({ at, budget, decisions = [] }: JournalEntryOf<'decided'>): void {
-    if (this.#suspendedAt !== undefined) this.#state.suspendedMs += Math.max(0, Date.parse(at) - this.#suspendedAt);
-    this.#suspendedAt = undefined;
     if (budget) this.#state.budgetDecision = budget;
     for (const decision of decisions) {
       if (decision.kind === 'child') {

@@ -87,9 +87,8 @@ export interface TurnState extends ConversationState {
   readonly serving: { readonly provider: string; readonly model: string } | undefined;
   readonly sessionToken: string | undefined;
   readonly checkpointToken: string | undefined;
-  /** How often the turn has waited without a worker, and for how many milliseconds. */
+  /** How often the turn has waited without a worker. */
   readonly suspensions: number;
-  readonly suspendedMs: number;
   /** What a person decided about the money of the step that comes next. */
   readonly budgetDecision: 'approve' | 'reject' | undefined;
   /** A provider works on this. `polls` counts the waits for it. */

@@ -56,6 +56,7 @@ function makeWorld({ windowMs = 5 }: { windowMs?: number } = {}) {
     },
     flushTimer: new FlushTimer(windowMs),
     kind: 'agent.turn',
+    workedMs: () => 0,
     onFenced: () => told.push('fenced'),
     onCancel: () => told.push('cancel'),
   });

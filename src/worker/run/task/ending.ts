@@ -50,7 +50,7 @@ export async function endTask(run: TaskRun, ending: Ending, rows: LedgerRows | u
   const told = { status, pass, reason, stoppedBy, ...(score !== undefined && { score }) };
   await run.tell({ type: 'task.end', ...told });
   const { ledger } = run;
-  ledger.complete(rowStatus(status), ending.error && { error: ending.error.code });
+  ledger.complete(rowStatus(status), { wallMs, ...(ending.error && { error: ending.error.code }) });
   if (rows) {
     await run.host.step('ledger', async () => {
       await ledger.save(rows);

@@ -17,6 +17,8 @@ export interface TaskHost {
   step(name: string, fn: (onCharge?: (charge: TaskCharge) => void) => Promise<Json>): Promise<Json>;
   /** Milliseconds since the epoch. */
   now(): number;
+  /** How long the task has been worked on, in milliseconds. Absent: from its start by `now`. */
+  workedMs?(): number;
   /** What was paid so far for calls that came to no answer, in microcents. Absent: nothing. */
   lostMicrocents?(): number;
   /** The same events in the same order whenever a task is repeated: whoever repeats leaves out those that are known. */
@@ -30,6 +32,7 @@ export function localHost(given: Partial<TaskHost> = {}): TaskHost {
   return {
     step: given.step?.bind(given) ?? ((_name, fn) => fn()),
     now: given.now?.bind(given) ?? (() => systemClock.now()),
+    ...(given.workedMs && { workedMs: given.workedMs.bind(given) }),
     emit: given.emit?.bind(given) ?? (() => {}),
     ...(given.lostMicrocents && { lostMicrocents: given.lostMicrocents.bind(given) }),
     signal: given.signal ?? new AbortController().signal,

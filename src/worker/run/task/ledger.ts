@@ -60,13 +60,22 @@ export class RunLedger {
     };
   }
 
-  /** The end. The same end twice is one; another end throws `already_terminal`. `error` is a code. */
-  complete(status: EndedStatus, { error }: { readonly error?: string } = {}): void {
+  /**
+   * The end. The same end twice is one; another end throws `already_terminal`. `error` is a code, `wallMs` the time that was
+   * worked: by default all since the row began.
+   */
+  complete(status: EndedStatus, { error, wallMs }: { readonly error?: string; readonly wallMs?: number } = {}): void {
     if (this.#row.status === status) return;
     if (this.#row.status !== 'running') throw otherEnd(this.#row, status);
     const nowMs = this.#now();
-    const wallMs = Math.max(0, nowMs - this.#startedMs);
-    this.#row = { ...this.#row, status, wallMs, completedAt: isoTime(nowMs), ...(error !== undefined && { error }) };
+    const workedMs = wallMs ?? Math.max(0, nowMs - this.#startedMs);
+    this.#row = {
+      ...this.#row,
+      status,
+      wallMs: workedMs,
+      completedAt: isoTime(nowMs),
+      ...(error !== undefined && { error }),
+    };
   }
 
   /** As things stand. `wallMs` is 0 until the end, or what it was when the row was gone on with. */

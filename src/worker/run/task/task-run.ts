@@ -16,6 +16,7 @@ export class TaskRun {
   readonly adapter: AnyAdapter;
   readonly host: TaskHost;
   readonly ledger: RunLedger;
+  /** What the clock of its work stood at when it began. */
   readonly #startedMs: number;
   /** When the clock was read last. */
   #nowMs: number;
@@ -34,7 +35,7 @@ export class TaskRun {
     this.host = host;
     this.knowledge = this.settings.knowledge;
     this.#nowMs = host.now();
-    this.#startedMs = this.#nowMs - (goOn?.elapsedMs ?? 0);
+    this.#startedMs = this.#workedMs() - (goOn?.elapsedMs ?? 0);
     this.#history = new TaskHistory(deepFreeze(goOn?.steps ?? []));
     this.#events = goOn?.events ?? 0;
     const { id } = settings.task;
@@ -73,10 +74,14 @@ export class TaskRun {
     return this.ledger.row().costMicrocents + (this.host.lostMicrocents?.() ?? 0);
   }
 
-  /** Reads the clock. Time in which the task waited for an answer is not in it. */
+  /** Reads the clock. Time in which the task waited for an answer, or for a worker, is not in it. */
   elapsedMs(): number {
     this.#nowMs = this.host.now();
-    return Math.max(0, this.#nowMs - this.#startedMs);
+    return Math.max(0, this.#workedMs() - this.#startedMs);
+  }
+
+  #workedMs(): number {
+    return this.host.workedMs?.() ?? this.#nowMs;
   }
 
   addStep(step: TaskStep): void {

@@ -1,0 +1,101 @@
+import { expect, test } from 'vitest';
+import { z } from 'zod';
+import type { RunStore } from '../../../src/worker/ports.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
+import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { defineTaskAdapter } from '../../../src/worker/run/task/adapter.ts';
+import { defineTool } from '../../../src/worker/tools/define.ts';
+import { makeJobs } from './job-world.ts';
+
+const limits = { wallTimeMs: 10_000 };
+const hourMs = 3_600_000;
+
+/** An agent that calls a tool once and then answers; the tool takes as long as the test says. */
+function makeWorld({ takesMs = 0 }: { readonly takesMs?: number } = {}) {
+  const look = defineTool({
+    name: 'look',
+    description: 'Looks.',
+    effect: 'read',
+    inputSchema: z.object({}),
+    execute: () => {
+      jobs.clock.advance(takesMs);
+      return 'seen';
+    },
+  });
+  const provider = createScriptedProvider(({ messages }) =>
+    messages.at(-1)?.role === 'tool' ? { text: 'done' } : { toolCalls: [{ name: 'look', args: {} }] },
+  );
+  const adapter = defineTaskAdapter({
+    id: 'walk',
+    observe: () => ({}),
+    validate: () => [{ id: 'well', passed: true }],
+    decide: ({ history }) => (history.length < 2 ? { type: 'act', action: {} } : { type: 'stop', reason: 'there' }),
+    act: () => {
+      jobs.clock.advance(takesMs);
+      return {};
+    },
+  });
+  const functions = { judges: new Map(), merges: new Map(), adapters: new Map([['walk', adapter]]) };
+  const jobs = makeJobs(defineAgent({ id: 'writer', model: 'gpt-5.2-mini', tools: [look] }), provider, 1_000, {
+    functions,
+  });
+  return jobs;
+}
+
+type World = ReturnType<typeof makeWorld>;
+
+/** The worker dies at its write with this number: neither it nor anything after it reaches the store. */
+function dieAt(world: World, number: number): { revive(): void } {
+  const { runs } = world.ports;
+  let writes = 0;
+  const store: RunStore = {
+    claim: (...given) => runs.claim(...given),
+    load: (runId) => runs.load(runId),
+    pendingCancels: () => runs.pendingCancels(),
+    commit: async (...given) => (++writes >= number ? { kind: 'fenced' } : await runs.commit(...given)),
+    flush: async (...given) => await runs.flush(...given),
+  };
+  Object.assign(world.ports, { runs: store });
+  return { revive: () => void Object.assign(world.ports, { runs }) };
+}
+
+async function crash(world: World, runId: string, atCommit: number): Promise<void> {
+  const { revive } = dieAt(world, atCommit);
+  await expect(world.deliver(runId)).rejects.toMatchObject({ code: 'lock_lost' });
+  revive();
+}
+
+test('a run that nobody had a worker for since its first one died is not timed out for that', async () => {
+  const world = makeWorld();
+  const runId = world.submit({ input: 'Go.', limits });
+  await crash(world, runId, 2);
+  world.clock.advance(hourMs);
+  expect(await world.deliver(runId, 2)).toEqual({ kind: 'ended', status: 'completed' });
+});
+
+test('the time that earlier workers are known to have worked counts, whoever goes on', async () => {
+  const world = makeWorld({ takesMs: 12_000 });
+  const runId = world.submit({ input: 'Go.', limits });
+  // The result of the tool is the second commit: with it the record knows of the 12 seconds.
+  await crash(world, runId, 3);
+  expect((await world.load(runId))?.workedMs).toBe(12_000);
+  expect(await world.deliver(runId, 2)).toEqual(
+    expect.objectContaining({
+      kind: 'ended',
+      status: 'failed',
+      error: expect.objectContaining({ code: 'run_timeout' }),
+    }),
+  );
+  expect(world.eventsOf(runId, 'run.timeout')[0]).toMatchObject({ elapsedMs: 12_000, timeoutMs: 10_000 });
+});
+
+test('a task is not charged the time in which no worker had it', async () => {
+  const world = makeWorld({ takesMs: 1_000 });
+  const runId = world.submit({ input: '', limits, taskRun: { adapter: 'walk', limits: { maxWallMs: 10_000 } } });
+  await crash(world, runId, 6);
+  world.clock.advance(hourMs);
+  expect(await world.deliver(runId, 2)).toEqual({ kind: 'ended', status: 'completed' });
+  const output = (await world.load(runId))?.result?.output as { readonly wallMs: number };
+  expect(output.wallMs).toBeLessThanOrEqual(3_000);
+  expect(output.wallMs).toBeGreaterThanOrEqual(2_000);
+});
