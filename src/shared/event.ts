@@ -171,14 +171,18 @@ export const eventBodies = {
       partial: z.string().optional(),
       usage: runUsage,
       costMicrocents: microcents,
+      durationMs: count.optional(),
     })
-    .describe('The run ended with an error. `partial` is the text that was shown last.'),
+    .describe(
+      'The run ended with an error. `partial` is the text that was shown last; a run that never began has no `durationMs`.',
+    ),
   'run.cancelled': z
     .object({
       reason: z.string().optional(),
       drained: z.boolean(),
       usage: runUsage,
       costMicrocents: microcents,
+      durationMs: count.optional(),
     })
     .describe('The run was cancelled. `drained`: the step that was under way was finished first.'),
 

@@ -21,7 +21,7 @@ import { runEffect } from './effects/run-effect.ts';
 import { createPriceLookup } from './llm/prices.ts';
 import type { Providers } from './llm/providers.ts';
 import { serveHealth } from './ops/health.ts';
-import { WorkerMetrics } from './ops/metrics.ts';
+import { WorkerMetrics, type KnownLabels } from './ops/metrics.ts';
 import type { Embedder, LoadTask, Ports } from './ports.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import { FlushTimer } from './run/flush-timer.ts';
@@ -127,7 +127,10 @@ export async function buildWorker({
   const metrics = new WorkerMetrics({
     active: () => consumer.active,
     concurrency: config.WORKER_CONCURRENCY,
+    queues: config.WORKER_QUEUES,
     breakers: () => ports.breakers.states(),
+    redisUp: async () => (await pingProblem(() => work.ping())) === undefined,
+    known: knownLabels(agents),
   });
   const addJob: AddJob = async ({ runId, queue, kind, segment }) =>
     await queues.add(queue, { runId, kind, segment }, 'front');
@@ -295,6 +298,15 @@ export async function buildWorker({
 }
 
 /** Why Redis is not usable now, within a second; undefined when it answers. */
+function knownLabels(agents: RunDeps['agents']): KnownLabels {
+  const definitions = [...agents.values()].map(({ definition }) => definition);
+  return {
+    agents: definitions.map(({ id }) => id),
+    models: [],
+    tools: definitions.flatMap(({ tools }) => tools.filter((name) => !name.startsWith('mcp:'))),
+  };
+}
+
 async function pingProblem(ping: () => Promise<unknown>): Promise<string | undefined> {
   const deadline = new Promise<never>((_, reject) =>
     setTimeout(() => reject(new RunError('queue_unavailable', 'timeout')), 1_000).unref(),

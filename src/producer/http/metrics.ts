@@ -12,6 +12,8 @@ const maxQueues = 50;
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
+const runOutcomes = ['accepted', 'attached', 'refused'] as const;
+
 export interface HandledRequest {
   /** The pattern of the route, never the path itself. Undefined when no route matched. */
   readonly route: string | undefined;
@@ -65,7 +67,8 @@ export class ProducerMetrics {
 
   constructor(readDepths: () => Promise<Depths>) {
     this.#readDepths = readDepths;
-    collectDefaultMetrics({ register: this.#registry, prefix: 'millrace_' });
+    collectDefaultMetrics({ register: this.#registry });
+    for (const outcome of runOutcomes) this.#enqueued.inc({ outcome }, 0);
   }
 
   requestHandled({ route = 'unmatched', method, status, durationMs }: HandledRequest): void {
@@ -73,7 +76,7 @@ export class ProducerMetrics {
     if (durationMs !== undefined) this.#requestSeconds.observe({ route, method }, durationMs / 1_000);
   }
 
-  runAsked(outcome: 'accepted' | 'attached' | 'refused', count = 1): void {
+  runAsked(outcome: (typeof runOutcomes)[number], count = 1): void {
     if (count > 0) this.#enqueued.inc({ outcome }, count);
   }
 

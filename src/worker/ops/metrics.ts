@@ -1,17 +1,37 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { EventBody } from '../../shared/event.ts';
+import { postrunEffect } from '../../shared/postrun.ts';
 
-/** What the fleet's gauges are read from at scrape time. */
+/** What the worker's gauges are read from at scrape time, and the label values that it knows before anything happens. */
 export interface MetricSources {
   active(): number;
   concurrency: number;
+  readonly queues: readonly string[];
   /** Breakers as this worker knows them, by `provider/model`. */
   breakers(): ReadonlyMap<string, 'closed' | 'half_open' | 'open'>;
+  /** Answers within a second, also while Redis is away. */
+  redisUp(): Promise<boolean>;
+  readonly known: KnownLabels;
+}
+
+/**
+ * Values whose series exist from the start, at 0. A series that is born at 1 has no increase, so an alert on it would miss
+ * the first event.
+ */
+export interface KnownLabels {
+  readonly agents: readonly string[];
+  readonly models: readonly string[];
+  readonly tools: readonly string[];
 }
 
 const breakerValue = { closed: 0, half_open: 1, open: 2 };
 
-const seconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
+const callSeconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600];
+/** Runs wait for people and for each other: up to a week. */
+const runSeconds = [0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400, 604_800];
+
+const runStatuses = ['completed', 'degraded', 'blocked', 'failed', 'cancelled'] as const;
+const accountScopes = ['run', 'batch', 'tenant'] as const;
 
 /**
  * The worker's metrics. Almost all of them are made from the events that a run tells anyway, so a new fact is counted in
@@ -19,15 +39,22 @@ const seconds = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300];
  */
 export class WorkerMetrics {
   readonly registry = new Registry();
-  readonly #runs = this.#counter('millrace_runs_total', 'Runs that ended.', ['agent', 'kind', 'status', 'code']);
-  readonly #runSeconds = this.#histogram('millrace_run_duration_seconds', 'From the start of a run to its end.', [
+  readonly #runs = this.#counter('millrace_runs_total', 'Runs that ended.', ['agent', 'kind', 'status']);
+  readonly #runErrors = this.#counter('millrace_run_errors_total', 'Runs that failed, by the code of their error.', [
     'agent',
-    'status',
+    'code',
   ]);
+  readonly #runSeconds = this.#histogram(
+    'millrace_run_duration_seconds',
+    'From the start of a run to its end.',
+    ['agent', 'status'],
+    runSeconds,
+  );
   readonly #queueWait = this.#histogram(
     'millrace_run_queue_wait_seconds',
     'From acceptance, or the end of its delay, to the start of a run.',
     ['agent'],
+    runSeconds,
   );
   readonly #recovered = this.#counter(
     'millrace_runs_recovered_total',
@@ -40,10 +67,12 @@ export class WorkerMetrics {
     'outcome',
     'error_kind',
   ]);
-  readonly #llmSeconds = this.#histogram('millrace_llm_attempt_seconds', 'Duration of a model call.', [
-    'provider',
-    'model',
-  ]);
+  readonly #llmSeconds = this.#histogram(
+    'millrace_llm_attempt_seconds',
+    'Duration of a model call. One that was skipped has none.',
+    ['provider', 'model'],
+    callSeconds,
+  );
   readonly #tokens = this.#counter('millrace_llm_tokens_total', 'Tokens as the provider counted them.', [
     'model',
     'type',
@@ -91,6 +120,7 @@ export class WorkerMetrics {
     'millrace_governor_wait_seconds',
     'From the first question for a turn at a limited provider to the turn.',
     ['model'],
+    callSeconds,
   );
   readonly #parked = this.#counter('millrace_governor_parked_total', 'Waits for a turn that let go of their worker.', [
     'model',
@@ -104,7 +134,12 @@ export class WorkerMetrics {
     ['model'],
   );
   readonly #tools = this.#counter('millrace_tool_calls_total', 'Tool calls.', ['tool', 'outcome']);
-  readonly #toolSeconds = this.#histogram('millrace_tool_call_seconds', 'Duration of a tool call.', ['tool']);
+  readonly #toolSeconds = this.#histogram(
+    'millrace_tool_call_seconds',
+    'Duration of a tool call.',
+    ['tool'],
+    callSeconds,
+  );
   readonly #unknown = this.#counter(
     'millrace_tool_outcome_unknown_total',
     'Tool calls that may or may not have taken effect.',
@@ -151,10 +186,18 @@ export class WorkerMetrics {
     });
     const concurrency = new Gauge({
       name: 'millrace_worker_concurrency',
-      help: 'Runs this worker takes at once.',
+      help: 'Runs this worker takes at once from a queue.',
+      labelNames: ['queue'],
       registers,
     });
-    concurrency.set(sources.concurrency);
+    for (const queue of sources.queues) concurrency.set({ queue }, sources.concurrency);
+    const redisUp: Gauge = new Gauge({
+      name: 'millrace_redis_up',
+      help: '1 when Redis answered this scrape in time.',
+      registers,
+      collect: async () => redisUp.set((await sources.redisUp()) ? 1 : 0),
+    });
+    this.#beginAtZero(sources.known);
     const breaker: Gauge<'provider' | 'model'> = new Gauge({
       name: 'millrace_breaker_state',
       help: 'Circuit breaker of a model that failed lately: 0 closed, 1 half open, 2 open.',
@@ -209,16 +252,17 @@ export class WorkerMetrics {
   ): void {
     switch (event.type) {
       case 'run.completed':
-        this.#runs.inc({ agent, kind, status: event.status, code: '' });
-        this.#runSeconds.observe({ agent, status: event.status }, event.durationMs / 1_000);
+        this.#runEnded({ agent, kind, status: event.status }, event.durationMs);
         return;
       case 'run.failed':
-        this.#runs.inc({ agent, kind, status: 'failed', code: event.error.code });
+        this.#runErrors.inc({ agent, code: event.error.code });
+        this.#runEnded({ agent, kind, status: 'failed' }, event.durationMs);
         return;
       case 'run.cancelled':
-        this.#runs.inc({ agent, kind, status: 'cancelled', code: '' });
+        this.#runEnded({ agent, kind, status: 'cancelled' }, event.durationMs);
         return;
       case 'run.started':
+        this.#runsAtZero(agent, kind);
         if (event.resumed) this.#resumed.inc({ agent });
         if (queueWaitMs !== undefined) this.#queueWait.observe({ agent }, queueWaitMs / 1_000);
         return;
@@ -241,7 +285,8 @@ export class WorkerMetrics {
           outcome: event.outcome,
           error_kind: event.error?.kind ?? '',
         });
-        this.#llmSeconds.observe({ provider: event.provider, model: event.model }, event.latencyMs / 1_000);
+        if (event.outcome !== 'skipped')
+          this.#llmSeconds.observe({ provider: event.provider, model: event.model }, event.latencyMs / 1_000);
         return;
       case 'cost.updated':
         this.#observeCost(event);
@@ -295,12 +340,32 @@ export class WorkerMetrics {
     if (!event.priced) this.#unpriced.inc({ model });
   }
 
+  #runEnded(labels: { agent: string; kind: string; status: string }, durationMs: number | undefined): void {
+    this.#runs.inc(labels);
+    // A run that never began has no duration.
+    if (durationMs !== undefined)
+      this.#runSeconds.observe({ agent: labels.agent, status: labels.status }, durationMs / 1_000);
+  }
+
+  #beginAtZero({ agents, models, tools }: KnownLabels): void {
+    for (const agent of agents) this.#runsAtZero(agent, 'agent.turn');
+    for (const model of models)
+      for (const counter of [this.#cost, this.#unpriced, this.#cooldowns]) counter.inc({ model }, 0);
+    for (const tool of tools) this.#unknown.inc({ tool }, 0);
+    for (const scope of accountScopes) this.#paused.inc({ scope }, 0);
+    for (const effect of postrunEffect.options) this.effectsFailed.inc({ effect }, 0);
+  }
+
+  #runsAtZero(agent: string, kind: string): void {
+    for (const status of runStatuses) this.#runs.inc({ agent, kind, status }, 0);
+  }
+
   #counter<T extends string>(name: string, help: string, labelNames: T[]): Counter<T> {
     return new Counter({ name, help, labelNames, registers: [this.registry] });
   }
 
-  #histogram<T extends string>(name: string, help: string, labelNames: T[]): Histogram<T> {
-    return new Histogram({ name, help, labelNames, buckets: seconds, registers: [this.registry] });
+  #histogram<T extends string>(name: string, help: string, labelNames: T[], buckets: number[]): Histogram<T> {
+    return new Histogram({ name, help, labelNames, buckets, registers: [this.registry] });
   }
 }
 

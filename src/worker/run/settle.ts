@@ -90,6 +90,7 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
     error: info,
     usage,
     costMicrocents,
+    durationMs: durationMs(run),
     ...(partialText && { partial: partialText }),
   });
   await keepTurn(run, {
@@ -122,7 +123,8 @@ async function cancelled(
   const { usage, costMicrocents } = end;
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
-  run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, ...(reason && { reason }) });
+  const totalled = { usage, costMicrocents, durationMs: durationMs(run) };
+  run.writer.emit({ type: 'run.cancelled', drained, ...totalled, ...(reason && { reason }) });
   await keepTurn(run, { status: 'cancelled', state: left, closing: '(stopped by user)' });
   await close(run, 'cancelled', end);
   return { kind: 'ended', status: 'cancelled' };

@@ -1,17 +1,29 @@
 import { expect, test } from 'vitest';
-import { WorkerMetrics } from '../../../src/worker/ops/metrics.ts';
+import { WorkerMetrics, type MetricSources } from '../../../src/worker/ops/metrics.ts';
 
 const breakers = () => new Map([['acme/big/model', 'open' as const]]);
 
 const context = { agentId: 'support', kind: 'agent.turn' };
 const usage = { input: 1, output: 1, cached: 0, cacheWrite: 0, total: 2, byModel: {} };
 
+function workerMetrics(sources: Partial<MetricSources> = {}): WorkerMetrics {
+  return new WorkerMetrics({
+    active: () => 0,
+    concurrency: 1,
+    queues: ['runs'],
+    breakers,
+    redisUp: async () => true,
+    known: { agents: [], models: [], tools: [] },
+    ...sources,
+  });
+}
+
 async function scrape(metrics: WorkerMetrics, line: string): Promise<string | undefined> {
   return (await metrics.registry.metrics()).split('\n').find((text) => text.startsWith(line));
 }
 
 test('compactions are counted by what came of them', async () => {
-  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers });
+  const metrics = workerMetrics();
   metrics.compacted('support', 'failed');
   metrics.compacted('support', 'failed');
   expect(await scrape(metrics, 'millrace_compactions_total{')).toBe(
@@ -20,7 +32,7 @@ test('compactions are counted by what came of them', async () => {
 });
 
 test('runs, attempts, tokens, cost and tools are counted from the events', async () => {
-  const metrics = new WorkerMetrics({ active: () => 3, concurrency: 50, breakers });
+  const metrics = workerMetrics({ active: () => 3, concurrency: 50 });
   const tell = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);
   tell({
     type: 'run.completed',
@@ -36,6 +48,7 @@ test('runs, attempts, tokens, cost and tools are counted from the events', async
     error: { code: 'provider_auth', message: 'x', retryable: false },
     usage,
     costMicrocents: 0,
+    durationMs: 90_000,
   });
   tell({
     type: 'llm.call',
@@ -71,9 +84,9 @@ test('runs, attempts, tokens, cost and tools are counted from the events', async
   expect(await scrape(metrics, 'millrace_runs_total{agent="support",kind="agent.turn",status="completed"')).toMatch(
     / 1$/,
   );
-  expect(
-    await scrape(metrics, 'millrace_runs_total{agent="support",kind="agent.turn",status="failed",code="provider_auth"'),
-  ).toMatch(/ 1$/);
+  expect(await scrape(metrics, 'millrace_runs_total{agent="support",kind="agent.turn",status="failed"')).toMatch(/ 1$/);
+  expect(await scrape(metrics, 'millrace_run_errors_total{agent="support",code="provider_auth"')).toMatch(/ 1$/);
+  expect(await scrape(metrics, 'millrace_run_duration_seconds_sum{agent="support",status="failed"')).toMatch(/ 90$/);
   expect(
     await scrape(
       metrics,
@@ -89,7 +102,7 @@ test('runs, attempts, tokens, cost and tools are counted from the events', async
 });
 
 test('starts tell how long runs have waited, and recoveries are counted', async () => {
-  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers });
+  const metrics = workerMetrics();
   metrics.observe({ type: 'run.started', kind: 'agent.turn', attempt: 1 }, { ...context, queueWaitMs: 1_500 });
   metrics.observe({ type: 'run.recovered', fromCheckpoint: 0 }, context);
   expect(await scrape(metrics, 'millrace_run_queue_wait_seconds_sum{agent="support"}')).toMatch(/ 1\.5$/);
@@ -97,7 +110,7 @@ test('starts tell how long runs have waited, and recoveries are counted', async 
 });
 
 test('a tool name that a model made up does not become a label', async () => {
-  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers });
+  const metrics = workerMetrics();
   const error = { kind: 'unknown_tool', message: 'x', hint: 'try_alternative' } as const;
   metrics.observe(
     { type: 'tool.execute.error', toolCallId: 'c', toolName: 'made_up', success: false, error, durationMs: 0 },
@@ -107,7 +120,7 @@ test('a tool name that a model made up does not become a label', async () => {
 });
 
 test('waits, money, turns and breakers are counted', async () => {
-  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers });
+  const metrics = workerMetrics();
   const about = { agentId: 'support', kind: 'agent.turn' };
   const budget = { spentMicrocents: 1, limitMicrocents: 2 };
   metrics.observe({ type: 'run.suspended', reason: 'budget', pending: [] }, about);
@@ -142,7 +155,7 @@ test('waits, money, turns and breakers are counted', async () => {
 
 test('decisions of people and of rules are counted, and breakers of tools stand apart from those of models', async () => {
   const open = () => new Map([['tool:files/read', 'open' as const], ...breakers()]);
-  const metrics = new WorkerMetrics({ active: () => 0, concurrency: 1, breakers: open });
+  const metrics = workerMetrics({ breakers: open });
   const classification = { trust: 'user-defined', sideEffectClass: 'money', sensitivity: 'public' };
   const call = { toolCallId: 'c', toolName: 'pay' };
   const tell = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);
@@ -162,4 +175,39 @@ test('decisions of people and of rules are counted, and breakers of tools stand 
   ])
     expect(await scrape(metrics, line)).toBe(line);
   expect(await scrape(metrics, 'millrace_breaker_state{provider="tool')).toBeUndefined();
+});
+
+test('what an alert watches is there at 0 before it happens for the first time', async () => {
+  const known = { agents: ['support'], models: ['m'], tools: ['pay'] };
+  const text = await workerMetrics({ queues: ['runs', 'bulk'], concurrency: 7, known }).registry.metrics();
+  for (const line of [
+    'millrace_runs_total{agent="support",kind="agent.turn",status="failed"} 0',
+    'millrace_tool_outcome_unknown_total{tool="pay"} 0',
+    'millrace_llm_cost_microcents_total{model="m"} 0',
+    'millrace_llm_price_unknown_total{model="m"} 0',
+    'millrace_governor_cooldowns_total{model="m"} 0',
+    'millrace_budget_paused_total{scope="tenant"} 0',
+    'millrace_effects_failed_total{effect="title"} 0',
+    'millrace_worker_concurrency{queue="bulk"} 7',
+    'millrace_redis_up 1',
+  ])
+    expect(text).toContain(`${line}\n`);
+});
+
+test('the first run of a kind counts from 0, and one that never began has no duration', async () => {
+  const metrics = workerMetrics();
+  const about = { agentId: 'support', kind: 'node' };
+  metrics.observe({ type: 'run.started', kind: 'node', attempt: 1 }, about);
+  expect(await scrape(metrics, 'millrace_runs_total{agent="support",kind="node",status="cancelled"')).toMatch(/ 0$/);
+  metrics.observe({ type: 'run.cancelled', drained: false, usage, costMicrocents: 0 }, about);
+  expect(await scrape(metrics, 'millrace_runs_total{agent="support",kind="node",status="cancelled"')).toMatch(/ 1$/);
+  expect(await scrape(metrics, 'millrace_run_duration_seconds_count')).toBeUndefined();
+});
+
+test('a model call that was skipped is counted, and has no duration', async () => {
+  const metrics = workerMetrics();
+  const call = { model: 'm', provider: 'p', requestId: 'r', attemptNumber: 1, tokensIn: 0, tokensOut: 0 };
+  metrics.observe({ type: 'llm.call', ...call, outcome: 'skipped', latencyMs: 0 }, context);
+  expect(await scrape(metrics, 'millrace_llm_attempts_total{')).toContain('outcome="skipped"');
+  expect(await scrape(metrics, 'millrace_llm_attempt_seconds_count')).toBeUndefined();
 });
