@@ -3,7 +3,8 @@ import { existsSync, mkdirSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 
-const bin = join(import.meta.dirname, '../.cache/bin');
+/** Where tools are kept that no package of npm holds. */
+export const toolFolder = join(import.meta.dirname, '../.cache/bin');
 const installTimeoutMs = 600_000;
 
 /**
@@ -15,22 +16,23 @@ export async function goTool(
   module: string,
   env: NodeJS.ProcessEnv,
 ): Promise<{ path: string } | { missing: string }> {
-  const found = look(name, env, bin);
+  const found = lookUp(name, env, toolFolder);
   if (found) return { path: found };
-  const go = look('go', env, '/usr/local/go/bin');
+  const go = lookUp('go', env, '/usr/local/go/bin');
   if (!go) return { missing: `neither ${name} nor go is on this machine` };
   process.stderr.write(`building ${name} into .cache/bin with go, once\n`);
-  mkdirSync(bin, { recursive: true });
+  mkdirSync(toolFolder, { recursive: true });
   try {
-    const options = { env: { ...env, GOBIN: bin }, timeout: installTimeoutMs };
+    const options = { env: { ...env, GOBIN: toolFolder }, timeout: installTimeoutMs };
     await promisify(execFile)(go, ['install', '-trimpath', '-ldflags=-s -w', module], options);
   } catch (error) {
     return { missing: `go could not build ${name}: ${lastLine(error)}` };
   }
-  return { path: join(bin, name) };
+  return { path: join(toolFolder, name) };
 }
 
-function look(name: string, env: NodeJS.ProcessEnv, alsoIn: string): string | undefined {
+/** Path of a program on PATH, or in one more folder. */
+export function lookUp(name: string, env: NodeJS.ProcessEnv, alsoIn: string): string | undefined {
   const folders = [...(env['PATH'] ?? '').split(delimiter), alsoIn];
   return folders.map((folder) => join(folder, name)).find((path) => existsSync(path));
 }

@@ -1,6 +1,7 @@
 import { existsSync, globSync, readFileSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { expect, test } from 'vitest';
+import { parse } from 'yaml';
 import { referencePages } from '../scripts/docs.ts';
 import { configSchema } from '../src/shared/config.ts';
 import { errorTable, toolErrorHints } from '../src/shared/errors.ts';
@@ -94,8 +95,15 @@ test('operations lists exactly the metrics that the processes serve', () => {
   expect(served.length).toBeGreaterThan(10);
   const listed = firstCells(read('docs/operations.md')).filter((name) => name.startsWith('millrace_'));
   expect(new Set(listed)).toEqual(new Set(served));
-  const inRules = [...read('docs/operations.md').matchAll(/\b(millrace_[a-z_]+[a-z])\b/g)].map(([, name]) => name);
-  expect(inRules.filter((name) => !served.includes(name))).toEqual([]);
+  const named = ['docs/operations.md', 'docs/alerts.yaml'].map(read).join('\n');
+  const mentioned = [...named.matchAll(/\b(millrace_[a-z_]+[a-z])\b/g)].map(([, name]) => name);
+  expect(mentioned.filter((name) => !served.includes(name))).toEqual([]);
+});
+
+test('operations says of every alert what to do, and of no other', () => {
+  const { groups } = parse(read('docs/alerts.yaml')) as { groups: { rules: { alert: string }[] }[] };
+  const alerts = groups.flatMap(({ rules }) => rules.map(({ alert }) => alert));
+  expect(firstCells(read('docs/operations.md'), 'Alerts worth having')).toEqual(alerts);
 });
 
 test('every relative link leads to a file and a heading that exist', () => {

@@ -1,6 +1,7 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, mkdirSync, readdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
+import { lastLine, run, unpackDebianPackages } from './debian.mjs';
 
 /** On Debian the server is inside redis-tools, as `redis-check-rdb`; the rest are the libraries it needs. */
 const debianPackages = ['redis-tools', 'libatomic1', 'libjemalloc2', 'liblzf1'];
@@ -51,13 +52,8 @@ export function unpackDebianRedis(target, env) {
 }
 
 function unpackInto(work, env) {
-  const download = run('apt-get', ['download', ...debianPackages], { cwd: work, env });
-  if (download.status !== 0) return `apt-get download failed (${lastLine(download.stderr)})`;
-  for (const file of readdirSync(work).filter((name) => name.endsWith('.deb'))) {
-    const unpacked = run('dpkg', ['-x', file, '.'], { cwd: work, env });
-    if (unpacked.status !== 0) return `dpkg -x ${file} failed (${lastLine(unpacked.stderr)})`;
-    rmSync(join(work, file));
-  }
+  const problem = unpackDebianPackages(debianPackages, work, env);
+  if (problem) return problem;
   const bin = join(work, 'usr/bin');
   if (!existsSync(join(bin, 'redis-check-rdb'))) return 'the packages hold no server';
   // The program decides by its own name what it is.
@@ -86,19 +82,6 @@ function installWithApt(env, say) {
     if (status !== 0) return false;
   }
   return onPath('redis-server', env);
-}
-
-function run(command, args, options) {
-  const { status, stdout, stderr, error } = spawnSync(command, args, {
-    ...options,
-    encoding: 'utf8',
-    timeout: 300_000,
-  });
-  return { status, stdout: stdout ?? '', stderr: stderr || (error ? error.message : '') };
-}
-
-function lastLine(text) {
-  return text.trim().split('\n').at(-1) ?? '';
 }
 
 function onPath(name, env) {

@@ -1,0 +1,5 @@
+export function unpackDebianPackages(
+  packages: readonly string[],
+  folder: string,
+  env: NodeJS.ProcessEnv,
+): string | undefined;
