@@ -8,6 +8,16 @@ const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
 const slow = ['test/**/*.long.test.ts', 'test/**/*.cluster.test.ts', 'test/deploy/**'];
 const exclude = [...configDefaults.exclude, ...(lane === 'all' ? [] : slow)];
 
+/** The files of a project share one process and its loaded modules: nothing of a test may outlive it. */
+const shared = {
+  isolate: false,
+  env: { NODE_COMPILE_CACHE: path('.cache/compile') },
+  restoreMocks: true,
+  unstubEnvs: true,
+  unstubGlobals: true,
+  setupFiles: ['test/support/setup.ts'],
+};
+
 export default defineConfig({
   resolve: { alias: { 'millrace/worker': path('src/worker/index.ts'), millrace: path('src/producer/index.ts') } },
   test: {
@@ -15,19 +25,18 @@ export default defineConfig({
     testTimeout: 20_000,
     hookTimeout: 30_000,
     maxWorkers: 2,
-    reporters: ['default'],
+    reporters: ['default', 'test/support/closing-reporter.ts'],
     projects: [
-      { test: { name: 'unit', include: ['test/**/*.test.ts'], exclude: [...exclude, 'test/e2e/**', 'test/chaos/**'] } },
-      { test: { name: 'e2e', include: ['test/e2e/**/*.test.ts'], exclude, testTimeout: 60_000 } },
       {
         test: {
-          name: 'chaos',
-          include: ['test/chaos/**/*.test.ts'],
-          exclude,
-          testTimeout: 180_000,
-          fileParallelism: false,
+          ...shared,
+          name: 'unit',
+          include: ['test/**/*.test.ts'],
+          exclude: [...exclude, 'test/e2e/**', 'test/chaos/**'],
         },
       },
+      { test: { ...shared, name: 'e2e', include: ['test/e2e/**/*.test.ts'], exclude, testTimeout: 60_000 } },
+      { test: { ...shared, name: 'chaos', include: ['test/chaos/**/*.test.ts'], exclude, testTimeout: 180_000 } },
     ],
   },
 });

@@ -5,14 +5,15 @@ import { inject, onTestFinished, expect, test } from 'vitest';
 import { startWorker } from '../../src/worker/index.ts';
 import { scripted, createScriptedProvider } from '../../src/worker/llm/scripted.ts';
 import { defineAgent } from '../../src/worker/run/define-agent.ts';
+import { childEnv } from '../support/child-env.ts';
 import { body, chat, startRawProvider } from '../support/raw-provider.ts';
 
 const root = join(import.meta.dirname, '../..');
 
 async function run(example: string, env: Record<string, string> = {}, given: readonly string[] = []): Promise<string> {
   const args = ['--import', './scripts/resolve-source.mjs', `examples/${example}.ts`, ...given];
-  const { PATH = '', HOME = '' } = process.env;
-  const options = { cwd: root, env: { PATH, HOME, ...env }, timeout: 30_000 };
+  const { HOME = '' } = process.env;
+  const options = { cwd: root, env: childEnv({ HOME, ...env }), timeout: 30_000 };
   return (await promisify(execFile)(process.execPath, args, options)).stdout;
 }
 

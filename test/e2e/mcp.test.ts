@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { eventsOf } from '../support/check-run.ts';
+import { childEnv } from '../support/child-env.ts';
 import { until } from '../support/redis.ts';
 import { World } from '../support/world.ts';
 
@@ -24,7 +25,7 @@ beforeAll(async () => {
   const { port } = probe.address() as AddressInfo;
   probe.close();
   web = spawn(process.execPath, [server('everything'), 'streamableHttp'], {
-    env: { PATH: process.env['PATH'], PORT: String(port) },
+    env: childEnv({ PORT: String(port) }),
     stdio: 'ignore',
   });
   mkdirSync(join(folder, 'agents'));

@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
+import { childEnv } from '../support/child-env.ts';
 import { Child } from '../support/child.ts';
 import { call } from '../support/http.ts';
 import { testPrefix, until } from '../support/redis.ts';
@@ -70,7 +71,7 @@ test('a second signal does not wait', async () => {
 });
 
 test('a parent that is gone takes the producer along', async () => {
-  const child = fork(entry, { silent: true, env: environment() });
+  const child = fork(entry, { silent: true, env: childEnv(environment()) });
   onTestFinished(() => void child.kill('SIGKILL'));
   await once(child, 'message');
   child.disconnect();

@@ -7,6 +7,7 @@ import { startScratchRedis } from '../../src/shared/dev-redis.ts';
 declare module 'vitest' {
   interface ProvidedContext {
     redisUrl: string;
+    seed: number;
   }
 }
 
@@ -14,6 +15,7 @@ declare module 'vitest' {
 export default async function setup(project: TestProject) {
   if (Number(process.versions.node.split('.')[0]) < 24)
     throw new Error('run the tests with `npm test`: they need Node 24');
+  project.provide('seed', Number(process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31)));
   const dir = mkdtempSync(join(tmpdir(), 'millrace-test-'));
   const redis = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../..') });
   project.provide('redisUrl', redis.url);

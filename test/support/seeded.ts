@@ -1,10 +1,11 @@
-import { onTestFailed } from 'vitest';
+import { inject } from 'vitest';
 
-/** Random numbers that can be had again: a test that fails prints its seed, and `CHAOS_SEED` gives it back. */
+/** What all random tests of this run draw from: `TEST_SEED`, or a number of its own. A run that fails prints it. */
+export const testSeed: number = inject('seed');
+
+/** Random numbers that can be had again with `TEST_SEED`. */
 export function seeded(): { below(limit: number): number } {
-  const seed = Number(process.env['CHAOS_SEED'] ?? Math.floor(Math.random() * 2 ** 31));
-  onTestFailed(() => void process.stderr.write(`CHAOS_SEED=${seed}\n`));
-  let state = seed;
+  let state = testSeed;
   // mulberry32
   const next = () => {
     state = (state + 0x6d2b79f5) | 0;

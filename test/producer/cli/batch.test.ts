@@ -5,7 +5,7 @@ import { Fleet } from '../../support/fleet.ts';
 import { until } from '../../support/redis.ts';
 import { readResults, scratchFolder, writeLines } from '../batch/support.ts';
 import { clientWorld, request } from '../support/client.ts';
-import { CliProcess, millrace, root, settings } from './support/cli-process.ts';
+import { CliCommand, millrace, root, settings } from './support/cli-process.ts';
 
 const script = `rules:\n  - answer: { text: one two three four five, deltaMs: 20 }\n`;
 
@@ -32,7 +32,7 @@ async function batchWorld(lines: readonly unknown[]) {
 test('200 lines run on a real worker, stopped half-way and continued, and none of them twice', async () => {
   const lines = Array.from({ length: 200 }, (_, index) => `line ${index + 1}`);
   const { fleet, out, env, args } = await batchWorld(lines);
-  const first = new CliProcess([...args, '--window', '40'], { env });
+  const first = new CliCommand([...args, '--window', '40'], { env });
   await until('a quarter of the lines', () => readable(out) >= 50, 30_000);
   first.signal('SIGINT');
   expect(await first.exited).toBe(130);

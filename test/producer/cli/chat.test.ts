@@ -7,7 +7,7 @@ import { testRedis, until } from '../../support/redis.ts';
 import { makeWorld, shareWorld, type World } from '../../support/world.ts';
 import { clientWorld } from '../support/client.ts';
 import { aThread } from '../support/threads.ts';
-import { CliProcess, millrace, settings, type CliOptions } from './support/cli-process.ts';
+import { CliCommand, CliProcess, millrace, settings, type CliOptions } from './support/cli-process.ts';
 import { ctrlC, ctrlD, FakeTerminal } from './support/fake-terminal.ts';
 
 const shared = shareWorld();
@@ -21,8 +21,8 @@ async function piped(args: readonly string[], ...lines: readonly (string | Plann
 }
 
 /** A chat whose lines come one by one; with `--busy` they take effect at once, as at a terminal. */
-function typing(world: World, args: readonly string[], options: CliOptions = {}): CliProcess {
-  return new CliProcess(['chat', ...args], { env: envOf(world), keepsInput: true, ...options });
+function typing(world: World, args: readonly string[], options: CliOptions = {}): CliCommand {
+  return new CliCommand(['chat', ...args], { env: envOf(world), keepsInput: true, ...options });
 }
 
 /** What the model was sent for the last run of a thread, without system text. */
@@ -197,7 +197,7 @@ describe('from a pipe', () => {
 
   test('SIGTERM lets go of the answer, which goes on', async () => {
     const { world } = shared;
-    const chat = typing(world, ['plain', '--thread', 'let-go']);
+    const chat = new CliProcess(['chat', 'plain', '--thread', 'let-go'], { env: envOf(world), keepsInput: true });
     chat.type(planInput(held('let-go')));
     await chat.says('one ');
     chat.signal('SIGTERM');
@@ -210,7 +210,7 @@ describe('from a pipe', () => {
 
   test('where no worker runs, that is said', async () => {
     const { prefix } = await clientWorld();
-    const chat = new CliProcess(['chat', 'support'], { env: settings(prefix), input: 'hello\n' });
+    const chat = new CliCommand(['chat', 'support'], { env: settings(prefix), input: 'hello\n' });
     await chat.says('No worker is running');
     expect(chat.stdout).toBe('');
   });

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { clientWorld } from '../support/client.ts';
 import { suspendedRun } from '../support/suspended.ts';
-import { CliProcess, millrace, settings } from './support/cli-process.ts';
+import { CliCommand, millrace, settings } from './support/cli-process.ts';
 
 const money = [{ kind: 'budget', id: 'batch:b1', reason: 'the next call may cost $0.02' }] as const;
 
@@ -173,7 +173,7 @@ test('approvals lists what waits, and watches for more', async () => {
   const json = await millrace(['approvals', '--json'], { env });
   expect(JSON.parse(json.stdout)).toMatchObject([{ id: 'q 1' }, { id: 'call_1', runId: run.runId }]);
 
-  const watching = new CliProcess(['approvals', '--watch'], { env });
+  const watching = new CliCommand(['approvals', '--watch'], { env });
   await watching.says('Watching');
   await watching.says('transfer (call_1)');
   const later = await suspendedRun(world, [{ ...calls[0], toolName: 'refund' }]);

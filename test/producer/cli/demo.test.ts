@@ -1,9 +1,9 @@
 import { expect, inject, test } from 'vitest';
 import { testRedis } from '../../support/redis.ts';
-import { millrace } from './support/cli-process.ts';
+import { millraceProcess } from './support/cli-process.ts';
 
 test('the demo streams a run, survives a killed worker and leaves nothing in the Redis it was given', async () => {
-  const { code, stdout, stderr } = await millrace(['demo'], { env: { REDIS_URL: inject('redisUrl') } });
+  const { code, stdout, stderr } = await millraceProcess(['demo'], { env: { REDIS_URL: inject('redisUrl') } });
   expect(stderr).toBe('');
   expect(stdout).toContain('→ lookup_order {"order":"1042"}');
   expect(stdout).toContain('Order 1042 was delivered on Monday.');

@@ -6,8 +6,9 @@ import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { devState, type DevState } from '../../../src/producer/cli/dev-state.ts';
 import { freePort } from '../../../src/shared/dev-redis.ts';
+import { childEnv } from '../../support/child-env.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
-import { bin, CliProcess, millrace, root } from './support/cli-process.ts';
+import { bin, CliProcess, millrace, millraceProcess, root } from './support/cli-process.ts';
 
 /** A folder with the sample agents, in which a stack can run. */
 function project(): string {
@@ -64,7 +65,7 @@ test('dev runs a private stack that answers, is found by other commands, and end
   expect(run.stdout).toContain('Order 7 waits for a part that comes in next week.');
   expect(run.code).toBe(0);
 
-  const second = await millrace(['dev'], { cwd });
+  const second = await millraceProcess(['dev'], { cwd });
   expect(second.stderr).toContain(`it runs already (pid ${dev.pid})`);
   expect(second.code).toBe(2);
 
@@ -124,7 +125,7 @@ test('a stack under npm ends when npm and its shell do', async () => {
   const shell = spawn('/bin/sh', ['-c', '"$0" "$1" dev; true', process.execPath, bin], {
     cwd,
     stdio: 'ignore',
-    env: { PATH: process.env['PATH'], npm_lifecycle_event: 'start', PORT: String(await freePort()), WORKER_PORT: '0' },
+    env: childEnv({ npm_lifecycle_event: 'start', PORT: String(await freePort()), WORKER_PORT: '0' }),
   });
   const note = join(cwd, '.millrace/dev.json');
   await until('the stack to run', () => existsSync(note), 30_000);
@@ -156,7 +157,10 @@ test('a given Redis is used and not ended', async () => {
 test('agents with problems keep dev from starting, and all problems are shown', async () => {
   const cwd = project();
   writeFileSync(join(cwd, 'agents/broken.yaml'), 'modle: x\n');
-  const { code, stderr } = await millrace(['dev'], { cwd, env: { PORT: String(await freePort()), WORKER_PORT: '0' } });
+  const { code, stderr } = await millraceProcess(['dev'], {
+    cwd,
+    env: { PORT: String(await freePort()), WORKER_PORT: '0' },
+  });
   expect(stderr).toContain('broken.yaml');
   expect(stderr).toContain('modle');
   expect(code).toBe(2);

@@ -6,7 +6,7 @@ import { clientWorld } from '../support/client.ts';
 import { dayFromToday, spend } from '../support/costs.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { suspendedRun } from '../support/suspended.ts';
-import { CliProcess, millrace, settings } from './support/cli-process.ts';
+import { CliCommand, millrace, settings } from './support/cli-process.ts';
 import { until } from '../../support/redis.ts';
 
 test('costs are a table with totals, or a JSON document', async () => {
@@ -69,7 +69,7 @@ test('a batch with a budget says how to give it more when all of it waits', asyn
     '--on-exceed',
     'pause',
   ];
-  const command = new CliProcess(args, { env: settings(prefix) });
+  const command = new CliCommand(args, { env: settings(prefix) });
   const runs = await until('both runs', async () => {
     const page = await mill.list({ status: 'queued' });
     return page.runs.length === 2 ? page.runs : undefined;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { freePort } from '../../../src/shared/dev-redis.ts';
-import { millrace } from './support/cli-process.ts';
+import { millrace, millraceProcess } from './support/cli-process.ts';
 
 const commands = [
   'dev',
@@ -111,7 +111,7 @@ test('what cannot be a run id is a usage error, and is said', async () => {
 });
 
 test('an old Node without the pinned one beside it is told what to do', async () => {
-  const { code, stderr } = await millrace(['--help'], {
+  const { code, stderr } = await millraceProcess(['--help'], {
     nodeArgs: ['--import', oldNode],
     env: { MILLRACE_PINNED_NODE: '1' },
   });
@@ -120,7 +120,7 @@ test('an old Node without the pinned one beside it is told what to do', async ()
 });
 
 test('an old Node hands over to the pinned one, with arguments, output and exit code', async () => {
-  const { code, stdout, stderr } = await millrace(['runs', '--limit', 'x'], { nodeArgs: ['--import', oldNode] });
+  const { code, stdout, stderr } = await millraceProcess(['runs', '--limit', 'x'], { nodeArgs: ['--import', oldNode] });
   expect(stderr).toContain('Not a whole number');
   expect(stdout).toBe('');
   expect(code).toBe(2);

@@ -4,12 +4,16 @@ import type { ErrorInfo } from '../../../src/shared/errors.ts';
 import { until } from '../../support/redis.ts';
 import { clientWorld, type ClientWorld } from '../support/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
-import { CliProcess, millrace, settings, type CliOptions } from './support/cli-process.ts';
+import { CliCommand, CliProcess, millrace, settings, type CliOptions } from './support/cli-process.ts';
 
 /** Starts `millrace run` and gives the hand that plays the worker. */
-async function startRun(args: readonly string[], options: CliOptions = {}) {
+async function startRun(
+  args: readonly string[],
+  options: CliOptions = {},
+  Command: typeof CliCommand | typeof CliProcess = CliCommand,
+) {
   const world = await clientWorld();
-  const cli = new CliProcess(['run', ...args], { ...options, env: settings(world.prefix) });
+  const cli = new Command(['run', ...args], { ...options, env: settings(world.prefix) });
   const runId = await onlyRun(world);
   return { ...world, cli, runId, writer: new RunWriter(world.redis, world.keys, runId) };
 }
@@ -89,7 +93,7 @@ test('--detach prints the run id and does not wait', async () => {
 });
 
 test('Ctrl-C lets go of the run, which goes on', async () => {
-  const { cli, mill, writer, runId } = await startRun(['support', 'hello']);
+  const { cli, mill, writer, runId } = await startRun(['support', 'hello'], {}, CliProcess);
   await writer.say(1);
   await cli.says('0');
   cli.signal('SIGINT');

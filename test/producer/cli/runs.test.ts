@@ -3,7 +3,7 @@ import type { RunEvent } from '../../../src/shared/event.ts';
 import { until } from '../../support/redis.ts';
 import { clientWorld, request } from '../support/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
-import { CliProcess, millrace, settings } from './support/cli-process.ts';
+import { CliCommand, millrace, settings } from './support/cli-process.ts';
 
 /** A prefix with one run that was accepted, and a hand that plays the worker. */
 async function runWorld() {
@@ -120,7 +120,7 @@ test('redrive reports a run that has not failed and still takes the others', asy
 test('tail --json prints every event of a run, one a line, and ends with it', async () => {
   const { run, writer, env } = await runWorld();
   await writer.say(3);
-  const tail = new CliProcess(['tail', run.runId, '--json'], { env });
+  const tail = new CliCommand(['tail', run.runId, '--json'], { env });
   await tail.says('"sequenceNumber":4');
   await writer.end();
   expect(await tail.exited).toBe(0);
@@ -147,7 +147,7 @@ test('tail --after begins behind that event', async () => {
 
 test('tail without a run follows all of them until it is interrupted', async () => {
   const { mill, prefix } = await clientWorld();
-  const tail = new CliProcess(['tail', '--json'], { env: settings(prefix) });
+  const tail = new CliCommand(['tail', '--json'], { env: settings(prefix) });
   await tail.says('Following all runs');
   const seen = await until('a run that the feed shows', async () => {
     const { runId } = await mill.enqueue(request);

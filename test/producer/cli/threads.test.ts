@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { clientWorld, type ClientWorld } from '../support/client.ts';
 import { aThread, holding, tenant, titled, workerThreads } from '../support/threads.ts';
-import { CliProcess, millrace, settings } from './support/cli-process.ts';
+import { CliCommand, millrace, settings } from './support/cli-process.ts';
 
 async function run({ prefix }: ClientWorld, ...args: string[]) {
   return await millrace(['threads', ...args], { env: settings(prefix) });
@@ -78,7 +78,7 @@ test('what followed the runs of a thread is told, and what comes as it comes', a
   const lines = (await run(world, 'events', 'one', '--after', '1', '--json')).stdout.trimEnd().split('\n');
   expect(lines.map((line) => JSON.parse(line))).toMatchObject([{ sequenceNumber: 2, type: 'postrun.failed', error }]);
 
-  const following = new CliProcess(['threads', 'events', 'one', '--follow'], { env: settings(world.prefix) });
+  const following = new CliCommand(['threads', 'events', 'one', '--follow'], { env: settings(world.prefix) });
   await following.says('Ctrl-C ends it');
   await threads.tell({ tenant, threadId: 'one' }, origin, 'c', {
     type: 'thread.embedding_done',

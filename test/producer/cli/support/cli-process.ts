@@ -1,40 +1,103 @@
 import { spawn, type ChildProcess } from 'node:child_process';
+import { PassThrough } from 'node:stream';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
+import type { Cli } from '../../../../src/producer/cli/cli.ts';
+import { runProgram } from '../../../../src/producer/cli/program.ts';
+import { childEnv } from '../../../support/child-env.ts';
 import { until } from '../../../support/redis.ts';
 
 export const root = join(import.meta.dirname, '../../../..');
 export const bin = join(root, 'bin/millrace.mjs');
 
 export interface CliOptions {
-  /** All that the process gets besides the path. */
+  /** All that the command gets besides the path. */
   readonly env?: Record<string, string>;
   readonly cwd?: string;
   /** What it reads from stdin; absent: an empty stdin. */
   readonly input?: string;
   /** Its stdin stays open for what is typed later. */
   readonly keepsInput?: boolean;
+}
+
+export interface ProcessOptions extends CliOptions {
   /** Arguments of Node itself. */
   readonly nodeArgs?: readonly string[];
   /** A process group of its own, as a terminal makes one for each command. */
   readonly ownGroup?: boolean;
 }
 
-/** The command line as a real process. Ends with its test at the latest. */
-export class CliProcess {
-  readonly pid: number;
-  readonly exited: Promise<number>;
-  readonly #child: ChildProcess;
+/** What a command has written so far. */
+class Said {
   stdout = '';
   stderr = '';
 
+  /** Waits until the output so far holds a text. */
+  async says(text: string | RegExp, timeoutMs = 15_000): Promise<void> {
+    const all = () => `${this.stdout}\n${this.stderr}`;
+    const matches = () => (typeof text === 'string' ? all().includes(text) : text.test(all()));
+    try {
+      await until(`the output to hold ${String(text)}`, matches, timeoutMs);
+    } catch (error) {
+      throw new Error(`${(error as Error).message}\n${all()}`, { cause: error });
+    }
+  }
+}
+
+/**
+ * A command in this process, with streams that are no terminal. Ends with its test at the latest. Not for `worker`,
+ * `producer` and `agents check`: they replace the process that they run in.
+ */
+export class CliCommand extends Said {
+  readonly exited: Promise<number>;
+  readonly #stdin = new PassThrough();
+  readonly #interrupt = new AbortController();
+
+  constructor(args: readonly string[], { env, cwd = root, input = '', keepsInput = false }: CliOptions = {}) {
+    super();
+    const [stdout, stderr] = [new PassThrough(), new PassThrough()];
+    stdout.on('data', (chunk: Buffer) => (this.stdout += chunk.toString()));
+    stderr.on('data', (chunk: Buffer) => (this.stderr += chunk.toString()));
+    this.#stdin.write(input);
+    if (!keepsInput) this.#stdin.end();
+    const streams = { stdin: this.#stdin, stdout, stderr } as unknown as Pick<Cli, 'stdin' | 'stdout' | 'stderr'>;
+    const cli: Cli = { ...streams, env: childEnv(env), cwd, root, interrupted: this.#interrupt.signal };
+    this.exited = runProgram(args, cli);
+    onTestFinished(async () => {
+      this.signal('SIGTERM');
+      await this.exited;
+    });
+  }
+
+  /** Writes lines to its stdin, which has to be kept open. */
+  type(...lines: readonly string[]): void {
+    this.#stdin.write(lines.map((line) => `${line}\n`).join(''));
+  }
+
+  endInput(): void {
+    this.#stdin.end();
+  }
+
+  /** The first one; a second would end a process. */
+  signal(signal: NodeJS.Signals): void {
+    this.#interrupt.abort(signal);
+  }
+}
+
+/** The command line as a real process. Ends with its test at the latest. */
+export class CliProcess extends Said {
+  readonly pid: number;
+  readonly exited: Promise<number>;
+  readonly #child: ChildProcess;
+
   constructor(
     args: readonly string[],
-    { env, cwd = root, input = '', keepsInput = false, nodeArgs = [], ownGroup = false }: CliOptions = {},
+    { env, cwd = root, input = '', keepsInput = false, nodeArgs = [], ownGroup = false }: ProcessOptions = {},
   ) {
+    super();
     this.#child = spawn(process.execPath, [...nodeArgs, bin, ...args], {
       cwd,
-      env: { PATH: process.env['PATH'], ...env },
+      env: childEnv(env),
       stdio: ['pipe', 'pipe', 'pipe'],
       detached: ownGroup,
     });
@@ -70,27 +133,21 @@ export class CliProcess {
   signalGroup(signal: NodeJS.Signals): void {
     process.kill(-this.pid, signal);
   }
-
-  /** Waits until the output so far holds a text. */
-  async says(text: string | RegExp, timeoutMs = 15_000): Promise<void> {
-    const matches = () => (typeof text === 'string' ? this.#all.includes(text) : text.test(this.#all));
-    try {
-      await until(`the output to hold ${String(text)}`, matches, timeoutMs);
-    } catch (error) {
-      throw new Error(`${(error as Error).message}\n${this.#all}`, { cause: error });
-    }
-  }
-
-  get #all(): string {
-    return `${this.stdout}\n${this.stderr}`;
-  }
 }
 
-/** Runs a command to its end. */
+/** Runs a command to its end, in this process. */
 export async function millrace(args: readonly string[], options: CliOptions = {}) {
-  const child = new CliProcess(args, options);
-  const code = await child.exited;
-  return { code, stdout: child.stdout, stderr: child.stderr };
+  return await ended(new CliCommand(args, options));
+}
+
+/** Runs a command to its end, as a process of its own. */
+export async function millraceProcess(args: readonly string[], options: ProcessOptions = {}) {
+  return await ended(new CliProcess(args, options));
+}
+
+async function ended(command: CliCommand | CliProcess) {
+  const code = await command.exited;
+  return { code, stdout: command.stdout, stderr: command.stderr };
 }
 
 /** Settings that lead a command to the test Redis and a prefix of its own. */

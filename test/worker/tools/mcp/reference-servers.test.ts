@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { nextFreePort } from '../../../../src/producer/cli/stack/free-port.ts';
 import type { ReadRange } from '../../../../src/worker/tools/result-reader.ts';
+import { childEnv } from '../../../support/child-env.ts';
 import type { OpenedTools } from '../../../../src/worker/tools/source.ts';
 import { call, contextOf, find, makeMcpWorld, node, output, referenceServer, until } from './world.ts';
 
@@ -24,7 +25,7 @@ interface Running {
 async function everythingOverHttp(givenPort?: number): Promise<Running & { readonly port: number }> {
   const port = givenPort ?? (await nextFreePort('127.0.0.1', 0));
   const child = spawn(node, [referenceServer('everything'), 'streamableHttp'], {
-    env: { PORT: String(port) },
+    env: childEnv({ PORT: String(port) }),
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const exited = once(child, 'exit');
