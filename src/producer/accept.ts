@@ -3,7 +3,7 @@ import { newNonce } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../shared/run.ts';
 import { agentsOf } from '../shared/program-request.ts';
-import { createRuns, newRun, type Created, type NewRun } from '../shared/create-runs.ts';
+import { createRuns, newRun, queueOf, type Created, type NewRun } from '../shared/create-runs.ts';
 import type { BulkAnswer, JobToAdd } from './enqueue.ts';
 import { placeOf } from './layout.ts';
 import type { Link } from './link.ts';
@@ -15,6 +15,7 @@ interface Accepted {
   readonly runId: string;
   readonly status: RunStatus;
   readonly attached: boolean;
+  readonly warnings: readonly string[];
 }
 
 /** Runs that are created and queued in one pair of round trips. */
@@ -31,13 +32,14 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
   signal?.throwIfAborted();
   return await link.reach(async (redis) => {
     const run = newRun(request, tenant, newNonce());
+    const warnings = await link.directory.check(run.queue, redis);
     for (const [path, agent] of agentsOf(request)) await link.agents.check(agent, redis, path);
     await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
     const holder = await steer(run, link, redis);
-    if (holder !== undefined) return { runId: holder, status: 'running', attached: true };
+    if (holder !== undefined) return { runId: holder, status: 'running', attached: true, warnings: [] };
     const waits = await enterThread(run, link, redis);
     const [created] = (await createRuns([run], tenant, placeOf(link, redis))) as [Created];
-    const accepted = acceptedOf(run, created);
+    const accepted = acceptedOf(run, created, warnings);
     const hasTurn = !waits || (needsJob(created) && (await lookAgain(run, link, redis)));
     if (needsJob(created) && hasTurn) await link.queues.add(jobOf(run, created.segment));
     if (isTerminalStatus(accepted.status)) await forgetEnded(run, link, redis);
@@ -106,10 +108,11 @@ async function acceptParsed(
   const nonce = newNonce();
   const waiting = new Set<NewRun>();
   const refusals = await refusedAgents(parsed, link, redis);
+  const queues = await judgeQueues(parsed, link, redis);
   const items: (NewRun | BulkAnswer)[] = [];
   for (const [i, item] of parsed.entries()) {
     const admitted =
-      'error' in item ? item : await admit(newRun(item.request, tenant, `${nonce}.${i}`), refusals, link);
+      'error' in item ? item : await admit(newRun(item.request, tenant, `${nonce}.${i}`), refusals, queues, link);
     items.push('error' in admitted ? admitted : await inThread(admitted, waiting, link, redis));
   }
 
@@ -126,7 +129,32 @@ async function acceptParsed(
   // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
   await Promise.all((link.cluster ? runs : runs.slice(-1)).map((run) => waitForReplica(link, redis, run.runId)));
   prune(tenant, runs.length, link);
-  return items.map((item) => ('nonce' in item ? answerOf(item, outcomes.get(item) as Created) : item));
+  return items.map((item) =>
+    'nonce' in item ? answerOf(item, outcomes.get(item) as Created, queues.get(item.queue)) : item,
+  );
+}
+
+/** What is to be said about a queue: that it does not exist, or warnings. */
+type QueueVerdict = RunError | readonly string[];
+
+/** Each queue is looked up once, however many requests name it. */
+async function judgeQueues(
+  parsed: readonly Parsed[],
+  link: Link,
+  redis: RedisConnection,
+): Promise<ReadonlyMap<string, QueueVerdict>> {
+  const verdicts = new Map<string, QueueVerdict>();
+  for (const item of parsed) {
+    if ('error' in item) continue;
+    const queue = queueOf(item.request);
+    if (verdicts.has(queue)) continue;
+    const verdict = link.directory.check(queue, redis).catch((error: unknown) => {
+      if (error instanceof RunError && error.code === 'unknown_queue') return error;
+      throw error;
+    });
+    verdicts.set(queue, await verdict);
+  }
+  return verdicts;
 }
 
 /** Each agent is looked up once, however many requests name it. */
@@ -153,8 +181,11 @@ async function refusedAgents(
 async function admit(
   run: NewRun,
   refusals: ReadonlyMap<string, RunError>,
+  queues: ReadonlyMap<string, QueueVerdict>,
   link: Link,
 ): Promise<NewRun | { readonly error: ErrorInfo }> {
+  const queue = queues.get(run.queue);
+  if (queue instanceof RunError) return refusal(queue);
   const refused = agentsOf(run.request)
     .map(([, agent]) => refusals.get(agent))
     .find((refusal) => refusal !== undefined);
@@ -177,7 +208,7 @@ async function inThread(
 ): Promise<NewRun | BulkAnswer> {
   try {
     const holder = await steer(run, link, redis);
-    if (holder !== undefined) return { runId: holder, status: 'running', attached: true };
+    if (holder !== undefined) return { runId: holder, status: 'running', attached: true, warnings: [] };
     if (await enterThread(run, link, redis)) waiting.add(run);
     return run;
   } catch (error) {
@@ -209,16 +240,16 @@ function parseOrRefuse(input: unknown): Parsed {
   }
 }
 
-function answerOf(run: NewRun, created: Created): BulkAnswer {
+function answerOf(run: NewRun, created: Created, verdict: QueueVerdict = []): BulkAnswer {
   try {
-    return acceptedOf(run, created);
+    return acceptedOf(run, created, verdict instanceof RunError ? [] : verdict);
   } catch (error) {
     if (error instanceof RunError) return refusal(error);
     throw error;
   }
 }
 
-function acceptedOf(run: NewRun, created: Created): Accepted {
+function acceptedOf(run: NewRun, created: Created, warnings: readonly string[]): Accepted {
   const { runId, request } = run;
   if (created.kind === 'conflict') {
     throw new RunError(
@@ -226,7 +257,9 @@ function acceptedOf(run: NewRun, created: Created): Accepted {
       `execution id ${request.executionId} was used before with another request`,
     );
   }
-  return { runId, status: created.status, attached: created.kind === 'attached' };
+  // A run that has ended, or has begun, waits for nobody.
+  const waits = created.status === 'queued';
+  return { runId, status: created.status, attached: created.kind === 'attached', warnings: waits ? warnings : [] };
 }
 
 /** Also when attaching: the first call may have died before it added the job. Its id is the same, so a repeat is harmless. */

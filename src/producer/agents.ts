@@ -39,7 +39,9 @@ export class AgentDirectory {
 
   async register(agents: readonly AgentView[], redis: RedisConnection): Promise<void> {
     if (agents.length === 0) return;
-    await redis.hset(this.#keys.agents, Object.fromEntries(agents.map((agent) => [agent.id, JSON.stringify(agent)])));
+    const seenAt = new Date().toISOString();
+    const entries = agents.map((agent) => [agent.id, JSON.stringify({ ...agent, seenAt })]);
+    await redis.hset(this.#keys.agents, Object.fromEntries(entries));
     this.#readAt = Number.NEGATIVE_INFINITY;
   }
 

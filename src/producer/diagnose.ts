@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { Cluster } from 'ioredis';
-import { postrunQueues } from '../shared/postrun.ts';
-import { maintenanceQueue, quarantineQueue, type RedisConnection } from '../shared/redis.ts';
+import { workerTtlMs } from '../shared/fleet.ts';
+import { maintenanceQueue, postrunQueues, quarantineQueue } from '../shared/queues.ts';
+import { type RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, type RunStatus } from '../shared/run.ts';
-import { defaultQueue } from '../shared/create-runs.ts';
 import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
-import type { QueueDepth } from './enqueue.ts';
+import type { QueueState } from './enqueue.ts';
 import type { Link } from './link.ts';
 
 /** What an acknowledged run survives: nothing, a killed process, a lost host, a lost Redis server. */
@@ -50,11 +50,11 @@ export interface Diagnosis {
   readonly redis: RedisFacts;
   readonly durability: DurabilityLevel;
   readonly openRuns: number;
-  /** Age in milliseconds of the run that has been queued longest; undefined when none is. */
-  readonly oldestQueuedMs: number | undefined;
+  /** Age in milliseconds of the run that has been queued longest, by queue. */
+  readonly oldestQueuedMs: Readonly<Record<string, number>>;
   readonly stuckRuns: readonly StuckRun[];
   readonly workers: readonly WorkerFacts[];
-  readonly queues: Readonly<Record<string, QueueDepth>>;
+  readonly queues: Readonly<Record<string, QueueState>>;
   /** Runs held back because they brought down two workers. */
   readonly quarantined: number;
   /** How often something happened in this fleet; under `<name>_at` when it last did, in milliseconds since the epoch. */
@@ -62,8 +62,6 @@ export interface Diagnosis {
   readonly waits: WaitFacts;
 }
 
-/** Heartbeats older than this are of workers that are gone. */
-const workerTtlMs = 15_000;
 const stuckAfterMs = 60_000;
 /** Open runs that are looked at, oldest first. */
 const maxInspected = 1_000;
@@ -84,7 +82,7 @@ export async function diagnose(link: Link): Promise<Diagnosis> {
       redis.hgetall(link.keys.counters),
       waitFacts(link, redis),
     ]);
-    const queues = await depths(link, workers);
+    const queues = await depths(link, redis, workers);
     const { oldestQueuedMs, stuckRuns } = await inspectOpen(link, redis);
     const quarantine = queues[quarantineQueue];
     return {
@@ -102,18 +100,24 @@ export async function diagnose(link: Link): Promise<Diagnosis> {
   });
 }
 
-/** Every queue that a worker serves or this client has used, beside those that always exist. */
-export async function queueDepths(link: Link): Promise<Readonly<Record<string, QueueDepth>>> {
-  return await link.reach(async (redis) => depths(link, await liveWorkers(link, redis)));
+/** Every queue that exists. */
+export async function queueDepths(link: Link): Promise<Readonly<Record<string, QueueState>>> {
+  return await link.reach(async (redis) => depths(link, redis, await liveWorkers(link, redis)));
 }
 
-async function depths(link: Link, workers: readonly WorkerFacts[]): Promise<Record<string, QueueDepth>> {
-  const served = workers.flatMap((worker) => worker.queues);
-  const ofRuns = [defaultQueue, quarantineQueue, ...served];
-  const names = new Set([...ofRuns, maintenanceQueue, ...postrunQueues(ofRuns), ...link.queues.names]);
-  return Object.fromEntries(
-    await Promise.all([...names].map(async (name) => [name, await link.queues.depth(name)] as const)),
-  );
+async function depths(
+  link: Link,
+  redis: RedisConnection,
+  workers: readonly WorkerFacts[],
+): Promise<Record<string, QueueState>> {
+  const served = workers.flatMap(({ queues }) => [...queues, ...postrunQueues(queues), maintenanceQueue]);
+  const ofRuns = new Set([...(await link.directory.names(redis)), quarantineQueue]);
+  const names = new Set([...ofRuns, maintenanceQueue, ...postrunQueues([...ofRuns]), ...served]);
+  const stateOf = async (name: string): Promise<readonly [string, QueueState]> => [
+    name,
+    { ...(await link.queues.depth(name)), workers: served.filter((one) => one === name).length },
+  ];
+  return Object.fromEntries(await Promise.all([...names].map(stateOf)));
 }
 
 async function liveWorkers(link: Link, redis: RedisConnection): Promise<WorkerFacts[]> {
@@ -140,7 +144,7 @@ async function inspectOpen(
       redis.hmget(link.keys.run(runId), 'status', 'updatedAt', 'queue', 'segment', 'tenant', 'thread'),
     ),
   );
-  let oldestQueuedMs: number | undefined;
+  const oldestQueuedMs: Record<string, number> = {};
   const stuckRuns: StuckRun[] = [];
   for (const [i, runId] of runIds.entries()) {
     const [status, updatedAt, queue, segment, tenant, thread] = fields[i] ?? [];
@@ -148,7 +152,7 @@ async function inspectOpen(
     // It waits for its turn in a thread, and has no job until then.
     if (thread && (await redis.zscore(link.keys.thread(tenant ?? '', thread, 'line'), runId)) !== null) continue;
     const ageMs = Math.max(0, now - Date.parse(updatedAt));
-    if (status === 'queued') oldestQueuedMs = Math.max(oldestQueuedMs ?? 0, ageMs);
+    if (status === 'queued') oldestQueuedMs[queue] = Math.max(oldestQueuedMs[queue] ?? 0, ageMs);
     if (ageMs < stuckAfterMs || (await link.queues.isPending(queue, runId, Number(segment)))) continue;
     stuckRuns.push({ runId, status, ageMs });
   }

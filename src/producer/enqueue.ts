@@ -6,7 +6,13 @@ import { jobOptions, jobVersion, type JobKind, type RunStatus } from '../shared/
 
 /** What `enqueueMany` answers for one request. */
 export type BulkAnswer =
-  | { readonly runId: string; readonly status: RunStatus; readonly attached: boolean }
+  | {
+      readonly runId: string;
+      readonly status: RunStatus;
+      readonly attached: boolean;
+      /** What the caller should know about a run that was accepted: that no live worker serves its queue. */
+      readonly warnings: readonly string[];
+    }
   | { readonly error: ErrorInfo };
 
 /** Jobs of one queue by state. `waiting` includes those with a priority. */
@@ -15,6 +21,11 @@ export interface QueueDepth {
   readonly active: number;
   readonly delayed: number;
   readonly failed: number;
+}
+
+/** A queue with the number of live workers that serve it. */
+export interface QueueState extends QueueDepth {
+  readonly workers: number;
 }
 
 /** One segment of a run as a job. */
@@ -29,8 +40,6 @@ export interface JobToAdd {
   readonly first?: boolean;
 }
 
-/** Queue names come from callers; a client that has seen more than this forgets the one it used longest ago. */
-const maxOpenQueues = 200;
 const depthAgeMs = 1_000;
 const retryAfterS = 5;
 
@@ -46,11 +55,6 @@ export class JobQueues {
     this.#redis = redis;
     this.#prefix = prefix;
     this.#onError = onError;
-  }
-
-  /** Names of the queues that this client has used. */
-  get names(): readonly string[] {
-    return [...this.#queues.keys()];
   }
 
   /**
@@ -130,22 +134,12 @@ export class JobQueues {
     if (known) return await known;
     const opened = openQueue(name, this.#redis, this.#prefix, this.#onError);
     this.#queues.set(name, opened);
-    this.#forgetOldest();
     try {
       return await opened;
     } catch (error) {
       if (this.#queues.get(name) === opened) this.#queues.delete(name);
       throw error;
     }
-  }
-
-  #forgetOldest(): void {
-    const [oldest] = this.#queues;
-    if (!oldest || this.#queues.size <= maxOpenQueues) return;
-    const [name, queue] = oldest;
-    this.#queues.delete(name);
-    this.#depths.delete(name);
-    queue.then((q) => q.close()).catch(this.#onError);
   }
 }
 

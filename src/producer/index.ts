@@ -27,7 +27,7 @@ export type { MediaFile } from './media.ts';
 export type { MediaPart, MediaRequest } from '../shared/media.ts';
 export type { NodeRetry, RunNode } from '../shared/node.ts';
 export type { ProgressEntry, ProgressQuery } from './progress.ts';
-export type { BulkAnswer, QueueDepth } from './enqueue.ts';
+export type { BulkAnswer, QueueDepth, QueueState } from './enqueue.ts';
 export {
   Threads,
   type MessagesQuery,

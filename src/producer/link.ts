@@ -11,12 +11,14 @@ import {
   type RedisConnection,
 } from '../shared/redis.ts';
 import { redisError } from '../shared/redis-error.ts';
+import { maxQueues, runQueue } from '../shared/queues.ts';
 import { loadTenants, type Tenants } from '../shared/tenants.ts';
 import { AgentDirectory } from './agents.ts';
 import { JobQueues } from './enqueue.ts';
 import { EventHub } from './event-hub.ts';
 import { EventLog } from './event-log.ts';
 import { ModelGate } from './models.ts';
+import { QueueDirectory } from './queue-directory.ts';
 import type { MillraceOptions } from './options.ts';
 
 /** How long one command of a caller may take all in all while Redis is away or slow. */
@@ -52,6 +54,7 @@ export class Link {
   readonly hub: EventHub;
   readonly log: EventLog;
   readonly agents: AgentDirectory;
+  readonly directory: QueueDirectory;
   readonly tenants: Tenants;
   readonly models: ModelGate;
   /** Where the texts of progress notes are; undefined: in Redis. */
@@ -90,6 +93,7 @@ export class Link {
     );
     this.log = new EventLog(this.keys, (work) => this.reach(work));
     this.agents = new AgentDirectory(this.keys);
+    this.directory = new QueueDirectory(this.keys, options.queues && checkQueues(options.queues));
   }
 
   /** Aborts when the client closes. */
@@ -180,6 +184,14 @@ export class Link {
 function checkPrefix(prefix: string): string {
   if (/^[A-Za-z0-9_-]{1,32}$/.test(prefix)) return prefix;
   throw new RunError('invalid_config', 'a prefix is 1 to 32 letters, digits, _ or -');
+}
+
+/** The form of `MILLRACE_QUEUES`. */
+function checkQueues(queues: readonly string[]): readonly string[] {
+  const parsed = z.array(runQueue).min(1).max(maxQueues).safeParse(queues);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map(({ path, message }) => ['queues', ...path].join('.') + `: ${message}`);
+  throw new RunError('invalid_config', problems.join('; '), { details: problems });
 }
 
 /** A mistake in our own code must not look like a Redis that is away. */

@@ -16,7 +16,7 @@ import { cancelRun } from './control.ts';
 import { readCosts, type CostQuery, type CostReport } from './costs.ts';
 import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts';
 import { diagnose, queueDepths, type Diagnosis } from './diagnose.ts';
-import type { BulkAnswer, QueueDepth } from './enqueue.ts';
+import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './firehose.ts';
 import { Link } from './link.ts';
 import { listRuns } from './list.ts';
@@ -81,11 +81,11 @@ export class Millrace implements AsyncDisposable {
    * `queue_unavailable` it is unknown whether the run exists; repeat with the same `executionId`.
    *
    * Throws `validation`, `invalid_id`, `too_deep`, `payload_too_large`, `secret_in_payload`, `model_not_allowed`,
-   * `queue_full` (with `details.retryAfterS`), `idempotency_conflict`, `queue_unavailable`.
+   * `unknown_queue`, `queue_full` (with `details.retryAfterS`), `idempotency_conflict`, `queue_unavailable`.
    */
   async enqueue(request: RunRequestInput, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
-    const { runId, status, attached } = await acceptRun(request, this.tenant, this.#link, options.signal);
-    return new RunHandle(this, runId, status, attached);
+    const { runId, status, attached, warnings } = await acceptRun(request, this.tenant, this.#link, options.signal);
+    return new RunHandle(this, runId, status, attached, warnings);
   }
 
   /**
@@ -289,8 +289,8 @@ export class Millrace implements AsyncDisposable {
     await this.#link.reach((redis) => this.#link.agents.register(agents, redis));
   }
 
-  /** Jobs by queue and state, for every queue that a worker serves or this client has used. */
-  async queueDepths(): Promise<Readonly<Record<string, QueueDepth>>> {
+  /** Jobs by queue and state, and the workers that serve it, for every queue that exists. */
+  async queueDepths(): Promise<Readonly<Record<string, QueueState>>> {
     return await queueDepths(this.#link);
   }
 

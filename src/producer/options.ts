@@ -10,6 +10,8 @@ export interface MillraceOptions {
   readonly prefix?: string;
   /** Whose runs this client makes and sees. Default `default`. */
   readonly tenant?: string;
+  /** The queues that a request may name. Default: `runs` and every queue that a worker announced in the last seven days. */
+  readonly queues?: readonly string[];
   /** Jobs that may wait in one queue before `enqueue` refuses with `queue_full`. Default 1,000,000. */
   readonly queueMaxLength?: number;
   /** Events kept per run for replay. Default 10,000. */

@@ -3,7 +3,7 @@ import { errorCode, RunError, type ErrorCode } from '../shared/errors.ts';
 import { newNonce } from '../shared/ids.ts';
 import { loadScript, runScript } from '../shared/redis.ts';
 import type { RunRecord } from '../shared/run.ts';
-import { defaultQueue } from '../shared/create-runs.ts';
+import { queueOf } from '../shared/create-runs.ts';
 import { addLifecycle, scriptEvent } from '../shared/script-event.ts';
 import { eventTargets, placeOf, scriptKeys } from './layout.ts';
 import type { Link } from './link.ts';
@@ -66,7 +66,7 @@ export async function redriveRuns(input: RedriveRequest, tenant: string, link: L
 /** Answers false for a run that has not failed, or no longer is. */
 async function redriveRun(record: RunRecord, link: Link): Promise<boolean> {
   const { runId, tenant, kind, request } = record;
-  const queue = request.queue ?? defaultQueue;
+  const queue = queueOf(request);
   const now = Date.now();
   const at = new Date(now).toISOString();
   const queued = scriptEvent(record, at, { type: 'run.queued', kind, queuedAt: at });

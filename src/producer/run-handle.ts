@@ -23,13 +23,22 @@ export class RunHandle {
   readonly status: RunStatus | undefined;
   /** The execution id was known already, and this is the run it stands for. */
   readonly attached: boolean;
+  /** What the caller should know about a run that was accepted: that no live worker serves its queue. */
+  readonly warnings: readonly string[];
   readonly #operations: RunOperations;
 
-  constructor(operations: RunOperations, runId: string, status?: RunStatus, attached = false) {
+  constructor(
+    operations: RunOperations,
+    runId: string,
+    status?: RunStatus,
+    attached = false,
+    warnings: readonly string[] = [],
+  ) {
     this.#operations = operations;
     this.runId = runId;
     this.status = status;
     this.attached = attached;
+    this.warnings = warnings;
   }
 
   /** See {@link Millrace.events}. */

@@ -2,7 +2,7 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { parseArtifactStore } from './artifact-store.ts';
 import { RunError } from './errors.ts';
-import { queueName } from './run.ts';
+import { maxQueues, runQueue, servedQueue } from './queues.ts';
 
 const portNumber = z.coerce.number().int().min(0).max(65_535);
 const positive = z.coerce.number().int().min(1);
@@ -70,9 +70,17 @@ export const configSchema = z.object({
     .string()
     .default('runs')
     .transform((text) => text.split(',').map((name) => name.trim()))
-    .pipe(z.array(queueName).min(1))
+    .pipe(z.array(servedQueue).min(1).max(maxQueues))
     .describe(
       'Comma-separated run queues that this worker serves. `quarantine` holds runs that brought two workers down.',
+    ),
+  MILLRACE_QUEUES: z
+    .string()
+    .optional()
+    .transform((text) => text?.split(',').map((name) => name.trim()))
+    .pipe(z.array(runQueue).min(1).max(maxQueues).optional())
+    .describe(
+      'Comma-separated run queues that a request may name; others are refused with `unknown_queue`. Unset: `runs` and every queue that a worker announced in the last seven days.',
     ),
   SHUTDOWN_GRACE_MS: nonNegative
     .default(25_000)

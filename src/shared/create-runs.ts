@@ -1,5 +1,6 @@
 import { canonicalJson } from './canonical-json.ts';
 import { newRunId, runIdForExecution, sha256 } from './ids.ts';
+import { defaultQueue } from './queues.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
 import type { JobKind, Lineage, RunRequest, RunStatus } from './run.ts';
@@ -7,8 +8,6 @@ import { addLifecycle, publishCommand, scriptEvent, type ScriptEvent } from './s
 
 const script = loadScript(import.meta.url, './lua/create.lua');
 
-/** The queue of requests that name none. */
-export const defaultQueue = 'runs';
 /** Runs that one call of the script creates; large enough to save round trips, small enough to hold nobody up. */
 const groupSize = 25;
 
@@ -35,11 +34,16 @@ export function newRun(request: RunRequest, tenant: string, nonce: string): NewR
     runId: executionId === undefined ? newRunId(Date.now()) : runIdForExecution(tenant, executionId),
     tenant,
     kind: kindOf(request),
-    queue: request.queue ?? defaultQueue,
+    queue: queueOf(request),
     request,
     bodyHash: sha256(canonicalJson(body)),
     nonce,
   };
+}
+
+/** Where a request belongs. */
+export function queueOf({ queue = defaultQueue }: Pick<RunRequest, 'queue'>): string {
+  return queue;
 }
 
 function kindOf({ node, taskRun, chat }: RunRequest): NewRun['kind'] {

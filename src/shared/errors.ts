@@ -166,6 +166,12 @@ export const errorTable = {
     scope: 'admission',
     when: 'The execution id was used before with another body.',
   },
+  unknown_queue: {
+    retryable: false,
+    http: 400,
+    scope: 'admission',
+    when: 'The request names a queue that does not exist; details.queues lists those that do.',
+  },
   queue_full: { retryable: true, http: 429, scope: 'admission', when: 'The queue is over its configured length.' },
   queue_unavailable: { retryable: true, http: 503, scope: 'both', when: 'Redis cannot be reached or refuses writes.' },
   unauthorized: { retryable: false, http: 401, scope: 'admission', when: 'The API key is missing or unknown.' },

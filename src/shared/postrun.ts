@@ -1,6 +1,5 @@
 import { z } from 'zod';
 import { publicId, runId } from './ids.ts';
-import { quarantineQueue } from './redis.ts';
 
 /** What may follow an answer in a thread. */
 export const postrunEffect = z.enum(['title', 'embeddings']);
@@ -21,18 +20,3 @@ export const postrunJob = z.object({
   batch: publicId.optional(),
 });
 export type PostrunJob = z.infer<typeof postrunJob>;
-
-/** The queue beside a queue of runs: who serves that one has the agents, and no run waits behind what follows others. */
-export function postrunQueueOf(queue: string): string {
-  return `${queue}-postrun`;
-}
-
-/** Is this the name of such a queue? */
-export function isPostrunQueue(queue: string): boolean {
-  return queue.endsWith(postrunQueueOf(''));
-}
-
-/** The queues of what follows runs that a worker serves with these. One for quarantined runs alone serves none. */
-export function postrunQueues(queues: readonly string[]): readonly string[] {
-  return queues.filter((queue) => queue !== quarantineQueue).map(postrunQueueOf);
-}

@@ -129,6 +129,8 @@ export function keysFor(prefix: string) {
     /** Sorted set of live worker names by heartbeat time, and the hash of what each serves. */
     workers: `${prefix}:_:workers`,
     workerInfo: `${prefix}:_:worker-info`,
+    /** Sorted set of run queues by the time at which a worker announced that it serves each. */
+    queues: `${prefix}:_:queues`,
     /** Hash of loaded agents, written by workers: id to the public part of the definition. */
     agents: `${prefix}:_:agents`,
     /** An account of the ledger. All accounts of a tenant share a hash tag, so one script reaches run, batch and tenant. */
@@ -199,11 +201,6 @@ export type ThreadPart = 'manifest' | 'line' | 'log' | 'left' | 'once' | 'ops' |
 export function bullPrefix(prefix: string, cluster: boolean): string {
   return cluster ? `{${prefix}}` : prefix;
 }
-
-/** Name of the queue of runs that brought down two workers. Served one at a time, by workers that list it. */
-export const quarantineQueue = 'quarantine';
-/** Name of the queue that carries the fleet's own chores; every worker serves it. */
-export const maintenanceQueue = 'maintenance';
 
 /** A script with its digest, run by EVALSHA and loaded on the first NOSCRIPT. */
 export interface Script {

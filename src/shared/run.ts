@@ -11,6 +11,7 @@ import { mediaRequest } from './media.ts';
 import { message } from './message.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode } from './node.ts';
+import { runQueue } from './queues.ts';
 import { taskLedgerOf } from './task-ledger.ts';
 import { taskRequest } from './task-request.ts';
 import { ledgerRow } from './task.ts';
@@ -20,8 +21,6 @@ export const maxInputBytes = 256 * 1024;
 export const maxMetadataKeys = 16;
 export const maxMetadataChars = 512;
 export const maxBulk = 10_000;
-
-export const queueName = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and dashes');
 
 export const runStatus = z.enum([
   'queued',
@@ -85,7 +84,7 @@ export const runRequest = z.strictObject({
     .min(0)
     .max(365 * 86_400_000)
     .optional(),
-  queue: queueName.optional(),
+  queue: runQueue.optional(),
   metadata: metadata.optional(),
   /** The run is a node of a workflow: its template makes the user message, and `input` is `{{ input }}` there. */
   node: runNode.optional(),

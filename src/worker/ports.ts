@@ -188,6 +188,9 @@ export interface Supervision {
   liveWorkers(): Promise<readonly WorkerInfo[]>;
   /** Publishes the public part of the loaded agents for producers. */
   announceAgents(agents: readonly AgentView[]): Promise<void>;
+  /** Forgets agents that nobody has announced for seven days, and answers the queues of which that is true. */
+  unannounced(): Promise<readonly string[]>;
+  forgetQueue(queue: string): Promise<void>;
 }
 
 /** What ends the wait of a suspended run. */

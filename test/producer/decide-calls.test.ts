@@ -26,7 +26,7 @@ async function messageOf(call: Promise<unknown>): Promise<string> {
 }
 
 test('an approved call queues the run, first in its queue, with the edited arguments in its journal', async () => {
-  const world = await clientWorld();
+  const world = await clientWorld({ queues: ['runs', 'bulk'] });
   const { redis, bull, keys } = world;
   const run = await suspendedRun(world, [transfer], { queue: 'bulk', thread: 't1' });
   await redis.zadd(keys.timers, Date.now() + 60_000, run.runId);

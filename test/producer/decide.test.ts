@@ -18,7 +18,7 @@ async function journalOf({ redis, keys }: ClientWorld, runId: string) {
 }
 
 test('an approved run is queued again with the decision in its journal, and goes first', async () => {
-  const world = await clientWorld();
+  const world = await clientWorld({ queues: ['runs', 'bulk'] });
   const { mill, redis, bull } = world;
   const run = await suspendedRun(world, money, { queue: 'bulk', thread: 't1', priority: 7 });
   const waiting = await mill.enqueue({ ...request, queue: 'bulk' });

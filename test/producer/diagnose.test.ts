@@ -3,7 +3,7 @@ import { enterThread } from '../../src/shared/thread-line.ts';
 import { onTestFinished, expect, test } from 'vitest';
 import { Millrace } from '../../src/producer/millrace.ts';
 import { jobIdFor } from '../../src/shared/ids.ts';
-import { quarantineQueue } from '../../src/shared/redis.ts';
+import { quarantineQueue } from '../../src/shared/queues.ts';
 import { OwnRedis } from '../support/own-redis.ts';
 import { testRedis } from '../support/redis.ts';
 import { clientWorld, request } from './support/client.ts';
@@ -57,12 +57,12 @@ test('only open runs without a job that have not changed for a minute are stuck'
   const { stuckRuns, openRuns, oldestQueuedMs } = await mill.diagnose();
   expect(stuckRuns).toEqual([{ runId: lost!.runId, status: 'queued', ageMs: expect.any(Number) }]);
   expect(openRuns).toBe(5);
-  expect(oldestQueuedMs).toBeGreaterThanOrEqual(120_000);
+  expect(oldestQueuedMs['runs']).toBeGreaterThanOrEqual(120_000);
   expect(recent!.status).toBe('queued');
 });
 
 test('workers are those with a recent heartbeat, and their queues are counted', async () => {
-  const { mill, redis, keys, bull } = await clientWorld();
+  const { mill, redis, keys, bull } = await clientWorld({ queues: ['runs', 'batch'] });
   await redis.zadd(keys.workers, Date.now(), 'w1', Date.now() - 60_000, 'w2', Date.now(), 'w3');
   const info = {
     name: 'w1',
@@ -74,7 +74,7 @@ test('workers are those with a recent heartbeat, and their queues are counted', 
   };
   await redis.hset(keys.workerInfo, 'w1', JSON.stringify(info), 'w2', '{}');
   await mill.enqueueMany([request, { ...request, priority: 1 }, { ...request, queue: 'batch', delayMs: 60_000 }]);
-  await mill.enqueue({ ...request, queue: quarantineQueue });
+  await redis.rpush(bull(quarantineQueue, 'wait'), 'poison');
   await redis.hset(keys.counters, 'put_back', '2');
   await redis.rpush(bull('batch-postrun', 'wait'), 'title-1');
 
@@ -91,9 +91,11 @@ test('workers are those with a recent heartbeat, and their queues are counted', 
     { name: 'w3', heartbeatAgeMs: expect.any(Number), queues: [], concurrency: 0, active: 0, version: '' },
   ]);
   expect(diagnosis.queues).toMatchObject({
-    runs: { waiting: 2, active: 0, delayed: 0, failed: 0 },
-    batch: { waiting: 0, delayed: 1 },
-    'batch-postrun': { waiting: 1, active: 0, delayed: 0, failed: 0 },
+    runs: { waiting: 2, active: 0, delayed: 0, failed: 0, workers: 1 },
+    batch: { waiting: 0, delayed: 1, workers: 1 },
+    'batch-postrun': { waiting: 1, active: 0, delayed: 0, failed: 0, workers: 1 },
+    maintenance: { workers: 2 },
+    quarantine: { workers: 0 },
   });
   expect(Object.keys(diagnosis.queues).toSorted()).toEqual([
     'batch',
@@ -111,7 +113,7 @@ test('workers are those with a recent heartbeat, and their queues are counted', 
 test('without an open run nothing is queued or stuck', async () => {
   const { mill } = await clientWorld();
   expect(await mill.diagnose()).toMatchObject({ openRuns: 0, stuckRuns: [], workers: [], quarantined: 0 });
-  expect((await mill.diagnose()).oldestQueuedMs).toBeUndefined();
+  expect((await mill.diagnose()).oldestQueuedMs).toEqual({});
 });
 
 test('what runs wait for beside a worker is told: models that fail, limits of providers, money, people', async () => {

@@ -49,7 +49,7 @@ test('with a Redis that was never there every method says so in time, and the cl
 
 test('with a Redis that dies every method says so in time, and all works again when it is back', async () => {
   const server = await OwnRedis.start();
-  const mill = new Millrace({ redis: server.url });
+  const mill = new Millrace({ redis: server.url, queues: ['runs', 'another'] });
   onTestFinished(() => mill.close());
   const run = await mill.enqueue(request);
   await server.kill();

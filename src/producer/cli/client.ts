@@ -1,4 +1,5 @@
 import { parseConfig, type Config } from '../../shared/config.ts';
+import { clientOptions } from '../client-options.ts';
 import { Millrace } from '../millrace.ts';
 import type { Cli } from './cli.ts';
 import { findDevState } from './dev-state.ts';
@@ -20,18 +21,5 @@ export function openClient(cli: Cli, onError?: (error: Error) => void): Millrace
 }
 
 export function clientFor(config: Config, onError?: (error: Error) => void): Millrace {
-  return new Millrace({
-    ...(onError && { onError }),
-    redis: config.REDIS_URL,
-    prefix: config.MILLRACE_PREFIX,
-    queueMaxLength: config.QUEUE_MAX_LENGTH,
-    eventLogMax: config.EVENT_LOG_MAX,
-    eventLogTtlS: config.EVENT_LOG_TTL_S,
-    resultTtlS: config.RESULT_TTL_S,
-    durability: config.MILLRACE_DURABILITY,
-    modelAllowlist: config.MODEL_ALLOWLIST,
-    ...(config.MODEL_ROUTER_URL !== undefined && { modelRouterUrl: config.MODEL_ROUTER_URL }),
-    ...(config.ARTIFACT_STORE.kind === 'folder' && { artifactFolder: config.ARTIFACT_STORE.root }),
-    ...(config.MILLRACE_TENANTS !== undefined && { tenantsFile: config.MILLRACE_TENANTS }),
-  });
+  return new Millrace({ ...clientOptions(config), ...(onError && { onError }) });
 }

@@ -57,9 +57,10 @@ async function run(cli: Cli, agent: string, input: string | undefined, options: 
   );
   await using mill = openClient(cli);
   const handle = await mill.enqueue(request, { signal: cli.interrupted });
+  for (const warning of handle.warnings) cli.stderr.write(`${warning}\n`);
   if (options.detach) {
-    const { runId, status, attached } = handle;
-    cli.stdout.write(`${options.json ? JSON.stringify({ runId, status, attached }) : runId}\n`);
+    const { runId, status, attached, warnings } = handle;
+    cli.stdout.write(`${options.json ? JSON.stringify({ runId, status, attached, warnings }) : runId}\n`);
     return exitCodes.ok;
   }
   return await followRun(cli, mill, handle.runId, {

@@ -1,14 +1,16 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { QueueDepth } from '../enqueue.ts';
+import { defaultQueue, maintenanceQueue, maxQueues, quarantineQueue } from '../../shared/queues.ts';
+import type { QueueState } from '../enqueue.ts';
 
-type Depths = Readonly<Record<string, QueueDepth>>;
+type Depths = Readonly<Record<string, QueueState>>;
 
 /** A scrape that Redis does not answer in time goes out without the queues. */
 const scrapeDeadlineMs = 500;
 /** Scrapes within this time share one look at Redis: the route is open to everybody. */
 const depthAgeMs = 1_000;
-/** Queue names come from callers, so only so many become labels. */
-const maxQueues = 50;
+/** Queues that are labels: those of runs, each with the one of what follows them, and the two that always exist. */
+const maxLabels = 2 * maxQueues + 2;
+const otherQueues = 'other';
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
@@ -23,7 +25,7 @@ export interface HandledRequest {
   readonly durationMs: number | undefined;
 }
 
-/** The producer's metrics. No label holds a run id, a tenant or any other text of a caller, except queue names. */
+/** The producer's metrics. No label holds a run id, a tenant or any other text of a caller. */
 export class ProducerMetrics {
   readonly #registry = new Registry();
   readonly #requests = new Counter({
@@ -62,6 +64,12 @@ export class ProducerMetrics {
     labelNames: ['queue', 'state'],
     registers: [this.#registry],
   });
+  readonly #queueWorkers = new Gauge({
+    name: 'millrace_queue_workers',
+    help: 'Live workers that serve a queue. Every producer reports the same: aggregate with max.',
+    labelNames: ['queue'],
+    registers: [this.#registry],
+  });
   readonly #readDepths: () => Promise<Depths>;
   #lastDepths: { readonly readAt: number; readonly depths: Promise<Depths | undefined> } | undefined;
 
@@ -90,9 +98,12 @@ export class ProducerMetrics {
     const depths = await this.#depths();
     this.#redisUp.set(depths ? 1 : 0);
     this.#queueJobs.reset();
-    const queues = Object.entries(depths ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
-    for (const [queue, byState] of queues.slice(0, maxQueues)) {
-      for (const [state, jobs] of Object.entries(byState)) this.#queueJobs.set({ queue, state }, jobs);
+    this.#queueWorkers.reset();
+    const sorted = Object.entries(depths ?? {}).sort(([a], [b]) => labelOrder(a, b));
+    for (const [place, [name, { workers, ...byState }]] of sorted.entries()) {
+      const queue = place < maxLabels ? name : otherQueues;
+      for (const [state, jobs] of Object.entries(byState)) this.#queueJobs.inc({ queue, state }, jobs);
+      if (queue === name) this.#queueWorkers.set({ queue }, workers);
     }
   }
 
@@ -103,6 +114,12 @@ export class ProducerMetrics {
     }
     return this.#lastDepths.depths;
   }
+}
+
+/** The queues that always exist come first: however many others there are, they are labels. */
+function labelOrder(a: string, b: string): number {
+  const rank = (name: string) => Number(name !== maintenanceQueue && name !== quarantineQueue && name !== defaultQueue);
+  return rank(a) - rank(b) || (a < b ? -1 : 1);
 }
 
 async function withinDeadline(reading: Promise<Depths>): Promise<Depths | undefined> {

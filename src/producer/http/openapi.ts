@@ -23,6 +23,10 @@ export const acceptedRun = z.object({
   runId: z.string(),
   status: runStatus,
   attached: z.boolean().describe('The execution id was known, and this is the run it stands for.'),
+  warnings: z
+    .array(z.string())
+    .readonly()
+    .describe('Such as that no live worker serves the queue: the run waits until one does.'),
 });
 
 export const runIdParam = z.object({ id: z.string().describe('Run id') });

@@ -7,6 +7,7 @@ const maxAgeMs = 1_000;
 const deadlineMs = 800;
 /** Settings of Redis change rarely, and asking for them is not cheap. */
 const durabilityAgeMs = 30_000;
+const queuesAgeMs = 5_000;
 
 /** What `/readyz` tells. `durability` is the level that Redis offers, absent while it is not known yet. */
 export interface ReadinessAnswer {
@@ -14,12 +15,15 @@ export interface ReadinessAnswer {
   readonly redis: 'ok' | 'away';
   readonly durability?: DurabilityLevel;
   readonly reason?: string;
+  /** Run queues that no live worker serves. No reason to turn traffic away: their runs wait. Absent: none is known. */
+  readonly unservedQueues?: readonly string[];
 }
 
 export interface ReadinessProbes {
   /** Rejects when Redis does not answer. */
   ping(): Promise<unknown>;
   durability(): Promise<DurabilityLevel>;
+  unservedQueues(): Promise<readonly string[]>;
 }
 
 /**
@@ -30,12 +34,14 @@ export class Readiness {
   readonly #probes: ReadinessProbes;
   readonly #required: Config['MILLRACE_DURABILITY'];
   #last: { readonly askedAt: number; readonly answer: Promise<ReadinessAnswer> } | undefined;
-  #durability: DurabilityLevel | undefined;
-  #durabilityAskedAt = Number.NEGATIVE_INFINITY;
+  readonly #durability: Remembered<DurabilityLevel>;
+  readonly #unserved: Remembered<readonly string[]>;
 
   constructor(probes: ReadinessProbes, required: Config['MILLRACE_DURABILITY']) {
     this.#probes = probes;
     this.#required = required;
+    this.#durability = new Remembered(() => probes.durability(), durabilityAgeMs);
+    this.#unserved = new Remembered(() => probes.unservedQueues(), queuesAgeMs);
   }
 
   /** Never rejects. */
@@ -53,9 +59,10 @@ export class Readiness {
     );
     try {
       await Promise.race([this.#probes.ping(), late]);
-      // A level that takes long to find out is told the next time.
-      await Promise.race([this.#learnDurability(), late]).catch(() => {});
-      return this.#judge();
+      // What takes long to find out is told the next time.
+      await Promise.race([Promise.all([this.#durability.learn(), this.#unserved.learn()]), late]).catch(() => {});
+      const unservedQueues = this.#unserved.value ?? [];
+      return { ...this.#judge(), ...(unservedQueues.length > 0 && { unservedQueues }) };
     } catch {
       return { status: 'not_ready', redis: 'away', reason: 'Redis does not answer' };
     } finally {
@@ -63,19 +70,8 @@ export class Readiness {
     }
   }
 
-  async #learnDurability(): Promise<void> {
-    const now = performance.now();
-    if (now - this.#durabilityAskedAt < durabilityAgeMs) return;
-    this.#durabilityAskedAt = now;
-    try {
-      this.#durability = await this.#probes.durability();
-    } catch {
-      this.#durabilityAskedAt = Number.NEGATIVE_INFINITY;
-    }
-  }
-
   #judge(): ReadinessAnswer {
-    const durability = this.#durability;
+    const durability = this.#durability.value;
     if (durability === undefined) {
       if (this.#required === 'any') return { status: 'ready', redis: 'ok' };
       return { status: 'not_ready', redis: 'ok', reason: 'it is not known yet what Redis keeps' };
@@ -83,6 +79,30 @@ export class Readiness {
     const missing = missingDurability(durability, this.#required);
     if (missing) return { status: 'not_ready', redis: 'ok', durability, reason: missing };
     return { status: 'ready', redis: 'ok', durability };
+  }
+}
+
+/** The last answer to a question that is not asked again for a while. A question that fails is asked again at once. */
+class Remembered<T> {
+  readonly #ask: () => Promise<T>;
+  readonly #maxAgeMs: number;
+  #askedAt = Number.NEGATIVE_INFINITY;
+  value: T | undefined;
+
+  constructor(ask: () => Promise<T>, maxAgeMs: number) {
+    this.#ask = ask;
+    this.#maxAgeMs = maxAgeMs;
+  }
+
+  async learn(): Promise<void> {
+    const now = performance.now();
+    if (now - this.#askedAt < this.#maxAgeMs) return;
+    this.#askedAt = now;
+    try {
+      this.value = await this.#ask();
+    } catch {
+      this.#askedAt = Number.NEGATIVE_INFINITY;
+    }
   }
 }
 

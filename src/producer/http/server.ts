@@ -5,6 +5,7 @@ import { validatorCompiler, type ZodTypeProvider } from 'fastify-type-provider-z
 import type { z } from 'zod';
 import type { ApiKey, Config } from '../../shared/config.ts';
 import { RunError } from '../../shared/errors.ts';
+import { runQueue } from '../../shared/queues.ts';
 import { newNonce, publicId } from '../../shared/ids.ts';
 import type { Log } from '../../shared/log.ts';
 import type { Redactor } from '../../shared/redact.ts';
@@ -191,7 +192,16 @@ function watchAnswers(app: App, openAnswers: OpenAnswers): void {
 
 /** The list of agents is one small read: the cheapest question that the client has for Redis. */
 function readinessProbes(mill: Millrace): ReadinessProbes {
-  return { ping: () => mill.agents(), durability: async () => (await mill.diagnose()).durability };
+  return {
+    ping: () => mill.agents(),
+    durability: async () => (await mill.diagnose()).durability,
+    unservedQueues: async () => {
+      const queues = Object.entries(await mill.queueDepths());
+      return queues
+        .filter(([name, { workers }]) => workers === 0 && runQueue.safeParse(name).success)
+        .map(([name]) => name);
+    },
+  };
 }
 
 /**

@@ -3,6 +3,7 @@ import { parseApiKeys, type ApiKey, type Config } from '../../shared/config.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
 import { Redactor } from '../../shared/redact.ts';
+import { clientOptions } from '../client-options.ts';
 import { Millrace } from '../millrace.ts';
 import { isLoopback } from './auth.ts';
 import { ProducerMetrics } from './metrics.ts';
@@ -24,20 +25,7 @@ export interface RunningProducer {
  */
 export async function startProducer(config: Config, log: Log): Promise<RunningProducer> {
   const apiKeys = readApiKeys(config);
-  const mill = new Millrace({
-    redis: config.REDIS_URL,
-    prefix: config.MILLRACE_PREFIX,
-    queueMaxLength: config.QUEUE_MAX_LENGTH,
-    eventLogMax: config.EVENT_LOG_MAX,
-    eventLogTtlS: config.EVENT_LOG_TTL_S,
-    resultTtlS: config.RESULT_TTL_S,
-    durability: config.MILLRACE_DURABILITY,
-    modelAllowlist: config.MODEL_ALLOWLIST,
-    ...(config.MODEL_ROUTER_URL !== undefined && { modelRouterUrl: config.MODEL_ROUTER_URL }),
-    ...(config.ARTIFACT_STORE.kind === 'folder' && { artifactFolder: config.ARTIFACT_STORE.root }),
-    ...(config.MILLRACE_TENANTS !== undefined && { tenantsFile: config.MILLRACE_TENANTS }),
-    onError: reportOnce(log),
-  });
+  const mill = new Millrace({ ...clientOptions(config), onError: reportOnce(log) });
   try {
     await checkDurability(mill, config, log);
     const metrics = new ProducerMetrics(() => mill.queueDepths());

@@ -2,7 +2,7 @@ import { UnrecoverableError, WaitingError, Worker, type Job } from 'bullmq';
 import { assertNever, RunError } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
 import type { RedisConnection } from '../../shared/redis.ts';
-import { quarantineQueue } from '../../shared/redis.ts';
+import { quarantineQueue } from '../../shared/queues.ts';
 import { jobOptions, runJob as runJobSchema, type RunJob } from '../../shared/run.ts';
 import type { RunDeps } from '../run/open.ts';
 import type { JobOutcome } from '../run/outcome.ts';

@@ -1,6 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import type { Log } from '../../shared/log.ts';
-import { quarantineQueue } from '../../shared/redis.ts';
+import { quarantineQueue } from '../../shared/queues.ts';
 
 /** How long lent children stay without being asked for again. */
 const idleMs = 60_000;

@@ -5,7 +5,8 @@ import type { PendingItem } from '../../shared/event.ts';
 import { jobIdFor } from '../../shared/ids.ts';
 import type { Log } from '../../shared/log.ts';
 import { budgetScope } from '../../shared/money.ts';
-import { maintenanceQueue, quarantineQueue, type RedisConnection } from '../../shared/redis.ts';
+import { type RedisConnection } from '../../shared/redis.ts';
+import { maintenanceQueue, quarantineQueue } from '../../shared/queues.ts';
 import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/run.ts';
 import type { Children, Ledger, OpenRunInfo, RunStore, Supervision, Threads } from '../ports.ts';
 import type { RunQueues } from './queues.ts';
@@ -33,6 +34,9 @@ const pageSize = 500;
 const interruption = { drain: false, onPendingApprovals: 'deny', reason: 'a newer message interrupts it' } as const;
 const accountName = z.tuple([budgetScope, z.string()]);
 const maxPutBacks = 10;
+const openJobStates = ['waiting', 'active', 'delayed', 'prioritized'] as const;
+/** How often queues and agents are looked for that nobody announces any more. */
+const forgetEveryMs = 3_600_000;
 
 /**
  * Finds runs that have not ended and have neither a job nor anything else to wait for, and puts them back. In a healthy
@@ -42,6 +46,7 @@ export class Reconciler {
   readonly #deps: ReconcileDeps;
   #offset = 0;
   #threadOffset = 0;
+  #forgottenAt = Number.NEGATIVE_INFINITY;
   #missingHolders: ReadonlySet<string> = new Set();
 
   constructor(deps: ReconcileDeps) {
@@ -61,6 +66,7 @@ export class Reconciler {
     this.#offset = page.length < pageSize ? 0 : this.#offset + page.length - gone;
     await this.#lookAfterThreads();
     await this.#lookAfterQuarantine();
+    await this.#forgetUnannounced();
     return putBack;
   }
 
@@ -131,9 +137,19 @@ export class Reconciler {
     this.#missingHolders = missing;
   }
 
+  /** A queue that still has jobs is kept: somebody should see it. */
+  async #forgetUnannounced(): Promise<void> {
+    const now = performance.now();
+    if (now - this.#forgottenAt < forgetEveryMs) return;
+    this.#forgottenAt = now;
+    const { supervision, queues } = this.#deps;
+    for (const queue of await supervision.unannounced())
+      if ((await queues.get(queue).getJobCountByTypes(...openJobStates)) === 0) await supervision.forgetQueue(queue);
+  }
+
   async #lookAfterQuarantine(): Promise<void> {
     const { supervision, queues } = this.#deps;
-    const waiting = await queues.get(quarantineQueue).getJobCountByTypes('waiting', 'active', 'delayed', 'prioritized');
+    const waiting = await queues.get(quarantineQueue).getJobCountByTypes(...openJobStates);
     if (waiting === 0) return;
     const workers = await supervision.liveWorkers();
     if (!workers.some((worker) => worker.queues.includes(quarantineQueue))) this.#deps.onUnservedQuarantine(waiting);

@@ -1,8 +1,8 @@
 import type { JobsOptions, Queue } from 'bullmq';
-import { defaultQueue } from '../../shared/create-runs.ts';
+import { queueOf } from '../../shared/create-runs.ts';
+import { postrunQueueOf, quarantineQueue } from '../../shared/queues.ts';
 import { sha256 } from '../../shared/ids.ts';
-import { postrunQueueOf, postrunVersion, type PostrunEffect, type PostrunJob } from '../../shared/postrun.ts';
-import { quarantineQueue } from '../../shared/redis.ts';
+import { postrunVersion, type PostrunEffect, type PostrunJob } from '../../shared/postrun.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { LoadedAgent } from '../run/load-agents.ts';
 
@@ -37,7 +37,7 @@ export async function dispatchEffects(record: RunRecord, { queues, agents, embed
   ];
   if (wanted.length === 0) return;
   const batch = request.batch ?? parent?.batch;
-  const queue = own === quarantineQueue ? (request.queue ?? defaultQueue) : own;
+  const queue = own === quarantineQueue ? queueOf(request) : own;
   const jobs = wanted.map((effect) => {
     const about = { runId, tenant, threadId, agentId, ...(batch !== undefined && { batch }) };
     const data: PostrunJob = { v: postrunVersion, kind: 'postrun', effect, ...about };

@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../shared/canonical-json.ts';
-import { defaultQueue, type NewRun } from '../../shared/create-runs.ts';
+import { queueOf, type NewRun } from '../../shared/create-runs.ts';
+import { quarantineQueue } from '../../shared/queues.ts';
 import { newNonce, runIdForChild, sha256 } from '../../shared/ids.ts';
-import { quarantineQueue } from '../../shared/redis.ts';
 import { lineage, runRequest, type RunRecord } from '../../shared/run.ts';
 import { stampOf } from '../../shared/script-event.ts';
 import type { PlannedRun } from '../tools/call.ts';
@@ -43,7 +43,7 @@ export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
     runId: id,
     tenant,
     kind: above.fanOut ? 'fanout.child' : 'agent.turn',
-    queue: record.queue === quarantineQueue ? (above.queue ?? defaultQueue) : record.queue,
+    queue: record.queue === quarantineQueue ? queueOf(above) : record.queue,
     request,
     parent: lineage.parse({
       runId: record.runId,

@@ -2,11 +2,12 @@ import { z } from 'zod';
 import type { AgentView } from '../../shared/agent.ts';
 import { pendingItem, type PendingItem } from '../../shared/event.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
+import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
+import { quarantineQueue } from '../../shared/queues.ts';
 import { isTerminalStatus, jobKind, runStatus } from '../../shared/run.ts';
 import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
 
 const requeueScript = loadScript(import.meta.url, './lua/requeue.lua');
-const workerTtlMs = 15_000;
 
 /** The supervision port in Redis. Times that decide come from this process; they only delay a repair, never cause one. */
 export function redisSupervision(redis: RedisConnection, keys: Keys): Supervision {
@@ -33,6 +34,8 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
     async heartbeat(worker) {
       await redis.zadd(keys.workers, Date.now(), worker.name);
       await redis.hset(keys.workerInfo, worker.name, JSON.stringify(worker));
+      const queues = worker.queues.filter((queue) => queue !== quarantineQueue);
+      if (queues.length > 0) await redis.zadd(keys.queues, ...queues.flatMap((queue) => [Date.now(), queue]));
     },
     async farewell(name) {
       await redis.zrem(keys.workers, name);
@@ -58,7 +61,26 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
         Object.fromEntries(agents.map((agent) => [agent.id, JSON.stringify({ ...agent, seenAt })])),
       );
     },
+    async unannounced() {
+      const before = Date.now() - announcedTtlMs;
+      const agents = Object.entries(await redis.hgetall(keys.agents));
+      const stale = agents.filter(([, json]) => !(seenAtOf(json) > before)).map(([id]) => id);
+      if (stale.length > 0) await redis.hdel(keys.agents, ...stale);
+      return await redis.zrangebyscore(keys.queues, '-inf', before);
+    },
+    async forgetQueue(queue) {
+      await redis.zrem(keys.queues, queue);
+    },
   };
+}
+
+/** NaN for an entry that says nothing about it. */
+function seenAtOf(json: string): number {
+  try {
+    return Date.parse(announced.parse(JSON.parse(json)).seenAt);
+  } catch {
+    return Number.NaN;
+  }
 }
 
 async function readOpenRun(
@@ -111,6 +133,7 @@ async function mayGoOn(
   return found.includes(0);
 }
 
+const announced = z.object({ seenAt: z.string() });
 const pendingItems = z.array(pendingItem);
 
 /** One record that cannot be read must not hide the others of its page. */

@@ -12,7 +12,8 @@ import { firstCells } from '../../support/markdown.ts';
 import { clientWorld } from '../support/client.ts';
 import { millrace, root, settings } from './support/cli-process.ts';
 
-const empty = { waiting: 0, active: 0, delayed: 0, failed: 0 };
+const empty = { waiting: 0, active: 0, delayed: 0, failed: 0, workers: 1 };
+const unserved = { ...empty, workers: 0 };
 
 const healthy: Diagnosis = {
   redis: {
@@ -29,7 +30,7 @@ const healthy: Diagnosis = {
   },
   durability: 'process',
   openRuns: 0,
-  oldestQueuedMs: undefined,
+  oldestQueuedMs: {},
   stuckRuns: [],
   workers: [{ name: 'w', heartbeatAgeMs: 10, queues: ['runs'], concurrency: 50, active: 0, version: '0.1.0' }],
   queues: { runs: empty, 'runs-postrun': { ...empty, waiting: 3 }, quarantine: empty, maintenance: empty },
@@ -70,12 +71,14 @@ test.each([
   ['a clock one minute ahead', 'clock', 'fail', {}, { clockOffsetMs: 60_000 }],
   ['no worker', 'workers', 'warn', { workers: [] }, {}],
   ['no worker for open runs', 'workers', 'fail', { workers: [], openRuns: 3 }, {}],
-  ['a queue that nobody serves', 'queue slow', 'fail', { queues: { slow: { ...empty, waiting: 2 } } }, {}],
+  ['a queue that nobody serves', 'queue slow', 'fail', { queues: { slow: { ...unserved, waiting: 2 } } }, {}],
+  ['delayed runs in such a queue', 'queue slow', 'fail', { queues: { slow: { ...unserved, delayed: 1 } } }, {}],
+  ['an empty queue that nobody serves', 'queue slow', 'warn', { queues: { slow: unserved } }, {}],
   [
     'what follows the runs of such a queue',
     'queue slow-postrun',
     'fail',
-    { queues: { 'slow-postrun': { ...empty, waiting: 2 } } },
+    { queues: { 'slow-postrun': { ...unserved, waiting: 2 } } },
     {},
   ],
   ['titles that failed', 'after answers', 'warn', { counters: { effects_failed: 2, effects_failed_at: now } }, {}],
@@ -88,9 +91,9 @@ test.each([
   ],
   [
     'runs that wait for minutes',
-    'queue runs',
+    'queue slow',
     'warn',
-    { queues: { runs: { ...empty, waiting: 2 } }, oldestQueuedMs: 120_000 },
+    { queues: { slow: { ...empty, waiting: 2 } }, oldestQueuedMs: { slow: 120_000 } },
     {},
   ],
   ['a stuck run', 'stuck runs', 'fail', { stuckRuns: [{ runId: 'R', status: 'running', ageMs: 90_000 }] }, {}],
@@ -147,7 +150,7 @@ test('operations explains every line', () => {
 });
 
 test('for what follows the runs of a queue, a worker of that queue is asked for', () => {
-  const { advice } = check('queue slow-postrun', { queues: { 'slow-postrun': { ...empty, waiting: 2 } } });
+  const { advice } = check('queue slow-postrun', { queues: { 'slow-postrun': { ...unserved, waiting: 2 } } });
   expect(advice).toBe('no worker serves it: WORKER_QUEUES=slow millrace worker');
 });
 
@@ -171,7 +174,7 @@ test('every line that failed says what to do', () => {
     openRuns: 1,
     stuckRuns: [{ runId: 'R', status: 'queued', ageMs: 99_999 }],
     workers: [],
-    queues: { runs: { ...empty, waiting: 1 } },
+    queues: { runs: { ...unserved, waiting: 1 } },
   };
   const failed = checkDiagnosis(sick).filter(({ level }) => level === 'fail');
   expect(failed.map(({ name }) => name)).toEqual([

@@ -83,7 +83,7 @@ test('--json prints one event a line and nothing else on stdout', async () => {
     .split('\n')
     .map((line) => (JSON.parse(line) as RunEvent).type);
   expect(types).toEqual(['run.queued', 'text.delta', 'text.delta', 'run.completed']);
-  expect(cli.stderr).toBe('');
+  expect(cli.stderr).toBe('no live worker serves queue runs: the run waits until one does\n');
 });
 
 test('--detach prints the run id and does not wait', async () => {

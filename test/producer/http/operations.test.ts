@@ -8,7 +8,10 @@ import { endRun, serverWorld } from './server-world.ts';
 test('a ready producer tells the durability in force', async () => {
   const { send } = await serverWorld();
   const { status, body } = await send('GET', '/readyz');
-  expect([status, body]).toEqual([200, { status: 'ready', redis: 'ok', durability: 'process' }]);
+  expect([status, body]).toEqual([
+    200,
+    { status: 'ready', redis: 'ok', durability: 'process', unservedQueues: ['runs'] },
+  ]);
   expect((await send('HEAD', '/healthz')).status).toBe(200);
 });
 
@@ -22,13 +25,18 @@ test('a producer is not ready while Redis keeps less than is asked for', async (
 test('probes share a look at Redis, and one that takes too long counts as none', async () => {
   let pings = 0;
   const durability = async () => 'host' as const;
-  const quick = new Readiness({ ping: async () => void (pings += 1), durability }, 'process');
+  const unservedQueues = async () => ['slow'];
+  const quick = new Readiness({ ping: async () => void (pings += 1), durability, unservedQueues }, 'process');
   const answers = await Promise.all([quick.look(), quick.look(), quick.look()]);
-  expect(answers).toEqual(answers.map(() => ({ status: 'ready', redis: 'ok', durability: 'host' })));
+  expect(answers).toEqual(
+    answers.map(() => ({ status: 'ready', redis: 'ok', durability: 'host', unservedQueues: ['slow'] })),
+  );
   expect(pings).toBe(1);
   const never = new Promise<never>(() => {});
-  expect(await new Readiness({ ping: () => never, durability }, 'any').look()).toMatchObject({ redis: 'away' });
-  const slow = { ping: async () => {}, durability: () => never };
+  expect(await new Readiness({ ping: () => never, durability, unservedQueues }, 'any').look()).toMatchObject({
+    redis: 'away',
+  });
+  const slow = { ping: async () => {}, durability: () => never, unservedQueues: () => never };
   expect(await new Readiness(slow, 'any').look()).toEqual({ status: 'ready', redis: 'ok' });
   expect(await new Readiness(slow, 'process').look()).toMatchObject({ status: 'not_ready', redis: 'ok' });
 });
@@ -81,16 +89,19 @@ test('the time that answers wait for a run is not counted as ours', async () => 
   expect(body).not.toMatch(/millrace_http_request_seconds_count\{route="\/v1\/runs\/:id\//);
 });
 
-test('scrapes share a look at the queues, and at most fifty of them become labels', async () => {
+test('scrapes share a look at the queues, and the labels of very many queues end in one for the rest', async () => {
   let reads = 0;
-  const depth = { waiting: 1, active: 0, delayed: 0, failed: 0 };
+  const depth = { waiting: 1, active: 0, delayed: 0, failed: 0, workers: 2 };
   const metrics = new ProducerMetrics(async () => {
     reads += 1;
-    return Object.fromEntries(Array.from({ length: 200 }, (_, i) => [`q${i}`, depth]));
+    return Object.fromEntries(['runs', ...Array.from({ length: 200 }, (_, i) => `q${i}`)].map((name) => [name, depth]));
   });
   const [{ body }] = await Promise.all([metrics.scrape(), metrics.scrape()]);
   expect(reads).toBe(1);
-  expect(body.match(/^millrace_queue_jobs\{.*state="waiting"/gm)).toHaveLength(50);
+  expect(body.match(/^millrace_queue_jobs\{.*state="waiting"/gm)).toHaveLength(103);
+  expect(body).toContain('millrace_queue_jobs{queue="runs",state="waiting"} 1\n');
+  expect(body).toContain('millrace_queue_jobs{queue="other",state="waiting"} 99\n');
+  expect(body.match(/^millrace_queue_workers\{/gm)).toHaveLength(102);
 });
 
 test('a scrape does not wait for a Redis that is silent', async () => {

@@ -7,7 +7,15 @@ import { serverWorld } from './server-world.ts';
 test('a run is accepted with its place, and can be read there', async () => {
   const { send } = await serverWorld();
   const { status, body, headers } = await send('POST', '/v1/runs', request);
-  expect([status, body]).toEqual([202, { runId: expect.any(String), status: 'queued', attached: false }]);
+  expect([status, body]).toEqual([
+    202,
+    {
+      runId: expect.any(String),
+      status: 'queued',
+      attached: false,
+      warnings: ['no live worker serves queue runs: the run waits until one does'],
+    },
+  ]);
   expect(headers.get('location')).toBe(`/v1/runs/${body.runId}`);
   const read = await send('GET', `/v1/runs/${body.runId}`);
   expect(read.status).toBe(200);

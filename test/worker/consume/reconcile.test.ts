@@ -2,7 +2,8 @@ import { Worker } from 'bullmq';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../../src/shared/clock.ts';
 import { silentLog } from '../../../src/shared/log.ts';
-import { keysFor, quarantineQueue } from '../../../src/shared/redis.ts';
+import { keysFor } from '../../../src/shared/redis.ts';
+import { quarantineQueue } from '../../../src/shared/queues.ts';
 import { recordFromHash, recordToHash, type RunJob, type RunRecord } from '../../../src/shared/run.ts';
 import { tenantsOf } from '../../../src/shared/tenants.ts';
 import { RunQueues } from '../../../src/worker/consume/queues.ts';
@@ -262,4 +263,17 @@ test('a holder that somebody interrupted and nobody stopped is stopped', async (
   await world.threads.enter({ ...inThread, runId: 'LATER', onBusy: 'interrupt' });
   await world.pass();
   expect(world.stopped).toEqual([first]);
+});
+
+test('agents and empty queues that nobody has announced for a week are forgotten, and no others', async () => {
+  const world = await makeWorld();
+  const { redis, keys } = world;
+  const eightDaysAgo = Date.now() - 8 * 86_400_000;
+  const agent = (seenAt: number) => JSON.stringify({ id: 'a', model: 'm', tools: [], seenAt: new Date(seenAt) });
+  await redis.hset(keys.agents, { old: agent(eightDaysAgo), odd: 'not json', live: agent(Date.now()) });
+  await redis.zadd(keys.queues, eightDaysAgo, 'empty', eightDaysAgo, 'full', Date.now(), 'live');
+  await world.queues.add('full', { runId: await world.seed(), kind: 'agent.turn', segment: 0 });
+  await world.pass();
+  expect(await redis.hkeys(keys.agents)).toEqual(['live']);
+  expect((await redis.zrange(keys.queues, 0, '-1')).toSorted()).toEqual(['full', 'live']);
 });

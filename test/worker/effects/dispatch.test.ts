@@ -1,6 +1,7 @@
 import type { Queue } from 'bullmq';
 import { expect, test } from 'vitest';
-import { postrunJob, postrunQueues } from '../../../src/shared/postrun.ts';
+import { postrunJob } from '../../../src/shared/postrun.ts';
+import { postrunQueues } from '../../../src/shared/queues.ts';
 import { runRequest, type RunRecord, type RunRequestInput } from '../../../src/shared/run.ts';
 import { dispatchEffects } from '../../../src/worker/effects/dispatch.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/run/define-agent.ts';

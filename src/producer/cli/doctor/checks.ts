@@ -1,4 +1,4 @@
-import { isPostrunQueue, postrunQueueOf, postrunQueues } from '../../../shared/postrun.ts';
+import { isPostrunQueue, maintenanceQueue, postrunQueueOf, quarantineQueue } from '../../../shared/queues.ts';
 import type { Diagnosis } from '../../diagnose.ts';
 import { count, duration } from '../show/paint.ts';
 
@@ -126,24 +126,24 @@ function clock({ redis: { clockOffsetMs } }: Diagnosis): Check {
 }
 
 function queues({ queues: depths, oldestQueuedMs, workers: alive }: Diagnosis): Check[] {
-  const served = new Set(alive.flatMap((worker) => [...worker.queues, ...postrunQueues(worker.queues)]));
   return Object.entries(depths)
-    .filter(([queue]) => queue !== 'quarantine')
-    .map(([queue, { waiting, active, delayed }]) => {
-      const age =
-        queue === 'runs' && oldestQueuedMs !== undefined ? `, the oldest for ${duration(oldestQueuedMs)}` : '';
+    .filter(([queue]) => queue !== quarantineQueue)
+    .map(([queue, { waiting, active, delayed, workers: serving }]) => {
+      const oldestMs = oldestQueuedMs[queue];
+      const age = oldestMs === undefined ? '' : `, the oldest for ${duration(oldestMs)}`;
       const text = `${count(waiting)} waiting${age}, ${count(active)} active, ${count(delayed)} delayed`;
       const name = `queue ${queue}`;
-      // Every worker does the fleet's chores, whatever queues it lists.
-      if (waiting > 0 && queue !== 'maintenance' && !served.has(queue)) {
+      // Without any worker the line about workers says it.
+      const isMissed = waiting + delayed > 0 || (alive.length > 0 && !isPostrunQueue(queue));
+      if (serving === 0 && isMissed && queue !== maintenanceQueue) {
         return {
           name,
-          level: 'fail',
+          level: waiting + delayed > 0 ? 'fail' : 'warn',
           text,
           advice: `no worker serves it: WORKER_QUEUES=${servedWith(queue)} millrace worker`,
         } as const;
       }
-      if (queue === 'runs' && waiting > 0 && (oldestQueuedMs ?? 0) > queuedTooLongMs) {
+      if (waiting > 0 && (oldestMs ?? 0) > queuedTooLongMs) {
         return { name, level: 'warn', text, advice: 'add workers, or raise WORKER_CONCURRENCY' } as const;
       }
       return { name, level: 'ok', text } as const;
@@ -187,7 +187,7 @@ function quarantine({ quarantined, workers: alive }: Diagnosis): Check {
   const name = 'quarantine';
   if (quarantined === 0) return { name, level: 'ok', text: 'empty' };
   const text = `${count(quarantined)} runs that brought down two workers`;
-  if (alive.some((worker) => worker.queues.includes('quarantine'))) return { name, level: 'warn', text };
+  if (alive.some((worker) => worker.queues.includes(quarantineQueue))) return { name, level: 'warn', text };
   return {
     name,
     level: 'warn',

@@ -23,9 +23,12 @@ export function enqueueRun(app: App, { metrics }: Services): void {
     handler: async ({ mill, body, headers }, reply) => {
       try {
         const asked = withExecutionId(body, headers['idempotency-key']);
-        const { runId, status = 'queued', attached } = await mill.enqueue(asked as RunRequestInput);
+        const { runId, status = 'queued', attached, warnings } = await mill.enqueue(asked as RunRequestInput);
         metrics.runAsked(attached ? 'attached' : 'accepted');
-        return await reply.code(202).header('location', `/v1/runs/${runId}`).send({ runId, status, attached });
+        return await reply
+          .code(202)
+          .header('location', `/v1/runs/${runId}`)
+          .send({ runId, status, attached, warnings });
       } catch (error) {
         metrics.runAsked('refused');
         throw error;

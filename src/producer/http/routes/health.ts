@@ -6,6 +6,7 @@ const readyness = z.object({
   redis: z.enum(['ok', 'away']).optional(),
   durability: z.enum(['none', 'process', 'host', 'replica']).optional(),
   reason: z.string().optional(),
+  unservedQueues: z.array(z.string()).readonly().optional().describe('Run queues that no live worker serves.'),
 });
 
 const open = { config: { access: 'open' }, exposeHeadRoute: true } as const;

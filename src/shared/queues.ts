@@ -1,0 +1,40 @@
+import { z } from 'zod';
+
+/** The queue of requests that name none. */
+export const defaultQueue = 'runs';
+/** Runs that brought down two workers. Served one at a time, by workers that list it. */
+export const quarantineQueue = 'quarantine';
+/** The fleet's own chores; every worker serves it. */
+export const maintenanceQueue = 'maintenance';
+
+/** More would make metrics and heartbeats large; they are an operator's words, never a caller's. */
+export const maxQueues = 50;
+
+/** The queue beside a queue of runs: who serves that one has the agents, and no run waits behind what follows others. */
+export function postrunQueueOf(queue: string): string {
+  return `${queue}-postrun`;
+}
+
+/** Is this the name of such a queue? */
+export function isPostrunQueue(queue: string): boolean {
+  return queue.endsWith(postrunQueueOf(''));
+}
+
+/** The queues of what follows runs that a worker serves with these. One for quarantined runs alone serves none. */
+export function postrunQueues(queues: readonly string[]): readonly string[] {
+  return queues.filter((queue) => queue !== quarantineQueue).map(postrunQueueOf);
+}
+
+const queueName = z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/, 'must be lower-case letters, digits and dashes');
+
+/** A queue that a worker serves. No worker may take runs from the queues that hold other kinds of jobs. */
+export const servedQueue = queueName.refine(
+  (name) => name !== maintenanceQueue && !isPostrunQueue(name),
+  `is a queue of other jobs than runs: \`${maintenanceQueue}\` and names that end in \`${postrunQueueOf('')}\` are reserved`,
+);
+
+/** A queue that a caller names, or an operator lists for callers. */
+export const runQueue = servedQueue.refine(
+  (name) => name !== quarantineQueue,
+  `is reserved: only runs that bring workers down go to \`${quarantineQueue}\``,
+);
