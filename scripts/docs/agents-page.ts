@@ -27,7 +27,8 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
     'Attempts per model, the first included, and how the waits between them grow. Default 4, exponential; in nodes 1.',
   tools:
     'Names of tools: of modules in `tools/`, of this package, `mcp:<server>` or `mcp:<server>/<tool>`. In TypeScript also tools themselves.',
-  toolOptions: 'By name of a tool: what this agent says over what the tool says itself.',
+  toolOptions:
+    'What this agent says over what the tool says itself, by name of a tool; of a server: `mcp:<server>/<tool>`.',
   mcpServers: 'MCP servers by name. See [MCP](../mcp.md).',
   capabilities: 'Names of capabilities that the worker has. See [MCP](../mcp.md#capabilities).',
   effects: 'What follows its answers in threads: `title`, `embeddings`. See [threads](../threads.md#after-an-answer).',

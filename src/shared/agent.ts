@@ -206,6 +206,7 @@ export const agentDefinition = z.strictObject({
   retry: retry.optional(),
   /** Names of tools, `mcp:<server>` for all tools of a server, `mcp:<server>/<tool>` for one. */
   tools: z.array(z.string().min(1)).max(128).default([]),
+  /** By name of a tool, those of servers by `mcp:<server>/<tool>`. */
   toolOptions: z.record(z.string().min(1), toolOptions).default({}),
   mcpServers: mcpServers.default({}),
   /** Names of capabilities that the worker's operator has registered: each brings servers or tools of its own. */

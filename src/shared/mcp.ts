@@ -35,9 +35,20 @@ export const httpServer = z.strictObject({
 
 export const mcpServer = z.union([stdioServer, httpServer], 'must have `command` or `url`, and no unknown fields');
 export const mcpServers = z.record(
-  z.string().regex(/^[A-Za-z0-9_-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 _ -'),
+  // No `__`: it ends the server's name in the name of a tool.
+  z.string().regex(/^(?!.*__)[A-Za-z0-9_-]{1,32}$/, 'must be 1 to 32 of A-Z a-z 0-9 _ -, without __'),
   mcpServer,
 );
 export type McpServer = z.output<typeof mcpServer>;
 export type StdioServer = z.output<typeof stdioServer>;
 export type HttpServer = z.output<typeof httpServer>;
+
+/** Where an agent, a rule or a grant means a server's tool: `mcp:<server>/<tool>`. */
+export const serverPrefix = 'mcp:';
+
+/** Both parts of `mcp:<server>/<tool>`, the second one absent for a whole server. */
+export function serverTool(name: string): { readonly server: string; readonly tool?: string } {
+  const rest = name.slice(serverPrefix.length);
+  const slash = rest.indexOf('/');
+  return slash === -1 ? { server: rest } : { server: rest.slice(0, slash), tool: rest.slice(slash + 1) };
+}

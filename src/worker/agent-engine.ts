@@ -1,4 +1,5 @@
 import { createProjector } from '../shared/dialects/project.ts';
+import { serverPrefix } from '../shared/mcp.ts';
 import { RunError } from '../shared/errors.ts';
 import type { RunEvent } from '../shared/event.ts';
 import { mcpServers, type McpServer } from '../shared/mcp.ts';
@@ -92,7 +93,7 @@ function agentFor(
 ): Agent {
   const { prompt: _, ...parts } = agent;
   const { definition } = agent;
-  const granted = new Set([...definition.tools, ...Object.keys(servers).map((name) => `mcp:${name}`)]);
+  const granted = new Set([...definition.tools, ...Object.keys(servers).map((name) => `${serverPrefix}${name}`)]);
   return {
     ...parts,
     definition: {

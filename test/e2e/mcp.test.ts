@@ -34,7 +34,7 @@ beforeAll(async () => {
   const agent = {
     model: 'gpt-4o-mini',
     tools: ['mcp:everything/echo', 'mcp:files', 'mcp:memory/create_entities', 'mcp:memory/read_graph', 'mcp:web/echo'],
-    toolOptions: { read_text_file: { effect: 'read' } },
+    toolOptions: { 'mcp:files/read_text_file': { effect: 'read' } },
     mcpServers: {
       everything: { command: process.execPath, args: [server('everything'), 'stdio'] },
       files: { command: process.execPath, args: [server('filesystem'), join(folder, 'shelf')] },

@@ -1,6 +1,7 @@
 import type { PolicyAction, PolicyCondition, PolicyRule, PolicySubject } from '../../shared/policy.ts';
 import { assertNever } from '../../shared/errors.ts';
 import { matchesGlob } from './glob.ts';
+import { serverPrefix } from '../../shared/mcp.ts';
 import { hardReason, hardText, type CallFacts, type HardReason, type HardRules } from './hard-rules.ts';
 
 /** A call, as rules see it. */
@@ -9,6 +10,8 @@ export interface PolicyQuestion {
   /** Name of the event that would follow, for instance `tool.execute.start`. */
   readonly eventType: string;
   readonly toolName?: string;
+  /** Of a server's tool: the names by which rules mean it, `mcp:<server>/<tool>`. Absent: it is code of this worker. */
+  readonly sourceNames?: readonly string[];
   readonly subagentName?: string;
   /** As the model gave them. */
   readonly args?: unknown;
@@ -86,9 +89,13 @@ function gated(verdict: PolicyVerdict, { facts, approved }: PolicyQuestion): Pol
   return { ...verdict, action: 'request_approval', hard: 'gate_required', reason: hardText.gate_required };
 }
 
-function verdictOf({ ruleId, action, reason, updatedToolArgs }: PolicyRule, question: PolicyQuestion): PolicyVerdict {
+function verdictOf(
+  { ruleId, action, reason, updatedToolArgs, condition }: PolicyRule,
+  question: PolicyQuestion,
+): PolicyVerdict {
   const told = { ruleId, ...(reason !== undefined && { reason }) };
-  const updated = updatedToolArgs && { updatedToolArgs: mergedArgs(question.args, updatedToolArgs) };
+  const isGiven = updatedToolArgs && namesExactly(condition, question);
+  const updated = isGiven && { updatedToolArgs: mergedArgs(question.args, updatedToolArgs) };
   switch (action) {
     case 'deny':
     case 'request_user_input':
@@ -121,13 +128,12 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return value !== null && typeof value === 'object' && !Array.isArray(value);
 }
 
-function holds({ subjects, condition }: PolicyRule, question: PolicyQuestion): boolean {
+function holds({ subjects, action, condition }: PolicyRule, question: PolicyQuestion): boolean {
   if (!subjects.includes(question.subject)) return false;
-  const { eventType, toolName, subagentName, pattern, hasKeys, metadataEquals, contextEquals } = condition;
+  const { eventType, subagentName, hasKeys, metadataEquals, contextEquals } = condition;
   if (eventType !== undefined && eventType !== question.eventType) return false;
-  if (toolName !== undefined && toolName !== question.toolName) return false;
   if (subagentName !== undefined && subagentName !== question.subagentName) return false;
-  if (pattern !== undefined && !isNamed(pattern, question)) return false;
+  if (!namesExactly(condition, question) && (action === 'allow' || !namesLoosely(condition, question))) return false;
   if (hasKeys && !hasKeys.every((key) => ownField(fieldsOf(question.args), key) !== undefined)) return false;
   if (
     metadataEquals &&
@@ -137,9 +143,28 @@ function holds({ subjects, condition }: PolicyRule, question: PolicyQuestion): b
   return contextEquals === undefined || contextHolds(contextEquals, question);
 }
 
-function isNamed(pattern: string, { toolName, subagentName }: PolicyQuestion): boolean {
-  const name = toolName ?? subagentName;
-  return name !== undefined && matchesGlob(pattern, name);
+type Named = Pick<PolicyCondition, 'toolName' | 'pattern'>;
+
+/**
+ * Are the names of a rule those of this call, source included? A plain name is code of this worker: whatever a rule gives, a
+ * permission or arguments, it does not give to a server that calls its tool so.
+ */
+function namesExactly({ toolName, pattern }: Named, question: PolicyQuestion): boolean {
+  const { toolName: plain, sourceNames, subagentName } = question;
+  const names = sourceNames ?? [plain ?? subagentName].filter((name) => name !== undefined);
+  if (toolName !== undefined && !(sourceNames ?? [plain]).includes(toolName)) return false;
+  if (pattern === undefined) return true;
+  // `*` would take the source in.
+  if (sourceNames && !pattern.startsWith(serverPrefix)) return false;
+  return names.some((name) => matchesGlob(pattern, name));
+}
+
+/** The same by what a server's tool is called alone: enough for a rule that holds a call back. */
+function namesLoosely({ toolName, pattern }: Named, { toolName: shown, sourceNames }: PolicyQuestion): boolean {
+  if (!sourceNames) return false;
+  const names = [shown ?? '', ...sourceNames, ...sourceNames.map((name) => name.slice(name.indexOf('/') + 1))];
+  if (toolName !== undefined && !names.includes(toolName)) return false;
+  return pattern === undefined || names.some((name) => matchesGlob(pattern, name));
 }
 
 /** Names of the context, also where a run has nothing of that name. */

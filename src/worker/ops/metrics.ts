@@ -1,6 +1,7 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { EventBody } from '../../shared/event.ts';
 import { postrunEffect } from '../../shared/postrun.ts';
+import { toolBreakerLabel } from '../../shared/tool-breaker.ts';
 
 /** What the worker's gauges are read from at scrape time, and the label values that it knows before anything happens. */
 export interface MetricSources {
@@ -206,7 +207,7 @@ export class WorkerMetrics {
       collect: () => {
         breaker.reset();
         for (const [target, state] of sources.breakers()) {
-          if (target.startsWith(toolPrefix)) continue;
+          if (toolBreakerLabel(target) !== undefined) continue;
           const slash = target.indexOf('/');
           breaker.set({ provider: target.slice(0, slash), model: target.slice(slash + 1) }, breakerValue[state]);
         }
@@ -214,15 +215,17 @@ export class WorkerMetrics {
     });
     const toolBreaker: Gauge<'tool'> = new Gauge({
       name: 'millrace_tool_breaker_state',
-      help: 'Circuit breaker of a tool that failed lately: 0 closed, 1 half open, 2 open.',
+      help: 'Circuit breakers of a tool, or of the tools of a server, that failed lately, the worst of all tenants and agents: 0 closed, 1 half open, 2 open.',
       labelNames: ['tool'],
       registers,
       collect: () => {
         toolBreaker.reset();
+        const worst = new Map<string, number>();
         for (const [target, state] of sources.breakers()) {
-          if (target.startsWith(toolPrefix))
-            toolBreaker.set({ tool: target.slice(toolPrefix.length) }, breakerValue[state]);
+          const tool = toolBreakerLabel(target);
+          if (tool !== undefined) worst.set(tool, Math.max(worst.get(tool) ?? 0, breakerValue[state]));
         }
+        for (const [tool, value] of worst) toolBreaker.set({ tool }, value);
       },
     });
   }
@@ -368,9 +371,6 @@ export class WorkerMetrics {
     return new Histogram({ name, help, labelNames, buckets, registers: [this.registry] });
   }
 }
-
-/** What the breakers of tools begin with, beside those of models. */
-const toolPrefix = 'tool:';
 
 /** Tools that a provider runs have names of its own, of which there may be any number. */
 function toolLabel({ toolName, relayed }: { readonly toolName: string; readonly relayed?: true | undefined }): string {

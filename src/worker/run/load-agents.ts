@@ -6,7 +6,11 @@ import { pathToFileURL } from 'node:url';
 import { parseDocument } from 'yaml';
 import type { AgentDefinition } from '../../shared/agent.ts';
 import { RunError } from '../../shared/errors.ts';
+import { serverPrefix, serverTool } from '../../shared/mcp.ts';
+import { handoffToolName } from '../tools/builtin/hand-off.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
+import { grantsOf } from '../tools/mcp/grants.ts';
+import { isReservedName } from '../tools/names.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Skill } from '../../shared/skill.ts';
 import type { TaskDefinition } from '../../shared/task-definition.ts';
@@ -263,7 +267,7 @@ function withNamed(agent: Agent, beside: Beside, offer: ToolOffer): Complete {
   const problems = [...offer.problemsOf(definition)];
   const tools: Tool[] = [];
   for (const name of definition.tools) {
-    if (name.startsWith('mcp:')) continue;
+    if (name.startsWith(serverPrefix)) continue;
     try {
       const tool = own.get(name) ?? offer.find(name, definition);
       if (tool) tools.push(tool);
@@ -272,12 +276,10 @@ function withNamed(agent: Agent, beside: Beside, offer: ToolOffer): Complete {
       problems.push(`tool ${name}: ${describe(error)}`);
     }
   }
+  problems.push(...reservedNames(definition, tools), ...optionProblems(definition, tools));
   // What servers and capabilities bring is known only once they run.
-  const bringsMore = definition.capabilities.length > 0 || definition.tools.some((name) => name.startsWith('mcp:'));
-  for (const name of Object.keys(definition.toolOptions)) {
-    if (!bringsMore && !tools.some((tool) => tool.name === name))
-      problems.push(`toolOptions.${name}: the agent has no tool of this name`);
-  }
+  const bringsMore =
+    definition.capabilities.length > 0 || definition.tools.some((name) => name.startsWith(serverPrefix));
   const skills = [...new Set(definition.skills)].flatMap((name) => {
     const skill = beside.skills.get(name);
     if (!skill) problems.push(`there is no skill ${name}; known are ${[...beside.skills.keys()].join(', ') || 'none'}`);
@@ -285,6 +287,32 @@ function withNamed(agent: Agent, beside: Beside, offer: ToolOffer): Complete {
   });
   const warnings = bringsMore ? [] : skills.flatMap((skill) => missingTools(skill, tools));
   return { agent: { ...agent, tools, skills }, problems, warnings };
+}
+
+function reservedNames({ agentTools }: AgentDefinition, tools: readonly Tool[]): string[] {
+  return [...tools.map(({ name }) => name), ...Object.keys(agentTools)]
+    .filter(isReservedName)
+    .map((name) => `tool ${name}: this name is reserved for a tool of this package; give it another one`);
+}
+
+/** Options for tools that the agent cannot have. Those that only a capability brings are known once it is asked. */
+function optionProblems(definition: AgentDefinition, tools: readonly Tool[]): string[] {
+  const { toolOptions, capabilities, mcpServers, agentTools, handoffs } = definition;
+  const others = [...Object.keys(agentTools), ...handoffs.map(({ agent }) => handoffToolName(agent))];
+  const own = new Set([...tools.map(({ name }) => name), ...others]);
+  const grants = grantsOf(definition);
+  return Object.keys(toolOptions).flatMap((key) => {
+    if (capabilities.length > 0 || own.has(key) || isReservedName(key)) return [];
+    if (!key.startsWith(serverPrefix)) {
+      const hint = grants.size > 0 ? `; a tool of a server is ${serverPrefix}<server>/<tool>` : '';
+      return [`toolOptions.${key}: the agent has no tool of this name${hint}`];
+    }
+    const { server, tool } = serverTool(key);
+    if (tool === undefined || tool === '') return [`toolOptions.${key}: must be ${serverPrefix}<server>/<tool>`];
+    if (!Object.hasOwn(mcpServers, server) || !grants.has(server))
+      return [`toolOptions.${key}: the agent is granted no MCP server ${server}`];
+    return [];
+  });
 }
 
 /** A skill grants nothing: tools that it is written for have to be the agent's already. */

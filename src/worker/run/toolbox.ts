@@ -1,6 +1,7 @@
 import type { AgentDefinition } from '../../shared/agent.ts';
 import type { EventBody } from '../../shared/event.ts';
 import type { Log } from '../../shared/log.ts';
+import { serverPrefix } from '../../shared/mcp.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { ThreadManifest } from '../../shared/thread.ts';
 import type { Policy, PolicyQuestion } from '../guards/policy.ts';
@@ -21,6 +22,7 @@ import { configuredTools } from '../tools/configure.ts';
 import type { ToolRunContext } from '../tools/context.ts';
 import type { ToolSet } from '../tools/execute.ts';
 import type { McpRun } from '../tools/mcp/hub.ts';
+import { isReservedName } from '../tools/names.ts';
 import type { ResultReader } from '../tools/result-reader.ts';
 import type { OpenedTools } from '../tools/source.ts';
 import { createSpillReader, spillOf } from '../tools/spill.ts';
@@ -77,7 +79,7 @@ export async function openToolbox(
   const complete = { ...agent, tools: [...agent.tools, ...brought.tools], definition };
   const servers = usesServers(definition) ? await serversOf(definition, run, services, signal) : undefined;
   return {
-    set: setOf(complete, servers, services),
+    set: setOf(complete, servers, { ...services, log: services.log.child({ runId: run.record.runId }) }),
     context: contextOf(agent.definition, run, services),
     [Symbol.asyncDispose]: async () => await servers?.[Symbol.asyncDispose](),
   };
@@ -115,7 +117,7 @@ async function broughtBy(
 }
 
 function usesServers({ tools }: AgentDefinition): boolean {
-  return tools.some((name) => name.startsWith('mcp:'));
+  return tools.some((name) => name.startsWith(serverPrefix));
 }
 
 async function serversOf(
@@ -134,7 +136,7 @@ async function serversOf(
 /** The tools by themselves: what they need of each other is added as long as any of them needs it. */
 function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: ToolServices): ToolSet {
   const { definition, resultReaders = [], skills = [] } = agent;
-  const { artifacts, codeTools = [] } = services;
+  const { artifacts, codeTools = [], log } = services;
   const readers: readonly ResultReader[] = [
     ...(artifacts ? [createSpillReader(artifacts)] : []),
     ...(servers?.resultReaders ?? []),
@@ -142,7 +144,7 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   ];
   const readResult = createReadResultTool(readers);
   const toolSearch = createToolSearch();
-  // The first of a name keeps it, and the system text says what this one is called.
+  // The system text says what this one is called.
   const readSkill = skills.length > 0 ? [createReadSkillTool(skills)] : [];
   const inScripts = definition.toolInvocation === 'code-mode';
   const others = askable(definition, services);
@@ -155,17 +157,15 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   let all: readonly Tool[] = [];
   return {
     collisions: definition.toolCollisions,
-    ...(inScripts && {
-      advertisedOnly: new Set([...codeTools, ...askTools, readResult, ...readSkill].map(({ name }) => name)),
-    }),
+    ...(inScripts && { advertises: isBesideScripts }),
     tools() {
       const fromServers = servers?.tools() ?? [];
       if (fromServers !== known) {
         known = fromServers;
         const own = [...readSkill, ...agent.tools, ...askTools, ...fromServers];
-        const names = new Set(own.map(({ name }) => name));
-        const add = (tool: Tool, needed: boolean) => (needed && !names.has(tool.name) ? [tool] : []);
+        const add = (tool: Tool, needed: boolean) => (needed ? [tool] : []);
         const configured = configuredTools(own, definition.toolOptions, definition.toolCollisions);
+        tellRenamed(configured, log);
         const spills = configured.some(({ truncationStrategy }) => truncationStrategy === 'spill-to-file');
         const defers = configured.some(({ deferLoading }) => deferLoading);
         all = [
@@ -177,6 +177,22 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
       return all;
     },
   };
+}
+
+/** In code mode the model is told about the tools that run scripts, and those that no script can stand in for. */
+function isBesideScripts({ name, delegate, handoff }: Tool): boolean {
+  return delegate !== undefined || handoff !== undefined || isReservedName(name);
+}
+
+const maxTold = 20;
+
+/** A server that lists names of ours is misconfigured, or wants to be taken for us. */
+function tellRenamed(tools: readonly Tool[], log: Log): void {
+  const renamed = tools.filter(({ name, source }) => source && source.safeName !== name);
+  for (const server of new Set(renamed.map(({ source }) => source?.server))) {
+    const names = renamed.filter(({ source }) => source?.server === server).map(({ source }) => source?.tool);
+    log.warn({ server, tools: names.slice(0, maxTold) }, 'tools of an mcp server have names that are taken: renamed');
+  }
 }
 
 /** The agents that this one has as tools. */

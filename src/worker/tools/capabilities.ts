@@ -3,9 +3,10 @@ import type { AgentDefinition } from '../../shared/agent.ts';
 import { systemClock, type Clock } from '../../shared/clock.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
-import { mcpServers, type McpServer } from '../../shared/mcp.ts';
+import { mcpServers, serverPrefix, type McpServer } from '../../shared/mcp.ts';
 import type { ThreadManifest } from '../../shared/thread.ts';
 import { clip } from '../../shared/bound-text.ts';
+import { isReservedName } from './names.ts';
 import type { Tool } from './tool.ts';
 import { within } from './within.ts';
 
@@ -157,6 +158,12 @@ function add(to: Map<string, CapabilityResolver>, name: string, resolver: Capabi
 
 function checkedParts(what: string, parts: CapabilityParts): ResolvedCapabilities {
   const servers = mcpServers.safeParse(parts.mcpServers ?? {});
+  const taken = (parts.tools ?? []).find(({ name }) => isReservedName(name));
+  if (taken)
+    throw new RunError(
+      'tool_unavailable',
+      `${what}: the name of its tool ${taken.name} is reserved; give it another one`,
+    );
   if (servers.success) return { mcpServers: servers.data, tools: parts.tools ?? [] };
   const problems = servers.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
   throw new RunError('tool_unavailable', `${what}: its servers are not valid:\n  ${problems.join('\n  ')}`, {
@@ -202,11 +209,11 @@ export function withCapabilities<Agent extends Pick<AgentDefinition, 'tools' | '
 ): Agent {
   if (agent.trust === 'sandbox') return agent;
   const isNamed = (server: string) =>
-    agent.tools.some((tool) => tool === `mcp:${server}` || tool.startsWith(`mcp:${server}/`));
+    agent.tools.some((tool) => tool === `${serverPrefix}${server}` || tool.startsWith(`${serverPrefix}${server}/`));
   const granted = Object.keys(brought).filter((server) => !isNamed(server));
   return {
     ...agent,
     mcpServers: { ...agent.mcpServers, ...brought },
-    tools: [...agent.tools, ...granted.map((server) => `mcp:${server}`)],
+    tools: [...agent.tools, ...granted.map((server) => `${serverPrefix}${server}`)],
   };
 }

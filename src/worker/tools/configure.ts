@@ -1,21 +1,27 @@
 import type { ToolOptions } from '../../shared/agent.ts';
 import { configArgs, withoutFixedArgs } from '../guards/config-args.ts';
+import { qualifiedNames } from './names.ts';
 import { distinctlyNamed, type Collisions } from './naming.ts';
 import { ToolError } from './tool-error.ts';
 import type { Tool } from './tool.ts';
 
 /**
- * The tools as one agent uses them, each under a name of its own. Options by the name that the model is shown stand over
- * those by the name that a tool came with. Throws `validation` as `distinctlyNamed` does.
+ * The tools as one agent uses them, each under a name of its own. Options bind to a source and a name: those of a plain
+ * name hold for code of this worker, those of `mcp:<server>/<tool>` for that tool of that server. Throws `validation` as
+ * `distinctlyNamed` does.
  */
 export function configuredTools(
   given: readonly Tool[],
   options: Readonly<Record<string, ToolOptions>> = {},
   collisions: Collisions = 'manual',
 ): readonly Tool[] {
-  return distinctlyNamed(given, collisions).map(({ tool, givenName }) =>
-    withOptions(tool, options[tool.name] ?? options[givenName]),
-  );
+  return distinctlyNamed(given, collisions).map((tool) => withOptions(tool, optionsOf(tool, options)));
+}
+
+/** What the agent says about this very tool: a server's tool never inherits what was said about a tool of its name. */
+function optionsOf({ name, source }: Tool, options: Readonly<Record<string, ToolOptions>>): ToolOptions | undefined {
+  const key = (source ? qualifiedNames(source) : [name]).find((one) => Object.hasOwn(options, one));
+  return key === undefined ? undefined : options[key];
 }
 
 /** A tool as one agent uses it. */

@@ -59,8 +59,8 @@ export interface ToolSet {
   /** As they are now: asked again for every step, because servers may change their tools. */
   tools(): readonly Tool[];
   readonly collisions?: Collisions;
-  /** Only these are told to the model; the others are there for scripts. */
-  readonly advertisedOnly?: ReadonlySet<string>;
+  /** Is the model told about it? Default: yes. The others are there for scripts. */
+  readonly advertises?: (tool: Tool) => boolean;
 }
 
 /** Throws `validation` for tools of the same name where collisions are the author's to solve. */
@@ -69,11 +69,7 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
   const registryOf = latest(set, context.options ?? {});
   registryOf();
   return {
-    advertised: (promoted) => {
-      const { advertisedOnly: only } = set;
-      const all = registryOf().advertised(promoted);
-      return only ? all.filter(({ name }) => only.has(name)) : all;
-    },
+    advertised: (promoted) => registryOf().advertised(promoted),
     startsFreely: (name) => {
       const tool = registryOf().find(name);
       if (!tool || tool.effect === 'read') return false;
@@ -97,7 +93,7 @@ function latest(set: ToolSet, options: Readonly<Record<string, ToolOptions>>): (
     const now = set.tools();
     if (!registry || tools !== now) {
       tools = now;
-      registry = createToolRegistry(configuredTools(now, options, set.collisions));
+      registry = createToolRegistry(configuredTools(now, options, set.collisions), set.advertises);
     }
     return registry;
   };

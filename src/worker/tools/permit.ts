@@ -5,6 +5,7 @@ import { callSummary, fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
 import type { Ask, CallResult } from './call.ts';
 import { refusedRepeat } from './conclude.ts';
+import { qualifiedNames } from './names.ts';
 import { checkCall, type PreparedCall, type ReadyCall } from './prepare.ts';
 import { errorResult, faultOf } from './tool-error.ts';
 
@@ -79,6 +80,7 @@ function questionOf({ call, tool, raw, args }: ReadyCall, { context, host }: Bat
     subject: tool.asks ? 'interaction' : 'tool_call',
     eventType: 'tool.execute.start',
     toolName: tool.name,
+    ...(tool.source && { sourceNames: qualifiedNames(tool.source) }),
     args: raw,
     facts: tool.facts?.(args) ?? {},
     context: { ...context.about, stepNumber: host.step },

@@ -16,17 +16,22 @@ export interface ToolRegistry {
   catalogue(): readonly CatalogueEntry[];
 }
 
-/** The tools have a name of their own each. */
-export function createToolRegistry(tools: readonly Tool[]): ToolRegistry {
+/** The tools have a name of their own each. The model is told about those that `advertises` takes, as far as they are not deferred. */
+export function createToolRegistry(
+  tools: readonly Tool[],
+  advertises: (tool: Tool) => boolean = () => true,
+): ToolRegistry {
   const byName = new Map(tools.map((tool) => [tool.name, tool]));
-  const eager = tools.filter((tool) => !tool.deferLoading).map(advertise);
+  const eager = tools.filter((tool) => !tool.deferLoading && advertises(tool)).map(advertise);
   const deferred = tools.filter((tool) => tool.deferLoading);
   return {
     find: (name) => byName.get(name),
     listEager: () => eager,
     listDeferred: () => deferred.map(advertise),
     advertised: (promoted) => {
-      const found = promoted.map((name) => byName.get(name)).filter((tool) => tool?.deferLoading);
+      const found = promoted
+        .map((name) => byName.get(name))
+        .filter((tool) => tool?.deferLoading === true && advertises(tool));
       // Worked examples of these stay out of the context: they were deferred to save it.
       return found.length === 0 ? eager : [...eager, ...found.map((tool) => bare(tool as Tool))];
     },

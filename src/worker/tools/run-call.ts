@@ -1,5 +1,6 @@
 import { RunError } from '../../shared/errors.ts';
 import { silentLog } from '../../shared/log.ts';
+import { toolBreaker, type ToolOwner } from '../../shared/tool-breaker.ts';
 import type { Admission } from '../ports.ts';
 import type { Batch, Ending } from './batch.ts';
 import type { ReadyCall } from './prepare.ts';
@@ -26,7 +27,7 @@ interface Running {
 /** Runs a call. A tool that says it is rate limited is tried again, if a repeat cannot do harm. Never rejects. */
 export async function runCall(ready: ReadyCall, batch: Batch, callInner?: CallInner): Promise<Ending> {
   const { tool, call } = ready;
-  const target = breakerName(tool);
+  const target = toolBreaker(batch.context.tenant, ownerOf(tool, batch));
   const admission = await admit(target, batch);
   if (admission?.kind === 'open') {
     const message = `it failed ${breakerPolicy.failureThreshold} times in a row and is not called for ${Math.ceil(admission.retryAfterMs / 1_000)} s`;
@@ -48,9 +49,9 @@ export async function runCall(ready: ReadyCall, batch: Batch, callInner?: CallIn
   }
 }
 
-/** The name of a tool's breaker, the same on every worker. */
-function breakerName({ source, name }: Tool): string {
-  return `tool:${source === undefined ? '' : `${source}/`}${name}`;
+function ownerOf({ name, source }: Tool, { context }: Batch): ToolOwner {
+  if (source) return { kind: 'server', ...source, tool: source.safeName };
+  return { kind: 'agent', agentId: String(context.about?.['agentId'] ?? ''), tool: name };
 }
 
 async function admit(target: string, { context, signal }: Batch): Promise<Admission | undefined> {

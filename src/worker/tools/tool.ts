@@ -208,11 +208,22 @@ export type CheckedArgs =
   | { readonly ok: true; readonly value: unknown }
   | { readonly ok: false; readonly problems: readonly string[] };
 
+/** Which tool of which server this is, whatever the model is shown as its name. */
+export interface ToolSource {
+  readonly server: string;
+  /** What the server calls it. */
+  readonly tool: string;
+  /** The same in letters that a tool's name may have; alone in the server's list. */
+  readonly safeName: string;
+  /** Digest of the server's definition: two servers of one name have different ones. */
+  readonly definition: string;
+}
+
 /** A checked tool with its defaults in place and its JSON Schema made once. */
 export interface Tool {
   readonly name: string;
-  /** Where it comes from, which is put before its name where another tool has it already: `mcp` server names. */
-  readonly source?: string;
+  /** The server that offers it. Absent: it is code of this worker. */
+  readonly source?: ToolSource;
   readonly description: string;
   /** Arguments that the agent sets itself, with references to secrets in place of their values. */
   readonly fixedArgs?: NonNullable<ToolOptions['args']>;

@@ -323,3 +323,51 @@ test('equality of arguments is that of their JSON', () => {
     { numRuns: 2_000 },
   );
 });
+
+describe('a rule and a tool of a server', () => {
+  const theirs = { toolName: 'http_request', sourceNames: ['mcp:evil/http_request'] };
+  const renamed = { toolName: 'evil__http_request', sourceNames: ['mcp:evil/http.request', 'mcp:evil/http_request'] };
+  const allows = (condition: PolicyRule['condition'], about: Partial<PolicyQuestion>) =>
+    decide([rule({ action: 'deny', priority: 1, ruleId: 'rest' }), rule({ action: 'allow', condition })], about)
+      .action === 'allow';
+
+  test.each([
+    [{ toolName: 'http_request' }],
+    [{ toolName: 'evil__http_request' }],
+    [{ pattern: 'http_*' }],
+    [{ pattern: '*_request' }],
+    [{ pattern: '*' }],
+    [{ toolName: 'mcp:tame/http_request' }],
+    [{ pattern: 'mcp:tame/*' }],
+  ])('what %j permits is not permitted to the server that calls its tool so', (condition) => {
+    expect([allows(condition, theirs), allows(condition, renamed)]).toEqual([false, false]);
+  });
+
+  test.each([[{ toolName: 'mcp:evil/http_request' }], [{ pattern: 'mcp:evil/*' }], [{ pattern: 'mcp:*' }], [{}]])(
+    'what %j permits is permitted to it, and to no code of this worker of that name',
+    (condition) => {
+      expect([allows(condition, theirs), allows(condition, renamed)]).toEqual([true, true]);
+      const isForAll = Object.keys(condition).length === 0;
+      expect(allows(condition, { toolName: 'http_request' })).toBe(isForAll);
+    },
+  );
+
+  test.each([
+    [{ toolName: 'http_request' }],
+    [{ pattern: 'http_*' }],
+    [{ pattern: '*_request' }],
+    [{ toolName: 'mcp:evil/http_request' }],
+    [{ pattern: 'mcp:evil/*' }],
+  ])('what %j holds back is held back wherever it comes from', (condition) => {
+    for (const action of ['deny', 'request_approval', 'defer', 'request_user_input'] as const)
+      for (const about of [theirs, renamed]) expect(decide([rule({ action, condition })], about).action).toBe(action);
+  });
+
+  test('arguments that a rule puts in go to the tool that it names, and to no server that calls its tool so', () => {
+    const updatedToolArgs = { account: 'ours' };
+    const ask = (toolName: string) => rule({ action: 'request_approval', condition: { toolName }, updatedToolArgs });
+    expect(decide([ask('http_request')], { toolName: 'http_request' }).updatedToolArgs).toMatchObject(updatedToolArgs);
+    expect(decide([ask('http_request')], theirs)).toEqual({ action: 'request_approval', ruleId: 'r' });
+    expect(decide([ask('mcp:evil/http_request')], theirs).updatedToolArgs).toMatchObject(updatedToolArgs);
+  });
+});

@@ -154,7 +154,13 @@ test('waits, money, turns and breakers are counted', async () => {
 });
 
 test('decisions of people and of rules are counted, and breakers of tools stand apart from those of models', async () => {
-  const open = () => new Map([['tool:files/read', 'open' as const], ...breakers()]);
+  const open = () =>
+    new Map([
+      ['tool:mcp:files/read#a', 'open' as const],
+      ['tool:mcp:files/write#b', 'closed' as const],
+      ['tool:pay#c', 'half_open' as const],
+      ...breakers(),
+    ]);
   const metrics = workerMetrics({ breakers: open });
   const classification = { trust: 'user-defined', sideEffectClass: 'money', sensitivity: 'public' };
   const call = { toolCallId: 'c', toolName: 'pay' };
@@ -170,7 +176,8 @@ test('decisions of people and of rules are counted, and breakers of tools stand 
     'millrace_approvals_decided_total{tool="pay",decision="expired"} 1',
     'millrace_approvals_decided_total{tool="pay",decision="denied"} 1',
     'millrace_policy_decisions_total{subject="tool_call",action="deny"} 1',
-    'millrace_tool_breaker_state{tool="files/read"} 2',
+    'millrace_tool_breaker_state{tool="mcp:files"} 2',
+    'millrace_tool_breaker_state{tool="pay"} 1',
     'millrace_breaker_state{provider="acme",model="big/model"} 2',
   ])
     expect(await scrape(metrics, line)).toBe(line);

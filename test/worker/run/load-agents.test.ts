@@ -126,6 +126,30 @@ test('options for tools are checked where all tools are known', async () => {
   ]);
 });
 
+test('options name a tool and its source, and neither an agent nor its author takes a reserved name', async () => {
+  const server = 'mcpServers: { files: { command: x } }\ntools: ["mcp:files"]\n';
+  const options = (...keys: string[]) =>
+    `model: m\ntoolOptions: { ${keys.map((key) => `"${key}": { timeoutMs: 5 }`).join(', ')} }\n`;
+  const dir = folder({
+    'fine.yaml': `${options('mcp:files/read', 'tool_search', 'transfer_to_fine')}${server}handoffs: [fine]\n`,
+    'plain.yaml': options('read') + server,
+    'other.yaml': options('mcp:docs/read', 'mcp:files', 'mcp:files/read'),
+    'proto.yaml': options('constructor', 'toString'),
+    'taken.yaml': 'model: m\ntools: [read_result]\nagentTools: { code_execute: { agent: fine } }\n',
+    'tools/read.mjs': tool.replaceAll('lookup', 'read_result'),
+  });
+  expect((await loadAgents(dir)).problems).toEqual([
+    'other.yaml: toolOptions.mcp:docs/read: the agent is granted no MCP server docs',
+    'other.yaml: toolOptions.mcp:files: must be mcp:<server>/<tool>',
+    'other.yaml: toolOptions.mcp:files/read: the agent is granted no MCP server files',
+    'plain.yaml: toolOptions.read: the agent has no tool of this name; a tool of a server is mcp:<server>/<tool>',
+    'proto.yaml: toolOptions.constructor: the agent has no tool of this name',
+    'proto.yaml: toolOptions.toString: the agent has no tool of this name',
+    'taken.yaml: tool read_result: this name is reserved for a tool of this package; give it another one',
+    'taken.yaml: tool code_execute: this name is reserved for a tool of this package; give it another one',
+  ]);
+});
+
 const skill = (head: string) => `---\n${head}\n---\n\n# How to\n\nDo it.\n`;
 
 test('agents get the skills that they name, and tasks are found by the names of their files', async () => {

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { memoryBreakers } from '../../../src/worker/stores/memory-breakers.ts';
 import { withOptions } from '../../../src/worker/tools/configure.ts';
 import { ToolError } from '../../../src/worker/tools/tool-error.ts';
-import { calls, makeWorld, tool } from './world.ts';
+import type { Tool } from '../../../src/worker/tools/tool.ts';
+import { calls, from, makeWorld, tool } from './world.ts';
 
 const secrets = {
   get: (name: string) => (name === 'TOKEN' ? 'correct-horse-battery' : undefined),
@@ -53,41 +54,51 @@ describe('what an agent says about a tool', () => {
   });
 });
 
-describe('what an agent says about a tool that was renamed', () => {
-  const reader = (source: string, log: unknown[]) => ({
-    ...tool('read', (args) => log.push([source, args]), { inputSchema: z.looseObject({ root: z.string() }) }),
-    source,
-  });
+describe('what an agent says about a tool of a server', () => {
+  const reader = (source: string, log: unknown[]) =>
+    tool('read', (args) => log.push([source, args]), { inputSchema: z.looseObject({ root: z.string() }) });
   const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
 
   function setOf(log: unknown[]) {
-    const tools = [reader('docs', log), reader('files', log)];
+    const tools = [reader('own', log), from('docs', reader('docs', log)), from('files', reader('files', log))];
     return { tools: () => tools, collisions: 'auto-prefix' as const };
   }
+  const asked = calls(
+    { name: 'read', args: '{"root":"a"}' },
+    { name: 'docs__read', args: '{"root":"b"}' },
+    { name: 'files__read', args: '{"root":"c"}' },
+  );
 
-  test('gates the name that the model is shown, and not the other tool of that name', async () => {
+  test('gates that tool of that server, and no other tool of that name', async () => {
     const world = makeWorld();
     const log: unknown[] = [];
-    const options = { files__read: { needsApproval: true } };
-    const asked = calls({ name: 'read', args: '{"root":"a"}' }, { name: 'files__read', args: '{"root":"b"}' });
+    const options = { 'mcp:docs/read': { needsApproval: true } };
     const end = await world.run(setOf(log), asked, {}, { options, people });
-    expect(end).toMatchObject({ kind: 'suspended', pending: [{ toolName: 'files__read' }] });
-    expect(log).toEqual([['docs', { root: 'a' }]]);
+    expect(end).toMatchObject({ kind: 'suspended', pending: [{ toolName: 'docs__read' }] });
+    expect(log).toEqual([
+      ['own', { root: 'a' }],
+      ['files', { root: 'c' }],
+    ]);
   });
 
   test.each([
-    ['its shown name', { files__read: { args: { root: 'ours' } } }, [['files', { root: 'ours' }]]],
-    ['the name that it came with', { read: { args: { root: 'ours' } } }, [['files', { root: 'ours' }]]],
-    [
-      'both, of which the shown one holds',
-      { read: { args: { root: 'other' } }, files__read: { args: { root: 'ours' } } },
-      [['files', { root: 'ours' }]],
-    ],
-  ])('supplies fixed arguments by %s', async (_what, options, sent) => {
+    ['read', 'own'],
+    ['mcp:docs/read', 'docs'],
+    ['mcp:files/read', 'files'],
+    ['files__read', undefined],
+    ['docs/read', undefined],
+  ])('under %s gives arguments to %s alone', async (key, owner) => {
     const world = makeWorld();
     const log: unknown[] = [];
-    await world.run(setOf(log), calls('files__read'), {}, { options });
-    expect(log).toEqual(sent);
+    const options = { [key]: { args: { root: { secret: 'TOKEN' } } } };
+    await world.run(setOf(log), calls('read', 'docs__read', 'files__read'), {}, { options, secrets });
+    expect(log).toEqual(owner === undefined ? [] : [[owner, { root: 'correct-horse-battery' }]]);
+  });
+
+  test.each(['constructor', 'toString', 'hasOwnProperty'])('is not found where it is called %s', async (name) => {
+    const world = makeWorld();
+    await world.run([tool(name, () => 'fine')], calls(name), {}, { options: {} });
+    expect(world.result(0).content).toBe('fine');
   });
 });
 
@@ -130,6 +141,24 @@ describe('a tool that keeps failing', () => {
     expect(JSON.stringify(world.journal.at(-1))).toContain('is not called for');
     await world.run([tool('other', () => 1)], calls('other'), {}, { breakers });
     expect(world.journal.at(-1)).toMatchObject({ content: '1' });
+  });
+
+  test('takes no other tool of its name with it: not of another tenant, agent or server', async () => {
+    const world = makeWorld();
+    const breakers = memoryBreakers({ clock: world.clock });
+    const down = tool('read', () => {
+      throw new Error('down');
+    });
+    const opened = async (given: Tool, tenant = 'T', agentId = 'a') => {
+      await world.run([given], calls('read'), {}, { breakers, tenant, about: { agentId } });
+      return JSON.stringify(world.journal.at(-1)).includes('is not called for');
+    };
+    const server = from('files', down);
+    for (let run = 0; run < 5; run++) await Promise.all([opened(down), opened(server)]);
+    const elsewhere = { ...server, source: { ...from('files', down).source, definition: 'another address' } } as Tool;
+    expect([await opened(down), await opened(server), await opened(server, 'T', 'b')]).toEqual([true, true, true]);
+    expect([await opened(down, 'other'), await opened(down, 'T', 'b')]).toEqual([false, false]);
+    expect([await opened(server, 'other'), await opened(elsewhere)]).toEqual([false, false]);
   });
 
   test('is not left alone for what the model does wrong', async () => {

@@ -2,11 +2,14 @@ import { describe, expect, test } from 'vitest';
 import { configuredTools } from '../../../src/worker/tools/configure.ts';
 import { createToolRegistry } from '../../../src/worker/tools/registry.ts';
 import { createToolSearch } from '../../../src/worker/tools/builtin/tool-search.ts';
-import { calls, makeWorld, tool } from './world.ts';
+import { calls, from, makeWorld, tool } from './world.ts';
 
 describe('two tools of one name', () => {
   const first = tool('read', () => 'first');
-  const second = { ...tool('read', () => 'second'), source: 'files' };
+  const second = from(
+    'files',
+    tool('read', () => 'second'),
+  );
 
   test('both can be called: the later one by the name of its source', () => {
     const registry = createToolRegistry(configuredTools([first, second, second], {}, 'auto-prefix'));
@@ -21,7 +24,10 @@ describe('two tools of one name', () => {
   });
 
   test('a long name leaves room for the number', () => {
-    const long = { ...tool('x'.repeat(64), () => 1), source: 's' };
+    const long = from(
+      's',
+      tool('x'.repeat(64), () => 1),
+    );
     const names = configuredTools([long, long, long], {}, 'auto-prefix');
     for (const { name } of names) expect(name).toMatch(/^[A-Za-z0-9_-]{1,64}$/);
     expect(new Set(names.map(({ name }) => name)).size).toBe(3);

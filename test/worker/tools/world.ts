@@ -22,6 +22,11 @@ export function tool(
   return defineTool({ ...base, ...definition, execute });
 }
 
+/** The tool as a server offers it. */
+export function from(server: string, given: Tool): Tool {
+  return { ...given, source: { server, tool: given.name, safeName: given.name, definition: `of ${server}` } };
+}
+
 /** The calls of a step, as the model asked for them. */
 export function calls(...asked: readonly (string | (Partial<StepCall> & { name: string }))[]): StepCall[] {
   return asked.map((call, index) => {

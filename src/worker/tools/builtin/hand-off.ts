@@ -1,13 +1,19 @@
 import { z } from 'zod';
 import { defineTool } from '../define.ts';
+import { handoffPrefix } from '../names.ts';
 import type { Tool } from '../tool.ts';
 
 const maxNameChars = 64;
 
-/** The tool that hands the conversation over to an agent: `transfer_to_<id>`, with `_` for what tool names must not have. */
+/** `transfer_to_<id>`, with `_` for what tool names must not have. */
+export function handoffToolName(agentId: string): string {
+  return `${handoffPrefix}${agentId.replaceAll(/[^A-Za-z0-9_-]/g, '_')}`.slice(0, maxNameChars);
+}
+
+/** The tool that hands the conversation over to an agent. */
 export function createHandoffTool(agentId: string, description: string | undefined): Tool {
   const tool = defineTool({
-    name: `transfer_to_${agentId.replaceAll(/[^A-Za-z0-9_-]/g, '_')}`.slice(0, maxNameChars),
+    name: handoffToolName(agentId),
     description:
       `Hands the conversation over to the agent ${agentId}, which goes on in your place. ${description ?? ''}`.trim(),
     inputSchema: z.object({ reason: z.string().max(4_000).optional().describe('Why, in a sentence.') }),

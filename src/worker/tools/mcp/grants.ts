@@ -1,16 +1,15 @@
 import type { AgentDefinition } from '../../../shared/agent.ts';
+import { serverPrefix, serverTool } from '../../../shared/mcp.ts';
 
 /** What an agent may use of a server: all of it, or these tools. */
 export type Grant = 'all' | ReadonlySet<string>;
-
-const prefix = 'mcp:';
 
 /** The grants of an agent by server, in the order in which it names them. */
 export function grantsOf({ tools }: Pick<AgentDefinition, 'tools'>): ReadonlyMap<string, Grant> {
   const grants = new Map<string, Grant>();
   for (const name of tools) {
-    if (!name.startsWith(prefix)) continue;
-    const { server, tool } = parts(name);
+    if (!name.startsWith(serverPrefix)) continue;
+    const { server, tool } = serverTool(name);
     const known = grants.get(server);
     if (tool === undefined || known === 'all') grants.set(server, 'all');
     else grants.set(server, new Set([...(known ?? []), tool]));
@@ -27,19 +26,13 @@ export function mcpGrantProblems({
 }: Pick<AgentDefinition, 'tools' | 'mcpServers' | 'capabilities' | 'trust'>): string[] {
   const known = Object.keys(mcpServers).join(', ') || 'none';
   return tools
-    .filter((name) => name.startsWith(prefix))
+    .filter((name) => name.startsWith(serverPrefix))
     .flatMap((name) => {
-      const { server, tool } = parts(name);
+      const { server, tool } = serverTool(name);
       if (server === '' || tool === '') return [`tools: ${name} must be mcp:<server> or mcp:<server>/<tool>`];
       if (trust === 'sandbox') return [`tools: ${name} is not for an agent whose trust is sandbox`];
       // A capability may bring more servers.
       if (Object.hasOwn(mcpServers, server) || capabilities.length > 0) return [];
       return [`tools: there is no MCP server ${server}; known are ${known}`];
     });
-}
-
-function parts(name: string): { readonly server: string; readonly tool?: string } {
-  const rest = name.slice(prefix.length);
-  const slash = rest.indexOf('/');
-  return slash === -1 ? { server: rest } : { server: rest.slice(0, slash), tool: rest.slice(slash + 1) };
 }

@@ -76,8 +76,7 @@ export function createMcpHub(options: McpHubOptions): McpHub {
     const { place } = placed;
     if (place.kind === 'http') {
       const about = [tenant, place.address, server.connectTimeoutMs];
-      const key = createHash('sha256').update(canonicalJson(about)).digest('base64');
-      return pool.acquire(key, () => connectionTo(name, server, placed));
+      return pool.acquire(digestOf(about), () => connectionTo(name, server, placed));
     }
     const connection = connectionTo(name, server, placed);
     processes.add(connection);
@@ -105,7 +104,8 @@ export function createMcpHub(options: McpHubOptions): McpHub {
         log.warn({ runId: run.runId, server: name, missing }, 'an optional mcp server lacks tools');
       }
       const { release } = held;
-      return { name, server, grant, connection, resources, checks, clock, log, release };
+      const definition = digestOf(server);
+      return { name, server, definition, grant, connection, resources, checks, clock, log, release };
     } catch (error) {
       await held?.release();
       signal.throwIfAborted();
@@ -141,6 +141,10 @@ export function createMcpHub(options: McpHubOptions): McpHub {
       await Promise.all([pool[Symbol.asyncDispose](), ...[...processes].map((connection) => connection.close())]);
     },
   };
+}
+
+function digestOf(value: unknown): string {
+  return createHash('sha256').update(canonicalJson(value)).digest('base64url');
 }
 
 interface Wanted {

@@ -38,7 +38,10 @@ export async function readTools(ask: (params: Record<string, unknown>) => Promis
   }
   if (given.length > maxTools) problems.push(`only the first ${maxTools} of its tools are used`);
   const names = new Set<string>();
-  const safeNames = new Set<string>();
+  // A name that is safe as it is belongs to its tool, wherever in the list a name comes that looks like it.
+  const safeNames = new Set(
+    given.map(nameOf).filter((name): name is string => name !== undefined && safe(name) === name),
+  );
   const tools: ListedTool[] = [];
   for (const one of given.slice(0, maxTools)) {
     const tool = listedTool(one, names, safeNames, problems);
@@ -53,8 +56,9 @@ function listedTool(
   safeNames: Set<string>,
   problems: string[],
 ): ListedTool | undefined {
-  const { name, title, description, inputSchema } = (given ?? {}) as Record<string, unknown>;
-  if (typeof name !== 'string' || name === '' || name.length > maxNameChars) {
+  const { title, description, inputSchema } = (given ?? {}) as Record<string, unknown>;
+  const name = nameOf(given);
+  if (name === undefined) {
     problems.push('a tool without a usable name is left out');
     return undefined;
   }
@@ -84,10 +88,20 @@ function listedTool(
   return { name, safeName: freeName(name, safeNames), description: shown, schema };
 }
 
+function nameOf(given: unknown): string | undefined {
+  const { name } = (given ?? {}) as Record<string, unknown>;
+  return typeof name === 'string' && name !== '' && name.length <= maxNameChars ? name : undefined;
+}
+
+function safe(name: string): string {
+  return name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, 64);
+}
+
 function freeName(name: string, taken: Set<string>): string {
-  const safe = name.replaceAll(/[^A-Za-z0-9_-]/g, '_').slice(0, 64);
-  let free = safe;
-  for (let number = 2; taken.has(free); number++) free = `${safe.slice(0, 60)}_${number}`;
+  const wanted = safe(name);
+  if (wanted === name) return name;
+  let free = wanted;
+  for (let number = 2; taken.has(free); number++) free = `${wanted.slice(0, 60)}_${number}`;
   taken.add(free);
   return free;
 }

@@ -17,6 +17,8 @@ import { isHttp } from './values.ts';
 export interface RunServer {
   readonly name: string;
   readonly server: McpServer;
+  /** Digest of `server`. */
+  readonly definition: string;
   readonly connection: Connection;
   readonly resources: RunResources;
   readonly checks: ArgumentChecks;
@@ -36,7 +38,7 @@ export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolea
   const url = isHttp(server) ? server.url : undefined;
   return {
     name: listed.safeName,
-    source: name,
+    source: { server: name, tool: listed.name, safeName: listed.safeName, definition: run.definition },
     description: listed.description,
     parameters: listed.schema.parameters,
     check: async (args) =>

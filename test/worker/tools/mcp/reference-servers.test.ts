@@ -62,7 +62,7 @@ async function read(
 
 /** Calls what the everything server offers, and answers whether it still works afterwards. */
 async function talkToEverything(opened: OpenedTools): Promise<string> {
-  expect(opened.tools().every(({ deferLoading, source }) => deferLoading && source === 'all')).toBe(true);
+  expect(opened.tools().every(({ deferLoading, source }) => deferLoading && source?.server === 'all')).toBe(true);
   expect(await call(opened, 'echo', { message: 'hello' })).toBe('Echo: hello');
   expect(await call(opened, 'get-sum', { a: 2, b: 3 })).toContain('5');
   const sum = await find(opened, 'get-sum').check({ a: 'two' });

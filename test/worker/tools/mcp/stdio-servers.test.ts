@@ -40,14 +40,14 @@ test('a tool says where it comes from, and that its effects are not known', asyn
   );
   const [first, second] = opened.tools();
   expect(first).toMatchObject({
-    source: 'odd',
+    source: { server: 'odd', tool: 'echo' },
     trust: 'mcp-derived',
     sideEffectClass: 'external-stateful',
     effect: 'once',
     timeoutMs: 5,
     deferLoading: false,
   });
-  expect(second).toMatchObject({ source: 'tame', effect: 'read', timeoutMs: 60_000 });
+  expect(second).toMatchObject({ source: { server: 'tame' }, effect: 'read', timeoutMs: 60_000 });
 });
 
 test('only granted tools are there, whether by the name of the server or by their safe name', async () => {
@@ -236,7 +236,7 @@ test.each([
 test('an optional server that is not there is a warning, and the others work', async () => {
   const { open, lines } = makeMcpWorld();
   const opened = await open({ gone: { command: 'no-such-command-here', required: false }, odd: odd() });
-  expect(new Set(opened.tools().map(({ source }) => source))).toEqual(new Set(['odd']));
+  expect(new Set(opened.tools().map(({ source }) => source?.server))).toEqual(new Set(['odd']));
   expect(lines.map((line) => JSON.parse(line) as object)).toContainEqual(
     expect.objectContaining({ level: 'warn', server: 'gone', msg: 'an optional mcp server is not there' }),
   );

@@ -1,0 +1,35 @@
+import { expect, test } from 'vitest';
+import { parseConfig } from '../../../src/shared/config.ts';
+import { systemClock } from '../../../src/shared/clock.ts';
+import { silentLog } from '../../../src/shared/log.ts';
+import { Redactor } from '../../../src/shared/redact.ts';
+import { createToolkit } from '../../../src/worker/toolkit.ts';
+import { createAskAgentTools } from '../../../src/worker/tools/builtin/ask-agent.ts';
+import { createHandoffTool } from '../../../src/worker/tools/builtin/hand-off.ts';
+import { createReadResultTool } from '../../../src/worker/tools/builtin/read-result.ts';
+import { createReadSkillTool } from '../../../src/worker/tools/builtin/read-skill.ts';
+import { createToolSearch } from '../../../src/worker/tools/builtin/tool-search.ts';
+import { isFreeForServers, isReservedName } from '../../../src/worker/tools/names.ts';
+import { memoryBreakers } from '../../../src/worker/stores/memory-breakers.ts';
+
+test('no server may call its tool like a tool of this package, and no code like one that is added by itself', async () => {
+  const secrets = { get: () => undefined, values: () => [] };
+  const options = { secrets, redactor: new Redactor(), log: silentLog, clock: systemClock };
+  await using toolkit = createToolkit({ config: parseConfig({}), ...options });
+  const { codeTools = [] } = toolkit.services({
+    artifacts: {} as never,
+    progress: {} as never,
+    breakers: memoryBreakers({ clock: systemClock }),
+  });
+  const skill = { name: 's', description: 'd', trust: 'trusted' as const, allowedTools: [], folder: '/' };
+  const added = [
+    ...codeTools,
+    ...createAskAgentTools([]),
+    createReadResultTool([]),
+    createReadSkillTool([skill]),
+    createToolSearch(),
+  ].map(({ name }) => name);
+  expect(added.filter((name) => !isReservedName(name))).toEqual([]);
+  const all = [...added, ...toolkit.offer.names, 'notify_user', createHandoffTool('bank', undefined).name];
+  expect(all.filter(isFreeForServers)).toEqual([]);
+});
