@@ -142,6 +142,16 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
     { 'src/worker/run/a.ts': `import { env } from 'node:process'; export const a = env;` },
     'reads process.env',
   ],
+  [
+    'a second writer of JSON',
+    { 'src/worker/stores/a.ts': 'export const a = JSON.stringify({});' },
+    'writes JSON without jsonText',
+  ],
+  [
+    'a second writer of JSON by destructuring',
+    { 'src/producer/a.ts': 'const { stringify } = JSON; export const a = stringify({});' },
+    'writes JSON without jsonText',
+  ],
   ['a default export', { 'src/shared/a.ts': 'export default 1;' }, 'has a default export'],
   ['a default export by name', { 'src/shared/a.ts': 'const a = 1; export { a as default };' }, 'has a default export'],
   [

@@ -1,5 +1,6 @@
 import { agentView, type AgentView } from '../shared/agent.ts';
 import { RunError } from '../shared/errors.ts';
+import { jsonText } from '../shared/json-text.ts';
 import type { Keys, RedisConnection } from '../shared/redis.ts';
 
 const maxAgeMs = 2_000;
@@ -40,7 +41,7 @@ export class AgentDirectory {
   async register(agents: readonly AgentView[], redis: RedisConnection): Promise<void> {
     if (agents.length === 0) return;
     const seenAt = new Date().toISOString();
-    const entries = agents.map((agent) => [agent.id, JSON.stringify({ ...agent, seenAt })]);
+    const entries = agents.map((agent) => [agent.id, jsonText({ ...agent, seenAt })]);
     await redis.hset(this.#keys.agents, Object.fromEntries(entries));
     this.#readAt = Number.NEGATIVE_INFINITY;
   }

@@ -6,8 +6,8 @@ import { viewOf, type RunRecord, type RunView } from '../shared/run.ts';
 import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
 import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
-import { loadRecord } from './reads.ts';
-import { checkRunId, invalid, runNotFound } from './validate.ts';
+import { loadLegible } from './reads.ts';
+import { checkRunId, invalid, runNotFound, safeInput } from './validate.ts';
 
 /**
  * Asks a run to stop, and the runs that work for it. One that waits for people ends at once too, its open calls denied,
@@ -21,10 +21,10 @@ export async function cancelRun(
   link: Link,
 ): Promise<RunView> {
   const runId = checkRunId(id);
-  const parsed = cancelRequest.safeParse(input);
+  const parsed = cancelRequest.safeParse(safeInput(input));
   if (!parsed.success) throw invalid('validation', 'the cancel request is not valid', parsed.error.issues);
   return await link.reach(async (redis) => {
-    const record = await loadRecord(link, redis, runId, tenant);
+    const record = await loadLegible(link, redis, runId, tenant);
     const stopped = await stopFamily(record, parsed.data, familyOf(link, redis));
     switch (stopped) {
       case 'gone':
@@ -40,7 +40,7 @@ export async function cancelRun(
       default:
         return assertNever(stopped);
     }
-    return viewOf(await loadRecord(link, redis, runId, tenant));
+    return viewOf(await loadLegible(link, redis, runId, tenant));
   });
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { RunError } from '../shared/errors.ts';
+import { jsonText } from '../shared/json-text.ts';
 import { costRowsOf } from '../shared/ledger.ts';
 import { costRow, type CostRow } from '../shared/money.ts';
 import type { Link } from './link.ts';
@@ -101,7 +102,7 @@ function wrong(path: string, message: string): RunError {
 }
 
 function groupCosts(rows: readonly CostRow[], by: readonly CostGroup[], tenant: string): CostGroupRow[] {
-  const groups = Map.groupBy(rows, (row) => JSON.stringify(by.map((group) => keyOf(row, group))));
+  const groups = Map.groupBy(rows, (row) => jsonText(by.map((group) => keyOf(row, group))));
   return [...groups.values()]
     .map((of) => ({ ...headOf(of[0] as CostRow, by, tenant), ...sumOf(of) }))
     .sort((a, b) => (a.day ?? '').localeCompare(b.day ?? '') || b.costMicrocents - a.costMicrocents);

@@ -1,3 +1,4 @@
+import { cleanText } from '../shared/clean-text.ts';
 import { decisionRequest, type DecisionRequest } from '../shared/control.ts';
 import { decideAboutRun, type DecideOutcome } from '../shared/decide.ts';
 import { callVerdicts, refusalError, summaryOf, type CallVerdict } from '../shared/decisions.ts';
@@ -10,8 +11,8 @@ import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts'
 import { topUpOf } from './budgets.ts';
 import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
-import { loadBelow, loadRecord, loadView } from './reads.ts';
-import { checkRunId, invalid, refuseUnsafe, runNotFound } from './validate.ts';
+import { loadBelow, loadLegible, loadView } from './reads.ts';
+import { checkRunId, invalid, runNotFound, safeInput } from './validate.ts';
 
 /** Who decides, and a key that makes a repeat of a top-up harmless. */
 export interface DecideOptions {
@@ -43,12 +44,11 @@ export async function decideRun(
   link: Link,
 ): Promise<DecisionAnswer> {
   const runId = checkRunId(id);
-  refuseUnsafe(input);
-  const parsed = decisionRequest.safeParse(input);
+  const parsed = decisionRequest.safeParse(safeInput(input));
   if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error.issues);
   const decision = decisionOf(parsed.data, options, Date.now());
   return await link.reach(async (redis) => {
-    const record = await whoAsks(await loadRecord(link, redis, runId, tenant), decision.verdicts, link, redis);
+    const record = await whoAsks(await loadLegible(link, redis, runId, tenant), decision.verdicts, link, redis);
     if (isTerminalStatus(record.status)) throw ended(runId);
     const account = decision.topUp ? accountOf(record) : undefined;
     if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, link, redis);
@@ -99,7 +99,7 @@ function decisionOf(request: DecisionRequest, options: DecideOptions, atMs: numb
 
 /** Two spellings of a name that look the same are one person. */
 function personOf(by: string | undefined): string | undefined {
-  const name = by?.normalize('NFC').trim();
+  const name = by === undefined ? undefined : cleanText(by).normalize('NFC').trim();
   if (name === undefined || (name !== '' && name.length <= maxByChars)) return name;
   throw new RunError('validation', `by: must be 1 to ${maxByChars} characters`);
 }

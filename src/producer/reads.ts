@@ -1,6 +1,7 @@
 import { childrenOf } from '../shared/children.ts';
 import { readDecision, type DecisionRecord } from '../shared/decisions.ts';
 import { isTerminal } from '../shared/event.ts';
+import { legibleRecord } from '../shared/legible-record.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, recordFromHash, viewOf, type RunRecord, type RunView } from '../shared/run.ts';
 import { Inbox } from './inbox.ts';
@@ -19,6 +20,18 @@ export async function loadRecord(
   const hash = await redis.hgetall(link.keys.run(runId));
   if (hash['tenant'] !== tenant) throw runNotFound(runId);
   return recordFromHash(hash);
+}
+
+/** The same as far as it can be read, for whoever stops the run, decides about it or starts it again. */
+export async function loadLegible(
+  link: Link,
+  redis: RedisConnection,
+  runId: string,
+  tenant: string,
+): Promise<RunRecord> {
+  const hash = await redis.hgetall(link.keys.run(runId));
+  if (hash['tenant'] !== tenant) throw runNotFound(runId);
+  return legibleRecord(hash);
 }
 
 /** A run as it is shown, with what people decided about its calls. Throws `run_not_found` for one of another tenant. */

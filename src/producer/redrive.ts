@@ -8,8 +8,8 @@ import { addLifecycle, scriptEvent } from '../shared/script-event.ts';
 import { eventTargets, placeOf, scriptKeys } from './layout.ts';
 import type { Link } from './link.ts';
 import { listRuns } from './list.ts';
-import { getRecord } from './reads.ts';
-import { invalid, runNotFound } from './validate.ts';
+import { loadLegible } from './reads.ts';
+import { checkRunId, invalid, runNotFound } from './validate.ts';
 
 const script = loadScript(import.meta.url, './lua/redrive.lua');
 /** Pages of the tenant's runs that one call looks through. */
@@ -43,7 +43,7 @@ export async function redriveRuns(input: RedriveRequest, tenant: string, link: L
   if (!parsed.success) throw invalid('validation', 'the redrive request is not valid', parsed.error.issues);
   const { runId, code, limit } = parsed.data;
   if (runId !== undefined) {
-    const record = await getRecord(runId, tenant, link);
+    const record = await legible(checkRunId(runId), tenant, link);
     const done = await redriveRun(record, link);
     if (!done) throw new RunError('validation', `run ${runId} has not failed; only failed runs are driven again`);
     return { redriven: [runId], more: false };
@@ -55,12 +55,16 @@ export async function redriveRuns(input: RedriveRequest, tenant: string, link: L
     for (const run of found.runs) {
       if (redriven.length === limit) return { redriven, more: true };
       if (code !== undefined && run.error?.code !== code) continue;
-      if (await redriveRun(await getRecord(run.runId, tenant, link), link)) redriven.push(run.runId);
+      if (await redriveRun(await legible(run.runId, tenant, link), link)) redriven.push(run.runId);
     }
     cursor = found.cursor;
     if (cursor === undefined) return { redriven, more: false };
   }
   return { redriven, more: true };
+}
+
+async function legible(runId: string, tenant: string, link: Link): Promise<RunRecord> {
+  return await link.reach((redis) => loadLegible(link, redis, runId, tenant));
 }
 
 /** Answers false for a run that has not failed, or no longer is. */

@@ -13,7 +13,7 @@ import type { ThreadRef } from '../shared/thread.ts';
 import { threadPlaceOf } from './layout.ts';
 import type { Link } from './link.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';
-import { invalid } from './validate.ts';
+import { invalid, safeInput } from './validate.ts';
 
 const maxListed = 100;
 /** Log entries that one answer shows at most. */
@@ -189,7 +189,7 @@ export class Threads {
 }
 
 function parse<T>(schema: z.ZodType<T>, input: unknown, what = 'query'): T {
-  const parsed = schema.safeParse(input);
+  const parsed = schema.safeParse(safeInput(input));
   if (!parsed.success) throw invalid('validation', `the ${what} is not valid`, parsed.error.issues);
   return parsed.data;
 }

@@ -1,3 +1,5 @@
+import { clip } from '../shared/bound-text.ts';
+import { cleanJson, maxLevels } from '../shared/clean-text.ts';
 import { RunError } from '../shared/errors.ts';
 import { runId as runIdSchema } from '../shared/ids.ts';
 import { refuseMixed } from '../shared/program-request.ts';
@@ -5,7 +7,6 @@ import { findSecretKey } from '../shared/redact.ts';
 import { maxInputBytes, runRequest, type RunRequest } from '../shared/run.ts';
 import type { z } from 'zod';
 
-const maxDepth = 64;
 const idFields: ReadonlySet<PropertyKey> = new Set([
   'agent',
   'thread',
@@ -27,25 +28,31 @@ export function parseRequest(input: unknown): RunRequest {
 
 /** The same for any schema whose field `text` is the user's message. */
 export function parseSafely<T extends z.ZodType>(schema: T, text: string, input: unknown): z.output<T> {
-  refuseUnsafe(input);
-  refuseLargeText(text, input);
-  const parsed = schema.safeParse(input);
+  const safe = safeInput(input);
+  refuseLargeText(text, safe);
+  const parsed = schema.safeParse(safe);
   if (parsed.success) return parsed.data;
   const { issues } = parsed.error;
   const code = issues.every(isIdIssue) ? 'invalid_id' : 'validation';
   throw invalid(code, 'the request is not valid', issues);
 }
 
-/** Throws `too_deep`, or `secret_in_payload` for a key that looks like a credential. */
-export function refuseUnsafe(input: unknown): void {
-  if (deeperThan(input, maxDepth))
-    throw new RunError('too_deep', `the request is nested deeper than ${maxDepth} levels`);
+/**
+ * What a caller sent, with clean texts: half a character or a NUL becomes U+FFFD. Throws `too_deep`, or `secret_in_payload`
+ * for a key that looks like a credential.
+ */
+export function safeInput(input: unknown): unknown {
+  if (deeperThan(input, maxLevels))
+    throw new RunError('too_deep', `the request is nested deeper than ${maxLevels} levels`);
   const secret = findSecretKey(input);
-  if (secret === undefined) return;
+  if (secret === undefined) return cleanJson(input);
   throw new RunError('secret_in_payload', `${secret} looks like a credential; runs must not carry any`, {
     details: { path: secret },
   });
 }
+
+/** A path may hold a name that the caller chose. */
+const maxPathChars = 200;
 
 /** An error that lists every problem of a zod parse in its details. */
 export function invalid(
@@ -53,7 +60,7 @@ export function invalid(
   what: string,
   issues: readonly z.core.$ZodIssue[],
 ): RunError {
-  const problems = issues.map((issue) => ({ path: issue.path.join('.'), message: issue.message }));
+  const problems = issues.map((issue) => ({ path: clip(issue.path.join('.'), maxPathChars), message: issue.message }));
   const list = problems.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message));
   return new RunError(code, `${what}: ${list.join('; ')}`, { details: problems });
 }

@@ -1,8 +1,10 @@
 import { z } from 'zod';
-import { callDecision, cancelRequest, type CancelRequest, type ChildEnd } from './control.ts';
+import { callDecision, storedCancel, type CancelRequest, type ChildEnd } from './control.ts';
 import type { EventBody } from './event.ts';
 import { createRuns, type NewRun } from './create-runs.ts';
 import { newNonce } from './ids.ts';
+import { legibleRecord } from './legible-record.ts';
+import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
 import { cutText } from './redact.ts';
 import {
@@ -16,7 +18,7 @@ import {
   type WaitEnded,
 } from './resume.ts';
 import type { RunPlace } from './run-place.ts';
-import { isTerminalStatus, recordFromHash, type RunRecord } from './run.ts';
+import { isTerminalStatus, type RunRecord } from './run.ts';
 import { publishCommand } from './script-event.ts';
 import { stopRun, type Retention } from './stop-run.ts';
 import type { ThreadPlace } from './thread-place.ts';
@@ -101,7 +103,7 @@ export async function tellParent(record: RunRecord, family: Family): Promise<voi
   const summary = `run ${record.runId} ${record.status}`;
   const wait = { summary, atMs, entry: { v: 1, t: 'decided', at } } as const;
   const event = resumedEvent(above, wait);
-  const about = [end.id, JSON.stringify(end), end.costMicrocents, isAnswer(end) ? 1 : 0];
+  const about = [end.id, jsonText(end), end.costMicrocents, isAnswer(end) ? 1 : 0];
   const args = [...waitEndArgs(place, runId, event, wait), ...about];
   const reply = (await runScript(place.redis, endedScript, waitEndKeys(place, runId), args)) as
     | readonly [0 | 1]
@@ -159,7 +161,7 @@ async function cancelAbove(runId: string | undefined, { redis, keys }: RunPlace)
   if (runId === undefined) return undefined;
   const [endedAt, cancel] = await redis.hmget(keys.run(runId), 'endedAt', 'cancel');
   if (endedAt) return forNobody;
-  return cancel ? cancelRequest.parse(JSON.parse(cancel)) : undefined;
+  return cancel ? storedCancel(cancel) : undefined;
 }
 
 async function waitForGroup(
@@ -178,13 +180,7 @@ async function waitForGroup(
     redis,
     groupScript,
     [keys.run(runId), keys.later(runId)],
-    [
-      segment,
-      first ? 1 : 0,
-      template ? JSON.stringify(template) : '',
-      groupTtlS,
-      ...own.map((part) => JSON.stringify(part)),
-    ],
+    [segment, first ? 1 : 0, template ? jsonText(template) : '', groupTtlS, ...own.map((part) => jsonText(part))],
   );
 }
 
@@ -241,7 +237,7 @@ export function childrenOf({ pending }: Pick<RunRecord, 'pending'>): readonly st
 
 async function loadRun(runId: string, { redis, keys }: RunPlace): Promise<RunRecord | undefined> {
   const hash = await redis.hgetall(keys.run(runId));
-  return Object.keys(hash).length === 0 ? undefined : recordFromHash(hash);
+  return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
 }
 
 /**
@@ -267,7 +263,7 @@ export async function tellEvents(
       maxWaiting,
       waitingTtlS,
       // Flagged like deltas: the firehose has the events of the run below already.
-      ...events.map((event) => `D${JSON.stringify({ ...stamp, ...event })}`),
+      ...events.map((event) => `D${jsonText({ ...stamp, ...event })}`),
     ],
   )) as readonly [0 | 1 | 2];
   return reply[0] !== 0;

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { errorInfo } from './errors.ts';
+import { jsonText, storedJson } from './json-text.ts';
 import { microcents, runUsage } from './money.ts';
 
 /** How a cancel treats what is going on. `drain` lets the current step finish; the default stops at once. */
@@ -9,6 +10,15 @@ export const cancelRequest = z.strictObject({
   reason: z.string().max(500).optional(),
 });
 export type CancelRequest = z.output<typeof cancelRequest>;
+
+/** A stored request to stop. One that cannot be read is a request to stop all the same. */
+export function storedCancel(text: string): CancelRequest {
+  try {
+    return cancelRequest.parse(storedJson(text));
+  } catch {
+    return { drain: false, onPendingApprovals: 'deny' };
+  }
+}
 
 const budgetDecisionForms = 'must be `approve`, `reject`, { topUpUsd } or { topUpMicrocents }';
 
@@ -33,7 +43,7 @@ const reasonText = z.string().max(500);
 const callId = z.string().min(1).max(512);
 const maxArgsChars = 262_144;
 
-const smallEnough = (value: unknown) => JSON.stringify(value).length <= maxArgsChars;
+const smallEnough = (value: unknown) => jsonText(value).length <= maxArgsChars;
 
 /** A person's word on one call that waits. Granted with `updatedArgs`, the call runs with these in place of the model's. */
 export const approvalDecision = z

@@ -1,6 +1,7 @@
 import { canonicalJson } from './canonical-json.ts';
 import { newRunId, runIdForExecution, sha256 } from './ids.ts';
 import { defaultQueue } from './queues.ts';
+import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
 import type { JobKind, Lineage, RunRequest, RunStatus } from './run.ts';
@@ -112,11 +113,12 @@ function argumentsOf(run: NewRun, at: string, { keys }: RunPlace): (string | num
   const record = [
     runId,
     queue,
-    JSON.stringify(request),
+    jsonText(request),
     request.agent,
     request.thread ?? '',
     kind,
-    parent ? JSON.stringify(parent) : '',
+    parent ? jsonText(parent) : '',
+    parent?.runId ?? '',
   ];
   return [nonce, bodyHash, keys.live(runId), ...record, events.length, ...events];
 }

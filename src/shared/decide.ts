@@ -1,5 +1,6 @@
 import { readDecision, type CallVerdict, type Refusal } from './decisions.ts';
 import { assertNever } from './errors.ts';
+import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
 import {
   afterWait,
@@ -54,7 +55,7 @@ export async function decideAboutRun(place: RunPlace, runId: string, decide: Dec
       id,
       verdict,
       vote.fingerprint,
-      JSON.stringify(vote),
+      jsonText(vote),
       decision,
     ]),
   ])) as Reply;

@@ -4,6 +4,7 @@ import type { DecisionRequest } from './control.ts';
 import { assertNever, RunError } from './errors.ts';
 import { suspendReason, type PendingItem, type SuspendReason } from './event.ts';
 import { sha256 } from './ids.ts';
+import { jsonText, storedJson } from './json-text.ts';
 
 const verdict = z.enum(['granted', 'denied', 'answered']);
 type Verdict = z.infer<typeof verdict>;
@@ -131,7 +132,7 @@ function verdictOf(
 ): CallVerdict {
   const fingerprint = sha256(canonicalJson([said, content ?? null]));
   const mine: Vote = { ...(by !== undefined && { by }), verdict: said, fingerprint, at, ...more };
-  return { id, verdict: said, vote: mine, decision: JSON.stringify(decision) };
+  return { id, verdict: said, vote: mine, decision: jsonText(decision) };
 }
 
 /** In words, for `run.resumed`. */
@@ -231,7 +232,7 @@ export function decidersOf({ votes, fingerprint }: Pick<DecisionRecord, 'votes' 
 /** Reads what Redis keeps about one call. Throws `run_state_malformed`. */
 export function readDecision(json: string, runId: string): DecisionRecord {
   try {
-    return decisionRecord.parse(JSON.parse(json));
+    return decisionRecord.parse(storedJson(json));
   } catch (cause) {
     throw new RunError('run_state_malformed', `a decision of run ${runId} cannot be read`, { cause });
   }

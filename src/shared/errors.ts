@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { jsonText } from './json-text.ts';
 
 /**
  * The one table of error codes. `retryable`: may the same request or run be tried again unchanged and succeed?
@@ -314,7 +315,7 @@ export function asRunError(thrown: unknown): RunError {
 
 /** The compiler's proof that a switch over a union names every variant. */
 export function assertNever(value: never): never {
-  throw new RunError('internal', `unexpected variant ${JSON.stringify(value)}`);
+  throw new RunError('internal', `unexpected variant ${jsonText(value)}`);
 }
 
 /** Recovery hints that accompany each kind of tool error in what the model is told. */

@@ -1,5 +1,6 @@
 import { assertNever } from './errors.ts';
 import type { JournalEntry, JournalEntryOf } from './journal.ts';
+import { jsonText } from './json-text.ts';
 import { toolCallsOf, type AssistantMessage, type Message, type ToolMessage } from './message.ts';
 import { repairRequest } from './repair-request.ts';
 import type { TurnHandoff, TurnSaid } from './turn-log.ts';
@@ -123,7 +124,7 @@ class Reading {
       if (index === undefined || !updated || results.has(index)) continue;
       const message = this.#messages[place] as AssistantMessage;
       const call = toolCallsOf(message)[index];
-      const parts = message.parts.map((part) => (part === call ? { ...call, args: JSON.stringify(updated) } : part));
+      const parts = message.parts.map((part) => (part === call ? { ...call, args: jsonText(updated) } : part));
       this.#messages[place] = { ...message, parts };
     }
   }

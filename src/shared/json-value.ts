@@ -1,4 +1,5 @@
 import { RunError } from './errors.ts';
+import { jsonText } from './json-text.ts';
 
 /** What survives being written as JSON and read again. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [field: string]: Json };
@@ -15,7 +16,7 @@ export function jsonCopy(value: unknown, what: string, maxBytes: number): Json {
   const left = { values: maxBytes };
   const fault = faultOf(value, [], left);
   if (fault !== undefined) throw new RunError('validation', `${what} ${fault}`);
-  const text = JSON.stringify(value);
+  const text = jsonText(value);
   const bytes = Buffer.byteLength(text);
   if (bytes > maxBytes) throw new RunError('validation', `${what} has ${bytes} bytes as JSON, more than ${maxBytes}`);
   return deepFreeze(JSON.parse(text) as Json);
@@ -23,7 +24,7 @@ export function jsonCopy(value: unknown, what: string, maxBytes: number): Json {
 
 /** Bytes of a value as JSON. */
 export function jsonBytes(value: unknown): number {
-  return Buffer.byteLength(JSON.stringify(value) ?? '');
+  return Buffer.byteLength(jsonText(value) ?? '');
 }
 
 /** The same object, with everything in it frozen. Functions stay as they are. */

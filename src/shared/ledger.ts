@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { jsonText } from './json-text.ts';
 import {
   budgetOnExceed,
   windowOf,
@@ -109,7 +110,7 @@ export type CostSource = Pick<CostRow, 'agent' | 'provider' | 'model'>;
 
 /** Names what was paid for. A field of the hash at `keys.costs` is a counter, a space and this. */
 export function costSource({ agent, provider, model }: CostSource): string {
-  return JSON.stringify([agent, provider, model]);
+  return jsonText([agent, provider, model]);
 }
 
 /** One attempt that was paid for. */

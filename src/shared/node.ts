@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { backoff, retry } from './agent.ts';
 import { publicId } from './ids.ts';
+import { jsonText } from './json-text.ts';
 
 const maxTemplateBytes = 256 * 1024;
 const maxDataBytes = 256 * 1024;
@@ -25,7 +26,7 @@ function promptText() {
 function jsonRecord(maxBytes: number) {
   return z
     .record(z.string(), z.unknown())
-    .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= maxBytes, `at most ${maxBytes} bytes as JSON`);
+    .refine((value) => Buffer.byteLength(jsonText(value)) <= maxBytes, `at most ${maxBytes} bytes as JSON`);
 }
 
 export const nodeRetryCodes = ['provider_rate_limit', 'provider_unavailable', 'tool_failed', 'sandbox_error'] as const;

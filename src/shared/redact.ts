@@ -1,3 +1,5 @@
+import { jsonText } from './json-text.ts';
+
 const mark = '[redacted]';
 
 const secretName = new RegExp(
@@ -44,7 +46,7 @@ export function secretForms(secrets: Iterable<string | undefined>): readonly str
     forms.add(encoded.replaceAll(/%[0-9A-F]{2}/g, (byte) => byte.toLowerCase()));
     forms.add(new URLSearchParams([['', secret]]).toString().slice(1));
     for (const form of base64Forms(secret)) forms.add(form);
-    forms.add(JSON.stringify(secret).slice(1, -1));
+    forms.add(jsonText(secret).slice(1, -1));
   }
   return [...forms].sort((a, b) => b.length - a.length);
 }

@@ -1,9 +1,11 @@
 import { eventVersion, type EventBody } from './event.ts';
 import { newNonce } from './ids.ts';
 import type { JournalEntryOf } from './journal.ts';
+import { legibleLineage, legibleRequest } from './legible-record.ts';
+import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
-import { jobKind, lineage, runRequest, type JobKind, type Lineage, type RunRequest } from './run.ts';
+import { jobKind, type JobKind, type Lineage, type RunRequest } from './run.ts';
 import { stampOf } from './script-event.ts';
 
 const script = loadScript(import.meta.url, './lua/resume.lua');
@@ -80,7 +82,7 @@ export function waitEndArgs(
     keys.live(runId),
     keys.firehose,
     cluster ? 'SPUBLISH' : 'PUBLISH',
-    JSON.stringify(entry),
+    jsonText(entry),
     decisionsTtlS,
   ];
 }
@@ -113,19 +115,22 @@ export interface WaitingRun {
 
 /** Undefined when there is no such run. */
 export async function waitingRun(runId: string, { redis, keys }: RunPlace): Promise<WaitingRun | undefined> {
-  const [status, request, tenant, parent] = await redis.hmget(keys.run(runId), 'status', 'request', 'tenant', 'parent');
+  const [status, request, tenant, parent, agent, thread] = await redis.hmget(
+    keys.run(runId),
+    ...(['status', 'request', 'tenant', 'parent', 'agent', 'thread'] as const),
+  );
   if (!status || !request || !tenant) return undefined;
   return {
     runId,
     tenant,
     status,
-    request: runRequest.parse(JSON.parse(request)),
-    parent: parent ? lineage.parse(JSON.parse(parent)) : undefined,
+    request: legibleRequest({ request, agent, thread }),
+    parent: legibleLineage(parent),
   };
 }
 
 /** The event's JSON without version and number, which the script gives. */
 export function resumedEvent(run: WaitingRun, { summary, atMs }: Pick<WaitEnd, 'summary' | 'atMs'>): string {
   const body: EventBody = { type: 'run.resumed', directiveSummary: summary };
-  return JSON.stringify({ ...stampOf(run, new Date(atMs).toISOString()), ...body });
+  return jsonText({ ...stampOf(run, new Date(atMs).toISOString()), ...body });
 }

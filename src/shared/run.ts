@@ -7,6 +7,7 @@ import { fanOutRequest } from './fan-out-request.ts';
 import { pendingItem, runResult } from './event.ts';
 import { publicId, runId } from './ids.ts';
 import { attempt } from './journal.ts';
+import { jsonText, storedJson } from './json-text.ts';
 import { mediaRequest } from './media.ts';
 import { message } from './message.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
@@ -318,7 +319,7 @@ export function outcomeViewOf(record: RunRecord): RunOutcomeView {
 export function recordToHash(record: Readonly<Partial<RunRecord>>): Record<string, string> {
   const hash: Record<string, string> = {};
   for (const [field, value] of Object.entries(record)) {
-    if (value !== undefined) hash[field] = typeof value === 'string' ? value : JSON.stringify(value);
+    if (value !== undefined) hash[field] = typeof value === 'string' ? value : jsonText(value);
   }
   return hash;
 }
@@ -347,7 +348,7 @@ export function recordFromHash(hash: Record<string, string>): RunRecord {
   try {
     for (const field of Object.keys(runRecord.shape)) {
       const text = hash[field];
-      if (text !== undefined) fields[field] = plainFields.has(field) ? text : JSON.parse(text);
+      if (text !== undefined) fields[field] = plainFields.has(field) ? text : storedJson(text);
     }
     return runRecord.parse(fields);
   } catch (cause) {

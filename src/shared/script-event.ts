@@ -1,4 +1,5 @@
 import { eventVersion, isLifecycle, type EventBody } from './event.ts';
+import { jsonText } from './json-text.ts';
 import type { RunPlace } from './run-place.ts';
 import type { Lineage, RunRequest } from './run.ts';
 
@@ -29,7 +30,7 @@ export function eventStart(
 }
 
 function flagged(run: Subject, timestamp: string, body: { readonly type: EventBody['type'] }): string {
-  return (isLifecycle(body.type) ? 'L' : 'N') + JSON.stringify({ ...stampOf(run, timestamp), ...body });
+  return (isLifecycle(body.type) ? 'L' : 'N') + jsonText({ ...stampOf(run, timestamp), ...body });
 }
 
 /** What every event of a run says about it, whoever writes it. */

@@ -1,5 +1,6 @@
 import { steeringMessage, type SteeringMessage } from './control.ts';
 import { runIdForChild } from './ids.ts';
+import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
 
@@ -23,7 +24,7 @@ export async function sayToRun(
     redis,
     script,
     [keys.run(runId), keys.inbox(runId)],
-    [message.id, JSON.stringify(message), maxHeard, keepS],
+    [message.id, jsonText(message), maxHeard, keepS],
   );
   if (reply === -1) return 'full';
   return reply === 1 ? 'said' : 'late';

@@ -1,6 +1,7 @@
-import { cancelRequest, type CancelRequest, type ControlMessage } from './control.ts';
+import { storedCancel, type CancelRequest, type ControlMessage } from './control.ts';
 import { assertNever, type ErrorInfo } from './errors.ts';
 import { newNonce } from './ids.ts';
+import { jsonText } from './json-text.ts';
 import { zeroUsage } from './money.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
@@ -41,7 +42,7 @@ export async function stopRun(
   switch (reply.kind) {
     case 'asked': {
       const message: ControlMessage = { v: 1, runId, op: 'cancel', cancel: reply.cancel };
-      await redis.publish(keys.control, JSON.stringify(message));
+      await redis.publish(keys.control, jsonText(message));
       return 'asked';
     }
     case 'ended_here':
@@ -82,13 +83,13 @@ async function askToStop(
   const error: ErrorInfo = { code: 'run_aborted', message: 'aborted while approvals were pending', retryable: false };
   const reply = (await runScript(redis, script, waitEndKeys(place, record.runId), [
     newNonce(),
-    JSON.stringify(cancel),
+    jsonText(cancel),
     cancel.onPendingApprovals,
     at,
     eventStart(record, at, cancelled),
     eventStart(record, at, { type: 'run.failed', error }),
-    JSON.stringify(error),
-    JSON.stringify({ ...zeroUsage, byModel: {} }),
+    jsonText(error),
+    jsonText({ ...zeroUsage, byModel: {} }),
     recordS,
     eventsS,
     eventLogMax,
@@ -108,7 +109,7 @@ async function askToStop(
       await addLifecycle(place, [{ flagged: reply[2], lifecycle: true }], reply[1]);
       return { kind: 'ended_here' };
     case 3:
-      return { kind: 'asked', cancel: cancelRequest.parse(JSON.parse(reply[1])) };
+      return { kind: 'asked', cancel: storedCancel(reply[1]) };
     case 4:
       return { kind: 'held' };
     default:

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { publicId } from './ids.ts';
+import { jsonText } from './json-text.ts';
 
 const maxDataBytes = 64 * 1024;
 
@@ -10,7 +11,7 @@ export const taskFile = z.strictObject({
   /** Whatever else the prompt is to say about it, or a prompt builder to know. */
   data: z
     .json()
-    .refine((data) => Buffer.byteLength(JSON.stringify(data)) <= maxDataBytes, `at most ${maxDataBytes} bytes as JSON`)
+    .refine((data) => Buffer.byteLength(jsonText(data)) <= maxDataBytes, `at most ${maxDataBytes} bytes as JSON`)
     .optional(),
 });
 

@@ -5,6 +5,7 @@
 import { z } from 'zod';
 import { errorInfo } from './errors.ts';
 import { publicId } from './ids.ts';
+import { jsonText } from './json-text.ts';
 import { budgetCap, microcents } from './money.ts';
 
 export const taskStateVersion = 1;
@@ -106,7 +107,7 @@ export const knowledgeRequirements = z
 function json(maxBytes: number) {
   return z
     .json()
-    .refine((value) => Buffer.byteLength(JSON.stringify(value)) <= maxBytes, `at most ${maxBytes} bytes as JSON`);
+    .refine((value) => Buffer.byteLength(jsonText(value)) <= maxBytes, `at most ${maxBytes} bytes as JSON`);
 }
 
 /** What is to be done. */
@@ -149,7 +150,7 @@ export const taskSettings = z.strictObject({
   /** What is known, by the id of the requirement. `null` is not known. */
   knowledge: z
     .record(publicId, z.json())
-    .refine((known) => Buffer.byteLength(JSON.stringify(known)) <= maxTaskStateBytes, 'is too large')
+    .refine((known) => Buffer.byteLength(jsonText(known)) <= maxTaskStateBytes, 'is too large')
     .default({}),
   budget: taskBudget.prefault({}),
   stopPolicies: taskStopPolicies.prefault({}),

@@ -1,3 +1,4 @@
+import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
 import {
   maxThreadEvents,
@@ -24,7 +25,7 @@ export async function tellThread(
   const timestamp = new Date(clock.now()).toISOString();
   const event = { v: threadEventVersion, timestamp, threadId, agentId, runId, ...body };
   const own = (['manifest', 'events'] as const).map((part) => keys.thread(tenant, threadId, part));
-  await runScript(redis, tellScript, own, [op, maxThreadEvents, JSON.stringify(event)]);
+  await runScript(redis, tellScript, own, [op, maxThreadEvents, jsonText(event)]);
 }
 
 /** Throws `not_found`. */

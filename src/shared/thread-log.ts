@@ -1,3 +1,4 @@
+import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
 import { threadContext, type ThreadContext } from './thread-context.ts';
 import type { ThreadHold } from './thread-line.ts';
@@ -62,7 +63,7 @@ export async function appendToThread(
     new Date(atMs).toISOString(),
     fields.length,
     ...fields,
-    ...entries.flatMap((entry) => [markOf(entry), JSON.stringify(entry)]),
+    ...entries.flatMap((entry) => [markOf(entry), jsonText(entry)]),
   ])) as readonly [0] | readonly [1 | 2, number];
   if (reply[0] === 0) return { kind: 'fenced' };
   if (reply[0] === 1) await redis.zadd(keys.threads(hold.tenant), 'GT', atMs, hold.threadId);

@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { errorCode, RunError } from './errors.ts';
 import { handoffFilterDescriptor } from './handoff.ts';
 import { publicId } from './ids.ts';
+import { jsonText, storedJson } from './json-text.ts';
 import { sensitivity, textPart, toolCallPart, toolMessage, userMessage } from './message.ts';
 import { microcents, runUsage } from './money.ts';
 
@@ -156,7 +157,7 @@ export function isPrompt(entry: ThreadEntry): boolean {
 /** The patch as fields of the manifest's hash, where an empty one is absent. */
 export function patchFields({ session, title, taskId }: ThreadPatch): Record<string, string> {
   return {
-    ...(session !== undefined && { session: session === null ? '' : JSON.stringify(session) }),
+    ...(session !== undefined && { session: session === null ? '' : jsonText(session) }),
     ...(title !== undefined && { title: title ?? '' }),
     ...(taskId !== undefined && { taskId: taskId ?? '' }),
   };
@@ -187,7 +188,7 @@ export function manifestFromHash(hash: Readonly<Record<string, string>>): Thread
 export function readEntry(json: string, { threadId }: ThreadRef, seq: number): ThreadEntry {
   const name = `entry ${seq} of thread ${threadId}`;
   try {
-    const value: unknown = JSON.parse(json);
+    const value: unknown = storedJson(json);
     checkVersion((value as { v?: unknown } | null)?.v, name);
     return threadEntry.parse(value);
   } catch (cause) {

@@ -1,4 +1,5 @@
 import { sha256 } from './ids.ts';
+import { jsonText } from './json-text.ts';
 
 const prefix = 'tool:';
 
@@ -20,7 +21,7 @@ export function toolBreaker(tenant: string, owner: ToolOwner): string {
   const { tool } = owner;
   const whose = owner.kind === 'server' ? owner.definition : owner.agentId;
   const label = owner.kind === 'server' ? `mcp:${owner.server}/${tool}` : tool;
-  return `${prefix}${label}#${sha256(JSON.stringify([tenant, owner.kind, whose, tool])).slice(0, 16)}`;
+  return `${prefix}${label}#${sha256(jsonText([tenant, owner.kind, whose, tool])).slice(0, 16)}`;
 }
 
 /**

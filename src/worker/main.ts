@@ -3,6 +3,7 @@ import { agentViewOf } from '../shared/agent.ts';
 import { parseConfig, type Config } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
 import { systemClock } from '../shared/clock.ts';
+import { jsonText } from '../shared/json-text.ts';
 import { createLog, silentLog } from '../shared/log.ts';
 import { Redactor } from '../shared/redact.ts';
 import { loadTenants } from '../shared/tenants.ts';
@@ -41,7 +42,7 @@ async function listAgents(config: Config, folder: string, json: boolean): Promis
   const { agents, problems: inFiles } = await loadAgents(folder, toolkit.offer);
   const problems = [...inFiles, ...modelProblems(config, agents)];
   const views = [...agents.values()].map((agent) => agentViewOf(agent.definition));
-  if (json) process.stdout.write(`${JSON.stringify(views)}\n`);
+  if (json) process.stdout.write(`${jsonText(views)}\n`);
   else
     for (const view of views)
       process.stdout.write(`${view.id}  model ${view.model}  tools ${view.tools.join(', ') || 'none'}\n`);

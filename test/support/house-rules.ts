@@ -61,6 +61,8 @@ export const turnStarters: Readonly<Record<string, Readonly<Record<string, reado
 
 /** Where a process begins, or enters: `createAgent` runs in a program that has no main file of ours. */
 const entryPoints = /^src\/((worker|producer|producer\/cli)\/main|worker\/index)\.ts$/;
+/** What a terminal or a browser is shown; everything else may end up in Redis. */
+const ownWriters = /^src\/(shared\/json-text\.ts$|producer\/cli\/|producer\/http\/console-script\.ts$)/;
 const publicDoors = /^src\/(worker|producer)\/index\.ts$/;
 const forbiddenFolders = new Set(['utils', 'helpers', 'types', 'common']);
 
@@ -110,6 +112,7 @@ function ruleBreaks(path: string, module: ModuleFacts, house: House): string[] {
   if (module.exportsEverythingOf.length > 0)
     found.push(`${path}: exports everything of ${module.exportsEverythingOf.join(', ')}`);
   if (module.readsEnvironment && !entryPoints.test(path)) found.push(`${path}: reads process.env`);
+  if (module.stringifies && !ownWriters.test(path)) found.push(`${path}: writes JSON without jsonText`);
   if (module.importsComputed && !house.loaders.has(path)) found.push(`${path}: imports a computed name`);
   return found;
 }

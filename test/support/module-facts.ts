@@ -9,6 +9,8 @@ export interface ModuleFacts {
   /** It calls `import(…)` with something that is not a literal. */
   readonly importsComputed: boolean;
   readonly readsEnvironment: boolean;
+  /** It writes JSON with the language's own writer. */
+  readonly stringifies: boolean;
   readonly exportsDefault: boolean;
   readonly exportsEverythingOf: readonly string[];
 }
@@ -22,6 +24,7 @@ export function moduleFacts(path: string, source: string): ModuleFacts {
     takes: [] as [string, string][],
     importsComputed: false,
     readsEnvironment: false,
+    stringifies: false,
   };
   visit(program, (node) => {
     if (node.type === 'ImportExpression' || node.type === 'TSImportType') {
@@ -31,6 +34,7 @@ export function moduleFacts(path: string, source: string): ModuleFacts {
       if (specifier !== undefined && node.type === 'ImportExpression') found.takes.push([specifier, '*']);
     }
     if (readsEnvironment(node)) found.readsEnvironment = true;
+    if (stringifies(node)) found.stringifies = true;
   });
   const exported = module.staticExports.flatMap((statement) => statement.entries);
   const reexported = exported.flatMap((entry) => (entry.moduleRequest ? [entry.moduleRequest.value] : []));
@@ -51,6 +55,7 @@ export function moduleFacts(path: string, source: string): ModuleFacts {
     ],
     importsComputed: found.importsComputed,
     readsEnvironment: found.readsEnvironment,
+    stringifies: found.stringifies,
     exportsDefault: exported.some(
       (entry) => entry.exportName.kind === 'Default' || entry.exportName.name === 'default',
     ),
@@ -94,6 +99,13 @@ function readsEnvironment(node: SyntaxNode): boolean {
     default:
       return false;
   }
+}
+
+/** `JSON.stringify`, however it is taken out of `JSON`. */
+function stringifies(node: SyntaxNode): boolean {
+  if (node.type === 'MemberExpression')
+    return nameOf(node['property']) === 'stringify' && nameOf(node['object']) === 'JSON';
+  return node.type === 'VariableDeclarator' && nameOf(node['init']) === 'JSON';
 }
 
 function isProcess(value: unknown): boolean {

@@ -3,6 +3,7 @@ import { createReadStream } from 'node:fs';
 import { z } from 'zod';
 import { RunError } from '../../shared/errors.ts';
 import { sha256 } from '../../shared/ids.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { runRequest, type RunRequestInput } from '../../shared/run.ts';
 import { textLines, type TextLine } from './text-lines.ts';
 
@@ -51,7 +52,7 @@ export async function identifyBatch(path: string, defaults: BatchDefaults): Prom
   const digest = createHash('sha256');
   let lines = 0;
   for await (const line of linesOf(path, (chunk) => digest.update(chunk))) if (!isEmpty(line)) lines += 1;
-  return { key: sha256(digest.digest('hex') + JSON.stringify(defaults)).slice(0, 20), lines };
+  return { key: sha256(digest.digest('hex') + jsonText(defaults)).slice(0, 20), lines };
 }
 
 /** Reads the file line by line; what is wrong with a line is told with it and hinders no other. */

@@ -2,6 +2,7 @@ import { createReadStream } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
 import { errorInfo, RunError } from '../../shared/errors.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { microcents, runUsage } from '../../shared/money.ts';
 import { runStatus } from '../../shared/run.ts';
 import { textLines } from './text-lines.ts';
@@ -64,7 +65,7 @@ export class BatchOutput implements AsyncDisposable {
 
   /** Resolves when the line has been handed to the operating system. Calls may overlap; lines never do. */
   async append(result: BatchResult): Promise<void> {
-    const written = this.#lastWrite.then(() => this.#file.appendFile(`${JSON.stringify(result)}\n`));
+    const written = this.#lastWrite.then(() => this.#file.appendFile(`${jsonText(result)}\n`));
     this.#lastWrite = written.catch(() => undefined);
     await written;
   }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { jsonText } from '../../shared/json-text.ts';
 
 /** One line of a chat turn. Producers may tell any type; ours are those of the dialect `ndjson-chat`. */
 export interface ChatEvent {
@@ -18,5 +19,5 @@ export type ChatTurnIdentity = Readonly<z.infer<typeof chatTurnIdentity>>;
 
 /** The same text for the same turn, and never for two. */
 export function keyOf({ tenantId, sessionId, userId, turnIndex }: ChatTurnIdentity): string {
-  return JSON.stringify([tenantId, sessionId, userId, turnIndex]);
+  return jsonText([tenantId, sessionId, userId, turnIndex]);
 }

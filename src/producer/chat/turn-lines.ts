@@ -1,4 +1,5 @@
 import { RunError } from '../../shared/errors.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { ChatEvent } from './chat-event.ts';
 
 interface Line {
@@ -153,7 +154,7 @@ function jsonOf(event: ChatEvent): string {
   const isEvent = event !== null && typeof event === 'object' && typeof event.type === 'string';
   if (!isEvent) throw new RunError('validation', 'the producer of a chat turn told something that is no event');
   try {
-    return JSON.stringify(event);
+    return jsonText(event);
   } catch (cause) {
     throw new RunError('validation', `the producer told a ${event.type} that is not JSON`, { cause });
   }
@@ -162,5 +163,5 @@ function jsonOf(event: ChatEvent): string {
 function textOf({ json, isEnvelope }: Line, replayed: boolean): string {
   if (!isEnvelope || !replayed) return json;
   const { type, data } = JSON.parse(json) as ChatEvent;
-  return JSON.stringify({ type, data: { ...(data as object), replayed } });
+  return jsonText({ type, data: { ...(data as object), replayed } });
 }

@@ -1,3 +1,4 @@
+import { jsonText } from '../../shared/json-text.ts';
 import { keyOf, type ChatTurnIdentity } from './chat-event.ts';
 
 /** A turn that is over and was stored, as it is told again. */
@@ -47,8 +48,8 @@ export function createMemoryChatTurns({
     },
     async put(identity, { text, lines }) {
       const key = keyOf(identity);
-      const whole = JSON.stringify({ text, lines });
-      const json = sizeOf(whole) > maxBytes ? JSON.stringify({ text }) : whole;
+      const whole = jsonText({ text, lines });
+      const json = sizeOf(whole) > maxBytes ? jsonText({ text }) : whole;
       forget(key);
       if (sizeOf(json) > maxBytes) return;
       turns.set(key, json);

@@ -1,6 +1,7 @@
 import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { RunError } from '../../shared/errors.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { Log } from '../../shared/log.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import type { App } from './app.ts';
@@ -38,7 +39,7 @@ export function sendError(
   else if (status >= 500) log.warn(facts, 'request failed');
   else log.info(facts, 'request refused');
   void reply.code(status).headers(headers);
-  if (code === 'payload_too_large' && !request.raw.complete) endAfterBody(request, reply, JSON.stringify(body));
+  if (code === 'payload_too_large' && !request.raw.complete) endAfterBody(request, reply, jsonText(body));
   else void reply.send(body);
 }
 
@@ -70,7 +71,7 @@ export function answerClientError(error: Error & { code?: string }, socket: Sock
   const tooLarge = error.code === 'HPE_HEADER_OVERFLOW';
   const message = tooLarge ? 'the request line and headers are over 16 KiB' : 'this is not an HTTP request';
   const code = tooLarge ? 'payload_too_large' : 'validation';
-  const body = JSON.stringify({ error: { code, message, retryable: false } });
+  const body = jsonText({ error: { code, message, retryable: false } });
   const status = tooLarge ? '431 Request Header Fields Too Large' : '400 Bad Request';
   const head = [
     `HTTP/1.1 ${status}`,

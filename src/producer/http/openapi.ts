@@ -6,6 +6,7 @@ import { decisionRequest } from '../../shared/control.ts';
 import { errorInfo } from '../../shared/errors.ts';
 import { eventSchema } from '../../shared/event.ts';
 import { publicId } from '../../shared/ids.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { budgetView } from '../../shared/money.ts';
 import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/run.ts';
 import { threadItem, threadView } from '../../shared/thread-items.ts';
@@ -93,7 +94,7 @@ function withoutUnused(
   document: ReturnType<typeof jsonSchemaTransformObject>,
 ): ReturnType<typeof jsonSchemaTransformObject> {
   if (!('components' in document) || !document.components?.schemas) return document;
-  const text = JSON.stringify(document);
+  const text = jsonText(document);
   const used = Object.entries(document.components.schemas).filter(([name]) =>
     text.includes(`"#/components/schemas/${name}"`),
   );

@@ -7,6 +7,7 @@ import type { ApiKey, Config } from '../../shared/config.ts';
 import { RunError } from '../../shared/errors.ts';
 import { runQueue } from '../../shared/queues.ts';
 import { newNonce, publicId } from '../../shared/ids.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { Log } from '../../shared/log.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import type { Millrace } from '../millrace.ts';
@@ -93,7 +94,7 @@ export async function createServer(options: ServerOptions): Promise<HttpServer> 
   app.setValidatorCompiler<z.ZodType>((route) =>
     route.httpPart === 'body' ? (value) => ({ value }) : validatorCompiler(route),
   );
-  app.setSerializerCompiler(() => (answer) => JSON.stringify(answer));
+  app.setSerializerCompiler(() => (answer) => jsonText(answer));
   readJsonBodies(app);
   answerErrors(app, options);
   setHeaders(app);

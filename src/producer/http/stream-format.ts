@@ -1,6 +1,7 @@
 import type { ErrorInfo } from '../../shared/errors.ts';
 import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/event.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { ChatLine } from '../chat/chat-lines.ts';
 import { shownIn, type EventProfile } from '../../shared/profile.ts';
 
@@ -23,9 +24,7 @@ export interface StreamFormat extends Framing<RunEvent> {
 const sse: StreamFormat = {
   contentType: 'text/event-stream; charset=utf-8',
   keepAlive: ': keep-alive\n\n',
-  frame: encodedOnce(
-    (event) => `id: ${event.sequenceNumber}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`,
-  ),
+  frame: encodedOnce((event) => `id: ${event.sequenceNumber}\nevent: ${event.type}\ndata: ${jsonText(event)}\n\n`),
   // Only the last one has the number of the event, those before it the number before: who resumes after a break in
   // between gets all of them again, and misses none.
   frames: (told, id) =>
@@ -33,27 +32,27 @@ const sse: StreamFormat = {
       told
         .map((event, index) => {
           const number = index === told.length - 1 ? id : id - 1;
-          return `id: ${number}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`;
+          return `id: ${number}\nevent: ${event.type}\ndata: ${jsonText(event)}\n\n`;
         })
         .join(''),
     ),
-  failure: (body) => `event: error\ndata: ${JSON.stringify(body)}\n\n`,
+  failure: (body) => `event: error\ndata: ${jsonText(body)}\n\n`,
 };
 
 const ndjson: StreamFormat = {
   contentType: 'application/x-ndjson; charset=utf-8',
   keepAlive: '\n',
-  frame: encodedOnce((event) => `${JSON.stringify(event)}\n`),
-  frames: (told) => Buffer.from(told.map((event) => `${JSON.stringify(event)}\n`).join('')),
-  failure: (body) => `${JSON.stringify(body)}\n`,
+  frame: encodedOnce((event) => `${jsonText(event)}\n`),
+  frames: (told) => Buffer.from(told.map((event) => `${jsonText(event)}\n`).join('')),
+  failure: (body) => `${jsonText(body)}\n`,
 };
 
 /** The lines of a chat turn. Its readers parse every line, so that signs of life are JSON as well. */
 export const chatFraming: Framing<ChatLine> = {
   contentType: 'application/x-ndjson',
   keepAlive: '{"type":"heartbeat"}\n',
-  frame: (line) => Buffer.from(`${JSON.stringify(line)}\n`),
-  failure: ({ error }) => `${JSON.stringify({ type: 'error', data: error })}\n`,
+  frame: (line) => Buffer.from(`${jsonText(line)}\n`),
+  failure: ({ error }) => `${jsonText({ type: 'error', data: error })}\n`,
 };
 
 /** What an `Accept` header asks for: NDJSON when it is named and SSE is not named before it, else SSE. */

@@ -6,6 +6,7 @@ ARGV[1] nonce of this call  [2] queue  [3] ISO time  [4] run.queued event
 ARGV[5] event log length  [6] live channel  [7] firehose channel  [8] publish command
 Returns {0} gone, {1, status} not failed, {2, segment, last number} queued again, now or by this very call before. ]]
 -- include append-events
+-- include stored-json
 local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence')
 if not run[1] then return {0} end
 if run[3] == ARGV[1] then return {2, tonumber(run[2]), tonumber(run[4])} end
@@ -14,11 +15,11 @@ if run[1] ~= 'failed' then return {1, run[1]} end
 local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
 local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(run[4])
 local segment = tonumber(run[2]) + 1
+local last = decoded(redis.call('LINDEX', KEYS[2], -1))
 redis.call('HSET', KEYS[1], 'status', 'queued', 'queue', ARGV[2], 'segment', segment, 'op', ARGV[1], 'owner', '',
   'held', '0', 'crashes', '0', 'updatedAt', ARGV[3], 'logStart', seq, 'lastSequence', seq + 1)
 redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'cancel', 'putBacks', 'workedMs')
 for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4], KEYS[5]}) do redis.call('PERSIST', key) end
-local last = redis.call('LINDEX', KEYS[2], -1)
-if last and cjson.decode(last).t == 'closed' then redis.call('RPOP', KEYS[2]) end
+if last and last.t == 'closed' then redis.call('RPOP', KEYS[2]) end
 redis.call('DEL', KEYS[3])
 return {2, segment, append(KEYS[3], ARGV[6], ARGV[7], KEYS[6] or '', ARGV[8], ARGV[5], seq, {ARGV[4]})}

@@ -1,5 +1,6 @@
 import { assertNever } from '../errors.ts';
 import type { EventOf, RunEvent } from '../event.ts';
+import { jsonText } from '../json-text.ts';
 import { microcentsPerUsd } from '../money.ts';
 import {
   isCapability,
@@ -44,7 +45,7 @@ export const runtimeStream: Dialect = () => {
         return tell(event, 'llm_call', llmCall(event, call));
       case 'tool.approval.requested': {
         const { toolCallId: proposalId, toolName: title, args } = event;
-        return tell(event, 'proposal_created', { proposalId, title, status: 'pending', content: JSON.stringify(args) });
+        return tell(event, 'proposal_created', { proposalId, title, status: 'pending', content: jsonText(args) });
       }
       case 'run.completed':
         return ended(event, event.status === 'blocked' ? 'blocked' : 'completed', event.status, {

@@ -10,20 +10,22 @@ Returns {0} gone, {1} ended before, {2, last number, event} ended here, now or b
 {3, request in force} asked, also of one that waits for other runs, or that has begun in a thread, {4} goes on waiting for people, who may still decide.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include append-events
+-- include json-elements
+-- include stored-json
+-- include waiting-for
 local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'held', 'op', 'cancel', 'usage', 'costMicrocents',
   'pending', 'lastSequence', 'thread', 'epoch', 'childCostMicrocents')
 local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch, below = unpack(run, 1, 12)
 
 if not status then return {0} end
 local calls, waits, works = {}, false, false
-for _, item in ipairs((status == 'suspended' or status == 'queued') and pending and cjson.decode(pending) or {}) do
-  local isCall = item.kind == 'approval' or item.kind == 'user_input' or item.kind == 'unknown_outcome'
-  if isCall then calls[#calls + 1] = item end
+for _, item in ipairs((status == 'suspended' or status == 'queued') and waitingFor(pending) or {}) do
+  if people[item.kind] then calls[#calls + 1] = item end
   waits = waits or #calls > 0 or item.kind == 'budget'
   works = works or item.kind == 'child'
 end
 local fails = (waits and ARGV[3] == 'fail') or status == 'failed'
-local event = ARGV[fails and 6 or 5] .. ',"usage":' .. (usage or ARGV[8]) .. ',"costMicrocents":' .. cost .. '}'
+local event = ARGV[fails and 6 or 5] .. ',"usage":' .. (usage or ARGV[8]) .. ',"costMicrocents":' .. (cost or '0') .. '}'
 if op == ARGV[1] then return ended and {2, tonumber(last), event} or {4} end
 if ended then return {1} end
 
@@ -32,7 +34,8 @@ if ended then return {1} end
 works = works or (status == 'queued' and below) or ((thread or '') ~= '' and epoch ~= '0')
 if status == 'running' or held == '1' or works then
   -- The first request holds; only one that stops at once overrides one that lets the step finish.
-  if asked and not (cjson.decode(asked).drain and not cjson.decode(ARGV[2]).drain) then return {3, asked} end
+  local before = decoded(asked)
+  if before and not (before.drain == true and not cjson.decode(ARGV[2]).drain) then return {3, asked} end
   redis.call('HSET', KEYS[1], 'cancel', ARGV[2])
   return {3, ARGV[2]}
 end

@@ -9,6 +9,9 @@ by this very call before; {3, what later runs have in common, what is its own} t
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include append-events
 -- include json-elements
+-- include stored-json
+-- include waiting-for
+-- include decision-record
 -- include costs-below
 -- include end-wait
 -- include later-runs
@@ -18,6 +21,7 @@ local status, segment, op, last, queue, kind, epoch, pending, resumes, ended, ca
 if not status then return {0} end
 if op == ARGV[1] then return {2, tonumber(segment), tonumber(last), queue, kind, 0} end
 
+local waiting = waitingFor(pending)
 local isCancelled = cancel and cancel ~= ''
 local isNew = redis.call('HSETNX', KEYS[1], 'ended:' .. ARGV[11], ARGV[13]) == 1
 local group = status == 'suspended' and groupOf(segment)
@@ -36,14 +40,14 @@ if ended then
 end
 if group and not decides then
   if isNew then
-    pending = withoutRun(pending or '[]', ARGV[11], following, ARGV[3])
-    redis.call('HSET', KEYS[1], 'pending', pending)
+    waiting = withoutRun(waiting, ARGV[11], following, ARGV[3])
+    redis.call('HSET', KEYS[1], 'pending', textsOf(waiting))
     addCost(ARGV[13])
     redis.call('HINCRBY', KEYS[6], 'counted', ARGV[13])
   end
   if following then return {3, group.template, following.own} end
-  if worksBelow(pending or '[]') then return {1} end
+  if worksBelow(waiting) then return {1} end
 end
 if status ~= 'suspended' or redis.call('LLEN', KEYS[4]) == 0 then return {1} end
-local next, seq, left = endWait(segment, last, epoch, tonumber(resumes or 0), pending or '[]')
+local next, seq, left = endWait(segment, last, epoch, tonumber(resumes or 0), waiting)
 return {2, next, seq, queue, kind, left}

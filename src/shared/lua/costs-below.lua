@@ -6,10 +6,13 @@ local function addCost(cost)
   redis.call('HINCRBY', KEYS[1], 'childCostMicrocents', cost)
 end
 
+-- What a run said may be long: its id is in front of it, and its cost in the record.
+local function childOf(text) return string.match(text, '^{"kind":"child","id":"([^"]+)"') end
+
 local function addCosts(texts)
   for _, text in ipairs(texts) do
-    -- What a run said may be long: its id is in front of it, and its cost in the record.
-    local id = string.match(text, '^{"kind":"child","id":"([^"]+)"')
-    if id then addCost(redis.call('HGET', KEYS[1], 'ended:' .. id)) end
+    local id = childOf(text)
+    local cost = id and tonumber(redis.call('HGET', KEYS[1], 'ended:' .. id) or '')
+    if cost then addCost(string.format('%.0f', cost)) end
   end
 end

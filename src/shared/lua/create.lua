@@ -2,13 +2,13 @@
 KEYS run, journal and event log of each run, then the lifecycle stream, absent in a Cluster
 ARGV[1] event log length  [2] firehose channel  [3] publish command  [4] tenant  [5] ISO time
 then for each run: nonce of this call, hash of the request, live channel, run id, queue, request, agent, thread or '', job
-kind, lineage or '', number of events, the events
+kind, lineage or '', the run that it works for or '', number of events, the events
 Returns for each run {0, status, segment} created, now or by this very call before; {1, status, segment} there already
 with the same request; {2} there already with another one. ]]
 -- include append-events
 local lifecycle = #KEYS % 3 == 1 and KEYS[#KEYS] or ''
 
-local function create(run, journal, log, nonce, hash, live, id, queue, request, agent, thread, kind, lineage, events)
+local function create(run, journal, log, nonce, hash, live, id, queue, request, agent, thread, kind, lineage, parent, events)
   local known = redis.call('HMGET', run, 'nonce', 'bodyHash', 'status', 'segment')
   if known[1] == nonce then return {0, known[3], known[4]} end
   if known[2] == hash then return {1, known[3], known[4]} end
@@ -19,9 +19,7 @@ local function create(run, journal, log, nonce, hash, live, id, queue, request, 
     'costMicrocents', '0', 'attempts', '[]', 'pending', '[]', 'owner', '', 'held', '0', 'nonce', nonce, 'bodyHash', hash,
     'runId', id, 'tenant', ARGV[4], 'kind', kind, 'queue', queue, 'request', request, 'createdAt', ARGV[5],
     'updatedAt', ARGV[5], 'agent', agent, 'thread', thread, 'lastSequence', #events)
-  if lineage ~= '' then
-    redis.call('HSET', run, 'parent', lineage, 'parentRunId', cjson.decode(lineage).runId)
-  end
+  if lineage ~= '' then redis.call('HSET', run, 'parent', lineage, 'parentRunId', parent) end
   -- A run of the same execution id, whose record has expired, may have left these behind. Inside a JSON string a quote
   -- is escaped, so only a real key can look like this.
   if string.find(request, '"executionId":', 1, true) then redis.call('DEL', journal, log) end
@@ -31,10 +29,10 @@ end
 
 local results, at = {}, 6
 for key = 1, #KEYS - #KEYS % 3, 3 do
-  local count = tonumber(ARGV[at + 10])
+  local count = tonumber(ARGV[at + 11])
   results[#results + 1] = create(KEYS[key], KEYS[key + 1], KEYS[key + 2], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3],
-    ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9],
-    {unpack(ARGV, at + 11, at + 10 + count)})
-  at = at + 11 + count
+    ARGV[at + 4], ARGV[at + 5], ARGV[at + 6], ARGV[at + 7], ARGV[at + 8], ARGV[at + 9], ARGV[at + 10],
+    {unpack(ARGV, at + 12, at + 11 + count)})
+  at = at + 12 + count
 end
 return results

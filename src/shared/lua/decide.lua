@@ -8,6 +8,9 @@ Returns {0} gone; {1} ended; {2, reason, id, detail} refused; {3} recorded, and 
 number, queue, kind, calls that are still pending} resumed, now or by this very call before. ]]
 -- include append-events
 -- include json-elements
+-- include stored-json
+-- include waiting-for
+-- include decision-record
 -- include costs-below
 -- include end-wait
 -- include vote
@@ -15,13 +18,13 @@ local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequenc
   'resumes', 'endedAt')
 local status, segment, op, last, queue, kind, epoch, pending, resumes, ended = unpack(run, 1, 10)
 if not status then return {0} end
-if op == ARGV[1] then return {4, tonumber(segment), tonumber(last), queue, kind, #elements(pending)} end
+if op == ARGV[1] then return {4, tonumber(segment), tonumber(last), queue, kind, #waitingFor(pending)} end
 if ended then return {1} end
-pending, resumes = pending or '[]', tonumber(resumes or 0)
+local waiting = waitingFor(pending)
+resumes = tonumber(resumes or 0)
 
 local items, money = {}, false
-for _, text in ipairs(elements(pending)) do
-  local item = cjson.decode(text)
+for _, item in ipairs(waiting) do
   if people[item.kind] then items[item.id] = item end
   money = money or item.kind == 'budget'
 end
@@ -49,14 +52,14 @@ if #complete > 0 then
   redis.call('EXPIRE', KEYS[4], ARGV[10])
 end
 if status == 'suspended' and (#complete > 0 or ARGV[11] == '1') then
-  local following, seq, left = endWait(segment, last, epoch, resumes, pending)
+  local following, seq, left = endWait(segment, last, epoch, resumes, waiting)
   return {4, following, seq, queue, kind, left}
 end
 if #complete > 0 then
   local left = {}
-  for _, text in ipairs(elements(pending)) do
-    if not decided[cjson.decode(text).id] then left[#left + 1] = text end
+  for _, item in ipairs(waiting) do
+    if not decided[item.id] then left[#left + 1] = item end
   end
-  redis.call('HSET', KEYS[1], 'pending', '[' .. table.concat(left, ',') .. ']')
+  redis.call('HSET', KEYS[1], 'pending', textsOf(left))
 end
 return {3}

@@ -3,56 +3,69 @@ journal, which takes up every decision about its calls that the journal does not
 What runs below that have ended cost is in the record from then on.
 Calls that nobody decided about stay pending, and so do runs that have not ended; of those calls whose time is over it is kept
 that they expired.
-endWait(segment, last number in the record, epoch, resumes, pending) reads KEYS and ARGV as resume.lua names them and
-answers the segment, the number of the event and how many calls are left. ]]
-local people = { approval = true, user_input = true, unknown_outcome = true }
+endWait(segment, last number in the record, epoch, resumes, items) reads KEYS and ARGV as resume.lua names them and
+answers the segment, the number of the event and how many calls are left. `items` are what waitingFor answers. All that is stored
+is read before anything is written, and none of it keeps the wait from its end. Needs waiting-for and costs-below. ]]
 
-local function endWait(segment, last, epoch, resumes, pending)
-  local texts, decided = redis.call('LRANGE', KEYS[4], 0, -1), {}
-  for _, text in ipairs(texts) do
-    -- What a run said may be long: its id is in front of it.
-    decided[string.match(text, '^{"kind":"child","id":"([^"]+)"') or cjson.decode(text).id] = true
+-- Decisions that the journal does not have: their texts, and the set of what they are about.
+local function decisionsToTakeUp()
+  local texts, decided = {}, {}
+  for _, text in ipairs(redis.call('LRANGE', KEYS[4], 0, -1)) do
+    local id = childOf(text) or (decoded(text) or {}).id
+    if type(id) == 'string' then
+      texts[#texts + 1], decided[id] = text, true
+    end
   end
+  return texts, decided
+end
+
+-- Fields and values for the decisions of the run: this call expired.
+local function expiredFields(item, resumes)
+  local known = redis.call('HGET', KEYS[5], item.id)
+  local about, fields = recordOf(known), {}
+  if about and (about.verdict or about.expiresAt ~= item.expiresAt) then
+    -- About another call: models give ids to calls more than once.
+    fields = { item.id .. '@' .. (about.resumes or resumes), known }
+    about = nil
+  end
+  local votes = about and #about.votes > 0 and about.votes or nil
+  fields[#fields + 1] = item.id
+  fields[#fields + 1] = cjson.encode({ id = item.id, kind = item.kind, toolName = item.toolName,
+    requestedAt = item.requestedAt, expiresAt = item.expiresAt, needed = item.approvers or 1, votes = votes,
+    verdict = 'expired', at = ARGV[3], resumes = resumes })
+  return fields
+end
+
+local function endWait(segment, last, epoch, resumes, items)
+  local texts, decided = decisionsToTakeUp()
   local left, calls, expired = {}, 0, {}
-  for _, text in ipairs(elements(pending)) do
-    local item = cjson.decode(text)
-    if people[item.kind] and not decided[item.id] then
-      if item.expiresAt and item.expiresAt <= ARGV[3] then
-        expired[#expired + 1] = item
-      else
-        left[#left + 1], calls = text, calls + 1
-      end
-    elseif item.kind == 'child' and not decided[item.id] then
-      left[#left + 1] = text
+  for _, item in ipairs(items) do
+    local isCall = people[item.kind]
+    if isCall and not decided[item.id] and item.expiresAt and item.expiresAt <= ARGV[3] then
+      expired[#expired + 1] = expiredFields(item, resumes)
+    elseif (isCall or item.kind == 'child') and not decided[item.id] then
+      left[#left + 1] = item
+      if isCall then calls = calls + 1 end
     end
   end
 
   -- Delta flushes do not touch the record: the log itself knows the last number.
   local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
   local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(last)
+  local counted = tonumber(redis.call('HGET', KEYS[6], 'counted') or '')
   seq = append(KEYS[3], ARGV[6], ARGV[7], KEYS[7] or '', ARGV[8], ARGV[5], seq, {ARGV[4]})
   local entry = ARGV[9]
   if #texts > 0 then entry = string.sub(entry, 1, -2) .. ',"decisions":[' .. table.concat(texts, ',') .. ']}' end
   redis.call('RPUSH', KEYS[2], entry)
   addCosts(texts)
-  local counted = redis.call('HGET', KEYS[6], 'counted')
-  if counted then addCost(0 - tonumber(counted)) end
+  if counted then addCost(0 - counted) end
   redis.call('DEL', KEYS[4], KEYS[6])
-  for _, item in ipairs(expired) do
-    local known = redis.call('HGET', KEYS[5], item.id)
-    local about = known and cjson.decode(known) or {}
-    if known and (about.verdict or about.expiresAt ~= item.expiresAt) then
-      -- About another call: models give ids to calls more than once.
-      redis.call('HSET', KEYS[5], item.id .. '@' .. (about.resumes or resumes), known)
-      about = {}
-    end
-    redis.call('HSET', KEYS[5], item.id, cjson.encode({ id = item.id, kind = item.kind, toolName = item.toolName,
-      requestedAt = item.requestedAt, expiresAt = item.expiresAt, needed = item.approvers or 1, votes = about.votes,
-      verdict = 'expired', at = ARGV[3], resumes = resumes }))
+  for _, fields in ipairs(expired) do
+    redis.call('HSET', KEYS[5], unpack(fields))
     redis.call('EXPIRE', KEYS[5], ARGV[10])
   end
   redis.call('HSET', KEYS[1], 'status', 'queued', 'segment', tonumber(segment) + 1, 'op', ARGV[1], 'owner', '', 'held', '0',
-    'pending', '[' .. table.concat(left, ',') .. ']', 'updatedAt', ARGV[3], 'lastSequence', seq, 'resumedEpoch', epoch)
+    'pending', textsOf(left), 'updatedAt', ARGV[3], 'lastSequence', seq, 'resumedEpoch', epoch)
   redis.call('HINCRBY', KEYS[1], 'resumes', 1)
   return tonumber(segment) + 1, seq, calls
 end

@@ -1,5 +1,5 @@
---[[ Shared fragment: elements(json) answers the texts of the elements of a JSON array without white space around them.
-Decoding and encoding them again would turn [] into {}. ]]
+--[[ Shared fragment: elements(json) answers the texts of the elements of a JSON array without white space around them, as far
+as it is one. Decoding and encoding them again would turn [] into {}. ]]
 local function elements(json)
   local list, depth, from, at = {}, 0, 0, 1
   while true do
@@ -10,6 +10,7 @@ local function elements(json)
       -- To the closing quote: the first one without a backslash before it.
       repeat
         local stop, _, mark = string.find(json, '(["\\])', at)
+        if not stop then return list end
         at = stop + (mark == '"' and 1 or 2)
       until mark == '"'
     elseif char == '[' or char == '{' then

@@ -2,7 +2,7 @@
 `segment` in which the run waits, `first` 1 when the first answer ends that, `template` what later runs have in common,
 `next` number of the one that begins next, from 0, and by their numbers what is their own, as JSON with `runId` and `agent`;
 `counted` what those that have ended cost, which is in the record already;
-`by:<id>` is the number of the one that began when <id> had ended. Needs json-elements. ]]
+`by:<id>` is the number of the one that began when <id> had ended. Needs waiting-for, and takes its items. ]]
 -- Nil where every end of a run below ends the wait.
 local function groupOf(segment)
   local group = redis.call('HMGET', KEYS[6], 'segment', 'first', 'template', 'next')
@@ -10,33 +10,34 @@ local function groupOf(segment)
   return { first = group[2] == '1', template = group[3], next = tonumber(group[4]) }
 end
 
--- Who begins when `id` has ended: the same, however often it is asked. Nil when nobody is left.
+-- Who begins when `id` has ended: the same, however often it is asked. Nil when nobody is left, or what was kept of it cannot be
+-- read any more.
 local function followerOf(group, id, isNew)
   local number = redis.call('HGET', KEYS[6], 'by:' .. id)
   if not number and not isNew then return nil end
   local own = redis.call('HGET', KEYS[6], number or group.next)
-  if not own then return nil end
+  local spec = decoded(own)
+  if not spec or type(spec.runId) ~= 'string' then return nil end
   if not number then redis.call('HSET', KEYS[6], 'next', group.next + 1, 'by:' .. id, group.next) end
-  local spec = cjson.decode(own)
-  return { own = own, id = spec.runId, agent = spec.agent }
+  return { own = own, id = spec.runId, agent = type(spec.agent) == 'string' and spec.agent or '' }
 end
 
 -- What a run waits for once `id` has ended and another one has begun.
-local function withoutRun(pending, id, following, at)
+local function withoutRun(items, id, following, at)
   local left = {}
-  for _, text in ipairs(elements(pending)) do
-    local item = cjson.decode(text)
-    if item.kind ~= 'child' or item.id ~= id then left[#left + 1] = text end
+  for _, item in ipairs(items) do
+    if item.kind ~= 'child' or item.id ~= id then left[#left + 1] = item end
   end
   if following then
-    left[#left + 1] = cjson.encode({ kind = 'child', id = following.id, args = { agentId = following.agent }, requestedAt = at })
+    local item = { kind = 'child', id = following.id, args = { agentId = following.agent }, requestedAt = at }
+    left[#left + 1] = { kind = 'child', id = following.id, text = cjson.encode(item) }
   end
-  return '[' .. table.concat(left, ',') .. ']'
+  return left
 end
 
-local function worksBelow(pending)
-  for _, text in ipairs(elements(pending)) do
-    if cjson.decode(text).kind == 'child' then return true end
+local function worksBelow(items)
+  for _, item in ipairs(items) do
+    if item.kind == 'child' then return true end
   end
   return false
 end

@@ -9,14 +9,17 @@ queued, now or by this very call before.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include append-events
 -- include json-elements
+-- include stored-json
+-- include waiting-for
+-- include decision-record
 -- include costs-below
 -- include end-wait
 local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence', 'queue', 'kind', 'epoch', 'pending',
   'resumes')
 local status, segment, op, last, queue, kind, epoch, pending, resumes = unpack(run, 1, 9)
 if not status then return {0} end
-if op == ARGV[1] then return {1, tonumber(segment), tonumber(last), queue, kind, #elements(pending)} end
+if op == ARGV[1] then return {1, tonumber(segment), tonumber(last), queue, kind, #waitingFor(pending)} end
 if status ~= 'suspended' or (ARGV[2] ~= '' and ARGV[2] ~= segment) then return {0} end
 
-local following, seq, left = endWait(segment, last, epoch, tonumber(resumes or 0), pending or '[]')
+local following, seq, left = endWait(segment, last, epoch, tonumber(resumes or 0), waitingFor(pending))
 return {1, following, seq, queue, kind, left}

@@ -1,7 +1,7 @@
 --[[ Fragment of decide.lua: what one person says about one pending call.
 vote(id, item, verdict, fingerprint, vote JSON, decision JSON, resumes, changes) answers what is known about the call from
 now on, or nothing when this was said before; a reason and a detail when it is refused. What is to be written is added to
-`changes`, as fields and values. ]]
+`changes`, as fields and values. Needs decision-record. ]]
 local maxVotes = 50
 
 local function suits(item, verdict)
@@ -12,13 +12,13 @@ end
 -- Models give ids to calls more than once. What was decided before an earlier resumption was about another call; and a
 -- call that has another time to expire is another one.
 local function isAnother(about, item, resumes)
-  if about.verdict then return resumes > about.resumes end
+  if about.verdict then return resumes > (about.resumes or resumes) end
   return about.expiresAt ~= item.expiresAt
 end
 
 local function vote(id, item, verdict, fingerprint, said, decision, resumes, changes)
   local known = redis.call('HGET', KEYS[5], id)
-  local about = known and cjson.decode(known)
+  local about = recordOf(known)
   if about and item and isAnother(about, item, resumes) then
     changes[#changes + 1] = id .. '@' .. (about.resumes or resumes)
     changes[#changes + 1] = known

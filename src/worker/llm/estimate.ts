@@ -1,3 +1,4 @@
+import { jsonText } from '../../shared/json-text.ts';
 import { toolCallsOf, type Message } from '../../shared/message.ts';
 import type { Usage } from '../../shared/money.ts';
 import { costOf, type Price } from './cost.ts';
@@ -18,9 +19,9 @@ export function promptTokensOf({
   tools,
   responseFormat,
 }: Pick<LlmRequest, 'messages' | 'tools' | 'responseFormat'>): number {
-  let bytes = responseFormat ? Buffer.byteLength(JSON.stringify(responseFormat)) : 0;
+  let bytes = responseFormat ? Buffer.byteLength(jsonText(responseFormat)) : 0;
   for (const { name, description, parameters } of tools ?? []) {
-    bytes += name.length + Buffer.byteLength(description) + Buffer.byteLength(JSON.stringify(parameters));
+    bytes += name.length + Buffer.byteLength(description) + Buffer.byteLength(jsonText(parameters));
   }
   for (const message of messages) bytes += bytesOf(message);
   return Math.ceil(bytes / bytesPerToken) + messages.length * tokensPerMessage;

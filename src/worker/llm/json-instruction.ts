@@ -1,3 +1,4 @@
+import { jsonText } from '../../shared/json-text.ts';
 import type { Message } from '../../shared/message.ts';
 
 /**
@@ -17,6 +18,6 @@ export function withJsonInstruction(
 
 function instructionFor({ json_schema: named }: Readonly<Record<string, unknown>>): string {
   const schema = typeof named === 'object' && named !== null && 'schema' in named ? named.schema : undefined;
-  const shape = schema === undefined ? '' : ` that matches this JSON Schema: ${JSON.stringify(schema)}`;
+  const shape = schema === undefined ? '' : ` that matches this JSON Schema: ${jsonText(schema)}`;
   return `Your final answer must be nothing but JSON, without a code fence around it${shape}`;
 }

@@ -1,3 +1,4 @@
+import { jsonText } from '../../shared/json-text.ts';
 import type { Usage } from '../../shared/money.ts';
 import type { LlmRequest } from './provider.ts';
 
@@ -48,7 +49,7 @@ export function wireMetadata({ metadata }: LlmRequest): Record<string, string> |
       .slice(0, maxMetadataFields)
       .map(([name, value]) => [
         name.slice(0, 64),
-        (typeof value === 'string' ? value : JSON.stringify(value)).slice(0, maxMetadataChars),
+        (typeof value === 'string' ? value : jsonText(value)).slice(0, maxMetadataChars),
       ]),
   );
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { assertNever } from '../../shared/errors.ts';
 import { finishReason } from '../../shared/event.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { usage } from '../../shared/money.ts';
 
 const text = z.string();
@@ -79,5 +80,5 @@ function fieldsOf(event: Readonly<Record<string, unknown>>, kind: SandboxEvent['
 }
 
 function asText(value: unknown): string {
-  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+  return typeof value === 'string' ? value : (jsonText(value) ?? '');
 }

@@ -1,5 +1,6 @@
 import { systemClock, type Clock } from '../../shared/clock.ts';
 import type { FinishReason } from '../../shared/event.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { Usage } from '../../shared/money.ts';
 import { AnswerBuilder } from './answer-builder.ts';
 import { cancelledCall, LlmError, type LlmErrorKind } from './errors.ts';
@@ -94,7 +95,7 @@ function words(text: string): readonly string[] {
 }
 
 function argsText(args: unknown): string {
-  return typeof args === 'string' ? args : JSON.stringify(args ?? {});
+  return typeof args === 'string' ? args : jsonText(args ?? {});
 }
 
 function estimate(request: LlmRequest, answer: ScriptedAnswer): Usage {

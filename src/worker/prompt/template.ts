@@ -1,4 +1,5 @@
 import { RunError } from '../../shared/errors.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { mentionsSecrets } from '../../shared/node.ts';
 import { parseTemplate, type Filter, type Literal, type TemplatePart } from './template-syntax.ts';
 
@@ -74,7 +75,7 @@ async function applied(
     case 'default':
       return value === undefined || value === null ? (args[0] ?? '') : value;
     case 'json':
-      return value === undefined ? undefined : JSON.stringify(value, null, Number(args[0] ?? 0));
+      return value === undefined ? undefined : jsonText(value, null, Number(args[0] ?? 0));
     case 'join':
       return value === undefined
         ? undefined
@@ -104,7 +105,7 @@ function listOf(value: unknown, part: ValuePart): readonly unknown[] {
 }
 
 function textOf(value: unknown): string {
-  return typeof value === 'string' ? value : (JSON.stringify(value) ?? '');
+  return typeof value === 'string' ? value : (jsonText(value) ?? '');
 }
 
 function unavailable({ source }: ValuePart): RunError {

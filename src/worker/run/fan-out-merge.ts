@@ -1,5 +1,6 @@
 import type { Clock } from '../../shared/clock.ts';
 import { assertNever, RunError } from '../../shared/errors.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { FanOutPlan, FanOutResultChild } from './fan-out-options.ts';
 import { foreignAnswer } from './foreign-answer.ts';
 
@@ -76,7 +77,7 @@ function guarded(
   guard: MergeGuard | undefined,
 ): { readonly weights?: readonly number[] } {
   if (!guard) return {};
-  const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? '');
+  const text = typeof output === 'string' ? output : (jsonText(output) ?? '');
   const verdict = guard({ children, text });
   switch (verdict.kind) {
     case 'pass':

@@ -2,6 +2,7 @@ import { isAnswer } from '../../shared/children.ts';
 import type { ChildEnd } from '../../shared/control.ts';
 import { assertNever, RunError } from '../../shared/errors.ts';
 import type { FanOutRequest } from '../../shared/fan-out-request.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { addUsage, zeroUsage } from '../../shared/money.ts';
 import { cutText } from '../../shared/redact.ts';
 import type { AnswerMerge, MergeJudge } from './define-judge.ts';
@@ -61,7 +62,7 @@ export function fanOutProgram(
     const { output } = result;
     const shownBytes = Math.min(maxShownOfOneBytes, Math.floor(maxShownBytes / children.length));
     return {
-      text: cutText(typeof output === 'string' ? output : JSON.stringify(output), maxTextBytes),
+      text: cutText(typeof output === 'string' ? output : jsonText(output), maxTextBytes),
       output: {
         ...(typeof output !== 'string' && { merged: output }),
         children: result.children.map((child, index) => shown(child, runIds[index], shownBytes)),

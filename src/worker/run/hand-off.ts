@@ -1,5 +1,6 @@
 import { RunError } from '../../shared/errors.ts';
 import type { JournalEntryOf } from '../../shared/journal.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { payloadDigest } from '../../shared/turn-log.ts';
 import { boundary, crossing, defaultHandoffFilter, filterFrom, type HandoffFilter } from '../turn/handoff-filters.ts';
 import { continueFrom } from '../turn/state.ts';
@@ -20,7 +21,7 @@ export async function handOff(
   if (!target) throw new RunError('handoff_target_not_found', `this worker has no agent ${to} to hand over to`);
   const from = run.agent?.definition.id ?? run.record.request.agent;
   const filter = boundary(filterTo(to, run.agent));
-  const isCustom = JSON.stringify(filter.descriptor).includes('"custom"');
+  const isCustom = jsonText(filter.descriptor).includes('"custom"');
   const crossed = crossing(filter, state.messages);
   const entry: JournalEntryOf<'handed_off'> = {
     v: 1,

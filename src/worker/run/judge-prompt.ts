@@ -1,4 +1,5 @@
 import { sha256 } from '../../shared/ids.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { cutText } from '../../shared/redact.ts';
 import type { FanOutResultChild } from './fan-out-options.ts';
 
@@ -15,7 +16,7 @@ export function judgePrompt(input: string, children: readonly FanOutResultChild[
   const answers = children.map(({ status, output = '' }) =>
     status === 'completed' ? cutText(output, maxBytes) : `(no answer: ${status})`,
   );
-  const mark = sha256(JSON.stringify([input, answers])).slice(0, 16);
+  const mark = sha256(jsonText([input, answers])).slice(0, 16);
   const quoted = (name: string, text: string) => `=== ${name} ${mark} ===\n${text}\n=== end ${mark} ===`;
   return [
     `${children.length} agents were asked the same or parts of it. Make one answer of theirs, and write nothing but that answer.`,

@@ -1,4 +1,5 @@
 import { modelTier, type AgentDefinition, type ModelHint } from '../../shared/agent.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import type { Providers } from '../llm/providers.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -74,5 +75,5 @@ function summarizerOf({ memory, provider, model }: AgentDefinition, { fast }: Mo
 }
 
 function keyOf(model: string, provider: string | undefined): string {
-  return JSON.stringify([model, provider]);
+  return jsonText([model, provider]);
 }

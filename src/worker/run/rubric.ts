@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { assertNever, RunError } from '../../shared/errors.ts';
 import { sha256 } from '../../shared/ids.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { microcents, usage, zeroUsage, type Usage } from '../../shared/money.ts';
 import type { RunOutcomeView } from '../../shared/run.ts';
 import { readOutput } from '../turn/output.ts';
@@ -113,7 +114,7 @@ function scorePrompt(criteria: string, output: unknown): string {
  * same answer gives the same prompt again.
  */
 function prompt(criteria: string, output: unknown, how: string): string {
-  const text = typeof output === 'string' ? output : (JSON.stringify(output) ?? '');
+  const text = typeof output === 'string' ? output : (jsonText(output) ?? '');
   const mark = `=== answer ${sha256(text).slice(0, 16)} ===`;
   return [
     'Judge an answer by these criteria:',

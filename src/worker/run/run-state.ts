@@ -2,6 +2,7 @@ import { z } from 'zod';
 import { decisionRecord, type DecisionRecord } from '../../shared/decisions.ts';
 import { RunError } from '../../shared/errors.ts';
 import { journalEntry, journalVersion, type JournalEntry } from '../../shared/journal.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { isSecretName } from '../../shared/redact.ts';
 import { isTerminalStatus, runRecord, runRecordVersion } from '../../shared/run.ts';
 import type { Agent } from './define-agent.ts';
@@ -42,7 +43,7 @@ interface Saved {
  * await writeFile('run.json', runStateToJSON(await agent.state(runId)));
  */
 export function runStateToJSON(state: RunState): string {
-  return JSON.stringify(state, (name, value: unknown) => (name !== '' && isSecretName(name) ? mask(value) : value));
+  return jsonText(state, (name, value: unknown) => (name !== '' && isSecretName(name) ? mask(value) : value));
 }
 
 function mask(value: unknown): unknown {

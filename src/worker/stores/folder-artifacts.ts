@@ -3,6 +3,7 @@ import { join } from 'node:path';
 import { artifactTtlS } from '../../shared/artifact-store.ts';
 import { RunError } from '../../shared/errors.ts';
 import { runId as runIdForm } from '../../shared/ids.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { Artifacts } from '../ports.ts';
 import {
   checkNames,
@@ -36,7 +37,7 @@ export function folderArtifacts({ root, bounds, progressTtlS }: FolderArtifactsO
       const path = join(folderOf(runId), name);
       await guarded('write of a kept result', async () => {
         if ((await bytesBeside(folderOf(runId), name)) + body.length > bounds.maxRunBytes) throw runIsFull(bounds);
-        await writeWhole(path, [Buffer.from(`${JSON.stringify(keptInfo.parse(info))}\n`), body]);
+        await writeWhole(path, [Buffer.from(`${jsonText(keptInfo.parse(info))}\n`), body]);
       });
     },
     async read(runId, name, offset, length) {

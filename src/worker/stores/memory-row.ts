@@ -1,14 +1,14 @@
 import type { RunGroup } from '../../shared/children.ts';
-import type { CallDecision, CancelRequest } from '../../shared/control.ts';
+import { storedCancel, type CallDecision, type CancelRequest } from '../../shared/control.ts';
 import type { NewRun } from '../../shared/create-runs.ts';
 import type { DecisionRecord } from '../../shared/decisions.ts';
 import { RunError } from '../../shared/errors.ts';
 import { eventVersion, type EventBody, type RunEvent } from '../../shared/event.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import { stampOf } from '../../shared/script-event.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from '../ports.ts';
-import { readCancel } from './wire.ts';
 
 /** Events kept per run, oldest dropped first. */
 const maxEvents = 10_000;
@@ -157,7 +157,7 @@ export function claimed(row: Row): Claim {
 }
 
 export function cancelOf({ record }: Row): CancelRequest | undefined {
-  return !record.cancel ? undefined : readCancel(record.cancel, record.runId);
+  return !record.cancel ? undefined : storedCancel(record.cancel);
 }
 
 /** The number of the newest event: the log knows it, the record does not hear of flushes. */
@@ -179,7 +179,7 @@ export function append(row: Row, seq: number, events: readonly OutgoingEvent[]):
 /** Was this very event written at this number? */
 export function isWritten({ events }: Row, event: OutgoingEvent, sequenceNumber: number): boolean {
   const there = events.find((candidate) => candidate.sequenceNumber === sequenceNumber);
-  return JSON.stringify(there) === JSON.stringify(numbered(event, sequenceNumber));
+  return jsonText(there) === jsonText(numbered(event, sequenceNumber));
 }
 
 function numbered(event: OutgoingEvent, sequenceNumber: number): RunEvent {

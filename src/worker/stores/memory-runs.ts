@@ -5,6 +5,7 @@ import type { Decide, DecideOutcome } from '../../shared/decide.ts';
 import type { EventBody, RunEvent } from '../../shared/event.ts';
 import type { RunGroup } from '../../shared/children.ts';
 import type { NewRun } from '../../shared/create-runs.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type {
   Claim,
@@ -83,7 +84,7 @@ export class MemoryRuns implements RunStore {
   cancel(runId: string, cancel: CancelRequest): boolean {
     const row = this.#rows.get(runId);
     if (!row || row.record.endedAt) return false;
-    row.record = { ...row.record, cancel: JSON.stringify(cancel) };
+    row.record = { ...row.record, cancel: jsonText(cancel) };
     return true;
   }
 

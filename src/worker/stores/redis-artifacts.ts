@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { artifactTtlS } from '../../shared/artifact-store.ts';
 import { newNonce } from '../../shared/ids.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
 import type { Artifacts } from '../ports.ts';
@@ -75,7 +76,7 @@ export function redisArtifacts({ redis, keys, bounds }: RedisArtifactsOptions): 
       await guarded('write of a kept result', async () => {
         await write(key, body);
         const known: Entry = { ...keptInfo.parse(info), id, totalBytes: body.length };
-        const args = [name, JSON.stringify(known), body.length, bounds.maxRunBytes, artifactTtlS];
+        const args = [name, jsonText(known), body.length, bounds.maxRunBytes, artifactTtlS];
         const reply = await runScript(redis, keepScript, [keys.artifacts(runId), key], args);
         const [kept, replaced] = reply as [number, string?];
         if (kept === 0) throw runIsFull(bounds);

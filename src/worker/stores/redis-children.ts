@@ -1,6 +1,6 @@
 import { startChildren, stopRuns, takeTold, tellEvents, tellParent, type Family } from '../../shared/children.ts';
+import { legibleRecord } from '../../shared/legible-record.ts';
 import { redisError } from '../../shared/redis-error.ts';
-import { recordFromHash } from '../../shared/run.ts';
 import type { Children } from '../ports.ts';
 
 /** Runs that work for other runs, in Redis. */
@@ -16,7 +16,7 @@ export function redisChildren(family: Family): Children {
     ended: (runId) =>
       reach(`end of run ${runId}`, async () => {
         const hash = await place.redis.hgetall(place.keys.run(runId));
-        if (hash['parent'] !== undefined) await tellParent(recordFromHash(hash), family);
+        if (hash['parent'] !== undefined) await tellParent(legibleRecord(hash), family);
       }),
     tell: (stamp, events) => reach('events of a run below', () => tellEvents(stamp, events, place)),
     takeTold: (runId) => reach(`events below run ${runId}`, () => takeTold(runId, place)),

@@ -1,10 +1,11 @@
+import { storedCancel } from '../../shared/control.ts';
 import { assertNever, RunError } from '../../shared/errors.ts';
 import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { recordFromHash, type RunStatus } from '../../shared/run.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from '../ports.ts';
 import { addLifecycle, eventTargets, scriptKeys, type RedisRunsOptions } from './redis-layout.ts';
-import { readCancel, readEntry, scriptEvent } from './wire.ts';
+import { readEntry, scriptEvent } from './wire.ts';
 
 const script = loadScript(import.meta.url, './lua/claim.lua');
 
@@ -75,7 +76,7 @@ function claimed(runId: string, hash: Record<string, string>, journal: readonly 
       first: hash['epoch'] === '1',
       unclean: hash['unclean'] === '1',
       ...(previousWorker && { previousWorker }),
-      ...(cancel && { cancel: readCancel(cancel, runId) }),
+      ...(cancel && { cancel: storedCancel(cancel) }),
     };
   } catch (error) {
     if (!(error instanceof RunError)) throw error;

@@ -1,10 +1,12 @@
+import { storedCancel } from '../../shared/control.ts';
 import { waitsForPeople } from '../../shared/decisions.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { recordToHash, type RunRecord } from '../../shared/run.ts';
 import type { Commit, CommitReply, Ownership } from '../ports.ts';
 import { addLifecycle, commitKeys, eventTargets, type RedisRunsOptions } from './redis-layout.ts';
-import { readCancel, scriptEvent } from './wire.ts';
+import { scriptEvent } from './wire.ts';
 
 const script = loadScript(import.meta.url, './lua/commit.lua');
 
@@ -31,7 +33,7 @@ export async function commitRun(options: RedisRunsOptions, ownership: Ownership,
     fields.length,
     commit.entries.length,
     ...fields,
-    ...commit.entries.map((entry) => JSON.stringify(entry)),
+    ...commit.entries.map((entry) => jsonText(entry)),
     ...commit.events.map(scriptEvent),
   ]).catch((error: unknown) => {
     throw redisError(error, `commit of run ${runId}`);
@@ -42,7 +44,7 @@ export async function commitRun(options: RedisRunsOptions, ownership: Ownership,
   addLifecycle(options, seq, commit.events);
   if (commit.patch?.cancel === '' && cancel === '') forgetCancel(options, runId);
   if (commit.release === 'terminal') forget(options, runId, cancel !== '');
-  return { kind: 'ok', seq, ...(cancel && { cancel: readCancel(cancel, runId) }) };
+  return { kind: 'ok', seq, ...(cancel && { cancel: storedCancel(cancel) }) };
 }
 
 /**

@@ -3,6 +3,7 @@ import { dirname, join } from 'node:path';
 import { z } from 'zod';
 import type { Clock } from '../../shared/clock.ts';
 import { RunError } from '../../shared/errors.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import {
   maxNotes,
   noteField,
@@ -114,7 +115,7 @@ async function announce(
     write.hset(texts, noteField(note), text).expire(texts, ttlS);
   }
   const notes = keys.progress(tenant, runId);
-  write.hset(notes, noteField(note), JSON.stringify(note)).expire(notes, ttlS);
+  write.hset(notes, noteField(note), jsonText(note)).expire(notes, ttlS);
   const results = await write.exec();
   const refused = results?.find(([error]) => error)?.[0];
   if (refused) throw refused;

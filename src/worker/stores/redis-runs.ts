@@ -1,13 +1,13 @@
-import type { CancelRequest } from '../../shared/control.ts';
+import { storedCancel, type CancelRequest } from '../../shared/control.ts';
 import { redisError } from '../../shared/redis-error.ts';
-import { recordFromHash, type RunRecord } from '../../shared/run.ts';
+import { legibleRecord } from '../../shared/legible-record.ts';
+import type { RunRecord } from '../../shared/run.ts';
 import type { Claim, ClaimRequest, Commit, CommitReply, OutgoingEvent, Ownership, RunStore } from '../ports.ts';
 import { claimRun } from './redis-claim.ts';
 import { commitRun } from './redis-commit.ts';
 import { FlushGatherer } from './redis-flush.ts';
 import type { RedisRunsOptions } from './redis-layout.ts';
 import { checkClaimEvents, checkCommit } from './rules.ts';
-import { readCancel } from './wire.ts';
 
 /**
  * The run store in Redis: a hash, a journal list and an event stream per run, written by three scripts. A reply that
@@ -47,7 +47,7 @@ export class RedisRuns implements RunStore {
     const hash = await redis.hgetall(keys.run(runId)).catch((error: unknown) => {
       throw redisError(error, `load of run ${runId}`);
     });
-    return Object.keys(hash).length === 0 ? undefined : recordFromHash(hash);
+    return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
   }
 
   async pendingCancels(): Promise<ReadonlyMap<string, CancelRequest>> {
@@ -55,24 +55,14 @@ export class RedisRuns implements RunStore {
     try {
       const runIds = await redis.smembers(keys.cancels);
       const texts = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'cancel')));
-      return this.#readCancels(runIds, texts);
+      return new Map(
+        runIds.flatMap((runId, index) => {
+          const text = texts[index];
+          return text ? [[runId, storedCancel(text)] as const] : [];
+        }),
+      );
     } catch (error) {
       throw redisError(error, 'read of pending cancels');
     }
-  }
-
-  /** One unreadable request must not keep the others from being heard. */
-  #readCancels(runIds: readonly string[], texts: readonly (string | null)[]): Map<string, CancelRequest> {
-    const cancels = new Map<string, CancelRequest>();
-    for (const [index, runId] of runIds.entries()) {
-      const text = texts[index];
-      if (!text) continue;
-      try {
-        cancels.set(runId, readCancel(text, runId));
-      } catch (err) {
-        this.#options.log.warn({ err, runId }, 'cancel request ignored');
-      }
-    }
-    return cancels;
   }
 }

@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { AgentView } from '../../shared/agent.ts';
 import { pendingItem, type PendingItem } from '../../shared/event.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
 import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
 import { quarantineQueue } from '../../shared/queues.ts';
@@ -33,7 +34,7 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
     },
     async heartbeat(worker) {
       await redis.zadd(keys.workers, Date.now(), worker.name);
-      await redis.hset(keys.workerInfo, worker.name, JSON.stringify(worker));
+      await redis.hset(keys.workerInfo, worker.name, jsonText(worker));
       const queues = worker.queues.filter((queue) => queue !== quarantineQueue);
       if (queues.length > 0) await redis.zadd(keys.queues, ...queues.flatMap((queue) => [Date.now(), queue]));
     },
@@ -58,7 +59,7 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
       const seenAt = new Date().toISOString();
       await redis.hset(
         keys.agents,
-        Object.fromEntries(agents.map((agent) => [agent.id, JSON.stringify({ ...agent, seenAt })])),
+        Object.fromEntries(agents.map((agent) => [agent.id, jsonText({ ...agent, seenAt })])),
       );
     },
     async unannounced() {

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { artifactTtlS, type ArtifactStore } from '../../shared/artifact-store.ts';
 import { RunError } from '../../shared/errors.ts';
 import { newNonce, runId as runIdForm } from '../../shared/ids.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import type { Artifacts } from '../ports.ts';
 import { checkNames, checkSize, keptInfo, runIsFull, type ArtifactBounds, type Swept } from './artifact-rules.ts';
 
@@ -64,7 +65,7 @@ function artifactsIn(bucket: Bucket, bounds: ArtifactBounds): Artifacts & Swept 
         for await (const { key, bytes } of bucket.list(placeOf(runId)))
           if (key !== placeOf(runId) + name) taken += bytes;
         if (taken > bounds.maxRunBytes) throw runIsFull(bounds);
-        await bucket.put(placeOf(runId) + name, body, { about: JSON.stringify(keptInfo.parse(info)) });
+        await bucket.put(placeOf(runId) + name, body, { about: jsonText(keptInfo.parse(info)) });
       });
     },
     async read(runId, name, offset, length) {

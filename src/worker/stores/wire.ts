@@ -1,19 +1,19 @@
 import { z } from 'zod';
-import { cancelRequest, type CancelRequest } from '../../shared/control.ts';
 import { RunError } from '../../shared/errors.ts';
 import { eventVersion, isDelta, isLifecycle } from '../../shared/event.ts';
 import { journalEntry, journalVersion, type JournalEntry } from '../../shared/journal.ts';
+import { jsonText, storedJson } from '../../shared/json-text.ts';
 import type { OutgoingEvent } from '../ports.ts';
 
 /** An event as scripts take it: one letter that says where it goes, then its JSON without version and number. */
 export function scriptEvent(event: OutgoingEvent): string {
   const flag = isDelta(event.type) ? 'D' : isLifecycle(event.type) ? 'L' : 'N';
-  return flag + JSON.stringify(event);
+  return flag + jsonText(event);
 }
 
 /** The JSON that the scripts make of an event once it has its number. */
 export function numberedEvent(event: OutgoingEvent, sequenceNumber: number): string {
-  return `{"v":${eventVersion},"sequenceNumber":${sequenceNumber},${JSON.stringify(event).slice(1)}`;
+  return `{"v":${eventVersion},"sequenceNumber":${sequenceNumber},${jsonText(event).slice(1)}`;
 }
 
 /** Reads a journal entry. Throws `run_state_malformed` or `run_state_version_unsupported`. */
@@ -31,18 +31,9 @@ export function readEntry(text: string, runId: string): JournalEntry {
   throw new RunError('run_state_malformed', `a journal entry of run ${runId} cannot be read`, { cause: parsed.error });
 }
 
-/** Reads the cancel request of a record. Throws `run_state_malformed`. */
-export function readCancel(text: string, runId: string): CancelRequest {
-  const parsed = cancelRequest.safeParse(readJson(text, `the cancel request of run ${runId}`));
-  if (parsed.success) return parsed.data;
-  throw new RunError('run_state_malformed', `the cancel request of run ${runId} cannot be read`, {
-    cause: parsed.error,
-  });
-}
-
 function readJson(text: string, what: string): unknown {
   try {
-    return JSON.parse(text);
+    return storedJson(text);
   } catch (cause) {
     throw new RunError('run_state_malformed', `${what} is not JSON`, { cause });
   }

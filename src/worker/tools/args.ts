@@ -1,6 +1,7 @@
+import { jsonText } from '../../shared/json-text.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import { clip } from '../../shared/bound-text.ts';
-import { depthOver } from './json.ts';
+import { depthOver } from '../../shared/json-depth.ts';
 
 export const maxArgsBytes = 256 * 1024;
 const maxArgsDepth = 64;
@@ -32,19 +33,19 @@ export function parseArgs(text: string): ParsedArgs {
 export function shownArgs(value: unknown, redactor: Redactor): Record<string, unknown> {
   if (value === null || typeof value !== 'object' || Array.isArray(value)) return {};
   const clean = redactor.value(value) as Record<string, unknown>;
-  const json = JSON.stringify(clean);
+  const json = jsonText(clean);
   return json.length <= maxShownChars ? clean : { truncated: clip(json, maxShownChars) };
 }
 
 /** One line about a call for people: `name(args)`, at most 200 characters. Takes arguments that are safe to show. */
 export function callSummary(name: string, shown: Record<string, unknown>): string {
-  return clip(`${name}(${JSON.stringify(shown)})`, maxSummaryChars);
+  return clip(`${name}(${jsonText(shown)})`, maxSummaryChars);
 }
 
 /** The same text for calls of one tool with equal arguments, however the model wrote them down. */
 export function fingerprint(name: string, argsText: string): string {
   const parsed = parseArgs(argsText);
-  return `${name}\n${parsed.kind === 'parsed' ? JSON.stringify(sorted(parsed.value)) : argsText}`;
+  return `${name}\n${parsed.kind === 'parsed' ? jsonText(sorted(parsed.value)) : argsText}`;
 }
 
 function sorted(value: unknown): unknown {

@@ -1,5 +1,6 @@
 import type { ChildEnd } from '../../shared/control.ts';
 import type { PendingItem } from '../../shared/event.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { maxDepth, maxInputBytes } from '../../shared/run.ts';
 import type { Batch } from './batch.ts';
 import type { PlannedChild } from './call.ts';
@@ -41,7 +42,7 @@ function plan({ call, tool, args, shown }: ReadyCall, { context, host }: Batch):
     throw new ToolError('depth_limit', `agents may work for each other at most ${maxDepth} deep; answer yourself`);
   if (Buffer.byteLength(spec.input) > maxInputBytes)
     throw new ToolError('invalid_input', `the message to ${spec.agentId} is over ${maxInputBytes} bytes`);
-  if (spec.history && Buffer.byteLength(JSON.stringify(spec.history)) > maxHistoryBytes)
+  if (spec.history && Buffer.byteLength(jsonText(spec.history)) > maxHistoryBytes)
     throw new ToolError(
       'invalid_input',
       `the conversation that goes to ${spec.agentId} is over ${maxHistoryBytes} bytes`,

@@ -1,6 +1,7 @@
 import { trustClass } from '../../shared/agent.ts';
 import { assertNever } from '../../shared/errors.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { sensitivity as sensitivityLabel } from '../../shared/message.ts';
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
@@ -105,7 +106,7 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
     if (stopped) return stopped;
     if (!before) await record({ ...place, t: 'inner_calling', fingerprint: print }, batch);
     const outcome = before && ready.tool.effect === 'once' ? await afterCrash(keyed, batch) : await run(keyed, batch);
-    const entry: JournalEntry = { ...place, t: 'inner_called', outcome: JSON.stringify(outcome) };
+    const entry: JournalEntry = { ...place, t: 'inner_called', outcome: jsonText(outcome) };
     if (!batch.signal.aborted) await record(entry, batch);
     return outcome;
   });

@@ -1,3 +1,4 @@
+import { jsonText } from '../../shared/json-text.ts';
 import type { CatalogueEntry, Tool } from './tool.ts';
 
 /** A tool as a model is told about it. */
@@ -50,8 +51,6 @@ function bare({ name, description, parameters }: Tool): Advertisement {
 
 function advertise(tool: Tool): Advertisement {
   if (tool.examples.length === 0) return bare(tool);
-  const lines = tool.examples.map(
-    ({ args, note }) => `- ${JSON.stringify(args)}${note === undefined ? '' : `: ${note}`}`,
-  );
+  const lines = tool.examples.map(({ args, note }) => `- ${jsonText(args)}${note === undefined ? '' : `: ${note}`}`);
   return { ...bare(tool), description: `${tool.description}\n\nExamples:\n${lines.join('\n')}` };
 }

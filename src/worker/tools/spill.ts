@@ -1,4 +1,5 @@
 import { createHash } from 'node:crypto';
+import { jsonText } from '../../shared/json-text.ts';
 import type { Log } from '../../shared/log.ts';
 import type { ArtifactInfo, Artifacts } from '../ports.ts';
 import { isContinuation } from '../../shared/bound-text.ts';
@@ -22,7 +23,7 @@ export function spillOf(artifacts: Artifacts, runId: string, log: Log): Spill {
   return {
     async put(body, origin) {
       const { toolName, trust, sensitivity, inboundSanitization } = origin;
-      const facts = JSON.stringify([runId, toolName, trust, sensitivity, inboundSanitization]);
+      const facts = jsonText([runId, toolName, trust, sensitivity, inboundSanitization]);
       const name = createHash('sha256').update(facts).update(body).digest('hex').slice(0, 32);
       const bytes = Buffer.from(body);
       try {

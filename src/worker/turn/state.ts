@@ -1,6 +1,7 @@
 import { assertNever, RunError } from '../../shared/errors.ts';
 import type { ChildEnd } from '../../shared/control.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/journal.ts';
+import { jsonText } from '../../shared/json-text.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../../shared/message.ts';
 import { zeroUsage } from '../../shared/money.ts';
 import { repairRequest } from '../../shared/repair-request.ts';
@@ -305,7 +306,7 @@ export class GrowingState {
 
   /** The model sees the call as it was made. What a provider remembers by itself differs from now on. */
   #edit(index: number, id: string, updatedArgs: Record<string, unknown>): void {
-    const args = JSON.stringify(updatedArgs);
+    const args = jsonText(updatedArgs);
     this.#calls[index] = { ...(this.#calls[index] as StepCall), args };
     this.#conversation.editCall(index, id, args);
     this.#state.sessionToken = undefined;

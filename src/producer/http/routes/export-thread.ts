@@ -1,4 +1,5 @@
 import { Readable } from 'node:stream';
+import { jsonText } from '../../../shared/json-text.ts';
 import type { App } from '../app.ts';
 import { errorBody, threadIdParam } from '../openapi.ts';
 
@@ -22,7 +23,7 @@ export function exportThread(app: App): void {
       const lines = mill.threads.export(params.id);
       const first = await lines.next();
       const written = async function* () {
-        for (let line = first; !line.done; line = await lines.next()) yield `${JSON.stringify(line.value)}\n`;
+        for (let line = first; !line.done; line = await lines.next()) yield `${jsonText(line.value)}\n`;
       };
       const body = Readable.from(written(), { objectMode: false });
       return await reply.type('application/x-ndjson; charset=utf-8').send(body as never);

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { jsonText } from '../../../shared/json-text.ts';
 import { maxThreadEvents } from '../../../shared/thread-event.ts';
 import type { App } from '../app.ts';
 import { errorBody, threadIdParam, wholeNumber } from '../openapi.ts';
@@ -28,7 +29,7 @@ export function threadEvents(app: App): void {
         ...(after !== undefined && { after }),
         ...(limit !== undefined && { limit }),
       });
-      const lines = events.map((event) => `${JSON.stringify(event)}\n`).join('');
+      const lines = events.map((event) => `${jsonText(event)}\n`).join('');
       return await reply.type('application/x-ndjson; charset=utf-8').send(lines as never);
     },
   });

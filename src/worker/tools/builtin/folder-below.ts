@@ -1,5 +1,6 @@
 import { realpathSync, statSync } from 'node:fs';
 import { isAbsolute, join, sep } from 'node:path';
+import { jsonText } from '../../../shared/json-text.ts';
 
 /** A folder with no link in its path, or why there is none and which of the two is wrong. */
 export type FolderBelow =
@@ -13,7 +14,7 @@ export function folderBelow(root: string, part: string | undefined): FolderBelow
   const whole = realpathSync(root);
   if (part === undefined) return { kind: 'folder', path: whole };
   if (isAbsolute(part) || part.includes('\0') || part.split(/[\\/]/).includes('..'))
-    return none('part', `${JSON.stringify(part)} is not a folder below MILLRACE_FILES`);
+    return none('part', `${jsonText(part)} is not a folder below MILLRACE_FILES`);
   const below = join(whole, part);
   if (!isFolder(below)) return none('part', `there is no folder ${part} below MILLRACE_FILES`);
   const path = realpathSync(below);

@@ -3,6 +3,7 @@ import type { Egress } from '../../../shared/egress.ts';
 import { assertNever, type ToolErrorKind } from '../../../shared/errors.ts';
 import { EgressError } from '../../../shared/egress-error.ts';
 import type { EgressResponse } from '../../../shared/egress-fetch.ts';
+import { jsonText } from '../../../shared/json-text.ts';
 import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';
@@ -107,7 +108,7 @@ function contentOf({ headers: given = {}, body }: Args): { headers: Headers; bod
   for (const [name, value] of Object.entries(given)) headers.set(name, value);
   if (body === undefined || typeof body === 'string') return { headers, body };
   if (!headers.has('content-type')) headers.set('content-type', 'application/json');
-  return { headers, body: JSON.stringify(body) };
+  return { headers, body: jsonText(body) };
 }
 
 function refuseCredentials(headers: Headers): void {

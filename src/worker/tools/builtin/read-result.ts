@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { jsonText } from '../../../shared/json-text.ts';
 import { maxScannedChars, treatmentOf } from '../../guards/sanitise.ts';
 import { defineTool } from '../define.ts';
 import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../result-reader.ts';
@@ -81,7 +82,7 @@ function originOf({ toolName, trust, sensitivity = 'public', inboundSanitization
 function isScannedWhole(part: ReadPart): boolean {
   const treatment = part.inboundSanitization ?? treatmentOf[part.trust];
   const isShownAnyway = treatment === 'pass' || treatment === 'flag';
-  return isShownAnyway || JSON.stringify(pageOf(part)).length <= maxScannedChars;
+  return isShownAnyway || jsonText(pageOf(part)).length <= maxScannedChars;
 }
 
 async function firstAnswer(readers: readonly ResultReader[], request: ReadRequest): Promise<ReadPart> {

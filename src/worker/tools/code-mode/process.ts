@@ -5,6 +5,7 @@ import { createRequire } from 'node:module';
 import type { Socket } from 'node:net';
 import { setPriority } from 'node:os';
 import { extname, join, sep } from 'node:path';
+import { jsonText } from '../../../shared/json-text.ts';
 import { FrameReader, frameOf } from './frames.ts';
 import { maxChildFrameBytes } from './limits.ts';
 import { childMessage, type ChildMessage, type HostMessage } from './protocol.ts';
@@ -87,7 +88,7 @@ export class ScriptProcess {
   }
 
   send(message: HostMessage): void {
-    if (!this.#isGone) this.#channel.write(frameOf(JSON.stringify(message)));
+    if (!this.#isGone) this.#channel.write(frameOf(jsonText(message)));
   }
 
   /** At once, whatever it does. */

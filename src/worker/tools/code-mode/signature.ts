@@ -1,3 +1,4 @@
+import { jsonText } from '../../../shared/json-text.ts';
 import type { CatalogueEntry } from '../tool.ts';
 
 const maxSignatureChars = 2_000;
@@ -141,7 +142,7 @@ function literal(value: unknown): string {
 }
 
 function quoted(text: string): string {
-  return JSON.stringify(text.slice(0, 64).toWellFormed());
+  return jsonText(text.slice(0, 64).toWellFormed());
 }
 
 function isIdentifier(name: string): boolean {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import { createContext, Script } from 'node:vm';
 import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { jsonText } from '../../../shared/json-text.ts';
 import type { CheckedArgs } from '../tool.ts';
 import { linearRegExp } from './patterns.ts';
 import type { BoundSchema } from './schema.ts';
@@ -35,7 +36,7 @@ export class ArgumentChecks {
   check(schema: BoundSchema, args: unknown, gaveUp: () => void): CheckedArgs {
     if (args === null || typeof args !== 'object' || Array.isArray(args))
       return { ok: false, problems: ['arguments: must be an object'] };
-    const key = createHash('sha256').update(schema.dialect).update(JSON.stringify(schema.checked)).digest('base64');
+    const key = createHash('sha256').update(schema.dialect).update(jsonText(schema.checked)).digest('base64');
     try {
       const validate = this.#known.get(key) ?? withDeadline(compileMs, () => compiled(schema));
       this.#keep(key, validate);

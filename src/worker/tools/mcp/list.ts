@@ -1,3 +1,4 @@
+import { jsonText } from '../../../shared/json-text.ts';
 import { withoutHidden } from '../../guards/hidden-text.ts';
 import { sanitise } from '../../guards/sanitise.ts';
 import { clip } from '../../../shared/bound-text.ts';
@@ -77,7 +78,7 @@ function listedTool(
     problems.push(`${name}: ${schema.droppedPatterns} of its patterns are left to the server, RE2 does not take them`);
   const text = [description, title, name].find((one): one is string => typeof one === 'string' && one.trim() !== '');
   const shown = clip(withoutHidden(text ?? name), maxToolDescriptionChars);
-  const { findings } = sanitise(`${shown}\n${JSON.stringify(schema.parameters)}`, {
+  const { findings } = sanitise(`${shown}\n${jsonText(schema.parameters)}`, {
     trust: 'mcp-derived',
     treatment: 'flag',
     toolName: 'description',

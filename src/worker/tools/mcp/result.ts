@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util';
 import { clip } from '../../../shared/bound-text.ts';
+import { jsonText } from '../../../shared/json-text.ts';
 import { ToolOutput } from '../tool.ts';
 
 /** A text that a result names instead of holding it. */
@@ -41,8 +42,8 @@ export function outputOf(result: Readonly<Record<string, unknown>>, options: Res
   // Servers repeat the data as text for clients that do not know it, or the text as data for those that know nothing else.
   const others = texts.filter((text) => !isSameData(text, structuredContent));
   if (isOnlyText(structuredContent, texts)) return new ToolOutput(joined(texts), about);
-  if (others.length === 0) return new ToolOutput(failed ? JSON.stringify(structuredContent) : structuredContent, about);
-  return new ToolOutput(joined([...others, JSON.stringify(structuredContent)]), about);
+  if (others.length === 0) return new ToolOutput(failed ? jsonText(structuredContent) : structuredContent, about);
+  return new ToolOutput(joined([...others, jsonText(structuredContent)]), about);
 }
 
 /** What the results of an earlier worker, as they stand in the journal, have named. */
@@ -101,7 +102,7 @@ function noteOf({ uri, name, mimeType, size }: Fields, options: ResultOptions, n
     ...(typeof mimeType === 'string' && { mimeType: clip(mimeType, maxNoteChars) }),
     ...(typeof size === 'number' && { bytes: size }),
   };
-  return noteStart + JSON.stringify(note) + noteEnd;
+  return noteStart + jsonText(note) + noteEnd;
 }
 
 /** A text of the server. It must not pass for a note that names a resource. */

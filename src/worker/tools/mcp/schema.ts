@@ -1,5 +1,6 @@
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
+import { jsonText } from '../../../shared/json-text.ts';
 import { withoutHidden } from '../../guards/hidden-text.ts';
 import { clip } from '../../../shared/bound-text.ts';
 import { maxSchemaBytes, maxSchemaDepth, maxSchemaTextChars } from './limits.ts';
@@ -76,7 +77,7 @@ function sizeOf(value: unknown): number | undefined {
     item !== null &&
     typeof item === 'object' &&
     (depth >= maxSchemaDepth || Object.values(item).some((inner) => isTooDeep(inner, depth + 1)));
-  return isTooDeep(value, 0) ? undefined : Buffer.byteLength(JSON.stringify(value));
+  return isTooDeep(value, 0) ? undefined : Buffer.byteLength(jsonText(value));
 }
 
 function dialectOf(named: unknown): Dialect | undefined {

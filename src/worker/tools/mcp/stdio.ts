@@ -8,7 +8,7 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import type { Clock } from '../../../shared/clock.ts';
-import { depthOver } from '../json.ts';
+import { depthOver } from '../../../shared/json-depth.ts';
 import { FloodGate } from './flood.ts';
 import { floodWindowMs, maxMessageBytes, maxMessageDepth, maxWindowBytes } from './limits.ts';
 

@@ -1,0 +1,29 @@
+type Replacer = (this: unknown, name: string, value: unknown) => unknown;
+
+/** The escapes of a JSON text, from left to right, so that one behind an escaped backslash is none. */
+const escapes = /\\(?:u[0-9A-Fa-f]{4}|.)/g;
+const halfCharacter = /^\\u[dD][89a-fA-F]/;
+
+/**
+ * The one writer of JSON: what `JSON.stringify` writes, with U+FFFD for half a character. That writes `\ud83d` for one,
+ * which the JSON reader of Redis refuses, in the middle of a script that cannot take back what it has written.
+ * Like it, it answers undefined for what JSON has no text for, and throws for cycles and big integers.
+ */
+export function jsonText(value: unknown, replacer?: Replacer | null, indent?: number): string {
+  const text = JSON.stringify(value, replacer ?? undefined, indent) as string | undefined;
+  return text === undefined ? (text as unknown as string) : whole(text);
+}
+
+/**
+ * The value of a stored JSON text. Half characters in it, from before `jsonText` wrote everything, count as U+FFFD, as they
+ * do in scripts. Throws a `SyntaxError` for what is no JSON.
+ */
+export function storedJson(text: string): unknown {
+  return JSON.parse(whole(text));
+}
+
+/** Both write a whole character as it is, never as two escapes: an escape of this form is half of one. */
+function whole(text: string): string {
+  if (!text.includes('\\ud')) return text;
+  return text.replace(escapes, (escape) => (halfCharacter.test(escape) ? '\\ufffd' : escape));
+}

@@ -1,0 +1,298 @@
+import { expect, test } from 'vitest';
+import { systemClock } from '../../src/shared/clock.ts';
+import { tellParent } from '../../src/shared/children.ts';
+import type { PendingItem } from '../../src/shared/event.ts';
+import { RunError } from '../../src/shared/errors.ts';
+import type { JournalEntry } from '../../src/shared/journal.ts';
+import { storedJson } from '../../src/shared/json-text.ts';
+import { silentLog } from '../../src/shared/log.ts';
+import { isTerminalStatus } from '../../src/shared/run.ts';
+import { RedisRuns } from '../../src/worker/stores/redis-runs.ts';
+import { redisWaits } from '../../src/worker/stores/redis-waits.ts';
+import { clientWorld } from '../producer/support/client.ts';
+import { rounds } from '../support/lane.ts';
+import { deep, oddRecord, oddText, oddValue } from '../support/odd.ts';
+import { seeded } from '../support/seeded.ts';
+import { aCommit, aTerminalCommit } from './run-fixtures.ts';
+import { claim, claimed } from './store-world.ts';
+
+type Random = ReturnType<typeof seeded>;
+type Odd = Awaited<ReturnType<typeof oddWorld>>;
+
+const reason = (random: Random) => oddText(random).slice(0, 500);
+
+const far = '2099-01-01T00:00:00.000Z';
+const past = '2026-01-01T00:00:00.000Z';
+
+/** The client of a producer, and the stores of a worker, in one Redis. */
+async function oddWorld() {
+  const world = await clientWorld();
+  const { redis, keys } = world;
+  const place = { redis, keys, cluster: false, eventLogMax: 10_000 };
+  const options = { ...place, eventLogTtlS: 120, resultTtlS: 600, clock: systemClock, log: silentLog };
+  return { ...world, place, runs: new RedisRuns(options), waits: redisWaits(options) };
+}
+
+function pick<T>(random: Random, ...choices: readonly T[]): T {
+  return choices[random.below(choices.length)] as T;
+}
+
+/** What a run asks people, in whatever words a model and its tools have found. */
+function anItem(random: Random, expiresAt: string): PendingItem {
+  const id = oddText(random) || 'call_1';
+  const base = { id, toolName: oddText(random), args: oddRecord(random), requestedAt: past, reason: oddText(random) };
+  const kind = pick(random, 'approval', 'user_input', 'unknown_outcome', 'child', 'budget', 'retry' as const);
+  if (kind === 'child') return { ...base, kind, id: 'r'.repeat(26) };
+  const approvers = random.below(5) === 0 ? { approvers: 2 } : {};
+  return { ...base, kind, expiresAt, ...approvers };
+}
+
+async function suspend(world: Odd, runId: string, pending: PendingItem[], random: Random): Promise<void> {
+  const { owner, seq } = await claimed(world, runId);
+  const text = oddText(random);
+  const entries: JournalEntry[] = [
+    { v: 1, t: 'opened', model: text, at: past, prompt: text },
+    { v: 1, t: 'suspended', seq: 1, reason: pending[0]?.kind ?? 'retry', at: past },
+  ];
+  const told = { runId, timestamp: past, type: 'text.complete', text } as const;
+  const patch = { status: 'suspended', pending } as const;
+  await world.runs.commit({ runId, owner }, aCommit(seq, { entries, events: [told], patch, release: 'suspended' }));
+}
+
+/** Only what a caller may be told: never an error of Redis, and never one of ours that nobody expected. */
+async function refused(call: Promise<unknown>): Promise<void> {
+  await call.catch((error: unknown) => {
+    if (!(error instanceof RunError) || error.code === 'internal' || error.code === 'queue_unavailable') throw error;
+  });
+}
+
+/** One person says something about everything that waits. */
+async function speak({ mill }: Odd, runId: string, random: Random): Promise<void> {
+  const { pending } = await mill.get(runId);
+  const by = pick(random, { by: oddText(random) }, {});
+  for (const { id, kind } of pending) {
+    const granted = random.below(2) === 0;
+    const edited = granted && random.below(2) === 0 ? { updatedArgs: oddRecord(random) } : {};
+    const said =
+      kind === 'user_input'
+        ? { answers: [{ toolCallId: id, answer: oddText(random) }] }
+        : { approvals: [{ toolCallId: id, granted, reason: oddText(random), ...edited }] };
+    await refused(mill.decide(runId, { ...said, reason: oddText(random) }, by));
+  }
+}
+
+/** What an older version, or a disk, may have left in the record and beside it. */
+async function damage({ redis, keys }: Odd, runId: string, random: Random): Promise<void> {
+  const raw = () =>
+    pick(
+      random,
+      JSON.stringify(oddValue(random)) ?? 'null',
+      JSON.stringify([{ kind: 'approval', id: oddText(random), toolName: '\ud83d', args: {}, requestedAt: past }]),
+      `[{"kind":"approval","id":"deep","args":{"a":${deep(1_500)}},"requestedAt":"${past}"}]`,
+      `[{"kind":"user_input","id":"x","expiresAt":null,"approvers":"2"},null,7,"\\ud83d"]`,
+      '[{"kind":"approval","id":"cut","toolName":"\\ud8',
+      deep(2_000),
+      oddText(random),
+    );
+  const run = keys.run(runId);
+  const harms = [
+    () => redis.hset(run, 'pending', raw()),
+    () => redis.hset(run, 'request', raw()),
+    () => redis.hset(run, 'cancel', raw()),
+    () => redis.hset(run, 'attempts', raw()),
+    () => redis.rpush(keys.decided(runId), raw()),
+    () => redis.hset(keys.decisions(runId), { [oddText(random)]: raw(), call_1: raw(), deep: raw() }),
+    () => redis.hset(keys.later(runId), { segment: '0', first: '0', next: '0', '0': raw(), template: raw() }),
+    () => redis.rpush(keys.journal(runId), raw()),
+  ];
+  for (let n = 1 + random.below(3); n > 0; n--) await pick(random, ...harms)();
+}
+
+const statusOf = async ({ redis, keys }: Odd, runId: string) => await redis.hget(keys.run(runId), 'status');
+
+/** A run that waits is queued again, or ends: which is up to what happens. */
+async function endWait(world: Odd, runId: string, random: Random): Promise<string> {
+  const { mill, waits } = world;
+  const child = {
+    status: 'completed',
+    costMicrocents: 3,
+    parent: { runId, depth: 1, expose: 'all', above: [], payers: [] },
+  } as const;
+  const ways = {
+    cancel: () => mill.cancel(runId, { reason: reason(random), onPendingApprovals: pick(random, 'deny', 'fail') }),
+    drain: () => mill.cancel(runId, { drain: true, reason: reason(random) }),
+    expiry: () => waits.resume(runId, { summary: oddText(random) }),
+    child: async () => {
+      const record = {
+        ...(await world.runs.load(runId)),
+        ...child,
+        runId: 'r'.repeat(26),
+        result: { text: oddText(random) },
+      };
+      await tellParent(record as never, {
+        place: world.place,
+        threads: world.place as never,
+        keepOf: () => ({ recordS: 600, eventsS: 120 }),
+        addJob: async () => {},
+      });
+      await waits.resume(runId, { summary: 'its time has come' });
+    },
+  };
+  const way = pick(random, ...(Object.keys(ways) as (keyof typeof ways)[]));
+  await ways[way]();
+  return way;
+}
+
+/** A worker takes what is queued, and the run comes to its end; one that failed is driven again, and cancelled. */
+async function finish(world: Odd, runId: string, random: Random): Promise<void> {
+  const { mill, redis, keys, runs } = world;
+  const segment = Number(await redis.hget(keys.run(runId), 'segment'));
+  const found = await claim(world, runId, { segment }).catch((error: unknown) => {
+    if (error instanceof RunError && error.code === 'run_state_malformed') return error;
+    throw error;
+  });
+  const taken = {
+    owner: await redis.hget(keys.run(runId), 'owner'),
+    seq: Number(await redis.hget(keys.run(runId), 'lastSequence')),
+  };
+  if (!(found instanceof RunError) && found.kind !== 'claimed') throw new Error(`run ${runId} is ${found.kind}`);
+  const error = { code: 'internal', message: oddText(random), retryable: false } as const;
+  const entry = { v: 1, t: 'closed', status: 'failed', error } as const;
+  const failed = aTerminalCommit(runId, taken.seq, {
+    entries: [entry],
+    patch: { status: 'failed', endedAt: past, error },
+  });
+  const written = await runs.commit({ runId, owner: taken.owner ?? '' }, failed);
+  expect(written.kind).toBe('ok');
+  await mill.redrive({ runId });
+  expect(await statusOf(world, runId)).toBe('queued');
+  await mill.cancel(runId, { reason: reason(random) });
+}
+
+async function readable({ redis, keys }: Odd, runId: string): Promise<void> {
+  for (const [id, [, json = '']] of await redis.xrange(keys.events(runId), '-', '+'))
+    expect(storedJson(json), id).toMatchObject({ sequenceNumber: Number.parseInt(id, 10) });
+}
+
+test('whatever is said to a run, by it, or stored about it: its wait ends, and so does the run', async () => {
+  const random = seeded();
+  const world = await oddWorld();
+  const { mill, redis, keys } = world;
+  for (let round = 0; round < rounds({ fast: 100, all: 10_000 }); round++) {
+    const metadata = { [reason(random) || 'k']: reason(random) };
+    const { runId } = await mill.enqueue({ agent: 'support', input: oddText(random), metadata });
+    const expiresAt = pick(random, far, past);
+    const pending = Array.from({ length: 1 + random.below(3) }, () => anItem(random, expiresAt));
+    await suspend(world, runId, pending, random);
+    const isDamaged = random.below(3) === 0;
+    if (random.below(2) === 0) await speak(world, runId, random);
+    if (isDamaged) await damage(world, runId, random);
+    const what = `round ${round}`;
+    let way = 'a word';
+    if ((await statusOf(world, runId)) === 'suspended') way = await endWait(world, runId, random);
+    let status = await statusOf(world, runId);
+    if (status === 'suspended') {
+      // A cancel leaves a run that waits for others to them; these are none that anybody will end.
+      const asked = await redis.hget(keys.run(runId), 'cancel');
+      if (!asked || (way !== 'cancel' && way !== 'drain')) throw new Error(`${what}: it still waits after ${way}`);
+      await world.waits.resume(runId, { summary: 'its time has come' });
+      status = await statusOf(world, runId);
+    }
+    expect(status, `${what} after ${way}`).not.toBe('suspended');
+    if (!isTerminalStatus(status as 'queued')) await finish(world, runId, random);
+    const end = await redis.hmget(keys.run(runId), 'status', 'endedAt', 'cancel');
+    expect(isTerminalStatus(end[0] as 'queued') || Boolean(end[2]), `${what} after ${way}`).toBe(true);
+    await readable(world, runId);
+    await redis.unlink(
+      keys.run(runId),
+      keys.journal(runId),
+      keys.events(runId),
+      keys.decisions(runId),
+      keys.decided(runId),
+    );
+  }
+}, 600_000);
+
+/** A run that waits, with this list in its record instead of what was asked. */
+async function waitingFor(pending: string) {
+  const world = await oddWorld();
+  const { runId } = await world.mill.enqueue({ agent: 'support', input: 'go' });
+  const item = { kind: 'approval', id: 'call_1', requestedAt: past } as const;
+  await suspend(world, runId, [item], { below: () => 8 });
+  await world.redis.hset(world.keys.run(runId), 'pending', pending);
+  return { ...world, runId };
+}
+
+const half = JSON.stringify([
+  { kind: 'approval', id: 'call_\ud83d', toolName: '\ude00', args: { a: '\\ud83d' }, requestedAt: past },
+  { kind: 'user_input', id: 'call_2', reason: '\ud83d', requestedAt: past },
+]);
+
+test('half characters that an older version stored keep nobody from deciding about the call, and the others stay', async () => {
+  const { mill, runId } = await waitingFor(half);
+  const { run } = await mill.decide(runId, {
+    approvals: [{ toolCallId: 'call_\ud83d', granted: true, reason: '\ud83d' }],
+  });
+  expect(run).toMatchObject({ status: 'queued', pending: [{ id: 'call_2', reason: '\ufffd' }] });
+  expect(run.decisions).toMatchObject([
+    { toolCallId: 'call_\ufffd', granted: true, reason: '\ufffd', toolName: '\ufffd' },
+  ]);
+});
+
+test('a cancel denies calls with half characters in their names', async () => {
+  const { mill, runId, redis, keys } = await waitingFor(half);
+  expect(await mill.cancel(runId, { reason: 'half \ud83d' })).toMatchObject({ status: 'cancelled', pending: [] });
+  const events = (await redis.xrange(keys.events(runId), '-', '+')).map(
+    ([, [, json = '']]) => JSON.parse(json) as object,
+  );
+  expect(events.slice(-3)).toMatchObject([
+    { type: 'tool.approval.denied', toolCallId: 'call_\ufffd', toolName: '\ufffd' },
+    { type: 'tool.approval.denied', toolCallId: 'call_2' },
+    { type: 'run.cancelled', reason: 'half \ufffd' },
+  ]);
+});
+
+test('an item that nobody can read any more is known by its beginning, and can be denied', async () => {
+  const args = `{"a":${deep(1_500)}}`;
+  const { mill, runId, redis, keys } = await waitingFor(
+    `[{"kind":"approval","id":"deep","args":${args},"requestedAt":"${past}"}]`,
+  );
+  await mill.decide(runId, { approvals: [{ toolCallId: 'deep', granted: false }] });
+  expect(await redis.hmget(keys.run(runId), 'status', 'pending')).toEqual(['queued', '[]']);
+});
+
+const withoutRequest: readonly [string, (world: Awaited<ReturnType<typeof waitingFor>>) => Promise<unknown>, string][] =
+  [
+    ['is cancelled', async ({ mill, runId }) => await mill.cancel(runId), 'cancelled'],
+    [
+      'goes on when its time has come',
+      async ({ waits, runId }) => await waits.resume(runId, { summary: 'now' }),
+      'queued',
+    ],
+  ];
+
+test.each(withoutRequest)('a record whose request nobody can read %s', async (_, end, status) => {
+  const world = await waitingFor('{"not":"a list"');
+  const { runId, redis, keys } = world;
+  await redis.hset(keys.run(runId), { request: '{"agent":7', attempts: '\ud83d' });
+  await end(world);
+  expect(await statusOf(world, runId)).toBe(status);
+  const [last] = await redis.xrevrange(keys.events(runId), '+', '-', 'COUNT', 1);
+  expect(JSON.parse(last?.[1][1] ?? '')).toMatchObject({ runId, agentId: 'support' });
+});
+
+test('a stored request to stop that nobody can read is one all the same', async () => {
+  const { runId, redis, keys, runs } = await waitingFor('[]');
+  await redis.hset(keys.run(runId), 'cancel', '{"drain":"\\ud83d');
+  await redis.sadd(keys.cancels, runId);
+  expect(await runs.pendingCancels()).toEqual(new Map([[runId, { drain: false, onPendingApprovals: 'deny' }]]));
+});
+
+test('the path of a problem names no more of a caller’s words than fit into a line', async () => {
+  const { mill } = await oddWorld();
+  const problem = await mill
+    .enqueue({ agent: 'support', input: '', metadata: { ['x'.repeat(100_000)]: '' } })
+    .catch(String);
+  expect(problem).toContain('Invalid key');
+  expect((problem as string).length).toBeLessThan(600);
+});
