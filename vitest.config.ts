@@ -1,3 +1,4 @@
+import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
 import { lane } from './test/support/lane.ts';
@@ -24,8 +25,9 @@ export default defineConfig({
     globalSetup: ['test/support/global-setup.ts'],
     testTimeout: 20_000,
     hookTimeout: 30_000,
-    maxWorkers: 2,
-    reporters: ['default', 'test/support/closing-reporter.ts'],
+    // Two for each core: many tests wait for a lease to end or a process to start.
+    maxWorkers: 2 * availableParallelism(),
+    reporters: ['default', './test/support/closing-reporter.ts'],
     projects: [
       {
         test: {

@@ -1,5 +1,6 @@
 import { fork, type ChildProcess } from 'node:child_process';
 import { childEnv } from './child-env.ts';
+import { builtEntry } from './entries.ts';
 
 const readyMs = 20_000;
 const keptBytes = 256 * 1024;
@@ -31,7 +32,7 @@ export class Child implements AsyncDisposable {
 
   /** Starts a process without waiting for it. `env` is all it gets, besides the path. */
   static spawn(name: string, entry: string, env: Record<string, string>, args: readonly string[] = []): Child {
-    const child = fork(entry, [...args], {
+    const child = fork(builtEntry(entry), [...args], {
       env: childEnv(env),
       execArgv: [],
       stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

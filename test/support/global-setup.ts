@@ -3,11 +3,14 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
 import { startScratchRedis } from '../../src/shared/dev-redis.ts';
+import { buildEntries } from './entries.ts';
 
 declare module 'vitest' {
   interface ProvidedContext {
     redisUrl: string;
     seed: number;
+    /** Folder of the bundled entries. */
+    entries: string;
   }
 }
 
@@ -17,6 +20,7 @@ export default async function setup(project: TestProject) {
     throw new Error('run the tests with `npm test`: they need Node 24');
   project.provide('seed', Number(process.env['TEST_SEED'] ?? Math.floor(Math.random() * 2 ** 31)));
   const dir = mkdtempSync(join(tmpdir(), 'millrace-test-'));
+  project.provide('entries', await buildEntries());
   const redis = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../..') });
   project.provide('redisUrl', redis.url);
   return () => redis.stop();

@@ -42,13 +42,13 @@ function lineOf(entry: ThreadEntry): { readonly who: 'User' | 'Assistant'; reado
   return text === '' ? [] : [{ who: 'Assistant', text }];
 }
 
-const words = new Intl.Segmenter(undefined, { granularity: 'word' });
-
 /** The title in what a model wrote, at most six words of it; undefined when there are fewer than three. */
 export function titleIn(text: string): string | undefined {
   const line = text.split('\n').find((one) => one.trim() !== '') ?? '';
   const bare = line.replaceAll(/[\p{Cc}\p{Cf}]/gu, '').replaceAll(/^[\s#*_"'`“”„«»]+|[\s*_"'`“”„«».:!]+$/g, '');
-  const found = [...words.segment(bare)].filter(({ isWordLike }) => isWordLike);
+  const found = [...new Intl.Segmenter(undefined, { granularity: 'word' }).segment(bare)].filter(
+    ({ isWordLike }) => isWordLike,
+  );
   const last = found[maxWords - 1];
   if (found.length < minWords) return undefined;
   return bare.slice(0, Math.min(maxTitleChars, last ? last.index + last.segment.length : bare.length)).trim();

@@ -284,4 +284,9 @@ function compiled({ name, words = [], letters = [], signs = [] }: InjectionEntry
   return sources.map((source) => ({ name, expression: new RegExp(source, 'gu') }));
 }
 
-export const injectionPatterns: readonly InjectionPattern[] = injectionEntries.flatMap(compiled);
+let all: readonly InjectionPattern[] | undefined;
+
+/** Compiled with the first text that is scanned: it takes longer than all else that a worker does when it starts. */
+export function injectionPatterns(): readonly InjectionPattern[] {
+  return (all ??= injectionEntries.flatMap(compiled));
+}

@@ -112,12 +112,12 @@ function namesOf(found: readonly Finding[]): string[] {
 /** Is there anything in the text that speaks to a model? */
 function speaksToModel(text: string): boolean {
   const { text: folded } = fold(text);
-  return injectionPatterns.some(({ expression }) => folded.search(expression) !== -1);
+  return injectionPatterns().some(({ expression }) => folded.search(expression) !== -1);
 }
 
 /** From where a pattern begins to the end of its sentence: what belongs to an order is often behind its first words. */
 function sentenceFindings(folded: Folded, original: string): Finding[] {
-  return injectionPatterns.flatMap(({ name, expression }) =>
+  return injectionPatterns().flatMap(({ name, expression }) =>
     [...folded.text.matchAll(expression)].map(({ index, 0: match }): Finding => {
       const to = sentenceEnd(original, folded.originalAt(index + match.length));
       return orderAt(name, { from: folded.originalAt(index), to });

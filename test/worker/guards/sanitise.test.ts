@@ -221,13 +221,13 @@ test('the count of the longest match knows parts without an end', () => {
 });
 
 test('no pattern repeats anything without a bound, so that the work at each place of a text is bounded', () => {
-  expect(injectionPatterns.length).toBeGreaterThan(80);
-  const lengths = injectionPatterns.map(({ expression }) => longest(expression.source));
+  expect(injectionPatterns().length).toBeGreaterThan(80);
+  const lengths = injectionPatterns().map(({ expression }) => longest(expression.source));
   expect(Math.max(...lengths)).toBeLessThan(400);
 });
 
 test('every pattern finds nothing in the token that stands for what was taken out', () => {
-  for (const { expression } of injectionPatterns) expect(`a ${redactionToken} b`.search(expression)).toBe(-1);
+  for (const { expression } of injectionPatterns()) expect(`a ${redactionToken} b`.search(expression)).toBe(-1);
 });
 
 const pieces = fc.array(
