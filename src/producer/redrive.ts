@@ -1,4 +1,6 @@
 import { z } from 'zod';
+import { maxDeadlineMs } from '../shared/agent.ts';
+import { deadlineOf } from '../shared/deadline.ts';
 import { errorCode, RunError, type ErrorCode } from '../shared/errors.ts';
 import { newNonce } from '../shared/ids.ts';
 import { loadScript, runScript } from '../shared/redis.ts';
@@ -19,6 +21,7 @@ const redriveRequest = z.strictObject({
   runId: z.string().optional(),
   code: errorCode.optional(),
   limit: z.int().min(1).max(1_000).default(100),
+  deadlineMs: z.int().min(1).max(maxDeadlineMs).optional(),
 });
 
 export interface RedriveRequest {
@@ -28,11 +31,18 @@ export interface RedriveRequest {
   readonly code?: ErrorCode;
   /** At most this many in one call: 1 to 1,000, default 100. */
   readonly limit?: number;
+  /**
+   * Milliseconds from now until each of them has to have ended. Absent: the deadline that it has. One whose deadline has passed
+   * needs a new one.
+   */
+  readonly deadlineMs?: number;
 }
 
 export interface RedriveAnswer {
   /** Runs that are queued again. */
   readonly redriven: readonly string[];
+  /** Runs that were left alone because their deadline has passed: redrive them with a new `deadlineMs`. */
+  readonly late: readonly string[];
   /** There may be more failed runs than this call looked at. */
   readonly more: boolean;
 }
@@ -41,56 +51,74 @@ export interface RedriveAnswer {
 export async function redriveRuns(input: RedriveRequest, tenant: string, link: Link): Promise<RedriveAnswer> {
   const parsed = redriveRequest.safeParse(input);
   if (!parsed.success) throw invalid('validation', 'the redrive request is not valid', parsed.error.issues);
-  const { runId, code, limit } = parsed.data;
+  const { runId, code, limit, deadlineMs } = parsed.data;
   if (runId !== undefined) {
     const record = await legible(checkRunId(runId), tenant, link);
-    const done = await redriveRun(record, link);
-    if (!done) throw new RunError('validation', `run ${runId} has not failed; only failed runs are driven again`);
-    return { redriven: [runId], more: false };
+    const done = await redriveRun(record, deadlineMs, link);
+    if (done === 'not_failed')
+      throw new RunError('validation', `run ${runId} has not failed; only failed runs are driven again`);
+    if (done === 'late')
+      throw new RunError(
+        'deadline_exceeded',
+        `the deadline of run ${runId} has passed: redrive it with a new deadlineMs`,
+      );
+    return { redriven: [runId], late: [], more: false };
   }
   const redriven: string[] = [];
+  const late: string[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < maxPages; page++) {
     const found = await listRuns({ status: 'failed', ...(cursor !== undefined && { cursor }) }, tenant, link);
     for (const run of found.runs) {
-      if (redriven.length === limit) return { redriven, more: true };
+      if (redriven.length === limit) return { redriven, late, more: true };
       if (code !== undefined && run.error?.code !== code) continue;
-      if (await redriveRun(await legible(run.runId, tenant, link), link)) redriven.push(run.runId);
+      const done = await redriveRun(await legible(run.runId, tenant, link), deadlineMs, link);
+      if (done === 'redriven') redriven.push(run.runId);
+      if (done === 'late') late.push(run.runId);
     }
     cursor = found.cursor;
-    if (cursor === undefined) return { redriven, more: false };
+    if (cursor === undefined) return { redriven, late, more: false };
   }
-  return { redriven, more: true };
+  return { redriven, late, more: true };
 }
 
 async function legible(runId: string, tenant: string, link: Link): Promise<RunRecord> {
   return await link.reach((redis) => loadLegible(link, redis, runId, tenant));
 }
 
-/** Answers false for a run that has not failed, or no longer is. */
-async function redriveRun(record: RunRecord, link: Link): Promise<boolean> {
+/** `late`: it would end at once, because its deadline has passed. */
+async function redriveRun(
+  record: RunRecord,
+  deadlineMs: number | undefined,
+  link: Link,
+): Promise<'redriven' | 'late' | 'not_failed'> {
   const { runId, tenant, kind, request } = record;
   const queue = queueOf(request);
   const now = Date.now();
   const at = new Date(now).toISOString();
+  const endBy = deadlineMs === undefined ? deadlineOf(record) : now + deadlineMs;
+  if (record.status !== 'failed') return 'not_failed';
+  if (endBy !== undefined && endBy <= now) return 'late';
   const queued = scriptEvent(record, at, { type: 'run.queued', kind, queuedAt: at });
   return await link.reach(async (redis) => {
     await redis.zadd(link.keys.open, now, runId);
+    if (endBy !== undefined) await redis.zadd(link.keys.deadlines, endBy, runId);
     const reply = (await runScript(redis, script, scriptKeys(link, runId), [
       newNonce(),
       queue,
       at,
       queued.flagged,
       ...eventTargets(link, runId),
+      deadlineMs === undefined ? '' : new Date(now + deadlineMs).toISOString(),
     ])) as [0] | [1, string] | [2, number, number];
     if (reply[0] === 0) throw runNotFound(runId);
-    if (reply[0] === 1) return false;
+    if (reply[0] === 1) return 'not_failed';
     const [, segment, lastSequence] = reply;
     await addLifecycle(placeOf(link, redis), [queued], lastSequence);
     await redis.zadd(link.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
     await link.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });
     // The dead letter has been answered.
     await link.queues.remove(record.queue, runId, record.segment).catch(link.onError);
-    return true;
+    return 'redriven';
   });
 }

@@ -23,7 +23,23 @@ const idFields: ReadonlySet<PropertyKey> = new Set([
 export function parseRequest(input: unknown): RunRequest {
   const request = parseSafely(runRequest, 'input', input);
   refuseMixed(request);
+  refuseContradictions(request);
   return request;
+}
+
+/** Fields that make no sense beside each other. */
+function refuseContradictions({ deadlineMs, delayMs = 0, onBusy, thread }: RunRequest): void {
+  const problems = [
+    ...(deadlineMs !== undefined && deadlineMs <= delayMs
+      ? [{ path: 'deadlineMs', message: 'must be more than delayMs: both count from the acceptance of the run' }]
+      : []),
+    ...(onBusy !== undefined && thread === undefined
+      ? [{ path: 'onBusy', message: 'needs a thread: without one no other run is in the way' }]
+      : []),
+  ];
+  const [first] = problems;
+  if (!first) return;
+  throw new RunError('validation', `the request is not valid: ${first.path}: ${first.message}`, { details: problems });
 }
 
 /** The same for any schema whose field `text` is the user's message. */

@@ -65,6 +65,9 @@ const toolFailure = z.enum(['feed_back', ...failLike, ...degradeLike, ...goOnLik
   return isOneOf(degradeLike, spelling) ? 'degrade' : 'feed_back';
 });
 
+/** A year. */
+export const maxDeadlineMs = 365 * 86_400_000;
+
 /**
  * Limits of one run. A producer may lower them; raising is bounded by the worker's own configuration.
  * `maxSteps` counts steps that dispatched tools: with 16, a seventeenth batch of tool calls ends the run.
@@ -90,6 +93,14 @@ export const limitsOverride = z.strictObject({
   maxParallelTools: limits.shape.maxParallelTools.unwrap().optional(),
 });
 export type LimitsOverride = z.infer<typeof limitsOverride>;
+
+const agentLimits = limitsOverride.extend({
+  /**
+   * Milliseconds from the acceptance of a run to its end at the latest, from its first start on. A request may give another
+   * `deadlineMs`: the earlier one holds.
+   */
+  deadlineMs: z.int().min(1).max(maxDeadlineMs).optional(),
+});
 
 export const backoff = z.enum(['exponential', 'linear']);
 
@@ -266,7 +277,7 @@ export const agentDefinition = z.strictObject({
     .default('en'),
   /** Default: `feed_back`, for nodes `fail`. */
   toolFailure: toolFailure.optional(),
-  limits: limitsOverride.default({}),
+  limits: agentLimits.default({}),
   budget: budget.optional(),
   maxOutputTokens: z.int().min(1).max(1_000_000).optional(),
   temperature: z.number().min(0).max(2).optional(),

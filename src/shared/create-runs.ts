@@ -72,7 +72,7 @@ export async function createRuns(
   return replies.flat();
 }
 
-/** The sets across runs: open runs for the reconciler, the tenant's runs for listing. Never moves a run that is there. */
+/** The sets across runs: open runs for the reconciler, the tenant's runs for listing, deadlines. Never moves a run that is there. */
 async function listRuns(
   runs: readonly NewRun[],
   tenant: string,
@@ -80,7 +80,14 @@ async function listRuns(
   { keys, redis }: RunPlace,
 ): Promise<void> {
   const members = runs.flatMap((run) => [now, run.runId]);
-  await Promise.all([redis.zadd(keys.open, 'NX', ...members), redis.zadd(keys.index(tenant), 'NX', ...members)]);
+  const deadlines = runs.flatMap(({ runId, request: { deadlineMs } }) =>
+    deadlineMs === undefined ? [] : [now + deadlineMs, runId],
+  );
+  await Promise.all([
+    redis.zadd(keys.open, 'NX', ...members),
+    redis.zadd(keys.index(tenant), 'NX', ...members),
+    deadlines.length > 0 && redis.zadd(keys.deadlines, 'NX', ...deadlines),
+  ]);
 }
 
 async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace): Promise<readonly Created[]> {

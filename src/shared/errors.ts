@@ -65,6 +65,12 @@ export const errorTable = {
     scope: 'run',
     when: 'The run was on workers for longer than `limits.wallTimeMs`.',
   },
+  deadline_exceeded: {
+    retryable: false,
+    http: 422,
+    scope: 'both',
+    when: 'The run did not end before its deadline, or a redrive gives it no new one.',
+  },
   budget_exceeded: {
     retryable: false,
     http: 402,

@@ -165,6 +165,8 @@ export function keysFor(prefix: string) {
     tenantsAsking: `${prefix}:_:tenants-asking`,
     /** Sorted set of suspended runs by the time at which they go on by themselves. */
     timers: `${prefix}:_:timers`,
+    /** Sorted set of runs by their deadline, of those that have one and have not ended. */
+    deadlines: `${prefix}:_:deadlines`,
     /** Bytes that a run produced, by their SHA-256. */
     media: (tenant: string, sha256: string) => `${prefix}:{media:${tenant}}:${sha256}`,
     /** Hash of a run's kept results: name to what is known about each, as JSON, and `#used`, their bytes together. */

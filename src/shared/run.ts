@@ -1,5 +1,6 @@
 import { z } from 'zod';
-import { limitsOverride } from './agent.ts';
+import { limitsOverride, maxDeadlineMs } from './agent.ts';
+import { deadlineOf } from './deadline.ts';
 import { decisionView, decisionViews, type DecisionRecord } from './decisions.ts';
 import { errorInfo, RunError } from './errors.ts';
 import { evaluateRequest } from './evaluate-request.ts';
@@ -85,6 +86,8 @@ export const runRequest = z.strictObject({
     .min(0)
     .max(365 * 86_400_000)
     .optional(),
+  /** The run fails with `deadline_exceeded` when it has not ended so long after its acceptance, whatever it does or waits for. */
+  deadlineMs: z.int().min(1).max(maxDeadlineMs).optional(),
   queue: runQueue.optional(),
   metadata: metadata.optional(),
   /** The run is a node of a workflow: its template makes the user message, and `input` is `{{ input }}` there. */
@@ -171,6 +174,8 @@ export const runRecord = z.object({
   updatedAt: z.string(),
   startedAt: z.string().optional(),
   endedAt: z.string().optional(),
+  /** A deadline that is not the request's own: the agent's, or that of a redrive. */
+  deadlineAt: z.string().optional(),
   lastSequence: z.int().min(0),
   worker: z.string().optional(),
   epoch: z.int().min(0),
@@ -227,6 +232,8 @@ export const runView = z.object({
   createdAt: z.string(),
   startedAt: z.string().optional(),
   endedAt: z.string().optional(),
+  /** When it fails, if it has not ended before. Absent: it has no deadline. */
+  deadlineAt: z.string().optional(),
   durationMs: z.int().optional(),
   lastSequence: z.int(),
   worker: z.string().optional(),
@@ -286,6 +293,7 @@ export function viewOf(
     createdAt: record.createdAt,
     startedAt: record.startedAt,
     endedAt: record.endedAt,
+    deadlineAt: isoOf(deadlineOf(record)),
     durationMs:
       record.startedAt && record.endedAt
         ? Math.max(0, Date.parse(record.endedAt) - Date.parse(record.startedAt))
@@ -294,6 +302,10 @@ export function viewOf(
     worker: record.worker,
     recoveries: Math.max(0, record.epoch - 1 - (record.resumes ?? 0)),
   };
+}
+
+function isoOf(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString();
 }
 
 export function outcomeViewOf(record: RunRecord): RunOutcomeView {
@@ -334,6 +346,7 @@ const plainFields: ReadonlySet<string> = new Set([
   'updatedAt',
   'startedAt',
   'endedAt',
+  'deadlineAt',
   'worker',
   'cancel',
 ]);

@@ -50,6 +50,7 @@ export async function stopRun(
         redis.zrem(keys.open, runId),
         redis.zrem(keys.asking(tenant), runId),
         redis.zrem(keys.timers, runId),
+        redis.zrem(keys.deadlines, runId),
         redis.srem(keys.cancels, runId),
       ]);
       return 'ended_here';

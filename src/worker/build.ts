@@ -4,6 +4,8 @@ import { agentViewOf } from '../shared/agent.ts';
 import type { AddJob } from '../shared/resume.ts';
 import { systemClock } from '../shared/clock.ts';
 import type { Config } from '../shared/config.ts';
+import type { Family } from '../shared/children.ts';
+import { endUnstarted } from '../shared/end-unstarted.ts';
 import { RunError } from '../shared/errors.ts';
 import type { Log } from '../shared/log.ts';
 import { postrunQueues, quarantineQueue } from '../shared/queues.ts';
@@ -12,6 +14,7 @@ import type { Tenants } from '../shared/tenants.ts';
 import { bullPrefix, connect, isClusterUrl, keysFor, whenReady } from '../shared/redis.ts';
 import { modelsOf } from './chain.ts';
 import { Consumer } from './consume/consumer.ts';
+import { DeadlineWatch } from './consume/deadlines.ts';
 import { PostrunConsumer } from './consume/postrun.ts';
 import { RunQueues } from './consume/queues.ts';
 import { Reconciler, scheduleReconciler } from './consume/reconcile.ts';
@@ -35,6 +38,7 @@ import { redisChildren } from './stores/redis-children.ts';
 import { redisGovernor } from './stores/redis-governor.ts';
 import { redisLedger } from './stores/redis-ledger.ts';
 import { redisMedia } from './stores/redis-media.ts';
+import { redisTimers } from './stores/redis-timers.ts';
 import { redisWaits } from './stores/redis-waits.ts';
 import { RedisControlChannel } from './stores/redis-control.ts';
 import { RedisRuns } from './stores/redis-runs.ts';
@@ -135,6 +139,15 @@ export async function buildWorker({
   const addJob: AddJob = async ({ runId, queue, kind, segment }) =>
     await queues.add(queue, { runId, kind, segment }, 'front');
   const threadPlace = { redis: work, keys, cluster, clock: systemClock };
+  const family: Family = {
+    place: { redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX },
+    threads: threadPlace,
+    keepOf: ({ request }) => ({
+      recordS: request.executionId === undefined ? config.RESULT_TTL_S : Math.max(config.RESULT_TTL_S, 86_400),
+      eventsS: config.EVENT_LOG_TTL_S,
+    }),
+    addJob,
+  };
   const ports: Ports = {
     runs,
     control,
@@ -142,15 +155,8 @@ export async function buildWorker({
     waits: redisWaits({ redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX, clock: systemClock }),
     threads: redisThreads(threadPlace, addJob),
     inbox: redisInbox({ redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX }),
-    children: redisChildren({
-      place: { redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX },
-      threads: threadPlace,
-      keepOf: ({ request }) => ({
-        recordS: request.executionId === undefined ? config.RESULT_TTL_S : Math.max(config.RESULT_TTL_S, 86_400),
-        eventsS: config.EVENT_LOG_TTL_S,
-      }),
-      addJob,
-    }),
+    deadlines: redisTimers(work, keys.deadlines),
+    children: redisChildren(family),
     ledger: redisLedger({
       redis: work,
       keys,
@@ -169,6 +175,12 @@ export async function buildWorker({
   const supervision = redisSupervision(work, keys);
   const queues = new RunQueues(queueing, prefix, (error) => log.debug({ err: error }, 'queue connection error'));
   const waker = new Waker({ ...ports, queues, log });
+  const deadlineWatch = new DeadlineWatch({
+    ...ports,
+    queues,
+    wake: (runId, summary) => waker.wake(runId, summary),
+    end: (record, error, options) => endUnstarted(record, error, family, options),
+  });
   const cancels = new CancelWatch(ports);
   const deps: Omit<RunDeps, 'stopping'> = {
     ports,
@@ -284,6 +296,7 @@ export async function buildWorker({
       await supervision
         .farewell(name)
         .catch((error: unknown) => log.debug({ err: error }, 'farewell did not reach redis'));
+      await deadlineWatch[Symbol.asyncDispose]();
       await waker[Symbol.asyncDispose]();
       await ports.governor[Symbol.asyncDispose]();
       await ports.breakers[Symbol.asyncDispose]();

@@ -257,6 +257,8 @@ export function createAgentWith(
 
   async function wakeDue(): Promise<void> {
     for (const due of await ports.waits.due(100)) await ports.waits.resume(due, { summary: 'its time has come' });
+    for (const due of await ports.deadlines.due(100))
+      if (!(await ports.waits.resume(due, { summary: 'its deadline has passed' }))) await ports.deadlines.clear(due);
   }
 
   /** Nobody looks at the clock between two turns: what is over by now is over before anybody decides. */

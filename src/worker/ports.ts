@@ -86,6 +86,7 @@ export interface RecordPatch {
   readonly heard?: readonly string[];
   readonly startedAt?: string;
   readonly endedAt?: string;
+  readonly deadlineAt?: string;
   /** Forgets a cancel request that was answered otherwise. */
   readonly cancel?: '';
 }
@@ -202,17 +203,21 @@ export interface Resumption {
   readonly by?: string;
 }
 
-/** Runs that wait without a worker for a time to come, and the end of such waits. */
-export interface Waits {
-  /** Wakes the run at a time, in milliseconds since the epoch. Replaces an earlier one. */
+/** Times at which something is to happen to runs: one for each run. */
+export interface Timers {
+  /** In milliseconds since the epoch. Replaces an earlier one. */
   at(runId: string, dueMs: number): Promise<void>;
   /** Forgets that time. */
   clear(runId: string): Promise<void>;
   /**
-   * Runs whose time has come, at most `limit`, each given to one caller only. One that is neither resumed nor cleared is due
-   * again a little later, because that caller may die.
+   * Runs whose time has come, at most `limit`, each given to one caller only. One whose time is neither changed nor cleared is
+   * due again a little later, because that caller may die.
    */
   due(limit: number): Promise<readonly string[]>;
+}
+
+/** Runs that wait without a worker for a time to come, at which they are woken, and the end of such waits. */
+export interface Waits extends Timers {
   /**
    * Ends the wait of a suspended run: queued at its next segment, with `run.resumed` in its log and `decided` in its journal,
    * which holds every decision about its calls that came since the last one. Answers where its new job belongs, or
@@ -637,6 +642,8 @@ interface ObservedRun {
 export interface Ports {
   readonly runs: RunStore;
   readonly waits: Waits;
+  /** When runs are to end at the latest. */
+  readonly deadlines: Timers;
   readonly children: Children;
   readonly threads: Threads;
   readonly inbox: Inbox;

@@ -37,7 +37,7 @@ test('a failed run is queued again in a new job and continues from its journal',
   const { mill, redis, keys, bull } = world;
   const { run } = await failedRun(world);
 
-  expect(await mill.redrive({ runId: run.runId })).toEqual({ redriven: [run.runId], more: false });
+  expect(await mill.redrive({ runId: run.runId })).toEqual({ redriven: [run.runId], late: [], more: false });
   const view = await run.get();
   expect(view).toMatchObject({ status: 'queued', lastSequence: 6 });
   expect(view.error).toBeUndefined();
@@ -89,7 +89,7 @@ test('all failed runs are driven again up to the limit, and only those with the 
   const world = await clientWorld();
   const failed = [await failedRun(world), await failedRun(world), await failedRun(world)];
   await world.mill.enqueue(request);
-  expect(await world.mill.redrive({ code: 'internal' })).toEqual({ redriven: [], more: false });
+  expect(await world.mill.redrive({ code: 'internal' })).toEqual({ redriven: [], late: [], more: false });
   const first = await world.mill.redrive({ limit: 2, code: 'provider_unavailable' });
   expect(first).toMatchObject({ more: true });
   const second = await world.mill.redrive();

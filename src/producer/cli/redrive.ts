@@ -1,10 +1,13 @@
 import { RunError, type ErrorCode } from '../../shared/errors.ts';
 import type { Millrace } from '../millrace.ts';
+import type { RedriveRequest } from '../redrive.ts';
 import { openClient } from './client.ts';
+import { positiveNumber } from './options.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 
 interface Options {
   readonly allFailed?: true;
+  readonly deadline?: number;
   readonly json?: true;
 }
 
@@ -23,6 +26,7 @@ export const addRedrive: AddCommand = (program, act) => {
     .command('redrive [runs...]')
     .description('Put failed runs back into their queues; they continue from where they were.')
     .option('--all-failed', 'every failed run')
+    .option('--deadline <seconds>', 'from now until the runs have to have ended; for those past theirs', positiveNumber)
     .option('--json', 'print one JSON document')
     .addHelpText('after', examples('millrace redrive 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace redrive --all-failed'))
     .action(act(redrive));
@@ -34,8 +38,8 @@ async function redrive(cli: Cli, runIds: readonly string[], options: Options): P
   }
   await using mill = openClient(cli);
   const { redriven, refused } = options.allFailed
-    ? await redriveAll(mill, cli.interrupted)
-    : await redriveEach(mill, runIds);
+    ? await redriveAll(mill, deadlineIn(options), cli.interrupted)
+    : await redriveEach(mill, deadlineIn(options), runIds);
   if (options.json) cli.stdout.write(`${JSON.stringify({ redriven, refused }, null, 2)}\n`);
   else for (const runId of redriven) cli.stdout.write(`${runId} is queued again\n`);
   for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${message}\n`);
@@ -43,27 +47,45 @@ async function redrive(cli: Cli, runIds: readonly string[], options: Options): P
   return refused.length === 0 ? exitCodes.ok : exitCodes.failed;
 }
 
-async function redriveAll(mill: Millrace, signal: AbortSignal): Promise<{ redriven: string[]; refused: Refusal[] }> {
+type Deadline = Pick<RedriveRequest, 'deadlineMs'>;
+
+function deadlineIn({ deadline }: Options): Deadline {
+  return deadline === undefined ? {} : { deadlineMs: Math.ceil(deadline * 1_000) };
+}
+
+async function redriveAll(
+  mill: Millrace,
+  deadline: Deadline,
+  signal: AbortSignal,
+): Promise<{ redriven: string[]; refused: Refusal[] }> {
   const redriven = new Set<string>();
+  const late = new Set<string>();
   for (;;) {
     signal.throwIfAborted();
     const before = redriven.size;
-    const answer = await mill.redrive({ limit: pageSize });
+    const answer = await mill.redrive({ limit: pageSize, ...deadline });
     for (const runId of answer.redriven) redriven.add(runId);
+    for (const runId of answer.late) late.add(runId);
     // Runs that fail again at once come back in the next page: without news this would go on for ever.
-    if (!answer.more || redriven.size === before) return { redriven: [...redriven], refused: [] };
+    if (!answer.more || redriven.size === before)
+      return { redriven: [...redriven], refused: [...late].map(pastDeadline) };
   }
+}
+
+function pastDeadline(runId: string): Refusal {
+  return { runId, code: 'deadline_exceeded', message: 'its deadline has passed: give a new one with --deadline' };
 }
 
 async function redriveEach(
   mill: Millrace,
+  deadline: Deadline,
   runIds: readonly string[],
 ): Promise<{ redriven: string[]; refused: Refusal[] }> {
   const redriven: string[] = [];
   const refused: Refusal[] = [];
   for (const runId of runIds) {
     try {
-      redriven.push(...(await mill.redrive({ runId })).redriven);
+      redriven.push(...(await mill.redrive({ runId, ...deadline })).redriven);
     } catch (error) {
       if (!(error instanceof RunError) || error.code === 'queue_unavailable') throw error;
       refused.push({ runId, code: error.code, message: error.message });

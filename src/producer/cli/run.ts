@@ -15,6 +15,7 @@ interface Options {
   readonly maxCost?: number;
   readonly onExceed?: OnExceedName;
   readonly maxSteps?: number;
+  readonly deadline?: number;
   readonly metadata?: Record<string, string>;
   readonly timeout?: number;
   readonly detach?: true;
@@ -33,6 +34,7 @@ export const addRun: AddCommand = (program, act) => {
     .option('--max-cost <usd>', 'spend no more than this on the run', positiveNumber)
     .addOption(onExceedOption())
     .option('--max-steps <n>', 'end the run after so many steps', wholeNumber(1, 10_000))
+    .option('--deadline <seconds>', 'end the run so long after its acceptance, whatever it waits for', positiveNumber)
     .option('--metadata <key=value>', 'attach a value to the run; may be repeated', keyValue)
     .option('--timeout <seconds>', 'wait at most so long; the run itself goes on (exit 1)', positiveNumber)
     .option('--detach', 'print the run id and do not wait')
@@ -71,7 +73,7 @@ async function run(cli: Cli, agent: string, input: string | undefined, options: 
 }
 
 function requestOf(agent: string, input: string, options: Options): RunRequestInput {
-  const { thread, executionId, model, task, maxCost, onExceed, maxSteps, metadata } = options;
+  const { thread, executionId, model, task, maxCost, onExceed, maxSteps, deadline, metadata } = options;
   if (onExceed !== undefined && maxCost === undefined) {
     throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
   }
@@ -84,6 +86,7 @@ function requestOf(agent: string, input: string, options: Options): RunRequestIn
     ...(task !== undefined && { task }),
     ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost, ...(onExceed && { onExceed }) } }),
     ...(maxSteps !== undefined && { limits: { maxSteps } }),
+    ...(deadline !== undefined && { deadlineMs: Math.ceil(deadline * 1_000) }),
     ...(metadata && { metadata }),
   };
 }

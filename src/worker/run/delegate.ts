@@ -1,5 +1,6 @@
 import { canonicalJson } from '../../shared/canonical-json.ts';
 import { queueOf, type NewRun } from '../../shared/create-runs.ts';
+import { deadlineOf } from '../../shared/deadline.ts';
 import { quarantineQueue } from '../../shared/queues.ts';
 import { newNonce, runIdForChild, sha256 } from '../../shared/ids.ts';
 import { lineage, runRequest, type RunRecord } from '../../shared/run.ts';
@@ -13,6 +14,8 @@ interface Asking {
   readonly record: RunRecord;
   readonly purse: Purse;
   readonly state: TurnState;
+  /** Milliseconds since the epoch. */
+  readonly nowMs: number;
 }
 
 /** How deep a run is below the first one. A handoff is a step down, too. */
@@ -31,12 +34,14 @@ export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
   const { tenant, request: above, parent } = record;
   const { timestamp: _, ...stamp } = stampOf(record, '');
   const batch = above.batch ?? parent?.batch;
+  const deadlineMs = deadlineOf(record);
   const secrets = secretsOf(spec.secrets, parent?.secrets);
   const request = runRequest.parse({
     agent: spec.agentId,
     input: spec.input,
     ...(above.sessionId !== undefined && { sessionId: above.sessionId }),
     ...(above.metadata && { metadata: above.metadata }),
+    ...(deadlineMs !== undefined && { deadlineMs: Math.max(1, deadlineMs - asking.nowMs) }),
     ...(above.overrides?.background && { overrides: { background: true } }),
   });
   return {

@@ -8,7 +8,8 @@ export interface LimitCaps {
 
 /** The limits of one run: the request's over the agent's over the defaults, bounded by the worker's caps. */
 export function effectiveLimits(definition: AgentDefinition, request: RunRequest, caps: LimitCaps): Limits {
-  const asked = { ...definition.limits, ...request.limits };
+  const { deadlineMs: _, ...own } = definition.limits;
+  const asked = { ...own, ...request.limits };
   const maxSteps = request.overrides?.maxTurns ?? asked.maxSteps;
   const merged = limits.parse({ ...asked, ...(maxSteps !== undefined && { maxSteps }) });
   return { ...merged, maxSteps: Math.min(merged.maxSteps, caps.maxSteps) };

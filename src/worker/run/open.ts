@@ -1,3 +1,4 @@
+import { deadlineOf } from '../../shared/deadline.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
@@ -9,7 +10,7 @@ import { stampOf } from '../../shared/script-event.ts';
 import type { Tenants } from '../../shared/tenants.ts';
 import type { ThreadManifest } from '../../shared/thread.ts';
 import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
-import type { Children, LoadTask, OutgoingEvent, Ports, Purse } from '../ports.ts';
+import type { Children, Claim, LoadTask, OutgoingEvent, Ports, Purse } from '../ports.ts';
 import type { MediaMaking, WaitingGroup } from '../turn/contract.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import type { CompactionDesk } from '../turn/compaction-desk.ts';
@@ -198,6 +199,12 @@ export async function openRun(
   opening.defer(() => writer.close());
   opening.use(deps.cancels.watch(job.runId, (cancel) => signals.cancel(cancel)));
   if (claim.cancel) signals.cancel(claim.cancel);
+  const deadlineMs = await deadlineFor(claim, agent, writer, ports);
+  if (deadlineMs !== undefined) signals.limitDeadline(deadlineMs, deadlineMs - ports.clock.now());
+  const record = {
+    ...claim.record,
+    ...(deadlineMs !== undefined && { deadlineAt: new Date(deadlineMs).toISOString() }),
+  };
   const thread = entry instanceof RunError ? undefined : await takeThread(claim.record, prompt, ports);
   if (thread === 'waiting') {
     // It had its turn before, and others came since then.
@@ -220,7 +227,7 @@ export async function openRun(
   return {
     kind: 'open',
     run: {
-      record: claim.record,
+      record,
       agent: speaker,
       ...assigned,
       // What a node adds is for the agent that it names.
@@ -239,8 +246,8 @@ export async function openRun(
       threads: ports.threads,
       children: {
         start: async (planned, group) => {
-          const { record } = claim;
-          const runOf = (child: PlannedRun) => childRunOf({ record, purse, state }, child);
+          const nowMs = ports.clock.now();
+          const runOf = (child: PlannedRun) => childRunOf({ record, purse, state, nowMs }, child);
           const { segment } = record;
           const waits = group && { segment, first: group.first, later: group.later.map(runOf) };
           await ports.children.start(planned.map(runOf), waits);
@@ -254,6 +261,22 @@ export async function openRun(
       [Symbol.asyncDispose]: async () => kept.dispose(),
     },
   };
+}
+
+/** When the run is to end at the latest. The agent's own deadline becomes the run's when it begins. */
+async function deadlineFor(
+  { first, record }: Extract<Claim, { kind: 'claimed' }>,
+  agent: LoadedAgent | undefined,
+  writer: RunWriter,
+  { deadlines }: Ports,
+): Promise<number | undefined> {
+  const own = deadlineOf(record);
+  const { deadlineMs } = agent?.definition.limits ?? {};
+  const agents = first && deadlineMs !== undefined ? Date.parse(record.createdAt) + deadlineMs : undefined;
+  if (agents === undefined || (own !== undefined && own <= agents)) return own;
+  await deadlines.at(record.runId, agents);
+  await writer.commit({ patch: { deadlineAt: new Date(agents).toISOString() } });
+  return agents;
 }
 
 function contextOf(record: RunRecord, delivery: Delivery): EventContext {

@@ -1,9 +1,13 @@
 import type { CancelRequest } from '../../shared/control.ts';
+import { deadlineExceeded } from '../../shared/deadline.ts';
 import { RunError } from '../../shared/errors.ts';
+
+/** Longer timers fire at once. */
+const longestTimerMs = 2 ** 31 - 1;
 
 /**
  * Everything that can stop a run from outside, as one signal whose reason says why: `cancelled`, `run_timeout`,
- * `budget_exceeded`, `lock_lost`, or a hand-over. The first reason stays, except that losing the run beats all others: an owner that was
+ * `deadline_exceeded`, `budget_exceeded`, `lock_lost`, or a hand-over. The first reason stays, except that losing the run beats all others: an owner that was
  * replaced must not even report a cancel.
  */
 export class RunSignals {
@@ -13,6 +17,7 @@ export class RunSignals {
   #handOver = false;
   #wallTimer: NodeJS.Timeout | undefined;
   #workTimer: NodeJS.Timeout | undefined;
+  #deadlineTimer: NodeJS.Timeout | undefined;
   #wallTimeMs = 0;
   readonly #outer: AbortSignal;
   readonly #onOuter: () => void;
@@ -74,7 +79,15 @@ export class RunSignals {
     this.#workTimer = this.#expireAfter(limitMs - elapsedMs, error);
   }
 
+  /** The same with `deadline_exceeded`, so many milliseconds from now. */
+  limitDeadline(atMs: number, leftMs: number): void {
+    clearTimeout(this.#deadlineTimer);
+    if (leftMs <= longestTimerMs) this.#deadlineTimer = this.#expireAfter(leftMs, deadlineExceeded(atMs));
+    else this.#deadlineTimer = setTimeout(() => this.limitDeadline(atMs, leftMs - longestTimerMs), longestTimerMs);
+  }
+
   dispose(): void {
+    clearTimeout(this.#deadlineTimer);
     clearTimeout(this.#workTimer);
     clearTimeout(this.#wallTimer);
     this.#outer.removeEventListener('abort', this.#onOuter);

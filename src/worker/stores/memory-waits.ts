@@ -1,28 +1,16 @@
 import type { Clock } from '../../shared/clock.ts';
 import type { Waits } from '../ports.ts';
 import type { MemoryRuns } from './memory-runs.ts';
-import { dueLeaseMs } from './rules.ts';
+import { memoryTimers } from './memory-timers.ts';
 
-/** The waits of one process: timers by the given clock. */
+/** The waits of one process. */
 export function memoryWaits(runs: Pick<MemoryRuns, 'resume' | 'hasDecisions'>, clock: Clock): Waits {
-  const timers = new Map<string, number>();
+  const timers = memoryTimers(clock);
   return {
-    async at(runId, dueMs) {
-      timers.set(runId, dueMs);
-    },
-    async clear(runId) {
-      timers.delete(runId);
-    },
-    async due(limit) {
-      const now = clock.now();
-      const due = [...timers].filter(([, at]) => at <= now).sort(([, a], [, b]) => a - b);
-      const taken = due.slice(0, limit).map(([runId]) => runId);
-      for (const runId of taken) timers.set(runId, now + dueLeaseMs);
-      return taken;
-    },
+    ...timers,
     async resume(runId, resumption) {
       const resumed = runs.resume(runId, resumption);
-      if (resumed) timers.delete(runId);
+      if (resumed) await timers.clear(runId);
       return resumed;
     },
     async hasDecisions(runId) {

@@ -1,6 +1,7 @@
 import { systemClock, type Clock } from '../../shared/clock.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/control.ts';
 import type { RunEvent } from '../../shared/event.ts';
+import { deadlineOf } from '../../shared/deadline.ts';
 import { silentLog, type Log } from '../../shared/log.ts';
 import { Redactor } from '../../shared/redact.ts';
 import type { RunRecord } from '../../shared/run.ts';
@@ -16,6 +17,7 @@ import { memoryInbox, type MemoryInbox } from './memory-inbox.ts';
 import { memoryMedia, type MemoryMedia } from './memory-media.ts';
 import { memoryLedger } from './memory-ledger.ts';
 import { memoryProgress } from './memory-progress.ts';
+import { memoryTimers } from './memory-timers.ts';
 import { memoryThreads } from './memory-threads.ts';
 import { memoryWaits } from './memory-waits.ts';
 import { decideOf, firstDue, hasResumed } from './memory-decide.ts';
@@ -67,10 +69,16 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
   const cancelListeners = createListeners<[runId: string, cancel: CancelRequest]>(log);
   const runs = new MemoryRuns(clock, (runId, events) => eventListeners.call(runId, events));
   const waits = memoryWaits(runs, clock);
+  const deadlines = memoryTimers(clock);
   const children = memoryChildren(runs, clock, (runId, cancel) => cancelListeners.call(runId, cancel));
+  const keepDeadline = (record: RunRecord) => {
+    const atMs = deadlineOf(record);
+    if (atMs !== undefined) void deadlines.at(record.runId, atMs);
+  };
   return {
     runs,
     waits,
+    deadlines,
     children,
     threads: memoryThreads(clock),
     inbox: memoryInbox(),
@@ -85,7 +93,10 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
     log,
     redactor,
     observe,
-    create: (record) => runs.create(record),
+    create(record) {
+      runs.create(record);
+      keepDeadline(record);
+    },
     cancel(runId, cancel) {
       const asked = runs.cancel(runId, cancel);
       if (asked) {
@@ -103,6 +114,7 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
     save: (runId) => runs.save(runId),
     async restore(saved) {
       runs.restore(saved);
+      keepDeadline(saved.record);
       const dueMs = firstDue(saved, clock.now());
       if (dueMs !== undefined) await waits.at(saved.record.runId, dueMs);
     },

@@ -98,5 +98,6 @@ function forget({ redis, keys, log }: RedisRunsOptions, runId: string, cancelled
   const failed = (error: unknown) =>
     log.warn({ err: redisError(error, `forget of run ${runId}`), runId }, 'ended run still listed as open');
   redis.zrem(keys.open, runId).catch(failed);
+  redis.zrem(keys.deadlines, runId).catch(failed);
   if (cancelled) redis.srem(keys.cancels, runId).catch(failed);
 }

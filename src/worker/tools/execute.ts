@@ -1,5 +1,5 @@
 import type { ToolOptions } from '../../shared/agent.ts';
-import { RunError } from '../../shared/errors.ts';
+import { RunError, type ErrorCode } from '../../shared/errors.ts';
 import type { PendingItem, SuspendReason } from '../../shared/event.ts';
 import { carriesSecret } from '../guards/taint.ts';
 import { fingerprint } from './args.ts';
@@ -274,7 +274,9 @@ async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
   conclude(ready, ending, Math.max(0, Math.round(clock.monotonic() - startedMs)), batch);
 }
 
+const endingCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['cancelled', 'run_timeout', 'deadline_exceeded']);
+
 /** After these no worker continues the run, so nobody else will say what is not known. */
 function endsRun(reason: unknown): boolean {
-  return reason instanceof RunError && (reason.code === 'cancelled' || reason.code === 'run_timeout');
+  return reason instanceof RunError && endingCodes.has(reason.code);
 }

@@ -41,7 +41,8 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
     eventsOf,
     submit(request: Omit<RunRequestInput, 'agent'>): string {
       const parsed = runRequest.parse({ agent: agent.definition.id, ...request });
-      const record = aRecord({ request: parsed, kind: parsed.node ? 'node' : 'agent.turn' });
+      const createdAt = new Date(clock.now()).toISOString();
+      const record = aRecord({ request: parsed, kind: parsed.node ? 'node' : 'agent.turn', createdAt });
       ports.create(record);
       return record.runId;
     },

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
+import { viewOf, type RunRecord } from '../../../src/shared/run.ts';
 import type { RunStore } from '../../../src/worker/ports.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
 import { defineAgent } from '../../../src/worker/run/define-agent.ts';
@@ -98,4 +99,34 @@ test('a task is not charged the time in which no worker had it', async () => {
   const output = (await world.load(runId))?.result?.output as { readonly wallMs: number };
   expect(output.wallMs).toBeLessThanOrEqual(3_000);
   expect(output.wallMs).toBeGreaterThanOrEqual(2_000);
+});
+
+test('a run past its deadline ends, wherever its time went, and says which time that was', async () => {
+  const world = makeWorld({ takesMs: 1_000 });
+  const runId = world.submit({ input: 'Go.', deadlineMs: 60_000 });
+  await crash(world, runId, 2);
+  world.clock.advance(hourMs);
+  await world.deliver(runId, 2);
+  const record = await world.load(runId);
+  expect(record).toMatchObject({ status: 'failed', error: { code: 'deadline_exceeded', retryable: false } });
+  const dueAt = new Date(Date.parse(record?.createdAt ?? '') + 60_000).toISOString();
+  expect(record?.error?.message).toContain(dueAt);
+});
+
+test('the earlier deadline holds, the request’s or the agent’s', async () => {
+  const deadlines = async (ofAgentMs: number, ofRequestMs: number) => {
+    const agent = defineAgent({ id: 'writer', model: 'gpt-5.2-mini', limits: { deadlineMs: ofAgentMs } });
+    const world = makeJobs(
+      agent,
+      createScriptedProvider(() => ({ text: 'done' })),
+    );
+    const runId = world.submit({ input: 'Go.', deadlineMs: ofRequestMs });
+    const { createdAt = '' } = (await world.load(runId)) ?? {};
+    await world.deliver(runId);
+    const view = viewOf((await world.load(runId)) as RunRecord);
+    return Date.parse(view.deadlineAt ?? '') - Date.parse(createdAt);
+  };
+  const farMs = 200 * 24 * hourMs;
+  expect(await deadlines(farMs, farMs + 1)).toBe(farMs);
+  expect(await deadlines(farMs + 1, farMs)).toBe(farMs);
 });

@@ -1,0 +1,53 @@
+import { tellParent, type Family } from './children.ts';
+import type { ErrorInfo } from './errors.ts';
+import type { EventBody } from './event.ts';
+import { newNonce } from './ids.ts';
+import { zeroUsage } from './money.ts';
+import { loadScript, runScript } from './redis.ts';
+import { recordFromHash, type RunRecord } from './run.ts';
+import { addLifecycle, publishCommand, scriptEvent } from './script-event.ts';
+import { passOn } from './thread-turns.ts';
+
+const script = loadScript(import.meta.url, './lua/end-unstarted.lua');
+
+/**
+ * Ends a queued run as failed, before a worker begins it: what waits for it goes on. `anew`: also one that has begun before and
+ * waits for another turn of its thread. Answers its last event; undefined when it has ended or has begun by now.
+ */
+export async function endUnstarted(
+  record: RunRecord,
+  error: ErrorInfo,
+  { place, threads, keepOf, addJob }: Family,
+  { anew }: { readonly anew: boolean },
+): Promise<EventBody | undefined> {
+  const { redis, keys, cluster, eventLogMax } = place;
+  const { runId, tenant, request, costMicrocents, usage = { ...zeroUsage, byModel: {} } } = record;
+  const at = new Date().toISOString();
+  const body: EventBody = { type: 'run.failed', error, usage, costMicrocents };
+  const event = scriptEvent(record, at, body);
+  const own = [keys.run, keys.journal, keys.events, keys.decided, keys.decisions].map((key) => key(runId));
+  const { recordS, eventsS } = keepOf(record);
+  const seq = Number(
+    await runScript(redis, script, cluster ? own : [...own, keys.lifecycle], [
+      newNonce(),
+      anew ? 1 : 0,
+      at,
+      'failed',
+      JSON.stringify(error),
+      event.flagged,
+      recordS,
+      eventsS,
+      eventLogMax,
+      keys.live(runId),
+      keys.firehose,
+      publishCommand(place),
+    ]),
+  );
+  if (seq < 0) return undefined;
+  await addLifecycle(place, [event], seq);
+  await Promise.all([redis.zrem(keys.open, runId), redis.zrem(keys.deadlines, runId), redis.srem(keys.cancels, runId)]);
+  if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, runId, addJob);
+  if (record.parent)
+    await tellParent(recordFromHash(await redis.hgetall(keys.run(runId))), { place, threads, keepOf, addJob });
+  return body;
+}
