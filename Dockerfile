@@ -24,7 +24,9 @@ RUN apt-get update \
     && apt-get install -y --no-install-recommends tini \
     && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
+# A young generation of 16 MB: Node's default grows to four times that under load, for garbage alone.
 ENV NODE_ENV=production \
+    NODE_OPTIONS=--max-semi-space-size=16 \
     NODE_COMPILE_CACHE=/app/.compile-cache \
     MILLRACE_AGENTS=/agents \
     HOST=0.0.0.0

@@ -1,9 +1,8 @@
-import { clip } from '../shared/bound-text.ts';
 import { cleanJson, maxLevels } from '../shared/clean-text.ts';
 import { RunError } from '../shared/errors.ts';
 import { runId as runIdSchema } from '../shared/ids.ts';
 import { refuseMixed } from '../shared/program-request.ts';
-import { findSecretKey } from '../shared/redact.ts';
+import { cutText, findSecretKey } from '../shared/redact.ts';
 import { maxInputBytes, runRequest, type RunRequest } from '../shared/run.ts';
 import type { z } from 'zod';
 
@@ -60,23 +59,28 @@ export function parseSafely<T extends z.ZodType>(schema: T, text: string, input:
 export function safeInput(input: unknown): unknown {
   if (deeperThan(input, maxLevels))
     throw new RunError('too_deep', `the request is nested deeper than ${maxLevels} levels`);
-  const secret = findSecretKey(input);
-  if (secret === undefined) return cleanJson(input);
+  const found = findSecretKey(input);
+  if (found === undefined) return cleanJson(input);
+  const secret = cutText(found, maxProblemBytes);
   throw new RunError('secret_in_payload', `${secret} looks like a credential; runs must not carry any`, {
     details: { path: secret },
   });
 }
 
-/** A path may hold a name that the caller chose. */
-const maxPathChars = 200;
+/** What an error tells of a request that is wrong in thousands of places: enough of them to see what is wrong. */
+const maxProblems = 50;
+const maxProblemBytes = 256;
 
-/** An error that lists every problem of a zod parse in its details. */
+/** An error that lists the problems of a zod parse in its details, the first 50 of them, each cut to 256 bytes. */
 export function invalid(
   code: 'validation' | 'invalid_id',
   what: string,
   issues: readonly z.core.$ZodIssue[],
 ): RunError {
-  const problems = issues.map((issue) => ({ path: clip(issue.path.join('.'), maxPathChars), message: issue.message }));
+  const problems = issues.slice(0, maxProblems).map((issue) => ({
+    path: cutText(issue.path.join('.'), maxProblemBytes),
+    message: cutText(issue.message, maxProblemBytes),
+  }));
   const list = problems.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message));
   return new RunError(code, `${what}: ${list.join('; ')}`, { details: problems });
 }

@@ -180,6 +180,12 @@ export const errorTable = {
     when: 'The request names a queue that does not exist; details.queues lists those that do.',
   },
   queue_full: { retryable: true, http: 429, scope: 'admission', when: 'The queue is over its configured length.' },
+  overloaded: {
+    retryable: true,
+    http: 503,
+    scope: 'admission',
+    when: 'The producer is busy with other large requests.',
+  },
   queue_unavailable: { retryable: true, http: 503, scope: 'both', when: 'Redis cannot be reached or refuses writes.' },
   unauthorized: { retryable: false, http: 401, scope: 'admission', when: 'The API key is missing or unknown.' },
   forbidden: { retryable: false, http: 403, scope: 'admission', when: 'The API key lacks the scope for this route.' },

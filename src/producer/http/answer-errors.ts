@@ -39,7 +39,8 @@ export function sendError(
   else if (status >= 500) log.warn(facts, 'request failed');
   else log.info(facts, 'request refused');
   void reply.code(status).headers(headers);
-  if (code === 'payload_too_large' && !request.raw.complete) endAfterBody(request, reply, jsonText(body));
+  const isBodyBegun = code === 'payload_too_large' || request.raw.readableDidRead;
+  if (isBodyBegun && !request.raw.complete) endAfterBody(request, reply, jsonText(body));
   else void reply.send(body);
 }
 

@@ -5,6 +5,7 @@ import type { Scope } from '../../shared/config.ts';
 import type { Log } from '../../shared/log.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import type { Millrace } from '../millrace.ts';
+import type { BodyRoom } from './body-room.ts';
 import type { ProducerMetrics } from './metrics.ts';
 import type { OpenAnswers } from './open-answers.ts';
 import type { Readiness } from './readiness.ts';
@@ -15,8 +16,6 @@ declare module 'fastify' {
     access?: Scope | 'open';
     /** The answer waits for the run, so its duration says nothing about us and is left out of the histogram. */
     waits?: boolean;
-    /** The body is a list of what other routes take one of. */
-    bodyIsList?: boolean;
   }
   interface FastifyRequest {
     /** The client of the caller's tenant. Only on routes that are not `open`. */
@@ -34,6 +33,7 @@ export interface Services {
   readonly readiness: Readiness;
   readonly openAnswers: OpenAnswers;
   readonly redactor: Redactor;
+  readonly bodyRoom: BodyRoom;
   /** Milliseconds between signs of life on an event stream. */
   readonly keepAliveMs: number;
 }

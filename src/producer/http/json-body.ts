@@ -1,6 +1,10 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import type { Readable } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
 import { RunError } from '../../shared/errors.ts';
 import type { App } from './app.ts';
+import type { BodyRoom } from './body-room.ts';
+import { bodyChunks } from './read-body.ts';
 
 export const maxJsonDepth = 64;
 
@@ -10,41 +14,56 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
  * Makes JSON the only content type that is read. Depth is checked on the bytes, before anything is parsed; keys that
  * reach a prototype are refused; an empty body is `undefined`, and the route decides whether that will do.
  */
-export function readJsonBodies(app: App): void {
-  const parse = app.getDefaultJsonParser('error', 'error');
+export function readJsonBodies(app: App, room: BodyRoom): void {
+  const parse = jsonParser(app);
   app.removeAllContentTypeParsers();
-  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
-    // A list nests each of its runs one level deeper.
-    const maxDepth = maxJsonDepth + (request.routeOptions.config.bodyIsList ? 1 : 0);
-    try {
-      if (isDeeperThan(body, maxDepth))
-        throw new RunError('too_deep', `the body is nested deeper than ${maxJsonDepth} levels`);
-      const text = bodyText(body, request.headers);
-      if (text === undefined) done(null, undefined);
-      else void parse(request, text, done);
-    } catch (error) {
-      done(error as RunError);
-    }
+  app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
+    checkEncoding(request.headers);
+    using hold = room.open();
+    const chunks: Buffer[] = [];
+    for await (const chunk of bodyChunks(payload, { limitBytes: request.routeOptions.bodyLimit, hold }))
+      chunks.push(chunk);
+    const [only = Buffer.alloc(0)] = chunks;
+    return chunks.length === 0 ? undefined : parse(request, chunks.length === 1 ? only : Buffer.concat(chunks));
   });
 }
 
-/** The text of a body, or undefined for none. Throws `invalid_json`, `unsupported_media_type`. */
-export function bodyText(body: Buffer, headers: IncomingHttpHeaders): string | undefined {
+/** Reads the JSON of a body, or of a part of one. Throws `too_deep`, `invalid_json`. */
+export type ParseJson = (request: FastifyRequest, json: Buffer) => unknown;
+
+export function jsonParser(app: App): ParseJson {
+  const parse = app.getDefaultJsonParser('error', 'error');
+  return (request, json) => {
+    if (isDeeperThan(json, maxJsonDepth))
+      throw new RunError('too_deep', `the JSON is nested deeper than ${maxJsonDepth} levels`);
+    let answer: unknown;
+    void parse(request, textOf(json), (error, value) => {
+      if (error) throw error;
+      answer = value;
+    });
+    return answer;
+  };
+}
+
+/** Throws `unsupported_media_type` for anything but plain UTF-8. */
+export function checkEncoding(headers: IncomingHttpHeaders): void {
   const charset = /;\s*charset="?([^";\s]+)/i.exec(headers['content-type'] ?? '')?.[1];
   if (charset && !/^utf-?8$/i.test(charset)) throw new RunError('unsupported_media_type', 'only UTF-8 is read');
   const encoding = headers['content-encoding'] ?? 'identity';
   if (encoding !== 'identity') throw new RunError('unsupported_media_type', 'compressed bodies are not read');
-  if (body.length === 0) return undefined;
-  const text = decoded(body);
-  if (text.startsWith('\uFEFF')) throw new RunError('invalid_json', 'the body starts with a byte order mark');
+}
+
+function textOf(json: Buffer): string {
+  const text = decoded(json);
+  if (text.startsWith('\uFEFF')) throw new RunError('invalid_json', 'the JSON starts with a byte order mark');
   return text;
 }
 
-function decoded(body: Buffer): string {
+function decoded(json: Buffer): string {
   try {
-    return utf8.decode(body);
+    return utf8.decode(json);
   } catch (cause) {
-    throw new RunError('invalid_json', 'the body is not UTF-8', { cause });
+    throw new RunError('invalid_json', 'the JSON is not UTF-8', { cause });
   }
 }
 
@@ -52,7 +71,7 @@ const quote = 0x22;
 const backslash = 0x5c;
 
 /** Counts brackets outside of strings, and stops at the first one too many. */
-export function isDeeperThan(json: Uint8Array, maxDepth: number): boolean {
+function isDeeperThan(json: Uint8Array, maxDepth: number): boolean {
   let depth = 0;
   let inString = false;
   for (let i = 0; i < json.length; i++) {

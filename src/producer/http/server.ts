@@ -14,6 +14,7 @@ import type { Millrace } from '../millrace.ts';
 import { answerClientError, answerErrors, sendError } from './answer-errors.ts';
 import type { App, Services } from './app.ts';
 import { guardRoutes } from './auth.ts';
+import { BodyRoom } from './body-room.ts';
 import { readJsonBodies } from './json-body.ts';
 import type { ProducerMetrics } from './metrics.ts';
 import { OpenAnswers } from './open-answers.ts';
@@ -87,6 +88,7 @@ export async function createServer(options: ServerOptions): Promise<HttpServer> 
     metrics,
     redactor,
     openAnswers: new OpenAnswers(),
+    bodyRoom: new BodyRoom(),
     readiness: new Readiness(readinessProbes(mill), config.MILLRACE_DURABILITY),
     keepAliveMs,
   };
@@ -95,7 +97,7 @@ export async function createServer(options: ServerOptions): Promise<HttpServer> 
     route.httpPart === 'body' ? (value) => ({ value }) : validatorCompiler(route),
   );
   app.setSerializerCompiler(() => (answer) => jsonText(answer));
-  readJsonBodies(app);
+  readJsonBodies(app, services.bodyRoom);
   answerErrors(app, options);
   setHeaders(app);
   countRequests(app, metrics);

@@ -1,4 +1,6 @@
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
+import { JobQueues } from '../../../src/producer/enqueue.ts';
+import { until } from '../../support/redis.ts';
 import { request } from '../support/client.ts';
 import { serverWorld } from './server-world.ts';
 
@@ -81,4 +83,61 @@ test('what is no list is refused as a whole', async () => {
   expect(await codeOf()).toBe('invalid_json');
   expect(await codeOf('', ndjson)).toBe('invalid_json');
   expect(await codeOf('{}', { 'content-type': 'text/plain' })).toBe('unsupported_media_type');
+});
+
+test('a run over 1 MiB is refused without the others, in lines, and with them in an array', async () => {
+  const { send } = await serverWorld();
+  const large = JSON.stringify({ ...request, input: 'x'.repeat(1024 * 1024) });
+  const lines = await send('POST', '/v1/runs/bulk', [large, JSON.stringify(request)].join('\n'), ndjson);
+  expect(lines.body).toMatchObject([{ error: { code: 'payload_too_large' } }, accepted]);
+  const { status, body } = await send('POST', '/v1/runs/bulk', `[${JSON.stringify(request)},${large}]`);
+  expect([status, body.error.code]).toEqual([413, 'payload_too_large']);
+  expect((await send('GET', '/v1/runs')).body.runs).toHaveLength(1);
+});
+
+test('a run that is wrong in thousands of places is refused in few words', async () => {
+  const { send } = await serverWorld();
+  const metadata = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, i]));
+  const { body } = await send('POST', '/v1/runs/bulk', [{ ...request, metadata, [`key_${'x'.repeat(9_000)}`]: 'x' }]);
+  expect(body).toMatchObject([{ error: { code: 'validation' } }]);
+  expect(JSON.stringify(body).length).toBeLessThan(30_000);
+});
+
+test('an array that breaks in its middle starts nothing', async () => {
+  const { send } = await serverWorld();
+  const { status, body } = await send(
+    'POST',
+    '/v1/runs/bulk',
+    `[${`${JSON.stringify(request)},`.repeat(2_000)}nonsense]`,
+  );
+  expect([status, body.error.code]).toEqual([400, 'invalid_json']);
+  expect((await send('GET', '/v1/runs')).body.runs).toEqual([]);
+});
+
+test('a client that goes away has no more of its runs started', async () => {
+  const { url, mill, send } = await serverWorld();
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  const { promise: go, resolve: proceed } = Promise.withResolvers<void>();
+  let groups = 0;
+  // Holds the first group back until the client is gone.
+  vi.spyOn(JobQueues.prototype, 'addMany').mockImplementation(async () => {
+    groups += 1;
+    begin();
+    await go;
+  });
+  const client = new AbortController();
+  const line = `${JSON.stringify({ ...request, input: 'x'.repeat(1_000) })}\n`;
+  const sent = fetch(`${url}/v1/runs/bulk`, {
+    method: 'POST',
+    headers: ndjson,
+    body: line.repeat(5_000),
+    signal: client.signal,
+  });
+  await begun;
+  client.abort();
+  await expect(sent).rejects.toThrow('abort');
+  proceed();
+  await until('the first runs', async () => (await mill.list()).runs.length > 0);
+  await send('POST', '/v1/runs/bulk', line, ndjson);
+  expect(groups).toBe(2);
 });

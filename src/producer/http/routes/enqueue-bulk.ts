@@ -1,17 +1,28 @@
 import type { IncomingHttpHeaders } from 'node:http';
+import { Readable } from 'node:stream';
+import type { FastifyRequest } from 'fastify';
 import { z } from 'zod';
-import { errorInfo, errorTable, RunError, type ErrorInfo } from '../../../shared/errors.ts';
+import { RunError, errorInfo, type ErrorInfo } from '../../../shared/errors.ts';
+import { jsonText } from '../../../shared/json-text.ts';
 import { maxBulk, runRequest } from '../../../shared/run.ts';
-import type { App, Services } from '../app.ts';
-import { bodyText, isDeeperThan, maxJsonDepth } from '../json-body.ts';
 import type { BulkAnswer } from '../../enqueue.ts';
+import type { App, Services } from '../app.ts';
+import type { BodyHold } from '../body-room.ts';
+import { ArrayScanner, LineScanner, maxItemBytes, type Span } from '../bulk-items.ts';
+import { errorAnswer } from '../error-answer.ts';
+import { checkEncoding, jsonParser } from '../json-body.ts';
 import { acceptedRun, errorBody } from '../openapi.ts';
+import { bodyChunks, HeldBytes } from '../read-body.ts';
 
 const maxBodyBytes = 64 * 1024 * 1024;
+const mebibyte = 1024 * 1024;
+/** What is parsed and accepted at a time. Parsed JSON may need thirty times the bytes that it is written in. */
+const groupBytes = 256 * 1024;
+const groupItems = 1_000;
 
 const schema = {
   summary: 'Start many runs',
-  description: `A JSON array, or NDJSON with one request a line (\`application/x-ndjson\`); at most ${maxBulk} runs and ${maxBodyBytes / 1024 / 1024} MiB. Answers one entry per request, in order; a refused request does not hinder the others.`,
+  description: `A JSON array, or NDJSON with one request a line (\`application/x-ndjson\`); at most ${maxBulk} runs and ${maxBodyBytes / mebibyte} MiB, each run at most ${maxItemBytes / mebibyte} MiB. Answers one entry per request, in order; a refused request does not hinder the others. Nothing is started before the whole body has arrived. A client that goes away ends it: what was not started by then is not. While other large requests are read this one waits, and answers 503 \`overloaded\` with \`Retry-After\` after 20 seconds.`,
   consumes: ['application/json', 'application/x-ndjson'],
   body: z.array(runRequest).max(maxBulk),
   response: {
@@ -22,24 +33,44 @@ const schema = {
 };
 
 /** `POST /v1/runs/bulk`. */
-export function enqueueBulk(app: App, { metrics }: Services): void {
-  // Lines stay bytes until the route: nothing that JSON can say looks like them.
-  app.addContentTypeParser(
-    'application/x-ndjson',
-    { parseAs: 'buffer' },
-    async (_request: unknown, body: Buffer) => body,
-  );
+export function enqueueBulk(app: App, { metrics, redactor, bodyRoom, openAnswers }: Services): void {
+  const parse = jsonParser(app);
+  app.removeAllContentTypeParsers();
+  // The bytes are read by the handler, which knows when they are needed no longer.
+  for (const type of schema.consumes) app.addContentTypeParser(type, async (_: unknown, payload: Readable) => payload);
   app.route({
     method: 'POST',
     url: '/v1/runs/bulk',
     schema,
-    bodyLimit: maxBodyBytes,
-    config: { access: 'write', bodyIsList: true },
-    handler: async (request) => {
-      const items = itemsOf(request.body, request.headers);
-      const answers = await acceptAll(items, (requests) => request.mill.enqueueMany(requests));
-      for (const answer of answers) metrics.runAsked(outcomeOf(answer));
-      return [...answers];
+    config: { access: 'write' },
+    handler: async (request, reply) => {
+      const infoOf = (error: unknown) => errorAnswer(error, request.id, redactor).body.error;
+      const itemOf = (json: Buffer): Item => {
+        try {
+          return { request: parse(request, json) };
+        } catch (error) {
+          return { error: infoOf(error) };
+        }
+      };
+      const hold = bodyRoom.open();
+      // Also for an answer that nobody reads to its end.
+      reply.raw.once('close', () => hold[Symbol.dispose]());
+      using waiting = openAnswers.wait(reply.raw);
+      const answers = answersTo(request, { hold, itemOf, infoOf, signal: waiting.signal });
+      // Whatever ends the request before its first answer is told with a status of its own.
+      const first = await answers.next();
+      const lines = async function* () {
+        yield '[';
+        let separator = '';
+        for (let step = first; !step.done && !reply.raw.destroyed; step = await answers.next()) {
+          for (const answer of step.value) metrics.runAsked(outcomeOf(answer));
+          yield separator + step.value.map((answer) => jsonText(answer)).join(',');
+          separator = ',';
+        }
+        yield ']';
+      };
+      void reply.type('application/json; charset=utf-8');
+      return Readable.from(lines()) as unknown as BulkAnswer[];
     },
   });
 }
@@ -47,29 +78,73 @@ export function enqueueBulk(app: App, { metrics }: Services): void {
 /** One place in the list. A line that is not JSON has its place like any other refusal. */
 type Item = { readonly request: unknown } | { readonly error: ErrorInfo };
 
-function itemsOf(body: unknown, headers: IncomingHttpHeaders): Item[] {
-  if (Array.isArray(body)) return body.map((request) => ({ request }));
-  if (body !== undefined && body !== null && !Buffer.isBuffer(body))
-    throw new RunError('validation', 'the body must be an array, or one object a line');
-  const text = body && bodyText(body, headers);
-  if (!text) throw new RunError('invalid_json', 'the body is empty');
-  const lines = text.split('\n').filter((line) => line.trim() !== '');
-  if (lines.length > maxBulk) throw new RunError('validation', `at most ${maxBulk} runs in one request`);
-  return lines.map(itemOfLine);
+interface BulkReading {
+  readonly hold: BodyHold;
+  readonly itemOf: (json: Buffer) => Item;
+  readonly infoOf: (error: unknown) => ErrorInfo;
+  readonly signal: AbortSignal;
 }
 
-function itemOfLine(line: string): Item {
-  if (isDeeperThan(Buffer.from(line), maxJsonDepth))
-    return refused('too_deep', `the line is nested deeper than ${maxJsonDepth} levels`);
-  try {
-    return { request: JSON.parse(line) };
-  } catch {
-    return refused('invalid_json', 'the line is not JSON');
+/** Reads the whole body, then parses and accepts it group by group. */
+async function* answersTo(
+  { body, headers, mill }: FastifyRequest,
+  { hold, itemOf, infoOf, signal }: BulkReading,
+): AsyncGenerator<readonly BulkAnswer[], void, void> {
+  if (!(body instanceof Readable)) throw new RunError('invalid_json', 'the body is empty');
+  using bytes = new HeldBytes();
+  const spans = await scan(body, headers, bytes, hold, signal);
+  let unavailable: RunError | undefined;
+  for (const group of groupsOf(spans)) {
+    const items = group.map(({ start, end }) =>
+      end - start > maxItemBytes ? tooLarge(infoOf) : itemOf(bytes.take(start, end)),
+    );
+    try {
+      if (unavailable) throw unavailable;
+      yield await acceptAll(items, (requests) => mill.enqueueMany(requests));
+    } catch (error) {
+      // Redis went away after runs were accepted: the caller must learn which. Asking again for each group takes minutes.
+      if (group[0] === spans[0] || !(error instanceof RunError) || error.code !== 'queue_unavailable') throw error;
+      unavailable = error;
+      yield items.map((item) => ('error' in item ? item : { error: infoOf(error) }));
+    }
   }
 }
 
-function refused(code: 'too_deep' | 'invalid_json', message: string): Item {
-  return { error: { code, message, retryable: errorTable[code].retryable } };
+async function scan(
+  payload: Readable,
+  headers: IncomingHttpHeaders,
+  bytes: HeldBytes,
+  hold: BodyHold,
+  signal: AbortSignal,
+): Promise<readonly Span[]> {
+  checkEncoding(headers);
+  const isLines = headers['content-type']?.toLowerCase().startsWith('application/x-ndjson');
+  const scanner = isLines ? new LineScanner() : new ArrayScanner();
+  for await (const chunk of bodyChunks(payload, { limitBytes: maxBodyBytes, hold, signal })) {
+    scanner.write(chunk);
+    bytes.add(chunk);
+  }
+  return scanner.end();
+}
+
+function* groupsOf(spans: readonly Span[]): Generator<readonly Span[], void, void> {
+  let group: Span[] = [];
+  let bytes = 0;
+  for (const span of spans) {
+    const spanBytes = span.end - span.start;
+    if (group.length > 0 && (group.length === groupItems || bytes + spanBytes > groupBytes)) {
+      yield group;
+      group = [];
+      bytes = 0;
+    }
+    group.push(span);
+    bytes += spanBytes;
+  }
+  if (group.length > 0) yield group;
+}
+
+function tooLarge(infoOf: (error: unknown) => ErrorInfo): Item {
+  return { error: infoOf(new RunError('payload_too_large', `the line is over ${maxItemBytes} bytes`)) };
 }
 
 async function acceptAll(

@@ -1,0 +1,101 @@
+import { RunError } from '../../shared/errors.ts';
+
+/** What every request may hold without asking: a full room never delays a small body. */
+const freeBytes = 64 * 1024;
+const retryAfterS = 5;
+
+export interface BodyRoomOptions {
+  readonly limitBytes?: number;
+  /** Longest wait of a request for room, in milliseconds. */
+  readonly maxWaitMs?: number;
+}
+
+/**
+ * How many bytes of request bodies this process holds, over all requests. When the room is full, one request may go on
+ * beyond it, so that large bodies never wait for each other without end; the others stop reading until there is room.
+ * At most `limitBytes` and one largest body are held.
+ */
+export class BodyRoom {
+  readonly #limitBytes: number;
+  readonly #maxWaitMs: number;
+  readonly #waiters = new Set<() => void>();
+  #heldBytes = 0;
+  #beyond: BodyHold | undefined;
+
+  constructor({ limitBytes = 32 * 1024 * 1024, maxWaitMs = 20_000 }: BodyRoomOptions = {}) {
+    this.#limitBytes = limitBytes;
+    this.#maxWaitMs = maxWaitMs;
+  }
+
+  /** The share of one request. Dispose it when nothing of the body is held any more. */
+  open(): BodyHold {
+    return new BodyHold(this);
+  }
+
+  /** Answers how many of the bytes count: none of those that a request takes beyond the limit. */
+  async take(hold: BodyHold, bytes: number, signal: AbortSignal | undefined): Promise<number> {
+    const giveUpAtMs = performance.now() + this.#maxWaitMs;
+    for (;;) {
+      if (this.#heldBytes + bytes <= this.#limitBytes) {
+        this.#heldBytes += bytes;
+        return bytes;
+      }
+      this.#beyond ??= hold;
+      if (this.#beyond === hold) return 0;
+      await this.#change(giveUpAtMs - performance.now(), signal);
+    }
+  }
+
+  release(hold: BodyHold, bytes: number): void {
+    this.#heldBytes -= bytes;
+    if (this.#beyond === hold) this.#beyond = undefined;
+    const waiters = [...this.#waiters];
+    this.#waiters.clear();
+    for (const wake of waiters) wake();
+  }
+
+  async #change(waitMs: number, signal: AbortSignal | undefined): Promise<void> {
+    signal?.throwIfAborted();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const giveUp = () =>
+      reject(
+        new RunError('overloaded', 'this producer is busy with other large requests; try again', {
+          details: { retryAfterS },
+        }),
+      );
+    const leave = () => reject(signal?.reason as Error);
+    const timer = setTimeout(giveUp, Math.max(0, waitMs));
+    signal?.addEventListener('abort', leave);
+    this.#waiters.add(resolve);
+    try {
+      await promise;
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', leave);
+      this.#waiters.delete(resolve);
+    }
+  }
+}
+
+/** The bytes that one request holds. */
+export class BodyHold implements Disposable {
+  readonly #room: BodyRoom;
+  #bytes = 0;
+  #countedBytes = 0;
+
+  constructor(room: BodyRoom) {
+    this.#room = room;
+  }
+
+  /** Resolves when there is room for more. Throws `overloaded` after a while, and the signal's reason. */
+  async take(bytes: number, signal?: AbortSignal): Promise<void> {
+    const paidBytes = Math.max(0, Math.min(bytes, this.#bytes + bytes - freeBytes));
+    this.#bytes += bytes;
+    if (paidBytes > 0) this.#countedBytes += await this.#room.take(this, paidBytes, signal);
+  }
+
+  [Symbol.dispose](): void {
+    this.#room.release(this, this.#countedBytes);
+    this.#countedBytes = 0;
+  }
+}

@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest';
+import { greedyBodies, keepAsking, sendGreedy, smallProducer } from './bulk-bodies.ts';
+
+test.for(greedyBodies)(
+  'two bulk requests of 64 MB of $name at once are both answered, and others within a second',
+  { timeout: 120_000 },
+  async (body) => {
+    const { url, peakMb } = await smallProducer();
+    const idleMb = peakMb();
+    const done = new AbortController();
+    const asked = keepAsking(url, done.signal, 1_000);
+    const both = Promise.all([sendGreedy(url, body), sendGreedy(url, body)]);
+    const answers = await Promise.race([both, asked.then(() => expect.unreachable())]);
+    done.abort();
+    for (const { status, text } of answers) {
+      expect(status).toBe(body.status);
+      expect(text).toContain(body.answer);
+    }
+    expect(await asked).toBeGreaterThan(0);
+    expect(peakMb() - idleMb).toBeLessThan(200);
+  },
+);

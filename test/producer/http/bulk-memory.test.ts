@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest';
+import { greedyBodies, keepAsking, sendGreedy, smallProducer } from './bulk-bodies.ts';
+
+test('bulk requests of 64 MB need little memory, and the producer answers others meanwhile', async () => {
+  const { url, peakMb } = await smallProducer();
+  const idleMb = peakMb();
+  const done = new AbortController();
+  const asked = keepAsking(url, done.signal, 5_000);
+  for (const body of greedyBodies) {
+    const { status, text } = await Promise.race([sendGreedy(url, body), asked.then(() => expect.unreachable())]);
+    const expected = [body.name, body.status, expect.stringContaining(body.answer)];
+    expect([body.name, status, text]).toEqual(expected);
+  }
+  done.abort();
+  expect(await asked).toBeGreaterThan(0);
+  expect(peakMb() - idleMb).toBeLessThan(150);
+}, 60_000);
