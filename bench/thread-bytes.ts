@@ -137,7 +137,14 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   const before = await redisCounters(client);
   await using mill = new Millrace({ redis: redisUrl, prefix: name });
   const { runId } = await mill.enqueue({ agent: 'reader', input: 'Look everything up.', thread: 'long' });
-  const delivery = { jobTry: 1, queue: 'runs', worker: 'bench', crashLimit: 1 };
+  const delivery = {
+    jobTry: 1,
+    queue: 'runs',
+    worker: 'bench',
+    crashLimit: 1,
+    blameLimit: 1,
+    activity: 'idle' as const,
+  };
   const { signal } = new AbortController();
   const opened = await openRun({ v: 1, kind: 'agent.turn', runId, segment: 0 }, delivery, deps, signal);
   if (opened.kind !== 'open') throw new Error(`the run is ${opened.kind}`);

@@ -55,7 +55,7 @@ export interface Diagnosis {
   readonly stuckRuns: readonly StuckRun[];
   readonly workers: readonly WorkerFacts[];
   readonly queues: Readonly<Record<string, QueueState>>;
-  /** Runs held back because they brought down two workers. */
+  /** Runs held back because they keep losing their workers. */
   readonly quarantined: number;
   /** How often something happened in this fleet; under `<name>_at` when it last did, in milliseconds since the epoch. */
   readonly counters: Readonly<Record<string, number>>;

@@ -72,7 +72,7 @@ export const configSchema = z.object({
     .transform((text) => text.split(',').map((name) => name.trim()))
     .pipe(z.array(servedQueue).min(1).max(maxQueues))
     .describe(
-      'Comma-separated run queues that this worker serves. `quarantine` holds runs that brought two workers down.',
+      'Comma-separated run queues that this worker serves. `quarantine` holds runs that keep losing their workers.',
     ),
   MILLRACE_QUEUES: z
     .string()

@@ -2,7 +2,7 @@ import { z } from 'zod';
 
 /** The queue of requests that name none. */
 export const defaultQueue = 'runs';
-/** Runs that brought down two workers. Served one at a time, by workers that list it. */
+/** Runs that keep losing their workers. Served one at a time, by workers that list it. */
 export const quarantineQueue = 'quarantine';
 /** The fleet's own chores; every worker serves it. */
 export const maintenanceQueue = 'maintenance';

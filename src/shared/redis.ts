@@ -131,6 +131,8 @@ export function keysFor(prefix: string) {
     workerInfo: `${prefix}:_:worker-info`,
     /** Sorted set of run queues by the time at which a worker announced that it serves each. */
     queues: `${prefix}:_:queues`,
+    /** There for as long as a worker process lives, and less than half a lock longer. */
+    pulse: (worker: string) => `${prefix}:_:pulse:${worker}`,
     /** Hash of loaded agents, written by workers: id to the public part of the definition. */
     agents: `${prefix}:_:agents`,
     /** An account of the ledger. All accounts of a tenant share a hash tag, so one script reaches run, batch and tenant. */

@@ -157,6 +157,17 @@ export const lineage = z.object({
 });
 export type Lineage = z.output<typeof lineage>;
 
+/**
+ * What a run does on its worker, for whoever finds it after a crash.
+ *
+ * - idle: no call of a tool; it may be in a model call
+ * - calls: calls of its step run, beside those of other runs
+ * - watched: what it does now runs while no other suspect on the worker does anything
+ * - waiting: it waits for others that are watched
+ */
+export const activity = z.enum(['idle', 'calls', 'watched', 'waiting']);
+export type Activity = z.infer<typeof activity>;
+
 export const runRecordVersion = 1;
 
 /** A run as it is kept in Redis and as `GET /v1/runs/:id` shows it. Times are ISO strings, money is microcents. */
@@ -179,7 +190,12 @@ export const runRecord = z.object({
   lastSequence: z.int().min(0),
   worker: z.string().optional(),
   epoch: z.int().min(0),
+  /** Workers lost in a row while they held it: without a call that finished, or a clean release, in between. */
   crashes: z.int().min(0),
+  /** How much speaks for it as the one that takes its workers down. Only a redrive sets it back. Absent: nothing. */
+  blame: z.int().min(0).optional(),
+  /** What it does on the worker that holds it. Absent: nothing that could be blamed on it alone. */
+  activity: activity.optional(),
   /** How often its wait was ended, and the epoch at which that happened last. */
   resumes: z.int().min(0).optional(),
   resumedEpoch: z.int().min(0).optional(),
@@ -348,6 +364,7 @@ const plainFields: ReadonlySet<string> = new Set([
   'endedAt',
   'deadlineAt',
   'worker',
+  'activity',
   'cancel',
 ]);
 

@@ -32,6 +32,7 @@ import { giveUpRun } from './run/give-up.ts';
 import type { LoadedAgent } from './run/load-agents.ts';
 import type { RunDeps } from './run/open.ts';
 import type { NamedFunctions } from './run/named-functions.ts';
+import { Watch } from './run/watch.ts';
 import { artifactsFor } from './stores/artifacts-for.ts';
 import { redisBreakers } from './stores/redis-breakers.ts';
 import { redisChildren } from './stores/redis-children.ts';
@@ -75,6 +76,8 @@ export interface WorkerOptions {
 export interface RunningWorker {
   readonly name: string;
   readonly healthPort: number;
+  /** Runs that it works on now. */
+  active(): number;
   /** Stops taking jobs, lets runs reach their next commit, hands over the rest after `graceMs`, and disconnects. */
   stop(graceMs: number): Promise<void>;
 }
@@ -193,6 +196,8 @@ export async function buildWorker({
     countCompaction: metrics.compacted,
     patienceMs: config.PROVIDER_WAIT_MS,
     tenants,
+    watch: new Watch(config.LOCK_DURATION_MS / 5),
+    isAlive: (worker) => supervision.isAlive(worker),
     wake: (runId, summary) => waker.wake(runId, summary),
     dispatchEffects: (record) => dispatchEffects(record, { queues, agents, embeds: embedder !== undefined }),
     tools: { ...toolkit.services({ ...kept, breakers: ports.breakers }), agents: () => agents },
@@ -217,7 +222,8 @@ export async function buildWorker({
       if (segment === undefined) return;
       await queues.add(quarantineQueue, { runId: job.runId, kind: job.kind, segment });
       await supervision.count('quarantined', 1);
-      log.warn({ runId: job.runId }, 'run brought two workers down and goes to quarantine');
+      log.warn({ runId: job.runId }, 'run keeps losing its workers and goes to quarantine');
+      await reconciler.lookAfterQuarantine();
     },
   });
   const postrun = new PostrunConsumer({
@@ -272,6 +278,13 @@ export async function buildWorker({
   await supervision.announceAgents(views);
   await beat();
   const heartbeat = setInterval(() => void beat(), heartbeatMs);
+  // A lock was renewed at most half its time ago when its worker dies, so that the pulse is over before anybody takes the run up.
+  const pulse = async () =>
+    await supervision
+      .pulse(name, config.LOCK_DURATION_MS * 0.4)
+      .catch((error: unknown) => log.debug({ err: error }, 'pulse did not reach redis'));
+  await pulse();
+  const pulsing = setInterval(() => void pulse(), config.LOCK_DURATION_MS / 10);
   const announcing = setInterval(() => {
     supervision.announceAgents(views).catch((error: unknown) => log.debug({ err: error }, 'agents were not announced'));
   }, 60_000);
@@ -280,6 +293,8 @@ export async function buildWorker({
     bullPrefix: prefix,
     queues,
     everyMs: reconcileMs,
+    lockDurationMs: config.LOCK_DURATION_MS,
+    stalledIntervalMs: config.STALLED_INTERVAL_MS,
     log,
   });
   await Promise.all([consumer.start(), postrun.start()]);
@@ -287,11 +302,13 @@ export async function buildWorker({
   return {
     name,
     healthPort: health.port,
+    active: () => consumer.active,
     async stop(graceMs) {
       stopping = true;
       clearInterval(announcing);
       await Promise.all([consumer.stop(graceMs), postrun.stop(graceMs)]);
       clearInterval(heartbeat);
+      clearInterval(pulsing);
       await scheduler[Symbol.asyncDispose]();
       await supervision
         .farewell(name)

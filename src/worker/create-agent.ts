@@ -144,6 +144,9 @@ export interface AgentSession {
   readonly ports: MemoryPorts;
 }
 
+/** What dies with this process is gone: nobody takes it up, and nobody asks who did it. */
+const onlyRun = { crashLimit: 1, blameLimit: 1, activity: 'watched' } as const;
+
 /**
  * Makes an agent that runs in this process: same turn core, tools, limits, events and result as on a worker, with the
  * journal in memory. Nothing survives the process.
@@ -213,7 +216,7 @@ export function createAgentWith(
 
   async function turn(runId: string): Promise<RunOutcomeView> {
     using cancels = new CancelWatch(ports);
-    const delivery = { jobTry: 1, queue: 'memory', worker: 'this process', crashLimit: 1 };
+    const delivery = { jobTry: 1, queue: 'memory', worker: 'this process', ...onlyRun };
     for (;;) {
       const before = await ports.runs.load(runId);
       if (before?.status === 'queued') {

@@ -7,8 +7,8 @@ import { jsonText } from '../shared/json-text.ts';
 import { createLog, silentLog } from '../shared/log.ts';
 import { Redactor } from '../shared/redact.ts';
 import { loadTenants } from '../shared/tenants.ts';
-import { buildWorker } from './build.ts';
-import { QuarantineChildren } from './consume/quarantine.ts';
+import { buildWorker, type RunningWorker } from './build.ts';
+import { QuarantineChildren, untilIdleArgument } from './consume/quarantine.ts';
 import { createProviders } from './llm/providers.ts';
 import { loadAgents, type LoadedAgent } from './run/load-agents.ts';
 import { preferredModels } from './run/preferred-models.ts';
@@ -20,6 +20,8 @@ const exitUnreachable = 3;
 
 /** After the grace and this margin the process ends whatever still hangs. */
 const forceExitMarginMs = 5_000;
+/** How long a worker that another one has started stays without a run. */
+const idleMs = 60_000;
 
 async function main(args: readonly string[]): Promise<void> {
   if (Number(process.versions.node.split('.')[0]) < 24)
@@ -31,7 +33,7 @@ async function main(args: readonly string[]): Promise<void> {
       args.find((arg, index) => index > 0 && !arg.startsWith('-')) ?? config.MILLRACE_AGENTS,
       args.includes('--json'),
     );
-  else await work(config);
+  else await work(config, args[0] === untilIdleArgument);
 }
 
 /** Prints the agents of a folder, or every problem in it. */
@@ -61,7 +63,7 @@ function modelProblems(config: Config, agents: ReadonlyMap<string, LoadedAgent>)
   }
 }
 
-async function work(config: Config): Promise<void> {
+async function work(config: Config, untilIdle: boolean): Promise<void> {
   const providers = orStop(() => createProviders(config, { env: (name) => process.env[name] }));
   const secrets = orStop(() => createToolSecrets({ folder: config.MILLRACE_SECRETS, env: process.env }));
   const tenants = orStop(() => loadTenants(config.MILLRACE_TENANTS));
@@ -112,6 +114,7 @@ async function work(config: Config): Promise<void> {
       },
     );
   };
+  if (untilIdle) onceIdle(worker, () => leave('nothing to do'));
   process.on('SIGTERM', () => leave('SIGTERM'));
   process.on('SIGINT', () => leave('SIGINT'));
   // Started with an IPC channel: a parent that is gone without a word must not leave us behind, also not one that went
@@ -119,6 +122,17 @@ async function work(config: Config): Promise<void> {
   process.on('disconnect', () => leave('parent is gone'));
   if (process.send && !process.connected) leave('parent is gone');
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
+}
+
+/** Calls back once the worker has had no run for a while. */
+function onceIdle(worker: RunningWorker, idle: () => void): void {
+  let busyAt = performance.now();
+  const look = setInterval(() => {
+    if (worker.active() > 0) busyAt = performance.now();
+    if (performance.now() - busyAt < idleMs) return;
+    clearInterval(look);
+    idle();
+  }, 1_000).unref();
 }
 
 /** What the configuration says, or the end of the process with everything that is wrong with it. */

@@ -13,7 +13,7 @@ import type { Sensitivity } from '../shared/message.ts';
 import type { ProgressNote, ProgressQuery } from '../shared/progress.ts';
 import type { RunGroup } from '../shared/children.ts';
 import type { NewRun } from '../shared/create-runs.ts';
-import type { JobKind, RunRecord, RunStatus } from '../shared/run.ts';
+import type { Activity, JobKind, RunRecord, RunStatus } from '../shared/run.ts';
 import type { RunResultBody } from '../shared/event.ts';
 import type { TaskDefinition } from '../shared/task-definition.ts';
 import type { ThreadContext } from '../shared/thread-context.ts';
@@ -46,8 +46,13 @@ export interface ClaimRequest {
   readonly jobTry: number;
   readonly worker: string;
   readonly queue: string;
-  /** Unclean takeovers after which the run is refused here: it belongs to quarantine, or nowhere. */
+  /** Crashes, and blame, from which on the run is refused here: it belongs to quarantine, or nowhere. */
   readonly crashLimit: number;
+  readonly blameLimit: number;
+  /** A worker that lives. If it lost this run, it lost only its lock: nobody crashed. */
+  readonly aliveWorker?: string | undefined;
+  /** What the run does first: `watched` where the process works on nothing else. */
+  readonly activity: Activity;
 }
 
 /** What claiming a run answers. Only `claimed` gives the right to write. */
@@ -89,12 +94,13 @@ export interface RecordPatch {
   readonly deadlineAt?: string;
   /** Forgets a cancel request that was answered otherwise. */
   readonly cancel?: '';
+  readonly activity?: Activity;
 }
 
 /**
  * One durable write: new journal entries, new events and changed fields, all or nothing. `release` gives the ownership
  * up in the same step: `handed_over` (another processor call continues), `suspended`, or `terminal` (sets the
- * retention; nothing can be written afterwards). A commit with entries is progress: it sets the count of crashes to 0.
+ * retention; nothing can be written afterwards). A release, and an entry of a call that finished here, set the crashes to 0.
  */
 export interface Commit {
   /** Unique per commit of an owner. A repeat of the same id changes nothing and answers like the first. */
@@ -185,6 +191,10 @@ export interface Supervision {
   count(counter: 'put_back' | 'given_up' | 'quarantined' | 'effects_failed', by: number): Promise<void>;
   /** Announces this worker; entries that were not renewed for 15 s count as gone. */
   heartbeat(worker: WorkerInfo): Promise<void>;
+  /** Says that this process lives, for so many milliseconds by the clock of the store. */
+  pulse(name: string, forMs: number): Promise<void>;
+  /** Has this worker said so? */
+  isAlive(name: string): Promise<boolean>;
   farewell(name: string): Promise<void>;
   liveWorkers(): Promise<readonly WorkerInfo[]>;
   /** Publishes the public part of the loaded agents for producers. */

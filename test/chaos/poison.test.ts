@@ -1,26 +1,8 @@
-import { expect, onTestFinished, test } from 'vitest';
+import { expect, test } from 'vitest';
+import { keepAlive } from '../support/platform.ts';
+import { checkPoisonAmong } from '../support/poisoned.ts';
 import { until } from '../support/redis.ts';
-import { makeWorld, type World } from '../support/world.ts';
-
-/** Starts a new worker whenever one has gone, as every platform does. */
-function keepAlive(world: World): { readonly restarts: number } {
-  let open = true;
-  let restarts = 0;
-  const watch = async () => {
-    for (let worker = world.worker; ; restarts++) {
-      await worker.exited;
-      if (!open) return;
-      worker = await world.addWorker();
-    }
-  };
-  void watch();
-  onTestFinished(() => void (open = false));
-  return {
-    get restarts() {
-      return restarts;
-    },
-  };
-}
+import { makeWorld } from '../support/world.ts';
 
 test('a run that ends every process it touches harms no neighbour and fails in quarantine', async () => {
   const world = await makeWorld();
@@ -39,15 +21,20 @@ test('a run that ends every process it touches harms no neighbour and fails in q
     { text: 'unreachable' },
   ]);
   const deaths = () => world.fleet.executions.filter(({ tool }) => tool === 'poison').length;
-  await until('two workers have died of it', () => deaths() >= 2, 30_000);
+  await until('three workers have died of it', () => deaths() >= 3, 60_000);
   world.fleet.openGate('neighbours');
   for (const neighbour of neighbours) {
     expect((await world.ended(neighbour)).view).toMatchObject({ status: 'completed', result: { text: 'Unharmed.' } });
   }
   const { view } = await world.ended(poison);
   expect(view).toMatchObject({ status: 'failed', error: { code: 'worker_lost', retryable: false } });
-  // Two in the common queue, two in quarantine, and the common workers live on.
+  // Three in the common queue, one in quarantine, and the common workers live on.
   expect(deaths()).toBe(4);
-  expect(platform.restarts).toBe(2);
-  expect((await world.mill.diagnose()).counters).toMatchObject({ quarantined: expect.any(Number) });
+  expect(platform.restarts).toBe(3);
+  expect((await world.mill.diagnose()).counters, 'no neighbour was in quarantine').toMatchObject({ quarantined: 1 });
+});
+
+test('one run whose once tool ends its process among forty on three workers is quarantined alone', async () => {
+  const world = await makeWorld({ workers: 3, env: { WORKER_CONCURRENCY: '20', LOCK_DURATION_MS: '3000' } });
+  await checkPoisonAmong(world, 40);
 });

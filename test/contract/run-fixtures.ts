@@ -29,7 +29,18 @@ export function aRecord(changes: Partial<RunRecord> = {}): RunRecord {
 }
 
 export function aClaim(runId: string, changes: Partial<ClaimRequest> = {}): ClaimRequest {
-  return { runId, owner: newNonce(), segment: 0, jobTry: 1, worker: 'w1', queue: 'runs', crashLimit: 2, ...changes };
+  return {
+    runId,
+    owner: newNonce(),
+    segment: 0,
+    jobTry: 1,
+    worker: 'w1',
+    queue: 'runs',
+    crashLimit: 2,
+    blameLimit: 9,
+    activity: 'idle',
+    ...changes,
+  };
 }
 
 export function aCommit(seq: number, changes: Partial<Commit> = {}): Commit {

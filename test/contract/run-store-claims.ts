@@ -136,15 +136,6 @@ export function claims(makeWorld: MakeWorld): void {
     });
   });
 
-  test('a run that gets ahead between two crashes has crashed once, not twice', async () => {
-    const world = await makeWorld();
-    const runId = await seeded(world);
-    await claimed(world, runId, { jobTry: 1 });
-    const second = await claimed(world, runId, { jobTry: 2 });
-    await world.runs.commit({ runId, owner: second.owner }, aCommit(second.seq, { entries: [opened('a')] }));
-    expect(await claimed(world, runId, { jobTry: 3, crashLimit: 2 })).toMatchObject({ record: { crashes: 1 } });
-  });
-
   test('a suspended run is not continued by a second delivery of the job that suspended it', async () => {
     const world = await makeWorld();
     const runId = await seeded(world);

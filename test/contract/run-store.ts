@@ -1,4 +1,5 @@
 import { describe } from 'vitest';
+import { blame } from './run-store-blame.ts';
 import { claims } from './run-store-claims.ts';
 import { commits } from './run-store-commits.ts';
 import { fences } from './run-store-fences.ts';
@@ -11,6 +12,9 @@ export function runStoreContract(name: string, makeWorld: MakeWorld): void {
   describe(`${name} as a run store`, () => {
     describe('claim', () => {
       claims(makeWorld);
+    });
+    describe('blame', () => {
+      blame(makeWorld);
     });
     describe('commit', () => {
       commits(makeWorld);

@@ -9,10 +9,14 @@ import type { JobOutcome } from '../run/outcome.ts';
 import { runJob } from '../run/run-job.ts';
 import { Leases } from './lease.ts';
 
-/** Unclean takeovers without progress in between after which a run leaves the common queues. */
-export const quarantineAfter = 2;
-/** The same, after which it fails for good. */
-export const failAfter = 4;
+/**
+ * With so many crashes in a row, or so much blame ever, a run leaves the common queues. A run that kills its process in a call
+ * has earned one by its first death and two by each that it is watched at: it takes three workers down. Two unlucky kills, or
+ * crashes of others, are not enough for any run.
+ */
+const commonLimits = { crashLimit: 4, blameLimit: 5 } as const;
+/** In quarantine each run has a process to itself: one more death there, and it fails for good. */
+const quarantineLimits = { crashLimit: 5, blameLimit: 6 } as const;
 
 export interface ConsumerOptions {
   readonly connection: RedisConnection;
@@ -27,7 +31,7 @@ export interface ConsumerOptions {
   /** Moves a run that keeps bringing workers down into the quarantine queue. */
   quarantine(job: RunJob): Promise<void>;
   /** Ends a run that brought down the quarantine as well. */
-  giveUp(job: RunJob, crashes: number): Promise<void>;
+  giveUp(job: RunJob): Promise<void>;
 }
 
 /**
@@ -43,7 +47,8 @@ export class Consumer {
    * process with short ones keeps memory for every call. */
   readonly #calls = new Set<AbortController>();
   #stopping = false;
-  #backingOff = false;
+  /** Queues whose fetch loop has failed within the last second. */
+  readonly #backingOff = new Set<Worker>();
 
   constructor(options: ConsumerOptions) {
     this.#options = options;
@@ -136,7 +141,7 @@ export class Consumer {
     this.#calls.add(call);
     try {
       const outcome = await this.#inSlot(data.runId, () => this.#run(queue, job, data, call.signal));
-      return await this.#verdict(outcome, job, data, token);
+      return await this.#verdict(outcome, queue, job, data, token);
     } finally {
       this.#calls.delete(call);
       lease.end();
@@ -177,12 +182,20 @@ export class Consumer {
 
   async #run(queue: string, job: Job, data: RunJob, stop: AbortSignal): Promise<JobOutcome> {
     const { deps, worker } = this.#options;
-    const crashLimit = queue === quarantineQueue ? failAfter : quarantineAfter;
-    const delivery = { jobTry: job.attemptsStarted, queue, worker, crashLimit };
+    const isAlone = queue === quarantineQueue;
+    const limits = isAlone ? quarantineLimits : commonLimits;
+    const activity = isAlone ? ('watched' as const) : ('idle' as const);
+    const delivery = { jobTry: job.attemptsStarted, queue, worker, ...limits, activity };
     return await runJob(data, delivery, { ...deps, stopping: () => this.#stopping }, stop);
   }
 
-  async #verdict(outcome: JobOutcome, job: Job, data: RunJob, token: string | undefined): Promise<unknown> {
+  async #verdict(
+    outcome: JobOutcome,
+    queue: string,
+    job: Job,
+    data: RunJob,
+    token: string | undefined,
+  ): Promise<unknown> {
     switch (outcome.kind) {
       case 'ended':
         // The prefix keeps a provider's or a tool's words from being read as one of BullMQ's control messages.
@@ -197,7 +210,7 @@ export class Consumer {
         await job.moveToWait(token);
         throw new WaitingError();
       case 'crashed_too_often':
-        if (outcome.crashes >= failAfter) await this.#options.giveUp(data, outcome.crashes);
+        if (queue === quarantineQueue) await this.#options.giveUp(data);
         else await this.#options.quarantine(data);
         return { quarantined: true };
       default:
@@ -208,8 +221,8 @@ export class Consumer {
   /** A full or read-only Redis makes the fetch loop spin without delay; a second of pause keeps it to one error a second. */
   async #onWorkerError(worker: Worker, error: Error): Promise<void> {
     const { log } = this.#options;
-    if (this.#backingOff || this.#stopping) return;
-    this.#backingOff = true;
+    if (this.#backingOff.has(worker) || this.#stopping) return;
+    this.#backingOff.add(worker);
     log.warn({ err: error, queue: worker.name }, 'queue error');
     const refused = /^(OOM|MISCONF|READONLY|NOREPLICAS|LOADING)/.test(error.message);
     if (refused) await worker.pause(true).catch(() => {});
@@ -219,6 +232,6 @@ export class Consumer {
         .resume()
         .catch((cause: unknown) => log.error({ err: cause, queue: worker.name }, 'fetch loop did not resume'));
     }
-    this.#backingOff = false;
+    this.#backingOff.delete(worker);
   }
 }

@@ -65,7 +65,7 @@ export class Reconciler {
     }
     this.#offset = page.length < pageSize ? 0 : this.#offset + page.length - gone;
     await this.#lookAfterThreads();
-    await this.#lookAfterQuarantine();
+    await this.lookAfterQuarantine();
     await this.#forgetUnannounced();
     return putBack;
   }
@@ -147,7 +147,8 @@ export class Reconciler {
       if ((await queues.get(queue).getJobCountByTypes(...openJobStates)) === 0) await supervision.forgetQueue(queue);
   }
 
-  async #lookAfterQuarantine(): Promise<void> {
+  /** Has processes lent to the quarantine when runs wait there and no worker serves it. */
+  async lookAfterQuarantine(): Promise<void> {
     const { supervision, queues } = this.#deps;
     const waiting = await queues.get(quarantineQueue).getJobCountByTypes(...openJobStates);
     if (waiting === 0) return;
@@ -165,9 +166,17 @@ function isOverdue(pending: readonly PendingItem[]): boolean {
 /** Runs the pass on one worker of the fleet at a time, every `everyMs`, by a BullMQ job scheduler. */
 export async function scheduleReconciler(
   reconciler: Reconciler,
-  options: { connection: RedisConnection; bullPrefix: string; queues: RunQueues; everyMs: number; log: Log },
+  options: {
+    readonly connection: RedisConnection;
+    readonly bullPrefix: string;
+    readonly queues: RunQueues;
+    readonly everyMs: number;
+    readonly lockDurationMs: number;
+    readonly stalledIntervalMs: number;
+    readonly log: Log;
+  },
 ): Promise<AsyncDisposable> {
-  const { connection, bullPrefix, queues, everyMs, log } = options;
+  const { connection, bullPrefix, queues, everyMs, lockDurationMs, stalledIntervalMs, log } = options;
   await queues
     .get(maintenanceQueue)
     .upsertJobScheduler(
@@ -179,6 +188,8 @@ export async function scheduleReconciler(
     connection: connection,
     prefix: bullPrefix,
     concurrency: 1,
+    lockDuration: lockDurationMs,
+    stalledInterval: stalledIntervalMs,
     maxStalledCount: 1_000_000,
     runRetryDelay: 5_000,
   });

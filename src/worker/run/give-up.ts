@@ -17,6 +17,8 @@ export async function giveUpRun(
     queue: 'maintenance',
     worker,
     crashLimit: Number.MAX_SAFE_INTEGER,
+    blameLimit: Number.MAX_SAFE_INTEGER,
+    activity: 'watched' as const,
   };
   const opened = await openRun(job, delivery, deps, new AbortController().signal);
   if (opened.kind !== 'open') return;

@@ -5,7 +5,7 @@ import { newNonce } from '../../shared/ids.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
 import { budgetCap } from '../../shared/money.ts';
 import { isProgram } from '../../shared/program-request.ts';
-import type { RunJob, RunRecord } from '../../shared/run.ts';
+import type { Activity, RunJob, RunRecord } from '../../shared/run.ts';
 import { stampOf } from '../../shared/script-event.ts';
 import type { Tenants } from '../../shared/tenants.ts';
 import type { ThreadManifest } from '../../shared/thread.ts';
@@ -32,14 +32,18 @@ import type { JobOutcome } from './outcome.ts';
 import { childRunOf } from './delegate.ts';
 import type { PlannedRun } from '../tools/call.ts';
 import type { ToolServices } from './toolbox.ts';
+import type { Watch } from './watch.ts';
 
 /** What the job layer knows about this delivery of the job. */
 export interface Delivery {
   readonly jobTry: number;
   readonly queue: string;
   readonly worker: string;
-  /** Unclean takeovers after which this queue refuses the run. */
+  /** Crashes, and blame, from which on this queue refuses the run. */
   readonly crashLimit: number;
+  readonly blameLimit: number;
+  /** `watched` where the process has no other run. */
+  readonly activity: Activity;
 }
 
 /** What the run room works with. The agents and the chain come from the composition root. */
@@ -66,6 +70,10 @@ export interface RunDeps {
   /** The budget of each tenant, and its weight where tenants share a provider limit. */
   readonly tenants: Tenants;
   readonly meter?: MoneyMeter;
+  /** Does a worker of this name live? Absent: none does. */
+  readonly isAlive?: (worker: string) => Promise<boolean>;
+  /** Where runs that may have killed a worker go on. Absent: there is nobody whom they could harm. */
+  readonly watch?: Watch;
   /** What the tools of all runs share. */
   readonly tools: ToolServices;
   /** Absent: there are no tasks. */
@@ -161,8 +169,10 @@ export async function openRun(
     fromCheckpoint: before.steps,
     ...(before.worker && { previousWorker: before.worker }),
   };
+  const { worker } = before;
+  const aliveWorker = before.status === 'running' && worker && (await deps.isAlive?.(worker)) ? worker : undefined;
   const claim = await ports.runs.claim(
-    { ...delivery, runId: job.runId, owner: ownership.owner, segment: job.segment },
+    { ...delivery, aliveWorker, runId: job.runId, owner: ownership.owner, segment: job.segment },
     [event(started), ...(node ? [event({ type: 'node.started' })] : []), event({ type: 'agent.start' })],
     [event(resumed ? started : recovered)],
   );

@@ -3,7 +3,7 @@ import { RunError } from '../../shared/errors.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
 import { toolCallsOf } from '../../shared/message.ts';
 import { resolveChatModel } from '../../shared/models.ts';
-import type { RunRequest } from '../../shared/run.ts';
+import type { Activity, RunRequest } from '../../shared/run.ts';
 import type { Inbox, RecordPatch } from '../ports.ts';
 import type { ChainPast } from '../llm/fallback-chain.ts';
 import { untrustedPreamble } from '../guards/preamble.ts';
@@ -15,6 +15,7 @@ import { cashierFor } from './cashier-for.ts';
 import { memoryFor } from './memory-for.ts';
 import { effectiveLimits } from './limits.ts';
 import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
+import { suspectWork } from './suspect.ts';
 import type { Toolbox } from './toolbox.ts';
 
 type TurnFor =
@@ -49,6 +50,9 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
   const { maxWorkMs } = record.parent ?? {};
   if (maxWorkMs !== undefined) signals.limitWork(maxWorkMs, elapsedMs);
   const gate = gateFor(run, deps);
+  const suspect = suspectWork(run, deps);
+  // What it does needs no note where it is the only run of its process.
+  const isAlone = record.activity === 'watched';
   const heard = new Set(run.state.steered.keys());
   return {
     kind: 'turn',
@@ -91,12 +95,14 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
       decisionsCame: () => deps.ports.waits.hasDecisions(runId),
       ...(run.thread && { heard: (known) => hear(runId, known, deps.ports.inbox) }),
       emit: (body) => writer.emit(body),
-      record: async (entries) => {
+      record: async (entries, activity) => {
         for (const id of entries.flatMap(heardIn)) heard.add(id);
+        const noted = isAlone ? undefined : activity;
         // Nothing follows a final answer but the end of the run: both go out as one write.
         if (entries.some(isFinalAnswer)) writer.keep(entries);
-        else await writer.commit({ entries, ...progressOf(entries, heard) });
+        else if (entries.length > 0 || noted) await writer.commit({ entries, ...progressOf(entries, heard, noted) });
       },
+      ...(suspect && { suspect }),
       ...callPolicyOf(run, deps.tools.policyOf),
       ...(agent.prepareStep && { prepareStep: agent.prepareStep }),
       ...memoryFor(run, agent, deps),
@@ -194,10 +200,20 @@ function heardIn(entry: JournalEntry): readonly string[] {
 }
 
 /** What the record shows of a run that is still going on, and what it has to know when the journal is gone. */
-function progressOf(entries: readonly JournalEntry[], heard: ReadonlySet<string>): { patch?: RecordPatch } {
+function progressOf(
+  entries: readonly JournalEntry[],
+  heard: ReadonlySet<string>,
+  activity: Activity | undefined,
+): { patch?: RecordPatch } {
   // The answer that is sent back was kept for this write.
   const answered = entries.findLast((entry) => entry.t === 'answered' || entry.t === 'repair');
   const isHeard = entries.some(({ t }) => t === 'steered');
-  if (!answered && !isHeard) return {};
-  return { patch: { ...(answered && { steps: answered.step }), ...(isHeard && { heard: [...heard] }) } };
+  if (!answered && !isHeard && !activity) return {};
+  return {
+    patch: {
+      ...(answered && { steps: answered.step }),
+      ...(isHeard && { heard: [...heard] }),
+      ...(activity && { activity }),
+    },
+  };
 }

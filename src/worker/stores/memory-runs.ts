@@ -34,7 +34,7 @@ import {
 } from './memory-row.ts';
 import { countInGroup, decides, followerOf } from './memory-group.ts';
 import { takeDecided, vote } from './memory-decisions.ts';
-import { checkClaimEvents, checkCommit, decidedEntry } from './rules.ts';
+import { blameFor, checkClaimEvents, checkCommit, clearsCrashes, decidedEntry } from './rules.ts';
 
 /** Ended runs kept, oldest dropped first: this store lives as long as its process. */
 const maxEndedRuns = 1_000;
@@ -205,20 +205,22 @@ export class MemoryRuns implements RunStore {
     if (row.owner === request.owner) return claimed(row);
     if (isStale(row, request)) return { kind: 'stale' };
 
-    // Whoever lets go says so. A run that is still held was left behind by a crash or a lost lock.
+    // A worker that releases a run clears `held`. A run that is still held lost its worker.
     const unclean = row.held;
-    const crashes = record.crashes + (unclean ? 1 : 0);
-    if (crashes >= request.crashLimit) {
-      Object.assign(row, { owner: '', held: false, record: { ...record, crashes } });
-      return { kind: 'crashed_too_often', crashes };
+    const { activity = 'idle', blame = 0 } = record;
+    const counts = unclean && activity !== 'waiting' && record.worker !== request.aliveWorker;
+    const lost = { crashes: record.crashes + (counts ? 1 : 0), blame: blame + (counts ? blameFor(activity) : 0) };
+    if (lost.crashes >= request.crashLimit || lost.blame >= request.blameLimit) {
+      Object.assign(row, { owner: '', held: false, record: { ...record, ...lost, activity: 'idle' } });
+      return { kind: 'crashed_too_often', crashes: lost.crashes };
     }
-    return this.#takeOver(row, request, crashes, unclean, record.epoch === 0 ? opening : recovering);
+    return this.#takeOver(row, request, lost, unclean, record.epoch === 0 ? opening : recovering);
   }
 
   #takeOver(
     row: Row,
     request: ClaimRequest,
-    crashes: number,
+    lost: Pick<RunRecord, 'crashes' | 'blame'>,
     unclean: boolean,
     events: readonly OutgoingEvent[],
   ): Claim {
@@ -231,7 +233,8 @@ export class MemoryRuns implements RunStore {
       ...record,
       status: 'running',
       epoch: record.epoch + 1,
-      crashes,
+      ...lost,
+      activity: request.activity,
       worker,
       queue,
       startedAt: record.startedAt ?? this.#now(),
@@ -256,7 +259,7 @@ export class MemoryRuns implements RunStore {
     const added = append(row, commit.seq, commit.events);
     row.entries.push(...commit.entries);
     row.op = commit.op;
-    const crashes = commit.entries.length > 0 ? 0 : row.record.crashes;
+    const crashes = clearsCrashes(commit) ? 0 : row.record.crashes;
     const { cancel: _, ...patch } = commit.patch ?? {};
     if (isHeld) delete row.record.cancel;
     row.record = {
@@ -265,6 +268,7 @@ export class MemoryRuns implements RunStore {
       crashes,
       updatedAt: this.#now(),
       lastSequence: done.seq,
+      ...(commit.release && { activity: 'idle' }),
     } as RunRecord;
     if (commit.release) Object.assign(row, { owner: '', held: false });
     if (commit.dropsJournal) row.entries.length = 0;

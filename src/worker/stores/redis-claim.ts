@@ -23,7 +23,7 @@ export async function claimRun(
   opening: readonly OutgoingEvent[],
   recovering: readonly OutgoingEvent[],
 ): Promise<Claim> {
-  const { runId, owner, worker, queue, segment, jobTry, crashLimit } = request;
+  const { runId, owner, worker, queue, segment, jobTry, crashLimit, blameLimit, activity, aliveWorker = '' } = request;
   const at = new Date(options.clock.now()).toISOString();
   const reply = (await runScript(options.redis, script, scriptKeys(options, runId), [
     owner,
@@ -32,6 +32,9 @@ export async function claimRun(
     segment,
     jobTry,
     crashLimit,
+    blameLimit,
+    activity,
+    aliveWorker,
     at,
     ...eventTargets(options, runId),
     opening.length,

@@ -5,6 +5,7 @@ import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { recordToHash, type RunRecord } from '../../shared/run.ts';
 import type { Commit, CommitReply, Ownership } from '../ports.ts';
+import { clearsCrashes } from './rules.ts';
 import { addLifecycle, commitKeys, eventTargets, type RedisRunsOptions } from './redis-layout.ts';
 import { scriptEvent } from './wire.ts';
 
@@ -70,14 +71,14 @@ function endingOf({ release, dropsJournal, patch }: Commit): 0 | 1 | 2 | 3 {
 }
 
 /** Field and value strings of the record in one flat list. */
-function changedFields({ clock }: RedisRunsOptions, { patch, release, entries }: Commit): string[] {
+function changedFields({ clock }: RedisRunsOptions, commit: Commit): string[] {
+  const { patch, release } = commit;
   const { cancel: _, ...changes } = patch ?? {};
   const fields = {
     ...recordToHash(changes as Partial<RunRecord>),
     updatedAt: new Date(clock.now()).toISOString(),
-    // A run that gets ahead is not what brings its workers down.
-    ...(entries.length > 0 && { crashes: '0' }),
-    ...(release && { owner: '', held: '0' }),
+    ...(clearsCrashes(commit) && { crashes: '0' }),
+    ...(release && { owner: '', held: '0', activity: 'idle' }),
   };
   return Object.entries(fields).flat();
 }

@@ -38,7 +38,14 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
       const queues = worker.queues.filter((queue) => queue !== quarantineQueue);
       if (queues.length > 0) await redis.zadd(keys.queues, ...queues.flatMap((queue) => [Date.now(), queue]));
     },
+    async pulse(name, forMs) {
+      await redis.set(keys.pulse(name), '1', 'PX', Math.round(forMs));
+    },
+    async isAlive(name) {
+      return (await redis.exists(keys.pulse(name))) > 0;
+    },
     async farewell(name) {
+      await redis.del(keys.pulse(name));
       await redis.zrem(keys.workers, name);
       await redis.hdel(keys.workerInfo, name);
     },

@@ -1,6 +1,6 @@
 import { RunError } from '../../shared/errors.ts';
-import type { JournalEntryOf } from '../../shared/journal.ts';
-import { isTerminalStatus } from '../../shared/run.ts';
+import type { JournalEntry, JournalEntryOf } from '../../shared/journal.ts';
+import { isTerminalStatus, type Activity } from '../../shared/run.ts';
 import type { Commit, OutgoingEvent, Resumption } from '../ports.ts';
 
 /** After this a run whose time came, and which nobody woke, is due again: whoever got it has probably died. */
@@ -33,4 +33,39 @@ export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalE
     ...(by !== undefined && { by }),
     ...(budget && { budget }),
   };
+}
+
+/** Calls of a model, a tool or a program that this process has outlived. */
+const finished: ReadonlySet<JournalEntry['t']> = new Set([
+  'answered',
+  'attempted',
+  'compacted',
+  'called',
+  'inner_called',
+  'stepped',
+  'submitted',
+  'generated',
+]);
+/** What a call was answered with that was never made, or that another worker left behind. */
+const notMade: ReadonlySet<JournalEntryOf<'called'>['errorKind']> = new Set([
+  'outcome_unknown',
+  'unknown_tool',
+  'invalid_input',
+  'approval_denied',
+  'capability_blocked',
+  'dataflow_policy_blocked',
+  'depth_limit',
+]);
+
+/** Is the run that writes this not what brings its workers down, as far as its last crashes go? */
+export function clearsCrashes({ entries, release }: Pick<Commit, 'entries' | 'release'>): boolean {
+  return (
+    release !== undefined ||
+    entries.some((entry) => finished.has(entry.t) && !(entry.t === 'called' && notMade.has(entry.errorKind)))
+  );
+}
+
+/** The blame that a run has earned by what it did when it lost its worker. In Redis `claim.lua` counts the same. */
+export function blameFor(activity: Activity): number {
+  return activity === 'watched' ? 2 : activity === 'calls' ? 1 : 0;
 }

@@ -108,6 +108,13 @@ export interface MediaMaking {
   keep(bytes: Uint8Array, mediaType: string): Promise<string>;
 }
 
+/** Has a turn do what may kill the process where that can be told apart from what others do. */
+export interface SuspectWork {
+  /** Its calls wait until nobody else is watched, so they must not be announced before. */
+  readonly calls: boolean;
+  run<T>(kind: 'model' | 'calls', work: () => Promise<T>): Promise<T>;
+}
+
 /** What a turn works with. It knows no run id, no queue and no Redis. */
 export interface TurnDeps {
   readonly chain: ModelChain;
@@ -118,8 +125,13 @@ export interface TurnDeps {
   readonly redactor: Redactor;
   /** Takes one fact, in order. Called for every delta: it must not block or throw. */
   emit(body: EventBody): void;
-  /** Durable when it resolves. What was emitted just before belongs to it. A rejection ends the turn with its error. */
-  record(entries: readonly JournalEntry[]): Promise<void>;
+  /**
+   * Durable when it resolves, with what the turn does from now on where that changes. What was emitted just before belongs to
+   * it. A rejection ends the turn with its error.
+   */
+  record(entries: readonly JournalEntry[], activity?: 'idle' | 'calls'): Promise<void>;
+  /** There for a turn that may be what its last worker died of. */
+  readonly suspect?: SuspectWork;
   /** Names a step's model call: the same for each retry, model and worker. */
   requestId(step: number): string;
   /** Once before each step's model call: a verdict of `deny` keeps it from being made. */
@@ -191,4 +203,6 @@ export interface Turn {
   shownText: string;
   /** Before this step no summary is tried by itself: the last one failed. */
   restsUntilStep: number;
+  /** The record says that calls of its step run here. */
+  inCalls: boolean;
 }

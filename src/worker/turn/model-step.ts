@@ -192,16 +192,19 @@ async function accept(turn: Turn, step: number, attempts: readonly Attempt[], re
     deps.emit({ type: 'tool.call.end', toolCallId: call.id, finalArgs });
   }
   if (calls.length === 0) deps.emit({ type: 'step.end', stepNumber: step, usage, finishReason });
-  await deps.record([answered, ...intents(turn)]);
+  const { spec } = turn;
+  turn.inCalls =
+    nextMove(growing.state, spec.limits, spec.toolFailure, spec).kind === 'run_tools' && !deps.suspect?.calls;
+  await deps.record([answered, ...intents(turn)], turn.inCalls ? 'calls' : undefined);
 }
 
 /**
  * The intent of the calls with a side effect, if they will run now. It goes with the answer to save a write; where the
- * turn may still stop before them it is left out, because an intent without a result puts a call in doubt.
+ * turn may still stop or wait before them it is left out, because an intent without a result puts a call in doubt.
  */
-function intents({ spec, deps, growing }: Turn): JournalEntry[] {
+function intents({ inCalls, deps, growing }: Turn): JournalEntry[] {
   const { state } = growing;
-  if (nextMove(state, spec.limits, spec.toolFailure, spec).kind !== 'run_tools') return [];
+  if (!inCalls) return [];
   const acting = state.calls.filter(({ name }) => deps.tools.startsFreely(name));
   if (acting.length === 0 || deps.stopRequested?.() === 'hand_over') return [];
   const at = new Date(deps.clock.now()).toISOString();

@@ -5,15 +5,19 @@ import { hasOpenCalls } from './state.ts';
 import type { Turn } from './contract.ts';
 
 /** Runs what is open of the current step's calls. The end of the step is told together with its last result. */
-export async function runTools({ spec, deps, signal, growing }: Turn): Promise<BatchEnd> {
+export async function runTools(turn: Turn): Promise<BatchEnd> {
+  const { spec, deps, signal, growing } = turn;
   const { state } = growing;
+  // The answer that asked for them says so in the same write, unless they waited for a worker since then.
+  if (!turn.inCalls && !deps.suspect?.calls) await deps.record([], 'calls');
+  turn.inCalls = false;
   const record = async (entries: readonly JournalEntry[]) => {
     for (const entry of entries) growing.add(entry);
     if (state.answer && !hasOpenCalls(state)) {
       const { usage, finishReason } = state.answer;
       deps.emit({ type: 'step.end', stepNumber: state.step, usage, finishReason });
     }
-    await deps.record(entries);
+    await deps.record(entries, hasOpenCalls(state) ? undefined : 'idle');
   };
   const host: ToolHost = {
     step: state.step,

@@ -33,7 +33,15 @@ export async function runTurn(
   deps: TurnDeps,
   signal: AbortSignal,
 ): Promise<TurnOutcome> {
-  const turn: Turn = { spec, deps, signal, growing: continueFrom(from), shownText: '', restsUntilStep: 0 };
+  const turn: Turn = {
+    spec,
+    deps,
+    signal,
+    growing: continueFrom(from),
+    shownText: '',
+    restsUntilStep: 0,
+    inCalls: false,
+  };
   const { state } = turn.growing;
   const { memory } = deps;
   const attendance = memory?.desk?.attend({ refusal: () => refusalOf(state, memory) });
@@ -46,10 +54,10 @@ export async function runTurn(
       if ((move.kind === 'call_model' || move.kind === 'complete') && (await listenToUser(turn))) continue;
       switch (move.kind) {
         case 'call_model':
-          await (deps.media ? makeMedia(turn, deps.media) : callModel(turn));
+          await suspected('model', turn, () => (deps.media ? makeMedia(turn, deps.media) : callModel(turn)));
           break;
         case 'run_tools': {
-          const end = await runTools(turn);
+          const end = await suspected('calls', turn, () => runTools(turn));
           if (end.kind === 'suspended') return { status: 'suspended', wait: waitForPeople(end, deps), state };
           if (end.kind === 'failed') return failed(turn, end.error);
           break;
@@ -74,6 +82,10 @@ export async function runTurn(
   } finally {
     attendance?.[Symbol.dispose]();
   }
+}
+
+async function suspected<T>(kind: 'model' | 'calls', { deps }: Turn, work: () => Promise<T>): Promise<T> {
+  return deps.suspect ? await deps.suspect.run(kind, work) : await work();
 }
 
 /** A drain waits for the end of the step; a hand-over may leave calls to the next worker, if none has begun. */

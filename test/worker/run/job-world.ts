@@ -50,7 +50,19 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
     async deliver(runId: string, jobTry = 1, signal = new AbortController().signal) {
       const record = await ports.runs.load(runId);
       const job = { v: 1, kind: record?.kind ?? 'node', runId, segment: record?.segment ?? 0 };
-      return await runJob(job, { jobTry, queue: 'runs', worker: 'w', crashLimit: 9 }, deps, signal);
+      return await runJob(
+        job,
+        {
+          jobTry,
+          queue: 'runs',
+          worker: 'w',
+          crashLimit: 9,
+          blameLimit: 9,
+          activity: 'idle',
+        },
+        deps,
+        signal,
+      );
     },
     /** Lets time pass, and wakes what is due. Answers the runs that were woken. */
     async pass(ms: number) {

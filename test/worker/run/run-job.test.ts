@@ -1,3 +1,4 @@
+import type { ClaimRequest } from '../../../src/worker/ports.ts';
 import { expect, test } from 'vitest';
 import type { EventBody } from '../../../src/shared/event.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
@@ -37,7 +38,14 @@ function makeWorld() {
   const deliver = (jobTry = 1) =>
     runJob(
       { v: 1, kind: 'agent.turn', runId, segment: 0 },
-      { jobTry, queue: 'runs', worker: 'w', crashLimit: 9 },
+      {
+        jobTry,
+        queue: 'runs',
+        worker: 'w',
+        crashLimit: 9,
+        blameLimit: 9,
+        activity: 'idle',
+      },
       deps,
       new AbortController().signal,
     );
@@ -68,7 +76,17 @@ test('a second delivery of a run that has ended does nothing', async () => {
 test('a run that another worker left is recovered, and the unfinished step begins anew', async () => {
   const { told, ports, runId, deliver } = makeWorld();
   const event = { runId, timestamp: new Date().toISOString(), type: 'agent.start' } as const;
-  const claim = { runId, owner: 'gone', segment: 0, jobTry: 1, worker: 'dead', queue: 'runs', crashLimit: 9 };
+  const claim: ClaimRequest = {
+    runId,
+    owner: 'gone',
+    segment: 0,
+    jobTry: 1,
+    worker: 'dead',
+    queue: 'runs',
+    crashLimit: 9,
+    blameLimit: 9,
+    activity: 'idle',
+  };
   await ports.runs.claim(claim, [event], [event]);
   expect(await deliver(2)).toEqual({ kind: 'ended', status: 'completed' });
   expect(told.map(({ event: { type } }) => type)).toEqual(expect.arrayContaining(['run.recovered', 'step.reset']));

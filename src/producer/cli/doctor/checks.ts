@@ -186,7 +186,7 @@ function stuck({ stuckRuns }: Diagnosis): Check {
 function quarantine({ quarantined, workers: alive }: Diagnosis): Check {
   const name = 'quarantine';
   if (quarantined === 0) return { name, level: 'ok', text: 'empty' };
-  const text = `${count(quarantined)} runs that brought down two workers`;
+  const text = `${count(quarantined)} runs that keep losing their workers`;
   if (alive.some((worker) => worker.queues.includes(quarantineQueue))) return { name, level: 'warn', text };
   return {
     name,

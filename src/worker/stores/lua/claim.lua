@@ -1,8 +1,9 @@
 --[[ Gives a run to one processor call, in one step with the events that say so.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, absent in a Cluster
-ARGV[1] owner  [2] worker  [3] queue  [4] segment  [5] job try  [6] crash limit  [7] ISO time
-ARGV[8] event log length  [9] live channel  [10] firehose channel  [11] publish command
-ARGV[12] number of opening events; these follow, then the recovering events
+ARGV[1] owner  [2] worker  [3] queue  [4] segment  [5] job try  [6] crash limit  [7] blame limit  [8] its first activity
+ARGV[9] a worker that lives, or ''  [10] ISO time
+ARGV[11] event log length  [12] live channel  [13] firehose channel  [14] publish command
+ARGV[15] number of opening events; these follow, then the recovering events
 Returns {0} gone, {1, status} terminal, {2} stale, {3, crashes} crashed too often,
 {4, record fields as found, record fields changed, journal entries} claimed.
 The same owner asking again changes nothing and gets the same answer. ]]
@@ -19,27 +20,33 @@ local lastSegment, lastTry = tonumber(run.claimSegment) or -1, tonumber(run.clai
 -- A suspended run goes on only by what ends its wait, which queues it again; its old job may be delivered once more.
 if run.status == 'suspended' or segment < tonumber(run.segment) or segment < lastSegment or (segment == lastSegment and try < lastTry) then return {2} end
 
--- Whoever lets go says so. A run that is still held was left behind by a crash or a lost lock.
-local unclean = run.held == '1'
-local crashes = tonumber(run.crashes) + (unclean and 1 or 0)
-if crashes >= tonumber(ARGV[6]) then
-  if unclean then redis.call('HSET', KEYS[1], 'crashes', crashes, 'held', '0', 'owner', '') end
+-- A worker that releases a run clears `held`. A run that is still held lost its worker: what it did says how much of that is
+-- its doing. One that waited until another suspect was done did nothing, and a worker that lives has only lost its lock.
+local unclean, activity = run.held == '1', run.activity or 'idle'
+local crashes, blame = tonumber(run.crashes), tonumber(run.blame) or 0
+if unclean and activity ~= 'waiting' and run.worker ~= ARGV[9] then
+  crashes, blame = crashes + 1, blame + (({ watched = 2, calls = 1 })[activity] or 0)
+end
+if crashes >= tonumber(ARGV[6]) or blame >= tonumber(ARGV[7]) then
+  if unclean then
+    redis.call('HSET', KEYS[1], 'crashes', crashes, 'blame', blame, 'activity', 'idle', 'held', '0', 'owner', '')
+  end
   return {3, crashes}
 end
 
-local opening, first = tonumber(ARGV[12]), run.epoch == '0'
+local opening, first = tonumber(ARGV[15]), run.epoch == '0'
 local events = {}
-for i = first and 13 or 13 + opening, first and 12 + opening or #ARGV do events[#events + 1] = ARGV[i] end
+for i = first and 16 or 16 + opening, first and 15 + opening or #ARGV do events[#events + 1] = ARGV[i] end
 -- Delta flushes do not touch the record: the log itself knows the last number.
 local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
 local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(run.lastSequence)
-seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[4] or '', ARGV[11], ARGV[8], seq, events)
+seq = append(KEYS[3], ARGV[12], ARGV[13], KEYS[4] or '', ARGV[14], ARGV[11], seq, events)
 
 local changed = {
   'owner', ARGV[1], 'held', '1', 'status', 'running', 'epoch', tonumber(run.epoch) + 1, 'crashes', crashes,
-  'worker', ARGV[2], 'queue', ARGV[3], 'claimSegment', segment, 'claimTry', try,
+  'blame', blame, 'activity', ARGV[8], 'worker', ARGV[2], 'queue', ARGV[3], 'claimSegment', segment, 'claimTry', try,
   'unclean', unclean and '1' or '0', 'previousWorker', run.worker or '',
-  'startedAt', run.startedAt or ARGV[7], 'updatedAt', ARGV[7], 'lastSequence', seq,
+  'startedAt', run.startedAt or ARGV[10], 'updatedAt', ARGV[10], 'lastSequence', seq,
 }
 redis.call('HSET', KEYS[1], unpack(changed))
 return {4, found, changed, first and {} or redis.call('LRANGE', KEYS[2], 0, -1)}

@@ -6,7 +6,7 @@ local ended = { completed = true, degraded = true, blocked = true, failed = true
 if not run[1] or ended[run[1]] then return -1 end
 if run[2] ~= ARGV[1] then return -2 end
 local segment = tonumber(ARGV[1]) + 1
-redis.call('HSET', KEYS[1], 'segment', segment, 'queue', ARGV[2], 'status', 'queued', 'owner', '', 'held', '0',
+redis.call('HSET', KEYS[1], 'segment', segment, 'queue', ARGV[2], 'status', 'queued', 'owner', '', 'held', '0', 'activity', 'idle',
   'updatedAt', ARGV[3])
 redis.call('HINCRBY', KEYS[1], 'putBacks', 1)
 return segment

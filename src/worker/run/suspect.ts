@@ -1,0 +1,65 @@
+import type { Activity } from '../../shared/run.ts';
+import type { SuspectWork } from '../turn/contract.ts';
+import type { OpenRun, RunDeps } from './open.ts';
+import type { Post } from './watch.ts';
+
+/** Workers lost in a row with which a run is a suspect in its model calls, too: these are in the way of nearly every crash. */
+const suspectAfter = 2;
+
+/**
+ * How a run works that may be what its last worker died of: watched, and with a note in the record that says so. Undefined
+ * for all others, and where a run has its process to itself.
+ */
+export function suspectWork(run: OpenRun, { watch }: RunDeps): SuspectWork | undefined {
+  const { crashes, blame = 0, activity } = run.record;
+  if (!watch || activity === 'watched') return undefined;
+  const calls = blame > 0;
+  // Until one is over: then it was not that.
+  let model = crashes >= suspectAfter;
+  if (!calls && !model) return undefined;
+  const note = async (now: Activity) => await run.writer.commit({ patch: { activity: now } });
+
+  /** What takes longer than one may be watched goes on beside the others. */
+  const watched = async <T>(post: Post, unwatched: Activity, work: () => Promise<T>): Promise<T> => {
+    let over = false;
+    const leave = async (next: Activity) => {
+      if (over) return;
+      over = true;
+      // The record first: the next one must not be watched beside it. Where it cannot be written the run has another owner.
+      await note(next).catch(() => {});
+      post.leave();
+    };
+    try {
+      await note('watched');
+      const timer = setTimeout(() => void leave(unwatched), watch.watchMs);
+      try {
+        return await work();
+      } finally {
+        clearTimeout(timer);
+      }
+    } finally {
+      if (over) await note('idle').catch(() => {});
+      else await leave('idle');
+    }
+  };
+
+  return {
+    calls,
+    async run(kind, work) {
+      if (kind === 'calls' ? !calls : !model) return await work();
+      const unwatched: Activity = kind === 'calls' ? 'calls' : 'idle';
+      let post = watch.tryEnter();
+      if (!post) {
+        await note('waiting');
+        post = await watch.enter(2 * blame + crashes, run.signal);
+      }
+      if (!post) {
+        await note(unwatched);
+        return await work();
+      }
+      const done = await watched(post, unwatched, work);
+      if (kind === 'model') model = false;
+      return done;
+    },
+  };
+}

@@ -1,0 +1,75 @@
+/** The right to be the only suspect of the process that does anything. Give it back. */
+export interface Post {
+  leave(): void;
+}
+
+interface Waiter {
+  readonly suspicion: number;
+  readonly enter: (post: Post) => void;
+}
+
+/**
+ * Lets the suspects of this process work one after the other, each for a short time without the others: if the process
+ * dies then, it is known which of them did it. The most suspected goes first, so that the others lose as little as can be.
+ */
+export class Watch {
+  /** How long one is watched. What has not killed the process by then goes on beside the next. */
+  readonly watchMs: number;
+  readonly #longestWaitMs: number;
+  readonly #waiting: Waiter[] = [];
+  #taken = false;
+
+  constructor(watchMs: number) {
+    this.watchMs = watchMs;
+    this.#longestWaitMs = 20 * watchMs;
+  }
+
+  /** The post, when it is free. */
+  tryEnter(): Post | undefined {
+    if (this.#taken) return undefined;
+    this.#taken = true;
+    return this.#post();
+  }
+
+  /** Waits for the post. Undefined when `signal` aborts, or after a wait so long that going on unwatched does less harm. */
+  async enter(suspicion: number, signal: AbortSignal): Promise<Post | undefined> {
+    const free = this.tryEnter();
+    if (free) return free;
+    const { promise, resolve } = Promise.withResolvers<Post | undefined>();
+    const waiter: Waiter = { suspicion, enter: resolve };
+    this.#waiting.push(waiter);
+    const giveUp = () => {
+      const at = this.#waiting.indexOf(waiter);
+      if (at >= 0) this.#waiting.splice(at, 1);
+      resolve(undefined);
+    };
+    const timer = setTimeout(giveUp, this.#longestWaitMs);
+    signal.addEventListener('abort', giveUp, { once: true });
+    if (signal.aborted) giveUp();
+    try {
+      return await promise;
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', giveUp);
+    }
+  }
+
+  #post(): Post {
+    let held = true;
+    return {
+      leave: () => {
+        if (!held) return;
+        held = false;
+        this.#passOn();
+      },
+    };
+  }
+
+  #passOn(): void {
+    const most = Math.max(...this.#waiting.map(({ suspicion }) => suspicion));
+    const at = this.#waiting.findIndex(({ suspicion }) => suspicion === most);
+    const [next] = at < 0 ? [] : this.#waiting.splice(at, 1);
+    if (next) next.enter(this.#post());
+    else this.#taken = false;
+  }
+}

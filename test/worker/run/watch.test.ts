@@ -1,0 +1,36 @@
+import { expect, test } from 'vitest';
+import { Watch } from '../../../src/worker/run/watch.ts';
+
+const { signal: never } = new AbortController();
+
+test('one suspect is watched at a time, and the most suspected of those who wait comes next', async () => {
+  const watch = new Watch(1_000);
+  const order: string[] = [];
+  const first = watch.tryEnter();
+  expect(watch.tryEnter()).toBeUndefined();
+  const enter = async (name: string, suspicion: number) => {
+    const post = await watch.enter(suspicion, never);
+    order.push(name);
+    post?.leave();
+  };
+  const all = [enter('mild', 1), enter('strong', 5), enter('mild too', 1)];
+  first?.leave();
+  first?.leave();
+  await Promise.all(all);
+  expect(order).toEqual(['strong', 'mild', 'mild too']);
+  expect(watch.tryEnter()).toBeDefined();
+});
+
+test('a suspect that waits too long, or is stopped, goes on without the post and takes nobody else its turn', async () => {
+  const watch = new Watch(5);
+  const first = watch.tryEnter();
+  const stop = new AbortController();
+  const stopped = watch.enter(9, stop.signal);
+  stop.abort();
+  expect(await stopped).toBeUndefined();
+  expect(await watch.enter(9, stop.signal)).toBeUndefined();
+  expect(await watch.enter(1, never)).toBeUndefined();
+  const next = watch.enter(1, never);
+  first?.leave();
+  expect(await next).toBeDefined();
+});
