@@ -141,6 +141,7 @@ test('a server that is killed in the middle of a call is an error of its tool, a
   process.kill(child as number, 'SIGKILL');
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'It came back.' } });
+  expect(eventsOf(observed, 'tool.outcome_unknown')).toMatchObject([{ toolName: long.name }]);
   expect(eventsOf(observed, 'tool.execute.error')).toMatchObject([{ toolName: long.name }]);
   expect(results(run.runId)[1]).toContain('anew');
 });

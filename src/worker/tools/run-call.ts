@@ -63,7 +63,9 @@ function report(target: string, settled: Settled, admission: Admission, { contex
   const said = () => {
     if (settled.kind === 'value') return 'success';
     if (settled.kind === 'timeout') return 'failure';
-    return settled.kind === 'threw' && faultOf(settled.error).kind === 'execution_failed' ? 'failure' : 'neutral';
+    if (settled.kind !== 'threw') return 'neutral';
+    const { kind } = faultOf(settled.error);
+    return kind === 'execution_failed' || kind === 'outcome_unknown' ? 'failure' : 'neutral';
   };
   context.breakers?.report(target, said(), admission, breakerPolicy).catch(() => {});
 }
@@ -82,6 +84,7 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
     tenant: context.tenant,
     toolCallId: call.id,
     idempotencyKey: ready.key ?? context.keyFor(host.step, call.index),
+    effect: tool.effect,
     progress: tell('tool.execute.progress'),
     partial: tell('tool.execute.partial'),
     secrets: { get: (name) => secretOf(name, tool, batch) },
@@ -129,14 +132,23 @@ async function endingOf({ settled, promoted }: Running, ready: ReadyCall, batch:
   if (settled.kind === 'threw') {
     // The run itself cannot go on: that is no matter between the tool and the model.
     if (settled.error instanceof RunError && settled.error.code === 'lock_lost') return { kind: 'aborted' };
-    return { kind: 'result', result: finishFault(ready, settled.error, batch) };
+    const { kind, message } = faultOf(settled.error);
+    const isUnsure = kind === 'outcome_unknown' && tool.effect === 'once';
+    const fault = isUnsure ? new ToolError('execution_failed', message) : settled.error;
+    const failed: Ending = { kind: 'result', result: finishFault(ready, fault, batch) };
+    return isUnsure ? await unlessKnown(failed, ready, batch) : failed;
   }
-  const timedOut: Ending = {
-    kind: 'result',
-    result: errorResult({ kind: 'timeout', message: `it did not answer within ${tool.timeoutMs} ms` }, call.name),
-  };
-  if (tool.effect !== 'once') return timedOut;
-  // Nobody knows what a call that did not answer has done outside.
+  const message = `it did not answer within ${tool.timeoutMs} ms`;
+  return await unlessKnown(
+    { kind: 'result', result: errorResult({ kind: 'timeout', message }, call.name) },
+    ready,
+    batch,
+  );
+}
+
+/** Nobody knows what a call that was not answered has done outside. Where it has surely done nothing, it has just failed. */
+async function unlessKnown(failed: Ending, ready: ReadyCall, batch: Batch): Promise<Ending> {
+  if (ready.tool.effect !== 'once') return failed;
   const found = await reconcile(ready, batch);
-  return found.kind === 'not_done' ? timedOut : found;
+  return found.kind === 'not_done' ? failed : found;
 }

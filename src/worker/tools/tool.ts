@@ -19,6 +19,8 @@ export interface ToolContext {
   readonly toolCallId: string;
   /** Stable over retries, workers and crashes: send it to the system that performs the effect. */
   readonly idempotencyKey: string;
+  /** As the agent has the tool: a `once` call must not be made a second time, whatever became of the first. */
+  readonly effect: ToolEffect;
   /** Aborted on cancel and on timeout. A tool that ignores it is abandoned after a short grace. */
   readonly signal: AbortSignal;
   /** Tells subscribers how far the call is (`tool.execute.progress`). */

@@ -1,5 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { Reconciliation } from '../../../src/worker/tools/tool.ts';
+import { ToolError } from '../../../src/worker/tools/tool-error.ts';
+import type { Reconciliation, ToolDefinition } from '../../../src/worker/tools/tool.ts';
 import type { StepCall } from '../../../src/worker/tools/call.ts';
 import { calls, makeWorld, tool } from './world.ts';
 
@@ -154,4 +155,32 @@ test('an abort while a tool is asked what it did leaves the call in doubt', asyn
   expect(await end).toEqual({ kind: 'aborted' });
   expect(world.journal).toEqual([]);
   expect(world.eventsOf('tool.outcome_unknown')).toEqual([]);
+});
+
+describe('a `once` tool that does not know itself what its call has done', () => {
+  const unsure = (reconcile?: ToolDefinition['reconcile']) =>
+    tool(
+      'send',
+      () => {
+        throw new ToolError('outcome_unknown', 'the line is dead');
+      },
+      { effect: 'once', ...(reconcile && { reconcile }) },
+    );
+
+  test('is told as such, and an identical call is refused', async () => {
+    const world = makeWorld();
+    await world.run([unsure()], calls('send'));
+    expect(world.result(0)).toMatchObject({ errorKind: 'outcome_unknown' });
+    expect(world.eventsOf('tool.outcome_unknown')).toMatchObject([{ toolName: 'send', key: 'R:s1:t0' }]);
+  });
+
+  test.each([
+    [{ outcome: 'done', result: 'sent' } as const, { content: 'sent' }],
+    [{ outcome: 'not_done' } as const, { errorKind: 'execution_failed' }],
+  ])('asks outside first: %j', async (found, result) => {
+    const world = makeWorld();
+    await world.run([unsure(() => Promise.resolve(found))], calls('send'));
+    expect(world.result(0)).toMatchObject(result);
+    expect(world.eventsOf('tool.outcome_unknown')).toEqual([]);
+  });
 });

@@ -66,20 +66,23 @@ export class Connection {
     await this.#ready(signal);
   }
 
-  /** Throws as `Link.request` does, but never a `SessionGone`: what a lost session refused is asked for once more. */
+  /**
+   * Throws as `Link.request` does, but never a `SessionGone`: what a lost session refused is asked for once more where that
+   * does no harm. A server that says that it does not know the session may have acted all the same.
+   */
   async request(
     method: 'tools/call' | 'resources/read',
     params: Record<string, unknown>,
-    options: RequestOptions,
+    { mayRepeat, ...options }: RequestOptions & { readonly mayRepeat: boolean },
   ): Promise<Result> {
     for (let again = true; ; again = false) {
-      const link = await this.#ready(options.signal);
+      const link = mayRepeat ? await this.#ready(options.signal) : await this.#fresh(options.signal);
       try {
         return await link.request(method, params, options);
       } catch (error) {
         if (!(error instanceof SessionGone)) throw error;
         this.#drop(link);
-        if (!again) throw new ServerGone(error.message, false, { cause: error });
+        if (!again || !mayRepeat) throw new ServerGone(error.message, !mayRepeat, { cause: error });
       }
     }
   }
@@ -118,6 +121,14 @@ export class Connection {
       this.#opening.catch(() => {});
     }
     return await unlessAborted(this.#opening, signal);
+  }
+
+  /** A link whose session the server knew a moment ago: a call that is made only once must not be the one to find out. */
+  async #fresh(signal: AbortSignal): Promise<Link> {
+    const link = await this.#ready(signal);
+    if (await link.isKnown(signal)) return link;
+    this.#drop(link);
+    return await this.#ready(signal);
   }
 
   /** Nobody's signal but its own: whoever else waits for the same connection must not lose it. */

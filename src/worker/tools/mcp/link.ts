@@ -4,6 +4,8 @@ import {
   isJSONRPCRequest,
   isJSONRPCResultResponse,
   ProtocolError,
+  SdkError,
+  SdkErrorCode,
   SdkHttpError,
   type JSONRPCMessage,
   type MessageExtraInfo,
@@ -26,6 +28,8 @@ const neverMs = 2_000_000_000;
 const lostCode = -32_000;
 const lostMessage = 'the connection was lost';
 const goodbyeMs = 1_000;
+/** A server that has answered within this time still knows the session. */
+const freshMs = 5_000;
 
 /** Results are read field by field: the schemas of the SDK would take seconds over one that a stranger made to be slow. */
 const anyResult = z.custom<Readonly<Record<string, unknown>>>((value) => value !== null && typeof value === 'object');
@@ -42,7 +46,7 @@ export class ServerGone extends Error {
   }
 }
 
-/** The server does not know the session any more, and so did nothing. */
+/** The server says that it does not know the session any more. */
 export class SessionGone extends Error {}
 
 /** What the server itself answered in place of a result. */
@@ -71,6 +75,7 @@ export class Link {
   readonly #options: LinkOptions;
   readonly #waiting = new Set<string | number>();
   #isGone = false;
+  #answeredMs = -Infinity;
   #closing: Promise<void> | undefined;
 
   constructor(options: LinkOptions) {
@@ -85,6 +90,8 @@ export class Link {
         capabilities: {},
         // A server of an older revision may end at the question which one it speaks: a process would have to be started twice.
         versionNegotiation: { mode: place.kind === 'stdio' ? 'legacy' : 'auto' },
+        // It would send a call again and again until the server has had all the answers that it asks for.
+        inputRequired: { autoFulfill: false },
         listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => options.onListChanged() } },
       },
     );
@@ -138,25 +145,45 @@ export class Link {
    * `ServerGone`.
    */
   async request(
-    method: 'tools/list' | 'tools/call' | 'resources/read',
+    method: 'tools/list' | 'tools/call' | 'resources/read' | 'ping',
     params: Record<string, unknown>,
     { signal, onProgress }: RequestOptions,
   ): Promise<Readonly<Record<string, unknown>>> {
     signal.throwIfAborted();
     try {
-      return await this.#client.request({ method, params } as never, anyResult, {
+      const result = await this.#client.request({ method, params } as never, anyResult, {
         signal,
         timeout: neverMs,
         ...(onProgress && { onprogress: onProgress }),
       });
+      this.#answeredMs = this.#options.clock.monotonic();
+      return result;
     } catch (error) {
       // The SDK reports an abort as a timeout of its own.
       signal.throwIfAborted();
+      if (asksForInput(error)) throw new ServerRefusal('it asks for input that it is not given here', { cause: error });
       if (error instanceof ProtocolError && error.code !== lostCode)
         throw new ServerRefusal(error.message, { cause: error });
       if (error instanceof SdkHttpError && (error.status === 404 || error.status === 400))
         throw new SessionGone(this.#whyOf(error), { cause: error });
+      this.#answeredMs = -Infinity;
       throw new ServerGone(this.#whyOf(error), mayHaveArrived(error), { cause: error });
+    }
+  }
+
+  /** Does the server know the session? Asked only where nothing was heard of it for a while. */
+  async isKnown(signal: AbortSignal): Promise<boolean> {
+    const { clock } = this.#options;
+    const hasSession = 'sessionId' in this.#transport && this.#transport.sessionId !== undefined;
+    if (!hasSession || clock.monotonic() - this.#answeredMs < freshMs) return true;
+    try {
+      await this.request('ping', {}, { signal });
+      return true;
+    } catch (error) {
+      // Any answer is one that a server gives which knows the session.
+      if (error instanceof ServerRefusal) return true;
+      if (error instanceof SessionGone || error instanceof ServerGone) return false;
+      throw error;
     }
   }
 
@@ -238,6 +265,13 @@ export class Link {
 
 interface HttpTransport extends Transport {
   terminateSession(): Promise<void>;
+}
+
+/** The answer of a server that wants to be asked again, with more. */
+function asksForInput(error: unknown): boolean {
+  if (!(error instanceof SdkError) || error.code !== SdkErrorCode.UnsupportedResultType) return false;
+  const { resultType } = (error.data ?? {}) as { readonly resultType?: unknown };
+  return resultType === 'input_required';
 }
 
 function mayHaveArrived(error: unknown): boolean {

@@ -45,7 +45,7 @@ export class RunResources {
 
 async function readText(uri: string, server: string, source: Source, signal: AbortSignal): Promise<string> {
   try {
-    const { contents } = await source.request('resources/read', { uri }, { signal });
+    const { contents } = await source.request('resources/read', { uri }, { signal, mayRepeat: true });
     const parts: unknown[] = Array.isArray(contents) ? contents : [];
     return parts.map(textOf).join('\n');
   } catch (error) {

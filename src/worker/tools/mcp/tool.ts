@@ -1,4 +1,5 @@
 import type { Progress } from '@modelcontextprotocol/client';
+import type { ToolEffect } from '../../../shared/agent.ts';
 import type { Clock } from '../../../shared/clock.ts';
 import type { Log } from '../../../shared/log.ts';
 import type { McpServer } from '../../../shared/mcp.ts';
@@ -73,11 +74,12 @@ async function call(
   context: ToolContext,
 ): Promise<ToolOutput> {
   const { connection, name, resources } = run;
-  const { signal, idempotencyKey } = context;
+  const { signal, idempotencyKey, effect } = context;
   const params = { name: listed.name, arguments: args, _meta: { 'millrace/idempotencyKey': idempotencyKey } };
   try {
     const result = await connection.request('tools/call', params, {
       signal,
+      mayRepeat: effect !== 'once',
       onProgress: throttled((progress) => context.progress(progress), run.clock),
     });
     return outputOf(result, {
@@ -91,7 +93,7 @@ async function call(
         `the server refused the call: ${connection.clean(error.message).slice(0, maxRefusalChars)}`,
         { isError: true },
       );
-    if (error instanceof ServerGone) throw goneError(error, run);
+    if (error instanceof ServerGone) throw goneError(error, run.name, effect);
     throw error;
   } finally {
     // A call may change which tools there are: the next step must see it.
@@ -99,12 +101,12 @@ async function call(
   }
 }
 
-function goneError(error: ServerGone, { name, server }: RunServer): ToolError {
-  const repeat = error.mayHaveArrived && server.effect === 'once';
-  const advice = repeat
-    ? 'It is not known whether the call took effect: find out before you call it again'
-    : 'You may call it again: the connection is made anew';
-  return new ToolError('execution_failed', `MCP server ${name}: ${error.message}. ${advice}`, { cause: error });
+/** What was sent may have taken effect, whatever the server answered in place of a result. */
+function goneError(error: ServerGone, name: string, effect: ToolEffect): ToolError {
+  const what = `MCP server ${name}: ${error.message}`;
+  if (error.mayHaveArrived && effect === 'once') return new ToolError('outcome_unknown', what, { cause: error });
+  const advice = 'You may call it again: the connection is made anew';
+  return new ToolError('execution_failed', `${what}. ${advice}`, { cause: error });
 }
 
 /** A server may report its progress as often as it likes; each report that is handed on becomes an event. */

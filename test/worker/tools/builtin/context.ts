@@ -17,6 +17,7 @@ export async function callTool(tool: Tool, args: object, more: Partial<HostConte
     tenant: 'acme',
     toolCallId: 'call_1',
     idempotencyKey: 'key',
+    effect: 'once',
     signal: new AbortController().signal,
     progress: () => {},
     partial: () => {},

@@ -23,6 +23,7 @@ function host(overrides: Partial<HostContext> = {}) {
     tenant: 'acme',
     toolCallId: 'call',
     idempotencyKey: 'key',
+    effect: 'once',
     signal: new AbortController().signal,
     progress: (data) => void progress.push(data),
     partial() {},

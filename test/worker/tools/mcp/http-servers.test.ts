@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net';
 import { expect, onTestFinished, test } from 'vitest';
 import { ManualClock } from '../manual-clock.ts';
-import { call, makeMcpWorld, until } from './world.ts';
+import { call, makeMcpWorld, output, until } from './world.ts';
 
 interface Asked {
   readonly http: string;
@@ -96,22 +96,137 @@ test('a connection that nobody uses stays until its time is over, and no longer 
   expect(server.count('DELETE')).toBe(1);
 });
 
-test.each([404, 400])('a session that is answered with %i is begun anew, and the call made once', async (status) => {
-  let forgotten = true;
-  let calls = 0;
-  const server = await httpServer((message, response) => {
-    if (message.method !== 'tools/call') return undefined;
-    if (forgotten) {
-      forgotten = false;
-      response.writeHead(status).end('no such session');
+test.each([404, 400])(
+  'a session that is answered with %i is begun anew for a call that may be repeated',
+  async (status) => {
+    let forgotten = true;
+    let calls = 0;
+    const server = await httpServer((message, response) => {
+      if (message.method !== 'tools/call') return undefined;
+      if (forgotten) {
+        forgotten = false;
+        response.writeHead(status).end('no such session');
+        return true;
+      }
+      calls++;
+      return undefined;
+    });
+    const { open } = makeMcpWorld();
+    expect(await call(await open({ it: { url: server.url, effect: 'idempotent' } }), 'echo')).toBe('session-2');
+    expect(calls).toBe(1);
+  },
+);
+
+const afterActing: readonly (readonly [string, (response: ServerResponse) => void])[] = [
+  ...[400, 401, 403, 404, 408, 409, 429, 500, 503].map(
+    (status) => [`answers ${status}`, (response: ServerResponse) => void response.writeHead(status).end()] as const,
+  ),
+  [
+    'asks for more scope',
+    (response) => void response.writeHead(403, { 'www-authenticate': 'Bearer error="insufficient_scope"' }).end(),
+  ],
+  ['redirects', (response) => void response.writeHead(307, { location: '/mcp' }).end()],
+  ['breaks the connection off', (response) => void response.destroy()],
+  [
+    'breaks its answer off',
+    (response) =>
+      void response.writeHead(200, { 'content-type': 'application/json' }).write('{', () => response.destroy()),
+  ],
+  [
+    'answers with what is no JSON',
+    (response) => void response.writeHead(200, { 'content-type': 'application/json' }).end('<p>'),
+  ],
+  ['answers with a page', (response) => void response.writeHead(200, { 'content-type': 'text/html' }).end('<p>')],
+  [
+    'ends its stream',
+    (response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).end(': hello\n\n'),
+  ],
+];
+
+test.each(afterActing)(
+  'a `once` call of a server that acts and then %s is made once, and its outcome is unknown',
+  async (_, end) => {
+    let acted = 0;
+    const server = await httpServer((message, response) => {
+      if (message.method !== 'tools/call') return undefined;
+      acted++;
+      end(response);
       return true;
-    }
-    calls++;
-    return undefined;
+    });
+    const { open } = makeMcpWorld();
+    // What the agent says about the tool stands over what it says about the server.
+    const opened = await open({ it: { url: server.url, effect: 'read' } });
+    await expect(call(opened, 'echo', {}, { effect: 'once' })).rejects.toMatchObject({ kind: 'outcome_unknown' });
+    expect(acted).toBe(1);
+  },
+);
+
+test('a server that wants to be asked again is refused, and the call is made once', async () => {
+  const server = await httpServer((message, response) => {
+    const answer = (result: object) => {
+      response.writeHead(200, { 'content-type': 'application/json' });
+      response.end(JSON.stringify({ jsonrpc: '2.0', id: message.id, result }));
+      return true;
+    };
+    const about = { ttlMs: 0, cacheScope: 'private' };
+    const supportedVersions = ['2026-07-28'];
+    if (message.method === 'server/discover')
+      return answer({
+        resultType: 'complete',
+        supportedVersions,
+        capabilities: { tools: {} },
+        serverInfo: { name: 'm', version: '1' },
+        ...about,
+      });
+    if (message.method === 'tools/list')
+      return answer({ resultType: 'complete', tools: [{ name: 'echo', inputSchema: { type: 'object' } }], ...about });
+    return message.method === 'tools/call' && answer({ resultType: 'input_required', requestState: 'more' });
   });
   const { open } = makeMcpWorld();
-  expect(await call(await open({ it: { url: server.url } }), 'echo')).toBe('session-2');
-  expect(calls).toBe(1);
+  const said = await output(await open({ it: { url: server.url } }), 'echo');
+  expect(said).toMatchObject({ isError: true, value: expect.stringContaining('it asks for input') as string });
+  expect(server.count('tools/call')).toBe(1);
+});
+
+test('a stream of a `once` call that breaks off is taken up where it was, and the call is not made again', async () => {
+  let acted = 0;
+  const answer = (id: number | undefined) =>
+    `data: ${JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: 'done' }] } })}\n\n`;
+  const server = await httpServer((message, response, request) => {
+    if (request.headers['last-event-id'] === 'half') {
+      response.writeHead(200, { 'content-type': 'text/event-stream' }).end(answer(called));
+      return true;
+    }
+    if (message.method !== 'tools/call') return undefined;
+    acted++;
+    called = message.id;
+    response.writeHead(200, { 'content-type': 'text/event-stream' });
+    response.write('id: half\nretry: 1\ndata:\n\n', () => response.destroy());
+    return true;
+  });
+  let called: number | undefined;
+  const { open } = makeMcpWorld();
+  expect(await call(await open({ it: { url: server.url } }), 'echo')).toBe('done');
+  expect(acted).toBe(1);
+});
+
+test('a `once` call over a session that has rested asks first whether the server still knows it', async () => {
+  let known = 'session-1';
+  const clock = new ManualClock();
+  const server = await httpServer((message, response, request) => {
+    if (message.method === 'initialize' || request.method !== 'POST') return undefined;
+    if (request.headers['mcp-session-id'] === known) return undefined;
+    response.writeHead(404).end();
+    return true;
+  });
+  const { open } = makeMcpWorld({ clock });
+  const opened = await open({ it: { url: server.url } });
+  expect(await call(opened, 'echo')).toBe('session-1');
+  expect(server.count('ping')).toBe(0);
+  known = 'session-2';
+  clock.advance(60_000);
+  expect(await call(opened, 'echo')).toBe('session-2');
+  expect([server.count('ping'), server.count('tools/call')]).toEqual([1, 2]);
 });
 
 test('a server that never knows its session is an error, and is not asked for ever', async () => {
@@ -121,7 +236,9 @@ test('a server that never knows its session is an error, and is not asked for ev
     return true;
   });
   const { open } = makeMcpWorld();
-  await expect(call(await open({ it: { url: server.url } }), 'echo')).rejects.toThrow('it answered 404');
+  await expect(call(await open({ it: { url: server.url, effect: 'read' } }), 'echo')).rejects.toThrow(
+    'it answered 404',
+  );
   expect(server.count('tools/call')).toBe(2);
 });
 
@@ -137,8 +254,8 @@ test.each([
   });
   const { open } = makeMcpWorld();
   await expect(call(await open({ it: { url: server.url } }), 'echo')).rejects.toMatchObject({
-    kind: 'execution_failed',
-    message: expect.stringContaining('the connection was lost. It is not known whether') as string,
+    kind: 'outcome_unknown',
+    message: 'MCP server it: the connection was lost',
   });
 });
 
@@ -156,7 +273,7 @@ test.each([
   });
   const { open } = makeMcpWorld();
   await expect(call(await open({ it: { url: server.url } }), 'echo')).rejects.toMatchObject({
-    kind: 'execution_failed',
+    kind: 'outcome_unknown',
   });
 });
 

@@ -126,7 +126,7 @@ test('an HTTP server that dies in a call is a tool error, and is found again whe
     },
   );
   await expect(dying).rejects.toMatchObject({
-    kind: 'execution_failed',
+    kind: 'outcome_unknown',
     message: expect.stringContaining('MCP server all') as string,
   });
   await expect(call(opened, 'echo', { message: 'a' })).rejects.toMatchObject({ kind: 'execution_failed' });

@@ -94,6 +94,7 @@ export function contextOf(more: Partial<ToolContext> = {}): ToolContext {
     tenant: 'default',
     toolCallId: 'call_1',
     idempotencyKey: 'run_1:s1:t0',
+    effect: 'once',
     signal: new AbortController().signal,
     progress: () => {},
     partial: () => {},
@@ -120,7 +121,8 @@ export async function output(
   args: Readonly<Record<string, unknown>> = {},
   context: Partial<ToolContext> = {},
 ): Promise<ToolOutput> {
-  const answer = await find(opened, name).execute(args, contextOf(context));
+  const tool = find(opened, name);
+  const answer = await tool.execute(args, contextOf({ effect: tool.effect, ...context }));
   if (answer instanceof ToolOutput) return answer;
   throw new Error('this is no output of a tool');
 }
