@@ -4,11 +4,12 @@ import type { RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../shared/run.ts';
 import { agentsOf } from '../shared/program-request.ts';
 import { createRuns, newRun, queueOf, type Created, type NewRun } from '../shared/create-runs.ts';
+import { usedBefore } from './claim-request.ts';
 import type { BulkAnswer, JobToAdd } from './enqueue.ts';
 import { placeOf } from './layout.ts';
 import type { Link } from './link.ts';
 import { pruneIndex } from './list.ts';
-import { enterThread, forgetEnded, lookAgain, steer } from './thread-entry.ts';
+import { arrive, forgetEnded, lookAgain, type Listener } from './thread-entry.ts';
 import { parseRequest } from './validate.ts';
 
 interface Accepted {
@@ -35,9 +36,9 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
     const warnings = await link.directory.check(run.queue, redis);
     for (const [path, agent] of agentsOf(request)) await link.agents.check(agent, redis, path);
     await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
-    const holder = await steer(run, link, redis);
-    if (holder !== undefined) return { runId: holder, status: 'running', attached: true, warnings: [] };
-    const waits = await enterThread(run, link, redis);
+    const arrived = await arrive(run, link, redis);
+    if (arrived.kind === 'said') return saidTo(arrived.listener);
+    const { waits } = arrived;
     const [created] = (await createRuns([run], tenant, placeOf(link, redis))) as [Created];
     const accepted = acceptedOf(run, created, warnings);
     const hasTurn = !waits || (needsJob(created) && (await lookAgain(run, link, redis)));
@@ -47,6 +48,11 @@ export async function acceptRun(input: unknown, tenant: string, link: Link, sign
     prune(tenant, 1, link);
     return accepted;
   });
+}
+
+/** The run that hears what the request says. */
+function saidTo({ runId, status }: Listener): Accepted {
+  return { runId, status, attached: true, warnings: [] };
 }
 
 /** Takes many runs in, one answer each, in order. Throws only when there are too many or none could be accepted. */
@@ -207,9 +213,9 @@ async function inThread(
   redis: RedisConnection,
 ): Promise<NewRun | BulkAnswer> {
   try {
-    const holder = await steer(run, link, redis);
-    if (holder !== undefined) return { runId: holder, status: 'running', attached: true, warnings: [] };
-    if (await enterThread(run, link, redis)) waiting.add(run);
+    const arrived = await arrive(run, link, redis);
+    if (arrived.kind === 'said') return saidTo(arrived.listener);
+    if (arrived.waits) waiting.add(run);
     return run;
   } catch (error) {
     if (error instanceof RunError && error.code !== 'queue_unavailable') return refusal(error);
@@ -252,10 +258,7 @@ function answerOf(run: NewRun, created: Created, verdict: QueueVerdict = []): Bu
 function acceptedOf(run: NewRun, created: Created, warnings: readonly string[]): Accepted {
   const { runId, request } = run;
   if (created.kind === 'conflict') {
-    throw new RunError(
-      'idempotency_conflict',
-      `execution id ${request.executionId} was used before with another request`,
-    );
+    throw usedBefore(request.executionId);
   }
   // A run that has ended, or has begun, waits for nobody.
   const waits = created.status === 'queued';

@@ -29,6 +29,6 @@ export function eventTargets(link: Link, runId: string): (string | number)[] {
 }
 
 /** A result that can be asked for again with its execution id stays at least a day. */
-export function retentionS({ settings }: Link, { request }: RunRecord): number {
+export function retentionS({ settings }: Link, { request }: Pick<RunRecord, 'request'>): number {
   return request.executionId === undefined ? settings.resultTtlS : Math.max(settings.resultTtlS, 86_400);
 }

@@ -6,19 +6,52 @@ import { enterThread as enter, type Entered } from '../shared/thread-line.ts';
 import type { OnBusy } from '../shared/thread.ts';
 import { passOn } from '../shared/thread-turns.ts';
 import { familyOf } from './control.ts';
-import { sayToRun } from '../shared/steer.ts';
+import { runStatus, type RunStatus } from '../shared/run.ts';
+import { followUpId, sayToRun } from '../shared/steer.ts';
+import { claimRequest, noteListener, releaseRequest, type ClaimedRequest } from './claim-request.ts';
 import { placeOf, threadPlaceOf } from './layout.ts';
 import type { Link } from './link.ts';
+
+/** The run that hears what a request says. */
+export interface Listener {
+  readonly runId: string;
+  readonly status: RunStatus;
+}
+
+/** `waits`: another run holds its thread, and queues it when it is over. */
+export type Arrived =
+  | { readonly kind: 'said'; readonly listener: Listener }
+  | { readonly kind: 'entered'; readonly waits: boolean };
+
+/**
+ * What a request does in its thread before its run is created: nothing that remains where it is refused. Throws what
+ * `enterThread` throws, `idempotency_conflict`, and `queue_full` for a run that was told too much. A delayed run gets its place
+ * when its time has come.
+ */
+export async function arrive(run: NewRun, link: Link, redis: RedisConnection): Promise<Arrived> {
+  const { thread: threadId, onBusy, delayMs = 0 } = run.request;
+  if (threadId === undefined || delayMs > 0) return { kind: 'entered', waits: false };
+  const claimed = await claimRequest(run, link, redis);
+  try {
+    const steers = onBusy === 'steer' && claimed.kind !== 'created';
+    const listener = steers ? await steer(run, threadId, claimed, link, redis) : undefined;
+    if (listener) return { kind: 'said', listener };
+    return { kind: 'entered', waits: await enterThread(run, threadId, link, redis) };
+  } catch (error) {
+    if (claimed.kind === 'free' && error instanceof RunError && error.code !== 'queue_unavailable')
+      await releaseRequest(run, link, redis);
+    throw error;
+  }
+}
 
 /**
  * Gives a run its place in its thread before it is created, so that the order of acceptance is the order of turns. Answers
  * true when it has to wait there: whoever holds the thread queues it. Also when it was passed over before it came to be: it gets
- * another place once it is there. A delayed run gets its place when its time has come.
+ * another place once it is there.
  * Throws `validation` for the thread of another agent, `concurrent_run` and `thread_suspended` where it was not to wait.
  */
-export async function enterThread(run: NewRun, link: Link, redis: RedisConnection): Promise<boolean> {
-  const { thread: threadId, agent: agentId, delayMs = 0 } = run.request;
-  if (threadId === undefined || delayMs > 0) return false;
+async function enterThread(run: NewRun, threadId: string, link: Link, redis: RedisConnection): Promise<boolean> {
+  const { agent: agentId } = run.request;
   const entered = await place(run, threadId, link, redis);
   switch (entered.kind) {
     case 'turn':
@@ -65,22 +98,43 @@ async function place(
 }
 
 /**
- * Says the input to the run that holds the thread, where the request asks for that. Answers that run; undefined when nobody is
- * at work, or it is too late: then the input is a message like any other. Throws `queue_full`.
+ * Says the input to the run that holds the thread, where the request asks for that. Undefined when nobody is at work, or it is
+ * too late: then the input is a message like any other. Throws `queue_full`.
  */
-export async function steer(
-  { tenant, runId, request }: NewRun,
+async function steer(
+  run: NewRun,
+  threadId: string,
+  claimed: ClaimedRequest,
   link: Link,
   redis: RedisConnection,
-): Promise<string | undefined> {
-  const { thread: threadId, onBusy, agent } = request;
-  if (threadId === undefined || onBusy !== 'steer') return undefined;
+): Promise<Listener | undefined> {
+  if (claimed.kind === 'steering' && (claimed.said || (await say(run, claimed.listener, link, redis))))
+    return await listenerNow(claimed.listener, run, link, redis);
+  const { tenant, request } = run;
   const [holder, agentId] = await redis.hmget(link.keys.thread(tenant, threadId, 'manifest'), 'holder', 'agentId');
-  if (!holder || agentId !== agent) return undefined;
+  if (!holder || agentId !== request.agent) return undefined;
+  return (await say(run, holder, link, redis)) ? { runId: holder, status: 'running' } : undefined;
+}
+
+/** With an execution id the message goes to one run, however often it is sent: whom it is for is noted before it is said. */
+async function say(run: NewRun, listener: string, link: Link, redis: RedisConnection): Promise<boolean> {
+  const { runId, request } = run;
+  const isKnown = request.executionId !== undefined;
+  if (isKnown) await noteListener(run, listener, 'meant', link, redis);
   const message = { id: runId, text: request.input, at: new Date().toISOString() };
-  const said = await sayToRun(placeOf(link, redis), holder, message);
-  if (said === 'full') throw new RunError('queue_full', `run ${holder} has not yet heard what was said before`);
-  return said === 'said' ? holder : undefined;
+  const said = await sayToRun(placeOf(link, redis), listener, message);
+  if (said === 'full') throw new RunError('queue_full', `run ${listener} has not yet heard what was said before`);
+  if (isKnown) await noteListener(run, listener, said === 'said' ? 'said' : 'late', link, redis);
+  return said === 'said';
+}
+
+/** Who answers what was said: the run that was told, or, when it ended before it heard, the one that came after it. */
+async function listenerNow(told: string, { runId }: NewRun, link: Link, redis: RedisConnection): Promise<Listener> {
+  for (const id of [followUpId(told, runId), told]) {
+    const status = await redis.hget(link.keys.run(id), 'status');
+    if (status) return { runId: id, status: runStatus.parse(status) };
+  }
+  throw new RunError('run_not_found', `run ${told}, which was told, is past its retention`);
 }
 
 function interruption(runId: string) {

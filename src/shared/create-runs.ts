@@ -93,7 +93,12 @@ async function listRuns(
 async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace): Promise<readonly Created[]> {
   const { keys, cluster, redis, eventLogMax } = place;
   const at = new Date(now).toISOString();
-  const own = runs.flatMap(({ runId }) => [keys.run(runId), keys.journal(runId), keys.events(runId)]);
+  const own = runs.flatMap(({ runId }) => [
+    keys.run(runId),
+    keys.journal(runId),
+    keys.events(runId),
+    keys.claim(runId),
+  ]);
   const replies = (await runScript(redis, script, cluster ? own : [...own, keys.lifecycle], [
     eventLogMax,
     keys.firehose,

@@ -104,6 +104,8 @@ export function keysFor(prefix: string) {
     journal: (runId: string) => `${prefix}:{${runId}}:journal`,
     events: (runId: string) => `${prefix}:{${runId}}:events`,
     live: (runId: string) => `${prefix}:{${runId}}:live`,
+    /** Hash of the request that has taken the execution id of a run which is not created yet. */
+    claim: (runId: string) => `${prefix}:{${runId}}:claim`,
     /** Hash of what people decided about the calls of a run, by the id of what was pending. */
     decisions: (runId: string) => `${prefix}:{${runId}}:decisions`,
     /** List of those decisions that the journal of the run does not have yet. */

@@ -1,9 +1,11 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { systemClock } from '../../src/shared/clock.ts';
 import { runIdForExecution } from '../../src/shared/ids.ts';
-import type { RunRequestInput } from '../../src/shared/run.ts';
+import { newRun } from '../../src/shared/create-runs.ts';
+import { runRequest, type RunRequestInput } from '../../src/shared/run.ts';
 import { enterThread } from '../../src/shared/thread-line.ts';
-import { clientWorld, request, type ClientWorld } from './support/client.ts';
+import { RunWriter } from './support/run-writer.ts';
+import { clientWorld, codeOf, request, type ClientWorld } from './support/client.ts';
 
 const inThread: RunRequestInput = { ...request, thread: 'talk' };
 
@@ -80,4 +82,95 @@ test('the repeat of a request whose run has ended takes no place', async () => {
   await world.mill.enqueue(once);
   await world.mill.enqueueMany([once]);
   expect(await standing(world)).toEqual({ holder: next.runId, waiting: 0 });
+});
+
+describe('a request whose execution id belongs to another one', () => {
+  const once: RunRequestInput = { ...inThread, executionId: 'once' };
+
+  test.each(['enqueue', 'enqueueMany'] as const)(
+    'leaves no trace in the thread that it names, by %s',
+    async (method) => {
+      const world = await clientWorld();
+      const { mill, redis, keys } = world;
+      await mill.enqueue(once);
+      const innocent = await mill.enqueue({ ...request, thread: 'other' });
+      const thread = async () => ({
+        manifest: await redis.hgetall(keys.thread('default', 'other', 'manifest')),
+        line: await redis.zrange(keys.thread('default', 'other', 'line'), 0, '-1'),
+      });
+      const before = await thread();
+      const refused = { ...once, thread: 'other', onBusy: 'interrupt' } as const;
+      const code =
+        method === 'enqueue'
+          ? await codeOf(mill.enqueue(refused))
+          : (await mill.enqueueMany([refused])).map((answer) => ('error' in answer ? answer.error.code : ''))[0];
+      expect(code).toBe('idempotency_conflict');
+      expect(await thread()).toEqual(before);
+      expect((await innocent.get()).status).toBe('queued');
+      expect(await codeOf(mill.enqueue({ ...once, thread: 'nobody' }))).toBe('idempotency_conflict');
+      expect(await codeOf(mill.threads.get('nobody'))).toBe('not_found');
+    },
+  );
+
+  test('is refused while the first has a place in its thread and no record yet, with and without a thread', async () => {
+    const world = await clientWorld();
+    const { mill, redis, keys } = world;
+    // The first request got as far as this and its producer died.
+    const first = newRun(runRequest.parse(once), 'default', 'n');
+    await redis.hset(keys.claim(first.runId), 'bodyHash', first.bodyHash);
+    for (const other of [
+      { ...once, thread: 'other' },
+      { ...once, thread: undefined },
+    ])
+      expect(await codeOf(mill.enqueue(other))).toBe('idempotency_conflict');
+    expect(await codeOf(mill.threads.get('other'))).toBe('not_found');
+    expect((await mill.enqueue(once)).runId).toBe(first.runId);
+    expect(await redis.exists(keys.claim(first.runId))).toBe(0);
+  });
+
+  test('has it again once that one was refused itself', async () => {
+    const world = await clientWorld();
+    await world.mill.enqueue(inThread);
+    expect(await codeOf(world.mill.enqueue({ ...once, onBusy: 'reject' }))).toBe('concurrent_run');
+    expect((await world.mill.enqueue({ ...once, input: 'Something else.' })).attached).toBe(false);
+  });
+});
+
+describe('a message that is said to the run at work', () => {
+  const say: RunRequestInput = { ...inThread, input: 'And quickly.', onBusy: 'steer', executionId: 'said' };
+
+  async function working(world: ClientWorld) {
+    const run = await world.mill.enqueue(inThread);
+    const writer = new RunWriter(world.redis, world.keys, run.runId);
+    await writer.start();
+    return { run, writer };
+  }
+
+  test('is said once however often it is sent, also after the end of that run', async () => {
+    const world = await clientWorld();
+    const { mill, redis, keys } = world;
+    const { run, writer } = await working(world);
+    for (const status of ['running', 'running', 'completed']) {
+      if (status === 'completed') await writer.end();
+      expect(await mill.enqueue(say)).toMatchObject({ runId: run.runId, status, attached: true });
+    }
+    expect(await redis.llen(keys.inbox(run.runId))).toBe(1);
+    expect(await codeOf(mill.enqueue({ ...say, input: 'And slowly.' }))).toBe('idempotency_conflict');
+  });
+
+  test('goes to the run that it was meant for when its producer died before it was said, or to the next', async () => {
+    const world = await clientWorld();
+    const { mill, redis, keys } = world;
+    const { run, writer } = await working(world);
+    const asked = newRun(runRequest.parse(say), 'default', 'n');
+    const meant = { bodyHash: asked.bodyHash, listener: run.runId, said: 0 };
+    await redis.hset(keys.claim(asked.runId), meant);
+    expect(await mill.enqueue(say)).toMatchObject({ runId: run.runId, attached: true });
+    await redis.del(keys.inbox(run.runId));
+    await redis.hdel(keys.run(run.runId), `said:${asked.runId}`);
+    await redis.hset(keys.claim(asked.runId), meant);
+    await writer.end();
+    expect(await mill.enqueue(say)).toMatchObject({ runId: asked.runId, attached: false });
+    expect(await mill.enqueue(say)).toMatchObject({ runId: asked.runId, attached: true });
+  });
 });
