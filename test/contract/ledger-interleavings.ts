@@ -13,6 +13,7 @@ import {
   type LedgerWorld,
   type MakeLedgerWorld,
 } from './ledger-world.ts';
+import { rounds } from '../support/lane.ts';
 
 const daily = tenantsOf({
   default: { budget: { maxCostMicrocents: 4_000, window: 'day', onExceed: 'fail', unpriced: 'allow' } },
@@ -39,7 +40,7 @@ export function ledgerInterleavings(makeWorld: MakeLedgerWorld): void {
     const pay = ({ purse, id, amount }: (typeof open)[number]) => {
       return ledger.settle(paid(purse, id, random.below(amount + 1)));
     };
-    for (let step = 0; step < 400; step++) {
+    for (let step = 0; step < rounds({ fast: 150, all: 400 }); step++) {
       const purse = purses[random.below(purses.length)] as Purse;
       const roll = random.below(10);
       const mine = open.filter((held) => held.purse === purse);

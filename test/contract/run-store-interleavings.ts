@@ -5,6 +5,7 @@ import { newNonce } from '../../src/shared/ids.ts';
 import type { Commit, CommitReply } from '../../src/worker/ports.ts';
 import { aClaim, aCommit, aTerminalCommit, complete, delta, opened, opening, recovering } from './run-fixtures.ts';
 import { seeded, type MakeWorld, type StoreWorld } from './store-world.ts';
+import { rounds } from '../support/lane.ts';
 
 /** One thing a worker does, sent once or twice. A crash is a worker that forgets what it held. */
 const step = record({
@@ -30,7 +31,7 @@ export function interleavings(makeWorld: MakeWorld): void {
       expect(events.map((event) => event.sequenceNumber)).toEqual(events.map((_, index) => index + 1));
       expect(events.slice(0, -1).some(isTerminal)).toBe(false);
     });
-    await assert(property, { numRuns: 60 });
+    await assert(property, { numRuns: rounds({ fast: 20, all: 60 }) });
   });
 }
 

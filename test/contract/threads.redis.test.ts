@@ -5,6 +5,7 @@ import { threadsContract } from './threads.ts';
 import { redisThreads } from '../../src/worker/stores/redis-threads.ts';
 import { redisThreadsWorld, type RedisThreadsWorld } from './threads-redis-world.ts';
 import { answers, aRun, asks, enter, hold, summary, tenant, type ThreadsWorld } from './threads-world.ts';
+import { rounds } from '../support/lane.ts';
 
 threadsContract('Redis', () => redisThreadsWorld());
 
@@ -19,7 +20,7 @@ test('Redis and memory answer alike, whatever is done in whatever order', async 
   };
   const policies = ['queue', 'queue', 'reject', 'interrupt', 'rollback'] as const;
   const fences = new Map<string, number>();
-  for (let step = 0; step < 600; step++) {
+  for (let step = 0; step < rounds({ fast: 200, all: 600 }); step++) {
     const run = `r${random.below(8)}`;
     const writer = { ...aRun(run), fence: Math.max(1, (fences.get(run) ?? 1) - random.below(2)) };
     const policy = policies[random.below(policies.length)] as (typeof policies)[number];

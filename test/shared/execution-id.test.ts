@@ -3,6 +3,7 @@ import { expect, test } from 'vitest';
 import { deriveExecutionId as fromWorker } from '../../src/worker/index.ts';
 import { deriveExecutionId, type TurnOfSession } from '../../src/producer/index.ts';
 import { publicId } from '../../src/shared/ids.ts';
+import { rounds } from '../support/lane.ts';
 
 const turn = { projectId: 'shop', sessionId: 'cart-7', turnIndex: 3 };
 
@@ -34,7 +35,7 @@ test('the same turn has the same id, through both doors', () => {
 test('every id is one that a caller may use', () => {
   fc.assert(
     fc.property(anyTurn, (some) => publicId.safeParse(deriveExecutionId(some)).success),
-    { numRuns: 2_000 },
+    { numRuns: rounds({ fast: 500, all: 2_000 }) },
   );
 });
 
@@ -45,7 +46,7 @@ test('an id that was not shortened says which turn it is, so that no two turns s
       fc.pre(!/:h[0-9a-f]{64}$/.test(id));
       expect(namesIn(id)).toEqual(some);
     }),
-    { numRuns: 5_000 },
+    { numRuns: rounds({ fast: 500, all: 5_000 }) },
   );
 });
 

@@ -8,8 +8,13 @@ const root = join(import.meta.dirname, '../..');
 const source = join(root, 'src');
 const shelf = join(root, '.cache/entries');
 
-/** What processes are started from, and what their agents import by name. */
-const entries = ['worker/main', 'worker/index', 'producer/main', 'producer/index'];
+/** What processes are started from, and what their agents import by name: where each is in the bundle and in the source. */
+const entries = new Map([
+  ...['worker/main', 'worker/index', 'producer/main', 'producer/index'].map(
+    (name) => [name, join(source, `${name}.ts`)] as const,
+  ),
+  ['odd-server', join(root, 'test/fixtures/mcp/odd-server.ts')] as const,
+]);
 
 /** Modules that name one of the entries by where they are themselves. */
 const namesEntries = ['worker/main', 'worker/run/load-agents', 'producer/http/register-agents'];
@@ -19,7 +24,7 @@ const namesEntries = ['worker/main', 'worker/run/load-agents', 'producer/http/re
  * that more than a thousand files take. Done once for each state of the source. Answers the folder.
  */
 export async function buildEntries(): Promise<string> {
-  const folder = join(shelf, stateOf(filesBelow(source)));
+  const folder = join(shelf, stateOf([...filesBelow(source), ...entries.values()]));
   if (existsSync(folder)) return folder;
   mkdirSync(shelf, { recursive: true });
   const old = readdirSync(shelf);
@@ -37,7 +42,7 @@ export async function buildEntries(): Promise<string> {
       outDir: made,
       minify: false,
       rolldownOptions: {
-        input: Object.fromEntries(entries.map((entry) => [entry, join(source, `${entry}.ts`)])),
+        input: Object.fromEntries(entries),
         output: { entryFileNames: '[name].js', chunkFileNames: 'shared/[name].js' },
       },
     },
@@ -54,8 +59,8 @@ export async function buildEntries(): Promise<string> {
 
 /** The file to start for an entry of the source: the bundled one where there is one. */
 export function builtEntry(entry: string): string {
-  const built = join(inject('entries'), relative(source, entry)).replace(/\.ts$/, '.js');
-  return entries.some((name) => entry === join(source, `${name}.ts`)) ? built : entry;
+  const [name] = [...entries].find(([, file]) => file === entry) ?? [];
+  return name === undefined ? entry : join(inject('entries'), `${name}.js`);
 }
 
 /** A bundled module finds its scripts and data beside its source, and the entries beside the bundle. */

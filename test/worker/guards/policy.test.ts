@@ -5,6 +5,7 @@ import { policyAction, policyRule, policySubject, type PolicyRule } from '../../
 import { matchesGlob } from '../../../src/worker/guards/glob.ts';
 import { hardText, type HardReason, type HardRules } from '../../../src/worker/guards/hard-rules.ts';
 import { createPolicy, mergedArgs, type PolicyQuestion } from '../../../src/worker/guards/policy.ts';
+import { rounds } from '../../support/lane.ts';
 
 const hard: HardRules = {
   commands: ['git status', 'ls'],
@@ -295,7 +296,7 @@ describe('patterns', () => {
         const source = glob.replaceAll('.', '\\.').replaceAll('*', '.*').replaceAll('?', '.');
         expect(matchesGlob(glob, name)).toBe(new RegExp(`^${source}$`).test(name));
       }),
-      { numRuns: 2_000 },
+      { numRuns: rounds({ fast: 300, all: 2_000 }) },
     );
   });
 
@@ -320,7 +321,7 @@ test('equality of arguments is that of their JSON', () => {
       const rules = [{ ...rule({ action: 'deny' }), condition: { contextEquals: { x: wanted } } }];
       expect(decide(rules, { args: { x: given } }).action).toBe(isDeepStrictEqual(wanted, given) ? 'deny' : 'allow');
     }),
-    { numRuns: 2_000 },
+    { numRuns: rounds({ fast: 300, all: 2_000 }) },
   );
 });
 

@@ -12,6 +12,7 @@ import { memoryThreads } from '../../../src/worker/stores/memory-threads.ts';
 import { boundary, crossing, filters, type HandoffFilter } from '../../../src/worker/turn/handoff-filters.ts';
 import { continueFrom, foldJournal } from '../../../src/worker/turn/state.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
+import { rounds } from '../../support/lane.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
 const tenant = 'default';
@@ -153,7 +154,7 @@ test('what crossed in the turns of a thread is rebuilt from its export byte for 
       for (const [index, story] of stories.entries()) crossed.push(...(await turn(threads, `run${index}`, story)));
       expect(replayedBytes(await exported(threads))).toEqual(bytes(crossed));
     }),
-    { numRuns: 300 },
+    { numRuns: rounds({ fast: 40, all: 300 }) },
   );
 });
 

@@ -9,6 +9,7 @@ import { foldJournal } from '../../../src/worker/turn/state.ts';
 import { isSummary, summaryMessage, summaryText } from '../../../src/shared/summary-message.ts';
 import { makeMemory, noLimits, pages, pairingProblems, reads } from './memory-world.ts';
 import { makeTurn, question, stepOf } from './world.ts';
+import { rounds } from '../../support/lane.ts';
 
 /** Numbers of calls of the steps of a turn. */
 const steps = fc.array(fc.integer({ min: 0, max: 3 }), { maxLength: 5 });
@@ -49,7 +50,7 @@ test('wherever a conversation is cut, each call that stays has its result and ea
       const count = (role: Message['role']) => messages.slice(cut).filter((message) => message.role === role).length;
       expect(Math.max(count('user'), count('assistant'))).toBeGreaterThanOrEqual(keep);
     }),
-    { numRuns: 500 },
+    { numRuns: rounds({ fast: 100, all: 500 }) },
   );
 });
 
@@ -65,7 +66,7 @@ test('wherever a part of what is cut off ends, both sides of it pair', () => {
         expect(pairingProblems({ messages: messages.slice(end) })).toEqual([]);
       }
     }),
-    { numRuns: 300 },
+    { numRuns: rounds({ fast: 100, all: 300 }) },
   );
 });
 
@@ -108,7 +109,7 @@ test('a turn goes on from any beginning of a journal with summaries: all request
         }
       },
     ),
-    { numRuns: 25 },
+    { numRuns: rounds({ fast: 8, all: 25 }) },
   );
 });
 

@@ -5,6 +5,7 @@ import type { AssistantPart, Message, Sensitivity } from '../../../src/shared/me
 import { boundary, defaultHandoffFilter, filterFrom, filters } from '../../../src/worker/turn/handoff-filters.ts';
 import type { HandoffFilter } from '../../../src/worker/turn/handoff-filters.ts';
 import { pairMessages } from '../../../src/shared/pair-messages.ts';
+import { rounds } from '../../support/lane.ts';
 
 const system = (content: string): Message => ({ role: 'system', content });
 const user = (content: string): Message => ({ role: 'user', content });
@@ -74,7 +75,7 @@ test('whatever a filter leaves of a transcript pairs, and no pair of surrogates 
       expect(callsAreAnswered(left)).toBe(true);
       expect(filter.apply(left).every((one) => textsOf(one).isWellFormed())).toBe(true);
     }),
-    { numRuns: 500 },
+    { numRuns: rounds({ fast: 150, all: 500 }) },
   );
 });
 

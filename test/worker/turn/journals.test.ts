@@ -16,6 +16,7 @@ import { foldJournal } from '../../../src/worker/turn/state.ts';
 import { limits } from '../../../src/shared/agent.ts';
 import { pairingProblems } from './memory-world.ts';
 import { makeTurn, question, stepOf } from './world.ts';
+import { rounds } from '../../support/lane.ts';
 
 const inputSchema = z.object({ input: z.string().optional() });
 const make = (name: string, effect: 'read' | 'once', needsApproval = false) =>
@@ -146,6 +147,6 @@ test('every beginning of every journal is a state that the loop goes on from, wi
         for (const request of again.requests) expect(pairingProblems(request)).toEqual([]);
       }
     }),
-    { numRuns: 60 },
+    { numRuns: rounds({ fast: 20, all: 60 }) },
   );
 });

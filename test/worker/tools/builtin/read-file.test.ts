@@ -10,6 +10,7 @@ import { createReadFileTool } from '../../../../src/worker/tools/builtin/read-fi
 import { ToolError } from '../../../../src/worker/tools/tool-error.ts';
 import type { HostContext, Tool } from '../../../../src/worker/tools/tool.ts';
 import { callTool } from './context.ts';
+import { rounds } from '../../../support/lane.ts';
 
 interface Page {
   readonly content?: string;
@@ -111,7 +112,7 @@ describe('nothing outside is read', () => {
         const found = await kindOf(tool, parts.join('/'));
         expect(JSON.stringify(found)).not.toContain('outside');
       }),
-      { numRuns: 1_000 },
+      { numRuns: rounds({ fast: 200, all: 1_000 }) },
     );
   });
 
@@ -161,7 +162,7 @@ describe('a page', () => {
           expect(pages.map(({ content }) => content).join('')).toBe(whole);
         },
       ),
-      { numRuns: 200 },
+      { numRuns: rounds({ fast: 40, all: 200 }) },
     );
   });
 

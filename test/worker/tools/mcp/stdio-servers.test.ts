@@ -16,6 +16,7 @@ import {
   output,
   until,
 } from './world.ts';
+import { rounds } from '../../../support/lane.ts';
 
 test('a server sees the environment of its definition and PATH, and nothing else', async () => {
   const { open } = makeMcpWorld();
@@ -321,9 +322,9 @@ test('a tool that is asked after its server has gone waits no longer than the co
   await expect(tool.execute({}, contextOf())).rejects.toThrow('it was closed');
 });
 
-test('a hundred runs leave no process behind', { timeout: 120_000 }, async () => {
+test('many runs leave no process behind', { timeout: 120_000 }, async () => {
   const { open } = makeMcpWorld();
-  for (let batch = 0; batch < 20; batch++) {
+  for (let batch = 0; batch < rounds({ fast: 2, all: 20 }); batch++) {
     await Promise.all(
       Array.from({ length: 5 }, async () => {
         const opened = await open({ odd: odd() });

@@ -12,10 +12,11 @@ import { mcpServers } from '../../../../src/shared/mcp.ts';
 import { Redactor } from '../../../../src/shared/redact.ts';
 import type { OpenedTools } from '../../../../src/worker/tools/source.ts';
 import { createMcpHub, type McpHub, type McpRun } from '../../../../src/worker/tools/mcp/hub.ts';
+import { builtEntry } from '../../../support/entries.ts';
 import { ToolOutput, type Tool, type ToolContext } from '../../../../src/worker/tools/tool.ts';
 
 const require = createRequire(import.meta.url);
-export const oddServer = join(import.meta.dirname, '../../../fixtures/mcp/odd-server.ts');
+export const oddServer = builtEntry(join(import.meta.dirname, '../../../fixtures/mcp/odd-server.ts'));
 
 /** The start file of a published reference server. */
 export function referenceServer(name: 'everything' | 'filesystem' | 'memory'): string {
