@@ -40,7 +40,9 @@ export const budgetDecision = z.union(
 );
 
 const reasonText = z.string().max(500);
-const callId = z.string().min(1).max(512);
+/** What a decision may name. */
+export const maxCallIdChars = 512;
+const callId = z.string().min(1).max(maxCallIdChars);
 const maxArgsChars = 262_144;
 
 const smallEnough = (value: unknown) => jsonText(value).length <= maxArgsChars;

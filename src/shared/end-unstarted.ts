@@ -2,6 +2,7 @@ import { tellParent, type Family } from './children.ts';
 import type { ErrorInfo } from './errors.ts';
 import type { EventBody } from './event.ts';
 import { newNonce } from './ids.ts';
+import { jsonText } from './json-text.ts';
 import { zeroUsage } from './money.ts';
 import { loadScript, runScript } from './redis.ts';
 import { recordFromHash, type RunRecord } from './run.ts';
@@ -33,7 +34,7 @@ export async function endUnstarted(
       anew ? 1 : 0,
       at,
       'failed',
-      JSON.stringify(error),
+      jsonText(error),
       event.flagged,
       recordS,
       eventsS,

@@ -61,8 +61,9 @@ export const turnStarters: Readonly<Record<string, Readonly<Record<string, reado
 
 /** Where a process begins, or enters: `createAgent` runs in a program that has no main file of ours. */
 const entryPoints = /^src\/((worker|producer|producer\/cli)\/main|worker\/index)\.ts$/;
-/** What a terminal or a browser is shown; everything else may end up in Redis. */
-const ownWriters = /^src\/(shared\/json-text\.ts$|producer\/cli\/|producer\/http\/console-script\.ts$)/;
+/** What a terminal or a browser is shown, or the parent of a sandbox is told; everything else may end up in Redis. */
+const ownWriters =
+  /^src\/(shared\/json-text|producer\/cli\/.*|producer\/http\/console-script|worker\/tools\/code-mode\/(child|engine|script-run))\.ts$/;
 const publicDoors = /^src\/(worker|producer)\/index\.ts$/;
 const forbiddenFolders = new Set(['utils', 'helpers', 'types', 'common']);
 

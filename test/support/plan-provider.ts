@@ -121,11 +121,11 @@ export class PlanProvider implements AsyncDisposable {
 }
 
 function callChunks({ calls = [] }: PlannedStep): string {
-  return calls.map(({ name, args = {} }, index) => callChunk(index, name, JSON.stringify(args))).join('');
+  return calls.map(({ name, args = {}, id }, index) => callChunk(index, name, JSON.stringify(args), id)).join('');
 }
 
-function callChunk(index: number, name: string, args: string): string {
-  const call = { index, id: `call_${index}`, type: 'function', function: { name, arguments: args } };
+function callChunk(index: number, name: string, args: string, id = `call_${index}`): string {
+  const call = { index, id, type: 'function', function: { name, arguments: args } };
   return data(delta({ tool_calls: [call] }));
 }
 

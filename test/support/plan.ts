@@ -2,6 +2,8 @@
 export interface PlannedCall {
   readonly name: string;
   readonly args?: Record<string, unknown>;
+  /** The model's own. Default: `call_` and its place. */
+  readonly id?: string;
 }
 
 /**

@@ -1,3 +1,5 @@
+import { clip } from '../../shared/bound-text.ts';
+import { cleanText } from '../../shared/clean-text.ts';
 import { RunError, type ErrorCode } from '../../shared/errors.ts';
 import type { RateLimitReport } from '../../shared/limits.ts';
 import type { Usage } from '../../shared/money.ts';
@@ -40,6 +42,9 @@ export interface LlmErrorOptions {
   readonly cause?: unknown;
 }
 
+/** A provider may be anybody's code, and quote anything. */
+const maxMessageChars = 4_096;
+
 /** A failed model call. Classified by status and provider code, never by message text. */
 export class LlmError extends Error {
   readonly kind: LlmErrorKind;
@@ -54,7 +59,10 @@ export class LlmError extends Error {
   usage: Usage | undefined;
 
   constructor(kind: LlmErrorKind, provider: string, message: string, options: LlmErrorOptions = {}) {
-    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    super(
+      clip(cleanText(message), maxMessageChars),
+      options.cause === undefined ? undefined : { cause: options.cause },
+    );
     this.name = 'LlmError';
     this.kind = kind;
     this.provider = provider;

@@ -6,6 +6,7 @@ import type { Usage } from '../../shared/money.ts';
 import { asLlmError, fallbackFrom, followUp, reasonToSkip, requestFor, sameModel } from './candidate.ts';
 import type { Candidate, ChainPolicy, ChainRequest, ModelName } from './candidate.ts';
 import type { ChainCall, ChainResult, NextAttempt, Permit, Walk } from './chain-call.ts';
+import { cleanAnswer, CleanParts, soundUsage } from './clean-answer.ts';
 import { costOf, type Price, type PriceLookup } from './cost.ts';
 import { cancelledCall, LlmError } from './errors.ts';
 import type { LlmAnswer, LlmPart } from './provider.ts';
@@ -242,17 +243,20 @@ export class FallbackChain {
       latencyMs: Math.max(0, Math.round(this.#deps.clock.monotonic() - startedMs)),
     });
     let seen = false;
+    const parts = new CleanParts((part) => call.onPart(part, model));
     const onPart = (part: LlmPart) => {
       seen = true;
-      call.onPart(part, model);
+      parts.take(part);
     };
     try {
-      const answer = await provider.generate(outgoing, onPart, signal);
+      const answer = cleanAnswer(await provider.generate(outgoing, onPart, signal));
+      parts.end();
       if (signal.aborted) throw cancelledCall(provider.id, signal, answer.usage);
       await permit.settle({ usage: answer.usage, ...paid(price, answer.usage), rateLimit: answer.rateLimit });
       return { answer, attempt: { ...record(answer.usage), outcome: 'succeeded', finishReason: answer.finishReason } };
     } catch (thrown) {
       const error = asLlmError(thrown, provider.id, signal);
+      error.usage = soundUsage(error.usage);
       const { kind, message, status } = error;
       this.#deps.log?.warn({ provider: provider.id, model, attemptNumber, kind, status }, 'model attempt failed');
       const shown = { kind, message, ...(status !== undefined && { status }) };

@@ -1,3 +1,5 @@
+import { maxLevels } from '../../shared/clean-text.ts';
+import { depthOver } from '../../shared/json-depth.ts';
 import { LlmError } from './errors.ts';
 import { brokenOff, errorFromBody } from './openai-errors.ts';
 import type { LlmAnswer } from './provider.ts';
@@ -116,7 +118,12 @@ async function readWhole<Chunk extends WireObject>(
 function parseChunk(json: string, provider: string): WireObject {
   const chunk = jsonObject(json);
   // Without the cause: it quotes the text, which belongs to the user.
-  if (!chunk) throw new LlmError('transport', provider, `provider ${provider} sent a chunk that is not a JSON object`);
+  if (!chunk)
+    throw new LlmError(
+      'transport',
+      provider,
+      `provider ${provider} sent a chunk that is not a JSON object of at most ${maxLevels} levels`,
+    );
   if (chunk.error) throw errorFromBody(provider, chunk.error);
   return chunk;
 }
@@ -124,6 +131,7 @@ function parseChunk(json: string, provider: string): WireObject {
 /** The one place where wire data is taken for a chunk: checking every chunk by a schema would cost more than reading it. */
 function jsonObject(json: string): WireObject | undefined {
   try {
+    if (depthOver(json, maxLevels)) return undefined;
     const value: unknown = JSON.parse(json);
     return typeof value === 'object' && value !== null ? value : undefined;
   } catch {

@@ -1,5 +1,6 @@
 import { createHash } from 'node:crypto';
 import { z } from 'zod';
+import { cleanText } from '../../shared/clean-text.ts';
 import type { Clock } from '../../shared/clock.ts';
 import { RunError } from '../../shared/errors.ts';
 import { sensitivity } from '../../shared/message.ts';
@@ -50,7 +51,7 @@ export function noteOf(
   clock: Clock,
 ): { readonly note: ProgressNote; readonly text: Buffer } {
   const { runId, role, sensitivity: label, tags } = draft;
-  const text = Buffer.from(draft.text.toWellFormed());
+  const text = Buffer.from(cleanText(draft.text));
   const sha256 = createHash('sha256').update(text).digest('hex');
   const at = new Date(clock.now()).toISOString();
   const ref = noteRef(runId, role, seq);

@@ -1,10 +1,10 @@
 import { jsonText } from '../../shared/json-text.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import { clip } from '../../shared/bound-text.ts';
+import { cleanJson, maxLevels } from '../../shared/clean-text.ts';
 import { depthOver } from '../../shared/json-depth.ts';
 
 export const maxArgsBytes = 256 * 1024;
-const maxArgsDepth = 64;
 
 const maxShownChars = 16_000;
 const maxSummaryChars = 200;
@@ -20,10 +20,10 @@ export type ParsedArgs =
 export function parseArgs(text: string): ParsedArgs {
   if (Buffer.byteLength(text) > maxArgsBytes)
     return { kind: 'refused', reason: `the arguments are larger than ${maxArgsBytes} bytes` };
-  if (depthOver(text, maxArgsDepth))
-    return { kind: 'refused', reason: `the arguments are nested deeper than ${maxArgsDepth} levels` };
+  if (depthOver(text, maxLevels))
+    return { kind: 'refused', reason: `the arguments are nested deeper than ${maxLevels} levels` };
   try {
-    return { kind: 'parsed', value: JSON.parse(text) };
+    return { kind: 'parsed', value: cleanJson(JSON.parse(text)) };
   } catch {
     return { kind: 'parsed', value: {} };
   }

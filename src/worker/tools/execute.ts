@@ -1,6 +1,9 @@
 import type { ToolOptions } from '../../shared/agent.ts';
+import { clip } from '../../shared/bound-text.ts';
+import { maxCallIdChars } from '../../shared/control.ts';
 import { RunError, type ErrorCode } from '../../shared/errors.ts';
 import type { PendingItem, SuspendReason } from '../../shared/event.ts';
+import { sha256 } from '../../shared/ids.ts';
 import { carriesSecret } from '../guards/taint.ts';
 import { fingerprint } from './args.ts';
 import type { Batch, ToolHost } from './batch.ts';
@@ -135,11 +138,20 @@ function batchOf(
     fatal: [],
     newAskId(call) {
       // Models repeat ids, and a decision must never meet another question than the one that was asked.
-      const id = given.has(call.id) ? `${call.id}:s${host.step}t${call.index}` : call.id;
+      const own = askedAs(call.id);
+      const id = given.has(own) ? `${own}:s${host.step}t${call.index}` : own;
       given.add(id);
       return id;
     },
   };
+}
+
+/** Leaves room for the place of the call. */
+const maxAskedChars = maxCallIdChars - 32;
+
+/** The name under which people decide about a call. Providers give longer ids than a decision may name. */
+function askedAs(id: string): string {
+  return id.length <= maxAskedChars ? id : `${clip(id, 64)}:${sha256(id).slice(0, 32)}`;
 }
 
 async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promise<BatchEnd> {

@@ -1,5 +1,6 @@
 import { assertNever } from '../../shared/errors.ts';
 import { isWithin, keepEnds, keepTail } from '../../shared/bound-text.ts';
+import { cleanText } from '../../shared/clean-text.ts';
 import { boundOf } from './bound.ts';
 import type { Spill } from './context.ts';
 import type { Tool } from './tool.ts';
@@ -39,7 +40,7 @@ export async function fitResult(
   spill: Spill | undefined,
   signal: AbortSignal,
 ): Promise<FittedResult> {
-  const whole = text.toWellFormed();
+  const whole = cleanText(text);
   const maxBytes = boundOf(tool);
   if (isWithin(whole, maxBytes)) return { content: whole };
   switch (tool.truncationStrategy) {
@@ -64,7 +65,7 @@ async function summaryOf(
 ): Promise<string | undefined> {
   const summary = await settledWithin(signal, async (stop) => await tool.summarize?.(whole, stop));
   if (typeof summary !== 'string') return undefined;
-  const shorter = summary.toWellFormed();
+  const shorter = cleanText(summary);
   return shorter.trim() !== '' && isWithin(shorter, maxBytes) ? shorter : undefined;
 }
 

@@ -2,6 +2,7 @@ import { toolErrorHints, type ToolErrorKind } from '../../shared/errors.ts';
 import { toolErrorText } from '../../shared/tool-error-text.ts';
 import type { CallResult } from './call.ts';
 import { clip } from '../../shared/bound-text.ts';
+import { cleanText } from '../../shared/clean-text.ts';
 
 const maxMessageChars = 2_000;
 
@@ -31,7 +32,7 @@ export interface ToolFault {
 /** The fault that a thrown value stands for. Never throws, whatever was thrown. */
 export function faultOf(thrown: unknown): ToolFault {
   const kind = thrown instanceof ToolError && thrown.kind in toolErrorHints ? thrown.kind : 'execution_failed';
-  return { kind, message: clip(messageOf(thrown), maxMessageChars).toWellFormed() };
+  return { kind, message: cleanText(clip(messageOf(thrown), maxMessageChars)) };
 }
 
 function messageOf(thrown: unknown): string {

@@ -1,3 +1,4 @@
+import { cleanText } from '../../shared/clean-text.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { Attempt, JournalEntry } from '../../shared/journal.ts';
 import { handleOf, maxMediaBytes, type MediaPart } from '../../shared/media.ts';
@@ -138,8 +139,15 @@ function checked(started: MediaStart, { provider, model }: MediaMaking, port: Me
   if (jobId !== undefined && !port.pollMedia) {
     throw new RunError('internal', `provider ${provider.id} gave a media job and cannot be asked for it`);
   }
-  return started;
+  if (jobId === undefined) return started;
+  if (typeof jobId !== 'string' || jobId === '' || jobId.length > maxJobIdChars) {
+    throw new RunError('internal', `provider ${provider.id} gave a media job an id that is none`);
+  }
+  return { jobId: cleanText(jobId) };
 }
+
+/** It is what the run waits for, and part of the address that is asked. */
+const maxJobIdChars = 512;
 
 async function submitted(turn: Turn, making: MediaMaking, jobId = '', attempts: readonly Attempt[]): Promise<void> {
   const { deps, growing } = turn;

@@ -1,5 +1,4 @@
 import { Socket } from 'node:net';
-import { jsonText } from '../../../shared/json-text.ts';
 import { compileEngine } from './engine.ts';
 import { FrameReader, frameOf } from './frames.ts';
 import { maxHostFrameBytes } from './limits.ts';
@@ -21,7 +20,7 @@ function main(): void {
   const engine = compileEngine();
   const channel = new Socket({ fd: channelFd });
   const reader = new FrameReader(maxHostFrameBytes);
-  const send = (message: ChildMessage) => void channel.write(frameOf(jsonText(message)));
+  const send = (message: ChildMessage) => void channel.write(frameOf(JSON.stringify(message)));
   let running: ScriptRun | undefined;
   const port: ScriptPort = {
     call: (id, name, args) => send({ t: 'call', id, name, args }),

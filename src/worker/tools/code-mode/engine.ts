@@ -9,7 +9,6 @@ import {
   type QuickJSRuntime,
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core';
-import { jsonText } from '../../../shared/json-text.ts';
 import { explain, thrownIn } from './explain.ts';
 import { prelude } from './prelude.ts';
 import type { CallResult } from './protocol.ts';
@@ -110,7 +109,7 @@ export class Engine {
   /** Gives the script the result of a call. */
   settle(id: number, result: CallResult['result']): void {
     const context = this.#context;
-    const body = result.ok ? (result.json ?? '') : jsonText({ kind: result.kind, message: result.message });
+    const body = result.ok ? (result.json ?? '') : JSON.stringify({ kind: result.kind, message: result.message });
     const isFine = result.ok ? context.true : context.false;
     this.#invoke('settle', [context.newNumber(id), isFine, context.newString(body)]);
   }
@@ -124,7 +123,7 @@ export class Engine {
   #functionOf(body: string): QuickJSHandle | undefined {
     const compiled = this.#context.evalCode(`(async () => ${body})`, 'script.js');
     if (!compiled.error) return compiled.value;
-    const thrown = thrownIn(jsonText(this.#context.dump(compiled.error)));
+    const thrown = thrownIn(JSON.stringify(this.#context.dump(compiled.error)));
     compiled.error.dispose();
     this.#problem = explain({ ...thrown, name: '' });
     return undefined;

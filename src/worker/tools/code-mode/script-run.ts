@@ -1,4 +1,3 @@
-import { jsonText } from '../../../shared/json-text.ts';
 import { Engine, type CompiledEngine, type EngineFunctions } from './engine.ts';
 import { explain, thrownIn } from './explain.ts';
 import { maxLogLineChars, maxLogLines } from './limits.ts';
@@ -45,7 +44,7 @@ export class ScriptRun {
       const engine = await Engine.open(code, () => this.#shouldStop());
       if (this.#isOver) return;
       this.#engine = engine;
-      engine.prepare(this.#functions(), jsonText({ tools, nowMs, seed, ...limits }));
+      engine.prepare(this.#functions(), JSON.stringify({ tools, nowMs, seed, ...limits }));
       const problem = engine.start(source);
       if (problem === undefined) this.#proceed(engine);
       else this.#fail('syntax', problem);

@@ -14,6 +14,7 @@ import {
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
 import type { Clock } from '../../../shared/clock.ts';
+import { cleanJson } from '../../../shared/clean-text.ts';
 import { EgressError } from '../../../shared/egress-error.ts';
 import type { Egress } from '../../../shared/egress.ts';
 import { FloodGate } from './flood.ts';
@@ -231,7 +232,7 @@ export class Link {
         void this.close();
         return;
       }
-      deliver?.(message, extra);
+      deliver?.(cleanJson(message), extra);
     };
     Object.assign(transport, { onmessage: hear } satisfies Partial<Transport>);
     transport.send = async (message, options) => {
