@@ -11,6 +11,8 @@ export class AgentDirectory {
   readonly #keys: Keys;
   #known: ReadonlySet<string> = new Set();
   #readAt = Number.NEGATIVE_INFINITY;
+  #models: readonly string[] = [];
+  #modelsReadAt = Number.NEGATIVE_INFINITY;
 
   constructor(keys: Keys) {
     this.#keys = keys;
@@ -38,12 +40,23 @@ export class AgentDirectory {
     return agents.sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
+  /** The models that they use, with a short memory. */
+  async models(redis: RedisConnection): Promise<readonly string[]> {
+    if (performance.now() - this.#modelsReadAt > maxAgeMs) {
+      const agents = await this.list(redis);
+      this.#models = [...new Set(agents.flatMap(({ model, models = [] }) => [model, ...models]))].sort();
+      this.#modelsReadAt = performance.now();
+    }
+    return this.#models;
+  }
+
   async register(agents: readonly AgentView[], redis: RedisConnection): Promise<void> {
     if (agents.length === 0) return;
     const seenAt = new Date().toISOString();
     const entries = agents.map((agent) => [agent.id, jsonText({ ...agent, seenAt })]);
     await redis.hset(this.#keys.agents, Object.fromEntries(entries));
     this.#readAt = Number.NEGATIVE_INFINITY;
+    this.#modelsReadAt = Number.NEGATIVE_INFINITY;
   }
 
   async #read(redis: RedisConnection): Promise<void> {

@@ -71,7 +71,6 @@ export class Link {
   constructor(options: MillraceOptions) {
     const prefix = checkPrefix(options.prefix ?? 'mr');
     this.tenants = loadTenants(options.tenantsFile);
-    this.models = new ModelGate(options);
     this.artifactFolder = options.artifactFolder;
     this.keys = keysFor(prefix);
     this.cluster = isClusterUrl(options.redis);
@@ -93,6 +92,7 @@ export class Link {
     );
     this.log = new EventLog(this.keys, (work) => this.reach(work));
     this.agents = new AgentDirectory(this.keys);
+    this.models = new ModelGate(options, () => this.reach((redis) => this.agents.models(redis)));
     this.directory = new QueueDirectory(this.keys, options.queues && checkQueues(options.queues));
   }
 

@@ -11,12 +11,25 @@ export interface ModelGateOptions {
   readonly modelRouterUrl?: string;
 }
 
-/** Decides which models a request may name, in `overrides.model` or for its node. Without an allow-list and a router any. */
-export class ModelGate {
-  readonly #rules: ModelRules | undefined;
+/** In an allow-list: any model. */
+const anyModel = '*';
+const maxNamed = 50;
 
-  constructor({ modelAllowlist: allowlist = [], modelRouterUrl: base }: ModelGateOptions) {
-    if (allowlist.length === 0 && base === undefined) return;
+/**
+ * Decides which models a request may name, in `overrides.model` or for its node: those of the allow-list and the router, or
+ * without both those that announced agents use.
+ */
+export class ModelGate {
+  readonly #rules: ModelRules;
+  readonly #ofAgents: (() => Promise<readonly string[]>) | undefined;
+  readonly #isOpen: boolean;
+
+  constructor(
+    { modelAllowlist: allowlist = [], modelRouterUrl: base }: ModelGateOptions,
+    ofAgents: () => Promise<readonly string[]>,
+  ) {
+    this.#isOpen = allowlist.includes(anyModel);
+    if (allowlist.length === 0 && base === undefined) this.#ofAgents = ofAgents;
     const catalogue =
       base === undefined
         ? undefined
@@ -26,7 +39,7 @@ export class ModelGate {
 
   /** Does this request name a model, and does that have to be looked up? */
   concerns({ overrides, node }: RunRequest): boolean {
-    return this.#rules !== undefined && (overrides?.model ?? node?.model) !== undefined;
+    return !this.#isOpen && (overrides?.model ?? node?.model) !== undefined;
   }
 
   /**
@@ -45,10 +58,13 @@ export class ModelGate {
   }
 
   async #named(model: string | undefined, path: string): Promise<string | undefined> {
-    if (!this.#rules || model === undefined) return model;
-    const verdict = await validateChatModelId(model, this.#rules);
+    if (this.#isOpen || model === undefined) return model;
+    const rules = this.#ofAgents ? { allowlist: await this.#ofAgents() } : this.#rules;
+    const verdict = await validateChatModelId(model, rules);
     if (verdict.ok) return verdict.model;
-    const { message, retryable } = verdict;
-    throw new RunError('model_not_allowed', message, { retryable, details: [{ path, message }] });
+    const { retryable } = verdict;
+    const allowed = (rules.allowlist ?? []).slice(0, maxNamed);
+    const message = `${verdict.message}; allowed are ${allowed.join(', ') || 'none'}${this.#ofAgents ? ' (what agents use; an operator allows more with MODEL_ALLOWLIST)' : ''}`;
+    throw new RunError('model_not_allowed', message, { retryable, details: [{ path, message, allowed }] });
   }
 }

@@ -26,7 +26,10 @@ export interface MillraceOptions {
   readonly durability?: 'process' | 'host' | 'replica' | 'any';
   /** YAML file with the budgets of tenants, as `MILLRACE_TENANTS`: their caps show before anything was spent. */
   readonly tenantsFile?: string;
-  /** Models that a request may name in `overrides.model`. With this or a router set, others are `model_not_allowed`. */
+  /**
+   * Models that a request may name in `overrides.model` or its node; `*` allows any. Default, without a router too: the models
+   * that announced agents use. Others are `model_not_allowed`.
+   */
   readonly modelAllowlist?: readonly string[];
   /** Server whose `/v1/models` lists further models that a request may name. */
   readonly modelRouterUrl?: string;

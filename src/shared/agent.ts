@@ -316,17 +316,39 @@ export const agentView = z.object({
   version: z.string().optional(),
   description: z.string().optional(),
   model: z.string(),
+  /** All models that it may use, `model` among them. */
+  models: z.array(z.string()).optional(),
   tools: z.array(z.string()),
 });
 export type AgentView = z.infer<typeof agentView>;
 
-export function agentViewOf({ id, name, version, description, model, tools }: AgentDefinition): AgentView {
+/** Every model that an agent names: its own, its fallbacks, and those that it prefers for some steps. */
+export function modelsOfAgent({
+  model,
+  provider,
+  fallbackModels,
+  modelTierMap,
+  preferredModel,
+  memory,
+}: AgentDefinition): readonly { readonly model: string; readonly provider: string | undefined }[] {
+  const entries = [...fallbackModels, ...Object.values(modelTierMap), memory?.summarizer];
+  const named = entries.filter((entry) => entry !== undefined);
+  return [
+    { model, provider },
+    ...named.map((entry) => (typeof entry === 'string' ? { model: entry, provider: undefined } : entry)),
+    ...(typeof preferredModel === 'object' ? [preferredModel] : []),
+  ];
+}
+
+export function agentViewOf(definition: AgentDefinition): AgentView {
+  const { id, name, version, description, model, tools } = definition;
   return {
     id,
     ...(name !== undefined && { name }),
     ...(version !== undefined && { version }),
     ...(description !== undefined && { description }),
     model,
+    models: [...new Set(modelsOfAgent(definition).map((named) => named.model))],
     tools,
   };
 }

@@ -125,7 +125,7 @@ export const configSchema = z.object({
         .filter((name) => name !== ''),
     )
     .describe(
-      'Comma-separated models that a request may name in `overrides.model`. With this or `MODEL_ROUTER_URL` set, others are refused with `model_not_allowed`.',
+      'Comma-separated models that a request may name; `*` allows any. Others are refused with `model_not_allowed`. Without this and `MODEL_ROUTER_URL`: the models that agents use. A worker counts these by name, others as `other`.',
     ),
   MODEL_ROUTER_URL: z
     .url({ protocol: /^https?$/ })

@@ -3,6 +3,7 @@ import { hostname } from 'node:os';
 import { agentViewOf } from '../shared/agent.ts';
 import type { AddJob } from '../shared/resume.ts';
 import { systemClock } from '../shared/clock.ts';
+import { closedNames } from '../shared/closed-names.ts';
 import type { Config } from '../shared/config.ts';
 import type { Family } from '../shared/children.ts';
 import { endUnstarted } from '../shared/end-unstarted.ts';
@@ -21,13 +22,14 @@ import { Reconciler, scheduleReconciler } from './consume/reconcile.ts';
 import { Waker } from './consume/wake.ts';
 import { dispatchEffects } from './effects/dispatch.ts';
 import { runEffect } from './effects/run-effect.ts';
-import { createPriceLookup } from './llm/prices.ts';
+import { createPriceLookup, loadPrices } from './llm/prices.ts';
 import type { Providers } from './llm/providers.ts';
 import { serveHealth } from './ops/health.ts';
 import { WorkerMetrics, type KnownLabels } from './ops/metrics.ts';
 import type { Embedder, LoadTask, Ports } from './ports.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import { FlushTimer } from './run/flush-timer.ts';
+import { configuredModels } from './run/known-names.ts';
 import { giveUpRun } from './run/give-up.ts';
 import type { LoadedAgent } from './run/load-agents.ts';
 import type { RunDeps } from './run/open.ts';
@@ -104,6 +106,9 @@ export async function buildWorker({
     agents: agents.values(),
     ...(onAuthError && { onAuthError }),
   });
+  const priced = config.MILLRACE_PRICES === undefined ? [] : loadPrices(config.MILLRACE_PRICES).prices;
+  const named = [...config.MODEL_ALLOWLIST, ...priced.map(({ model }) => model)];
+  const knownModels = configuredModels(agents.values(), named, providers);
   const cluster = isClusterUrl(config.REDIS_URL);
   const keys = keysFor(config.MILLRACE_PREFIX);
   const prefix = bullPrefix(config.MILLRACE_PREFIX, cluster);
@@ -137,7 +142,7 @@ export async function buildWorker({
     queues: config.WORKER_QUEUES,
     breakers: () => ports.breakers.states(),
     redisUp: async () => (await pingProblem(() => work.ping())) === undefined,
-    known: knownLabels(agents),
+    known: { ...knownLabels(agents, functions), models: knownModels },
   });
   const addJob: AddJob = async ({ runId, queue, kind, segment }) =>
     await queues.add(queue, { runId, kind, segment }, 'front');
@@ -193,6 +198,7 @@ export async function buildWorker({
     flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
     meter: metrics.money,
+    modelName: closedNames(knownModels),
     countCompaction: metrics.compacted,
     patienceMs: config.PROVIDER_WAIT_MS,
     tenants,
@@ -328,11 +334,10 @@ export async function buildWorker({
 }
 
 /** Why Redis is not usable now, within a second; undefined when it answers. */
-function knownLabels(agents: RunDeps['agents']): KnownLabels {
+function knownLabels(agents: RunDeps['agents'], { adapters }: NamedFunctions): Omit<KnownLabels, 'models'> {
   const definitions = [...agents.values()].map(({ definition }) => definition);
   return {
-    agents: definitions.map(({ id }) => id),
-    models: [],
+    agents: [...definitions.map(({ id }) => id), ...adapters.keys()],
     tools: definitions.flatMap(({ tools }) => tools.filter((name) => !name.startsWith('mcp:'))),
   };
 }

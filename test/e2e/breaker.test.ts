@@ -19,7 +19,15 @@ const provider = await startRawProvider(async (response, request) => {
   return await chat(() => ({ text: `I am ${model}.` }))(response, request);
 });
 
-const shared = shareWorld({ workers: 0, env: { OPENAI_BASE_URL: provider.url, PROVIDER_WAIT_MS: '30000' } });
+const shared = shareWorld({
+  workers: 0,
+  env: {
+    OPENAI_BASE_URL: provider.url,
+    PROVIDER_WAIT_MS: '30000',
+    // Only configured models have breakers of their own.
+    MODEL_ALLOWLIST: 'alone,away,falling,probed,slow',
+  },
+});
 /** Each worker has a queue of its own, so that a test says who runs what. Runs of the hasty one soon let go of it. */
 const queues = ['east', 'west', 'hasty'] as const;
 type Queue = (typeof queues)[number];

@@ -4,11 +4,14 @@ import { eventsOf } from '../support/check-run.ts';
 import type { Fault } from '../support/plan.ts';
 import { shareWorld } from '../support/world.ts';
 
-const shared = shareWorld({ env: { LLM_START_TIMEOUT_MS: '600', LLM_IDLE_TIMEOUT_MS: '600' } });
-
 /** A model of its own for each run: failures of one open its breaker, and a 429 stops everybody who calls it. */
+const names = Array.from({ length: 200 }, (_, i) => `model-${i}`);
 let models = 0;
-const alone = () => ({ overrides: { model: `model-${++models}` } });
+const alone = () => ({ overrides: { model: names[models++] as string } });
+
+const shared = shareWorld({
+  env: { LLM_START_TIMEOUT_MS: '600', LLM_IDLE_TIMEOUT_MS: '600', MODEL_ALLOWLIST: names.join(',') },
+});
 
 const text = 'one two three four';
 const cut = { afterPieces: 2 } as const;

@@ -20,8 +20,18 @@ async function router() {
 
 const withModel = (model: string) => ({ ...request, overrides: { model } });
 
-test('without an allow-list and a router a request may name any model', async () => {
-  const { mill } = await clientWorld();
+test('without an allow-list and a router a request may name the models that agents use, and the refusal lists them', async () => {
+  const { send, mill } = await serverWorld();
+  await mill.registerAgents([{ id: 'support', model: 'own', models: ['own', 'fallback'], tools: [] }]);
+  for (const model of ['own', 'fallback']) expect((await send('POST', '/v1/runs', withModel(model))).status).toBe(202);
+  const { status, body } = await send('POST', '/v1/runs', withModel('whatever'));
+  expect([status, body.error.code]).toEqual([422, 'model_not_allowed']);
+  expect(body.error.message).toContain('allowed are fallback, own');
+  expect(body.error.details).toMatchObject([{ path: 'overrides.model', allowed: ['fallback', 'own'] }]);
+});
+
+test('an allow-list with a star allows any model', async () => {
+  const { mill } = await clientWorld({ modelAllowlist: ['*'] });
   expect((await mill.enqueue(withModel('whatever'))).status).toBe('queued');
 });
 

@@ -58,7 +58,7 @@ export class Fleet {
 
   /** A client of this fleet's prefix with connections of its own. */
   client(tenant = 'default', redis = this.redisUrl): Millrace {
-    const client = new Millrace({ redis, prefix: this.prefix, tenant, eventLogTtlS: 600 });
+    const client = new Millrace({ redis, prefix: this.prefix, tenant, eventLogTtlS: 600, modelAllowlist: ['*'] });
     this.#clients.push(client);
     return client;
   }

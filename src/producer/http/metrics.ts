@@ -1,4 +1,5 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
+import { otherName } from '../../shared/closed-names.ts';
 import { defaultQueue, maintenanceQueue, maxQueues, quarantineQueue } from '../../shared/queues.ts';
 import type { QueueState } from '../enqueue.ts';
 
@@ -10,7 +11,6 @@ const scrapeDeadlineMs = 500;
 const depthAgeMs = 1_000;
 /** Queues that are labels: those of runs, each with the one of what follows them, and the two that always exist. */
 const maxLabels = 2 * maxQueues + 2;
-const otherQueues = 'other';
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
@@ -101,7 +101,7 @@ export class ProducerMetrics {
     this.#queueWorkers.reset();
     const sorted = Object.entries(depths ?? {}).sort(([a], [b]) => labelOrder(a, b));
     for (const [place, [name, { workers, ...byState }]] of sorted.entries()) {
-      const queue = place < maxLabels ? name : otherQueues;
+      const queue = place < maxLabels ? name : otherName;
       for (const [state, jobs] of Object.entries(byState)) this.#queueJobs.inc({ queue, state }, jobs);
       if (queue === name) this.#queueWorkers.set({ queue }, workers);
     }

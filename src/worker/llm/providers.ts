@@ -29,6 +29,8 @@ export interface Providers {
   readonly scripted: boolean;
   /** Keys, for the redactor. */
   readonly secrets: readonly string[];
+  /** Models that the providers' configuration names. */
+  readonly models?: readonly string[];
   /** Prices that came with the providers. */
   readonly prices?: readonly PriceEntry[];
 }
@@ -94,6 +96,7 @@ export function createProviders(config: Config, { env }: ProvidersDeps): Provide
     providerFor: (model, provider) => find(byId, prefixes, model, provider),
     scripted: false,
     secrets: [config.OPENAI_API_KEY, ...entries.map(({ key }) => key)].filter((key) => key !== undefined),
+    models: entries.flatMap(({ models, media }) => [...models, ...media].map(({ model }) => model)),
     prices: entries.flatMap(({ id, prices }) => prices.map((price) => ({ ...price, provider: id }))),
   };
 }

@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import type { EventBody } from '../../shared/event.ts';
+import { closedNames, otherName } from '../../shared/closed-names.ts';
 import { postrunEffect } from '../../shared/postrun.ts';
 import { toolBreakerLabel } from '../../shared/tool-breaker.ts';
 
@@ -15,9 +16,12 @@ export interface MetricSources {
   readonly known: KnownLabels;
 }
 
+/** Names of tools come from the servers that offer them, too: so many of these become labels. */
+const maxFurtherTools = 500;
+
 /**
- * Values whose series exist from the start, at 0. A series that is born at 1 has no increase, so an alert on it would miss
- * the first event.
+ * The values that labels have, beside one for all others. Their series exist from the start, at 0: a series that is born at 1 has no
+ * increase, so an alert on it would miss the first event.
  */
 export interface KnownLabels {
   readonly agents: readonly string[];
@@ -176,7 +180,16 @@ export class WorkerMetrics {
     ['effect'],
   );
 
+  readonly #agent: (name: string) => string;
+  readonly #model: (name: string) => string;
+  readonly #knownTools: ReadonlySet<string>;
+  readonly #furtherTools = new Set<string>();
+
   constructor(sources: MetricSources) {
+    const { agents, models, tools } = sources.known;
+    this.#agent = closedNames(agents);
+    this.#model = closedNames(models);
+    this.#knownTools = new Set(tools);
     collectDefaultMetrics({ register: this.registry });
     const registers = [this.registry];
     const active: Gauge = new Gauge({
@@ -209,7 +222,10 @@ export class WorkerMetrics {
         for (const [target, state] of sources.breakers()) {
           if (toolBreakerLabel(target) !== undefined) continue;
           const slash = target.indexOf('/');
-          breaker.set({ provider: target.slice(0, slash), model: target.slice(slash + 1) }, breakerValue[state]);
+          breaker.set(
+            { provider: target.slice(0, slash), model: this.#model(target.slice(slash + 1)) },
+            breakerValue[state],
+          );
         }
       },
     });
@@ -222,8 +238,10 @@ export class WorkerMetrics {
         toolBreaker.reset();
         const worst = new Map<string, number>();
         for (const [target, state] of sources.breakers()) {
-          const tool = toolBreakerLabel(target);
-          if (tool !== undefined) worst.set(tool, Math.max(worst.get(tool) ?? 0, breakerValue[state]));
+          const label = toolBreakerLabel(target);
+          if (label === undefined) continue;
+          const tool = this.#tool({ toolName: label });
+          worst.set(tool, Math.max(worst.get(tool) ?? 0, breakerValue[state]));
         }
         for (const [tool, value] of worst) toolBreaker.set({ tool }, value);
       },
@@ -232,27 +250,30 @@ export class WorkerMetrics {
 
   /** What the fleet governor does; its limiters are named `<credential>:<model>`. */
   readonly governor = {
-    waited: (limiter: string, waitedS: number) => this.#turnWait.observe({ model: modelOf(limiter) }, waitedS),
-    parked: (limiter: string) => this.#parked.inc({ model: modelOf(limiter) }),
-    woken: (limiter: string, runs: number) => this.#woken.inc({ model: modelOf(limiter) }, runs),
-    cooled: (limiter: string) => this.#cooldowns.inc({ model: modelOf(limiter) }),
+    waited: (limiter: string, waitedS: number) =>
+      this.#turnWait.observe({ model: this.#model(modelOf(limiter)) }, waitedS),
+    parked: (limiter: string) => this.#parked.inc({ model: this.#model(modelOf(limiter)) }),
+    woken: (limiter: string, runs: number) => this.#woken.inc({ model: this.#model(modelOf(limiter)) }, runs),
+    cooled: (limiter: string) => this.#cooldowns.inc({ model: this.#model(modelOf(limiter)) }),
   };
 
   /** Money of attempts, in microcents. */
   readonly money = {
-    reserved: (agent: string, amount: number) => this.#reserved.inc({ agent }, amount),
-    spent: (agent: string, amount: number) => this.#spent.inc({ agent }, amount),
-    presumed: (agent: string) => this.#presumed.inc({ agent }),
+    reserved: (agent: string, amount: number) => this.#reserved.inc({ agent: this.#agent(agent) }, amount),
+    spent: (agent: string, amount: number) => this.#spent.inc({ agent: this.#agent(agent) }, amount),
+    presumed: (agent: string) => this.#presumed.inc({ agent: this.#agent(agent) }),
   };
 
   /** What came of compactions. */
-  readonly compacted = (agent: string, outcome: string) => this.#compactions.inc({ agent, outcome });
+  readonly compacted = (agent: string, outcome: string) =>
+    this.#compactions.inc({ agent: this.#agent(agent), outcome });
 
   /** Counts one event. Never throws for an event it has nothing to say about. */
   observe(
     event: EventBody,
-    { agentId: agent, kind, queueWaitMs }: { agentId: string; kind: string; queueWaitMs?: number },
+    { agentId, kind, queueWaitMs }: { agentId: string; kind: string; queueWaitMs?: number },
   ): void {
+    const agent = this.#agent(agentId);
     switch (event.type) {
       case 'run.completed':
         this.#runEnded({ agent, kind, status: event.status }, event.durationMs);
@@ -284,41 +305,44 @@ export class WorkerMetrics {
       case 'llm.call':
         this.#attempts.inc({
           provider: event.provider,
-          model: event.model,
+          model: this.#model(event.model),
           outcome: event.outcome,
           error_kind: event.error?.kind ?? '',
         });
         if (event.outcome !== 'skipped')
-          this.#llmSeconds.observe({ provider: event.provider, model: event.model }, event.latencyMs / 1_000);
+          this.#llmSeconds.observe(
+            { provider: event.provider, model: this.#model(event.model) },
+            event.latencyMs / 1_000,
+          );
         return;
       case 'cost.updated':
         this.#observeCost(event);
         return;
       case 'agent.model.fellback':
-        this.#fallbacks.inc({ from: event.from, to: event.to, reason: event.reason });
+        this.#fallbacks.inc({ from: this.#model(event.from), to: this.#model(event.to), reason: event.reason });
         return;
       case 'tool.execute.end':
-        this.#tools.inc({ tool: toolLabel(event), outcome: 'ok' });
-        this.#toolSeconds.observe({ tool: toolLabel(event) }, event.durationMs / 1_000);
+        this.#tools.inc({ tool: this.#tool(event), outcome: 'ok' });
+        this.#toolSeconds.observe({ tool: this.#tool(event) }, event.durationMs / 1_000);
         return;
       case 'tool.execute.error':
         // The name of an unknown tool is the model's free text and must not become a label.
         this.#tools.inc({
-          tool: event.error.kind === 'unknown_tool' ? 'unknown' : toolLabel(event),
+          tool: event.error.kind === 'unknown_tool' ? 'unknown' : this.#tool(event),
           outcome: event.error.kind,
         });
         return;
       case 'tool.outcome_unknown':
-        this.#unknown.inc({ tool: event.toolName });
+        this.#unknown.inc({ tool: this.#tool(event) });
         return;
       case 'tool.approval.requested':
-        this.#asked.inc({ tool: event.toolName });
+        this.#asked.inc({ tool: this.#tool(event) });
         return;
       case 'tool.approval.granted':
-        this.#decided.inc({ tool: event.toolName, decision: 'granted' });
+        this.#decided.inc({ tool: this.#tool(event), decision: 'granted' });
         return;
       case 'tool.approval.denied':
-        this.#decided.inc({ tool: event.toolName, decision: event.reason === 'expired' ? 'expired' : 'denied' });
+        this.#decided.inc({ tool: this.#tool(event), decision: event.reason === 'expired' ? 'expired' : 'denied' });
         return;
       case 'policy.decision':
         this.#policy.inc({ subject: event.subject, action: event.action });
@@ -334,7 +358,7 @@ export class WorkerMetrics {
   }
 
   #observeCost(event: Extract<EventBody, { type: 'cost.updated' }>): void {
-    const { model } = event;
+    const model = this.#model(event.model);
     this.#tokens.inc({ model, type: 'input' }, event.inputTokens);
     this.#tokens.inc({ model, type: 'output' }, event.outputTokens);
     this.#tokens.inc({ model, type: 'cached' }, event.cachedTokens ?? 0);
@@ -348,6 +372,13 @@ export class WorkerMetrics {
     // A run that never began has no duration.
     if (durationMs !== undefined)
       this.#runSeconds.observe({ agent: labels.agent, status: labels.status }, durationMs / 1_000);
+  }
+
+  /** Tools that a provider runs have names of its own, of which there may be any number. */
+  #tool({ toolName, relayed }: { readonly toolName: string; readonly relayed?: true | undefined }): string {
+    if (relayed) return 'relayed';
+    if (!this.#knownTools.has(toolName) && this.#furtherTools.size < maxFurtherTools) this.#furtherTools.add(toolName);
+    return this.#knownTools.has(toolName) || this.#furtherTools.has(toolName) ? toolName : otherName;
   }
 
   #beginAtZero({ agents, models, tools }: KnownLabels): void {
@@ -370,11 +401,6 @@ export class WorkerMetrics {
   #histogram<T extends string>(name: string, help: string, labelNames: T[], buckets: number[]): Histogram<T> {
     return new Histogram({ name, help, labelNames, buckets, registers: [this.registry] });
   }
-}
-
-/** Tools that a provider runs have names of its own, of which there may be any number. */
-function toolLabel({ toolName, relayed }: { readonly toolName: string; readonly relayed?: true | undefined }): string {
-  return relayed ? 'relayed' : toolName;
 }
 
 function modelOf(limiter: string): string {

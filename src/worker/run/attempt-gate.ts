@@ -41,7 +41,7 @@ export class AttemptGate {
    */
   async admit(planned: PlannedAttempt, signal: AbortSignal): Promise<Permit> {
     const { ports, patienceMs, breaker } = this.#options;
-    const target = `${planned.provider.id}/${planned.request.model}`;
+    const target = `${planned.provider.id}/${this.#cashier.modelName(planned.request.model)}`;
     const admission = await ports.breakers.admit(target, patienceMs, signal);
     if (admission.kind === 'open')
       return { kind: 'skip', reason: 'circuit_open', retryAfterMs: admission.retryAfterMs };
@@ -69,7 +69,7 @@ export class AttemptGate {
   async #takeTurn({ provider, request }: PlannedAttempt, signal: AbortSignal): Promise<Grant> {
     const { ports, patienceMs, purse, weight, clock } = this.#options;
     const wanted: GrantRequest = {
-      limiter: `${provider.credential ?? provider.id}:${request.model}`,
+      limiter: `${provider.credential ?? provider.id}:${this.#cashier.modelName(request.model)}`,
       limits: provider.limitsOf?.(request.model) ?? {},
       runId: purse.runId,
       tenant: purse.tenant,

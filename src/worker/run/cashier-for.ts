@@ -5,7 +5,7 @@ import type { StepGateOptions } from './step-gate.ts';
 /** Who pays for a run, and by which rules. */
 export function cashierFor(run: OpenRun, deps: RunDeps): StepGateOptions {
   const { record, agent, writer, clock, log, owner, purse } = run;
-  const { ports, patienceMs, meter, wake, tenants } = deps;
+  const { ports, patienceMs, meter, modelName, wake, tenants } = deps;
   const budget = record.request.budget ?? agent?.definition.budget;
   const isDenied = budget?.unpriced === 'deny' && budgetCap(budget) !== undefined;
   return {
@@ -16,6 +16,7 @@ export function cashierFor(run: OpenRun, deps: RunDeps): StepGateOptions {
     owner,
     patienceMs,
     denyUnpriced: isDenied || tenants.of(record.tenant).budget?.unpriced === 'deny',
+    modelName,
     ...(meter && { meter }),
     emit: (body) => writer.emit(body),
     wake: (runIds) => {

@@ -16,6 +16,8 @@ export interface CashierOptions {
   /** Longest wait that holds a worker, in milliseconds. */
   readonly patienceMs: number;
   readonly emit: (event: EventBody) => void;
+  /** The name under which a model is counted. Absent: its own. */
+  readonly modelName?: ((model: string) => string) | undefined;
   /** Told of money that moves, in microcents; for metrics. */
   readonly meter?: MoneyMeter;
   /** Runs that fit now. */
@@ -56,6 +58,11 @@ export class Cashier {
     return ports.ledger.isCapped(purse);
   }
 
+  /** Names come from callers and adapters; those that nobody configured share one. */
+  modelName(model: string): string {
+    return this.#options.modelName?.(model) ?? model;
+  }
+
   /** Names the next purchase. */
   nextId(): string {
     return `${this.#options.owner}:${++this.#purchases}`;
@@ -67,7 +74,8 @@ export class Cashier {
    */
   async hold(id: string, { what, optional = false, ...wanted }: Purchase, signal: AbortSignal): Promise<number> {
     const { ports, purse, meter } = this.#options;
-    const ask = () => ports.ledger.reserve({ purse, id, ...wanted, force: wanted.force && !optional });
+    const model = this.modelName(wanted.model);
+    const ask = () => ports.ledger.reserve({ purse, id, ...wanted, model, force: wanted.force && !optional });
     const reservation = await this.#patiently(ask, signal);
     if (reservation.kind !== 'reserved') throw this.#refusal(reservation, wanted.least, what, optional);
     meter?.reserved(purse.agentId, reservation.amount);
@@ -80,7 +88,9 @@ export class Cashier {
     const { ports, purse, meter, wake } = this.#options;
     meter?.spent(purse.agentId, paid.costMicrocents);
     if (paid.presumed) meter?.presumed(purse.agentId);
-    wake(await this.#insist(() => ports.ledger.settle({ purse, ...paid })));
+    const model = this.modelName(paid.model);
+    const parts = paid.parts?.map((part) => ({ ...part, model: this.modelName(part.model) }));
+    wake(await this.#insist(() => ports.ledger.settle({ purse, ...paid, model, ...(parts && { parts }) })));
   }
 
   /** Gives money back that nothing was paid with. Throws as `settle` does. */

@@ -22,6 +22,7 @@ import type { FlushTimer } from './flush-timer.ts';
 import type { LimitCaps } from './limits.ts';
 import type { LoadedAgent } from './load-agents.ts';
 import type { NamedFunctions } from './named-functions.ts';
+import { countedAgent } from './known-names.ts';
 import { assignmentOf } from './node-run.ts';
 import { Relay } from './relay.ts';
 import { enterThread, takeThread, type HeldByRun } from './run-thread.ts';
@@ -74,6 +75,8 @@ export interface RunDeps {
   readonly isAlive?: (worker: string) => Promise<boolean>;
   /** Where runs that may have killed a worker go on. Absent: there is nobody whom they could harm. */
   readonly watch?: Watch;
+  /** The name under which a model is counted and limited. Absent: its own. */
+  readonly modelName?: (model: string) => string;
   /** What the tools of all runs share. */
   readonly tools: ToolServices;
   /** Absent: there are no tasks. */
@@ -181,7 +184,7 @@ export async function openRun(
 
   const queueWaitMs = ports.clock.now() - Date.parse(before.createdAt) - (before.request.delayMs ?? 0);
   const observed = {
-    agentId: before.request.agent,
+    agentId: countedAgent(before.request, deps),
     kind: before.kind,
     ...(!resumed && { queueWaitMs: Math.max(0, queueWaitMs) }),
   };
@@ -228,7 +231,7 @@ export async function openRun(
     for (const told of await ports.children.takeTold(job.runId)) writer.emit(told);
   const speaker = state.agentId === undefined ? agent : deps.agents.get(state.agentId);
   if (state.agentId !== undefined) writer.speakFor(state.agentId);
-  const purse = purseOf(claim.record, agent);
+  const purse = purseOf(claim.record, agent, deps);
   if (!claim.first && !resumed) await forfeit(purse, deps);
   // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
   if (!claim.first && !resumed && !hasOpenCalls(state) && !isProgram(before.request))
@@ -306,14 +309,18 @@ export function unknownAgent(id: string): RunError {
 }
 
 /** Whose money the run spends. Its own cap is the request's, else the agent's. */
-function purseOf({ runId, tenant, request, parent, costMicrocents }: RunRecord, agent: LoadedAgent | undefined): Purse {
+function purseOf(
+  { runId, tenant, request, parent, costMicrocents }: RunRecord,
+  agent: LoadedAgent | undefined,
+  deps: RunDeps,
+): Purse {
   const budget = request.budget ?? agent?.definition.budget;
   const capMicrocents = budgetCap(budget);
   const batch = request.batch ?? parent?.batch;
   return {
     runId,
     tenant,
-    agentId: request.agent,
+    agentId: countedAgent(request, deps),
     ...(batch !== undefined && { batch }),
     ...(parent && parent.payers.length > 0 && { payers: parent.payers }),
     ...(budget &&

@@ -14,7 +14,7 @@ import { unknownAgent, type RunDeps } from './open.ts';
 
 export type SideCallDeps = Pick<
   RunDeps,
-  'ports' | 'agents' | 'chainFor' | 'preferencesFor' | 'patienceMs' | 'tenants' | 'meter' | 'wake'
+  'ports' | 'agents' | 'chainFor' | 'preferencesFor' | 'patienceMs' | 'tenants' | 'meter' | 'modelName' | 'wake'
 >;
 
 /** A model call that is no part of a turn. It passes the same gate, and whoever the purse names pays. */
@@ -126,7 +126,7 @@ async function inTime(embedder: Embedder, texts: readonly string[], signal: Abor
 }
 
 async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps): Promise<AttemptGate> {
-  const { ports, patienceMs, tenants, meter, agents, wake } = deps;
+  const { ports, patienceMs, tenants, meter, modelName, agents, wake } = deps;
   const { weight, budget } = tenants.of(purse.tenant);
   const wakeAll = (runIds: readonly string[]) => {
     for (const id of runIds) wake(id, 'there is money for it now');
@@ -142,6 +142,7 @@ async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps): Promi
     breaker: agents.get(purse.agentId)?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
     patienceMs,
     denyUnpriced: budget?.unpriced === 'deny',
+    modelName,
     ...(meter && { meter }),
     approved: () => false,
     emit: () => {},

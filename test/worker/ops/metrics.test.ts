@@ -13,7 +13,7 @@ function workerMetrics(sources: Partial<MetricSources> = {}): WorkerMetrics {
     queues: ['runs'],
     breakers,
     redisUp: async () => true,
-    known: { agents: [], models: [], tools: [] },
+    known: { agents: ['support'], models: ['m', 'model', 'big/model', 'n', 'big', 'small'], tools: ['search'] },
     ...sources,
   });
 }
@@ -217,4 +217,28 @@ test('a model call that was skipped is counted, and has no duration', async () =
   metrics.observe({ type: 'llm.call', ...call, outcome: 'skipped', latencyMs: 0 }, context);
   expect(await scrape(metrics, 'millrace_llm_attempts_total{')).toContain('outcome="skipped"');
   expect(await scrape(metrics, 'millrace_llm_attempt_seconds_count')).toBeUndefined();
+});
+
+test('names that nobody configured share one label, however many there are', async () => {
+  const metrics = workerMetrics();
+  const count = async () => (await metrics.registry.metrics()).split('\n').length;
+  const tell = (name: string) => {
+    const call = { type: 'llm.call', provider: 'p', requestId: 'r', attemptNumber: 1, outcome: 'succeeded' } as const;
+    metrics.observe({ ...call, model: name, tokensIn: 0, tokensOut: 0, latencyMs: 1 }, context);
+    metrics.observe({ type: 'run.recovered', fromCheckpoint: 0 }, { agentId: name, kind: 'agent.turn' });
+    metrics.money.spent(name, 1);
+    metrics.governor.parked(`key:${name}`);
+  };
+  tell('made-up');
+  const before = await count();
+  for (let i = 0; i < 2_000; i++) tell(`made-up-${i}`);
+  expect(await count()).toBe(before);
+  expect(await scrape(metrics, 'millrace_runs_recovered_total{agent="other"}')).toMatch(/ 2001$/);
+});
+
+test('tools that servers invent without end share one label after the first five hundred', async () => {
+  const metrics = workerMetrics();
+  for (let i = 0; i < 1_000; i++)
+    metrics.observe({ type: 'tool.outcome_unknown', toolCallId: 'c', toolName: `t${i}`, key: 'k' }, context);
+  expect((await metrics.registry.metrics()).match(/^millrace_tool_outcome_unknown_total/gm)).toHaveLength(502);
 });

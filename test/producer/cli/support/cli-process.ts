@@ -152,5 +152,5 @@ async function ended(command: CliCommand | CliProcess) {
 
 /** Settings that lead a command to the test Redis and a prefix of its own. */
 export function settings(prefix: string, more: Record<string, string> = {}): Record<string, string> {
-  return { REDIS_URL: inject('redisUrl'), MILLRACE_PREFIX: prefix, ...more };
+  return { REDIS_URL: inject('redisUrl'), MILLRACE_PREFIX: prefix, MODEL_ALLOWLIST: '*', ...more };
 }
