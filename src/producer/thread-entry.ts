@@ -2,7 +2,7 @@ import type { NewRun } from '../shared/create-runs.ts';
 import { stopRuns } from '../shared/children.ts';
 import { assertNever, RunError } from '../shared/errors.ts';
 import type { RedisConnection } from '../shared/redis.ts';
-import { enterThread as enter, type Entered } from '../shared/thread-line.ts';
+import { enterThread as enter, interruptionBy, refusedIn, type Entered } from '../shared/thread-line.ts';
 import type { OnBusy } from '../shared/thread.ts';
 import { passOn } from '../shared/thread-turns.ts';
 import { familyOf } from './control.ts';
@@ -60,9 +60,8 @@ async function enterThread(run: NewRun, threadId: string, link: Link, redis: Red
     case 'left':
       return true;
     case 'refused_busy':
-      throw new RunError('concurrent_run', `run ${entered.holder} is at work on thread ${threadId}`);
     case 'refused_suspended':
-      throw new RunError('thread_suspended', `run ${entered.holder} waits for a decision on thread ${threadId}`);
+      throw refusedIn({ tenant: run.tenant, threadId }, entered);
     case 'other_agent':
       throw new RunError('validation', `thread ${threadId} belongs to agent ${entered.agentId}, not to ${agentId}`);
     default:
@@ -82,7 +81,7 @@ export async function lookAgain(run: NewRun, link: Link, redis: RedisConnection)
   // Before it is acknowledged, so that nobody who comes later goes before it.
   const stands = found.kind === 'left' ? await place(run, request.thread, link, redis, 'afresh') : found;
   if (stands.kind === 'waiting' && stands.cancel)
-    await stopRuns([stands.holder], interruption(runId), familyOf(link, redis));
+    await stopRuns([stands.holder], interruptionBy(runId), familyOf(link, redis));
   return stands.kind === 'turn';
 }
 
@@ -135,10 +134,6 @@ async function listenerNow(told: string, { runId }: NewRun, link: Link, redis: R
     if (status) return { runId: id, status: runStatus.parse(status) };
   }
   throw new RunError('run_not_found', `run ${told}, which was told, is past its retention`);
-}
-
-function interruption(runId: string) {
-  return { drain: false, onPendingApprovals: 'deny', reason: `run ${runId} interrupts it` } as const;
 }
 
 /** It ended before: the repeat of its request must not keep a place in a thread, nor a mark that it is open. */

@@ -32,6 +32,9 @@ function refuseContradictions({ deadlineMs, delayMs = 0, onBusy, thread }: RunRe
     ...(deadlineMs !== undefined && deadlineMs <= delayMs
       ? [{ path: 'deadlineMs', message: 'must be more than delayMs: both count from the acceptance of the run' }]
       : []),
+    ...(onBusy === 'steer' && delayMs > 0
+      ? [{ path: 'onBusy', message: 'steer cannot be delayed: it names the run that is told, which is at work now' }]
+      : []),
     ...(onBusy !== undefined && thread === undefined
       ? [{ path: 'onBusy', message: 'needs a thread: without one no other run is in the way' }]
       : []),

@@ -235,14 +235,14 @@ export const errorTable = {
   concurrent_run: {
     retryable: false,
     http: 409,
-    scope: 'admission',
-    when: 'Another run is at work: on this agent object, or on this thread.',
+    scope: 'both',
+    when: 'Another run is at work: on this agent object, or on this thread. A delayed run fails with it.',
   },
   thread_suspended: {
     retryable: false,
     http: 409,
-    scope: 'admission',
-    when: 'The thread waits for a decision and refuses new messages.',
+    scope: 'both',
+    when: 'The thread waits for a decision and refuses new messages. A delayed run fails with it.',
   },
   execution_not_found: {
     retryable: false,

@@ -1,3 +1,5 @@
+import type { CancelRequest } from './control.ts';
+import { RunError } from './errors.ts';
 import { loadScript, runScript } from './redis.ts';
 import { threadKeys, type ThreadPlace } from './thread-place.ts';
 import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from './thread.ts';
@@ -75,6 +77,21 @@ export interface HeldThread extends ThreadRef {
 export interface HeldThreads {
   readonly threads: readonly HeldThread[];
   readonly next?: number;
+}
+
+/** The error of a run that was not to wait for the one that holds its thread. */
+export function refusedIn(
+  { threadId }: ThreadRef,
+  { kind, holder }: Extract<Entered, { kind: 'refused_busy' | 'refused_suspended' }>,
+): RunError {
+  return kind === 'refused_busy'
+    ? new RunError('concurrent_run', `run ${holder} is at work on thread ${threadId}`)
+    : new RunError('thread_suspended', `run ${holder} waits for a decision on thread ${threadId}`);
+}
+
+/** How the holder of a thread is cancelled for this run. */
+export function interruptionBy(runId: string): CancelRequest {
+  return { drain: false, onPendingApprovals: 'deny', reason: `run ${runId} interrupts it` };
 }
 
 /** How long a run that left is known, so that a late repeat of its entry takes no place. */

@@ -84,9 +84,10 @@ export class Reconciler {
       else await this.#keepInLine(runId, run);
       return 'fine';
     }
-    if (run.status === 'queued' && (await this.#waitsForThread(runId, run))) return 'fine';
     const state = await queues.get(run.queue).getJobState(jobIdFor(runId, run.segment));
     if (state !== 'unknown' && state !== 'completed' && state !== 'failed') return 'fine';
+    // Only now: a delayed run has a job, and no place in its thread before its time has come.
+    if (run.status === 'queued' && (await this.#waitsForThread(runId, run))) return 'fine';
     log.warn({ runId, status: run.status, jobState: state, putBacks: run.putBacks }, 'run had no job and is put back');
     if (run.putBacks >= maxPutBacks) {
       await this.#deps.giveUp({ v: jobVersion, kind: run.kind, runId, segment: run.segment });

@@ -146,7 +146,7 @@ export async function openRun(
   // it. Nothing that they say can change in between: agent, thread and ids of a run are fixed at creation.
   const before = await ports.runs.load(job.runId);
   if (!before) return { kind: 'skipped', reason: 'gone' };
-  const entry = await enterThread(before, ports.threads);
+  const entry = await enterThread(before, ports);
   if (entry === 'waiting') return { kind: 'skipped', reason: 'waiting' };
   const context = contextOf(before, delivery);
   const { node } = before.request;

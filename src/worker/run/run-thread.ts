@@ -1,7 +1,7 @@
-import { RunError } from '../../shared/errors.ts';
+import { assertNever, RunError } from '../../shared/errors.ts';
 import type { Message } from '../../shared/message.ts';
 import type { RunRecord, RunStatus } from '../../shared/run.ts';
-import type { ThreadHold, ThreadRun } from '../../shared/thread-line.ts';
+import { interruptionBy, refusedIn, type ThreadHold, type ThreadRun } from '../../shared/thread-line.ts';
 import { pastOf } from '../../shared/thread-past.ts';
 import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '../../shared/thread.ts';
 import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/turn-log.ts';
@@ -28,14 +28,33 @@ function placeOf({ tenant, runId, request }: RunRecord): ThreadRun | undefined {
 
 /**
  * Whether it is the turn of this run in its thread. `waiting`: another run holds it, and will have this one queued when it is
- * over. An error: the thread belongs to another agent.
+ * over. An error: the thread belongs to another agent, or the run was not to wait. A delayed run comes to its thread only here:
+ * what it does where another run holds that one is done by the worker that gets it first.
  */
-export async function enterThread(record: RunRecord, threads: Threads): Promise<'turn' | 'waiting' | RunError> {
+export async function enterThread(
+  record: RunRecord,
+  { threads, children }: Pick<Ports, 'threads' | 'children'>,
+): Promise<'turn' | 'waiting' | RunError> {
   const run = placeOf(record);
   if (!run) return 'turn';
-  const entered = await threads.enter(run);
-  if (entered.kind === 'other_agent') return otherAgent(run, entered.agentId);
-  return entered.kind === 'waiting' ? 'waiting' : 'turn';
+  const { delayMs = 0, onBusy = 'queue' } = record.request;
+  const arrives = delayMs > 0 && record.epoch === 0 && onBusy !== 'steer';
+  const entered = await threads.enter({ ...run, ...(arrives && { onBusy }) });
+  switch (entered.kind) {
+    case 'other_agent':
+      return otherAgent(run, entered.agentId);
+    case 'refused_busy':
+    case 'refused_suspended':
+      return refusedIn(run, entered);
+    case 'waiting':
+      if (entered.cancel) await children.stop([entered.holder], interruptionBy(run.runId));
+      return 'waiting';
+    case 'turn':
+    case 'left':
+      return 'turn';
+    default:
+      return assertNever(entered);
+  }
 }
 
 /** The error of a run whose agent may not continue the thread. */

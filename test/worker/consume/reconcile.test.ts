@@ -236,6 +236,16 @@ test('a run that waits for its thread has no job, and that is as it should be', 
   expect(await world.jobs()).toEqual([]);
 });
 
+test('a delayed run has no place in its thread before its time has come', async () => {
+  const world = await makeWorld();
+  const runId = await world.seed({ request: { ...request, delayMs: 3_600_000 } });
+  await world.queues
+    .get('runs')
+    .add('agent.turn', { v: 1, kind: 'agent.turn', runId, segment: 0 }, { jobId: `${runId}-s0`, delay: 3_600_000 });
+  expect(await world.pass()).toBe(0);
+  await expect(world.threads.get('default', 't')).rejects.toMatchObject({ code: 'not_found' });
+});
+
 test('a thread whose holder has ended is passed on', async () => {
   const world = await makeWorld();
   const first = await world.seed({ request, status: 'completed', endedAt: new Date().toISOString() });

@@ -1,6 +1,7 @@
 import { getEventListeners } from 'node:events';
-import { expect, test, vi } from 'vitest';
+import { describe, expect, test, vi } from 'vitest';
 import { RunError } from '../../../src/shared/errors.ts';
+import type { OnBusy } from '../../../src/shared/thread.ts';
 import { createScriptedProvider, scripted } from '../../../src/worker/llm/scripted.ts';
 import { defineAgent } from '../../../src/worker/run/define-agent.ts';
 import { makeJobs } from './job-world.ts';
@@ -45,4 +46,36 @@ test('a worker that stood still after its claim takes nothing from the one that 
   await next;
   const { entries } = await threads.read('default', 't1', { limit: 9 });
   expect(entries.map(({ entry }) => entry.t)).toEqual(['message', 'message', 'result']);
+});
+
+describe('a delayed run whose time comes while another one holds its thread', () => {
+  async function comes(onBusy: OnBusy) {
+    const { jobs, runId: holder } = inThread();
+    await jobs.ports.threads.enter({ tenant: 'default', threadId: 't1', runId: holder, agentId: 'support' });
+    const runId = jobs.submit({ input: 'I meant order 8.', thread: 't1', delayMs: 1_000, onBusy });
+    const outcome = await jobs.deliver(runId);
+    return { jobs, holder, runId, outcome };
+  }
+
+  test('waits behind it with queue', async () => {
+    const { jobs, holder, outcome } = await comes('queue');
+    expect(outcome).toEqual({ kind: 'skipped', reason: 'waiting' });
+    expect((await jobs.load(holder))?.cancel).toBeUndefined();
+  });
+
+  test.each(['interrupt', 'rollback'] as const)('has it cancelled with %s, and goes next', async (onBusy) => {
+    const { jobs, holder, runId, outcome } = await comes(onBusy);
+    expect(outcome).toEqual({ kind: 'skipped', reason: 'waiting' });
+    expect((await jobs.load(holder))?.cancel).toContain(`run ${runId} interrupts it`);
+    await jobs.deliver(holder);
+    expect((await jobs.load(holder))?.status).toBe('cancelled');
+    expect(await jobs.deliver(runId)).toEqual({ kind: 'ended', status: 'completed' });
+  });
+
+  test('fails with reject, and takes no place', async () => {
+    const { jobs, holder, runId } = await comes('reject');
+    const record = await jobs.load(runId);
+    expect(record).toMatchObject({ status: 'failed', error: { code: 'concurrent_run' } });
+    expect(await jobs.ports.threads.get('default', 't1')).toMatchObject({ holder, waiting: 0 });
+  });
 });
