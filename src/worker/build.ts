@@ -333,7 +333,7 @@ export async function buildWorker({
   };
 }
 
-/** Why Redis is not usable now, within a second; undefined when it answers. */
+/** What the metrics begin with at 0. */
 function knownLabels(agents: RunDeps['agents'], { adapters }: NamedFunctions): Omit<KnownLabels, 'models'> {
   const definitions = [...agents.values()].map(({ definition }) => definition);
   return {
@@ -342,6 +342,7 @@ function knownLabels(agents: RunDeps['agents'], { adapters }: NamedFunctions): O
   };
 }
 
+/** Why Redis is not usable now, within a second; undefined when it answers. */
 async function pingProblem(ping: () => Promise<unknown>): Promise<string | undefined> {
   const deadline = new Promise<never>((_, reject) =>
     setTimeout(() => reject(new RunError('queue_unavailable', 'timeout')), 1_000).unref(),
