@@ -43,6 +43,17 @@ test.each([...reference.keys()])('%s is what the code says now (else: npm run do
   expect(existsSync(join(root, path)) && read(path)).toBe(reference.get(path));
 });
 
+test('each promise has a test of the fast lane, which is there', () => {
+  const page = read('docs/testing.md');
+  const rows = page
+    .slice(page.indexOf('## Which test guards what'))
+    .matchAll(/^\|[^|]+\| `([^`]+)` *\| ([^|]+?) *\|$/gm);
+  const guards = [...rows].map(([, file = '', name = '']) => ({ file, name }));
+  expect(guards.length).toBeGreaterThan(20);
+  expect(guards.filter(({ file }) => /\.(long|cluster)\.test\.ts$|^test\/deploy/.test(file))).toEqual([]);
+  expect(guards.filter(({ file, name }) => !existsSync(join(root, file)) || !read(file).includes(name))).toEqual([]);
+});
+
 test('the error page lists exactly the codes of the table and the kinds of tool errors', () => {
   const page = read('docs/reference/errors.md');
   const codes = [...firstCells(page, 'Errors that end a run'), ...firstCells(page, 'Errors that a caller gets')];
@@ -130,7 +141,7 @@ test('every npm script that a page names exists', () => {
 test('every environment variable that a page, the compose file, the image or the chart names is one that we read', () => {
   const foreign = new Set(
     (
-      'NODE_COMPILE_CACHE REDIS_SERVER_BIN SHOP_TOKEN MCP_TOKEN ACME_KEY DEEP_KEY STUDIO_KEY CRM_TOKEN CRM_ACCOUNT ' +
+      'NODE_COMPILE_CACHE NODE_OPTIONS TEST_SEED TEST_LANE REDIS_SERVER_BIN SHOP_TOKEN MCP_TOKEN ACME_KEY DEEP_KEY STUDIO_KEY CRM_TOKEN CRM_ACCOUNT ' +
       'MILLRACE_SECRET_CRM_TOKEN UNTRUSTED_CONTENT END_UNTRUSTED_CONTENT AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY'
     ).split(' '),
   );

@@ -1,24 +1,41 @@
 import { execFile } from 'node:child_process';
 import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
 import { promisify } from 'node:util';
 import { inject, onTestFinished, expect, test } from 'vitest';
 import { startWorker } from '../../src/worker/index.ts';
 import { scripted, createScriptedProvider } from '../../src/worker/llm/scripted.ts';
 import { defineAgent } from '../../src/worker/run/define-agent.ts';
 import { childEnv } from '../support/child-env.ts';
+import { builtEntry } from '../support/entries.ts';
 import { body, chat, startRawProvider } from '../support/raw-provider.ts';
 
 const root = join(import.meta.dirname, '../..');
 
-async function run(example: string, env: Record<string, string> = {}, given: readonly string[] = []): Promise<string> {
-  const args = ['--import', './scripts/resolve-source.mjs', `examples/${example}.ts`, ...given];
+async function run(
+  example: string,
+  env: Record<string, string> = {},
+  given: readonly string[] = [],
+  hook = resolveBuilt(),
+): Promise<string> {
+  const args = ['--import', hook, `examples/${example}.ts`, ...given];
   const { HOME = '' } = process.env;
   const options = { cwd: root, env: childEnv({ HOME, ...env }), timeout: 30_000 };
   return (await promisify(execFile)(process.execPath, args, options)).stdout;
 }
 
+/** Does for the bundled source what `scripts/resolve-source.mjs` does for the source: `millrace` is this checkout. */
+function resolveBuilt(): string {
+  const at = (name: string) => pathToFileURL(builtEntry(join(root, 'src', name))).href;
+  const own = { millrace: at('producer/index.ts'), 'millrace/worker': at('worker/index.ts') };
+  const hook = `import { registerHooks } from 'node:module';
+    const own = ${JSON.stringify(own)};
+    registerHooks({ resolve: (name, context, next) => (own[name] ? { url: own[name], shortCircuit: true } : next(name, context)) });`;
+  return `data:text/javascript,${encodeURIComponent(hook)}`;
+}
+
 test('the in-process example calls its tool and ends with the cost', async () => {
-  const output = await run('in-process');
+  const output = await run('in-process', {}, [], './scripts/resolve-source.mjs');
   expect(output).toMatch(/\[lookup_order: .*shipped/);
   expect(output).toMatch(/completed in 2 steps for [1-9]\d* microcents/);
 });
