@@ -1,4 +1,4 @@
-import { pino, stdTimeFunctions, type DestinationStream, type Logger } from 'pino';
+import { pino, stdSerializers, stdTimeFunctions, type DestinationStream, type Logger } from 'pino';
 import type { Redactor } from './redact.ts';
 
 export type Log = Logger;
@@ -22,6 +22,20 @@ export function createLog(
       formatters: { level: (label) => ({ level: label }) },
     },
     scrubbed,
+  );
+}
+
+/** The log of a program of others, that writes where it does: facts and errors reach it without credentials. */
+export function scrubbedLog(log: Log, redactor: Redactor): Log {
+  const clean = (value: unknown) => (value instanceof Error ? value : redactor.value(value));
+  return log.child(
+    {},
+    {
+      formatters: {
+        log: (facts) => Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, clean(value)])),
+      },
+      serializers: { err: (error: Error) => redactor.value(stdSerializers.err(error)) },
+    },
   );
 }
 

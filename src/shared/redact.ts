@@ -1,6 +1,12 @@
 import { jsonText } from './json-text.ts';
+import { SecretForms, SecretStream } from './secret-stream.ts';
+
+export type { SecretStream } from './secret-stream.ts';
 
 const mark = '[redacted]';
+
+/** Stands for a secret in the arguments of a call that a model has written: such a call is refused. */
+export const withheldMark = '[redacted: a secret]';
 
 const secretName = new RegExp(
   `(^|_)(${[
@@ -46,9 +52,19 @@ export function secretForms(secrets: Iterable<string | undefined>): readonly str
     forms.add(encoded.replaceAll(/%[0-9A-F]{2}/g, (byte) => byte.toLowerCase()));
     forms.add(new URLSearchParams([['', secret]]).toString().slice(1));
     for (const form of base64Forms(secret)) forms.add(form);
-    forms.add(jsonText(secret).slice(1, -1));
+    for (const form of jsonForms(secret)) forms.add(form);
   }
   return [...forms].sort((a, b) => b.length - a.length);
+}
+
+/** As JSON writers escape it: as few characters as possible, slashes too, everything beyond ASCII too. */
+function jsonForms(secret: string): string[] {
+  const plain = jsonText(secret).slice(1, -1);
+  const ascii = plain.replaceAll(
+    /[\u007f-\uffff]/g,
+    (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  return [plain, ascii].flatMap((form) => [form, form.replaceAll('/', '\\/')]);
 }
 
 /**
@@ -65,22 +81,51 @@ function base64Forms(secret: string): string[] {
   return [plain, ...inner].flatMap((form) => [form, form.replaceAll('+', '-').replaceAll('/', '_')]);
 }
 
+/** How many credentials that came after the start are known at once: of old ones the provider knows nothing any more. */
+const maxLearned = 1_000;
+
 /**
  * Removes credentials from text on its way to an event, an error, a log line or a stored summary: known patterns, and
- * the exact values that this process was started with, in all of their {@link secretForms}.
+ * the exact values that this process was started with or has learned since, in all of their {@link secretForms}.
  */
 export class Redactor {
-  readonly #values: readonly string[];
+  readonly #given: ReadonlySet<string>;
+  readonly #learned = new Set<string>();
+  #forms: SecretForms;
 
   constructor(secrets: Iterable<string | undefined> = []) {
-    this.#values = secretForms(secrets);
+    this.#given = new Set([...secrets].filter((secret) => secret !== undefined));
+    this.#forms = new SecretForms(secretForms(this.#given));
   }
 
-  /** The text without the exact values of this process's secrets; what merely looks like a credential stays. */
-  secrets(text: string): string {
-    let clean = text;
-    for (const value of this.#values) if (clean.includes(value)) clean = clean.replaceAll(value, mark);
-    return clean;
+  /** From now on these are removed, too. Of all that were learned the newest 1,000 are known. */
+  learn(secrets: Iterable<string>): void {
+    const fresh = [...secrets].filter((secret) => !this.#given.has(secret) && !this.#learned.has(secret));
+    if (fresh.length === 0) return;
+    for (const secret of fresh) this.#learned.add(secret);
+    for (const oldest of this.#learned) {
+      if (this.#learned.size <= maxLearned) break;
+      this.#learned.delete(oldest);
+    }
+    this.#forms = new SecretForms(secretForms([...this.#given, ...this.#learned]));
+  }
+
+  /**
+   * The text without the exact values of this process's secrets; what merely looks like a credential stays. Values that
+   * overlap go together.
+   */
+  secrets(text: string, replacement = mark): string {
+    return this.#forms.mask({ text, covered: 0 }, text.length, replacement).clean;
+  }
+
+  /** A value as JSON has it, without the exact values of this process's secrets. */
+  json(value: unknown): unknown {
+    return JSON.parse(jsonText(value), (_, item: unknown) => (typeof item === 'string' ? this.secrets(item) : item));
+  }
+
+  /** For a text that comes in pieces: removes also what is split over them. */
+  stream(): SecretStream {
+    return new SecretStream(() => this.#forms, mark);
   }
 
   /** The text without credentials. */

@@ -74,6 +74,20 @@ function open(url: string, options: Settings): RedisConnection {
   return new Redis({ ...options, ...auth, sentinels: nodes, name: path || 'mymaster', db: Number(db ?? 0) });
 }
 
+/** The password in the URL, as it is written there and as it is sent. Never throws. */
+export function redisSecrets(url: string): readonly string[] {
+  const written = /^[^/]*:\/\/(?:[^:@/]*):([^@/]*)@/.exec(url)?.[1];
+  return written ? [...new Set([written, decoded(written)])] : [];
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}
+
 /** Is this URL a Cluster? Keys of different runs then live on different nodes and no script may touch both. */
 export function isClusterUrl(url: string): boolean {
   return /^rediss?\+cluster:/.test(url);

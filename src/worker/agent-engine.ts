@@ -4,6 +4,7 @@ import { RunError } from '../shared/errors.ts';
 import type { RunEvent } from '../shared/event.ts';
 import { mcpServers, type McpServer } from '../shared/mcp.ts';
 import type { RunOutcomeView } from '../shared/run.ts';
+import type { Boundary } from './boundary.ts';
 import { createAgentWith, type AgentHandle, type CreateAgentOptions } from './create-agent.ts';
 import type { Agent } from './run/define-agent.ts';
 import type { Engine, EngineCallbacks, EngineOptions, RunnerAgent, Servers } from './run/runner-ports.ts';
@@ -37,8 +38,8 @@ const nobodyDecides = { granted: false, reason: 'nobody can decide here' } as co
  * An engine of agents in this process. A server is an `OwnParts`, a capability, or the configuration of an MCP server; a
  * session is a conversation in memory. What people would have to decide is denied, unless `onPending` asks somebody.
  */
-export function createAgentEngine(given: AgentEngineOptions): Engine {
-  const ports = createMemoryPorts();
+export function createAgentEngine(given: AgentEngineOptions, boundary: Boundary): Engine {
+  const ports = createMemoryPorts({ redactor: boundary.redactor });
   return {
     async run(message, options, trust, sessionId, callbacks, abort) {
       const { own, capabilities, servers } = sorted(options.mcpServers);
@@ -48,7 +49,7 @@ export function createAgentEngine(given: AgentEngineOptions): Engine {
         agents: (given.agents ?? []).flatMap((other) => reachable(other, own.agent)),
         capabilities,
         onPending: async (item, runId) => (await given.onPending?.(item, runId)) ?? nobodyDecides,
-        session: { id, ports },
+        session: { id, ports, boundary },
       });
       const isOtherModel = options.model !== own.agent.definition.model;
       const stream = handle.stream(message, {

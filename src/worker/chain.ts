@@ -91,17 +91,20 @@ export function singleProvider(provider: LlmProvider): Providers {
 export function behind(middleware: readonly Middleware[], providers: Providers): Providers {
   if (middleware.length === 0) return providers;
   assertMiddlewareOrder(middleware);
-  const wrapped = new WeakMap<LlmProvider, LlmProvider>();
-  const wrap = (provider: LlmProvider) => {
-    const known = wrapped.get(provider) ?? withMiddleware(provider, middleware);
-    wrapped.set(provider, known);
-    return known;
-  };
+  return wrapped(providers, (provider) => withMiddleware(provider, middleware));
+}
+
+/** The same providers, each as `wrap` makes it of one, once. */
+export function wrapped(providers: Providers, wrap: (provider: LlmProvider) => LlmProvider): Providers {
+  const made = new WeakMap<LlmProvider, LlmProvider>();
   return {
     ...providers,
     providerFor(model, id) {
       const found = providers.providerFor(model, id);
-      return found && { ...found, provider: wrap(found.provider) };
+      if (!found) return undefined;
+      const provider = made.get(found.provider) ?? wrap(found.provider);
+      made.set(found.provider, provider);
+      return { ...found, provider };
     },
   };
 }

@@ -6,14 +6,14 @@ import { RunError } from '../shared/errors.ts';
 import type { DecisionInput } from '../shared/control.ts';
 import { isTerminal, type PendingItem, type RunEvent } from '../shared/event.ts';
 import { newRunId } from '../shared/ids.ts';
-import { Redactor } from '../shared/redact.ts';
 import { sha256Of } from '../shared/media.ts';
 import { outcomeViewOf, runRequest, type RunOutcomeView, type RunRecord, type RunRequestInput } from '../shared/run.ts';
-import { behind, modelsOf, singleProvider } from './chain.ts';
+import { createBoundary, type Boundary } from './boundary.ts';
+import { modelsOf } from './chain.ts';
 import type { Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import { createPriceLookup } from './llm/prices.ts';
-import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
+import type { ModelResolver } from './llm/providers.ts';
 import type { LoadTask } from './ports.ts';
 import { createAgentTool, type AgentToolOptions } from './run/agent-tool.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
@@ -24,7 +24,6 @@ import { FlushTimer } from './run/flush-timer.ts';
 import { loadedAll, type LoadedAgent } from './run/load-agents.ts';
 import { runJob } from './run/run-job.ts';
 import { refuseEnded, runStateFromJSON, runStateOf, type RunState } from './run/run-state.ts';
-import { createToolSecrets } from './run/tool-secrets.ts';
 import { createMemoryPorts, type MemoryPorts } from './stores/memory.ts';
 import { queuedRecord } from './stores/memory-row.ts';
 import { createToolkit } from './toolkit.ts';
@@ -142,6 +141,8 @@ export interface AgentHandle {
 export interface AgentSession {
   readonly id: string;
   readonly ports: MemoryPorts;
+  /** Shared by all handles of the session's program. */
+  readonly boundary: Boundary;
 }
 
 /** What dies with this process is gone: nobody takes it up, and nobody asks who did it. */
@@ -163,9 +164,8 @@ export function createAgentWith(
   },
 ): AgentHandle {
   const config = parseConfig(options.env);
-  const secrets = createToolSecrets({ folder: config.MILLRACE_SECRETS, env: options.env });
-  const redactor = new Redactor(secrets.values());
   const { session } = options;
+  const { secrets, redactor, providers } = session?.boundary ?? createBoundary({ ...options, config });
   const ports = session?.ports ?? createMemoryPorts({ redactor });
   const toolkit = createToolkit({
     config,
@@ -179,15 +179,6 @@ export function createAgentWith(
   });
   const agents = loadedAll([agent, ...(options.agents ?? [])], toolkit.offer);
   const loaded = agents.get(agent.definition.id) as LoadedAgent;
-  const providers = behind(
-    options.middleware ?? [],
-    withResolver(
-      options.provider
-        ? singleProvider(options.provider)
-        : createProviders(config, { env: (name) => options.env[name] }),
-      options.resolveModel,
-    ),
-  );
   const desk = loaded.definition.memory && new CompactionDesk();
   const deps = {
     ports,

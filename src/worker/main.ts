@@ -7,6 +7,7 @@ import { jsonText } from '../shared/json-text.ts';
 import { createLog, silentLog } from '../shared/log.ts';
 import { Redactor } from '../shared/redact.ts';
 import { loadTenants } from '../shared/tenants.ts';
+import { createBoundary } from './boundary.ts';
 import { buildWorker, type RunningWorker } from './build.ts';
 import { QuarantineChildren, untilIdleArgument } from './consume/quarantine.ts';
 import { createProviders } from './llm/providers.ts';
@@ -64,10 +65,8 @@ function modelProblems(config: Config, agents: ReadonlyMap<string, LoadedAgent>)
 }
 
 async function work(config: Config, untilIdle: boolean): Promise<void> {
-  const providers = orStop(() => createProviders(config, { env: (name) => process.env[name] }));
-  const secrets = orStop(() => createToolSecrets({ folder: config.MILLRACE_SECRETS, env: process.env }));
+  const { providers, secrets, redactor } = orStop(() => createBoundary({ config, env: process.env }));
   const tenants = orStop(() => loadTenants(config.MILLRACE_TENANTS));
-  const redactor = new Redactor([...providers.secrets, ...secrets.values(), redisPassword(config.REDIS_URL)]);
   const log = createLog('worker', config.LOG_LEVEL, redactor);
   const toolkit = orStop(() => createToolkit({ config, secrets, redactor, log, clock: systemClock }));
   const { agents, tasks, problems, warnings, ...functions } = await loadAgents(config.MILLRACE_AGENTS, toolkit.offer);
@@ -142,10 +141,6 @@ function orStop<T>(read: () => T): T {
   } catch (error) {
     return stop(exitUsage, error instanceof Error ? error.message : String(error));
   }
-}
-
-function redisPassword(url: string): string | undefined {
-  return /:\/\/[^:@/]*:([^@/]+)@/.exec(url)?.[1];
 }
 
 function stop(code: number, message: string): never {

@@ -3,8 +3,9 @@ import type { AgentDefinition } from '../shared/agent.ts';
 import { systemClock } from '../shared/clock.ts';
 import { asRunError, RunError } from '../shared/errors.ts';
 import type { RunUsage } from '../shared/money.ts';
-import { Redactor } from '../shared/redact.ts';
+import { parseConfig } from '../shared/config.ts';
 import type { TaskDefinition } from '../shared/task-definition.ts';
+import { createBoundary } from './boundary.ts';
 import { createAgentEngine, OwnParts, type AgentEngineOptions } from './agent-engine.ts';
 import { addRunUsage, emptyRunUsage } from './llm/cost.ts';
 import { defaultPrompt } from './prompt/system-prompt.ts';
@@ -49,7 +50,7 @@ export function runnerDefaultsWith({
       throw new RunError('validation', `there is no agent ${agentId}; known are ${[...known.keys()].join(', ')}`);
     return agent;
   };
-  const redactor = new Redactor();
+  const boundary = createBoundary({ ...given, config: parseConfig(given.env) });
   return {
     threads: localThreads(memoryThreads(systemClock), systemClock),
     agents: { load: (agentId) => find(agentId).definition },
@@ -71,10 +72,10 @@ export function runnerDefaultsWith({
       }),
     },
     injections: { resolve: () => ({}) },
-    engine: createAgentEngine({ ...given, agents }),
+    engine: createAgentEngine({ ...given, agents }, boundary),
     usage: usageTotals(),
     effects: { dispatch() {} },
-    scrub: (error) => redactor.text(asRunError(error).message),
+    scrub: (error) => boundary.redactor.text(asRunError(error).message),
     workspace: { cwd: '', directories: [] },
   };
 }

@@ -1,21 +1,20 @@
 import { systemClock } from '../shared/clock.ts';
-import { parseConfig } from '../shared/config.ts';
+import { parseConfig, type Config } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
-import { createLog, silentLog, type Log } from '../shared/log.ts';
-import { Redactor } from '../shared/redact.ts';
+import { createLog, scrubbedLog, silentLog, type Log } from '../shared/log.ts';
+import type { Redactor } from '../shared/redact.ts';
 import { loadTenants } from '../shared/tenants.ts';
+import { createBoundary } from './boundary.ts';
 import { buildWorker, type RunningWorker } from './build.ts';
-import { behind, singleProvider } from './chain.ts';
 import type { Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
-import { createProviders, withResolver, type ModelResolver } from './llm/providers.ts';
+import type { ModelResolver } from './llm/providers.ts';
 import type { Agent } from './run/define-agent.ts';
 import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './run/define-judge.ts';
 import { loadAgents, loadedAll, type LoadedAgent, type LoadedFolder, type ToolOffer } from './run/load-agents.ts';
 import type { Embedder, LoadTask } from './ports.ts';
 import type { NamedFunctions } from './run/named-functions.ts';
 import type { TaskAdapter } from './run/task/adapter.ts';
-import { createToolSecrets } from './run/tool-secrets.ts';
 import { createToolkit } from './toolkit.ts';
 import type { CapabilityResolver } from './tools/capabilities.ts';
 
@@ -69,18 +68,9 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     ...(options.concurrency && { WORKER_CONCURRENCY: String(options.concurrency) }),
     ...(options.queues && { WORKER_QUEUES: options.queues.join(',') }),
   });
-  const providers = behind(
-    options.middleware ?? [],
-    withResolver(
-      options.provider
-        ? singleProvider(options.provider)
-        : createProviders(config, { env: (name) => options.env?.[name] }),
-      options.resolveModel,
-    ),
-  );
-  const secrets = createToolSecrets({ folder: config.MILLRACE_SECRETS, env: options.env ?? {} });
-  const redactor = new Redactor([...providers.secrets, ...secrets.values()]);
-  const log = options.log ?? (options.env?.['LOG_LEVEL'] ? createLog('worker', config.LOG_LEVEL, redactor) : silentLog);
+  const { env = {}, provider, middleware, resolveModel } = options;
+  const { providers, secrets, redactor } = createBoundary({ config, env, provider, middleware, resolveModel });
+  const log = options.log ? scrubbedLog(options.log, redactor) : ownLog(config, env, redactor);
   // Inside somebody else's process there is no entry file to run again, so quarantine needs a worker of its own.
   const lendQuarantine = () => log.warn('runs wait in quarantine: start a worker with the queue `quarantine`');
   const { onAuthError, embedder } = options;
@@ -118,6 +108,10 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
       await toolkit[Symbol.asyncDispose]();
     },
   };
+}
+
+function ownLog({ LOG_LEVEL }: Config, env: NonNullable<StartWorkerOptions['env']>, redactor: Redactor): Log {
+  return env['LOG_LEVEL'] ? createLog('worker', LOG_LEVEL, redactor) : silentLog;
 }
 
 async function folder(path: string, offer: ToolOffer): Promise<LoadedFolder> {

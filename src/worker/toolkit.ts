@@ -75,6 +75,7 @@ export function createToolkit({
   const servers = createMcpHub({
     egress,
     secrets,
+    redactor,
     log,
     clock,
     version: packageVersion,

@@ -1,4 +1,6 @@
 import { expect, test } from 'vitest';
+import { rounds } from '../support/lane.ts';
+import { seeded } from '../support/seeded.ts';
 import { findSecretKey, isSecretName, Redactor } from '../../src/shared/redact.ts';
 
 const secret = 's3cr3t/wörd+"x" y';
@@ -55,4 +57,50 @@ test.each<[value: unknown, path: string | undefined]>([
   [{ input: 'apiKey: x' }, undefined],
 ])('the credential of %j is at %s', (value, path) => {
   expect(findSecretKey(value)).toBe(path);
+});
+
+test.each([
+  ['one secret', ['Canary+of/the=mine']],
+  ['one that repeats itself', ['ababababab']],
+  ['secrets that overlap', ['abcdefgh', 'efghijkl', 'cdefghijklmnop']],
+])('%s that is split over pieces in any way is taken out, and nothing else is', (_, secrets) => {
+  const random = seeded();
+  const redactor = new Redactor(secrets);
+  const alphabet = [...secrets, ...secrets.map((one) => one.slice(0, -1)), ...secrets.join(''), ' '];
+  for (let round = 0; round < rounds({ fast: 300, all: 3_000 }); round++) {
+    const text = Array.from({ length: 1 + random.below(12) }, () => alphabet[random.below(alphabet.length)]).join('');
+    const stream = redactor.stream();
+    let shown = '';
+    for (let at = 0, to = 0; at < text.length; at = to) {
+      to = at + 1 + random.below(5);
+      shown += stream.push(text.slice(at, to));
+    }
+    shown += stream.end();
+    expect(shown, text).toBe(redactor.secrets(text));
+    for (const secret of secrets) expect(shown).not.toContain(secret);
+  }
+});
+
+test('a text in pieces is held back no longer than it may become a secret', () => {
+  const stream = new Redactor(['abcdef']).stream();
+  expect(['xyz', 'ab', 'cq', 'abcde'].map((piece) => stream.push(piece))).toEqual(['xyz', '', 'abcq', '']);
+  expect(stream.end()).toBe('abcde');
+});
+
+test('a secret that was learned later is taken out, and of many the newest are known', () => {
+  const redactor = new Redactor(['given-at-start']);
+  redactor.learn(['learned-first']);
+  expect(redactor.secrets('given-at-start learned-first')).toBe('[redacted] [redacted]');
+  redactor.learn(Array.from({ length: 1_000 }, (_, index) => `renewed-${index}-key`));
+  expect(redactor.secrets('given-at-start learned-first renewed-999-key')).toBe('[redacted] learned-first [redacted]');
+});
+
+test.each([
+  ['with slashes escaped', '\\/w'],
+  ['with everything beyond ASCII escaped', 'w\\u00f6rd'],
+])('a secret that a JSON writer wrote %s is taken out', (_, part) => {
+  const ascii = JSON.stringify(secret).slice(1, -1).replaceAll('ö', '\\u00f6');
+  const text = part.startsWith('\\/') ? JSON.stringify(secret).replaceAll('/', '\\/') : ascii;
+  expect(text).toContain(part);
+  expect(new Redactor([secret]).secrets(text)).not.toContain('s3cr3t');
 });

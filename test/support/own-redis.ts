@@ -11,17 +11,23 @@ export class OwnRedis {
   readonly dir = mkdtempSync(join(tmpdir(), 'millrace-redis-'));
   #server: DevRedis | undefined;
   #port: number | undefined;
+  readonly #password: string | undefined;
+
+  private constructor(password?: string) {
+    this.#password = password;
+  }
 
   /** A running server, ended with the test. */
-  static async start(): Promise<OwnRedis> {
-    const redis = new OwnRedis();
+  static async start({ password }: { readonly password?: string } = {}): Promise<OwnRedis> {
+    const redis = new OwnRedis(password);
     await redis.start();
     onTestFinished(() => redis.#dispose());
     return redis;
   }
 
   get url(): string {
-    return `redis://127.0.0.1:${this.#port}`;
+    const login = this.#password === undefined ? '' : `:${encodeURIComponent(this.#password)}@`;
+    return `redis://${login}127.0.0.1:${this.#port}`;
   }
 
   get pid(): number {
@@ -34,6 +40,7 @@ export class OwnRedis {
       env: process.env,
       root,
       ...(this.#port !== undefined && { port: this.#port }),
+      ...(this.#password !== undefined && { extraArgs: ['--requirepass', this.#password] }),
     });
     this.#port = this.#server.port;
   }

@@ -3,6 +3,7 @@ import { parseApiKeys, type ApiKey, type Config } from '../../shared/config.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
 import { Redactor } from '../../shared/redact.ts';
+import { redisSecrets } from '../../shared/redis.ts';
 import { clientOptions } from '../client-options.ts';
 import { Millrace } from '../millrace.ts';
 import { isLoopback } from './auth.ts';
@@ -51,7 +52,7 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
 
 /** Knows the credentials of this process, so that none gets into an answer or a log line. */
 export function producerRedactor(config: Config): Redactor {
-  return new Redactor([config.OPENAI_API_KEY, /:\/\/[^:@/]*:([^@/]+)@/.exec(config.REDIS_URL)?.[1]]);
+  return new Redactor([config.OPENAI_API_KEY, ...redisSecrets(config.REDIS_URL)]);
 }
 
 function readApiKeys({ MILLRACE_API_KEYS: source, HOST }: Config): readonly ApiKey[] {

@@ -1,4 +1,4 @@
-import { secretForms } from '../../shared/redact.ts';
+import { secretForms, withheldMark } from '../../shared/redact.ts';
 
 const maxDepth = 64;
 
@@ -18,6 +18,11 @@ export function carriesSecret(value: unknown, secrets: readonly string[]): boole
     formsOf.set(secrets, forms);
   }
   return forms.length > 0 && carries(value, forms, 0);
+}
+
+/** Did a secret stand in one of these texts, as a model wrote them? */
+export function heldSecret(value: unknown): boolean {
+  return carries(value, [withheldMark], 0);
 }
 
 function carries(value: unknown, forms: readonly string[], depth: number): boolean {

@@ -68,7 +68,12 @@ interface Connection<Chunk extends WireObject> {
   readonly wire: OpenAiInterface<Chunk>;
   readonly client: OpenAI;
   readonly clock: Clock;
+  /** That were used, newest last. */
+  readonly keys: Set<string>;
 }
+
+/** Of keys that are renewed, an answer may still hold the one before. */
+const maxKeys = 10;
 
 /** A server that speaks this interface. Throws `invalid_config` when the base URL or the key is missing. */
 export function createOpenAiProvider<Chunk extends WireObject>(
@@ -78,7 +83,7 @@ export function createOpenAiProvider<Chunk extends WireObject>(
   const { id, baseUrl, apiKey, clock = systemClock, capabilities, limitsOf } = options;
   if (!URL.canParse(baseUrl)) throw new RunError('invalid_config', `provider ${id} has no valid base URL`);
   if (!apiKey) throw new RunError('invalid_config', `provider ${id} has no API key`);
-  const connection: Connection<Chunk> = { options, wire, clock, client: createClient(options) };
+  const connection: Connection<Chunk> = { options, wire, clock, client: createClient(options), keys: new Set() };
   return {
     id,
     capabilities: {
@@ -89,6 +94,7 @@ export function createOpenAiProvider<Chunk extends WireObject>(
     acceptsSensitivity: options.acceptsSensitivity ?? sensitivityAt(baseUrl),
     credential: options.credential ?? credentialOf(baseUrl, typeof apiKey === 'string' ? apiKey : `provider ${id}`),
     ...(limitsOf && { limitsOf }),
+    secrets: () => [...connection.keys],
     generate: (request, onPart, signal) => generate(connection, request, onPart, signal),
   };
 }
@@ -138,6 +144,7 @@ async function generate<Chunk extends WireObject>(
   try {
     watchdog.expect(startTimeoutMs);
     key = await resolveKey(options, stop.signal);
+    remember(key, connection.keys);
     const response = await post(connection, request, key, stop.signal);
     rateLimit = rateLimitOf(response.headers);
     await readAnswer(response, fold, watchdog, options);
@@ -156,6 +163,14 @@ async function generate<Chunk extends WireObject>(
   } finally {
     watchdog.stop();
     signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function remember(key: string, keys: Set<string>): void {
+  keys.add(key);
+  for (const oldest of keys) {
+    if (keys.size <= maxKeys) return;
+    keys.delete(oldest);
   }
 }
 

@@ -85,6 +85,8 @@ export interface LlmProvider {
   readonly acceptsSensitivity?: readonly Sensitivity[];
   /** Names the credential for limits shared by the fleet, without telling it. Absent: the provider's id. */
   readonly credential?: string;
+  /** The credentials that it works with, as far as it knows them by now: they are masked in whatever a run makes. */
+  secrets?(): readonly string[];
   /** What it allows for this model. Absent: unlimited as far as we know. */
   limitsOf?(model: string): ProviderLimits | undefined;
   /** Tokens of prompt and answer together that this model takes. Absent: not known. */

@@ -8,6 +8,7 @@ export function wrapProvider(provider: LlmProvider, generate: LlmProvider['gener
     capabilities,
     ...(acceptsSensitivity && { acceptsSensitivity }),
     ...(credential !== undefined && { credential }),
+    ...(provider.secrets && { secrets: () => provider.secrets?.() ?? [] }),
     ...(provider.limitsOf && { limitsOf: (model: string) => provider.limitsOf?.(model) }),
     ...(provider.contextWindowOf && { contextWindowOf: (model: string) => provider.contextWindowOf?.(model) }),
     ...(provider.mediaOf && { mediaOf: (model: string) => provider.mediaOf?.(model) }),

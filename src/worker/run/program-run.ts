@@ -1,7 +1,6 @@
 import { asRunError, assertNever, RunError } from '../../shared/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/event.ts';
 import { runIdForChild } from '../../shared/ids.ts';
-import { jsonText } from '../../shared/json-text.ts';
 import { within } from '../tools/within.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
 import type { ProgramFact } from '../turn/program-facts.ts';
@@ -218,7 +217,7 @@ class ProgramRun implements ProgramHost {
     };
     const settled = await within(longestMs, begin, this.#run.clock, this.signal);
     if (settled.kind === 'value') {
-      const value: unknown = JSON.parse(jsonText(settled.value ?? null));
+      const value = this.#run.redactor.json(settled.value ?? null);
       const spent = costs?.spent(value);
       if (spent) await permit?.settle(spent);
       this.#steps.delete(key);

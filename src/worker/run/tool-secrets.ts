@@ -38,8 +38,13 @@ export function createToolSecrets({
   }
   if (found.size > maxSecrets) problems.push(`there are ${found.size} secrets; at most ${maxSecrets} are possible`);
   if (problems.length > 0) throw new RunError('invalid_config', problems.join('\n'), { details: problems });
-  const values = Object.freeze([...found.values()]);
-  return { get: (name) => found.get(name), values: () => values };
+  return toolSecretsOf(found);
+}
+
+/** Secrets that a program holds itself. */
+export function toolSecretsOf(secrets: ReadonlyMap<string, string>): ToolSecrets {
+  const values = Object.freeze([...secrets.values()]);
+  return { get: (name) => secrets.get(name), values: () => values };
 }
 
 function inEnvironment(env: Readonly<Record<string, string | undefined>>): [string, string][] {

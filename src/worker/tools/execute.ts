@@ -4,7 +4,7 @@ import { maxCallIdChars } from '../../shared/control.ts';
 import { RunError, type ErrorCode } from '../../shared/errors.ts';
 import type { PendingItem, SuspendReason } from '../../shared/event.ts';
 import { sha256 } from '../../shared/ids.ts';
-import { carriesSecret } from '../guards/taint.ts';
+import { carriesSecret, heldSecret } from '../guards/taint.ts';
 import { fingerprint } from './args.ts';
 import type { Batch, ToolHost } from './batch.ts';
 import type { Ask, CallResult, StepCall } from './call.ts';
@@ -126,7 +126,7 @@ function batchOf(
       promoted: host.promoted,
       redactor: host.redactor,
       ...(secrets && { secrets }),
-      carriesSecret: (args) => secrets !== undefined && carriesSecret(args, secrets.values()),
+      carriesSecret: (args) => heldSecret(args) || (secrets !== undefined && carriesSecret(args, secrets.values())),
     },
     signal: AbortSignal.any([outer, lost.signal]),
     results,

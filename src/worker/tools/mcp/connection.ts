@@ -2,7 +2,7 @@ import type { Clock } from '../../../shared/clock.ts';
 import type { Egress } from '../../../shared/egress.ts';
 import type { Log } from '../../../shared/log.ts';
 import type { McpServer } from '../../../shared/mcp.ts';
-import { Redactor } from '../../../shared/redact.ts';
+import type { Redactor } from '../../../shared/redact.ts';
 import { within } from '../within.ts';
 import { FloodGate } from './flood.ts';
 import { maxListReads, maxReconnects, reconnectWindowMs } from './limits.ts';
@@ -15,6 +15,7 @@ export interface ConnectionOptions {
   readonly server: McpServer;
   readonly placed: PlacedServer;
   readonly egress: Pick<Egress, 'asFetch'>;
+  readonly redactor: Redactor;
   readonly clock: Clock;
   readonly version: string;
   readonly log: Log;
@@ -25,7 +26,6 @@ type Result = Readonly<Record<string, unknown>>;
 /** A server, connected as often as it takes. A lost connection is made anew with the next request. */
 export class Connection {
   readonly #options: ConnectionOptions;
-  readonly #redactor: Redactor;
   readonly #reconnects: FloodGate;
   readonly #listReads: FloodGate;
   readonly #closing = new AbortController();
@@ -41,7 +41,6 @@ export class Connection {
 
   constructor(options: ConnectionOptions) {
     this.#options = options;
-    this.#redactor = new Redactor(options.placed.secrets);
     this.#reconnects = new FloodGate(maxReconnects, reconnectWindowMs, options.clock);
     this.#listReads = new FloodGate(maxListReads, reconnectWindowMs, options.clock);
   }
@@ -97,9 +96,9 @@ export class Connection {
     signal.removeEventListener('abort', onAbort);
   }
 
-  /** A text of the server without the secrets that it was given. */
+  /** A text of the server without the secrets of this process, those among them that it was given. */
   clean(text: string): string {
-    return this.#redactor.secrets(text);
+    return this.#options.redactor.secrets(text);
   }
 
   /** Never rejects. Requests afterwards fail. */

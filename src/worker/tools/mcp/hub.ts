@@ -6,6 +6,7 @@ import type { Egress } from '../../../shared/egress.ts';
 import { RunError } from '../../../shared/errors.ts';
 import type { Log } from '../../../shared/log.ts';
 import type { McpServer } from '../../../shared/mcp.ts';
+import type { Redactor } from '../../../shared/redact.ts';
 import type { OpenedTools } from '../source.ts';
 import { ArgumentChecks } from './check.ts';
 import { Connection } from './connection.ts';
@@ -21,6 +22,8 @@ export interface McpHubOptions {
   /** What HTTP servers are reached through. Not closed here. */
   readonly egress: Pick<Egress, 'asFetch'>;
   readonly secrets: { get(name: string): string | undefined };
+  /** Learns what servers are given. */
+  readonly redactor: Redactor;
   readonly log: Log;
   readonly clock: Clock;
   /** Of this package: what servers are told. */
@@ -74,6 +77,7 @@ export function createMcpHub(options: McpHubOptions): McpHub {
   function lease(name: string, server: McpServer, tenant: string): Lease {
     const placed = placeOf(name, server, options.secrets);
     const { place } = placed;
+    options.redactor.learn(placed.secrets);
     if (place.kind === 'http') {
       const about = [tenant, place.address, server.connectTimeoutMs];
       return pool.acquire(digestOf(about), () => connectionTo(name, server, placed));

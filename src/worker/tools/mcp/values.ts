@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
 import { RunError } from '../../../shared/errors.ts';
 import type { HttpServer, McpServer, StdioServer } from '../../../shared/mcp.ts';
+import { isSecretName } from '../../../shared/redact.ts';
 import type { HttpAddress } from './http.ts';
 import type { StdioCommand } from './stdio.ts';
 
@@ -28,16 +29,21 @@ const path = [dirname(process.execPath), '/usr/local/bin', '/usr/bin', '/bin'].j
  */
 export function placeOf(name: string, server: McpServer, secrets: Secrets): PlacedServer {
   const used: string[] = [];
-  const valueOf = (field: string, value: StdioServer['env'][string]): string => {
-    if (typeof value === 'string') return value;
+  const valueOf = (kind: string, field: string, value: StdioServer['env'][string]): string => {
+    if (typeof value === 'string') {
+      // One that the agent's file holds in the clear.
+      if (holdsCredential(field)) used.push(value, ...schemeless(value));
+      return value;
+    }
     const secret = secrets.get(value.secret);
-    if (secret === undefined) throw unusable(name, `this worker does not have the secret ${value.secret} for ${field}`);
+    if (secret === undefined)
+      throw unusable(name, `this worker does not have the secret ${value.secret} for ${kind} ${field}`);
     used.push(secret);
     return secret;
   };
   if (isHttp(server)) {
     const headers = mapped(server.headers, (header, value) => {
-      const text = valueOf(`header ${header}`, value);
+      const text = valueOf('header', header, value);
       if (!/^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(text) || !/^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/.test(header))
         throw unusable(name, `header ${header} cannot be sent: HTTP does not allow its characters`);
       return text;
@@ -46,13 +52,24 @@ export function placeOf(name: string, server: McpServer, secrets: Secrets): Plac
   }
   const { command, args, cwd } = server;
   const env = mapped(server.env, (variable, value) => {
-    const text = valueOf(`environment variable ${variable}`, value);
+    const text = valueOf('environment variable', variable, value);
     // oxlint-disable-next-line no-control-regex -- the one character that an environment cannot hold
     if (/\u0000/.test(text) || /[=\u0000]/.test(variable) || variable === '')
       throw unusable(name, `environment variable ${variable} cannot be set: it holds a character that is not allowed`);
     return text;
   });
   return { place: { kind: 'stdio', command: { command, args, cwd, env: { PATH: path, ...env } } }, secrets: used };
+}
+
+/** Here a `GITHUB_TOKEN` and an `x-key` are credentials, too: nobody counts with what a server is given. */
+function holdsCredential(field: string): boolean {
+  return isSecretName(field) || /(^|[_-])(token|key|pat|pass|pwd)$/i.test(field);
+}
+
+/** What follows the scheme of an `Authorization` header. */
+function schemeless(text: string): readonly string[] {
+  const space = text.indexOf(' ');
+  return space > 0 ? [text.slice(space + 1)] : [];
 }
 
 export function isHttp(server: McpServer): server is HttpServer {

@@ -56,7 +56,9 @@ export function makeMcpWorld({
   // Nothing but this room keeps secrets out of these lines.
   const log = createLog('test', 'debug', new Redactor(), { write: (line) => lines.push(line) });
   const egress = createEgress({ allowedHosts: ['127.0.0.1'] });
-  const hub = createMcpHub({ egress, secrets: { get: (name) => secrets[name] }, log, clock, version: '1.0.0', idleMs });
+  const redactor = new Redactor();
+  const of = { get: (name: string) => secrets[name] };
+  const hub = createMcpHub({ egress, secrets: of, redactor, log, clock, version: '1.0.0', idleMs });
   const opened: OpenedTools[] = [];
   onTestFinished(async () => {
     for (const one of opened) await one[Symbol.asyncDispose]();

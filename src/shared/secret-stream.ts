@@ -1,0 +1,116 @@
+/** A text of which the first `covered` characters belong to a secret whose mark has been written already. */
+export interface Rest {
+  readonly text: string;
+  readonly covered: number;
+}
+
+type Span = [from: number, to: number];
+
+/** Finds texts of three characters and more in longer ones, in one pass however many there are. */
+export class SecretForms {
+  /** One for each number that some text starts with: most characters of a longer text are passed over by it. */
+  readonly #starts = new Uint8Array(startNumbers);
+  readonly #byStart = new Map<number, string[]>();
+  readonly #byFirst = new Map<string, string[]>();
+  readonly #longest: number;
+
+  constructor(forms: readonly string[]) {
+    this.#longest = Math.max(0, ...forms.map((form) => form.length));
+    for (const form of forms) {
+      this.#starts[startAt(form, 0)] = 1;
+      add(this.#byStart, startAt(form, 0), form);
+      add(this.#byFirst, form.charAt(0), form);
+    }
+  }
+
+  /** The first `end` characters with a mark for each secret in them, and the rest. What reaches over the end is marked. */
+  mask({ text, covered }: Rest, end: number, mark: string): { readonly clean: string; readonly rest: Rest } {
+    let clean = '';
+    let at = 0;
+    for (const [from, to] of this.#spans(text, covered)) {
+      const isMarked = covered > 0 && from === 0;
+      if (from >= end && !isMarked) break;
+      clean += text.slice(at, from);
+      if (!isMarked) clean += mark;
+      at = to;
+    }
+    return { clean: clean + text.slice(at, end), rest: { text: text.slice(end), covered: Math.max(0, at - end) } };
+  }
+
+  /** Where the text begins that may be the first part of a secret; its length, when there is none. */
+  openFrom(text: string): number {
+    for (let at = Math.max(0, text.length - this.#longest + 1); at < text.length; at++) {
+      const open = text.slice(at);
+      const couldBe = this.#byFirst.get(open.charAt(0)) ?? [];
+      if (couldBe.some((form) => form.length > open.length && form.startsWith(open))) return at;
+    }
+    return text.length;
+  }
+
+  /** What is found, in order; what overlaps is one. */
+  #spans(text: string, covered: number): Span[] {
+    const found: Span[] = covered > 0 ? [[0, covered]] : [];
+    if (this.#byStart.size === 0) return found;
+    for (let at = 0; at + 2 < text.length; at++) {
+      const start = startAt(text, at);
+      if (this.#starts[start] === 0) continue;
+      for (const form of this.#byStart.get(start) ?? []) {
+        if (text.startsWith(form, at)) join(found, at, at + form.length);
+      }
+    }
+    return found;
+  }
+}
+
+const startNumbers = 2 ** 16;
+
+/** A number for three characters, the same for the same ones. */
+function startAt(text: string, at: number): number {
+  const mixed = (text.charCodeAt(at) * 31 + text.charCodeAt(at + 1)) * 31 + text.charCodeAt(at + 2);
+  return mixed % startNumbers;
+}
+
+function add<Key>(lists: Map<Key, string[]>, key: Key, form: string): void {
+  const list = lists.get(key);
+  if (list) list.push(form);
+  else lists.set(key, [form]);
+}
+
+/** Adds a span that begins no earlier than the last one, to that one when they overlap. */
+function join(spans: Span[], from: number, to: number): void {
+  const last = spans.at(-1);
+  if (last && from < last[1]) last[1] = Math.max(last[1], to);
+  else spans.push([from, to]);
+}
+
+/**
+ * A text that comes in pieces, without secrets. What may be the first part of one is held back until more has come, which
+ * is never longer than the longest secret.
+ */
+export class SecretStream {
+  readonly #forms: () => SecretForms;
+  readonly #mark: string;
+  #rest: Rest = { text: '', covered: 0 };
+
+  constructor(forms: () => SecretForms, mark: string) {
+    this.#forms = forms;
+    this.#mark = mark;
+  }
+
+  /** What can be shown by now. */
+  push(piece: string): string {
+    const text = this.#rest.text + piece;
+    return this.#take(text, this.#forms().openFrom(text));
+  }
+
+  /** What was held back, now that nothing follows. */
+  end(): string {
+    return this.#take(this.#rest.text, this.#rest.text.length);
+  }
+
+  #take(text: string, end: number): string {
+    const { clean, rest } = this.#forms().mask({ text, covered: this.#rest.covered }, end, this.#mark);
+    this.#rest = rest;
+    return clean;
+  }
+}
