@@ -1,3 +1,4 @@
+import { promisify } from 'node:util';
 import { expect, test, vi } from 'vitest';
 import { JobQueues } from '../../../src/producer/enqueue.ts';
 import { until } from '../../support/redis.ts';
@@ -115,7 +116,7 @@ test('an array that breaks in its middle starts nothing', async () => {
 });
 
 test('a client that goes away has no more of its runs started', async () => {
-  const { url, mill, send } = await serverWorld();
+  const { url, mill, send, server } = await serverWorld();
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   const { promise: go, resolve: proceed } = Promise.withResolvers<void>();
   let groups = 0;
@@ -136,6 +137,8 @@ test('a client that goes away has no more of its runs started', async () => {
   await begun;
   client.abort();
   await expect(sent).rejects.toThrow('abort');
+  const connections = promisify(server.app.server.getConnections.bind(server.app.server));
+  await until('the server has seen it', async () => (await connections()) === 0);
   proceed();
   await until('the first runs', async () => (await mill.list()).runs.length > 0);
   await send('POST', '/v1/runs/bulk', line, ndjson);
