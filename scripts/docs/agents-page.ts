@@ -60,8 +60,11 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   locale: 'BCP 47: the language of what this system itself says to the model.',
   toolFailure:
     'A tool that failed: its error goes to the model (`feed_back`), the run fails, or it ends as `degraded`. Default `feed_back`; in nodes `fail`.',
-  limits: 'Bounds of a run. A request may lower them.',
-  budget: 'What a run may spend, where the request says nothing.',
+  limits:
+    'Bounds of a run. A request may lower them, and raise `maxSteps` where the agent sets none, up to `MAX_STEPS_CAP`. `subagentFanoutPerStep` (4): how many other agents one step asks.',
+  budget: 'What a run may spend at most. A request may give less; zero or less there leaves it as it is.',
+  callersMayRaise:
+    'Which of these a request may set higher than the agent has it: `budget`, and names of limits. `raise: true` raises all of them, with a key of the scope `admin`.',
   maxOutputTokens: 'Longest answer of one model call.',
   temperature: 'Sent as it is; absent: not sent.',
   topP: 'Sent as it is; absent: not sent.',

@@ -12,7 +12,7 @@ interface Content {
 interface Operation {
   readonly summary?: string;
   readonly description?: string;
-  readonly security?: readonly unknown[];
+  readonly security?: readonly { readonly apiKey?: readonly string[] }[];
   readonly parameters?: readonly {
     name: string;
     in: string;
@@ -82,7 +82,8 @@ function routeSection(method: string, path: string, operation: Operation): strin
     `### ${code(`${method.toUpperCase()} ${path}`)}`,
     `${summary}. ${description ?? ''}`.replace('?.', '?').trim(),
   ];
-  if (operation.security?.length === 0) lines.push('Open: needs no key.');
+  const scope = operation.security?.[0]?.apiKey?.[0];
+  lines.push(scope === undefined ? 'Open: needs no key.' : `Scope: ${code(scope)}.`);
   if (parameters.length > 0) {
     const rows = parameters.map((p) => [
       code(p.required ? p.name : `${p.name}?`),

@@ -6,6 +6,7 @@ import { agentsOf } from '../shared/program-request.ts';
 import { createRuns, newRun, queueOf, type Created, type NewRun } from '../shared/create-runs.ts';
 import { usedBefore } from './claim-request.ts';
 import type { BulkAnswer, JobToAdd } from './enqueue.ts';
+import { requireOperator, type Caller } from './caller.ts';
 import { placeOf } from './layout.ts';
 import type { Link } from './link.ts';
 import { pruneIndex } from './list.ts';
@@ -27,8 +28,9 @@ const replicaTimeoutMs = 500;
  * Takes one run in: checks it, creates its record, adds its job, and only then answers. A process that dies in between
  * leaves a queued run without a job, which the reconciler puts back.
  */
-export async function acceptRun(input: unknown, tenant: string, link: Link, signal?: AbortSignal): Promise<Accepted> {
-  const parsed = parseRequest(input);
+export async function acceptRun(input: unknown, caller: Caller, link: Link, signal?: AbortSignal): Promise<Accepted> {
+  const { tenant } = caller;
+  const parsed = parseFor(caller, input);
   const request = link.models.concerns(parsed) ? await link.models.check(parsed) : parsed;
   signal?.throwIfAborted();
   return await link.reach(async (redis) => {
@@ -58,7 +60,7 @@ function saidTo({ runId, status }: Listener): Accepted {
 /** Takes many runs in, one answer each, in order. Throws only when there are too many or none could be accepted. */
 export async function acceptRuns(
   inputs: readonly unknown[],
-  tenant: string,
+  caller: Caller,
   link: Link,
 ): Promise<readonly BulkAnswer[]> {
   if (inputs.length > maxBulk) throw new RunError('validation', `at most ${maxBulk} runs in one request`);
@@ -72,7 +74,7 @@ export async function acceptRuns(
   const lane = async () => {
     for (let index = next++; index < chunks.length; index = next++) {
       const chunk = chunks[index] ?? [];
-      const outcome = unavailable ? refuseAll(chunk, unavailable) : await acceptChunk(chunk, tenant, link);
+      const outcome = unavailable ? refuseAll(chunk, unavailable) : await acceptChunk(chunk, caller, link);
       outcomes[index] = outcome;
       unavailable ??= outcome.unavailable;
     }
@@ -93,10 +95,13 @@ function refuseAll(inputs: readonly unknown[], unavailable: RunError): ChunkOutc
   return { answers: inputs.map(() => refusal(unavailable)), unavailable };
 }
 
-async function acceptChunk(inputs: readonly unknown[], tenant: string, link: Link): Promise<ChunkOutcome> {
-  const parsed = await judgeModels(inputs.map(parseOrRefuse), link);
+async function acceptChunk(inputs: readonly unknown[], caller: Caller, link: Link): Promise<ChunkOutcome> {
+  const parsed = await judgeModels(
+    inputs.map((input) => parseOrRefuse(input, caller)),
+    link,
+  );
   try {
-    return { answers: await link.reach((redis) => acceptParsed(parsed, tenant, link, redis)) };
+    return { answers: await link.reach((redis) => acceptParsed(parsed, caller.tenant, link, redis)) };
   } catch (error) {
     if (!(error instanceof RunError) || error.code !== 'queue_unavailable') throw error;
     return { answers: parsed.map((item) => ('error' in item ? item : refusal(error))), unavailable: error };
@@ -237,9 +242,15 @@ async function judgeModels(parsed: readonly Parsed[], { models }: Link): Promise
   return isConcerned ? await Promise.all(parsed.map(judge)) : parsed;
 }
 
-function parseOrRefuse(input: unknown): Parsed {
+function parseFor(caller: Caller, input: unknown): RunRequest {
+  const request = parseRequest(input);
+  if (request.raise) requireOperator(caller, 'raise');
+  return request;
+}
+
+function parseOrRefuse(input: unknown, caller: Caller): Parsed {
   try {
-    return { request: parseRequest(input) };
+    return { request: parseFor(caller, input) };
   } catch (error) {
     if (error instanceof RunError) return refusal(error);
     throw error;

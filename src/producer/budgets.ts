@@ -3,6 +3,7 @@ import { assertNever, RunError } from '../shared/errors.ts';
 import { publicId } from '../shared/ids.ts';
 import { budgetOnExceed, budgetScope, usdToMicrocents, type BudgetScope, type BudgetView } from '../shared/money.ts';
 import { readAccount, setBatchCap, topUpAccount, type AccountName } from './accounts.ts';
+import { requireOperator, type Rights } from './caller.ts';
 import type { Link } from './link.ts';
 import { checkRunId, invalid } from './validate.ts';
 
@@ -54,10 +55,12 @@ export interface TopUpOptions {
 export class Budgets {
   readonly #tenant: string;
   readonly #link: Link;
+  readonly #rights: Rights;
 
-  constructor(tenant: string, link: Link) {
+  constructor(tenant: string, link: Link, rights: Rights) {
     this.#tenant = tenant;
     this.#link = link;
+    this.#rights = rights;
   }
 
   /**
@@ -86,7 +89,8 @@ export class Budgets {
 
   /**
    * Adds money to an account, to a tenant's for its present window. Runs that wait for it go on by themselves within
-   * seconds. Throws `validation` also for an account without a cap, `not_found`, `run_not_found`, `invalid_id`.
+   * seconds. Throws `validation` also for an account without a cap, `forbidden` for a caller and the tenant's money,
+   * `not_found`, `run_not_found`, `invalid_id`.
    */
   async topUp(
     scope: BudgetScope,
@@ -97,6 +101,7 @@ export class Budgets {
     const parsed = topUpRequest.safeParse(request);
     if (!parsed.success) throw invalid('validation', 'the top-up is not valid', parsed.error.issues);
     const name = checkName(scope, id, this.#tenant);
+    if (name.scope === 'tenant') requireOperator({ rights: this.#rights }, 'adding money to a tenant');
     const topUp = topUpOf(parsed.data.usd, parsed.data.microcents, 'usd', idempotencyKey);
     return await this.#link.reach((redis) => topUpAccount(name, this.#tenant, topUp, this.#link, redis));
   }

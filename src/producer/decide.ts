@@ -9,6 +9,7 @@ import type { RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, type RunRecord, type RunView } from '../shared/run.ts';
 import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts';
 import { topUpOf } from './budgets.ts';
+import { requireOperator, type Caller } from './caller.ts';
 import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
 import { loadBelow, loadLegible, loadView } from './reads.ts';
@@ -38,18 +39,20 @@ const maxByChars = 200;
  */
 export async function decideRun(
   id: string,
-  tenant: string,
+  caller: Caller,
   input: unknown,
   options: DecideOptions,
   link: Link,
 ): Promise<DecisionAnswer> {
   const runId = checkRunId(id);
+  const { tenant } = caller;
   const parsed = decisionRequest.safeParse(safeInput(input));
   if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error.issues);
   const decision = decisionOf(parsed.data, options, Date.now());
   return await link.reach(async (redis) => {
     const record = await whoAsks(await loadLegible(link, redis, runId, tenant), decision.verdicts, link, redis);
     if (isTerminalStatus(record.status)) throw ended(runId);
+    if (decision.topUp || decision.budget === 'approve') guardMoney(record, caller);
     const account = decision.topUp ? accountOf(record) : undefined;
     if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, link, redis);
     const budget =
@@ -102,6 +105,12 @@ function personOf(by: string | undefined): string | undefined {
   const name = by === undefined ? undefined : cleanText(by).normalize('NFC').trim();
   if (name === undefined || (name !== '' && name.length <= maxByChars)) return name;
   throw new RunError('validation', `by: must be 1 to ${maxByChars} characters`);
+}
+
+/** Going past the cap of a tenant, and raising it, is not for whoever may approve calls. */
+function guardMoney({ pending }: RunRecord, caller: Caller): void {
+  const waits = pending.some(({ kind, id }) => kind === 'budget' && parseAccountName(id)?.scope === 'tenant');
+  if (waits) requireOperator(caller, 'a decision about the money of a tenant');
 }
 
 function accountOf({ runId, status, pending }: RunRecord): AccountName {

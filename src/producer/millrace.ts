@@ -12,6 +12,7 @@ import { Budgets } from './budgets.ts';
 import type { ChatTurnRequest } from './chat/chat-request.ts';
 import { ChatTurn } from './chat/chat-turn.ts';
 import { findTurn, submitTurn, type ChatOptions } from './chat/open-turn.ts';
+import type { Caller, Rights } from './caller.ts';
 import { cancelRun } from './control.ts';
 import { readCosts, type CostQuery, type CostReport } from './costs.ts';
 import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts';
@@ -59,20 +60,25 @@ export class Millrace implements AsyncDisposable {
   /** The conversations of the tenant. */
   readonly threads: Threads;
   readonly #link: Link;
+  readonly #rights: Rights;
   readonly #isOriginal: boolean;
 
-  /** The second parameter is for {@link forTenant}. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
-  constructor(options: MillraceOptions, link?: Link) {
+  /** The other parameters are for {@link forTenant}. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
+  constructor(options: MillraceOptions, link?: Link, rights: Rights = 'operator') {
     this.tenant = checkTenant(options.tenant ?? 'default');
     this.#link = link ?? new Link(options);
     this.#isOriginal = link === undefined;
-    this.budgets = new Budgets(this.tenant, this.#link);
+    this.#rights = rights;
+    this.budgets = new Budgets(this.tenant, this.#link, rights);
     this.threads = new Threads(this.tenant, this.#link);
   }
 
-  /** The same client for another tenant. Shares the connections; only the original closes them. */
-  forTenant(tenant: string): Millrace {
-    return new Millrace({ redis: '', tenant }, this.#link);
+  /**
+   * The same client for another tenant. Shares the connections; only the original closes them. With the rights of a
+   * `caller` it cannot raise what operators and authors have set: `forbidden` for `raise`, and for money of the tenant.
+   */
+  forTenant(tenant: string, rights: Rights = this.#rights): Millrace {
+    return new Millrace({ redis: '', tenant }, this.#link, this.#rights === 'caller' ? 'caller' : rights);
   }
 
   /**
@@ -84,7 +90,7 @@ export class Millrace implements AsyncDisposable {
    * `unknown_queue`, `queue_full` (with `details.retryAfterS`), `idempotency_conflict`, `queue_unavailable`.
    */
   async enqueue(request: RunRequestInput, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
-    const { runId, status, attached, warnings } = await acceptRun(request, this.tenant, this.#link, options.signal);
+    const { runId, status, attached, warnings } = await acceptRun(request, this.#caller, this.#link, options.signal);
     return new RunHandle(this, runId, status, attached, warnings);
   }
 
@@ -93,7 +99,7 @@ export class Millrace implements AsyncDisposable {
    * only `validation` for more than 10,000, and `queue_unavailable` when nothing could be accepted.
    */
   async enqueueMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]> {
-    return await acceptRuns(requests, this.tenant, this.#link);
+    return await acceptRuns(requests, this.#caller, this.#link);
   }
 
   /**
@@ -141,7 +147,7 @@ export class Millrace implements AsyncDisposable {
    * for await (const line of turn.events()) response.write(`${JSON.stringify(line)}\n`);
    */
   async chat(request: ChatTurnRequest, options: ChatOptions = {}): Promise<ChatTurn> {
-    return new ChatTurn(this, await submitTurn(request, this.tenant, options, this.#link));
+    return new ChatTurn(this, await submitTurn(request, this.#caller, options, this.#link));
   }
 
   /**
@@ -241,7 +247,7 @@ export class Millrace implements AsyncDisposable {
    * await mill.decide(runId, { approvals: [{ toolCallId: 'call_1', granted: true }] }, { by: 'kim' });
    */
   async decide(runId: string, decision: DecisionInput, options: DecideOptions = {}): Promise<DecisionAnswer> {
-    return await decideRun(runId, this.tenant, decision, options, this.#link);
+    return await decideRun(runId, this.#caller, decision, options, this.#link);
   }
 
   /**
@@ -310,6 +316,10 @@ export class Millrace implements AsyncDisposable {
   /** Ends all iterations and closes the connections. Does nothing on a client from `forTenant`. */
   async close(): Promise<void> {
     if (this.#isOriginal) await this.#link.close();
+  }
+
+  get #caller(): Caller {
+    return { tenant: this.tenant, rights: this.#rights };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

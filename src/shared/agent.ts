@@ -80,6 +80,8 @@ export const limits = z.strictObject({
   wallTimeMs: z.int().min(1).max(86_400_000).default(300_000),
   maxCorrections: z.int().min(0).max(100).default(3),
   maxParallelTools: z.int().min(1).max(32).default(8),
+  /** How many other agents one step asks at most. The model is told to ask the rest in its next step. */
+  subagentFanoutPerStep: z.int().min(1).max(64).default(4),
 });
 export type Limits = z.infer<typeof limits>;
 
@@ -91,8 +93,12 @@ export const limitsOverride = z.strictObject({
   wallTimeMs: limits.shape.wallTimeMs.unwrap().optional(),
   maxCorrections: limits.shape.maxCorrections.unwrap().optional(),
   maxParallelTools: limits.shape.maxParallelTools.unwrap().optional(),
+  subagentFanoutPerStep: limits.shape.subagentFanoutPerStep.unwrap().optional(),
 });
 export type LimitsOverride = z.infer<typeof limitsOverride>;
+
+/** What an agent may let callers raise. */
+const raisableField = z.enum(['budget', ...limits.keyof().options]);
 
 const agentLimits = limitsOverride.extend({
   /**
@@ -279,6 +285,8 @@ export const agentDefinition = z.strictObject({
   toolFailure: toolFailure.optional(),
   limits: agentLimits.default({}),
   budget: budget.optional(),
+  /** What a request may set higher than the agent has it. The rest it may only lower. */
+  callersMayRaise: z.array(raisableField).max(16).default([]),
   maxOutputTokens: z.int().min(1).max(1_000_000).optional(),
   temperature: z.number().min(0).max(2).optional(),
   topP: z.number().min(0).max(1).optional(),

@@ -192,7 +192,7 @@ export const configSchema = z.object({
     .min(1)
     .optional()
     .describe(
-      'File, or list, of `sha256-of-key:tenant:scopes`. Unset: no keys, and the producer binds only to loopback.',
+      'File, or list, of `sha256-of-key:tenant:scopes`. Scopes are `read`, `write`, `approve` and `admin`, joined by `+`, or `*` for all; without any a key has `read+write`. Unset: no keys, and the producer binds only to loopback.',
     ),
   LOG_LEVEL: z
     .enum(['trace', 'debug', 'info', 'warn', 'error', 'fatal', 'silent'])
@@ -297,7 +297,7 @@ export interface ApiKey {
 
 /**
  * Reads `MILLRACE_API_KEYS`: a file's path or the list itself. Entries `sha256:tenant[:scopes]` stand one a line or
- * separated by commas; scopes are separated by `+` and default to all; `#` starts a comment in a file.
+ * separated by commas; scopes are separated by `+`, `*` are all, none are `read+write`; `#` starts a comment in a file.
  */
 export function parseApiKeys(source: string): { keys: ApiKey[]; problems: string[] } {
   const isFile = existsSync(source) && statSync(source).isFile();
@@ -307,8 +307,8 @@ export function parseApiKeys(source: string): { keys: ApiKey[]; problems: string
   const entries = text.split(/[\n,]/).map((entry) => entry.replace(/#.*/, '').trim());
   for (const [index, entry] of entries.entries()) {
     if (!entry) continue;
-    const [digest = '', tenant = '', scopes = '*'] = entry.split(':');
-    const names = scopes === '*' || scopes === '' ? scope.options : scopes.split('+');
+    const [digest = '', tenant = '', scopes = ''] = entry.split(':');
+    const names = scopes === '*' ? scope.options : (scopes || 'read+write').split('+');
     const where = `MILLRACE_API_KEYS: entry ${index + 1}`;
     if (!/^[0-9a-f]{64}$/i.test(digest)) problems.push(`${where} does not start with the SHA-256 of a key in hex`);
     if (!/^[A-Za-z0-9._-]{1,64}$/.test(tenant))

@@ -55,7 +55,7 @@ export const budgetOnExceed = z.preprocess(
 );
 export type OnExceed = z.infer<typeof budgetOnExceed>;
 
-/** A cap for one run. Zero or less means no cap. Give one of the two amounts. */
+/** A cap for one run. Zero or less means no cap of its own, never none at all. Give one of the two amounts. */
 export const budget = z
   .strictObject({
     maxCostMicrocents: z.int().optional(),

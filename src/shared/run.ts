@@ -80,6 +80,11 @@ export const runRequest = z.strictObject({
   overrides: runOverrides.optional(),
   limits: limitsOverride.optional(),
   budget: budget.optional(),
+  /**
+   * `limits` and `budget` hold as they are given, also where the agent has smaller ones. Needs the scope `admin`. What the
+   * worker and the tenant may use bounds them still.
+   */
+  raise: z.boolean().optional(),
   priority: z.int().min(0).max(2_097_151).optional(),
   delayMs: z
     .int()

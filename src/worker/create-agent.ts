@@ -281,7 +281,8 @@ export function createAgentWith(
     refuseSecondRun();
     if (typeof input !== 'string') return goOn(runStateFromJSON(input, loaded), directive, by, signal);
     const thread = session?.id ?? asked.thread;
-    const record = newRecord(runRequest.parse({ agent: loaded.definition.id, input, ...asked, thread }));
+    // Who calls holds the definition, so it is no caller who is to be bounded by it.
+    const record = newRecord(runRequest.parse({ agent: loaded.definition.id, input, ...asked, thread, raise: true }));
     const begin = async () => {
       if (!session) await refuseHeldThread(record);
       ports.create(record);

@@ -11,7 +11,7 @@ const usage = { input: 1_000, output: 100, cached: 0, cacheWrite: 0, total: 1_10
 const deskModel = 'gpt-5.2-mini';
 const billingModel = 'gpt-5.2';
 
-type Answer = { readonly text: string } | { readonly call: string; readonly args: object };
+type Answer = { readonly text: string } | { readonly call: string; readonly args: object; readonly times?: number };
 
 /** A model that says what `answer` makes of each request, or nothing until it is stopped. */
 function modelThat(
@@ -27,12 +27,21 @@ function modelThat(
       const said = answer(request);
       if (said === 'hang')
         return await new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)));
-      const part =
+      const parts =
         'text' in said
-          ? ({ type: 'text', text: said.text } as const)
-          : ({ type: 'tool_call', id: 'c', name: said.call, args: JSON.stringify(said.args) } as const);
+          ? [{ type: 'text', text: said.text } as const]
+          : Array.from(
+              { length: said.times ?? 1 },
+              (_, i) =>
+                ({
+                  type: 'tool_call',
+                  id: i === 0 ? 'c' : `c${i}`,
+                  name: said.call,
+                  args: JSON.stringify(said.args),
+                }) as const,
+            );
       const finishReason = 'text' in said ? 'stop' : 'tool_use';
-      return { message: { role: 'assistant', parts: [part] }, usage, finishReason, incompleteToolCalls: [] };
+      return { message: { role: 'assistant', parts }, usage, finishReason, incompleteToolCalls: [] };
     },
   };
 }
@@ -97,6 +106,25 @@ describe('agents of one process', () => {
     const { events, view } = await read(agent.stream('What about invoice 7?'));
     const end = below(events).find((event) => event.type === 'run.completed');
     expect(view.costMicrocents).toBe(2 * once + (end?.costMicrocents ?? 0));
+  });
+
+  test.for([
+    [{}, 4],
+    [{ limits: { subagentFanoutPerStep: 2 } }, 2],
+  ] as const)('one step with %o asks %i others, and the model is told about the rest', async ([more, allowed]) => {
+    const { agent, provider } = desk({ ...more, subagents: ['billing'] }, (request) => {
+      if (request.model === billingModel) return { text: 'paid' };
+      return lastOf(request)?.role === 'tool' ? { text: 'done' } : { call: 'ask_agent', args: question, times: 6 };
+    });
+    const { events, view } = await read(agent.stream('What about invoice 7?'));
+    expect(view).toMatchObject({ status: 'completed', text: 'done' });
+    expect(below(events).filter(({ type }) => type === 'run.started')).toHaveLength(allowed);
+    const told = provider.requests
+      .at(-1)
+      ?.messages.flatMap((message) => (message.role === 'tool' ? [message.content] : []));
+    expect(told?.slice(0, allowed)).toEqual(Array(allowed).fill(expect.stringContaining('paid')));
+    const refused = expect.stringContaining(`one step may ask at most ${allowed} agents`);
+    expect(told?.slice(allowed)).toEqual(Array(6 - allowed).fill(refused));
   });
 
   test('one hands the conversation over, and the other answers in its place', async () => {

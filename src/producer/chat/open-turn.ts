@@ -2,6 +2,7 @@ import { RunError } from '../../shared/errors.ts';
 import { runIdForExecution } from '../../shared/ids.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/run.ts';
 import { acceptRun } from '../accept.ts';
+import type { Caller } from '../caller.ts';
 import type { Link } from '../link.ts';
 import { getRecord } from '../reads.ts';
 import { checkExecutionId, turnToRun } from './chat-request.ts';
@@ -29,12 +30,13 @@ export interface ChatOptions {
 /** Submits a turn, or finds the run that it has. Throws as `Millrace.enqueue` does. */
 export async function submitTurn(
   asked: unknown,
-  tenant: string,
+  caller: Caller,
   { executionId, signal }: ChatOptions,
   link: Link,
 ): Promise<OpenTurn> {
+  const { tenant } = caller;
   const { request, turnIndex } = turnToRun(asked, tenant, executionId);
-  const { runId, status, attached } = await acceptRun(request, tenant, link, signal);
+  const { runId, status, attached } = await acceptRun(request, caller, link, signal);
   const replayed = attached && isTerminalStatus(status);
   return {
     runId,

@@ -3,6 +3,7 @@ import { BlockList, isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { ApiKey, Scope } from '../../shared/config.ts';
 import { RunError } from '../../shared/errors.ts';
+import type { Rights } from '../caller.ts';
 import type { Millrace } from '../millrace.ts';
 import type { App } from './app.ts';
 
@@ -21,8 +22,8 @@ export function guardRoutes(app: App, mill: Millrace, apiKeys: readonly ApiKey[]
   app.addHook('onRequest', async (request) => {
     const { access } = request.routeOptions.config;
     if (access === undefined || access === 'open') return;
-    const { tenant, caller } = identify(request, access, apiKeys);
-    request.mill = mill.forTenant(tenant);
+    const { tenant, caller, rights } = identify(request, access, apiKeys);
+    request.mill = mill.forTenant(tenant, rights);
     request.caller = caller;
   });
 }
@@ -31,13 +32,13 @@ function identify(
   request: FastifyRequest,
   scope: Scope,
   apiKeys: readonly ApiKey[],
-): { readonly tenant: string; readonly caller: string } {
+): { readonly tenant: string; readonly caller: string; readonly rights: Rights } {
   if (apiKeys.length > 0) {
-    const { tenant, sha256 } = authorize(request.headers.authorization, scope, apiKeys);
-    return { tenant, caller: `key:${sha256.slice(0, 8)}` };
+    const { tenant, sha256, scopes } = authorize(request.headers.authorization, scope, apiKeys);
+    return { tenant, caller: `key:${sha256.slice(0, 8)}`, rights: scopes.has('admin') ? 'operator' : 'caller' };
   }
   refuseForeignPages(request.headers);
-  return { tenant: tenantWithoutKeys, caller: 'local' };
+  return { tenant: tenantWithoutKeys, caller: 'local', rights: 'operator' };
 }
 
 /** The key that an `Authorization` header carries. Throws `unauthorized`, or `forbidden` when it lacks the scope. */

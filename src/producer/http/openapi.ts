@@ -84,10 +84,17 @@ export async function describeRoutes(app: App): Promise<void> {
       components: { securitySchemes: { apiKey: { type: 'http', scheme: 'bearer' } } },
       security: [{ apiKey: [] }, {}],
     },
-    transform: jsonSchemaTransform,
+    transform: withScope,
     transformObject: (document) => withoutUnused(jsonSchemaTransformObject(document)),
   });
 }
+
+/** Says of each route which scope its key needs. */
+const withScope: typeof jsonSchemaTransform = (input) => {
+  const { schema, url } = jsonSchemaTransform(input);
+  const { access = 'open' } = input.route.config ?? {};
+  return { schema: { ...schema, security: access === 'open' ? [] : [{ apiKey: [access] }, {}] }, url };
+};
 
 /** Each schema is offered in the form for requests and in that for answers; mostly one of the two is ever used. */
 function withoutUnused(

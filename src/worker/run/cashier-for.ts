@@ -1,4 +1,5 @@
 import { budgetCap } from '../../shared/money.ts';
+import { effectiveBudget } from './limits.ts';
 import type { OpenRun, RunDeps } from './open.ts';
 import type { StepGateOptions } from './step-gate.ts';
 
@@ -6,7 +7,7 @@ import type { StepGateOptions } from './step-gate.ts';
 export function cashierFor(run: OpenRun, deps: RunDeps): StepGateOptions {
   const { record, agent, writer, clock, log, owner, purse } = run;
   const { ports, patienceMs, meter, modelName, wake, tenants } = deps;
-  const budget = record.request.budget ?? agent?.definition.budget;
+  const budget = effectiveBudget(agent?.definition, record.request);
   const isDenied = budget?.unpriced === 'deny' && budgetCap(budget) !== undefined;
   return {
     ports,

@@ -19,7 +19,7 @@ import { foldJournal, hasOpenCalls, type TurnState } from '../turn/state.ts';
 import type { MoneyMeter } from './cashier.ts';
 import type { CancelWatch } from './cancel-watch.ts';
 import type { FlushTimer } from './flush-timer.ts';
-import type { LimitCaps } from './limits.ts';
+import { effectiveBudget, type LimitCaps } from './limits.ts';
 import type { LoadedAgent } from './load-agents.ts';
 import type { NamedFunctions } from './named-functions.ts';
 import { countedAgent } from './known-names.ts';
@@ -308,13 +308,13 @@ export function unknownAgent(id: string): RunError {
   return new RunError('validation', `this worker has no agent ${id}`);
 }
 
-/** Whose money the run spends. Its own cap is the request's, else the agent's. */
+/** Whose money the run spends. */
 function purseOf(
   { runId, tenant, request, parent, costMicrocents }: RunRecord,
   agent: LoadedAgent | undefined,
   deps: RunDeps,
 ): Purse {
-  const budget = request.budget ?? agent?.definition.budget;
+  const budget = effectiveBudget(agent?.definition, request);
   const capMicrocents = budgetCap(budget);
   const batch = request.batch ?? parent?.batch;
   return {

@@ -15,6 +15,8 @@ import type { StepResults } from './step-results.ts';
 export interface ToolHost {
   readonly step: number;
   readonly maxParallel: number;
+  /** How many calls of a step other agents do. */
+  readonly maxDelegated: number;
   /** Calls of this run whose outcome is not known: an identical one needs a person's approval. */
   readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
   /** The conversation so far. */

@@ -3,7 +3,7 @@ import type { PendingItem } from '../../shared/event.ts';
 import { jsonText } from '../../shared/json-text.ts';
 import { maxDepth, maxInputBytes } from '../../shared/run.ts';
 import type { Batch } from './batch.ts';
-import type { PlannedChild } from './call.ts';
+import type { CallResult, PlannedChild, StepCall } from './call.ts';
 import { announce, conclude } from './conclude.ts';
 import type { ReadyCall } from './prepare.ts';
 import { finishFault, finishResult } from './result.ts';
@@ -15,6 +15,20 @@ const maxHistoryBytes = 128 * 1024;
 /** Is this call one that another run does, or shall do? */
 export function isDelegated({ tool }: ReadyCall): boolean {
   return tool.delegate !== undefined;
+}
+
+/**
+ * The result of a call that is one too many for its step, before anybody is asked about it. The first calls of the step
+ * count, whatever becomes of them, so that every worker refuses the same ones.
+ */
+export function surplus(ready: ReadyCall, batch: Batch): CallResult | undefined {
+  const { calls, host, preparation } = batch;
+  if (!isDelegated(ready) || ready.call.child) return undefined;
+  const isBefore = ({ index, name }: StepCall) =>
+    index < ready.call.index && preparation.registry.find(name)?.delegate !== undefined;
+  if (calls.filter(isBefore).length < host.maxDelegated) return undefined;
+  const why = `one step may ask at most ${host.maxDelegated} agents, and this call was not made; ask again in your next step`;
+  return finishFault(ready, new ToolError('rate_limited', why), batch);
 }
 
 /**

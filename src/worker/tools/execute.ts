@@ -11,7 +11,7 @@ import type { Ask, CallResult, StepCall } from './call.ts';
 import { announce, conclude, endEvent, refusedRepeat } from './conclude.ts';
 import { configuredTools } from './configure.ts';
 import type { ToolRunContext } from './context.ts';
-import { delegate, isDelegated } from './delegate.ts';
+import { delegate, isDelegated, surplus } from './delegate.ts';
 import { handOver, handoffFault, isHandoff } from './handoff.ts';
 import type { PlannedChild } from './call.ts';
 import { runInner } from './inner.ts';
@@ -201,6 +201,11 @@ async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<A
   for (const call of prepared) {
     if (call.kind === 'refused') {
       concluded.push({ call, result: call.result });
+      continue;
+    }
+    const refusal = surplus(call, batch);
+    if (refusal) {
+      concluded.push({ call, result: refusal });
       continue;
     }
     // It was permitted when its run began.

@@ -22,6 +22,7 @@ export async function runTools(turn: Turn): Promise<BatchEnd> {
   const host: ToolHost = {
     step: state.step,
     maxParallel: spec.limits.maxParallelTools,
+    maxDelegated: spec.limits.subagentFanoutPerStep,
     unknownCalls: state.unknownCalls,
     messages: state.messages,
     promoted: state.promoted,

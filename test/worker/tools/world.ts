@@ -74,6 +74,7 @@ export function makeWorld(): World {
         asked,
         {
           step: 1,
+          maxDelegated: 4,
           maxParallel: 8,
           unknownCalls: [],
           promoted: [],

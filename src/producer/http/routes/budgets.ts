@@ -30,7 +30,7 @@ const setSchema = {
 const topUpSchema = {
   summary: 'Add money to a budget',
   description:
-    'Raises the cap, that of a tenant for its present window. Runs that wait for this money go on by themselves within seconds. An account without a cap answers 400.',
+    'Raises the cap, that of a tenant for its present window. Runs that wait for this money go on by themselves within seconds. An account without a cap answers 400. The money of a tenant needs the scope `admin` as well.',
   params: accountParams,
   headers: topUpKey,
   body: topUpRequest,

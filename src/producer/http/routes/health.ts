@@ -12,13 +12,11 @@ const readyness = z.object({
 const open = { config: { access: 'open' }, exposeHeadRoute: true } as const;
 const liveSchema = {
   summary: 'Is the process alive?',
-  security: [],
   response: { 200: z.object({ status: z.literal('ok') }) },
 };
 const readySchema = {
   summary: 'Can this producer take work?',
   description: 'Asks Redis, and tells the durability level in force: what an acknowledged run survives.',
-  security: [],
   response: { 200: readyness, 503: readyness },
 };
 

@@ -1,6 +1,6 @@
 import type { App, Services } from '../app.ts';
 
-const schema = { summary: 'Metrics for Prometheus', produces: ['text/plain'], security: [] };
+const schema = { summary: 'Metrics for Prometheus', produces: ['text/plain'] };
 
 /** `GET /metrics`. */
 export function scrape(app: App, { metrics }: Services): void {
