@@ -1,10 +1,11 @@
 import { expect, onTestFinished, test } from 'vitest';
+import { rounds } from '../support/lane.ts';
 import { planInput } from '../support/plan.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { seeded } from '../support/seeded.ts';
 import { makeWorld } from '../support/world.ts';
 
-const times = 20;
+const times = rounds({ fast: 10, all: 20 });
 
 test('an enqueue whose reply is lost makes one run, and it is acknowledged', async () => {
   const random = seeded();

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFailed, onTestFinished, test } from 'vitest';
 import type { RunRequestInput } from '../../src/producer/index.ts';
 import { sha256 } from '../../src/shared/ids.ts';
+import { millrace, settings } from '../producer/cli/support/cli-process.ts';
 import { checkRun, eventsOf, observe } from '../support/check-run.ts';
 import { Fleet, type WorkerChild } from '../support/fleet.ts';
 import { call } from '../support/http.ts';
@@ -99,15 +100,12 @@ test('the command line fetches a file and shows its handle', async () => {
   const runId = await studio.submit({ agent: 'pic', input: 'A lighthouse.' });
   const { view } = await studio.ended(runId);
   const handle = view.result?.media?.[0]?.handle as string;
-  const shown = studio.fleet.spawn('get', 'src/producer/cli/main.ts', {}, ['get', runId]);
-  await shown.exited;
-  expect(shown.output).toContain(handle);
+  const env = settings(studio.fleet.prefix);
+  expect((await millrace(['get', runId], { env })).stdout).toContain(handle);
   const path = join(studio.folder, 'picture.png');
-  const fetched = studio.fleet.spawn('media', 'src/producer/cli/main.ts', {}, ['media', handle, '-o', path]);
-  expect((await fetched.exited).code).toBe(0);
+  expect((await millrace(['media', handle, '-o', path], { env })).code).toBe(0);
   expect(readFileSync(path)).toEqual(pictureBytes);
-  const missing = studio.fleet.spawn('media', 'src/producer/cli/main.ts', {}, ['media', 'nonsense', '-o', path]);
-  expect((await missing.exited).code).toBe(2);
+  expect((await millrace(['media', 'nonsense', '-o', path], { env })).code).toBe(2);
 });
 
 test('without a map of the operator the name of a picture model goes to the chat interface', async () => {

@@ -2,6 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { Fleet } from '../../support/fleet.ts';
+import { rounds } from '../../support/lane.ts';
 import { until } from '../../support/redis.ts';
 import { readResults, scratchFolder, writeLines } from '../batch/support.ts';
 import { clientWorld, request } from '../support/client.ts';
@@ -29,22 +30,23 @@ async function batchWorld(lines: readonly unknown[]) {
   return { fleet, file, out, env, args: ['batch', file, '--agent', 'summarise', '-o', out] };
 }
 
-test('200 lines run on a real worker, stopped half-way and continued, and none of them twice', async () => {
-  const lines = Array.from({ length: 200 }, (_, index) => `line ${index + 1}`);
+test('many lines run on a real worker, stopped half-way and continued, and none of them twice', async () => {
+  const count = rounds({ fast: 60, all: 200 });
+  const lines = Array.from({ length: count }, (_, index) => `line ${index + 1}`);
   const { fleet, out, env, args } = await batchWorld(lines);
-  const first = new CliCommand([...args, '--window', '40'], { env });
-  await until('a quarter of the lines', () => readable(out) >= 50, 30_000);
+  const first = new CliCommand([...args, '--window', String(count / 5)], { env });
+  await until('a quarter of the lines', () => readable(out) >= count / 4, 30_000);
   first.signal('SIGINT');
   expect(await first.exited).toBe(130);
   expect(first.stderr).toContain('Give the same command again to go on');
-  expect(readable(out)).toBeLessThan(200);
+  expect(readable(out)).toBeLessThan(count);
 
   const second = await millrace([...args, '--json'], { env });
   expect(second.code).toBe(0);
-  expect(JSON.parse(second.stdout)).toMatchObject({ end: 'finished', total: 200, finished: 200, failed: 0 });
+  expect(JSON.parse(second.stdout)).toMatchObject({ end: 'finished', total: count, finished: count, failed: 0 });
   const results = readResults(out);
   expect(results.map(({ line }) => line).toSorted((a, b) => a - b)).toEqual(lines.map((_, index) => index + 1));
-  expect(new Set(results.map(({ runId }) => runId)).size).toBe(200);
+  expect(new Set(results.map(({ runId }) => runId)).size).toBe(count);
   expect(results.every(({ text, costMicrocents }) => text === 'one two three four five' && costMicrocents > 0)).toBe(
     true,
   );
