@@ -239,9 +239,10 @@ export const eventBodies = {
       reason: z.string().optional(),
       toolCallId: z.string().optional(),
       toolName: z.string().optional(),
+      subagentName: z.string().optional(),
     })
     .describe(
-      'A rule decided about a call. `subject` `llm_call`: the model call of the next step; `tool_call`: the call `toolCallId`. Calls that no rule is about are not told.',
+      'A rule decided about a call. `subject` `llm_call`: the model call of the next step; `tool_call`: the call `toolCallId`; `subagent`: the agent `subagentName`, which the call or the fan-out would start. Calls that no rule is about are not told.',
     ),
   'llm.call': z
     .object({

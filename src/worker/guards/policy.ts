@@ -151,7 +151,7 @@ type Named = Pick<PolicyCondition, 'toolName' | 'pattern'>;
  */
 function namesExactly({ toolName, pattern }: Named, question: PolicyQuestion): boolean {
   const { toolName: plain, sourceNames, subagentName } = question;
-  const names = sourceNames ?? [plain ?? subagentName].filter((name) => name !== undefined);
+  const names = sourceNames ?? [subagentName ?? plain].filter((name) => name !== undefined);
   if (toolName !== undefined && !(sourceNames ?? [plain]).includes(toolName)) return false;
   if (pattern === undefined) return true;
   // `*` would take the source in.

@@ -19,6 +19,8 @@ export type Permission =
   | { readonly kind: 'ask'; readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }
   | { readonly kind: 'fails'; readonly error: RunError };
 
+type Refused = Extract<Permission, { readonly kind: 'concluded' | 'fails' }>;
+
 /** What a call waits for. */
 type Gate =
   | {
@@ -32,12 +34,18 @@ type Gate =
 
 /** Asks the rules, then people, in this order. Never rejects. */
 export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission> {
-  const verdict = judge(ready, batch);
-  if (verdict.action === 'deny') return denyByRule(ready, verdict, batch);
-  const rewritten = await rewrite(ready, verdict, batch);
-  if (rewritten.kind === 'refused') return { kind: 'concluded', call: rewritten, result: rewritten.result };
-  const refused = rewritten === ready ? undefined : judgeRewritten(rewritten, batch);
-  if (refused) return denyByRule(rewritten, refused, batch);
+  const judged = await judge(ready, undefined, batch);
+  if (judged.kind !== 'judged') return judged;
+  const { call: asked, verdict: ofCall } = judged;
+  const subagentName = agentBehind(asked, batch);
+  const other = subagentName === undefined ? judged : await judge(asked, subagentName, batch);
+  if (other.kind !== 'judged') return other;
+  const rewritten = other.call;
+  const verdict = stricter(ofCall, other.verdict);
+  if (agentBehind(rewritten, batch) !== subagentName) {
+    const reason = 'a rule about a sub-agent must not put another one in its place';
+    return denyByRule(rewritten, { ...verdict, action: 'deny', reason }, batch);
+  }
   const { decision, ask } = ready.call;
   // A person who says that a call in doubt shall be made again has permitted it.
   if (decision && ask?.kind === 'unknown_outcome') return { kind: 'go', call: rewritten };
@@ -47,28 +55,66 @@ export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission
   return askPeople(rewritten, gate ?? { kind: 'approval', mode: 'approval' }, batch);
 }
 
-/** What the rules say. Told once; a rule that cannot be asked refuses. */
-function judge(ready: ReadyCall, batch: Batch): PolicyVerdict {
+type Judged = { readonly kind: 'judged'; readonly call: ReadyCall; readonly verdict: PolicyVerdict } | Refused;
+
+/**
+ * What the rules say about the call, or about the agent behind it, and the call with the arguments that they put in place:
+ * the hard rules are asked about those again.
+ */
+async function judge(ready: ReadyCall, subagentName: string | undefined, batch: Batch): Promise<Judged> {
+  const verdict = verdictOn(ready, subagentName, batch);
+  if (verdict.action === 'deny') return denyByRule(ready, verdict, batch);
+  const rewritten = await rewrite(ready, verdict, batch);
+  if (rewritten.kind === 'refused') return { kind: 'concluded', call: rewritten, result: rewritten.result };
+  const refused = rewritten === ready ? undefined : verdictOnRewritten(rewritten, batch);
+  if (refused) return denyByRule(rewritten, refused, batch);
+  return { kind: 'judged', call: rewritten, verdict };
+}
+
+/** Told once; a rule that cannot be asked refuses. */
+function verdictOn(ready: ReadyCall, subagentName: string | undefined, batch: Batch): PolicyVerdict {
   const { policy } = batch.context;
   if (!policy) return { action: 'allow' };
   try {
-    const verdict = policy.decide(questionOf(ready, batch));
+    const question = questionOf(ready, batch);
+    const verdict = policy.decide(subagentName === undefined ? question : subagentQuestion(question, subagentName));
     const saysSomething = verdict.action !== 'allow' || verdict.ruleId !== undefined;
     const isRepeat = ready.call.ask !== undefined && verdict.action !== 'deny';
-    return saysSomething && !isRepeat ? told(ready, verdict, batch) : verdict;
+    return saysSomething && !isRepeat ? told(ready, verdict, subagentName, batch) : verdict;
   } catch (thrown) {
-    return told(ready, notAsked(thrown), batch);
+    return told(ready, notAsked(thrown), subagentName, batch);
   }
 }
 
-/** What the hard rules say about arguments that another rule has put in place. Told, and asked like the others. */
-function judgeRewritten(ready: ReadyCall, batch: Batch): PolicyVerdict | undefined {
+/** What the hard rules say about arguments that another rule has put in place. */
+function verdictOnRewritten(ready: ReadyCall, batch: Batch): PolicyVerdict | undefined {
   try {
     const refused = batch.context.policy?.decideHard(questionOf(ready, batch));
-    return refused && told(ready, refused, batch);
+    return refused && told(ready, refused, undefined, batch);
   } catch (thrown) {
-    return told(ready, notAsked(thrown), batch);
+    return told(ready, notAsked(thrown), undefined, batch);
   }
+}
+
+const severity = ['allow', 'request_approval', 'defer', 'request_user_input', 'deny'] as const;
+
+/** What both rules ask for: a call that another agent does is a call and a sub-agent. */
+function stricter(a: PolicyVerdict, b: PolicyVerdict): PolicyVerdict {
+  return severity.indexOf(b.action) > severity.indexOf(a.action) ? b : a;
+}
+
+/** The agent that would do the call, or take the conversation over. A call that names none is refused later. */
+function agentBehind({ tool, args }: ReadyCall, { host }: Batch): string | undefined {
+  if (tool.handoff !== undefined) return tool.handoff;
+  try {
+    return tool.delegate?.(args, { messages: host.messages }).agentId;
+  } catch {
+    return undefined;
+  }
+}
+
+function subagentQuestion({ facts: _, ...question }: PolicyQuestion, subagentName: string): PolicyQuestion {
+  return { ...question, subject: 'subagent', eventType: 'subagent.event', subagentName };
 }
 
 function notAsked(thrown: unknown): PolicyVerdict {
@@ -77,7 +123,7 @@ function notAsked(thrown: unknown): PolicyVerdict {
 
 function questionOf({ call, tool, raw, args }: ReadyCall, { context, host }: Batch): PolicyQuestion {
   return {
-    subject: tool.asks ? 'interaction' : 'tool_call',
+    subject: subjectOf(tool),
     eventType: 'tool.execute.start',
     toolName: tool.name,
     ...(tool.source && { sourceNames: qualifiedNames(tool.source) }),
@@ -89,13 +135,23 @@ function questionOf({ call, tool, raw, args }: ReadyCall, { context, host }: Bat
   };
 }
 
-function told({ call, tool }: ReadyCall, verdict: PolicyVerdict, { host }: Batch): PolicyVerdict {
+function subjectOf({ asks }: ReadyCall['tool']): PolicyQuestion['subject'] {
+  return asks ? 'interaction' : 'tool_call';
+}
+
+function told(
+  { call, tool }: ReadyCall,
+  verdict: PolicyVerdict,
+  subagentName: string | undefined,
+  { host }: Batch,
+): PolicyVerdict {
   const { action, ruleId, reason, hard } = verdict;
   const rule = ruleId ?? hard;
   host.emit({
     type: 'policy.decision',
-    subject: tool.asks ? 'interaction' : 'tool_call',
+    subject: subagentName === undefined ? subjectOf(tool) : 'subagent',
     action,
+    ...(subagentName !== undefined && { subagentName }),
     ...(rule !== undefined && { ruleId: rule }),
     ...(reason !== undefined && { reason: host.redactor.text(reason) }),
     toolCallId: call.id,
@@ -110,7 +166,7 @@ async function rewrite(ready: ReadyCall, { updatedToolArgs }: PolicyVerdict, bat
   return await checkCall(ready.call, ready.tool, updatedToolArgs, batch.preparation);
 }
 
-function denyByRule(ready: ReadyCall, { reason, ruleId, hard }: PolicyVerdict, { context, host }: Batch): Permission {
+function denyByRule(ready: ReadyCall, { reason, ruleId, hard }: PolicyVerdict, { context, host }: Batch): Refused {
   const { name } = ready.call;
   const why = host.redactor.text(reason ?? hard ?? 'a rule denies it');
   if (context.denialEndsRun?.policy ?? true) {

@@ -3,6 +3,8 @@ import { z } from 'zod';
 import { policyRule, type PolicyRule } from '../../../src/shared/policy.ts';
 import { createPolicy } from '../../../src/worker/guards/policy.ts';
 import type { Ask, StepCall } from '../../../src/worker/tools/call.ts';
+import { createAskAgentTools } from '../../../src/worker/tools/builtin/ask-agent.ts';
+import { createHandoffTool } from '../../../src/worker/tools/builtin/hand-off.ts';
 import { createAskUser } from '../../../src/worker/tools/builtin/ask-user.ts';
 import { createToolExecutor, type BatchEnd } from '../../../src/worker/tools/execute.ts';
 import { calls, makeWorld, tool, type World } from './world.ts';
@@ -301,4 +303,78 @@ test('only calls that will surely start have their intent recorded with the answ
   expect(freely()).toEqual(['free', 'touching']);
   expect(freely(policyOf())).toEqual(['free']);
   expect(freely(policyOf({ ruleId: 'r', action: 'allow' }))).toEqual([]);
+});
+
+describe('a rule about sub-agents', () => {
+  const askTools = createAskAgentTools([{ id: 'billing' }, { id: 'research' }]);
+  const handoff = createHandoffTool('billing', undefined);
+  const asksFor = (agent: string) => ({ name: 'ask_agent', args: JSON.stringify({ agent, message: 'go' }) });
+  const context = (...rules: readonly object[]) => ({
+    people,
+    policy: policyOf(...rules.map((rule, index) => ({ ruleId: `r${index}`, subjects: ['subagent'], ...rule }))),
+    childIdFor: (step: number, index: number) => `child-${step}-${index}`,
+    hasAgent: () => true,
+  });
+  const billing = { condition: { subagentName: 'billing' } };
+
+  test.each([
+    ['asked', asksFor('billing')],
+    ['handed over to', { name: 'transfer_to_billing' }],
+  ])('denies the agent that is %s, and no other', async (_what, call) => {
+    const world = makeWorld();
+    const tools = [...askTools, handoff];
+    const end = await world.run(tools, calls(call), {}, context({ action: 'deny', ...billing, reason: 'not now' }));
+    expect(end).toMatchObject({ kind: 'failed', error: { code: 'tool_denied' } });
+    expect(world.eventsOf('policy.decision')).toMatchObject([
+      { subject: 'subagent', action: 'deny', ruleId: 'r0', subagentName: 'billing', toolName: call.name },
+    ]);
+    const other = await world.run(tools, calls(asksFor('research')), {}, context({ action: 'deny', ...billing }));
+    expect(suspended(other).children).toMatchObject([{ spec: { agentId: 'research' } }]);
+  });
+
+  test.each([{ pattern: 'bil*' }, { toolName: 'ask_agent' }, { hasKeys: ['message'] }, {}])(
+    'is found by %j',
+    async (condition) => {
+      const world = makeWorld();
+      const end = await world.run(askTools, calls(asksFor('billing')), {}, context({ action: 'deny', condition }));
+      expect(end.kind).toBe('failed');
+    },
+  );
+
+  test('has people asked before the agent is, also where the call itself is allowed', async () => {
+    const rules = [
+      { action: 'allow', subjects: ['tool_call'], condition: { toolName: 'ask_agent' }, priority: 900 },
+      { action: 'request_approval', ...billing },
+    ];
+    const world = makeWorld();
+    const [call] = calls(asksFor('billing')) as [StepCall];
+    const first = suspended(await world.run(askTools, [call], {}, context(...rules)));
+    expect(first).toMatchObject({
+      reason: 'approval',
+      pending: [{ kind: 'approval', toolName: 'ask_agent' }],
+      children: [],
+    });
+    const second = suspended(
+      await world.run(askTools, [asked(call, first.asks[0], { ...granted, id: 'call_0' })], {}, context(...rules)),
+    );
+    expect(second).toMatchObject({ reason: 'child', children: [{ spec: { agentId: 'billing' } }] });
+  });
+
+  test('has people asked before the conversation is handed over', async () => {
+    const world = makeWorld();
+    const rule = { action: 'request_approval', ...billing };
+    const [call] = calls('transfer_to_billing') as [StepCall];
+    const first = suspended(await world.run([handoff], [call], {}, context(rule)));
+    expect(world.journal).toEqual([]);
+    await world.run([handoff], [asked(call, first.asks[0], { ...granted, id: 'call_0' })], {}, context(rule));
+    expect(world.result(0)).toMatchObject({ handoff: 'billing' });
+  });
+
+  test('may rewrite what the agent is asked, and not who is asked', async () => {
+    const world = makeWorld();
+    const rule = (updatedToolArgs: object) => context({ action: 'allow', ...billing, updatedToolArgs });
+    const run = async (args: object) => await world.run(askTools, calls(asksFor('billing')), {}, rule(args));
+    expect(suspended(await run({ message: 'politely' })).children).toMatchObject([{ spec: { input: 'politely' } }]);
+    expect((await run({ agent: 'research' })).kind).toBe('failed');
+  });
 });
