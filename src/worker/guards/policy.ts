@@ -42,6 +42,8 @@ export interface PolicyVerdict {
 export interface Policy {
   /** There are no rules but the hard ones, which are about what a tool says that it touches. */
   readonly isEmpty: boolean;
+  /** Is there a rule about these? */
+  isAbout(subject: PolicySubject): boolean;
   /** Hard rules first, then the first rule that matches; without one the call is allowed. Never throws. */
   decide(question: PolicyQuestion): PolicyVerdict;
   /** The hard rules alone, for arguments that have changed after the decision; undefined when they have no objection. */
@@ -68,6 +70,7 @@ export function createPolicy(
   };
   return {
     isEmpty: ordered.length === 0,
+    isAbout: (subject) => ordered.some(({ subjects }) => subjects.includes(subject)),
     decideHard,
     decide(question) {
       const refused = decideHard(question);

@@ -2,6 +2,7 @@ import { RunError } from '../../shared/errors.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { cashierFor } from './cashier-for.ts';
+import { childRulesOf } from './child-rules.ts';
 import { evaluateProgram } from './evaluate-program.ts';
 import { fanOutProgram } from './fan-out-run.ts';
 import { effectiveLimits } from './limits.ts';
@@ -27,6 +28,7 @@ export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOu
   if (wallTimeMs !== undefined) signals.limitWallTime(wallTimeMs, run.workedMs());
   return await runProgram(programOf(record, deps), run, {
     gate: new StepGate(cashierFor(run, deps)),
+    rules: childRulesOf(run, deps),
     stopRequested() {
       if (signals.cancelRequest?.drain) return 'drain';
       return deps.stopping() ? 'hand_over' : undefined;

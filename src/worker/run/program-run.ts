@@ -1,12 +1,15 @@
 import { asRunError, assertNever, RunError } from '../../shared/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/event.ts';
 import { runIdForChild } from '../../shared/ids.ts';
+import type { PersonDecision } from '../tools/call.ts';
 import { within } from '../tools/within.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
 import type { ProgramFact } from '../turn/program-facts.ts';
 import { continueFrom, type GrowingState } from '../turn/state.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { AskedChildren, notAsked } from './asked-children.ts';
+import { ChildPermits, isPermit, type AskedItem, type PermitHost } from './child-permits.ts';
+import type { ChildRules } from './child-rules.ts';
 import { longestMs } from './foreign-answer.ts';
 import type { OpenRun } from './open.ts';
 import type { AskedChild, ChildAnswer, Program, ProgramHost, ProgramResult, Spent, StepCosts } from './program.ts';
@@ -21,11 +24,13 @@ interface Step {
   readonly work: (signal: AbortSignal) => unknown;
   readonly costs: StepCosts | undefined;
   readonly answer: PromiseWithResolvers<unknown>;
+  /** It does not begin before this. */
+  readonly dueMs?: number;
 }
 
 interface Question {
-  readonly question: string;
-  readonly answer: PromiseWithResolvers<string>;
+  readonly item: AskedItem;
+  readonly answer: PromiseWithResolvers<PersonDecision>;
 }
 
 /** What there is to do about a step that is over, when it is its turn. */
@@ -35,6 +40,8 @@ type AfterStep = () => Promise<void> | void;
 export interface ProgramDeps {
   /** Before each step that costs something. */
   readonly gate: StepGate;
+  /** About the agents that it asks. */
+  readonly rules: ChildRules | undefined;
   stopRequested(): StopReason | undefined;
 }
 
@@ -46,14 +53,17 @@ export async function runProgram(program: Program, run: OpenRun, deps: ProgramDe
   return await new ProgramRun(run, deps).outcome(program);
 }
 
-class ProgramRun implements ProgramHost {
+class ProgramRun implements ProgramHost, PermitHost {
   readonly signal: AbortSignal;
   readonly #run: OpenRun;
   readonly #deps: ProgramDeps;
   readonly #growing: GrowingState;
   readonly #facts: Iterator<ProgramFact>;
   readonly #keys = new Set<string>();
+  /** Steps that the journal has an answer to. */
+  readonly #known: ReadonlySet<string>;
   readonly #children: AskedChildren;
+  readonly #permits: ChildPermits;
   readonly #questions = new Map<string, Question>();
   /** Asked for and not answered by the journal; `#working` are those of them that run. */
   readonly #steps = new Map<string, Step>();
@@ -75,8 +85,11 @@ class ProgramRun implements ProgramHost {
     this.#deps = deps;
     this.signal = run.signal;
     this.#growing = continueFrom(run.state);
-    this.#facts = [...run.state.program.facts].values();
+    const { facts } = run.state.program;
+    this.#facts = [...facts].values();
+    this.#known = new Set(facts.flatMap((fact) => (fact.kind === 'step' ? [fact.key] : [])));
     this.#nowMs = Date.parse(run.record.startedAt ?? run.record.createdAt);
+    this.#permits = new ChildPermits(this, deps.rules, run.redactor);
     this.#children = new AskedChildren((id) => this.#growing.state.program.children.get(id));
   }
 
@@ -108,20 +121,52 @@ class ProgramRun implements ProgramHost {
 
   async child(key: string, asked: AskedChild): Promise<ChildAnswer> {
     this.#use(key);
-    return await this.#children.ask(runIdForChild(this.#run.record.runId, key), asked);
+    const runId = runIdForChild(this.#run.record.runId, key);
+    const permitted = await this.#permits.of(key, runId, asked);
+    return 'kind' in permitted ? permitted : await this.#children.ask(runId, permitted);
   }
 
-  async ask(key: string, question: string): Promise<string> {
+  async ask(key: string, reason: string): Promise<string> {
     this.#use(key);
-    const answer = Promise.withResolvers<string>();
-    this.#questions.set(key, { question, answer });
+    const decision = await this.question(key, { kind: 'user_input', reason });
+    if (decision.kind === 'answer') return decision.answer;
+    return `There is no answer: ${decision.reason ?? 'it was refused'}`;
+  }
+
+  async question(key: string, item: AskedItem): Promise<PersonDecision> {
+    const answer = Promise.withResolvers<PersonDecision>();
+    this.#questions.set(key, { item, answer });
     return await answer.promise;
+  }
+
+  async due(key: string, dueMs: number): Promise<unknown> {
+    const answer = Promise.withResolvers<unknown>();
+    this.#steps.set(key, { key, work: () => true, costs: undefined, answer, dueMs });
+    return await answer.promise;
+  }
+
+  /** Nobody waits for these any more. */
+  drop(question: string, due: string): void {
+    this.#questions.delete(question);
+    this.#steps.delete(due);
+  }
+
+  isKnown(key: string): boolean {
+    return this.#known.has(key);
+  }
+
+  hasBegun(runId: string): boolean {
+    return this.#growing.state.program.children.has(runId);
+  }
+
+  fail(error: RunError): void {
+    this.#end ??= { error };
   }
 
   async outcome(program: Program): Promise<TurnOutcome> {
     program(this).then(
-      (result) => (this.#end = { result }),
-      (error: unknown) => (this.#end = { error: asRunError(error) }),
+      (result) => (this.#end ??= { result }),
+      (error: unknown) => (this.#end ??= { error: asRunError(error) }),
     );
     try {
       for (;;) {
@@ -155,7 +200,9 @@ class ProgramRun implements ProgramHost {
     const end = this.#end;
     if (end && !this.signal.aborted) return 'error' in end ? this.#failed(end.error) : this.#completed(end.result);
     const isHeld = this.signal.aborted || this.#parked !== undefined;
-    const todo = isHeld ? [] : [...this.#steps.values()].filter(({ key }) => !this.#working.has(key));
+    const nowMs = this.#run.clock.now();
+    const isDue = ({ key, dueMs = 0 }: Step) => !this.#working.has(key) && dueMs <= nowMs;
+    const todo = isHeld ? [] : [...this.#steps.values()].filter(isDue);
     if (todo.length > 0) {
       const reason = this.#deps.stopRequested();
       if (reason) return { status: 'stopped', reason, state };
@@ -179,9 +226,9 @@ class ProgramRun implements ProgramHost {
         return this.#children.answer(fact.end) as undefined;
       case 'said': {
         const { decision } = fact;
-        const text =
-          decision.kind === 'answer' ? decision.answer : `There is no answer: ${decision.reason ?? 'it was refused'}`;
-        return taken(this.#questions, decision.id).answer.resolve(text) as undefined;
+        // What was said about a permission that was not waited for any more changes nothing.
+        if (isPermit(decision.id) && !this.#questions.has(decision.id)) return undefined;
+        return taken(this.#questions, decision.id).answer.resolve(decision) as undefined;
       }
       default:
         return assertNever(fact);
@@ -288,11 +335,15 @@ class ProgramRun implements ProgramHost {
     if (unwanted.length > 0)
       await children.stop(unwanted, { drain: false, onPendingApprovals: 'deny', reason: 'its answer is not needed' });
     const { pending, ...program } = this.#children.wait(nowMs);
+    const times = [...this.#steps.values()].flatMap(({ dueMs }) => dueMs ?? []);
+    if (unwanted.length > 0) times.push(nowMs + lookAgainMs);
+    const kinds = new Set([...this.#questions.values()].map(({ item }) => item.kind));
+    const asks = kinds.has('approval') ? 'approval' : 'user_input';
     const wait: SuspendedWait = {
-      reason: parked?.reason ?? (this.#questions.size > 0 ? 'user_input' : 'child'),
+      reason: parked?.reason ?? (kinds.size > 0 ? asks : 'child'),
       pending: [...(parked?.pending ?? []), ...this.#asked(nowMs), ...pending],
       program: { ...program, told: this.#emitted },
-      ...(unwanted.length > 0 && { resumeAtMs: nowMs + lookAgainMs }),
+      ...(times.length > 0 && { resumeAtMs: Math.min(...times) }),
       // Some may have ended while the run was at work.
       standInLine: async () => (await waits.hasDecisions(record.runId)) || ((await parked?.standInLine?.()) ?? false),
     };
@@ -301,7 +352,7 @@ class ProgramRun implements ProgramHost {
 
   #asked(nowMs: number): PendingItem[] {
     const requestedAt = new Date(nowMs).toISOString();
-    return [...this.#questions].map(([id, { question: reason }]) => ({ kind: 'user_input', id, reason, requestedAt }));
+    return [...this.#questions].map(([id, { item }]) => ({ requestedAt, ...item, id }));
   }
 
   #completed({ text, output, blocked }: ProgramResult): TurnOutcome {

@@ -280,6 +280,7 @@ function sandboxed(policy: Policy): Policy {
       : undefined;
   return {
     isEmpty: policy.isEmpty,
+    isAbout: (subject) => policy.isAbout(subject),
     decideHard: (question) => refusal(question) ?? policy.decideHard(question),
     decide: (question) => refusal(question) ?? policy.decide(question),
   };

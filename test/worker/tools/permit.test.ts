@@ -251,6 +251,7 @@ describe('rules', () => {
   test('rules that cannot be asked refuse', async () => {
     const world = makeWorld();
     const policy = {
+      isAbout: () => true,
       isEmpty: false,
       decideHard: () => undefined,
       decide: () => {
