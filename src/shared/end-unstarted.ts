@@ -2,10 +2,11 @@ import { tellParent, type Family } from './children.ts';
 import type { ErrorInfo } from './errors.ts';
 import type { EventBody } from './event.ts';
 import { newNonce } from './ids.ts';
+import { legibleRecord } from './legible-record.ts';
 import { jsonText } from './json-text.ts';
 import { zeroUsage } from './money.ts';
 import { loadScript, runScript } from './redis.ts';
-import { recordFromHash, type RunRecord } from './run.ts';
+import type { RunRecord } from './run.ts';
 import { addLifecycle, publishCommand, scriptEvent } from './script-event.ts';
 import { passOn } from './thread-turns.ts';
 
@@ -49,6 +50,6 @@ export async function endUnstarted(
   await Promise.all([redis.zrem(keys.open, runId), redis.zrem(keys.deadlines, runId), redis.srem(keys.cancels, runId)]);
   if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, runId, addJob);
   if (record.parent)
-    await tellParent(recordFromHash(await redis.hgetall(keys.run(runId))), { place, threads, keepOf, addJob });
+    await tellParent(legibleRecord(await redis.hgetall(keys.run(runId))), { place, threads, keepOf, addJob });
   return body;
 }

@@ -129,7 +129,7 @@ describe('policies', () => {
       onReset: () => order.push('reset'),
     };
     const policy = { retryMidStream: true };
-    expect((await world([entry(a.provider)], { policy }).run({}, call)).answer).toBe(answer);
+    expect((await world([entry(a.provider)], { policy }).run({}, call)).answer).toEqual(answer);
     expect(order).toEqual(['part', 'reset']);
     await expect(world([entry(fake('a', [broken, 'ok']).provider)]).run({}, call)).rejects.toMatchObject({
       kind: 'transport',
