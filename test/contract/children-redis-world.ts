@@ -1,9 +1,10 @@
+import type { RunPlace } from '../../src/shared/run-place.ts';
 import { redisChildren } from '../../src/worker/stores/redis-children.ts';
 import type { ChildrenWorld } from './children-world.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
 
 /** Runs below in the test Redis, or in the one at `url`. Jobs are nobody's matter here. */
-export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld> {
+export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld & { readonly place: RunPlace }> {
   const world = await redisWaitsWorld(url);
   const children = redisChildren({
     place: world.options,
@@ -11,5 +12,5 @@ export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld> {
     keepOf: () => ({ recordS: 600, eventsS: 120 }),
     addJob: async () => {},
   });
-  return { ...world, children };
+  return { ...world, place: world.options, children };
 }

@@ -6,14 +6,14 @@ import { RunError } from '../../src/shared/errors.ts';
 import type { JournalEntry } from '../../src/shared/journal.ts';
 import { storedJson } from '../../src/shared/json-text.ts';
 import { silentLog } from '../../src/shared/log.ts';
-import { isTerminalStatus } from '../../src/shared/run.ts';
+import { isTerminalStatus, lineage } from '../../src/shared/run.ts';
 import { RedisRuns } from '../../src/worker/stores/redis-runs.ts';
 import { redisWaits } from '../../src/worker/stores/redis-waits.ts';
 import { clientWorld } from '../producer/support/client.ts';
 import { rounds } from '../support/lane.ts';
 import { deep, oddRecord, oddText, oddValue } from '../support/odd.ts';
 import { seeded } from '../support/seeded.ts';
-import { aCommit, aTerminalCommit } from './run-fixtures.ts';
+import { aCommit, aRecord, aTerminalCommit } from './run-fixtures.ts';
 import { claim, claimed } from './store-world.ts';
 
 type Random = ReturnType<typeof seeded>;
@@ -113,25 +113,17 @@ const statusOf = async ({ redis, keys }: Odd, runId: string) => await redis.hget
 /** A run that waits is queued again, or ends: which is up to what happens. */
 async function endWait(world: Odd, runId: string, random: Random): Promise<string> {
   const { mill, waits } = world;
-  const child = {
-    status: 'completed',
-    costMicrocents: 3,
-    parent: { runId, depth: 1, expose: 'all', above: [], payers: [] },
-  } as const;
   const ways = {
     cancel: () => mill.cancel(runId, { reason: reason(random), onPendingApprovals: pick(random, 'deny', 'fail') }),
     drain: () => mill.cancel(runId, { drain: true, reason: reason(random) }),
     expiry: () => waits.resume(runId, { summary: oddText(random) }),
     child: async () => {
-      const record = {
-        ...(await world.runs.load(runId)),
-        ...child,
-        runId: 'r'.repeat(26),
-        result: { text: oddText(random) },
-      };
-      await tellParent(record as never, {
+      const parent = lineage.parse({ runId, depth: 1, above: [] });
+      const result = { text: oddText(random) };
+      const child = aRecord({ runId: 'r'.repeat(26), parent, status: 'completed', costMicrocents: 3, result });
+      await tellParent(child, {
         place: world.place,
-        threads: world.place as never,
+        threads: { ...world.place, clock: systemClock },
         keepOf: () => ({ recordS: 600, eventsS: 120 }),
         addJob: async () => {},
       });

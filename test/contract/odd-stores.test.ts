@@ -1,0 +1,136 @@
+import { expect, test } from 'vitest';
+import type { NewRun } from '../../src/shared/create-runs.ts';
+import { newNonce, newRunId } from '../../src/shared/ids.ts';
+import { jsonText } from '../../src/shared/json-text.ts';
+import { sayToRun } from '../../src/shared/steer.ts';
+import { costRowsOf } from '../../src/shared/ledger.ts';
+import { rounds } from '../support/lane.ts';
+import { oddText, oddValue } from '../support/odd.ts';
+import { seeded } from '../support/seeded.ts';
+import { redisArtifactsWorld } from './artifacts-redis-world.ts';
+import { redisBreakersWorld } from './breakers-redis-world.ts';
+import { redisChildrenWorld } from './children-redis-world.ts';
+import { childOf, suspendOn } from './children-world.ts';
+import { aRequest, granted } from './governor.ts';
+import { redisGovernorWorld } from './governor-redis-world.ts';
+import { redisLedgerWorld } from './ledger-redis-world.ts';
+import { ask, capped, paid } from './ledger-world.ts';
+import { draft } from './progress-notes.ts';
+import { redisProgressWorld } from './progress-redis-world.ts';
+import { delta } from './run-fixtures.ts';
+import { claim, seeded as seededRun } from './store-world.ts';
+import { answers, aRun, asks, calls, ends, gets, hold, summary, tenant } from './threads-world.ts';
+import { redisThreadsWorld } from './threads-redis-world.ts';
+
+const never = new AbortController().signal;
+const times = rounds({ fast: 20, all: 1_500 });
+
+/** A value as it comes back out of JSON. */
+const kept = <T>(value: T): T => JSON.parse(jsonText(value)) as T;
+
+test('a thread keeps odd words of anybody, and goes to the next run', async () => {
+  const random = seeded();
+  const world = await redisThreadsWorld();
+  const { threads } = world;
+  for (let round = 0; round < times; round++) {
+    const [id, run, next] = [`t${round}`, `a${round}`, `b${round}`];
+    const held = await hold(world, run, id);
+    await threads.enter(aRun(next, id));
+    const text = () => oddText(random);
+    const entries = [
+      asks(run, text(), text() || 'k'),
+      calls(run, text()),
+      gets(run, text()),
+      answers(run, text()),
+      summary(run, text(), 1),
+      ends(run, 'completed'),
+    ];
+    const patch = { title: text() || 'T', session: { provider: text(), model: text(), sessionToken: text() } };
+    expect(await threads.append(held, newNonce(), entries, patch)).toMatchObject({ kind: 'ok' });
+    const title = { type: 'thread.title_generated', title: text() } as const;
+    await threads.tell({ tenant, threadId: id }, { runId: run, agentId: 'support' }, newNonce(), title);
+    const page = await threads.read(tenant, id, { limit: 100 });
+    expect(page.entries.map(({ entry }) => entry)).toEqual(entries.map(kept));
+    expect(await threads.leave(tenant, id, run)).toEqual({ next });
+  }
+});
+
+test('what a run is told while it works, and by those below it, reaches it in odd words', async () => {
+  const random = seeded();
+  const world = await redisChildrenWorld();
+  const { children } = world;
+  for (let round = 0; round < times; round++) {
+    const above = await seededRun(world);
+    const later = ['one', 'two', 'three'].map((place) => childOf(above, place, oddText(random)));
+    const { runId } = later[0] as NewRun;
+    await suspendOn(
+      world,
+      above,
+      later.slice(0, 1).map(({ runId }) => runId),
+    );
+    await children.start(later.slice(0, 1), { segment: 0, first: false, later: later.slice(1) });
+    const told = { type: 'tool.execute.progress', toolCallId: oddText(random), data: oddValue(random) } as const;
+    const event = { type: 'subagent.event', childRunId: newRunId(Date.now()), childDepth: 1, event: told } as const;
+    expect(await children.tell({ runId: above, agentId: oddText(random) }, [{ ...event, timestamp: 'now' }])).toBe(
+      true,
+    );
+    await children.stop([runId], { drain: false, onPendingApprovals: 'deny', reason: oddText(random) });
+    await children.ended(runId);
+    const waiting = await world.place.redis.hget(world.place.keys.run(above), 'pending');
+    expect(waiting, 'the next one has begun').toContain(later[1]?.runId);
+    const message = { id: oddText(random) || 'm', text: oddText(random), at: 'now' };
+    const busy = await seededRun(world);
+    await claim(world, busy);
+    await world.runs.flush({ runId: busy, owner: '' }, 3, [delta(busy, oddText(random))]);
+    expect(await sayToRun(world.place, busy, message)).toBe('said');
+  }
+});
+
+test('money is held and paid for models, providers and agents of any name', async () => {
+  const random = seeded();
+  const { ledger, redis, keys, view } = await redisLedgerWorld();
+  for (let round = 0; round < times; round++) {
+    const names = { provider: oddText(random), model: oddText(random) };
+    const purse = capped(1_000, 'pause_for_approval', { agentId: oddText(random), batch: `b${round}` });
+    const id = `${purse.runId}:step:${round}`;
+    expect(await ledger.reserve(ask(purse, id, 600, names))).toMatchObject({ kind: 'reserved' });
+    expect(await ledger.await(purse, { scope: 'run', id: purse.runId }, 600)).toBe(false);
+    expect(await ledger.settle(paid(purse, id, 100, names))).toContain(purse.runId);
+    expect(await view({ scope: 'run', id: purse.runId })).toMatchObject({
+      spentMicrocents: 100,
+      reservedMicrocents: 0,
+    });
+    await ledger.reserve(ask(purse, `${id}:again`, 300, names));
+    await ledger.forfeit(purse);
+  }
+  for (const key of await redis.keys(keys.costs('acme', '*'))) {
+    const rows = costRowsOf('2026-11-21', await redis.hgetall(key));
+    expect(rows.length).toBeGreaterThan(0);
+  }
+});
+
+test('turns, breakers, notes and kept results have names of any kind', async () => {
+  const random = seeded();
+  const governor = await (await redisGovernorWorld()).governor();
+  const breakers = await redisBreakersWorld().breakers();
+  const notes = await (await redisProgressWorld()).worker();
+  const results = await (await redisArtifactsWorld()).worker();
+  const info = { toolName: 'report', trust: 'web-search', sensitivity: 'public' } as const;
+  for (let round = 0; round < times; round++) {
+    const runId = newRunId(Date.now());
+    const limiter = `${round % 7}${oddText(random)}`;
+    const request = aRequest(runId, { requestsPerMinute: 100_000 }, { limiter, tenant: `t${oddText(random)}` });
+    await governor.settle(await granted(governor, request), { usedTokens: 2e9, outputTokens: 0 });
+    const target = `tool:${oddText(random)}`;
+    const admission = await breakers.admit(target, 0, never);
+    await breakers.report(target, 'failure', admission, { failureThreshold: 1_000, cooldownMs: 1_000 });
+    const text = oddText(random);
+    const note = await notes.write(draft(text, { runId, key: oddText(random) || 'k' }));
+    expect(note.seq).toBe(1);
+    const name = `n${round}`;
+    const body = Buffer.from(oddText(random) || 'b');
+    for (const toolName of [oddText(random), oddText(random)])
+      await results.put(runId, name, body, { ...info, toolName });
+    expect((await results.read(runId, name, 0, 1e6))?.bytes.length).toBe(body.length);
+  }
+});
