@@ -48,7 +48,7 @@ export { agentView, type AgentView } from '../shared/agent.ts';
 export { cancelRequest, decisionRequest, type CancelRequest, type DecisionInput } from '../shared/control.ts';
 export type { DialectEvent } from '../shared/dialects/dialect.ts';
 export { dialectNames, projectEvents, type DialectName, type ProjectOptions } from '../shared/dialects/project.ts';
-export { deriveExecutionId, type TurnOfSession } from '../shared/execution-id.ts';
+export { deriveExecutionId, deriveThreadId, type Session, type TurnOfSession } from '../shared/execution-id.ts';
 export { errorInfo, errorTable, RunError, type ErrorCode, type ErrorInfo } from '../shared/errors.ts';
 export {
   eventSchema,

@@ -28,7 +28,27 @@ export function deriveExecutionId(turn: TurnOfSession): string {
   if (!parsed.success) throw invalidTurn(parsed.error.issues);
   const { projectId, sessionId, turnIndex } = parsed.data;
   const id = `${escaped(projectId)}:${escaped(sessionId)}:${turnIndex}`;
-  return publicId.parse(id.length <= maxChars ? id : shortened(id));
+  return publicId.parse(id.length <= maxChars ? id : shortened(id, ':h'));
+}
+
+/** A conversation, by the names that the caller's product has for it. Without a project: that of the tenant itself. */
+export interface Session {
+  readonly projectId?: string | undefined;
+  readonly sessionId: string;
+}
+
+/**
+ * The thread of a session: `session`, or `project:session`, in the letters of {@link deriveExecutionId}. Different
+ * sessions never share one. Throws `validation` for an empty name.
+ *
+ * @example
+ * const { messages } = await mill.threads.messages(deriveThreadId({ projectId: 'shop', sessionId: 's-1' }));
+ */
+export function deriveThreadId({ projectId, sessionId }: Session): string {
+  const parsed = z.array(component).safeParse([...(projectId === undefined ? [] : [projectId]), sessionId]);
+  if (!parsed.success) throw new RunError('validation', 'no thread id: names of projects and sessions are not empty');
+  const id = parsed.data.map(escaped).join(':');
+  return publicId.parse(id.length <= maxChars ? id : shortened(id, '::h'));
 }
 
 /** No name is empty, so that two colons never stand for two borders. */
@@ -38,9 +58,9 @@ function escaped(name: string): string {
   );
 }
 
-/** Whole ids end in a number, so that none of them looks like this. */
-function shortened(id: string): string {
-  const end = `:h${sha256(id)}`;
+/** Whole ids of turns end in a number, and two colons are never followed by an `h`: no whole id looks like this. */
+function shortened(id: string, mark: ':h' | '::h'): string {
+  const end = `${mark}${sha256(id)}`;
   return id.slice(0, maxChars - end.length) + end;
 }
 

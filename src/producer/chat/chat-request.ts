@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { deriveExecutionId } from '../../shared/execution-id.ts';
+import { deriveExecutionId, deriveThreadId } from '../../shared/execution-id.ts';
 import { publicId } from '../../shared/ids.ts';
 import { chatPlace, runRequest, type RunRequestInput } from '../../shared/run.ts';
 import { RunError } from '../../shared/errors.ts';
@@ -15,7 +15,7 @@ export const chatTurnRequest = z.strictObject({
   ...chatPlace.shape,
   /** Whose session it is. Default: the tenant. */
   projectId: publicId.optional(),
-  /** Default: the session. */
+  /** Default: the session, after its project where it has one. */
   thread,
   budget,
   limits,
@@ -33,12 +33,13 @@ export interface TurnToRun {
 /** Throws as `parseRequest` does, with every problem at once. */
 export function turnToRun(asked: unknown, tenant: string, executionId: string | undefined): TurnToRun {
   const parsed = parseSafely(chatTurnRequest, 'message', asked);
-  const { message, sessionId, turnIndex, userId, projectId = tenant, thread = sessionId, ...rest } = parsed;
+  const { message, sessionId, turnIndex, userId, projectId = tenant, ...rest } = parsed;
+  const session = { sessionId, projectId: projectId === tenant ? undefined : projectId };
   const request = {
     ...rest,
     input: message,
     sessionId,
-    thread,
+    thread: rest.thread ?? deriveThreadId(session),
     chat: { turnIndex, ...(userId !== undefined && { userId }) },
     executionId: checkExecutionId(executionId ?? deriveExecutionId({ projectId, sessionId, turnIndex })),
   };

@@ -121,6 +121,26 @@ test.each([
   expect(answer.headers.get('x-execution-id')).toBe(id);
 });
 
+test('two projects with one session id have two threads', async () => {
+  const world = await serverWorld();
+  const threadOf = async (more: object) => {
+    const runId = (await post(world, { ...asked, ...more })).headers.get('x-run-id') ?? '';
+    return (await world.mill.get(runId)).thread;
+  };
+  const threads = [
+    await threadOf({ sessionId: 's-1' }),
+    await threadOf({ sessionId: 's-1', projectId: 'shop' }),
+    await threadOf({ sessionId: 's-1', projectId: 'desk' }),
+    await threadOf({ sessionId: 'shop:s-1' }),
+    await threadOf({ sessionId: 's-1:desk' }),
+    await threadOf({ sessionId: 's-1', projectId: 's'.repeat(128) }),
+    await threadOf({ sessionId: 's-2', projectId: 's'.repeat(128) }),
+  ];
+  expect(threads.slice(0, 3)).toEqual(['s-1', 'shop:s-1', 'desk:s-1']);
+  expect(new Set(threads).size).toBe(threads.length);
+  expect(await threadOf({ sessionId: 's-1', projectId: 'default', turnIndex: 9 })).toBe('s-1');
+});
+
 test('the session is the thread unless there is another', async () => {
   const world = await serverWorld();
   const runId = (await post(world, { ...asked, thread: 't-9' })).headers.get('x-run-id') ?? '';
