@@ -6,6 +6,8 @@ import { asRunError, type RunError } from '../../shared/errors.ts';
 export interface Cli {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  /** Whose data the command is about. Absent: `default`. */
+  readonly tenant?: string;
   /** Folder of this installation: the checkout, or the package. */
   readonly root: string;
   readonly stdin: ReadStream;

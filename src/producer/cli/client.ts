@@ -17,9 +17,13 @@ export function configOf(cli: Cli): Config {
 
 /** A client for this command, to be closed by it. Throws `invalid_config`. */
 export function openClient(cli: Cli, onError?: (error: Error) => void): Millrace {
-  return clientFor(configOf(cli), onError);
+  return clientFor(configOf(cli), onError, cli.tenant);
 }
 
-export function clientFor(config: Config, onError?: (error: Error) => void): Millrace {
-  return new Millrace({ ...clientOptions(config), ...(onError && { onError }) });
+export function clientFor(config: Config, onError?: (error: Error) => void, tenant?: string): Millrace {
+  return new Millrace({
+    ...clientOptions(config),
+    ...(tenant !== undefined && { tenant }),
+    ...(onError && { onError }),
+  });
 }

@@ -57,22 +57,34 @@ const commands: readonly AddCommand[] = [
   addRedrive,
 ];
 
+/** These are about the processes of a fleet and what they share. All others are about the data of one tenant. */
+const withoutTenant: ReadonlySet<string> = new Set(['dev', 'demo', 'producer', 'worker', 'agents', 'doctor']);
+
 /** Runs the command that the arguments name and answers the exit code. Never throws. */
 export async function runProgram(args: readonly string[], cli: Cli): Promise<ExitCode> {
   let code: ExitCode = exitCodes.ok;
   const act = <Args extends unknown[]>(work: Work<Args>) => {
     return async (...given: Args) => {
-      code = await work(cli, ...given);
+      // Commander gives the command itself last.
+      const { tenant } = (given.at(-1) as Command).opts<{ readonly tenant?: string }>();
+      code = await work({ ...cli, ...(tenant !== undefined && { tenant }) }, ...given);
     };
   };
   const program = createProgram(cli);
   for (const add of commands) add(program, act);
+  for (const command of program.commands) if (!withoutTenant.has(command.name())) offerTenant(command);
   try {
     await program.parseAsync([...args], { from: 'user' });
   } catch (error) {
     return failed(cli, error);
   }
   return code;
+}
+
+/** Redis knows no keys: who reaches it may act for every tenant. */
+function offerTenant(command: Command): void {
+  if (command.commands.length === 0) command.option('--tenant <name>', 'whose data it is about (default: default)');
+  for (const part of command.commands) offerTenant(part);
 }
 
 function createProgram(cli: Cli): Command {

@@ -115,6 +115,11 @@ async function followFrom(runId, after, signal) {
     if (signal.aborted) return;
     if (response && !response.ok) {
       const { error } = await response.json();
+      if (error.code === 'execution_not_found') return showRecord(runId, signal);
+      if (error.code === 'replay_truncated') {
+        after = error.details.firstSequence - 1;
+        continue;
+      }
       if (!error.retryable) throw new Error(error.code + ': ' + error.message);
     } else if (response) {
       const end = await readEvents(response.body, after, signal);
@@ -163,6 +168,18 @@ function show(event) {
   } else if (waitsForMoney(event)) {
     byId('state').textContent = 'waits for money of ' + event.pending.map((item) => item.id).join(', ');
   } else if (event.type.startsWith('run.')) byId('state').textContent = event.type.slice(4);
+}
+
+/** The events of a run go soon after its end, its record a day later. */
+async function showRecord(runId, signal) {
+  const run = await api('/v1/runs/' + runId, { headers: headers(), signal });
+  if (signal.aborted) return;
+  const text = byId('text');
+  text.textContent = run.result ? run.result.text : '';
+  if (run.error) text.append('\n' + run.error.code + ': ' + run.error.message);
+  byId('state').textContent = run.status + ', ' + dollars(run.costMicrocents);
+  byId('log').textContent = 'Its events are no longer kept.\n';
+  byId('cancel').disabled = true;
 }
 
 function waitsForMoney(event) {

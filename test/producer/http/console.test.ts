@@ -104,12 +104,41 @@ test('the console starts a run, shows its text as it comes and how it ended', as
   expect(byId('problem').textContent).toBe('');
 });
 
+const firstIn = (node: FakeElement) => node.childNodes[0] as FakeElement;
+
+test('the console shows a run whose events are gone from its record', async () => {
+  const world = await serverWorld();
+  const run = await world.start();
+  await endRun(run);
+  await world.redis.del(world.keys.events(run.runId));
+  const byId = openConsole(world, '');
+  await until('the run is listed', () => byId('runs').textContent.includes(run.runId));
+  firstIn(firstIn(firstIn(byId('runs')))).fire('click');
+  await until('its end is shown', () => byId('state').textContent.startsWith('completed'));
+  expect(byId('text').textContent).toBe('It is on its way.');
+  expect(byId('log').textContent).toContain('no longer kept');
+  expect(byId('cancel').disabled).toBe(true);
+  expect(byId('problem').textContent).toBe('');
+});
+
+test('the console shows a run whose first events are gone from where its log begins', async () => {
+  const world = await serverWorld();
+  const run = await world.start();
+  await run.emit(Array.from({ length: 5 }, () => ({ type: 'text.delta' as const, delta: 'x', model: 'm' })));
+  await world.redis.xtrim(world.keys.events(run.runId), 'MAXLEN', 2);
+  await endRun(run);
+  const byId = openConsole(world, '');
+  await until('the run is listed', () => byId('runs').textContent.includes(run.runId));
+  firstIn(firstIn(firstIn(byId('runs')))).fire('click');
+  await until('its end is shown', () => byId('state').textContent.startsWith('completed'));
+  expect(byId('problem').textContent).toBe('');
+});
+
 test('the console cancels the run that it shows', async () => {
   const world = await serverWorld();
   const { runId } = await world.start();
   const byId = openConsole(world, '');
   await until('the run is listed', () => byId('runs').textContent.includes(runId));
-  const firstIn = (node: FakeElement) => node.childNodes[0] as FakeElement;
   const [row, cell] = [firstIn(byId('runs')), firstIn(firstIn(byId('runs')))];
   expect(row.childNodes).toHaveLength(5);
   firstIn(cell).fire('click');
