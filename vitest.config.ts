@@ -23,8 +23,9 @@ export default defineConfig({
   resolve: { alias: { 'millrace/worker': path('src/worker/index.ts'), millrace: path('src/producer/index.ts') } },
   test: {
     globalSetup: ['test/support/global-setup.ts'],
-    testTimeout: 20_000,
-    hookTimeout: 30_000,
+    // For machines that do much else: no test waits for a time to pass.
+    testTimeout: 40_000,
+    hookTimeout: 60_000,
     // Two for each core: many tests wait for a lease to end or a process to start.
     maxWorkers: 2 * availableParallelism(),
     reporters: ['default', './test/support/closing-reporter.ts'],

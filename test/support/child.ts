@@ -2,7 +2,7 @@ import { fork, type ChildProcess } from 'node:child_process';
 import { childEnv } from './child-env.ts';
 import { builtEntry } from './entries.ts';
 
-const readyMs = 20_000;
+const readyMs = 40_000;
 const keptBytes = 256 * 1024;
 
 /** What a child said when it was ready; `port` or `healthPort` for those that listen. */

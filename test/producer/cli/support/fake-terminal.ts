@@ -54,7 +54,7 @@ export class FakeTerminal {
   async shows(text: string | RegExp): Promise<void> {
     const matches = () => (typeof text === 'string' ? this.screen.includes(text) : text.test(this.screen));
     try {
-      await until(`the screen to show ${String(text)}`, matches, 15_000);
+      await until(`the screen to show ${String(text)}`, matches);
     } catch (error) {
       throw new Error(`${(error as Error).message}\n${this.screen}`, { cause: error });
     }
