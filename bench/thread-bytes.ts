@@ -130,7 +130,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
     tools: { log: silentLog },
     wake: () => {},
     stopping: () => false,
-    ...modelsOf(singleProvider(provider()), { price: createPriceLookup(), log: silentLog }),
+    ...modelsOf(singleProvider(provider()), { price: createPriceLookup() }),
   };
   await fill(threads, { tenant: 'default', threadId: 'long', runId: 'before', agentId: 'reader' });
   const client = new Redis(redisUrl);

@@ -49,9 +49,9 @@ test('every file on the page about providers is one that the programs read', asy
   expect(loadTenants(join(folder, 'tenants.yaml')).of('shop').weight).toBe(3);
   const { agents, problems } = await loadAgents(join(folder, 'agents'));
   expect(problems).toEqual([]);
-  const { chainFor } = modelsOf(providers, { price: createPriceLookup(), log: silentLog });
+  const { chainFor } = modelsOf(providers, { price: createPriceLookup() });
   for (const agent of agents.values()) {
-    expect([agent.file, chainFor(agent, agent.definition.model, {})]).not.toContain(undefined);
+    expect([agent.file, chainFor(agent, agent.definition.model, {}, silentLog)]).not.toContain(undefined);
   }
 });
 

@@ -34,12 +34,16 @@ export async function acceptRun(input: unknown, caller: Caller, link: Link, sign
   const request = link.models.concerns(parsed) ? await link.models.check(parsed) : parsed;
   signal?.throwIfAborted();
   return await link.reach(async (redis) => {
-    const run = newRun(request, tenant, newNonce());
+    const run = newRun(request, caller, newNonce());
     const warnings = await link.directory.check(run.queue, redis);
     for (const [path, agent] of agentsOf(request)) await link.agents.check(agent, redis, path);
     await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
     const arrived = await arrive(run, link, redis);
-    if (arrived.kind === 'said') return saidTo(arrived.listener);
+    if (arrived.kind === 'said') {
+      const said = saidTo(arrived.listener);
+      tellAccepted(run, said, link);
+      return said;
+    }
     const { waits } = arrived;
     const [created] = (await createRuns([run], tenant, placeOf(link, redis))) as [Created];
     const accepted = acceptedOf(run, created, warnings);
@@ -48,6 +52,7 @@ export async function acceptRun(input: unknown, caller: Caller, link: Link, sign
     if (isTerminalStatus(accepted.status)) await forgetEnded(run, link, redis);
     await waitForReplica(link, redis, accepted.runId);
     prune(tenant, 1, link);
+    tellAccepted(run, accepted, link);
     return accepted;
   });
 }
@@ -101,7 +106,7 @@ async function acceptChunk(inputs: readonly unknown[], caller: Caller, link: Lin
     link,
   );
   try {
-    return { answers: await link.reach((redis) => acceptParsed(parsed, caller.tenant, link, redis)) };
+    return { answers: await link.reach((redis) => acceptParsed(parsed, caller, link, redis)) };
   } catch (error) {
     if (!(error instanceof RunError) || error.code !== 'queue_unavailable') throw error;
     return { answers: parsed.map((item) => ('error' in item ? item : refusal(error))), unavailable: error };
@@ -112,7 +117,7 @@ type Parsed = { readonly request: RunRequest } | { readonly error: ErrorInfo };
 
 async function acceptParsed(
   parsed: readonly Parsed[],
-  tenant: string,
+  caller: Caller,
   link: Link,
   redis: RedisConnection,
 ): Promise<BulkAnswer[]> {
@@ -123,12 +128,12 @@ async function acceptParsed(
   const items: (NewRun | BulkAnswer)[] = [];
   for (const [i, item] of parsed.entries()) {
     const admitted =
-      'error' in item ? item : await admit(newRun(item.request, tenant, `${nonce}.${i}`), refusals, queues, link);
+      'error' in item ? item : await admit(newRun(item.request, caller, `${nonce}.${i}`), refusals, queues, link);
     items.push('error' in admitted ? admitted : await inThread(admitted, waiting, link, redis));
   }
 
   const runs = items.filter((item) => 'nonce' in item);
-  const created = await createRuns(runs, tenant, placeOf(link, redis));
+  const created = await createRuns(runs, caller.tenant, placeOf(link, redis));
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
   const jobs: JobToAdd[] = [];
   for (const run of runs) {
@@ -139,9 +144,9 @@ async function acceptParsed(
   await link.queues.addMany(jobs);
   // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
   await Promise.all((link.cluster ? runs : runs.slice(-1)).map((run) => waitForReplica(link, redis, run.runId)));
-  prune(tenant, runs.length, link);
+  prune(caller.tenant, runs.length, link);
   return items.map((item) =>
-    'nonce' in item ? answerOf(item, outcomes.get(item) as Created, queues.get(item.queue)) : item,
+    'nonce' in item ? answerOf(item, outcomes.get(item) as Created, queues.get(item.queue), link) : item,
   );
 }
 
@@ -219,7 +224,11 @@ async function inThread(
 ): Promise<NewRun | BulkAnswer> {
   try {
     const arrived = await arrive(run, link, redis);
-    if (arrived.kind === 'said') return saidTo(arrived.listener);
+    if (arrived.kind === 'said') {
+      const said = saidTo(arrived.listener);
+      tellAccepted(run, said, link);
+      return said;
+    }
     if (arrived.waits) waiting.add(run);
     return run;
   } catch (error) {
@@ -257,9 +266,11 @@ function parseOrRefuse(input: unknown, caller: Caller): Parsed {
   }
 }
 
-function answerOf(run: NewRun, created: Created, verdict: QueueVerdict = []): BulkAnswer {
+function answerOf(run: NewRun, created: Created, verdict: QueueVerdict = [], link: Link): BulkAnswer {
   try {
-    return acceptedOf(run, created, verdict instanceof RunError ? [] : verdict);
+    const accepted = acceptedOf(run, created, verdict instanceof RunError ? [] : verdict);
+    tellAccepted(run, accepted, link);
+    return accepted;
   } catch (error) {
     if (error instanceof RunError) return refusal(error);
     throw error;
@@ -274,6 +285,12 @@ function acceptedOf(run: NewRun, created: Created, warnings: readonly string[]):
   // A run that has ended, or has begun, waits for nobody.
   const waits = created.status === 'queued';
   return { runId, status: created.status, attached: created.kind === 'attached', warnings: waits ? warnings : [] };
+}
+
+function tellAccepted(run: NewRun, { runId, status, attached }: Accepted, link: Link): void {
+  const { tenant, queue, requestId, request } = run;
+  const { agent, thread } = request;
+  link.onRun({ kind: 'accepted', runId, agent, tenant, queue, status, attached, thread, requestId });
 }
 
 /** Also when attaching: the first call may have died before it added the job. Its id is the same, so a repeat is harmless. */

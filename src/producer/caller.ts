@@ -10,6 +10,8 @@ export type Rights = 'operator' | 'caller';
 export interface Caller {
   readonly tenant: string;
   readonly rights: Rights;
+  /** Of the HTTP request, for the lines of logs. */
+  readonly requestId: string | undefined;
 }
 
 /** Throws `forbidden` for a caller. `what` completes "… needs the scope admin". */

@@ -33,6 +33,7 @@ export async function cancelRun(
         throw alreadyTerminal(record);
       case 'ended_here':
         await forget(record, link, redis);
+        tellEnded(await loadLegible(link, redis, runId, tenant), link);
         break;
       case 'held':
       case 'asked':
@@ -58,6 +59,11 @@ export function familyOf(link: Link, redis: RedisConnection): Family {
 async function forget(record: RunRecord, link: Link, redis: RedisConnection): Promise<void> {
   await leaveLines(record, link, redis);
   await link.queues.remove(record.queue, record.runId, record.segment).catch(link.onError);
+}
+
+function tellEnded(record: RunRecord, link: Link): void {
+  const { runId, tenant, queue, status, costMicrocents, requestId, request } = record;
+  link.onRun({ kind: 'ended', runId, agent: request.agent, tenant, queue, status, costMicrocents, requestId });
 }
 
 function alreadyTerminal(record: RunRecord): RunError {

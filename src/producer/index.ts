@@ -2,7 +2,14 @@
 export { Millrace } from './millrace.ts';
 export type { EvaluateRun, FanOutRun, TaskRun, TaskRunOptions } from './programs.ts';
 export { RunHandle } from './run-handle.ts';
-export type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
+export type {
+  DialectEventsOptions,
+  EventsOptions,
+  ListQuery,
+  MillraceOptions,
+  ResultOptions,
+  RunFact,
+} from './options.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
 export type { ChatLine, ChatLinesOptions } from './chat/chat-lines.ts';
 export { chatTurnRequest, type ChatTurnRequest } from './chat/chat-request.ts';

@@ -19,7 +19,7 @@ import { EventHub } from './event-hub.ts';
 import { EventLog } from './event-log.ts';
 import { ModelGate } from './models.ts';
 import { QueueDirectory } from './queue-directory.ts';
-import type { MillraceOptions } from './options.ts';
+import type { MillraceOptions, RunFact } from './options.ts';
 
 /** How long one command of a caller may take all in all while Redis is away or slow. */
 const deadlineMs = 4_500;
@@ -60,6 +60,7 @@ export class Link {
   /** Where the texts of progress notes are; undefined: in Redis. */
   readonly artifactFolder: string | undefined;
   readonly onError: (error: Error) => void;
+  readonly onRun: (fact: RunFact) => void;
   readonly #redis: RedisConnection;
   #wasReady = false;
   #becomingReady: Promise<void> | undefined;
@@ -82,6 +83,7 @@ export class Link {
       idleMs: options.idleMs ?? 5_000,
       durability: options.durability ?? 'any',
     };
+    this.onRun = (fact) => options.onRun?.(fact);
     this.onError = (error) => void (this.#closed || options.onError?.(error));
     this.#redis = connect(options.redis, 'command', this.onError);
     this.queues = new JobQueues(this.#redis, bullPrefix(prefix, this.cluster), this.onError);

@@ -61,11 +61,13 @@ export class Millrace implements AsyncDisposable {
   readonly threads: Threads;
   readonly #link: Link;
   readonly #rights: Rights;
+  readonly #requestId: string | undefined;
   readonly #isOriginal: boolean;
 
   /** The other parameters are for {@link forTenant}. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
   constructor(options: MillraceOptions, link?: Link, rights: Rights = 'operator') {
     this.tenant = checkTenant(options.tenant ?? 'default');
+    this.#requestId = options.requestId;
     this.#link = link ?? new Link(options);
     this.#isOriginal = link === undefined;
     this.#rights = rights;
@@ -75,10 +77,12 @@ export class Millrace implements AsyncDisposable {
 
   /**
    * The same client for another tenant. Shares the connections; only the original closes them. With the rights of a
-   * `caller` it cannot raise what operators and authors have set: `forbidden` for `raise`, and for money of the tenant.
+   * `caller` it cannot raise what operators and authors have set: `forbidden` for `raise`, and for money of the tenant. The
+   * runs that it accepts carry `requestId` into the lines of their workers.
    */
-  forTenant(tenant: string, rights: Rights = this.#rights): Millrace {
-    return new Millrace({ redis: '', tenant }, this.#link, this.#rights === 'caller' ? 'caller' : rights);
+  forTenant(tenant: string, rights: Rights = this.#rights, requestId?: string): Millrace {
+    const options = { redis: '', tenant, ...(requestId !== undefined && { requestId }) };
+    return new Millrace(options, this.#link, this.#rights === 'caller' ? 'caller' : rights);
   }
 
   /**
@@ -319,7 +323,7 @@ export class Millrace implements AsyncDisposable {
   }
 
   get #caller(): Caller {
-    return { tenant: this.tenant, rights: this.#rights };
+    return { tenant: this.tenant, rights: this.#rights, requestId: this.#requestId };
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

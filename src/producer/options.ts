@@ -2,6 +2,21 @@ import type { DialectName } from '../shared/dialects/project.ts';
 import type { EventProfile } from '../shared/profile.ts';
 import type { RunStatus } from '../shared/run.ts';
 
+/** What a client has done to a run: it was accepted, or cancelled while no worker had it. */
+export interface RunFact {
+  readonly kind: 'accepted' | 'ended';
+  readonly runId: string;
+  readonly agent: string;
+  readonly tenant: string;
+  readonly queue: string;
+  readonly status: RunStatus;
+  /** It was there already. */
+  readonly attached?: boolean;
+  readonly thread?: string | undefined;
+  readonly costMicrocents?: number;
+  readonly requestId: string | undefined;
+}
+
 /** How a client reaches Millrace. Everything but `redis` has the default that the processes themselves use. */
 export interface MillraceOptions {
   /** `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, as `REDIS_URL`. */
@@ -35,6 +50,10 @@ export interface MillraceOptions {
   readonly modelRouterUrl?: string;
   /** The folder of `ARTIFACT_STORE`, where the texts of progress notes are then. Default: they are in Redis. */
   readonly artifactFolder?: string;
+  /** The id of the request that this client serves: the runs that it accepts carry it into the lines of their workers. */
+  readonly requestId?: string;
+  /** Told about each run that was accepted, or ended here. Must not throw. */
+  readonly onRun?: (fact: RunFact) => void;
   /** Told about connection errors, which are never thrown from an event. Default: ignored. */
   readonly onError?: (error: Error) => void;
 }

@@ -21,6 +21,8 @@ export interface NewRun {
   readonly request: RunRequest;
   /** The run that it works for. */
   readonly parent?: Lineage;
+  /** The id of the request that it was asked for with. It is no part of what was asked. */
+  readonly requestId?: string | undefined;
   readonly bodyHash: string;
   readonly nonce: string;
 }
@@ -29,7 +31,11 @@ export type Created =
   | { readonly kind: 'created' | 'attached'; readonly status: RunStatus; readonly segment: number }
   | { readonly kind: 'conflict' };
 
-export function newRun(request: RunRequest, tenant: string, nonce: string): NewRun {
+export function newRun(
+  request: RunRequest,
+  { tenant, requestId }: Pick<NewRun, 'tenant' | 'requestId'>,
+  nonce: string,
+): NewRun {
   const { executionId, ...body } = request;
   return {
     runId: executionId === undefined ? newRunId(Date.now()) : runIdForExecution(tenant, executionId),
@@ -37,6 +43,7 @@ export function newRun(request: RunRequest, tenant: string, nonce: string): NewR
     kind: kindOf(request),
     queue: queueOf(request),
     request,
+    requestId,
     bodyHash: sha256(canonicalJson(body)),
     nonce,
   };
@@ -53,7 +60,7 @@ function kindOf({ node, taskRun, chat }: RunRequest): NewRun['kind'] {
   return chat ? 'chat.turn' : 'agent.turn';
 }
 
-/** Creates runs of one tenant, each unless it is there already. Answers in order; throws when Redis fails for any. */
+/** Creates runs of one tenant and request, each unless it is there already. Answers in order; throws when Redis fails for any. */
 export async function createRuns(
   runs: readonly NewRun[],
   tenant: string,
@@ -105,6 +112,7 @@ async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace
     publishCommand(place),
     runs[0]?.tenant ?? '',
     at,
+    runs[0]?.requestId ?? '',
     ...runs.flatMap((run) => argumentsOf(run, at, place)),
   ])) as readonly ([0 | 1, RunStatus, string] | [2])[];
   if (cluster) {

@@ -183,6 +183,8 @@ export const runRecord = z.object({
   kind: jobKind,
   status: runStatus,
   request: runRequest,
+  /** The id of the HTTP request that it came with, for the lines of logs. */
+  requestId: z.string().optional(),
   parent: lineage.optional(),
   queue: z.string(),
   segment: z.int().min(0),
@@ -369,6 +371,7 @@ const plainFields: ReadonlySet<string> = new Set([
   'endedAt',
   'deadlineAt',
   'worker',
+  'requestId',
   'activity',
   'cancel',
 ]);

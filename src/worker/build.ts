@@ -102,7 +102,6 @@ export async function buildWorker({
   // Before anything is opened: what is wrong with the agents must not leave a connection behind.
   const models = modelsOf(providers, {
     price: createPriceLookup(config.MILLRACE_PRICES, providers.prices),
-    log,
     agents: agents.values(),
     ...(onAuthError && { onAuthError }),
   });

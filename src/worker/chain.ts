@@ -1,6 +1,5 @@
 import { systemClock } from '../shared/clock.ts';
 import { RunError } from '../shared/errors.ts';
-import type { Log } from '../shared/log.ts';
 import { inChunks } from './llm/chunked.ts';
 import { FallbackChain, type ChainDeps } from './llm/fallback-chain.ts';
 import type { PriceLookup } from './llm/cost.ts';
@@ -14,7 +13,6 @@ import { preferredModels, type PreferredModels } from './run/preferred-models.ts
 
 export interface ModelsOptions {
   readonly price: PriceLookup;
-  readonly log: Log;
   readonly onAuthError?: ChainDeps['onAuthError'];
   /** Known from the start. */
   readonly agents?: Iterable<LoadedAgent>;
@@ -29,7 +27,7 @@ const defaultRetry = { max: 4, backoff: 'exponential' } as const;
  */
 export function modelsOf(
   providers: Providers,
-  { price, log, onAuthError, agents = [] }: ModelsOptions,
+  { price, onAuthError, agents = [] }: ModelsOptions,
 ): Pick<RunDeps, 'chainFor' | 'mediaFor' | 'preferencesFor' | 'memoryFor'> {
   const preferred = new Map<string, PreferredModels>();
   const preferredOf = (agent: LoadedAgent) => {
@@ -54,7 +52,7 @@ export function modelsOf(
       const deps = { clock: systemClock, price, ...(onAuthError && { onAuthError }) };
       return summarizer && memoryModels(agent.definition, summarizer, lookUp, deps);
     },
-    chainFor(agent, model, past) {
+    chainFor(agent, model, past, log) {
       const { definition } = agent;
       const { served } = preferredOf(agent);
       const { max: maxAttempts, backoff } = definition.retry ?? defaultRetry;

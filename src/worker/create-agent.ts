@@ -189,7 +189,6 @@ export function createAgentWith(
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
     ...modelsOf(providers, {
       price: createPriceLookup(config.MILLRACE_PRICES, providers.prices),
-      log: ports.log,
       agents: agents.values(),
       ...(options.onAuthError && { onAuthError: options.onAuthError }),
     }),

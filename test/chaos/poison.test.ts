@@ -28,8 +28,8 @@ test('a run that ends every process it touches harms no neighbour and fails in q
   }
   const { view } = await world.ended(poison);
   expect(view).toMatchObject({ status: 'failed', error: { code: 'worker_lost', retryable: false } });
-  // Three in the common queue, one in quarantine, and the common workers live on.
-  expect(deaths()).toBe(4);
+  // Three in the common queue, two in quarantine, and the common workers live on.
+  expect(deaths()).toBe(5);
   expect(platform.restarts).toBe(3);
   expect((await world.mill.diagnose()).counters, 'no neighbour was in quarantine').toMatchObject({ quarantined: 1 });
 });

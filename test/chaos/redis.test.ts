@@ -41,6 +41,7 @@ test('a Redis that is killed and restarted with ten runs at work loses none of t
     expect(await subscribed[i]).toEqual(observed.events);
   }
   expect((await world.ended(accepted)).view.status).toBe('completed');
+  expect(world.fleet.output, 'every line is one of ours').not.toContain('[ioredis]');
 });
 
 test('a Redis that hangs for longer than the lease doubles no tool', async () => {

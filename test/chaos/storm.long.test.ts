@@ -1,6 +1,8 @@
 import { expect, test } from 'vitest';
 import { eventsOf, type Observed } from '../support/check-run.ts';
 import { planInput } from '../support/plan.ts';
+import { keepAlive } from '../support/platform.ts';
+import { poisonPlan } from '../support/poisoned.ts';
 import { until } from '../support/redis.ts';
 import { seeded } from '../support/seeded.ts';
 import { makeWorld, type World } from '../support/world.ts';
@@ -9,20 +11,25 @@ const runs = 200;
 const kills = 10;
 const everyMs = 2_000;
 
-test('two hundred runs survive a worker killed every two seconds', async () => {
+/** What programs, people and models write and other programs trip over. */
+const oddities = ['\ud83d', 'a\u0000b', '__proto__', '\u{1f680}', '"\\', ''];
+
+test('two hundred runs survive a worker killed every two seconds, and one among them that kills its workers', async () => {
   const random = seeded();
   const world = await makeWorld({ workers: 2, env: { WORKER_CONCURRENCY: '10' } });
+  keepAlive(world);
   const answers = await world.mill.enqueueMany(
     Array.from({ length: runs }, (_, i) => ({ agent: 'hands', input: planFor(i) })),
   );
   const ids = answers.map((answer) => ('runId' in answer ? answer.runId : ''));
   expect(ids.filter(Boolean)).toHaveLength(runs);
+  const poison = await world.submit('hands', poisonPlan);
 
   const ended = Promise.all(ids.map((runId) => world.ended({ runId })));
   ended.catch(() => {});
   for (let kill = 0; kill < kills; kill++) {
     await new Promise((resolve) => setTimeout(resolve, everyMs));
-    await replaceWorker(world, random.below(world.workers.length));
+    await killOne(world, random);
   }
   const observed = await ended;
 
@@ -33,34 +40,38 @@ test('two hundred runs survive a worker killed every two seconds', async () => {
   const recoveries = observed.reduce((sum, { view }) => sum + view.recoveries, 0);
   expect(recoveries, 'the storm hit somebody').toBeGreaterThan(kills);
   expect(world.provider.calls.length).toBeLessThanOrEqual(3 * runs + recoveries);
+  expect((await world.ended(poison)).view).toMatchObject({ status: 'failed', error: { code: 'worker_lost' } });
+  const deaths = world.fleet.executions.filter(({ tool }) => tool === 'detonate').length;
+  expect(deaths, 'processes that it took down, two of them in quarantine').toBeLessThanOrEqual(5);
   await checkNothingLeft(world);
 });
 
 /** About a second and a half of work: three model calls, every class of tool. */
 function planFor(i: number): string {
+  const odd = oddities[i % oddities.length] ?? '';
   return planInput(
     {
       text: 'I begin now. ',
       paceMs: 80,
       calls: [
         { name: 'charge', args: { id: `c${i}` } },
-        { name: 'put', args: { id: `p${i}` } },
+        { name: 'put', args: { id: `p${i}${odd}`, [odd]: odd } },
       ],
     },
     { calls: [{ name: 'look', args: { id: `l${i}` } }], text: 'And I look once more. ', paceMs: 80 },
-    { text: `This was run ${i}.`, paceMs: 80 },
+    { text: `This was run ${i}. ${odd}`, paceMs: 80 },
   );
 }
 
-async function replaceWorker(world: World, index: number): Promise<void> {
-  const [victim] = world.workers.splice(index, 1);
-  await victim?.kill();
-  await world.addWorker();
+/** The platform starts another one in its place. */
+async function killOne(world: World, random: ReturnType<typeof seeded>): Promise<void> {
+  const alive = world.workers.filter((worker) => worker.isAlive);
+  await alive[random.below(alive.length)]?.kill();
 }
 
 function checkStormed(run: Observed): void {
   const { view, executions } = run;
-  expect(view.result?.text).toMatch(/^This was run \d+\.$/);
+  expect(view.result?.text).toMatch(/^This was run \d+\./);
   const charges = executions.filter(({ tool }) => tool === 'charge').length;
   const unknown = eventsOf(run, 'tool.outcome_unknown').length;
   const known = eventsOf(run, 'tool.execute.end').filter(({ toolName }) => toolName === 'charge').length;

@@ -116,7 +116,7 @@ describe('a request whose execution id belongs to another one', () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     // The first request got as far as this and its producer died.
-    const first = newRun(runRequest.parse(once), 'default', 'n');
+    const first = newRun(runRequest.parse(once), { tenant: 'default' }, 'n');
     await redis.hset(keys.claim(first.runId), 'bodyHash', first.bodyHash);
     for (const other of [
       { ...once, thread: 'other' },
@@ -162,7 +162,7 @@ describe('a message that is said to the run at work', () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     const { run, writer } = await working(world);
-    const asked = newRun(runRequest.parse(say), 'default', 'n');
+    const asked = newRun(runRequest.parse(say), { tenant: 'default' }, 'n');
     const meant = { bodyHash: asked.bodyHash, listener: run.runId, said: 0 };
     await redis.hset(keys.claim(asked.runId), meant);
     expect(await mill.enqueue(say)).toMatchObject({ runId: run.runId, attached: true });

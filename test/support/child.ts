@@ -57,6 +57,10 @@ export class Child implements AsyncDisposable {
     return lines.map((line) => JSON.parse(line) as Record<string, unknown>).filter(keep);
   }
 
+  get isAlive(): boolean {
+    return this.#child.exitCode === null && this.#child.signalCode === null;
+  }
+
   signal(signal: NodeJS.Signals): void {
     this.#child.kill(signal);
   }

@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, beforeEach, onTestFailed, onTestFinished } from 'vitest';
 import type { RunHandle, RunRequestInput } from '../../src/producer/index.ts';
+import type { Child } from './child.ts';
 import { checkCalls, checkRun, observe, type Observed } from './check-run.ts';
 import { Fleet, type FleetOptions, type WorkerChild } from './fleet.ts';
 import { PlanProvider } from './plan-provider.ts';
@@ -20,6 +21,7 @@ export class World {
   readonly workers: WorkerChild[] = [];
   /** Base URL of the HTTP producer, when there is one. */
   url = '';
+  #producer: Child | undefined;
 
   private constructor(fleet: Fleet, provider: PlanProvider) {
     this.fleet = fleet;
@@ -33,13 +35,23 @@ export class World {
     try {
       await Promise.all([
         ...Array.from({ length: workers }, () => world.addWorker()),
-        producer && fleet.startProducer().then(({ url }) => (world.url = url)),
+        producer &&
+          fleet.startProducer().then(({ child, url }) => {
+            world.#producer = child;
+            world.url = url;
+          }),
       ]);
     } catch (error) {
       await world.dispose();
       throw error;
     }
     return world;
+  }
+
+  /** The HTTP producer. */
+  get producer(): Child {
+    if (!this.#producer) throw new Error('this world has no producer');
+    return this.#producer;
   }
 
   get mill() {

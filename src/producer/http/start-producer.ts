@@ -6,6 +6,7 @@ import { Redactor } from '../../shared/redact.ts';
 import { redisSecrets } from '../../shared/redis.ts';
 import { clientOptions } from '../client-options.ts';
 import { Millrace } from '../millrace.ts';
+import type { RunFact } from '../options.ts';
 import { isLoopback } from './auth.ts';
 import { ProducerMetrics } from './metrics.ts';
 import { missingDurability } from './readiness.ts';
@@ -26,7 +27,7 @@ export interface RunningProducer {
  */
 export async function startProducer(config: Config, log: Log): Promise<RunningProducer> {
   const apiKeys = readApiKeys(config);
-  const mill = new Millrace({ ...clientOptions(config), onError: reportOnce(log) });
+  const mill = new Millrace({ ...clientOptions(config), onError: reportOnce(log), onRun: reportRun(log) });
   try {
     await checkDurability(mill, config, log);
     const metrics = new ProducerMetrics(() => mill.queueDepths());
@@ -114,4 +115,9 @@ function reportOnce(log: Log): (error: Error) => void {
     lastAt = now;
     log.warn({ err: error }, 'Redis connection failed');
   };
+}
+
+/** One line for every run that is accepted, or ends here. */
+function reportRun(log: Log): (fact: RunFact) => void {
+  return ({ kind, ...facts }) => log.info(facts, kind === 'accepted' ? 'run accepted' : 'run ended');
 }

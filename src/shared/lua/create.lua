@@ -1,6 +1,7 @@
 --[[ Creates runs with their first events, each unless it exists. In a Cluster one run per call.
 KEYS run, journal, event log and claim of each run, then the lifecycle stream, absent in a Cluster
 ARGV[1] event log length  [2] firehose channel  [3] publish command  [4] tenant  [5] ISO time
+ARGV[6] the request that all of them were asked for with, or ''
 then for each run: nonce of this call, hash of the request, live channel, run id, queue, request, agent, thread or '', job
 kind, lineage or '', the run that it works for or '', number of events, the events
 Returns for each run {0, status, segment} created, now or by this very call before; {1, status, segment} there already
@@ -23,6 +24,7 @@ local function create(run, journal, log, claim, nonce, hash, live, id, queue, re
     'costMicrocents', '0', 'attempts', '[]', 'pending', '[]', 'owner', '', 'held', '0', 'nonce', nonce, 'bodyHash', hash,
     'runId', id, 'tenant', ARGV[4], 'kind', kind, 'queue', queue, 'request', request, 'createdAt', ARGV[5],
     'updatedAt', ARGV[5], 'agent', agent, 'thread', thread, 'lastSequence', #events)
+  if ARGV[6] ~= '' then redis.call('HSET', run, 'requestId', ARGV[6]) end
   if lineage ~= '' then redis.call('HSET', run, 'parent', lineage, 'parentRunId', parent) end
   -- A run of the same execution id, whose record has expired, may have left these behind.
   if hasId then redis.call('DEL', journal, log, claim) end
@@ -30,7 +32,7 @@ local function create(run, journal, log, claim, nonce, hash, live, id, queue, re
   return {0, 'queued', '0'}
 end
 
-local results, at = {}, 6
+local results, at = {}, 7
 for key = 1, #KEYS - #KEYS % 4, 4 do
   local count = tonumber(ARGV[at + 11])
   results[#results + 1] = create(KEYS[key], KEYS[key + 1], KEYS[key + 2], KEYS[key + 3], ARGV[at], ARGV[at + 1],

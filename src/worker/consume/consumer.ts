@@ -15,8 +15,8 @@ import { Leases } from './lease.ts';
  * crashes of others, are not enough for any run.
  */
 const commonLimits = { crashLimit: 4, blameLimit: 5 } as const;
-/** In quarantine each run has a process to itself: one more death there, and it fails for good. */
-const quarantineLimits = { crashLimit: 5, blameLimit: 6 } as const;
+/** In quarantine each run has a process to itself: two more deaths there, and it fails for good. */
+const quarantineLimits = { crashLimit: 6, blameLimit: 9 } as const;
 
 export interface ConsumerOptions {
   readonly connection: RedisConnection;

@@ -101,7 +101,7 @@ export class Cashier {
 
   /** What was bought is there and paid for: a store that is away must not take it back. The next claim sorts it out. */
   lost(cause: unknown): void {
-    this.#options.log.warn({ err: cause, runId: this.#options.purse.runId }, 'an attempt was not settled');
+    this.#options.log.warn({ err: cause }, 'an attempt was not settled');
   }
 
   /** Calls of others that are under way may turn out cheaper than what is held for them: that is worth a short wait. */

@@ -31,7 +31,7 @@ export function childIdFor(runId: string, step: number, index: number): string {
 /** A run for what another one has to be done: it pays from the same purse, and its events are told above. */
 export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
   const { record } = asking;
-  const { tenant, request: above, parent } = record;
+  const { tenant, requestId, request: above, parent } = record;
   const { timestamp: _, ...stamp } = stampOf(record, '');
   const batch = above.batch ?? parent?.batch;
   const deadlineMs = deadlineOf(record);
@@ -50,6 +50,7 @@ export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
     kind: above.fanOut ? 'fanout.child' : 'agent.turn',
     queue: record.queue === quarantineQueue ? queueOf(above) : record.queue,
     request,
+    requestId,
     parent: lineage.parse({
       runId: record.runId,
       depth: depthOf(record, asking.state) + 1,

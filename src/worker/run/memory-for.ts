@@ -4,17 +4,13 @@ import type { LoadedAgent } from './load-agents.ts';
 import type { OpenRun, RunDeps } from './open.ts';
 
 /** What keeps the conversation of a run within its models' windows; nothing for agents that want it whole. */
-export function memoryFor(
-  { record: { runId }, log }: OpenRun,
-  agent: LoadedAgent,
-  deps: RunDeps,
-): Pick<TurnDeps, 'memory'> {
+export function memoryFor({ log }: OpenRun, agent: LoadedAgent, deps: RunDeps): Pick<TurnDeps, 'memory'> {
   return memoryOf(agent, deps.memoryFor(agent), {
     ...(deps.desk && { desk: deps.desk }),
     report(outcome, cause) {
       deps.countCompaction?.(agent.definition.id, outcome);
-      if (outcome === 'failed') log.warn({ runId, err: cause }, 'conversation was not compacted');
-      if (outcome === 'hook_failed') log.warn({ runId, err: cause }, 'hook after a compaction failed');
+      if (outcome === 'failed') log.warn({ err: cause }, 'conversation was not compacted');
+      if (outcome === 'hook_failed') log.warn({ err: cause }, 'hook after a compaction failed');
     },
   });
 }

@@ -25,6 +25,7 @@ import type { NamedFunctions } from './named-functions.ts';
 import { countedAgent } from './known-names.ts';
 import { assignmentOf } from './node-run.ts';
 import { Relay } from './relay.ts';
+import { logStarted, runLogOf } from './run-log.ts';
 import { enterThread, takeThread, type HeldByRun } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
 import { workedTime } from './worked-time.ts';
@@ -55,7 +56,7 @@ export interface RunDeps {
   readonly cancels: CancelWatch;
   readonly limitCaps: LimitCaps;
   /** A chain for one run of this agent; undefined when no provider serves the model. */
-  chainFor(agent: LoadedAgent, model: string, past: ChainPast): FallbackChain | undefined;
+  chainFor(agent: LoadedAgent, model: string, past: ChainPast, log: Ports['log']): FallbackChain | undefined;
   /** Who makes media with this model of the agent; undefined for chat models. */
   mediaFor(agent: LoadedAgent, model: string): Pick<MediaMaking, 'provider' | 'model' | 'offer'> | undefined;
   /** What this agent and its tools wish for, looked up. */
@@ -182,18 +183,17 @@ export async function openRun(
   if (claim.kind === 'crashed_too_often') return claim;
   if (claim.kind !== 'claimed') return { kind: 'skipped', reason: claim.kind };
 
-  const queueWaitMs = ports.clock.now() - Date.parse(before.createdAt) - (before.request.delayMs ?? 0);
-  const observed = {
-    agentId: countedAgent(before.request, deps),
-    kind: before.kind,
-    ...(!resumed && { queueWaitMs: Math.max(0, queueWaitMs) }),
-  };
+  const log = runLogOf(ports.log, claim.record, delivery.worker);
+  const waitedMs = ports.clock.now() - Date.parse(before.createdAt) - (before.request.delayMs ?? 0);
+  const queueWaitMs = Math.max(0, waitedMs);
+  const observed = { agentId: countedAgent(before.request, deps), kind: before.kind, ...(!resumed && { queueWaitMs }) };
+  logStarted(log, claim, { resumed, queueWaitMs });
   ports.observe(claim.first || resumed ? started : recovered, observed);
   // Whatever fails from here on, nothing of it stays behind in this worker.
   using opening = new DisposableStack();
   const signals = new RunSignals(signal);
   opening.defer(() => signals.dispose());
-  const relay = before.parent && new Relay(job.runId, before.parent, ports);
+  const relay = before.parent && new Relay(job.runId, before.parent, { ...ports, log });
   const told = claim.first ? [event(started), event({ type: 'agent.start' })] : [event(resumed ? started : recovered)];
   relay?.add(told, claim.seq - told.length + 1);
   const workedMs = workedTime(claim.record.workedMs ?? 0, ports.clock);
@@ -201,7 +201,7 @@ export async function openRun(
     ownership,
     context,
     seq: claim.seq,
-    ports,
+    ports: { ...ports, log },
     flushTimer: deps.flushTimer,
     kind: claim.record.kind,
     workedMs,
@@ -254,7 +254,7 @@ export async function openRun(
       clock: ports.clock,
       workedMs,
       redactor: ports.redactor,
-      log: ports.log,
+      log,
       waits: ports.waits,
       threads: ports.threads,
       children: {

@@ -65,7 +65,7 @@ export class Relay {
         return;
       } catch (err) {
         if (attempt === tries) {
-          log.warn({ err, runId: this.#runId, above: stamp['runId'] }, 'a run above was not told of events');
+          log.warn({ err, above: stamp['runId'] }, 'a run above was not told of events');
           return;
         }
         await clock.sleep(retryMs * attempt);

@@ -59,7 +59,7 @@ async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
     const system = await systemFor(run, agent, deps);
     const emit = (event: EventBody) => writer.emit(event);
     const about = { record, state, emit, ...(manifest && { manifest }) };
-    await using toolbox = await openToolbox(agent, about, deps.tools, signal);
+    await using toolbox = await openToolbox(agent, about, { ...deps.tools, log: run.log }, signal);
     return await runTries({ ...run, system }, deps, toolbox);
   } catch (thrown) {
     return signal.aborted ? await runTries(run, deps, undefined) : refused(run, asRunError(thrown));

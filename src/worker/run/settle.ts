@@ -14,6 +14,7 @@ import { errorResult } from '../tools/tool-error.ts';
 import { continueFrom, type TurnState } from '../turn/state.ts';
 import type { OpenRun } from './open.ts';
 import type { JobOutcome } from './outcome.ts';
+import { logOutcome } from './run-log.ts';
 import { recordTurn, type TurnRecord } from './run-thread.ts';
 
 const maxErrorBytes = 2_048;
@@ -23,6 +24,17 @@ const maxErrorBytes = 2_048;
  * an end are held back until then: a worker that is lost before must not leave a log that says that its run is over.
  */
 export async function settle(run: OpenRun, ending: TurnOutcome): Promise<JobOutcome> {
+  try {
+    const outcome = await endSegment(run, ending);
+    logOutcome(run, ending, outcome);
+    return outcome;
+  } catch (thrown) {
+    run.log.warn({ err: thrown }, 'run was let go without an end');
+    throw thrown;
+  }
+}
+
+async function endSegment(run: OpenRun, ending: TurnOutcome): Promise<JobOutcome> {
   const { signals } = run;
   if (signals.lost) throw new RunError('lock_lost', 'another worker owns this run');
   if (signals.handOver && ending.status !== 'completed') return await handOver(run, ending.state);
@@ -331,7 +343,7 @@ function durationMs(run: OpenRun): number {
 /** Safe to show: scrubbed, bounded, and joined to the log line by its correlation id. */
 export function errorInfoOf(run: OpenRun, error: RunError): ErrorInfo {
   const correlationId = newNonce();
-  run.log.warn({ runId: run.record.runId, correlationId, code: error.code, err: error }, 'run failed');
+  run.log.warn({ correlationId, code: error.code, err: error }, 'run failed');
   return {
     code: error.code,
     message: cutText(run.redactor.text(error.message), maxErrorBytes),

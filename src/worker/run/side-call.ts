@@ -1,3 +1,4 @@
+import type { Log } from '../../shared/log.ts';
 import { RunError } from '../../shared/errors.ts';
 import { newNonce } from '../../shared/ids.ts';
 import { textOf } from '../../shared/message.ts';
@@ -40,10 +41,11 @@ export async function askModel(
   const agent = deps.agents.get(agentId);
   if (!agent) throw unknownAgent(agentId);
   const { model } = agent.definition;
-  const chain = deps.chainFor(agent, model, {});
+  const log = logOf(call, deps);
+  const chain = deps.chainFor(agent, model, {}, log);
   if (!chain) throw new RunError('internal', `no provider serves model ${model}`);
   const { fast } = deps.preferencesFor(agent).tiers;
-  const gate = await gateFor(call, deps);
+  const gate = await gateFor(call, deps, log);
   const { system, user, maxOutputTokens } = prompt;
   const { requestId } = call;
   try {
@@ -90,7 +92,7 @@ export async function embedTexts(
     messages: texts.map((content) => ({ role: 'user', content })),
     maxOutputTokens: 0,
   };
-  const gate = await gateFor(call, deps);
+  const gate = await gateFor(call, deps, logOf(call, deps));
   const provider = { id, limitsOf: () => limits };
   const priced = price !== undefined;
   try {
@@ -125,7 +127,7 @@ async function inTime(embedder: Embedder, texts: readonly string[], signal: Abor
   }
 }
 
-async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps): Promise<AttemptGate> {
+async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps, log: Log): Promise<AttemptGate> {
   const { ports, patienceMs, tenants, meter, modelName, agents, wake } = deps;
   const { weight, budget } = tenants.of(purse.tenant);
   const wakeAll = (runIds: readonly string[]) => {
@@ -135,7 +137,7 @@ async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps): Promi
   return new AttemptGate({
     ports,
     clock: ports.clock,
-    log: ports.log,
+    log,
     purse,
     owner: newNonce(),
     weight,
@@ -155,4 +157,8 @@ function failureOf(thrown: unknown): unknown {
   // Nothing is suspended here: whoever asks tries again later.
   if (thrown instanceof TurnSuspension) return new RunError('provider_rate_limit', thrown.message, { cause: thrown });
   return thrown;
+}
+
+function logOf({ purse: { runId, agentId: agent, tenant } }: SideCall, { ports }: SideCallDeps): Log {
+  return ports.log.child({ runId, agent, tenant });
 }

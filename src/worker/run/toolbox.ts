@@ -79,7 +79,7 @@ export async function openToolbox(
   const complete = { ...agent, tools: [...agent.tools, ...brought.tools], definition };
   const servers = usesServers(definition) ? await serversOf(definition, run, services, signal) : undefined;
   return {
-    set: setOf(complete, servers, { ...services, log: services.log.child({ runId: run.record.runId }) }),
+    set: setOf(complete, servers, services),
     context: contextOf(agent.definition, run, services),
     [Symbol.asyncDispose]: async () => await servers?.[Symbol.asyncDispose](),
   };

@@ -39,7 +39,7 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
     ],
     definition.model,
   );
-  const chain = deps.chainFor(agent, model, pastOf(run.state));
+  const chain = deps.chainFor(agent, model, pastOf(run.state), run.log);
   if (!chain) return { kind: 'refused', error: new RunError('internal', `no provider serves model ${model}`) };
   const media = deps.mediaFor(agent, model);
   const misplaced = media ? undefined : misplacedMedia(request, model);

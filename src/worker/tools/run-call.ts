@@ -88,7 +88,7 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
     progress: tell('tool.execute.progress'),
     partial: tell('tool.execute.partial'),
     secrets: { get: (name) => secretOf(name, tool, batch) },
-    logger: (context.log ?? silentLog).child({ runId: context.runId, tool: call.name, toolCallId: call.id }),
+    logger: (context.log ?? silentLog).child({ tool: call.name, toolCallId: call.id }),
     ...(context.workspaceDir !== undefined && { workspaceDir: context.workspaceDir }),
     ...(context.directories && { directories: context.directories }),
     ...(tool.trust === 'built-in' && {

@@ -29,7 +29,7 @@ export function spillOf(artifacts: Artifacts, runId: string, log: Log): Spill {
       try {
         await artifacts.put(runId, name, bytes, origin);
       } catch (error) {
-        log.warn({ runId, tool: toolName, bytes: bytes.length, err: error }, 'a large result was not kept');
+        log.warn({ tool: toolName, bytes: bytes.length, err: error }, 'a large result was not kept');
         throw error;
       }
       return scheme + name;

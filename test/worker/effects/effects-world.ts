@@ -50,7 +50,7 @@ export function makeEffects({ script, agent, embedder, tenants = tenantsOf({}), 
     patienceMs: 100,
     tenants,
     wake: () => {},
-    ...modelsOf(singleProvider(provider), { price: createPriceLookup(), log: silentLog }),
+    ...modelsOf(singleProvider(provider), { price: createPriceLookup() }),
     ...(embedder && { embedder }),
     ...(deadlineMs !== undefined && { deadlineMs }),
   };

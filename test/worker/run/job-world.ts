@@ -30,7 +30,7 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
     tenants: tenantsOf({}),
     wake: () => {},
     tools: { log: silentLog },
-    ...modelsOf(singleProvider(provider), { price: createPriceLookup(), log: silentLog }),
+    ...modelsOf(singleProvider(provider), { price: createPriceLookup() }),
     ...more,
   };
   const eventsOf = <T extends RunEvent['type']>(runId: string, type: T) =>

@@ -30,7 +30,7 @@ function makeWorld() {
     tenants: tenantsOf({}),
     wake: () => {},
     tools: { log: silentLog },
-    ...modelsOf(providers, { price: createPriceLookup(), log: silentLog }),
+    ...modelsOf(providers, { price: createPriceLookup() }),
   };
   const record = aRecord();
   ports.create(record);

@@ -1,0 +1,55 @@
+import { assertNever } from '../../shared/errors.ts';
+import type { Log } from '../../shared/log.ts';
+import type { RunRecord } from '../../shared/run.ts';
+import type { Claim } from '../ports.ts';
+import type { TurnOutcome } from '../turn/turn.ts';
+import type { OpenRun } from './open.ts';
+import type { JobOutcome } from './outcome.ts';
+
+/** The log of a run on this worker. Each of its lines says whose run it is, where it is, and which request asked for it. */
+export function runLogOf(log: Log, record: RunRecord, worker: string): Log {
+  const { runId, tenant, queue, requestId, request, parent } = record;
+  return log.child({
+    runId,
+    agent: request.agent,
+    tenant,
+    queue,
+    worker,
+    ...(requestId !== undefined && { requestId }),
+    ...(parent && { parentRunId: parent.runId }),
+  });
+}
+
+export function logStarted(
+  log: Log,
+  { first, record, previousWorker }: Extract<Claim, { kind: 'claimed' }>,
+  { resumed, queueWaitMs }: { readonly resumed: boolean; readonly queueWaitMs: number },
+): void {
+  if (first) return log.info({ attempt: record.epoch, queueWaitMs }, 'run started');
+  if (resumed) return log.info({ attempt: record.epoch }, 'run resumed');
+  log.info({ attempt: record.epoch, previousWorker, crashes: record.crashes, blame: record.blame }, 'run recovered');
+}
+
+/** Says how a segment ended: one line for each. */
+export function logOutcome(run: OpenRun, ending: TurnOutcome, outcome: JobOutcome): void {
+  const { log, clock, record } = run;
+  const { costMicrocents, step: steps } = ending.state;
+  const durationMs = record.startedAt ? Math.max(0, clock.now() - Date.parse(record.startedAt)) : 0;
+  const facts = { durationMs, workedMs: run.workedMs(), costMicrocents, steps };
+  switch (outcome.kind) {
+    case 'ended':
+      return log.info({ status: outcome.status, code: outcome.error?.code, ...facts }, 'run ended');
+    case 'suspended':
+      return log.info(
+        { status: 'suspended', reason: ending.status === 'suspended' ? ending.wait.reason : 'child', ...facts },
+        'run suspended',
+      );
+    case 'handed_over':
+      return log.info(facts, 'run handed over');
+    case 'skipped':
+    case 'crashed_too_often':
+      return undefined;
+    default:
+      return assertNever(outcome);
+  }
+}

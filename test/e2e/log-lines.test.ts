@@ -1,0 +1,92 @@
+import { expect, test } from 'vitest';
+import { planInput } from '../support/plan.ts';
+import { until } from '../support/redis.ts';
+import { shareWorld } from '../support/world.ts';
+import type { Child } from '../support/child.ts';
+
+const shared = shareWorld({ producer: true });
+
+type Line = Record<string, unknown>;
+
+/** The lines of a process about a run that nobody needs `debug` for. */
+function linesAbout(child: Child, runId: string): Line[] {
+  return child.logLines((line) => line['runId'] === runId && line['level'] !== 'debug');
+}
+
+async function linesUntil(child: Child, runId: string, msg: string): Promise<Line[]> {
+  await until(`${child.name} writes: ${msg}`, () => linesAbout(child, runId).some((line) => line['msg'] === msg));
+  return linesAbout(child, runId);
+}
+
+async function submit(body: Record<string, unknown>, requestId: string) {
+  const { world } = shared;
+  const answer = await fetch(`${world.url}/v1/runs`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'x-request-id': requestId },
+    body: JSON.stringify(body),
+  });
+  expect(answer.status).toBe(202);
+  const { runId } = (await answer.json()) as { runId: string };
+  return { runId, requestId: answer.headers.get('x-request-id') };
+}
+
+test('one line tells that a run was accepted, one that it started and one how it ended, all with the id of the request', async () => {
+  const { world } = shared;
+  const input = planInput({ text: 'The parcel of Mrs Canary is on its way.' });
+  const { runId, requestId } = await submit({ agent: 'hands', input }, 'ticket-4711');
+  expect(requestId).toBe('ticket-4711');
+  await world.ended({ runId });
+  const whose = { runId, agent: 'hands', tenant: 'default', queue: 'runs', requestId: 'ticket-4711' };
+
+  const accepted = await linesUntil(world.producer, runId, 'run accepted');
+  expect(accepted).toEqual([expect.objectContaining({ ...whose, level: 'info', status: 'queued', attached: false })]);
+  const lines = await linesUntil(world.worker, runId, 'run ended');
+  const worker = expect.stringContaining(`-${world.worker.pid}-`);
+  expect(lines).toEqual([
+    expect.objectContaining({ ...whose, worker, msg: 'run started', attempt: 1, queueWaitMs: expect.any(Number) }),
+    expect.objectContaining({
+      ...whose,
+      worker,
+      msg: 'run ended',
+      status: 'completed',
+      durationMs: expect.any(Number),
+      costMicrocents: expect.any(Number),
+      steps: 1,
+    }),
+  ]);
+  expect(JSON.stringify([...accepted, ...lines])).not.toContain('Canary');
+});
+
+test('a run that waits says so, and when it goes on', async () => {
+  const { world } = shared;
+  const input = planInput({ calls: [{ name: 'charge', args: { id: 'g' } }] }, { text: 'Done.' });
+  const { runId } = await submit({ agent: 'gated', input }, 'wait-1');
+  const suspended = await linesUntil(world.worker, runId, 'run suspended');
+  expect(suspended.at(-1)).toMatchObject({ status: 'suspended', reason: 'approval', requestId: 'wait-1', steps: 1 });
+  await world.mill.cancel(runId);
+  await world.ended({ runId });
+});
+
+test('lines about a failing model and a failed run say whose they are', async () => {
+  const { world } = shared;
+  const faults = Array.from({ length: 9 }, () => ({ kind: 'status' as const, status: 400 }));
+  const { runId } = await submit({ agent: 'hands', input: planInput({ text: 'Never.', faults }) }, 'fails-1');
+  expect((await world.ended({ runId })).view.status).toBe('failed');
+  const lines = await linesUntil(world.worker, runId, 'run ended');
+  const whose = { agent: 'hands', tenant: 'default', queue: 'runs', requestId: 'fails-1', worker: expect.any(String) };
+  expect(lines.map(({ msg }) => msg)).toEqual(['run started', 'model attempt failed', 'run failed', 'run ended']);
+  expect(lines).toEqual(lines.map(() => expect.objectContaining(whose)));
+  expect(lines.at(-1)).toMatchObject({ status: 'failed', code: expect.any(String) });
+});
+
+test.each(['a b', 'x'.repeat(300), '../../etc'])(
+  'a request id of a wrong form is replaced, as %s is',
+  async (asked) => {
+    const { world } = shared;
+    const { runId, requestId } = await submit({ agent: 'hands', input: planInput({ text: 'Hello.' }) }, asked);
+    expect(requestId).toMatch(/^[\w.-]{8,128}$/);
+    expect(requestId).not.toBe(asked);
+    await world.ended({ runId });
+    expect((await linesUntil(world.worker, runId, 'run ended')).at(-1)).toMatchObject({ requestId });
+  },
+);
