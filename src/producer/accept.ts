@@ -34,10 +34,10 @@ export async function acceptRun(input: unknown, caller: Caller, link: Link, sign
   const request = link.models.concerns(parsed) ? await link.models.check(parsed) : parsed;
   signal?.throwIfAborted();
   return await link.reach(async (redis) => {
-    const run = newRun(request, caller, newNonce());
+    const run = withQueueTtl(newRun(request, caller, newNonce()), link);
     const warnings = await link.directory.check(run.queue, redis);
     for (const [path, agent] of agentsOf(request)) await link.agents.check(agent, redis, path);
-    await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
+    await takePlace(run, link, redis);
     const arrived = await arrive(run, link, redis);
     if (arrived.kind === 'said') {
       const said = saidTo(arrived.listener);
@@ -55,6 +55,17 @@ export async function acceptRun(input: unknown, caller: Caller, link: Link, sign
     tellAccepted(run, accepted, link);
     return accepted;
   });
+}
+
+/** The setting is none of the caller's words: the same request again is the same, also after a change of it. */
+function withQueueTtl(run: NewRun, { settings }: Link): NewRun {
+  const { queueTtlMs = settings.queueTtlMs } = run.request;
+  return queueTtlMs === undefined ? run : { ...run, request: { ...run.request, queueTtlMs } };
+}
+
+async function takePlace({ tenant, queue }: NewRun, link: Link, redis: RedisConnection): Promise<void> {
+  await link.admission.check(tenant, link, redis);
+  await link.queues.takePlace(queue, link.settings.queueMaxLength);
 }
 
 /** The run that hears what the request says. */
@@ -128,7 +139,9 @@ async function acceptParsed(
   const items: (NewRun | BulkAnswer)[] = [];
   for (const [i, item] of parsed.entries()) {
     const admitted =
-      'error' in item ? item : await admit(newRun(item.request, caller, `${nonce}.${i}`), refusals, queues, link);
+      'error' in item
+        ? item
+        : await admit(withQueueTtl(newRun(item.request, caller, `${nonce}.${i}`), link), refusals, queues, link, redis);
     items.push('error' in admitted ? admitted : await inThread(admitted, waiting, link, redis));
   }
 
@@ -199,6 +212,7 @@ async function admit(
   refusals: ReadonlyMap<string, RunError>,
   queues: ReadonlyMap<string, QueueVerdict>,
   link: Link,
+  redis: RedisConnection,
 ): Promise<NewRun | { readonly error: ErrorInfo }> {
   const queue = queues.get(run.queue);
   if (queue instanceof RunError) return refusal(queue);
@@ -207,7 +221,7 @@ async function admit(
     .find((refusal) => refusal !== undefined);
   if (refused) return refusal(refused);
   try {
-    await link.queues.takePlace(run.queue, link.settings.queueMaxLength);
+    await takePlace(run, link, redis);
     return run;
   } catch (error) {
     if (error instanceof RunError && error.code === 'queue_full') return refusal(error);

@@ -1,5 +1,6 @@
 import { Queue, type JobsOptions } from 'bullmq';
 import { RunError, type ErrorInfo } from '../shared/errors.ts';
+import { Places } from './places.ts';
 import { jobIdFor } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { jobOptions, jobVersion, type JobKind, type RunStatus } from '../shared/run.ts';
@@ -40,7 +41,6 @@ export interface JobToAdd {
   readonly first?: boolean;
 }
 
-const depthAgeMs = 1_000;
 const retryAfterS = 5;
 
 /** The BullMQ queues of a client, opened on first use. The only place of the producer that knows BullMQ. */
@@ -49,7 +49,7 @@ export class JobQueues {
   readonly #prefix: string;
   readonly #onError: (error: Error) => void;
   readonly #queues = new Map<string, Promise<Queue>>();
-  readonly #depths = new Map<string, { readAt: number; waiting: Promise<number>; added: number }>();
+  readonly places = new Places();
 
   constructor(redis: RedisConnection, prefix: string, onError: (error: Error) => void) {
     this.#redis = redis;
@@ -57,23 +57,10 @@ export class JobQueues {
     this.#onError = onError;
   }
 
-  /**
-   * Takes one place in a queue or throws `queue_full`. The length is read once a second and counted along in between,
-   * so that an enqueue costs no command of its own; over several producers the limit is therefore approximate.
-   */
+  /** Takes one place in a queue or throws `queue_full`. */
   async takePlace(name: string, maxLength: number): Promise<void> {
-    const now = performance.now();
-    let depth = this.#depths.get(name);
-    if (!depth || now - depth.readAt > depthAgeMs) {
-      const waiting = this.#waiting(name);
-      waiting.catch(() => this.#depths.delete(name));
-      depth = { readAt: now, waiting, added: 0 };
-      this.#depths.set(name, depth);
-    }
-    if ((await depth.waiting) + depth.added >= maxLength) {
-      throw new RunError('queue_full', `queue ${name} is full`, { details: { retryAfterS } });
-    }
-    depth.added += 1;
+    if (await this.places.take(`queue ${name}`, maxLength, () => this.#waiting(name))) return;
+    throw new RunError('queue_full', `queue ${name} is full`, { details: { limit: 'queue', retryAfterS } });
   }
 
   /** Adds a job. The job id is the run's segment, so that a repeat changes nothing. */

@@ -13,6 +13,7 @@ import {
 import { redisError } from '../shared/redis-error.ts';
 import { maxQueues, runQueue } from '../shared/queues.ts';
 import { loadTenants, type Tenants } from '../shared/tenants.ts';
+import { Admission } from './admission.ts';
 import { AgentDirectory } from './agents.ts';
 import { JobQueues } from './enqueue.ts';
 import { EventHub } from './event-hub.ts';
@@ -38,6 +39,11 @@ const maxPruneSample = 2_000;
 /** The settings of a client with every default in place. */
 export interface Settings {
   readonly queueMaxLength: number;
+  readonly maxOpenRuns: number;
+  readonly maxOpenRunsPerTenant: number;
+  readonly memoryMarkPercent: number;
+  /** Undefined: a run may wait for its start as long as it takes. */
+  readonly queueTtlMs: number | undefined;
   readonly eventLogMax: number;
   readonly eventLogTtlS: number;
   readonly resultTtlS: number;
@@ -55,6 +61,7 @@ export class Link {
   readonly log: EventLog;
   readonly agents: AgentDirectory;
   readonly directory: QueueDirectory;
+  readonly admission = new Admission();
   readonly tenants: Tenants;
   readonly models: ModelGate;
   /** Where the texts of progress notes are; undefined: in Redis. */
@@ -77,6 +84,10 @@ export class Link {
     this.cluster = isClusterUrl(options.redis);
     this.settings = {
       queueMaxLength: options.queueMaxLength ?? 1_000_000,
+      maxOpenRuns: options.maxOpenRuns ?? 1_000_000,
+      maxOpenRunsPerTenant: options.maxOpenRunsPerTenant ?? 250_000,
+      memoryMarkPercent: options.memoryMarkPercent ?? 90,
+      queueTtlMs: (options.queueTtlMs ?? 604_800_000) || undefined,
       eventLogMax: options.eventLogMax ?? 10_000,
       eventLogTtlS: options.eventLogTtlS ?? 120,
       resultTtlS: options.resultTtlS ?? 86_400,

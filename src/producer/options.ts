@@ -29,6 +29,14 @@ export interface MillraceOptions {
   readonly queues?: readonly string[];
   /** Jobs that may wait in one queue before `enqueue` refuses with `queue_full`. Default 1,000,000. */
   readonly queueMaxLength?: number;
+  /** Runs that may be open before `enqueue` refuses with `queue_full` (503). Default 1,000,000. Runs that work for others count and are never refused. */
+  readonly maxOpenRuns?: number;
+  /** The same for each tenant (429). Default 250,000. */
+  readonly maxOpenRunsPerTenant?: number;
+  /** Percent of `maxmemory` at which Redis takes no more runs (503). Default 90; without `maxmemory` never. */
+  readonly memoryMarkPercent?: number;
+  /** The `queueTtlMs` of requests that have none. 0: they wait as long as it takes. Default 604,800,000, seven days. */
+  readonly queueTtlMs?: number;
   /** Events kept per run for replay. Default 10,000. */
   readonly eventLogMax?: number;
   /** Seconds that the events of a run are kept after its end. Default 120. */

@@ -97,12 +97,16 @@ async function redriveRun(
   const now = Date.now();
   const at = new Date(now).toISOString();
   const endBy = deadlineMs === undefined ? deadlineOf(record) : now + deadlineMs;
+  // One that no worker has begun gets its whole time in the queue again.
+  const startBy = record.epoch > 0 || request.queueTtlMs === undefined ? undefined : now + request.queueTtlMs;
   if (record.status !== 'failed') return 'not_failed';
   if (endBy !== undefined && endBy <= now) return 'late';
   const queued = scriptEvent(record, at, { type: 'run.queued', kind, queuedAt: at });
   return await link.reach(async (redis) => {
     await redis.zadd(link.keys.open, now, runId);
-    if (endBy !== undefined) await redis.zadd(link.keys.deadlines, endBy, runId);
+    await redis.sadd(link.keys.openOf(tenant), runId);
+    const next = [endBy, startBy].filter((time) => time !== undefined);
+    if (next.length > 0) await redis.zadd(link.keys.deadlines, Math.min(...next), runId);
     const reply = (await runScript(redis, script, scriptKeys(link, runId), [
       newNonce(),
       queue,
@@ -110,6 +114,7 @@ async function redriveRun(
       queued.flagged,
       ...eventTargets(link, runId),
       deadlineMs === undefined ? '' : new Date(now + deadlineMs).toISOString(),
+      startBy === undefined ? '' : new Date(startBy).toISOString(),
     ])) as [0] | [1, string] | [2, number, number];
     if (reply[0] === 0) throw runNotFound(runId);
     if (reply[0] === 1) return 'not_failed';

@@ -4,6 +4,7 @@ import { assertNever, RunError } from '../shared/errors.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { enterThread as enter, interruptionBy, refusedIn, type Entered } from '../shared/thread-line.ts';
 import type { OnBusy } from '../shared/thread.ts';
+import { forgetOpen } from '../shared/open-runs.ts';
 import { passOn } from '../shared/thread-turns.ts';
 import { familyOf } from './control.ts';
 import { runStatus, type RunStatus } from '../shared/run.ts';
@@ -142,7 +143,7 @@ export async function forgetEnded(
   link: Link,
   redis: RedisConnection,
 ): Promise<void> {
-  await redis.zrem(link.keys.open, runId);
+  await forgetOpen({ redis, keys: link.keys }, runId, tenant);
   if (request.thread === undefined) return;
   const { addJob } = familyOf(link, redis);
   await passOn(threadPlaceOf(link, redis), { tenant, threadId: request.thread }, runId, addJob);

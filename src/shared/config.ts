@@ -212,6 +212,26 @@ export const configSchema = z.object({
   QUEUE_MAX_LENGTH: positive
     .default(1_000_000)
     .describe('Waiting jobs at which the producer answers 429 `queue_full`.'),
+  MAX_OPEN_RUNS: positive
+    .default(1_000_000)
+    .describe(
+      'Runs that have not ended at which the producer answers 503 `queue_full`. Runs that work for others are never refused.',
+    ),
+  MAX_OPEN_RUNS_PER_TENANT: positive
+    .default(250_000)
+    .describe('The same for the runs of one tenant, with 429 `queue_full`.'),
+  REDIS_MEMORY_MARK_PERCENT: positive
+    .max(100)
+    .default(90)
+    .describe(
+      'Percent of `maxmemory` at which the producer answers 503 `queue_full`, so that runs that have begun can end. Without `maxmemory` never.',
+    ),
+  QUEUE_TTL_MS: nonNegative
+    .max(365 * 86_400_000)
+    .default(604_800_000)
+    .describe(
+      'The `queueTtlMs` of requests that have none: a run that no worker has begun for so long fails with `queue_expired`. 0: it waits as long as it takes.',
+    ),
   LOCK_DURATION_MS: positive
     .min(1_000)
     .default(15_000)

@@ -1,4 +1,5 @@
 import { canonicalJson } from './canonical-json.ts';
+import { nextDeadlineOf } from './deadline.ts';
 import { newRunId, runIdForExecution, sha256 } from './ids.ts';
 import { defaultQueue } from './queues.ts';
 import { jsonText } from './json-text.ts';
@@ -87,11 +88,14 @@ async function listRuns(
   { keys, redis }: RunPlace,
 ): Promise<void> {
   const members = runs.flatMap((run) => [now, run.runId]);
-  const deadlines = runs.flatMap(({ runId, request: { deadlineMs } }) =>
-    deadlineMs === undefined ? [] : [now + deadlineMs, runId],
-  );
+  const createdAt = new Date(now).toISOString();
+  const deadlines = runs.flatMap(({ runId, request }) => {
+    const at = nextDeadlineOf({ createdAt, epoch: 0, request });
+    return at === undefined ? [] : [at, runId];
+  });
   await Promise.all([
     redis.zadd(keys.open, 'NX', ...members),
+    redis.sadd(keys.openOf(tenant), ...runs.map(({ runId }) => runId)),
     redis.zadd(keys.index(tenant), 'NX', ...members),
     deadlines.length > 0 && redis.zadd(keys.deadlines, 'NX', ...deadlines),
   ]);

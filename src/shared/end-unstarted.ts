@@ -8,6 +8,7 @@ import { zeroUsage } from './money.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunRecord } from './run.ts';
 import { addLifecycle, publishCommand, scriptEvent } from './script-event.ts';
+import { forgetOpen } from './open-runs.ts';
 import { passOn } from './thread-turns.ts';
 
 const script = loadScript(import.meta.url, './lua/end-unstarted.lua');
@@ -47,7 +48,7 @@ export async function endUnstarted(
   );
   if (seq < 0) return undefined;
   await addLifecycle(place, [event], seq);
-  await Promise.all([redis.zrem(keys.open, runId), redis.zrem(keys.deadlines, runId), redis.srem(keys.cancels, runId)]);
+  await forgetOpen(place, runId, tenant);
   if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, runId, addJob);
   if (record.parent)
     await tellParent(legibleRecord(await redis.hgetall(keys.run(runId))), { place, threads, keepOf, addJob });

@@ -179,7 +179,18 @@ export const errorTable = {
     scope: 'admission',
     when: 'The request names a queue that does not exist; details.queues lists those that do.',
   },
-  queue_full: { retryable: true, http: 429, scope: 'admission', when: 'The queue is over its configured length.' },
+  queue_full: {
+    retryable: true,
+    http: 429,
+    scope: 'admission',
+    when: 'The queue is over its configured length, or the tenant over its open runs; with 503: all tenants are over theirs, or Redis over its memory mark. `details.limit` says which.',
+  },
+  queue_expired: {
+    retryable: true,
+    http: 422,
+    scope: 'run',
+    when: 'No worker began the run within its `queueTtlMs`.',
+  },
   overloaded: {
     retryable: true,
     http: 503,
@@ -298,23 +309,26 @@ export const errorInfo = z.object({
 export type ErrorInfo = z.infer<typeof errorInfo>;
 
 /**
- * The only error class of this project. Branch on `code`, never on `message`. `retryable` comes from the table unless a
+ * The only error class of this project. Branch on `code`, never on `message`. `retryable` and `http` come from the table unless a
  * documented case of the same code differs (for instance `provider_unavailable` for a tool stop without tool calls).
  */
 export class RunError extends Error {
   readonly code: ErrorCode;
   readonly retryable: boolean;
+  /** The status that a producer answers with. */
+  readonly http: number;
   readonly details: unknown;
 
   constructor(
     code: ErrorCode,
     message: string,
-    options: { cause?: unknown; details?: unknown; retryable?: boolean } = {},
+    options: { cause?: unknown; details?: unknown; retryable?: boolean; http?: number } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'RunError';
     this.code = code;
     this.retryable = options.retryable ?? errorTable[code].retryable;
+    this.http = options.http ?? errorTable[code].http;
     this.details = options.details;
   }
 }

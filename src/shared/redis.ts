@@ -136,6 +136,8 @@ export function keysFor(prefix: string) {
     lifecycle: `${prefix}:lifecycle`,
     /** Sorted set of runs that have not ended, by the time of their last change of hands. */
     open: `${prefix}:_:open`,
+    /** Set of a tenant's runs that have not ended, to be counted. It may hold some that ended with their process. */
+    openOf: (tenant: string) => `${prefix}:_:open:${tenant}`,
     /** Sorted set of a tenant's runs by creation time. */
     index: (tenant: string) => `${prefix}:_:index:${tenant}`,
     /** Set of runs whose running worker has been asked to cancel: what a worker polls when the channel is silent. */

@@ -93,6 +93,8 @@ export const runRequest = z.strictObject({
     .optional(),
   /** The run fails with `deadline_exceeded` when it has not ended so long after its acceptance, whatever it does or waits for. */
   deadlineMs: z.int().min(1).max(maxDeadlineMs).optional(),
+  /** The run fails with `queue_expired` when no worker has begun it so long after its acceptance and its delay. Default: a setting. */
+  queueTtlMs: z.int().min(1).max(maxDeadlineMs).optional(),
   queue: runQueue.optional(),
   metadata: metadata.optional(),
   /** The run is a node of a workflow: its template makes the user message, and `input` is `{{ input }}` there. */
@@ -194,6 +196,8 @@ export const runRecord = z.object({
   endedAt: z.string().optional(),
   /** A deadline that is not the request's own: the agent's, or that of a redrive. */
   deadlineAt: z.string().optional(),
+  /** In place of what `queueTtlMs` says, of one that was redriven. */
+  startBy: z.string().optional(),
   lastSequence: z.int().min(0),
   worker: z.string().optional(),
   epoch: z.int().min(0),
@@ -370,6 +374,7 @@ const plainFields: ReadonlySet<string> = new Set([
   'startedAt',
   'endedAt',
   'deadlineAt',
+  'startBy',
   'worker',
   'requestId',
   'activity',

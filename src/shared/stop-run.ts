@@ -3,6 +3,7 @@ import { assertNever, type ErrorInfo } from './errors.ts';
 import { newNonce } from './ids.ts';
 import { jsonText } from './json-text.ts';
 import { zeroUsage } from './money.ts';
+import { forgetOpen } from './open-runs.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
 import { waitEndKeys } from './resume.ts';
@@ -47,11 +48,9 @@ export async function stopRun(
     }
     case 'ended_here':
       await Promise.all([
-        redis.zrem(keys.open, runId),
+        forgetOpen(place, runId, tenant),
         redis.zrem(keys.asking(tenant), runId),
         redis.zrem(keys.timers, runId),
-        redis.zrem(keys.deadlines, runId),
-        redis.srem(keys.cancels, runId),
       ]);
       return 'ended_here';
     case 'gone':

@@ -147,6 +147,8 @@ export interface RunStore {
 /** What the reconciler needs to know about a run that has not ended. */
 export interface OpenRunInfo {
   readonly runId: string;
+  /** There is a record, and it cannot be read. */
+  readonly illegible?: true;
   /** Absent when there is no record: it expired, or its creation never finished. */
   readonly run?: {
     readonly status: RunStatus;

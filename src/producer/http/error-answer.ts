@@ -1,6 +1,6 @@
 import type { FastifyError } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
-import { asRunError, errorTable, RunError, type ErrorCode, type ErrorInfo } from '../../shared/errors.ts';
+import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shared/errors.ts';
 import { cutText, type Redactor } from '../../shared/redact.ts';
 
 const maxMessageBytes = 2_048;
@@ -16,7 +16,7 @@ export interface ErrorAnswer {
 /** The answer to anything that was thrown. Text is scrubbed and at most 2 KiB; only a defect carries the request's id. */
 export function errorAnswer(thrown: unknown, requestId: string, redactor: Redactor): ErrorAnswer {
   const error = knownError(thrown);
-  const status = errorTable[error.code].http;
+  const status = error.http;
   const body: ErrorInfo = {
     code: error.code,
     message: cutText(redactor.text(error.message), maxMessageBytes),

@@ -4,6 +4,7 @@ KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the jour
 KEYS[6] lifecycle stream, absent in a Cluster
 ARGV[1] nonce of this call  [2] queue  [3] ISO time  [4] run.queued event
 ARGV[5] event log length  [6] live channel  [7] firehose channel  [8] publish command  [9] a new deadline as ISO time, or ''
+ARGV[10] when a worker has to have begun it, as ISO time, or ''
 Returns {0} gone, {1, status} not failed, {2, segment, last number} queued again, now or by this very call before. ]]
 -- include append-events
 -- include stored-json
@@ -20,6 +21,7 @@ redis.call('HSET', KEYS[1], 'status', 'queued', 'queue', ARGV[2], 'segment', seg
   'held', '0', 'crashes', '0', 'blame', '0', 'updatedAt', ARGV[3], 'logStart', seq, 'lastSequence', seq + 1)
 redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'cancel', 'putBacks', 'workedMs')
 if ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'deadlineAt', ARGV[9]) end
+if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'startBy', ARGV[10]) end
 for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4], KEYS[5]}) do redis.call('PERSIST', key) end
 if last and last.t == 'closed' then redis.call('RPOP', KEYS[2]) end
 redis.call('DEL', KEYS[3])

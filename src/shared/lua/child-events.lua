@@ -5,13 +5,14 @@ ARGV[1] event log length  [2] live channel  [3] firehose channel  [4] publish co
 ARGV[6] seconds to keep these; then the events
 Returns {0} the run is gone or has ended, {1} in the log, {2} kept. ]]
 -- include append-events
+-- include in-parts
 local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'lastSequence')
 if not run[1] or run[2] then return {0} end
 
 local events = {}
 for i = 7, #ARGV do events[#events + 1] = ARGV[i] end
 if run[1] ~= 'suspended' then
-  redis.call('RPUSH', KEYS[3], unpack(events))
+  push('RPUSH', KEYS[3], events)
   redis.call('LTRIM', KEYS[3], -ARGV[5], -1)
   redis.call('EXPIRE', KEYS[3], ARGV[6])
   return {2}

@@ -1,4 +1,4 @@
-import { deadlineExceeded, deadlineOf } from '../../shared/deadline.ts';
+import { deadlineExceeded, deadlineOf, nextDeadlineOf, queueExpired } from '../../shared/deadline.ts';
 import type { ErrorInfo } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { jobIdFor } from '../../shared/ids.ts';
@@ -26,7 +26,7 @@ const everyMs = 1_000;
 const atOnce = 100;
 
 /**
- * Ends runs whose deadline has passed and that no worker has: those that nobody has begun at once, those that wait by putting
+ * Ends runs whose deadline has passed, or their time in the queue, and that no worker has: those that nobody has begun at once, those that wait by putting
  * them in front of their queue, where the worker that takes them ends them. A run on a worker is ended by that one, and a
  * begun run in a queue by the next.
  */
@@ -58,7 +58,7 @@ export class DeadlineWatch implements AsyncDisposable {
   async #expire(runId: string): Promise<void> {
     const { deadlines, runs, clock, wake } = this.#deps;
     const record = await runs.load(runId);
-    const atMs = record && deadlineOf(record);
+    const atMs = record && nextDeadlineOf(record);
     if (!record || atMs === undefined || isTerminalStatus(record.status)) return await deadlines.clear(runId);
     if (atMs > clock.now()) return await deadlines.at(runId, atMs);
     if (record.status === 'suspended') wake(runId, 'its deadline has passed');
@@ -68,7 +68,8 @@ export class DeadlineWatch implements AsyncDisposable {
   async #endUnstarted(record: RunRecord, atMs: number): Promise<void> {
     const { queues, observe, log, end } = this.#deps;
     const { runId, queue, segment, kind, request } = record;
-    const { code, message, retryable } = deadlineExceeded(atMs);
+    const isLate = deadlineOf(record) === atMs;
+    const { code, message, retryable } = isLate ? deadlineExceeded(atMs) : queueExpired(queue, atMs);
     const anew = record.epoch > 0 && (await this.#waitsForThread(record));
     const last = await end(record, { code, message, retryable }, { anew });
     if (!last) return;

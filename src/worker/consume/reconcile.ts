@@ -2,6 +2,7 @@ import { Worker } from 'bullmq';
 import { z } from 'zod';
 import { isAboutCall } from '../../shared/decisions.ts';
 import type { PendingItem } from '../../shared/event.ts';
+import { RunError } from '../../shared/errors.ts';
 import { jobIdFor } from '../../shared/ids.ts';
 import type { Log } from '../../shared/log.ts';
 import { budgetScope } from '../../shared/money.ts';
@@ -59,7 +60,7 @@ export class Reconciler {
     let gone = 0;
     let putBack = 0;
     for (const open of page) {
-      const verdict = await this.#repair(open);
+      const verdict = await this.#tryToRepair(open);
       if (verdict === 'forgotten') gone += 1;
       if (verdict === 'put_back') putBack += 1;
     }
@@ -68,6 +69,21 @@ export class Reconciler {
     await this.lookAfterQuarantine();
     await this.#forgetUnannounced();
     return putBack;
+  }
+
+  /** What is wrong with one run must not keep the others from being looked at. */
+  async #tryToRepair(open: OpenRunInfo): Promise<'forgotten' | 'put_back' | 'fine'> {
+    const { log } = this.#deps;
+    const { runId } = open;
+    if (open.illegible) log.warn({ runId }, 'the record of an open run cannot be read');
+    if (open.illegible) return 'fine';
+    try {
+      return await this.#repair(open);
+    } catch (err) {
+      if (err instanceof RunError && err.code === 'queue_unavailable') throw err;
+      log.warn({ err, runId }, 'open run could not be looked after');
+      return 'fine';
+    }
   }
 
   async #repair({ runId, run, ageMs }: OpenRunInfo): Promise<'forgotten' | 'put_back' | 'fine'> {

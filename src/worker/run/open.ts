@@ -1,4 +1,4 @@
-import { deadlineOf } from '../../shared/deadline.ts';
+import { deadlineOf, startByOf } from '../../shared/deadline.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
@@ -147,6 +147,12 @@ export async function openRun(
   // it. Nothing that they say can change in between: agent, thread and ids of a run are fixed at creation.
   const before = await ports.runs.load(job.runId);
   if (!before) return { kind: 'skipped', reason: 'gone' };
+  const startBy = startByOf(before);
+  if (before.status === 'queued' && startBy !== undefined && startBy <= ports.clock.now()) {
+    // Whoever looks at deadlines ends it, without an event that it began.
+    await ports.deadlines.at(job.runId, startBy);
+    return { kind: 'skipped', reason: 'expired' };
+  }
   const entry = await enterThread(before, ports);
   if (entry === 'waiting') return { kind: 'skipped', reason: 'waiting' };
   const context = contextOf(before, delivery);

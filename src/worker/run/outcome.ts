@@ -17,7 +17,7 @@ export type JobOutcome =
   | { readonly kind: 'ended'; readonly status: RunStatus; readonly error?: RunError }
   | { readonly kind: 'suspended' }
   | { readonly kind: 'handed_over' }
-  | { readonly kind: 'skipped'; readonly reason: 'terminal' | 'gone' | 'stale' | 'waiting' }
+  | { readonly kind: 'skipped'; readonly reason: 'terminal' | 'gone' | 'stale' | 'waiting' | 'expired' }
   | { readonly kind: 'crashed_too_often'; readonly crashes: number };
 
 /** A turn that could not be run to an outcome of its own. */

@@ -1,6 +1,7 @@
 import { storedCancel } from '../../shared/control.ts';
 import { waitsForPeople } from '../../shared/decisions.ts';
 import { jsonText } from '../../shared/json-text.ts';
+import { forgetOpen } from '../../shared/open-runs.ts';
 import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { recordToHash, type RunRecord } from '../../shared/run.ts';
@@ -44,7 +45,7 @@ export async function commitRun(options: RedisRunsOptions, ownership: Ownership,
   const [, seq, cancel] = reply;
   addLifecycle(options, seq, commit.events);
   if (commit.patch?.cancel === '' && cancel === '') forgetCancel(options, runId);
-  if (commit.release === 'terminal') forget(options, runId, cancel !== '');
+  if (commit.release === 'terminal') forget(options, runId);
   return { kind: 'ok', seq, ...(cancel && { cancel: storedCancel(cancel) }) };
 }
 
@@ -95,10 +96,11 @@ function forgetCancel({ redis, keys, log }: RedisRunsOptions, runId: string): vo
  * Takes an ended run out of the sets across runs. Nobody waits for it: the commit has happened, and the reconciler
  * removes what a crash leaves there.
  */
-function forget({ redis, keys, log }: RedisRunsOptions, runId: string, cancelled: boolean): void {
+function forget({ redis, keys, log }: RedisRunsOptions, runId: string): void {
   const failed = (error: unknown) =>
     log.warn({ err: redisError(error, `forget of run ${runId}`), runId }, 'ended run still listed as open');
-  redis.zrem(keys.open, runId).catch(failed);
-  redis.zrem(keys.deadlines, runId).catch(failed);
-  if (cancelled) redis.srem(keys.cancels, runId).catch(failed);
+  redis
+    .hget(keys.run(runId), 'tenant')
+    .then((tenant) => forgetOpen({ redis, keys }, runId, tenant ?? undefined))
+    .catch(failed);
 }

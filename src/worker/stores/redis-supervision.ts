@@ -4,6 +4,7 @@ import { pendingItem, type PendingItem } from '../../shared/event.ts';
 import { jsonText } from '../../shared/json-text.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
 import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
+import { forgetOpen } from '../../shared/open-runs.ts';
 import { quarantineQueue } from '../../shared/queues.ts';
 import { isTerminalStatus, jobKind, runStatus } from '../../shared/run.ts';
 import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
@@ -17,7 +18,17 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
       const flat = await redis.zrange(keys.open, offset, String(offset + limit - 1), 'WITHSCORES');
       const ids = flat.filter((_, index) => index % 2 === 0);
       const now = Date.now();
-      return await Promise.all(ids.map((id, index) => readOpenRun(redis, keys, id, Number(flat[index * 2 + 1]), now)));
+      return await Promise.all(
+        ids.map(async (id, index): Promise<OpenRunInfo> => {
+          try {
+            return await readOpenRun(redis, keys, id, Number(flat[index * 2 + 1]), now);
+          } catch (error) {
+            // One record that cannot be read must not hide the others of its page.
+            if (error instanceof z.ZodError) return { runId: id, ageMs: 0, illegible: true };
+            throw error;
+          }
+        }),
+      );
     },
     async requeue(runId, fromSegment, queue) {
       const now = new Date().toISOString();
@@ -25,8 +36,7 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
       return segment < 0 ? undefined : segment;
     },
     async forget(runId) {
-      await redis.zrem(keys.open, runId);
-      await redis.srem(keys.cancels, runId);
+      await forgetOpen({ redis, keys }, runId, (await redis.hget(keys.run(runId), 'tenant')) ?? undefined);
     },
     async count(counter, by) {
       await redis.hincrby(keys.counters, counter, by);

@@ -287,3 +287,13 @@ test('agents and empty queues that nobody has announced for a week are forgotten
   expect(await redis.hkeys(keys.agents)).toEqual(['live']);
   expect((await redis.zrange(keys.queues, 0, '-1')).toSorted()).toEqual(['full', 'live']);
 });
+
+test('a record that cannot be read does not keep the others of its page from repair', async () => {
+  const world = await makeWorld();
+  const odd = await world.seed();
+  await world.redis.hset(world.keys.run(odd), 'status', 'no such status');
+  const lost = await world.seed();
+  expect(await world.pass()).toBe(1);
+  expect(await world.jobs()).toEqual([`${lost}-s1`]);
+  expect(await world.isOpen(odd)).toBe(true);
+});

@@ -9,6 +9,7 @@ ARGV[12] number of field and value strings  [13] number of journal entries; both
 Returns {0} fenced, {1, last number, cancel request or ''} written, now or by the same operation before.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include append-events
+-- include in-parts
 -- include costs-below
 local function arguments(from, count)
   local list = {}
@@ -29,8 +30,7 @@ if op == ARGV[2] then return {1, tonumber(ARGV[3]) + #events, cancel} end
 if owner ~= ARGV[1] or ended then return {0} end
 
 local seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[6] or '', ARGV[11], ARGV[8], ARGV[3], events)
--- Lua cannot spread more than about 8,000 values at once.
-for i = 1, #entries, 1000 do redis.call('RPUSH', KEYS[2], unpack(entries, i, math.min(i + 999, #entries))) end
+push('RPUSH', KEYS[2], entries)
 redis.call('HSET', KEYS[1], 'op', ARGV[2], 'lastSequence', seq, unpack(fields))
 -- Inside a JSON string a quote is escaped, so only a real key can look like this.
 if ARGV[4] == '2' and string.find(cancel, '"onPendingApprovals":"hold"', 1, true) then

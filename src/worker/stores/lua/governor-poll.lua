@@ -2,6 +2,7 @@
 KEYS as in governor-state   ARGV[1] to [4] as in governor-ask  [5] number of waiters; then for each: waiter, grant id;
 then ids of grants whose lease is renewed
 Returns ms to the next look, then for each waiter what governor-ask would return, or {4} when it is not known here. ]]
+-- include in-parts
 -- include governor-state
 -- include governor-window
 -- include governor-line
@@ -12,7 +13,7 @@ configure(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV
 open_window()
 local waiting, ids, grant_ids = tonumber(ARGV[5]), {}, {}
 for i = 1, waiting do ids[i], grant_ids[i] = ARGV[4 + 2 * i], ARGV[5 + 2 * i] end
-local waiters = waiting > 0 and redis.call('HMGET', WAITERS, unpack(ids)) or {}
+local waiters = valuesOf(WAITERS, ids)
 for i = 1, waiting do
   local w = waiters[i] and cmsgpack.unpack(waiters[i])
   waiters[i] = w and w.k == 'local' and w.g == grant_ids[i]
@@ -22,7 +23,7 @@ for i = 6 + 2 * waiting, #ARGV do redis.call('ZADD', LEASES, 'XX', now + lease_m
 sweep()
 local retry = dispatch()
 local replies = { retry }
-local grants = waiting > 0 and redis.call('HMGET', GRANTS, unpack(grant_ids)) or {}
+local grants = valuesOf(GRANTS, grant_ids)
 for i = 1, waiting do
   replies[1 + i] = grants[i] and answer(ids[i], grant_ids[i], retry) or waiters[i] and { 2, retry } or { 4 }
 end

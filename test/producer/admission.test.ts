@@ -1,0 +1,85 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { Millrace } from '../../src/producer/millrace.ts';
+import { createRuns, newRun } from '../../src/shared/create-runs.ts';
+import { forgetOpen } from '../../src/shared/open-runs.ts';
+import { OwnRedis } from '../support/own-redis.ts';
+import { testRedis, until } from '../support/redis.ts';
+import { serverWorld } from './http/server-world.ts';
+import { clientWorld, codeOf, request } from './support/client.ts';
+
+const accepted = (call: Promise<unknown>) =>
+  call.then(
+    () => true,
+    () => false,
+  );
+
+test('a tenant at its open runs is refused with 429 and the seconds to wait, and others are not', async () => {
+  const { send, mill } = await serverWorld({ client: { maxOpenRunsPerTenant: 2 } });
+  const answers = await mill.enqueueMany([request, request, request]);
+  expect(answers.map((answer) => ('error' in answer ? answer.error.code : 'accepted'))).toEqual([
+    'accepted',
+    'accepted',
+    'queue_full',
+  ]);
+  const refused = await send('POST', '/v1/runs', request);
+  expect([refused.status, refused.body.error]).toEqual([
+    429,
+    expect.objectContaining({
+      code: 'queue_full',
+      retryable: true,
+      details: { limit: 'tenant_open_runs', retryAfterS: 5 },
+    }),
+  ]);
+  expect(refused.headers.get('retry-after')).toBe('5');
+  expect((await mill.forTenant('other').enqueue(request)).status).toBe('queued');
+});
+
+test('a fleet at its open runs refuses everybody with 503', async () => {
+  const { send, mill } = await serverWorld({ client: { maxOpenRuns: 1 } });
+  await mill.forTenant('other').enqueue(request);
+  const { status, body } = await send('POST', '/v1/runs', request);
+  expect([status, body.error.code, body.error.details.limit]).toEqual([503, 'queue_full', 'open_runs']);
+});
+
+test('there is room again once a run has ended, also one whose process died before it could say so', async () => {
+  const world = await clientWorld({ maxOpenRunsPerTenant: 2 });
+  const { mill, redis, keys } = world;
+  const [first, second] = [await mill.enqueue(request), await mill.enqueue(request)];
+  expect(await codeOf(mill.enqueue(request))).toBe('queue_full');
+  await first.cancel();
+  expect(await redis.smembers(keys.openOf('default'))).toEqual([second.runId]);
+  await until('there is room', () => accepted(mill.enqueue(request)));
+  // Only the set of its tenant still has this one.
+  await redis.zrem(keys.open, second.runId);
+  await until('there is room', () => accepted(mill.enqueue(request)));
+});
+
+test('runs that work for others are not held up by the limits of their tenant', async () => {
+  const { mill, redis, keys } = await clientWorld({ maxOpenRunsPerTenant: 1 });
+  await mill.enqueue(request);
+  const child = newRun({ ...request }, 'default', 'n');
+  await createRuns([child], 'default', { redis, keys, cluster: false, eventLogMax: 100 });
+  expect(await redis.scard(keys.openOf('default'))).toBe(2);
+  await forgetOpen({ redis, keys }, child.runId, 'default');
+  expect(await redis.scard(keys.openOf('default'))).toBe(1);
+});
+
+test('above its memory mark Redis takes no more runs, and decides and cancels go on', async () => {
+  const server = await OwnRedis.start();
+  const admin = await testRedis('work', server.url);
+  const mill = new Millrace({ redis: server.url, memoryMarkPercent: 10 });
+  onTestFinished(() => mill.close());
+  const run = await mill.enqueue(request);
+  const used = Number(/^used_memory:(\d+)/m.exec(await admin.info('memory'))?.[1]);
+  await admin.config('SET', 'maxmemory', used * 5);
+  const refused = await until('the mark is seen', () =>
+    mill.enqueue(request).then(
+      () => undefined,
+      (error: unknown) => error,
+    ),
+  );
+  expect(refused).toMatchObject({ code: 'queue_full', http: 503, details: { limit: 'memory' } });
+  expect((await run.cancel()).status).toBe('cancelled');
+  await admin.config('SET', 'maxmemory', 0);
+  await until('there is room', () => accepted(mill.enqueue(request)));
+});
