@@ -57,7 +57,7 @@ test('there is room again once a run has ended, also one whose process died befo
 test('runs that work for others are not held up by the limits of their tenant', async () => {
   const { mill, redis, keys } = await clientWorld({ maxOpenRunsPerTenant: 1 });
   await mill.enqueue(request);
-  const child = newRun({ ...request }, 'default', 'n');
+  const child = newRun({ ...request }, { tenant: 'default' }, 'n');
   await createRuns([child], 'default', { redis, keys, cluster: false, eventLogMax: 100 });
   expect(await redis.scard(keys.openOf('default'))).toBe(2);
   await forgetOpen({ redis, keys }, child.runId, 'default');
