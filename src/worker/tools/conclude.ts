@@ -8,10 +8,13 @@ import type { PreparedCall } from './prepare.ts';
 import { outputSummary } from './result.ts';
 import { errorResult, messageIn } from './tool-error.ts';
 
-/** Tells that a call starts. Arguments of a call that is refused are not shown. */
-export function announce(prepared: PreparedCall, { host }: Pick<Batch, 'host'>): void {
+/**
+ * Tells that a call starts. Arguments of a call that is not made are not shown: it was wrong, or `result` says that a rule
+ * or a person has denied it.
+ */
+export function announce(prepared: PreparedCall, { host }: Pick<Batch, 'host'>, result?: CallResult): void {
   const { id: toolCallId, name: toolName } = prepared.call;
-  const args = prepared.kind === 'ready' ? prepared.shown : {};
+  const args = prepared.kind === 'ready' && result?.errorKind === undefined ? prepared.shown : {};
   const summary = callSummary(toolName, args);
   host.emit({ type: 'tool.execute.start', toolCallId, toolName, args, summary, ...parentOf(prepared) });
 }

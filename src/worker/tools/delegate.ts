@@ -4,7 +4,7 @@ import { jsonText } from '../../shared/json-text.ts';
 import { maxDepth, maxInputBytes } from '../../shared/run.ts';
 import type { Batch } from './batch.ts';
 import type { CallResult, PlannedChild, StepCall } from './call.ts';
-import { announce, conclude } from './conclude.ts';
+import { conclude } from './conclude.ts';
 import type { ReadyCall } from './prepare.ts';
 import { finishFault, finishResult } from './result.ts';
 import { ToolError } from './tool-error.ts';
@@ -38,7 +38,6 @@ export async function delegate(ready: ReadyCall, batch: Batch): Promise<void> {
   const { call } = ready;
   const { child } = call;
   if (child?.end) return await takeAnswer(ready, child.end, child.requestedAtMs, batch);
-  if (!child) announce(ready, batch);
   try {
     batch.children.push(plan(ready, batch));
     batch.results.settle(call.index, null);

@@ -162,7 +162,9 @@ async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promis
   const toRun = admitted.filter((call) => !isDelegated(call));
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
     const begun = await recordIntents(toRun, batch);
-    for (const call of inCallOrder([...toRun, ...concluded.map(({ call }) => call)])) announce(call, batch);
+    const starting = admitted.filter((call) => !isDelegated(call) || !call.call.child);
+    for (const { call, result } of inCallOrder([...starting.map((call) => ({ call })), ...concluded]))
+      announce(call, batch, result);
     for (const { call, result } of concluded) conclude(call, { kind: 'result', result }, 0, batch);
     await Promise.all(admitted.filter(isDelegated).map((call) => delegate(call, batch)));
     await dispatch(begun, batch);
@@ -221,8 +223,14 @@ async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<A
   return { toRun, concluded };
 }
 
-function inCallOrder(calls: readonly PreparedCall[]): readonly PreparedCall[] {
-  return calls.toSorted((a, b) => a.call.index - b.call.index);
+interface Starting {
+  readonly call: PreparedCall;
+  /** What stands in for its result. */
+  readonly result?: CallResult;
+}
+
+function inCallOrder(calls: readonly Starting[]): readonly Starting[] {
+  return calls.toSorted((a, b) => a.call.call.index - b.call.call.index);
 }
 
 function reasonOf(asks: readonly Ask[]): SuspendReason {

@@ -171,7 +171,7 @@ async function run(ready: ReadyCall, batch: Batch): Promise<InnerOutcome> {
 }
 
 function tell(prepared: PreparedCall, result: CallResult, batch: Batch): InnerOutcome {
-  announce(prepared, batch);
+  announce(prepared, batch, result);
   batch.host.emit(endEvent(prepared, result, 0, batch.host.redactor));
   return outcomeOf(result, batch);
 }

@@ -1,9 +1,13 @@
 import { setImmediate as tick } from 'node:timers/promises';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { RunError } from '../../../src/shared/errors.ts';
 import { ToolError } from '../../../src/worker/tools/tool-error.ts';
 import { graceMs } from '../../../src/worker/tools/within.ts';
+import { policyRule } from '../../../src/shared/policy.ts';
+import { createPolicy } from '../../../src/worker/guards/policy.ts';
+import { createAskAgentTools } from '../../../src/worker/tools/builtin/ask-agent.ts';
+import { createAskUser } from '../../../src/worker/tools/builtin/ask-user.ts';
 import { calls, makeWorld, tool } from './world.ts';
 
 test('a call runs with its checked arguments, its key and its context', async () => {
@@ -413,4 +417,60 @@ test('an identical call of one with an unknown outcome is refused, another one r
   expect(world.result(0)).toMatchObject({ errorKind: 'outcome_unknown' });
   expect(world.result(0).content).toContain('a person has approved');
   expect(world.eventsOf('tool.outcome_unknown')).toEqual([]);
+});
+
+describe('the start of each call of a step', () => {
+  const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
+  const policy = createPolicy([policyRule.parse({ ruleId: 'r', action: 'deny', condition: { toolName: 'banned' } })], {
+    commands: [],
+    allowInsecure: [],
+    isPrivateHost: () => false,
+  });
+  const denied = {
+    kind: 'approval' as const,
+    id: 'call_2',
+    granted: false,
+    by: ['ada'],
+    at: '2026-11-01T00:00:00.000Z',
+  };
+  const args = '{"agent":"billing","message":"the plan"}';
+
+  test('is told in call order, whoever does it, and shows nothing of a call that is not made', async () => {
+    const world = makeWorld();
+    const tools = [
+      ...createAskAgentTools([{ id: 'billing' }]),
+      createAskUser(),
+      ...['look', 'banned'].map((name) => tool(name, () => 1)),
+      tool('pay', () => 1, { needsApproval: true }),
+    ];
+    const ask = { id: 'call_2', kind: 'approval' as const, index: 2, requestedAtMs: 0, expiresAtMs: 9e15 };
+    const question = { ...ask, id: 'call_6', kind: 'user_input' as const, index: 6 };
+    const answer = { ...denied, kind: 'answer' as const, id: 'call_6', answer: 'yes' };
+    const asked = calls(
+      { name: 'look', args },
+      { name: 'ask_agent', args },
+      { name: 'pay', args, ask, decision: denied },
+      { name: 'banned', args },
+      { name: 'ask_agent', args: '{"agent":7}' },
+      { name: 'ask_agent', args },
+      { name: 'ask_user', args: '{"question":"Now?"}', ask: question, decision: answer },
+      { name: 'look', args },
+    );
+    await world.run(
+      tools,
+      asked,
+      { maxDelegated: 4 },
+      {
+        people,
+        policy,
+        denialEndsRun: { policy: false, approval: false },
+        childIdFor: (step, index) => `child-${step}-${index}`,
+      },
+    );
+    const starts = world.eventsOf('tool.execute.start');
+    expect(starts.map(({ toolCallId }) => toolCallId)).toEqual(asked.map(({ id }) => id));
+    const shown = JSON.parse(args) as object;
+    expect(starts.map((event) => event.args)).toEqual([shown, shown, {}, {}, {}, shown, { question: 'Now?' }, shown]);
+    expect(starts[3]?.summary).toBe('banned({})');
+  });
 });
