@@ -72,7 +72,7 @@ test('every script on the page runs', async () => {
 
 test('what the search answers is what the page says', async () => {
   const { name, description, parameters } = await pageTool();
-  const found = findTools([{ name, description, parameters, deferred: false, gated: false }], 'sales', 8);
+  const found = findTools([{ name, description, parameters, deferred: false, gated: false }], 'sales', 8).text;
   expect(codeBlocks(page, 'text')).toEqual([`${found}\n`]);
 });
 

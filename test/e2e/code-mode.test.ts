@@ -44,6 +44,53 @@ test('a script that is cut off with its worker pays nobody twice', async () => {
   expect(paid).toEqual(['first', 'second']);
 });
 
+test('the model calls what people decide about by itself, and the run outlasts the death of its worker', async () => {
+  const world = await makeWorld();
+  const attempt = `
+    const kinds = [];
+    for (const name of ['charge', 'put', 'ask_user'])
+      try { await tools[name]({ id: 'x', question: 'May I?' }); } catch (error) { kinds.push(error.kind); }
+    return kinds.join();`;
+  const run = await world.submit('scripting-gated', [
+    script(attempt),
+    {
+      calls: [
+        { name: 'charge', args: { id: 'c' } },
+        { name: 'put', args: { id: 'p', gate: 'go-on' } },
+        { name: 'ask_user', args: { question: 'May I?' } },
+      ],
+    },
+    { text: 'Paid.' },
+  ]);
+  await until('the run waits for people', async () => (await run.get()).status === 'suspended');
+  world.worker.signal('SIGKILL');
+  await world.worker.exited;
+  const { pending } = await run.get();
+  expect(pending.map(({ kind, toolName }) => [kind, toolName])).toEqual([
+    ['approval', 'charge'],
+    ['approval', 'put'],
+    ['user_input', 'ask_user'],
+  ]);
+  const [charge, put, question] = pending.map(({ id }) => id);
+  await world.addWorker();
+  await run.approve({ calls: [charge ?? '', put ?? ''] });
+  await run.answer(question ?? '', 'Yes.');
+  await until('the granted call stands at its gate', () => world.fleet.executions.some(({ id }) => id === 'p'));
+  const [, second] = world.workers;
+  second?.signal('SIGKILL');
+  await second?.exited;
+  world.fleet.openGate('go-on');
+  await world.addWorker();
+  const observed = await world.ended(run);
+  expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'Paid.' } });
+  expect(observed.executions.filter(({ tool }) => tool === 'charge').map(({ id }) => id)).toEqual(['c']);
+  const [first, after] = world.provider.callsOf(run.runId);
+  expect(first?.tools).toEqual(['charge', 'ask_user', 'code_execute', 'code_search']);
+  expect(after?.tools).toEqual(['charge', 'ask_user', 'code_execute', 'code_search', 'put']);
+  const answers = after?.messages.filter(({ role }) => role === 'tool').map(({ content }) => content);
+  expect(answers).toEqual(['approval_denied,approval_denied,approval_denied']);
+});
+
 test.each([
   ['walks up to its constructor', `return this.constructor.constructor('return process')().env`],
   ['imports', `return await import('node:fs')`],

@@ -24,6 +24,8 @@ export interface SeenCall {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly messages: readonly { readonly role: string; readonly content?: unknown }[];
+  /** Names of the tools that the model was told about. */
+  readonly tools: readonly string[];
   /** `finished`: the whole answer was sent. `closed`: the caller went away before. */
   readonly ended: 'open' | 'finished' | 'closed';
 }
@@ -45,6 +47,7 @@ export class PlanProvider implements AsyncDisposable {
     step: number;
     startedAt: number;
     messages: SeenCall['messages'];
+    tools: SeenCall['tools'];
     ended: SeenCall['ended'];
   }[] = [];
   #server: RawProvider | undefined;
@@ -74,14 +77,17 @@ export class PlanProvider implements AsyncDisposable {
   }
 
   async #answer(response: Parameters<Reply>[0], request: RawRequest): Promise<void> {
-    const { messages } = request.body as Pick<SeenCall, 'messages'>;
+    const { messages, tools: told = [] } = request.body as Pick<SeenCall, 'messages'> & {
+      readonly tools?: readonly { readonly function: { readonly name: string } }[];
+    };
+    const tools = told.map(({ function: { name } }) => name);
     const [task, about = '', , what] = String(request.headers['idempotency-key']).split(':');
     if (task === 'title') return await this.#entitled(about)(response, request);
     if (what === 'summary') return await this.#summed(response, request);
     const { step, number } = nextOf(messages, this.unplanned);
     const runId = String(request.headers['idempotency-key']).split(':')[0] as string;
     const fault = step.faults?.[this.callsOf(runId, number).length];
-    const call = { runId, step: number, startedAt: Date.now(), messages, ended: 'open' as SeenCall['ended'] };
+    const call = { runId, step: number, startedAt: Date.now(), messages, tools, ended: 'open' as SeenCall['ended'] };
     this.#calls.push(call);
     response.on('close', () => (call.ended = response.writableFinished ? 'finished' : 'closed'));
     const said =

@@ -179,9 +179,12 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   };
 }
 
-/** In code mode the model is told about the tools that run scripts, and those that no script can stand in for. */
-function isBesideScripts({ name, delegate, handoff }: Tool): boolean {
-  return delegate !== undefined || handoff !== undefined || isReservedName(name);
+/**
+ * In code mode the model is told about the tools that run scripts, and those that no script can call: a script cannot wait
+ * for a person or for another agent.
+ */
+function isBesideScripts({ name, delegate, handoff, asks, needsApproval }: Tool): boolean {
+  return [delegate, handoff, asks].some((way) => way !== undefined) || needsApproval !== false || isReservedName(name);
 }
 
 const maxTold = 20;

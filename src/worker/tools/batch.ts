@@ -50,6 +50,8 @@ export interface Batch {
   readonly children: PlannedChild[];
   /** By place of a script's call: the least trusted and the least public of what it has read. */
   readonly mixed: Map<number, { readonly trust: TrustClass; readonly sensitivity: Sensitivity }>;
+  /** By place of a script's call: the tools that it could not call without a person. The model may call them itself. */
+  readonly needPeople: Map<number, Set<string>>;
   /** What ends the run, the first one first. */
   readonly fatal: RunError[];
   /** A name for what people are asked about this call that the run has not used yet. */

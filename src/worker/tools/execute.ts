@@ -135,6 +135,7 @@ function batchOf(
     asks: [],
     children: [],
     mixed: new Map(),
+    needPeople: new Map(),
     fatal: [],
     newAskId(call) {
       // Models repeat ids, and a decision must never meet another question than the one that was asked.

@@ -61,10 +61,11 @@ export async function runInner(
     const permission = await permit(under, batch);
     switch (permission.kind) {
       case 'go':
-        return await dispatch(permission.call, script, batch);
+        return await dispatch({ ...permission.call, parentToolCallId: parent.call.id }, script, batch);
       case 'concluded':
         return tell({ ...permission.call, parentToolCallId: parent.call.id }, permission.result, batch);
       case 'ask':
+        tellModel(under, batch);
         return failure('approval_denied', 'it needs a person: call it directly, not from a script');
       case 'fails':
         batch.fatal.push(permission.error);
@@ -76,6 +77,12 @@ export async function runInner(
     const message = thrown instanceof Error ? thrown.message : 'the call could not be made';
     return stopOf(batch) ?? failure('execution_failed', message);
   }
+}
+
+/** The model has to call this one itself, and so has to know of it. */
+function tellModel({ call, tool }: ReadyCall, { needPeople }: Batch): void {
+  const names = needPeople.get(call.index) ?? new Set();
+  needPeople.set(call.index, names.add(tool.name));
 }
 
 function scriptOf(call: StepCall, { host }: Batch): Script {

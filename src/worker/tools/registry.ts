@@ -17,7 +17,7 @@ export interface ToolRegistry {
   catalogue(): readonly CatalogueEntry[];
 }
 
-/** The tools have a name of their own each. The model is told about those that `advertises` takes, as far as they are not deferred. */
+/** The tools have a name of their own each. The model is told about those that `advertises` takes, as far as they are not deferred, and about those that it has found. */
 export function createToolRegistry(
   tools: readonly Tool[],
   advertises: (tool: Tool) => boolean = () => true,
@@ -32,7 +32,7 @@ export function createToolRegistry(
     advertised: (promoted) => {
       const found = promoted
         .map((name) => byName.get(name))
-        .filter((tool) => tool?.deferLoading === true && advertises(tool));
+        .filter((tool) => tool && (tool.deferLoading || !advertises(tool)));
       // Worked examples of these stay out of the context: they were deferred to save it.
       return found.length === 0 ? eager : [...eager, ...found.map((tool) => bare(tool as Tool))];
     },

@@ -123,12 +123,17 @@ function secretOf(name: string, tool: Tool, { context }: Batch): string {
 }
 
 async function endingOf({ settled, promoted }: Running, ready: ReadyCall, batch: Batch): Promise<Ending> {
+  const ending = await resultOf(settled, ready, batch);
+  const names = [...promoted, ...(batch.needPeople.get(ready.call.index) ?? [])];
+  // A call of a script has no entry of its own: what it promotes goes with that of its script.
+  if (ending.kind !== 'result' || names.length === 0 || ready.parentToolCallId !== undefined) return ending;
+  return { kind: 'result', result: { ...ending.result, promoted: names } };
+}
+
+async function resultOf(settled: Settled, ready: ReadyCall, batch: Batch): Promise<Ending> {
   const { tool, call } = ready;
   if (settled.kind === 'aborted') return settled;
-  if (settled.kind === 'value') {
-    const result = await finishResult(ready, settled.value, batch);
-    return { kind: 'result', result: promoted.length > 0 ? { ...result, promoted } : result };
-  }
+  if (settled.kind === 'value') return { kind: 'result', result: await finishResult(ready, settled.value, batch) };
   if (settled.kind === 'threw') {
     // The run itself cannot go on: that is no matter between the tool and the model.
     if (settled.error instanceof RunError && settled.error.code === 'lock_lost') return { kind: 'aborted' };

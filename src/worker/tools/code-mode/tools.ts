@@ -33,6 +33,7 @@ function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
     description:
       'Runs JavaScript that calls tools: `await tools.name({ … })`, or `tools["other-name"]`. Find names and arguments with code_search. ' +
       'Only what the script returns is seen, so compute in the script and return little. A failed call throws an Error with `.kind`. ' +
+      'Tools that need a person, as approvals and questions do, cannot be called from a script: call them directly. ' +
       `At most ${defaultLimits.maxCalls} tool calls and ${defaultLimits.timeoutMs / 1_000} seconds. No network, files, modules or timers; Date and Math.random do not change during a script.`,
     inputSchema: executeSchema,
     // After a crash the script runs again from its beginning; its calls with side effects answer what they answered.
@@ -73,7 +74,12 @@ function createSearchTool(): Tool {
     inputSchema: searchSchema,
     effect: 'read',
     trust: 'built-in',
-    execute: ({ query, limit }, context) => findTools(callable(context as HostContext), query, limit),
+    execute({ query, limit }, context) {
+      const host = context as HostContext;
+      const { text, entries } = findTools(callable(host), query, limit);
+      host.promote(entries.filter(({ gated }) => gated).map(({ name }) => name));
+      return text;
+    },
   });
 }
 

@@ -115,17 +115,17 @@ test.each([
   ['', ['listFiles', 'read_file', 'send_mail']],
   ['nothing like it', []],
 ])('the search for %j finds the tools that fit, best first', (query, names) => {
-  expect(namesIn(findTools(catalogue, query, 8))).toEqual(names);
+  expect(namesIn(findTools(catalogue, query, 8).text)).toEqual(names);
 });
 
 test('the search says how many there are beside those that it shows', () => {
-  expect(findTools(catalogue, 'file', 1)).toContain('1 of 2 tools');
-  expect(findTools(catalogue, 'unheard', 1)).toContain('No tool fits. There are 3');
+  expect(findTools(catalogue, 'file', 1).text).toContain('1 of 2 tools');
+  expect(findTools(catalogue, 'unheard', 1).text).toContain('No tool fits. There are 3');
 });
 
 test('the answer is bounded, however many tools fit', () => {
   const many = Array.from({ length: 500 }, (_, n) =>
     entry(`tool_${n}`, { type: 'object' }, { description: 'x '.repeat(500) }),
   );
-  expect(findTools(many, 'tool', 25).length).toBeLessThanOrEqual(25_000);
+  expect(findTools(many, 'tool', 25).text.length).toBeLessThanOrEqual(25_000);
 });

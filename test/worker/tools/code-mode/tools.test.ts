@@ -123,3 +123,10 @@ test.each([
 ])('arguments over their bounds are refused', async (checked, args) => {
   expect(await checked.check(args)).toMatchObject({ ok: false });
 });
+
+test('the search lets the model call what it finds that needs an approval, and nothing else', async () => {
+  const promoted: string[] = [];
+  const { context } = host({ promote: (names) => void promoted.push(...names) });
+  await codeSearch.execute({ query: '', limit: 8 }, context);
+  expect(promoted).toEqual(['pay']);
+});
