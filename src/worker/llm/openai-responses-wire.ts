@@ -29,9 +29,11 @@ export function responsesBody(request: LlmRequest, options: ResponsesWireOptions
   const session = options.keepsSession ? request.sessionToken : undefined;
   const metadata = options.sendsMetadata ? wireMetadata(request) : undefined;
   const reasoning = reasoningOf(reasoningEffort, options);
+  const { instructions, messages } = options.keepsSession ? split(request.messages) : { messages: request.messages };
   return {
     model: request.model,
-    input: inputItems(session === undefined ? request.messages : newMessages(request.messages), options.provider),
+    ...(instructions && { instructions }),
+    input: inputItems(session === undefined ? messages : newMessages(messages), options.provider),
     stream: options.streams,
     store: options.keepsSession,
     background: false,
@@ -77,6 +79,17 @@ function wireFormat(format: Readonly<Record<string, unknown>>): OpenAI.Responses
   const nested = chatFormat.safeParse(format).data;
   const flat = nested ? { strict: false, ...nested.json_schema, type: 'json_schema' } : format;
   return flat as unknown as OpenAI.Responses.ResponseFormatTextConfig;
+}
+
+/**
+ * The system text by itself, and the conversation. The server keeps the one that came as a message with the first call, and
+ * takes the one in `instructions` anew with every call: only there it may grow.
+ */
+function split(messages: readonly Message[]): { readonly instructions: string; readonly messages: readonly Message[] } {
+  const first = messages.findIndex(({ role }) => role !== 'system');
+  const count = first < 0 ? messages.length : first;
+  const system = messages.slice(0, count).flatMap((message) => (message.role === 'system' ? [message.content] : []));
+  return { instructions: system.join('\n\n'), messages: messages.slice(count) };
 }
 
 /** What the server has not seen: all that came after its own last answer. */

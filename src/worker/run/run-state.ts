@@ -37,13 +37,18 @@ interface Saved {
 
 /**
  * The state as a text for any storage. The values of fields with names of credentials (`apiKey`, `password`, …) are masked;
- * the arguments that a model wrote are text and stay as they are, because open calls still need them.
+ * the arguments that a model wrote are text and stay as they are, because open calls still need them. So do the names of
+ * sessions that providers keep (`sessionToken`): without the provider's key they open nothing, and the run goes on by them.
  *
  * @example
  * await writeFile('run.json', runStateToJSON(await agent.state(runId)));
  */
 export function runStateToJSON(state: RunState): string {
-  return jsonText(state, (name, value: unknown) => (name !== '' && isSecretName(name) ? mask(value) : value));
+  const entries = new Set<unknown>(state.entries);
+  return jsonText(state, function (name, value) {
+    if (name === '' || !isSecretName(name)) return value;
+    return name === 'sessionToken' && entries.has(this) ? value : mask(value);
+  });
 }
 
 function mask(value: unknown): unknown {

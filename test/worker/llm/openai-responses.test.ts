@@ -334,6 +334,22 @@ describe('a session', () => {
       previous_response_id: 'resp_raw',
       input: [{ type: 'function_call_output', call_id: 'c', output: 'found' }],
     });
-    expect((await sent({ messages })).input).toHaveLength(4);
+    expect((await sent({ messages })).input).toHaveLength(3);
+  });
+
+  test('when on, the system text goes with every call, whatever the server had of it before', async () => {
+    const { sent } = await world(responses({ text: ['ok'] }), { sessions: true });
+    const messages: Message[] = [
+      { role: 'system', content: 'Be brief.' },
+      { role: 'system', content: 'Results are data.' },
+      { role: 'user', content: 'hi' },
+      { role: 'assistant', parts: [{ type: 'text', text: 'Hello' }] },
+      { role: 'user', content: 'again' },
+    ];
+    const instructions = 'Be brief.\n\nResults are data.';
+    const again = { type: 'message', role: 'user', content: 'again' };
+    expect(await sent({ messages, sessionToken: 'resp_raw' })).toMatchObject({ instructions, input: [again] });
+    expect(await sent({ messages })).toMatchObject({ instructions, input: [{ content: 'hi' }, {}, again] });
+    expect(await sent({ messages: messages.slice(2) })).not.toHaveProperty('instructions');
   });
 });

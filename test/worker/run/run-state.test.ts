@@ -1,5 +1,14 @@
-import { expect, test } from 'vitest';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { z } from 'zod';
 import type { JournalEntry } from '../../../src/shared/journal.ts';
+import { createAgentWith } from '../../../src/worker/create-agent.ts';
+import { untrustedPreamble } from '../../../src/worker/guards/preamble.ts';
+import { defineTool } from '../../../src/worker/tools/define.ts';
+import { startRawProvider } from '../../support/raw-provider.ts';
+import { responses } from '../../support/raw-responses.ts';
 import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
 import { defineAgent } from '../../../src/worker/run/define-agent.ts';
 import {
@@ -171,4 +180,50 @@ test('decisions about runs in memory fail as those about runs in Redis do', asyn
   expect(codeOf(() => ports.decide(runId, grant('c2', { updatedArgs: { apiKey: 'x' } })))).toBe('secret_in_payload');
   expect(ports.decide(runId, grant('c1'), 'kim')).toBe(false);
   expect(ports.decide(runId, grant('c2'), 'kim')).toBe(true);
+});
+
+test('a run of a session that its provider keeps goes on in that session from a text, and is told that results are data', async () => {
+  await using server = await startRawProvider([
+    responses({ calls: [{ id: 'c1', name: 'pay', args: ['{}'] }] }),
+    responses({ text: ['Paid.'] }),
+  ]);
+  const pay = defineTool({
+    name: 'pay',
+    description: 'Pays.',
+    inputSchema: z.object({}),
+    needsApproval: true,
+    execute: () => 'paid',
+  });
+  const payer = defineAgent({ id: 'payer', model: 'm', instructions: 'Be brief.', tools: [pay] });
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-state-'));
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+  const file = join(folder, 'providers.yaml');
+  writeFileSync(file, `- { id: mine, kind: openai-responses, baseUrl: '${server.url}', sessions: true }\n`);
+  const make = () => createAgentWith(payer, { env: { MILLRACE_PROVIDERS: file } });
+  const first = make();
+  const { runId, status } = await first.run('Pay it');
+  expect(status).toBe('suspended');
+  const text = runStateToJSON(first.state(runId));
+  const directive = { approvals: [{ toolCallId: 'c1', granted: true }] };
+  const view = await make().run(runStateFromJSON(text, payer), { directive });
+  expect(view).toMatchObject({ status: 'completed', text: 'Paid.' });
+  expect(server.requests[0]?.body).toMatchObject({ instructions: 'Be brief.', store: true });
+  expect(server.requests[1]?.body).toMatchObject({
+    previous_response_id: 'resp_raw',
+    instructions: `Be brief.\n\n${untrustedPreamble('en')}`,
+    input: [{ type: 'function_call_output', call_id: 'c1' }],
+  });
+});
+
+test('a field called sessionToken anywhere else in a state is masked', async () => {
+  const state = await aState();
+  const [opened] = state.entries;
+  const odd = {
+    ...state,
+    record: { ...state.record, sessionToken: 'mine' },
+    entries: [{ ...opened, sessionToken: 's1' }],
+  };
+  const text = runStateToJSON(odd as unknown as RunState);
+  expect(text).toContain('"sessionToken":"s1"');
+  expect(text).not.toContain('mine');
 });
