@@ -1,4 +1,4 @@
-import type { AgentInput } from './agent.ts';
+import { failLike, goOnLike, type AgentInput } from './agent.ts';
 
 type FallbackModels = AgentInput['fallbackModels'];
 type LooseLimits = NonNullable<AgentInput['limits']>;
@@ -29,8 +29,8 @@ const toMs = (value: unknown) => (typeof value === 'number' ? Math.round(value *
 
 /** Whoever goes on after a denial tells the model. */
 const toDenial = (value: unknown) => {
-  if (value === 'skip_action' || value === 'continue' || value === 'continue_with_error') return 'feed_back';
-  return value === 'fail_run' || value === 'fail_fast' ? 'fail' : value;
+  if (goOnLike.some((one) => one === value)) return 'feed_back';
+  return failLike.some((one) => one === value) ? 'fail' : value;
 };
 
 /** Spelling, field, and what the value becomes. */

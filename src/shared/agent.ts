@@ -51,8 +51,8 @@ export const toolOptions = z.strictObject({
 });
 export type ToolOptions = z.output<typeof toolOptions>;
 
-const failLike = ['fail', 'fail_fast', 'fail_run', 'retry_then_fail'] as const;
-const goOnLike = ['continue', 'continue_with_error', 'retry_then_continue', 'skip_action'] as const;
+export const failLike = ['fail', 'fail_fast', 'fail_run', 'retry_then_fail'] as const;
+export const goOnLike = ['continue', 'continue_with_error', 'retry_then_continue', 'skip_action'] as const;
 const degradeLike = ['degrade', 'retry_then_degrade'] as const;
 
 function isOneOf<T extends string>(names: readonly T[], name: string): name is T {

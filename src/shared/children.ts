@@ -18,7 +18,7 @@ import {
   type WaitEnded,
 } from './resume.ts';
 import type { RunPlace } from './run-place.ts';
-import { isTerminalStatus, type RunRecord } from './run.ts';
+import { isTerminalStatus, type RunOutcomeView, type RunRecord } from './run.ts';
 import { publishCommand } from './script-event.ts';
 import { stopRun, type Retention } from './stop-run.ts';
 import type { ThreadPlace } from './thread-place.ts';
@@ -82,7 +82,7 @@ export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined 
 }
 
 /** A degraded end is what the agent says in place of an answer. */
-export function isAnswer({ status }: Pick<ChildEnd, 'status'>): boolean {
+export function isAnswer({ status }: Pick<RunOutcomeView, 'status'>): boolean {
   return status === 'completed' || status === 'degraded';
 }
 

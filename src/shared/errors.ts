@@ -357,6 +357,7 @@ export const toolErrorHints = {
   inbound_sanitization_blocked: 'try_alternative',
   dataflow_policy_blocked: 'report_to_user',
   capability_blocked: 'report_to_user',
+  tool_unavailable: 'report_to_user',
   rate_limited: 'retry_later',
   depth_limit: 'try_alternative',
   spill_handle_invalid: 'check_input',

@@ -249,6 +249,7 @@ export const eventBodies = {
       model: z.string(),
       provider: z.string(),
       requestId: z.string(),
+      providerRequestId: z.string().optional(),
       attemptNumber: z.int().min(1),
       outcome: z.enum(['succeeded', 'failed', 'skipped']),
       tokensIn: count,
@@ -258,7 +259,7 @@ export const eventBodies = {
       error: z.object({ kind: z.string(), message: z.string(), status: z.int().optional() }).optional(),
     })
     .describe(
-      'One attempt against a model is over, or a model was skipped. `tokensIn` includes what was read from and written to the cache of the provider.',
+      'One attempt against a model is over, or a model was skipped. `requestId` is what the provider was sent, `providerRequestId` what it calls the request itself. `tokensIn` includes what was read from and written to the cache of the provider.',
     ),
 
   'cost.updated': z

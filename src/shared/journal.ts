@@ -19,6 +19,8 @@ export const attempt = z.object({
   model: z.string(),
   outcome: z.enum(['succeeded', 'failed', 'skipped']),
   requestId: z.string(),
+  /** What the provider calls it: for its support. */
+  providerRequestId: z.string().optional(),
   usage: usage.optional(),
   costMicrocents: microcents,
   priced: z.boolean(),

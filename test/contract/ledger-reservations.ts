@@ -97,6 +97,20 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     });
   });
 
+  test('an account that only warns does so once for each run, and again for a repeated question', async () => {
+    const { ledger } = await makeWorld(dailyCap(500, 'warn'));
+    const [purse, other] = [aPurse(), aPurse()];
+    const warnings = async (of: typeof purse, id: string) => {
+      const reservation = await ledger.reserve(ask(of, id, 600));
+      return reservation.kind === 'reserved' ? reservation.warnings.length : reservation.kind;
+    };
+    expect(await warnings(purse, 'a')).toBe(1);
+    expect(await warnings(purse, 'a')).toBe(1);
+    await ledger.settle(paid(purse, 'a', 600));
+    expect(await warnings(purse, 'b')).toBe(0);
+    expect(await warnings(other, 'c')).toBe(1);
+  });
+
   test('a batch without a cap refuses nothing', async () => {
     const { ledger } = await makeWorld();
     const purse = aPurse({ batch: 'b1' });

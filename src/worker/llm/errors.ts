@@ -40,6 +40,7 @@ export interface LlmErrorOptions {
   /** Of the headers of the refusal. */
   readonly rateLimit?: RateLimitReport | undefined;
   readonly cause?: unknown;
+  readonly providerRequestId?: string | undefined;
 }
 
 /** A provider may be anybody's code, and quote anything. */
@@ -57,6 +58,8 @@ export class LlmError extends Error {
   rateLimit: RateLimitReport | undefined;
   /** What the failed call used, when the provider told before it failed: it is billed all the same. */
   usage: Usage | undefined;
+  /** What the provider calls the request: for its support. */
+  providerRequestId: string | undefined;
 
   constructor(kind: LlmErrorKind, provider: string, message: string, options: LlmErrorOptions = {}) {
     super(
@@ -72,6 +75,7 @@ export class LlmError extends Error {
     this.retryAfterMs = options.retryAfterMs;
     this.rateLimit = options.rateLimit;
     this.usage = options.usage;
+    this.providerRequestId = options.providerRequestId;
   }
 }
 

@@ -237,8 +237,9 @@ export class FallbackChain {
     const outgoing = requestFor(candidate, walk.request, this.#lastProvider, permit.maxOutputTokens);
     this.#lastProvider = provider.id;
     const startedMs = this.#deps.clock.monotonic();
-    const record = (usage: Usage | undefined) => ({
+    const record = (usage: Usage | undefined, providerRequestId: string | undefined) => ({
       ...identity(candidate, walk),
+      ...(providerRequestId !== undefined && { providerRequestId }),
       ...paid(price, usage),
       latencyMs: Math.max(0, Math.round(this.#deps.clock.monotonic() - startedMs)),
     });
@@ -253,14 +254,16 @@ export class FallbackChain {
       parts.end();
       if (signal.aborted) throw cancelledCall(provider.id, signal, answer.usage);
       await permit.settle({ usage: answer.usage, ...paid(price, answer.usage), rateLimit: answer.rateLimit });
-      return { answer, attempt: { ...record(answer.usage), outcome: 'succeeded', finishReason: answer.finishReason } };
+      const { usage, providerRequestId, finishReason } = answer;
+      return { answer, attempt: { ...record(usage, providerRequestId), outcome: 'succeeded', finishReason } };
     } catch (thrown) {
       const error = asLlmError(thrown, provider.id, signal);
       error.usage = soundUsage(error.usage);
-      const { kind, message, status } = error;
-      this.#deps.log?.warn({ provider: provider.id, model, attemptNumber, kind, status }, 'model attempt failed');
+      const { kind, message, status, providerRequestId } = error;
+      const about = { provider: provider.id, model, attemptNumber, kind, status, providerRequestId };
+      this.#deps.log?.warn(about, 'model attempt failed');
       const shown = { kind, message, ...(status !== undefined && { status }) };
-      const attempt: Attempt = { ...record(error.usage), outcome: 'failed', error: shown };
+      const attempt: Attempt = { ...record(error.usage, providerRequestId), outcome: 'failed', error: shown };
       await permit.settle({ usage: error.usage, ...paid(price, error.usage), rateLimit: error.rateLimit, error });
       return { attempt, error, thrown: thrown instanceof RunError ? thrown : error, seen };
     }

@@ -12,6 +12,7 @@ import { errorFromClient } from './openai-errors.ts';
 import { readAnswer, type AnswerFold, type WireObject } from './openai-read.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from './provider.ts';
 import { rateLimitOf } from './rate-limit.ts';
+import { requestIdOf } from './request-id.ts';
 import { createTransport, fetchThrough, type StreamResponse } from './transport.ts';
 import { Watchdog } from './watchdog.ts';
 
@@ -141,21 +142,24 @@ async function generate<Chunk extends WireObject>(
   const fold = wire.fold(onPart);
   let key: string | undefined;
   let rateLimit: RateLimitReport | undefined;
+  let providerRequestId: string | undefined;
   try {
     watchdog.expect(startTimeoutMs);
     key = await resolveKey(options, stop.signal);
     remember(key, connection.keys);
     const response = await post(connection, request, key, stop.signal);
     rateLimit = rateLimitOf(response.headers);
+    providerRequestId = requestIdOf(response.headers);
     await readAnswer(response, fold, watchdog, options);
     if (signal.aborted) throw cancelledCall(id, signal);
-    return { ...fold.answer(), ...(rateLimit && { rateLimit }) };
+    return { ...fold.answer(), ...(rateLimit && { rateLimit }), ...(providerRequestId && { providerRequestId }) };
   } catch (thrown) {
     // The abort's own reason explains more than what the transport made of it: cancelled, or silence.
     const error: unknown = stop.signal.aborted ? stop.signal.reason : thrown;
     if (error instanceof LlmError) {
       error.usage ??= fold.usage;
       error.rateLimit ??= rateLimit;
+      error.providerRequestId ??= providerRequestId;
       // Servers quote the key that they refuse.
       error.message = new Redactor([key]).text(error.message);
     }

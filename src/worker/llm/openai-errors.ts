@@ -4,6 +4,7 @@ import { cutText } from '../../shared/redact.ts';
 import { LlmError, type LlmErrorKind } from './errors.ts';
 import { refusedCode } from './base-url.ts';
 import { rateLimitOf } from './rate-limit.ts';
+import { requestIdOf } from './request-id.ts';
 import { retryAfterMs } from './retry.ts';
 
 const maxMessageBytes = 2_048;
@@ -72,6 +73,7 @@ export function errorFromClient(provider: string, thrown: unknown, nowMs: number
       code,
       retryAfterMs: headers && retryAfterMs(headers, nowMs),
       rateLimit: headers && rateLimitOf(headers),
+      providerRequestId: headers && requestIdOf(headers),
       retryable: retryableBy(code),
     },
   );

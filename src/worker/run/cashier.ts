@@ -45,7 +45,6 @@ const longestRetryMs = 500;
 /** Holds money of one purse before it is spent, and counts what was paid. */
 export class Cashier {
   readonly #options: CashierOptions;
-  readonly #warned = new Set<string>();
   #purchases = 0;
 
   constructor(options: CashierOptions) {
@@ -140,10 +139,7 @@ export class Cashier {
     });
   }
 
-  #warn({ scope, id, spentMicrocents, capMicrocents: limitMicrocents }: AccountState): void {
-    const name = `${scope}:${id}`;
-    if (this.#warned.has(name)) return;
-    this.#warned.add(name);
+  #warn({ spentMicrocents, capMicrocents: limitMicrocents }: AccountState): void {
     const thresholdPct = Math.round((spentMicrocents * 100) / Math.max(1, limitMicrocents));
     this.#options.emit({ type: 'budget.warning', spentMicrocents, limitMicrocents, thresholdPct });
   }

@@ -1,3 +1,4 @@
+import { isAnswer } from '../../shared/children.ts';
 import type { Clock } from '../../shared/clock.ts';
 import { asRunError, assertNever, RunError, type ErrorInfo } from '../../shared/errors.ts';
 import { addUsage, zeroUsage } from '../../shared/money.ts';
@@ -79,13 +80,15 @@ export function outcomeOfRun(view: RunOutcomeView, toolCalls: number): ChildOutc
 }
 
 function statusOf({ status, error }: RunOutcomeView): ChildOutcome['status'] {
-  if (status === 'completed' || status === 'cancelled') return status;
+  if (isAnswer({ status })) return 'completed';
+  if (status === 'cancelled') return status;
   return error?.code === 'budget_exceeded' ? 'budget_exceeded' : 'failed';
 }
 
 function errorOf({ status, error }: RunOutcomeView): { readonly error?: ErrorInfo } {
+  if (isAnswer({ status })) return {};
   if (error) return { error };
-  if (status === 'completed' || status === 'cancelled') return {};
+  if (status === 'cancelled') return {};
   return { error: infoOf(new RunError('internal', `the run is ${status}, which a fan-out does not wait for`)) };
 }
 

@@ -33,7 +33,7 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
   await run.told();
   if (outcome.kind === 'ended')
     await afterEnd({ ...run.record, status: outcome.status, heard: [...ending.state.steered.keys()] }, deps);
-  if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(run, deps);
+  if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(last, ending.state, deps);
   return outcome;
 }
 
@@ -67,7 +67,13 @@ async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
 }
 
 /** Nobody reads the large results of a run that has come to its end. Those of one that was cancelled may show why. */
-function forgetResults({ agent, record: { runId } }: OpenRun, { tools: { artifacts, log } }: RunDeps): void {
-  if (!agent || !mayKeepResults(agent)) return;
+function forgetResults(
+  { record: { runId, request } }: OpenRun,
+  { handoffs }: TurnOutcome['state'],
+  { agents, tools: { artifacts, log } }: RunDeps,
+): void {
+  // Each agent that had the run, in this segment or an earlier one, may have kept some.
+  const had = [request.agent, ...handoffs.map(({ toAgentId }) => toAgentId)].map((id) => agents.get(id));
+  if (!had.some((agent) => agent && mayKeepResults(agent))) return;
   artifacts?.drop(runId).catch((err: unknown) => log.debug({ err, runId }, 'kept results of a run were not dropped'));
 }

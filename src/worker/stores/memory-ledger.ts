@@ -41,6 +41,8 @@ class MemoryLedger implements Ledger {
   readonly #open = new Map<string, Held>();
   readonly #finished = new Map<string, Held>();
   readonly #margins = new Map<string, number>();
+  /** Which reservation of a run was told that an account is passed, by run and account. */
+  readonly #warned = new Map<string, string>();
   readonly #costs = new Map<string, Record<string, string>>();
 
   constructor({ clock, log, tenants }: MemoryLedgerOptions) {
@@ -107,7 +109,18 @@ class MemoryLedger implements Ledger {
       this.#open.set(nameOf(purse, id), reservation);
       for (const account of accounts) account.reserved += held;
     }
-    return { kind: 'reserved', amount: given, warnings: accounts.flatMap(warningOf) };
+    return { kind: 'reserved', amount: given, warnings: this.#warnings(purse, id, accounts) };
+  }
+
+  /** Those that are passed, with the first reservation of the run that finds it so. */
+  #warnings({ runId }: Purse, id: string, accounts: readonly Account[]): readonly AccountState[] {
+    return accounts
+      .filter((account, index) => {
+        const name = `${runId} ${index}`;
+        if (isPassed(account) && !this.#warned.has(name)) remember(this.#warned, name, id);
+        return this.#warned.get(name) === id;
+      })
+      .map(stateOf);
   }
 
   async settle(settlement: Settlement): Promise<readonly string[]> {
@@ -246,10 +259,10 @@ function refuse(accounts: readonly Account[], needed: number): Exclude<Reservati
   return busy && { kind: 'busy', account: stateOf(busy) };
 }
 
-function warningOf(account: Account): AccountState[] {
+function isPassed(account: Account): boolean {
   const { capMicrocents, spentMicrocents, reservedMicrocents } = stateOf(account);
   const passed = account.cap !== undefined && spentMicrocents + reservedMicrocents > capMicrocents;
-  return passed && account.onExceed === 'warn' ? [stateOf(account)] : [];
+  return passed && account.onExceed === 'warn';
 }
 
 function stateOf({ scope, id, cap = 0, extra, spent, reserved }: Account): AccountState {

@@ -46,5 +46,5 @@ export function fixedArgs(
   if (!args) return undefined;
   const resolved = configArgs(args, secrets ?? { get: () => undefined });
   if (resolved.kind === 'ready') return resolved.args;
-  throw new ToolError('capability_blocked', `this worker does not have the secret ${resolved.missing.join(', ')}`);
+  throw new ToolError('tool_unavailable', `this worker does not have the secret ${resolved.missing.join(', ')}`);
 }

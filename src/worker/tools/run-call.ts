@@ -118,8 +118,8 @@ function secretOf(name: string, tool: Tool, { context }: Batch): string {
   const allowed = tool.secretsAllowed.includes(name) && (context.secretsAllowed?.includes(name) ?? true);
   const value = allowed ? context.secrets?.get(name) : undefined;
   if (value !== undefined) return value;
-  const why = allowed ? 'this worker does not have it' : 'it may not ask for it';
-  throw new ToolError('capability_blocked', `secret ${name} is not for this tool: ${why}`);
+  if (allowed) throw new ToolError('tool_unavailable', `this worker does not have the secret ${name}`);
+  throw new ToolError('capability_blocked', `secret ${name} is not for this tool: it may not ask for it`);
 }
 
 async function endingOf({ settled, promoted }: Running, ready: ReadyCall, batch: Batch): Promise<Ending> {

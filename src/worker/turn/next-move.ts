@@ -51,6 +51,7 @@ const toolFaults: ReadonlySet<ToolErrorKind> = new Set<ToolErrorKind>([
   'invalid_output',
   'rate_limited',
   'sandbox_violation',
+  'tool_unavailable',
 ]);
 
 /** Places of the calls of the last step whose tool did not work. */
@@ -64,7 +65,10 @@ function endedByTool(state: TurnState, toolFailure: ToolFailure): Move | undefin
   if (!failed?.result) return undefined;
   // Begins with our own words, so that no tool's text can be taken for one of the queue's control messages.
   const message = `a tool failed: ${failed.result.content}`;
-  return toolFailure === 'degrade' ? { kind: 'degrade', text: message } : fail(new RunError('tool_failed', message));
+  if (toolFailure === 'degrade') return { kind: 'degrade', text: message };
+  if (failed.result.errorKind !== 'tool_unavailable') return fail(new RunError('tool_failed', message));
+  // Nothing that a model could do, and no other try, gives this worker what it lacks.
+  return fail(new RunError('internal', message, { details: { reason: 'tool_unavailable' } }));
 }
 
 function tooMany(what: string): RunError {

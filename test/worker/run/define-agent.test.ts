@@ -245,11 +245,10 @@ test('functions are kept beside the definition, and nothing else can stand in th
 test('what a denial by a person does may be written as other systems write it', () => {
   const denialOf = (approvalDenialPolicy: string) =>
     defineAgent({ id: 'a', model: 'm', failSafe: { approvalDenialPolicy } }).definition.approvalDenial;
-  expect([denialOf('skip_action'), denialOf('continue'), denialOf('fail_run')]).toEqual([
-    'feed_back',
-    'feed_back',
-    'fail',
-  ]);
+  for (const spelling of ['feed_back', 'skip_action', 'continue', 'continue_with_error', 'retry_then_continue'])
+    expect(denialOf(spelling), spelling).toBe('feed_back');
+  for (const spelling of ['fail', 'fail_fast', 'fail_run', 'retry_then_fail'])
+    expect(denialOf(spelling), spelling).toBe('fail');
   expect(() => denialOf('shrug')).toThrow('failSafe.approvalDenialPolicy');
   expect(defineAgent({ id: 'a', model: 'm', maxParallelTools: 3 }).definition.limits.maxParallelTools).toBe(3);
 });

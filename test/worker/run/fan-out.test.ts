@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
 import { eventBodies, type EventBody } from '../../../src/shared/event.ts';
+import { newRunId } from '../../../src/shared/ids.ts';
 import { zeroUsage } from '../../../src/shared/money.ts';
 import type { RunOutcomeView } from '../../../src/shared/run.ts';
 import { createAgentWith } from '../../../src/worker/create-agent.ts';
@@ -375,4 +376,22 @@ test('an agent of this process is cancelled with its fan-out', async () => {
   const result = await runFanOut({ children: [childOf(slow, 'Go.')] }, { signal: stop.signal });
   expect(statusesOf(result)).toEqual(['cancelled']);
   await told.promise;
+});
+
+test('what a child says in place of an answer counts as its answer, as in a run', async () => {
+  const error = { code: 'provider_unavailable', message: 'nobody answered', retryable: true } as const;
+  const run = { runId: newRunId(0), costMicrocents: 0, steps: 1 };
+  const views: RunOutcomeView[] = [
+    { ...run, status: 'degraded', text: 'Nobody answered.' },
+    { ...run, status: 'degraded', text: 'Nor here.', error },
+    { ...run, status: 'blocked', text: '' },
+  ];
+  const children = views.map((view, index) => ({
+    agentId: `c${index}`,
+    invoke: async () => await Promise.resolve(view),
+  }));
+  const result = await runFanOut({ children, mergeStrategy: { kind: 'concat', separator: '|' } });
+  expect(result.output).toBe('Nobody answered.|Nor here.');
+  expect(result.children.map(({ status }) => status)).toEqual(['completed', 'completed', 'failed']);
+  expect(result.children[1]).not.toHaveProperty('error');
 });

@@ -129,3 +129,11 @@ test('a node asks its agent before each step, and tells the model that results a
   expect(requests.map(({ model }) => model)).toEqual(['m1', 'm2']);
   expect(requests.map(({ messages }) => messages.filter(({ role }) => role === 'system').length)).toEqual([0, 1]);
 });
+
+test('a node whose tool lacks something here ends, and the model is not asked what to do about it', async () => {
+  const keyed = defineTool({ ...plain, secretsAllowed: ['CRM'], execute: (_, { secrets }) => secrets.get('CRM') });
+  const { outcome, requests } = await runNode({ tools: [keyed] }, { secrets: { OTHER: 'something' } });
+  expect(outcome).toMatchObject({ kind: 'failed', code: 'internal', retryable: false });
+  expect(outcome.kind === 'failed' && outcome.message).toContain('does not have the secret CRM');
+  expect(requests).toHaveLength(1);
+});

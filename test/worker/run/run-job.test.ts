@@ -1,5 +1,6 @@
-import type { ClaimRequest } from '../../../src/worker/ports.ts';
+import type { Artifacts, ClaimRequest } from '../../../src/worker/ports.ts';
 import { expect, test } from 'vitest';
+import { z } from 'zod';
 import type { EventBody } from '../../../src/shared/event.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import { createScriptedProvider, scripted } from '../../../src/worker/llm/scripted.ts';
@@ -11,8 +12,10 @@ import { defineAgent } from '../../../src/worker/run/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { loadedFrom } from '../../../src/worker/run/load-agents.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
+import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
+import { makeJobs } from './job-world.ts';
 
 function makeWorld() {
   const told: { event: EventBody; queueWaitMs: number | undefined }[] = [];
@@ -93,4 +96,34 @@ test('a run that another worker left is recovered, and the unfinished step begin
   expect(ports.events(runId)).toContainEqual(
     expect.objectContaining({ type: 'run.recovered', previousWorker: 'dead' }),
   );
+});
+
+test('the large results of an agent that took over are dropped with the run, as those of the first are', async () => {
+  const dropped: string[] = [];
+  const big = defineTool({
+    name: 'big',
+    description: 'Big.',
+    inputSchema: z.object({}),
+    truncationStrategy: 'spill-to-file',
+    execute: () => 'x',
+  });
+  const second = loadedFrom(defineAgent({ id: 'second', model: 'm', tools: [big] }));
+  const first = defineAgent({ id: 'first', model: 'm', handoffs: ['second'] });
+  const provider = createScriptedProvider(({ messages }) =>
+    messages.some(({ role }) => role === 'tool')
+      ? { text: 'Done.' }
+      : { toolCalls: [{ name: 'transfer_to_second', args: {} }] },
+  );
+  const artifacts = { drop: async (runId: string) => void dropped.push(runId) } as unknown as Artifacts;
+  const agents = new Map([
+    ['first', loadedFrom(first)],
+    ['second', second],
+  ]);
+  const jobs = makeJobs(first, provider, 1_000, {
+    agents,
+    tools: { log: silentLog, artifacts, agents: () => agents },
+  });
+  const runId = jobs.submit({ input: 'Hi' });
+  expect(await jobs.deliver(runId)).toMatchObject({ kind: 'ended', status: 'completed' });
+  expect(dropped).toEqual([runId]);
 });

@@ -49,7 +49,7 @@ describe('what an agent says about a tool', () => {
     const world = makeWorld();
     const none = { get: () => undefined, values: () => [] };
     await world.run([send([])], calls({ name: 'send', args: '{"to":"ada"}' }), {}, { options, secrets: none });
-    expect(world.result(0)).toMatchObject({ errorKind: 'capability_blocked' });
+    expect(world.result(0)).toMatchObject({ errorKind: 'tool_unavailable' });
     expect(world.result(0).content).toContain('TOKEN');
   });
 });

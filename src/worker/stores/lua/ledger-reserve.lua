@@ -2,7 +2,7 @@
 KEYS, ARGV begin as ledger-purse says; then, counted from the end of that front:
 ARGV[1] id  [2] most that is wanted  [3] least that will do  [4] 1: refuse nothing  [5] cost source
   [6] field of what calls of this model cost beyond what was held  [7] run  [8] what the run has spent by its own record
-Returns {1, amount, then account number, cap, spent and reserved of each that is passed with a warning},
+Returns {1, amount, then account number, cap, spent and reserved of each that is passed with a warning, once for each run},
 {2, account number, cap, spent, reserved, onExceed} busy, or with 3 exceeded. A repeat answers like the first.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ledger-purse
@@ -51,7 +51,11 @@ local reply = { 1, given }
 for i = 1, accounts do
   leaveLine(i, run)
   local account = readAccount(i)
+  local warned = 'warned:' .. run .. ':' .. i
   if account.cap and account.mode == 'warn' and account.spent + account.reserved > account.cap then
+    redis.call('HSETNX', accountKey(1), warned, id)
+  end
+  if redis.call('HGET', accountKey(1), warned) == id then
     for _, value in ipairs({ i, account.cap, account.spent, account.reserved }) do reply[#reply + 1] = value end
   end
 end
