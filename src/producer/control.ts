@@ -33,7 +33,6 @@ export async function cancelRun(
         throw alreadyTerminal(record);
       case 'ended_here':
         await forget(record, link, redis);
-        tellEnded(await loadLegible(link, redis, runId, tenant), link);
         break;
       case 'held':
       case 'asked':
@@ -51,6 +50,7 @@ export function familyOf(link: Link, redis: RedisConnection): Family {
     place: placeOf(link, redis),
     threads: threadPlaceOf(link, redis),
     keepOf: (record) => ({ recordS: retentionS(link, record), eventsS: link.settings.eventLogTtlS }),
+    onEnded: (record) => tellEnded(record, link),
     addJob: async (run) => await link.queues.add({ ...run, priority: undefined, delayMs: undefined, first: true }),
   };
 }
@@ -62,8 +62,8 @@ async function forget(record: RunRecord, link: Link, redis: RedisConnection): Pr
 }
 
 function tellEnded(record: RunRecord, link: Link): void {
-  const { runId, tenant, queue, status, costMicrocents, requestId, request } = record;
-  link.onRun({ kind: 'ended', runId, agent: request.agent, tenant, queue, status, costMicrocents, requestId });
+  const { runId, kind: jobKind, tenant, queue, status, costMicrocents, requestId, request } = record;
+  link.onRun({ kind: 'ended', runId, jobKind, agent: request.agent, tenant, queue, status, costMicrocents, requestId });
 }
 
 function alreadyTerminal(record: RunRecord): RunError {

@@ -1,19 +1,25 @@
 import type { DialectName } from '../shared/dialects/project.ts';
 import type { EventProfile } from '../shared/profile.ts';
-import type { RunStatus } from '../shared/run.ts';
+import type { JobKind, RunStatus } from '../shared/run.ts';
 
 /** What a client has done to a run: it was accepted, or cancelled while no worker had it. */
-export interface RunFact {
-  readonly kind: 'accepted' | 'ended';
+export type RunFact = AboutRun &
+  (
+    | {
+        readonly kind: 'accepted';
+        /** It was there already. */
+        readonly attached: boolean;
+        readonly thread: string | undefined;
+      }
+    | { readonly kind: 'ended'; readonly jobKind: JobKind; readonly costMicrocents: number }
+  );
+
+interface AboutRun {
   readonly runId: string;
   readonly agent: string;
   readonly tenant: string;
   readonly queue: string;
   readonly status: RunStatus;
-  /** It was there already. */
-  readonly attached?: boolean;
-  readonly thread?: string | undefined;
-  readonly costMicrocents?: number;
   readonly requestId: string | undefined;
 }
 

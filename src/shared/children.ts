@@ -3,6 +3,7 @@ import { callDecision, storedCancel, type CancelRequest, type ChildEnd } from '.
 import type { EventBody } from './event.ts';
 import { createRuns, type NewRun } from './create-runs.ts';
 import { newNonce } from './ids.ts';
+import { zeroUsage } from './money.ts';
 import { legibleRecord } from './legible-record.ts';
 import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
@@ -49,6 +50,8 @@ export interface Family {
   readonly keepOf: (record: RunRecord) => Retention;
   readonly threads: ThreadPlace;
   readonly addJob: AddJob;
+  /** Told of a run that has ended here, because no worker had it, and of its last event. Absent: nobody counts. */
+  readonly onEnded?: (run: RunRecord, last: EventBody) => void;
 }
 
 /** How a run waits for several others: until all have ended, and not until the next one has. */
@@ -215,11 +218,22 @@ export async function stopFamily(
   }
   if (stopped === 'ended_here' && request.thread !== undefined)
     await passOn(family.threads, { tenant, threadId: request.thread }, runId, family.addJob);
-  if (stopped === 'ended_here' && record.parent) {
-    const ended = await loadRun(record.runId, family.place);
-    if (ended) await tellParent(ended, family);
+  if (stopped === 'ended_here') {
+    const ended = await loadRun(runId, family.place);
+    if (ended) family.onEnded?.(ended, lastOf(ended));
+    if (ended?.parent) await tellParent(ended, family);
   }
   return stopped;
+}
+
+/** The last event of a run that was stopped without a worker. */
+function lastOf({ error, usage, costMicrocents, startedAt, endedAt }: RunRecord): EventBody {
+  const end = {
+    usage: usage ?? { ...zeroUsage, byModel: {} },
+    costMicrocents,
+    ...(startedAt && endedAt && { durationMs: Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) }),
+  };
+  return error ? { type: 'run.failed', error, ...end } : { type: 'run.cancelled', drained: false, ...end };
 }
 
 /** A run of a thread ends on a worker, which writes down how it ended. One that is at work knows already. */

@@ -15,14 +15,15 @@ const script = loadScript(import.meta.url, './lua/end-unstarted.lua');
 
 /**
  * Ends a queued run as failed, before a worker begins it: what waits for it goes on. `anew`: also one that has begun before and
- * waits for another turn of its thread. Answers its last event; undefined when it has ended or has begun by now.
+ * waits for another turn of its thread. False: it has ended or has begun by now.
  */
 export async function endUnstarted(
   record: RunRecord,
   error: ErrorInfo,
-  { place, threads, keepOf, addJob }: Family,
+  family: Family,
   { anew }: { readonly anew: boolean },
-): Promise<EventBody | undefined> {
+): Promise<boolean> {
+  const { place, threads, keepOf, addJob, onEnded } = family;
   const { redis, keys, cluster, eventLogMax } = place;
   const { runId, tenant, request, costMicrocents, usage = { ...zeroUsage, byModel: {} } } = record;
   const at = new Date().toISOString();
@@ -46,11 +47,11 @@ export async function endUnstarted(
       publishCommand(place),
     ]),
   );
-  if (seq < 0) return undefined;
+  if (seq < 0) return false;
   await addLifecycle(place, [event], seq);
   await forgetOpen(place, runId, tenant);
   if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, runId, addJob);
-  if (record.parent)
-    await tellParent(legibleRecord(await redis.hgetall(keys.run(runId))), { place, threads, keepOf, addJob });
-  return body;
+  onEnded?.(record, body);
+  if (record.parent) await tellParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
+  return true;
 }

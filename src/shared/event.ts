@@ -226,7 +226,9 @@ export const eventBodies = {
     .describe('Another model takes over. `from` and `to` are models.'),
   'agent.cancelling': z
     .object({ drain: z.boolean(), onPendingApprovals: z.enum(['deny', 'hold', 'fail']) })
-    .describe('A cancel was asked for that lets the run go on: `hold` leaves a run that waits for people waiting.'),
+    .describe(
+      'A cancel of a run that has begun was asked for, and how. With `hold` a run that waits for people or for money goes on waiting.',
+    ),
   'agent.steered': z
     .object({ messageId: z.string(), text: z.string() })
     .describe('The user said something while the run worked; the next step sees it. A long text is cut.'),

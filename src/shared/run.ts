@@ -211,6 +211,8 @@ export const runRecord = z.object({
   resumes: z.int().min(0).optional(),
   resumedEpoch: z.int().min(0).optional(),
   cancel: z.string().optional(),
+  /** Its log says so already: it waits for runs below to end, and then ends itself. */
+  isCancelling: z.boolean().optional(),
   steps: z.int().min(0),
   toolCalls: z.int().min(0).optional(),
   usage: runUsage.optional(),

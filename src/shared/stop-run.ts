@@ -1,5 +1,6 @@
 import { storedCancel, type CancelRequest, type ControlMessage } from './control.ts';
 import { assertNever, type ErrorInfo } from './errors.ts';
+import type { EventBody } from './event.ts';
 import { newNonce } from './ids.ts';
 import { jsonText } from './json-text.ts';
 import { zeroUsage } from './money.ts';
@@ -47,11 +48,7 @@ export async function stopRun(
       return 'asked';
     }
     case 'ended_here':
-      await Promise.all([
-        forgetOpen(place, runId, tenant),
-        redis.zrem(keys.asking(tenant), runId),
-        redis.zrem(keys.timers, runId),
-      ]);
+      await Promise.all([forgetOpen(place, runId, tenant), redis.zrem(keys.timers, runId)]);
       return 'ended_here';
     case 'gone':
     case 'ended_before':
@@ -81,6 +78,7 @@ async function askToStop(
     ...(cancel.reason !== undefined && { reason: cancel.reason }),
   } as const;
   const error: ErrorInfo = { code: 'run_aborted', message: 'aborted while approvals were pending', retryable: false };
+  const said = (body: EventBody) => scriptEvent(record, at, body).flagged;
   const reply = (await runScript(redis, script, waitEndKeys(place, record.runId), [
     newNonce(),
     jsonText(cancel),
@@ -96,9 +94,13 @@ async function askToStop(
     keys.live(record.runId),
     keys.firehose,
     publishCommand(place),
-    scriptEvent(record, at, { type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: 'hold' }).flagged,
+    said({ type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: cancel.onPendingApprovals }),
     eventStart(record, at, { type: 'tool.approval.denied' }),
     'the run was cancelled',
+    eventStart(record, at, { type: 'usage.recorded' }),
+    said({ type: 'agent.end', output: '', status: 'cancelled' }),
+    said({ type: 'agent.error', code: error.code, message: error.message }),
+    record.request.node ? said({ type: 'node.failed', error }) : '',
   ])) as [0] | [1] | [2, number, string] | [3, string] | [4];
   switch (reply[0]) {
     case 0:

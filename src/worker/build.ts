@@ -154,6 +154,7 @@ export async function buildWorker({
       eventsS: config.EVENT_LOG_TTL_S,
     }),
     addJob,
+    onEnded: ({ request, kind }, last) => metrics.observe(last, { agentId: request.agent, kind }),
   };
   const ports: Ports = {
     runs,

@@ -92,6 +92,7 @@ export interface RecordPatch {
   readonly startedAt?: string;
   readonly endedAt?: string;
   readonly deadlineAt?: string;
+  readonly isCancelling?: true;
   /** Forgets a cancel request that was answered otherwise. */
   readonly cancel?: '';
   readonly activity?: Activity;

@@ -144,3 +144,22 @@ test('a model without a price is refused where the budget says so', async () => 
   expect(observed.view).toMatchObject({ status: 'completed', costMicrocents: 0 });
   expect(eventsOf(observed, 'cost.updated')).toMatchObject([{ priced: false }]);
 });
+
+test('a run of a thread that waits for money is held or failed as the cancel says, and its thread knows how it ended', async () => {
+  const { world } = shared;
+  const run = await world.submit('plain', [{ text: 'never' }], {
+    thread: 'poor',
+    budget: { maxCostUsd: tiny, onExceed: 'pause' },
+  });
+  await until('the run waits', async () => (await run.get()).status === 'suspended');
+  expect(await run.cancel({ onPendingApprovals: 'hold' })).toMatchObject({ status: 'suspended', cancelling: false });
+  await run.cancel({ onPendingApprovals: 'fail' });
+  const { view, events } = await world.ended(run);
+  expect(view).toMatchObject({ status: 'failed', error: { code: 'run_aborted' } });
+  expect(events.filter(({ type }) => type === 'agent.cancelling')).toMatchObject([
+    { onPendingApprovals: 'hold' },
+    { onPendingApprovals: 'fail' },
+  ]);
+  const next = await world.submit('plain', [{ text: 'next' }], { thread: 'poor' });
+  expect((await next.result()).text).toBe('next');
+});

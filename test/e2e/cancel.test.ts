@@ -2,7 +2,8 @@ import { expect, test } from 'vitest';
 import type { Observed } from '../support/check-run.ts';
 import { eventsOf } from '../support/check-run.ts';
 import { call } from '../support/http.ts';
-import { until } from '../support/redis.ts';
+import { keysFor } from '../../src/shared/redis.ts';
+import { testRedis, until } from '../support/redis.ts';
 import { makeWorld, shareWorld } from '../support/world.ts';
 
 const shared = shareWorld({ producer: true });
@@ -89,6 +90,7 @@ test('a drain lets the step end and then stops', async () => {
   const observed = await world.ended(run);
   expectCancelled(observed);
   expect(eventsOf(observed, 'run.cancelled')[0]).toMatchObject({ drained: true });
+  expect(eventsOf(observed, 'agent.cancelling')).toMatchObject([{ drain: true, onPendingApprovals: 'deny' }]);
   expect(eventsOf(observed, 'tool.execute.end')).toHaveLength(1);
   expect(world.provider.callsOf(run.runId)).toHaveLength(1);
 });
@@ -118,6 +120,30 @@ test('a run that waits in the queue is cancelled at once and never reaches a mod
   expect(world.provider.calls.map((seen) => seen.runId)).toEqual([after.runId]);
   const { queues } = await world.mill.diagnose();
   expect(queues['runs']).toMatchObject({ waiting: 0, delayed: 0 });
+});
+
+test('a run that waits for people is cancelled without a worker, and counted by the producer that ended it', async () => {
+  const { world } = shared;
+  const run = await world.submit('gated', [{ calls: [{ name: 'charge', args: { id: 'c' } }] }]);
+  await until('the run waits', async () => (await run.get()).status === 'suspended');
+  expect((await call('POST', `${world.url}/v1/runs/${run.runId}/cancel`)).status).toBe(202);
+  const observed = await world.ended(run);
+  expectCancelled(observed);
+  expect(eventsOf(observed, 'agent.end')).toHaveLength(1);
+  const metrics = await (await fetch(`${world.url}/metrics`)).text();
+  expect(metrics).toContain('millrace_runs_total{agent="gated",kind="agent.turn",status="cancelled"} 1');
+});
+
+test('a run of a thread that waits for people is on no list of those once it is cancelled', async () => {
+  const { world } = shared;
+  const run = await world.submit('gated', [{ calls: [{ name: 'charge', args: { id: 'c' } }] }], { thread: 'asked' });
+  await until('the run waits', async () => (await run.get()).status === 'suspended');
+  const redis = await testRedis('work', world.fleet.redisUrl);
+  const list = keysFor(world.fleet.prefix).asking('default');
+  expect(await redis.zscore(list, run.runId)).not.toBeNull();
+  await run.cancel();
+  expectCancelled(await world.ended(run));
+  await until('it is on no list', async () => (await redis.zscore(list, run.runId)) === null);
 });
 
 test('a run that waits between two attempts is cancelled during the wait', async () => {

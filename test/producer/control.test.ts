@@ -4,6 +4,7 @@ import { parseEvent, type RunEvent } from '../../src/shared/event.ts';
 import { journalEntry, type JournalEntryOf } from '../../src/shared/journal.ts';
 import { jobIdFor } from '../../src/shared/ids.ts';
 import { Millrace } from '../../src/producer/millrace.ts';
+import type { RunFact } from '../../src/producer/options.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { checkEvent, clientWorld, codeOf, request, type ClientWorld } from './support/client.ts';
@@ -169,6 +170,56 @@ test('a suspended run can be failed because of its open questions, or left to wa
     error: { code: 'run_aborted' },
   });
   expect((await logOf(world, run.runId)).at(-1)).toMatchObject({ type: 'run.failed', error: { code: 'run_aborted' } });
+});
+
+const begun = { ...suspended, epoch: '1', startedAt: '2026-01-01T00:00:00.000Z' };
+const usageZero = { input: 0, output: 0, cached: 0, cacheWrite: 0, total: 0, byModel: {} };
+
+test('a run that has begun and waits tells its end as on a worker: the cancel, what it used, its agent, and itself', async () => {
+  const world = await withRun(begun);
+  await world.run.cancel();
+  const log = (await logOf(world, world.run.runId)).slice(1);
+  expect(log.map(({ type }) => type)).toEqual([
+    'agent.cancelling',
+    'tool.approval.denied',
+    'usage.recorded',
+    'agent.end',
+    'run.cancelled',
+  ]);
+  expect(log[0]).toMatchObject({ drain: false, onPendingApprovals: 'deny' });
+  expect(log[2]).toMatchObject({ usage: usageZero, costMicrocents: 42 });
+  expect(log[3]).toMatchObject({ status: 'cancelled', output: '' });
+});
+
+test('the same where it fails for what was open', async () => {
+  const world = await withRun(begun);
+  await world.run.cancel({ onPendingApprovals: 'fail' });
+  const log = (await logOf(world, world.run.runId)).slice(1);
+  expect(log.map(({ type }) => type)).toEqual(['agent.cancelling', 'usage.recorded', 'agent.error', 'run.failed']);
+  expect(log[2]).toMatchObject({ code: 'run_aborted' });
+});
+
+test('whoever ends a run without a worker is told, and nobody else', async () => {
+  const ended: unknown[] = [];
+  const { prefix, redis, keys } = await clientWorld();
+  const onRun = (fact: RunFact) => fact.kind === 'ended' && ended.push(fact);
+  const mill = new Millrace({ redis: inject('redisUrl'), prefix, onRun });
+  onTestFinished(() => mill.close());
+  const [queued, working] = [await mill.enqueue(request), await mill.enqueue(request)];
+  await redis.hset(keys.run(working.runId), running);
+  await Promise.all([queued.cancel(), working.cancel()]);
+  expect(ended).toMatchObject([{ agent: request.agent, jobKind: 'agent.turn', status: 'cancelled' }]);
+});
+
+test.each([
+  ['money', JSON.stringify([{ kind: 'budget', id: 'run:r', requestedAt: '2026-01-01T00:00:00.000Z' }])],
+  ['people', approval],
+])('a run of a thread that waits for %s goes on waiting when that is asked for', async (_, pending) => {
+  const world = await withRun({ ...begun, thread: 't', pending });
+  const { run, redis, keys } = world;
+  expect(await run.cancel({ onPendingApprovals: 'hold' })).toMatchObject({ status: 'suspended', cancelling: false });
+  expect(await redis.hexists(keys.run(run.runId), 'cancel')).toBe(0);
+  expect(await run.cancel({ onPendingApprovals: 'fail' })).toMatchObject({ status: 'queued', cancelling: true });
 });
 
 test('without open questions `fail` is a plain cancel', async () => {

@@ -11,6 +11,7 @@ const scrapeDeadlineMs = 500;
 const depthAgeMs = 1_000;
 /** Queues that are labels: those of runs, each with the one of what follows them, and the two that always exist. */
 const maxLabels = 2 * maxQueues + 2;
+const maxAgents = 200;
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
@@ -47,6 +48,14 @@ export class ProducerMetrics {
     labelNames: ['outcome'],
     registers: [this.#registry],
   });
+  readonly #ended = new Counter({
+    name: 'millrace_runs_total',
+    help: 'Runs that ended here because no worker had them: cancelled while they waited. Workers count all others.',
+    labelNames: ['agent', 'kind', 'status'],
+    registers: [this.#registry],
+  });
+  /** Agents by the names that requests were accepted for; more than these are counted as one. */
+  readonly #agents = new Set<string>();
   /** Event streams that are open now. */
   readonly subscribers = new Gauge({
     name: 'millrace_event_streams',
@@ -86,6 +95,11 @@ export class ProducerMetrics {
 
   runAsked(outcome: (typeof runOutcomes)[number], count = 1): void {
     if (count > 0) this.#enqueued.inc({ outcome }, count);
+  }
+
+  runEnded({ agent, kind, status }: { readonly agent: string; readonly kind: string; readonly status: string }): void {
+    if (this.#agents.size < maxAgents) this.#agents.add(agent);
+    this.#ended.inc({ agent: this.#agents.has(agent) ? agent : otherName, kind, status });
   }
 
   /** In the text format of Prometheus. Answers within a second also while Redis is away. */

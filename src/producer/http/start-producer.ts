@@ -27,10 +27,15 @@ export interface RunningProducer {
  */
 export async function startProducer(config: Config, log: Log): Promise<RunningProducer> {
   const apiKeys = readApiKeys(config);
-  const mill = new Millrace({ ...clientOptions(config), onError: reportOnce(log), onRun: reportRun(log) });
+  const metrics: ProducerMetrics = new ProducerMetrics(() => mill.queueDepths());
+  const tell = reportRun(log);
+  const onRun = (fact: RunFact) => {
+    tell(fact);
+    if (fact.kind === 'ended') metrics.runEnded({ ...fact, kind: fact.jobKind });
+  };
+  const mill = new Millrace({ ...clientOptions(config), onError: reportOnce(log), onRun });
   try {
     await checkDurability(mill, config, log);
-    const metrics = new ProducerMetrics(() => mill.queueDepths());
     const server = await createServer({ mill, config, log, redactor: producerRedactor(config), apiKeys, metrics });
     await listen(server.app, config);
     const leaving = new AbortController();

@@ -1,11 +1,10 @@
 import { deadlineExceeded, deadlineOf, nextDeadlineOf, queueExpired } from '../../shared/deadline.ts';
 import type { ErrorInfo } from '../../shared/errors.ts';
-import type { EventBody } from '../../shared/event.ts';
 import { jobIdFor } from '../../shared/ids.ts';
 import type { Log } from '../../shared/log.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/run.ts';
 import type { Clock } from '../../shared/clock.ts';
-import type { Observer, RunStore, Threads, Timers } from '../ports.ts';
+import type { RunStore, Threads, Timers } from '../ports.ts';
 import type { RunQueues } from './queues.ts';
 
 export interface DeadlineDeps {
@@ -15,9 +14,8 @@ export interface DeadlineDeps {
   readonly queues: Pick<RunQueues, 'get'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Log;
-  readonly observe: Observer;
   /** Ends a queued run before a worker begins it, see `endUnstarted`. */
-  end(record: RunRecord, error: ErrorInfo, options: { readonly anew: boolean }): Promise<EventBody | undefined>;
+  end(record: RunRecord, error: ErrorInfo, options: { readonly anew: boolean }): Promise<boolean>;
   wake(runId: string, summary: string): void;
 }
 
@@ -66,14 +64,12 @@ export class DeadlineWatch implements AsyncDisposable {
   }
 
   async #endUnstarted(record: RunRecord, atMs: number): Promise<void> {
-    const { queues, observe, log, end } = this.#deps;
-    const { runId, queue, segment, kind, request } = record;
+    const { queues, log, end } = this.#deps;
+    const { runId, queue, segment } = record;
     const isLate = deadlineOf(record) === atMs;
     const { code, message, retryable } = isLate ? deadlineExceeded(atMs) : queueExpired(queue, atMs);
     const anew = record.epoch > 0 && (await this.#waitsForThread(record));
-    const last = await end(record, { code, message, retryable }, { anew });
-    if (!last) return;
-    observe(last, { agentId: request.agent, kind });
+    if (!(await end(record, { code, message, retryable }, { anew }))) return;
     // A job that is left would only be skipped.
     await queues
       .get(queue)

@@ -1,3 +1,4 @@
+import type { CancelRequest } from '../../shared/control.ts';
 import { deadlineOf, startByOf } from '../../shared/deadline.ts';
 import { RunError } from '../../shared/errors.ts';
 import type { EventBody } from '../../shared/event.ts';
@@ -213,11 +214,16 @@ export async function openRun(
     workedMs,
     ...(relay && { onWritten: (events, first) => relay.add(events, first) }),
     onFenced: () => signals.lose('another worker took this run over'),
-    onCancel: (cancel) => signals.cancel(cancel),
+    onCancel: (cancel) => hearCancel(cancel),
   });
+  const hearCancel = (cancel: CancelRequest) => {
+    const { drain, onPendingApprovals } = cancel;
+    if (signals.cancel(cancel)) writer.emit({ type: 'agent.cancelling', drain, onPendingApprovals });
+  };
   opening.defer(() => writer.close());
-  opening.use(deps.cancels.watch(job.runId, (cancel) => signals.cancel(cancel)));
-  if (claim.cancel) signals.cancel(claim.cancel);
+  opening.use(deps.cancels.watch(job.runId, hearCancel));
+  if (claim.cancel && claim.record.isCancelling) signals.cancel(claim.cancel);
+  else if (claim.cancel) hearCancel(claim.cancel);
   const deadlineMs = await deadlineFor(claim, agent, writer, ports);
   if (deadlineMs !== undefined) signals.limitDeadline(deadlineMs, deadlineMs - ports.clock.now());
   const record = {

@@ -120,8 +120,9 @@ async function cancelled(
   state: TurnState,
   drained: boolean,
   undecided: readonly StepCall[] = state.calls.filter(isUndecided),
+  awaitsMoney = state.awaitsMoney,
 ): Promise<JobOutcome> {
-  if (undecided.length > 0 && run.signals.cancelRequest?.onPendingApprovals === 'fail') {
+  if ((undecided.length > 0 || awaitsMoney) && run.signals.cancelRequest?.onPendingApprovals === 'fail') {
     const error = new RunError('run_aborted', 'aborted while approvals were pending');
     return await fail(run, { status: 'failed', error, engaged: true, partialText: '', state });
   }
@@ -192,7 +193,7 @@ async function stopChildren(run: OpenRun, state: TurnState): Promise<JobOutcome 
   run.writer.emit({ type: 'run.suspended', reason: 'child', pending });
   await run.writer.commit({
     entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason: 'child', at }],
-    patch: { ...totals(state), status: 'suspended', pending },
+    patch: { ...totals(state), status: 'suspended', pending, isCancelling: true },
     release: 'suspended',
   });
   if (await waits.hasDecisions(record.runId)) run.wake('what it waited for has come');
@@ -223,10 +224,10 @@ async function suspend(
   const { reason, resumeAtMs, recheckMs, standInLine, asks = [], children = [], program } = wait;
   const { cancelRequest } = run.signals;
   // What people were asked stays open: the run goes on as if nobody had cancelled it once they have decided.
-  const held = asks.length > 0 && cancelRequest?.onPendingApprovals === 'hold';
+  const held = (asks.length > 0 || reason === 'budget') && cancelRequest?.onPendingApprovals === 'hold';
   if (cancelRequest && !held) {
     const undecided = state.calls.filter(({ index }) => asks.some((ask) => ask.index === index));
-    return await cancelled(run, state, true, undecided);
+    return await cancelled(run, state, true, undecided, reason === 'budget');
   }
   const pending = [...wait.pending];
   const at = new Date(clock.now()).toISOString();

@@ -48,10 +48,12 @@ export class RunSignals {
     return this.#handOver;
   }
 
-  cancel(request: CancelRequest): void {
-    if (this.#cancel && !(this.#cancel.drain && !request.drain)) return;
+  /** Answers whether it changes anything: only one that stops at once overrides one that drains. */
+  cancel(request: CancelRequest): boolean {
+    if (this.#cancel && !(this.#cancel.drain && !request.drain)) return false;
     this.#cancel = request;
     if (!request.drain) this.#controller.abort(new RunError('cancelled', request.reason ?? 'the run was cancelled'));
+    return true;
   }
 
   lose(why: string): void {

@@ -117,6 +117,7 @@ export class GrowingState {
       sessionToken: undefined,
       checkpointToken: undefined,
       suspensions: 0,
+      awaitsMoney: false,
       budgetDecision: undefined,
       mediaJob: undefined,
       media: [],
@@ -247,6 +248,7 @@ export class GrowingState {
 
   #spent(spent: JournalEntryOf<'stepped'>['spent']): void {
     if (!spent) return;
+    this.#state.awaitsMoney = false;
     this.#state.costMicrocents += spent.costMicrocents;
     this.#state.usage = addRunUsage(this.#state.usage, spent.usage);
   }
@@ -255,6 +257,7 @@ export class GrowingState {
     const { seq, reason, asks = [] } = entry;
     this.#program.suspended(entry);
     this.#state.suspensions = seq;
+    this.#state.awaitsMoney = reason === 'budget';
     if (reason === 'media') this.#polledLater();
     for (const { index, id, kind, requestedAt, expiresAt } of asks) {
       const { decision: _, ...call } = this.#calls[index] ?? missingCall(index);
@@ -278,7 +281,10 @@ export class GrowingState {
   }
 
   #decided({ at, budget, decisions = [] }: JournalEntryOf<'decided'>): void {
-    if (budget) this.#state.budgetDecision = budget;
+    if (budget) {
+      this.#state.budgetDecision = budget;
+      this.#state.awaitsMoney = false;
+    }
     for (const decision of decisions) {
       if (decision.kind === 'child') {
         this.#childEnded(decision);
@@ -409,6 +415,7 @@ export class GrowingState {
   }
 
   #paid(attempts: readonly Attempt[]): void {
+    this.#state.awaitsMoney = false;
     for (const attempt of attempts) {
       this.#attempts.push(attempt);
       this.#state.usage = addAttempt(this.#state.usage, attempt);

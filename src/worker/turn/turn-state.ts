@@ -89,6 +89,8 @@ export interface TurnState extends ConversationState {
   readonly checkpointToken: string | undefined;
   /** How often the turn has waited without a worker. */
   readonly suspensions: number;
+  /** It was suspended for want of money, and has not gone on since. */
+  readonly awaitsMoney: boolean;
   /** What a person decided about the money of the step that comes next. */
   readonly budgetDecision: 'approve' | 'reject' | undefined;
   /** A provider works on this. `polls` counts the waits for it. */
