@@ -3,7 +3,8 @@ import { isAboutCall, votesOf, voteView, waitsForPeople, type DecisionRecord } f
 import { pendingItem, type PendingItem } from '../shared/event.ts';
 import { publicId, runId as runIdSchema } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
-import { isTerminalStatus, recordFromHash, type RunRecord } from '../shared/run.ts';
+import { legibleRecord } from '../shared/legible-record.ts';
+import { isTerminalStatus, type RunRecord } from '../shared/run.ts';
 import type { Link } from './link.ts';
 import { loadDecisions } from './reads.ts';
 import { invalid } from './validate.ts';
@@ -119,7 +120,7 @@ async function readEntry(
 ): Promise<readonly ApprovalView[]> {
   const hash = await redis.hgetall(link.keys.run(runId));
   if (hash['tenant'] !== tenant) return [];
-  const record = recordFromHash(hash);
+  const record = legibleRecord(hash);
   const items = asksOf(record);
   const severalDecide = items.some(({ approvers = 1 }) => approvers > 1);
   const decisions = severalDecide ? await loadDecisions(link, redis, runId) : [];

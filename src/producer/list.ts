@@ -1,7 +1,8 @@
 import { z } from 'zod';
 import { publicId, runId as runIdSchema } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
-import { recordFromHash, runStatus, viewOf, type RunView } from '../shared/run.ts';
+import { legibleRecord } from '../shared/legible-record.ts';
+import { runStatus, viewOf, type RunView } from '../shared/run.ts';
 import type { Link } from './link.ts';
 import type { ListQuery } from './options.ts';
 import { invalid } from './validate.ts';
@@ -101,7 +102,7 @@ async function readViews(
   const hashes = await Promise.all(matches.map(({ runId }) => redis.hgetall(link.keys.run(runId))));
   const views = new Map<string, RunView>();
   for (const hash of hashes)
-    if (hash['tenant'] === tenant) views.set(hash['runId'] as string, viewOf(recordFromHash(hash)));
+    if (hash['tenant'] === tenant) views.set(hash['runId'] as string, viewOf(legibleRecord(hash)));
   return views;
 }
 

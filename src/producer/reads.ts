@@ -37,7 +37,7 @@ export async function loadLegible(
 /** A run as it is shown, with what people decided about its calls. Throws `run_not_found` for one of another tenant. */
 export async function loadView(link: Link, redis: RedisConnection, runId: string, tenant: string): Promise<RunView> {
   const [record, decisions] = await Promise.all([
-    loadRecord(link, redis, runId, tenant),
+    loadLegible(link, redis, runId, tenant),
     loadDecisions(link, redis, runId),
   ]);
   return viewOf(record, decisions, await loadBelow(link, redis, record));
@@ -46,7 +46,7 @@ export async function loadView(link: Link, redis: RedisConnection, runId: string
 /** The runs that a run waits for, as far as they exist by now. */
 export async function loadBelow(link: Link, redis: RedisConnection, record: RunRecord): Promise<readonly RunRecord[]> {
   const hashes = await Promise.all(childrenOf(record).map((id) => redis.hgetall(link.keys.run(id))));
-  return hashes.filter((hash) => hash['tenant'] === record.tenant).map(recordFromHash);
+  return hashes.filter((hash) => hash['tenant'] === record.tenant).map(legibleRecord);
 }
 
 /** What people said about the calls of a run, whether it is enough or not. */
@@ -56,7 +56,16 @@ export async function loadDecisions(
   runId: string,
 ): Promise<readonly DecisionRecord[]> {
   const texts = await redis.hvals(link.keys.decisions(runId));
-  return texts.map((text) => readDecision(text, runId));
+  return texts.flatMap((text) => legibleDecision(text, runId) ?? []);
+}
+
+/** One that cannot be read must not hide the others. */
+function legibleDecision(text: string, runId: string): DecisionRecord | undefined {
+  try {
+    return readDecision(text, runId);
+  } catch {
+    return undefined;
+  }
 }
 
 /** The record for an id that nobody has checked yet. Throws `invalid_id` as well. */

@@ -273,6 +273,23 @@ test.each(withoutRequest)('a record whose request nobody can read %s', async (_,
   expect(JSON.parse(last?.[1][1] ?? '')).toMatchObject({ runId, agentId: 'support' });
 });
 
+test('a record that is damaged hides no other from the lists, and is shown as far as it can be read', async () => {
+  const world = await waitingFor(half);
+  const { mill, redis, keys, runId } = world;
+  await redis.hset(keys.run(runId), { request: '7', usage: '{', metadata: '' });
+  await redis.hset(keys.decisions(runId), 'call_9', '{"votes":');
+  const other = await mill.enqueue({ agent: 'support', input: 'go' });
+  await suspend(world, other.runId, [{ kind: 'approval', id: 'call_1', requestedAt: past }], { below: () => 8 });
+  expect((await mill.list({})).runs.map((run) => run.runId).toSorted()).toEqual([runId, other.runId].toSorted());
+  const asked = (await mill.approvals()).approvals.map(({ id }) => id);
+  expect(asked.toSorted()).toEqual(['call_1', 'call_2', 'call_\ufffd']);
+  expect(await mill.get(runId)).toMatchObject({
+    agent: 'support',
+    status: 'suspended',
+    pending: [{}, { id: 'call_2' }],
+  });
+});
+
 test('a stored request to stop that nobody can read is one all the same', async () => {
   const { runId, redis, keys, runs } = await waitingFor('[]');
   await redis.hset(keys.run(runId), 'cancel', '{"drain":"\\ud83d');
