@@ -86,6 +86,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     model: z.string(),
     sessionToken: z.string().optional(),
     checkpointToken: z.string().optional(),
+    /** Whose tool each call means: `mcp:<server>/<tool>`, or null for code of the worker. Absent: code of the worker. */
+    sources: z.array(z.string().nullable()).optional(),
   }),
   z.object({
     v: z.literal(journalVersion),

@@ -69,6 +69,11 @@ export interface StepCall {
   readonly name: string;
   readonly args: string;
   readonly status: CallStatus;
+  /**
+   * What the model was told about by this name: `mcp:<server>/<tool>`, or null for code of the worker. Names of servers' tools may
+   * change while a run waits. Absent: whatever has the name.
+   */
+  readonly source?: string | null;
   /** Set when the status is `called`. */
   readonly result?: CallResult | undefined;
   /** When its intent was recorded. */

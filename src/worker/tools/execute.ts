@@ -15,6 +15,7 @@ import { delegate, isDelegated, surplus } from './delegate.ts';
 import { handOver, handoffFault, isHandoff } from './handoff.ts';
 import type { PlannedChild } from './call.ts';
 import { runInner } from './inner.ts';
+import { qualifiedNames } from './names.ts';
 import type { Collisions } from './naming.ts';
 import { permit } from './permit.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
@@ -48,6 +49,8 @@ export type BatchEnd =
 export interface ToolExecutor {
   /** What the model is told about, once it has found these. */
   advertised(promoted: readonly string[]): readonly Advertisement[];
+  /** The server's tool that has this name now, as `mcp:<server>/<tool>`; undefined for code of the worker. */
+  sourceOf(name: string): string | undefined;
   /** Does a call of this name have a side effect, and will it start without asking anybody? */
   startsFreely(name: string): boolean;
   /**
@@ -73,6 +76,10 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
   registryOf();
   return {
     advertised: (promoted) => registryOf().advertised(promoted),
+    sourceOf: (name) => {
+      const source = registryOf().find(name)?.source;
+      return source && qualifiedNames(source)[0];
+    },
     startsFreely: (name) => {
       const tool = registryOf().find(name);
       if (!tool || tool.effect === 'read') return false;

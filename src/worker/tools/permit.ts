@@ -113,7 +113,8 @@ function agentBehind({ tool, args }: ReadyCall, { host }: Batch): string | undef
   }
 }
 
-function subagentQuestion({ facts: _, ...question }: PolicyQuestion, subagentName: string): PolicyQuestion {
+function subagentQuestion(ofCall: PolicyQuestion, subagentName: string): PolicyQuestion {
+  const { facts: _facts, ...question } = ofCall;
   return { ...question, subject: 'subagent', eventType: 'subagent.event', subagentName };
 }
 

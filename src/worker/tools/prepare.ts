@@ -47,8 +47,8 @@ export interface Preparation {
 /** Finds the tool, reads the arguments, validates them. Each mistake of the model is one that it may correct. */
 export async function prepareCall(call: StepCall, preparation: Preparation): Promise<PreparedCall> {
   const { registry, promoted } = preparation;
-  const tool = registry.find(call.name);
-  if (!tool || (tool.deferLoading && !promoted.includes(tool.name)))
+  const tool = registry.meant(call);
+  if (!tool || (tool.deferLoading && !promoted.includes(tool.name) && !promoted.includes(call.name)))
     return refused(call, 'unknown_tool', unknownTool(preparation));
   const parsed = parseArgs(call.args);
   if (parsed.kind === 'refused') return refused(call, 'invalid_input', parsed.reason);

@@ -1,4 +1,6 @@
 import { jsonText } from '../../shared/json-text.ts';
+import type { StepCall } from './call.ts';
+import { qualifiedNames } from './names.ts';
 import type { CatalogueEntry, Tool } from './tool.ts';
 
 /** A tool as a model is told about it. */
@@ -8,6 +10,8 @@ export type Advertisement = Pick<Tool, 'name' | 'description' | 'parameters'>;
 export interface ToolRegistry {
   /** Also tools that the model has not been told about. */
   find(name: string): Tool | undefined;
+  /** The tool that a call means: of that server, whatever its name is by now, or code of the worker. */
+  meant(call: Pick<StepCall, 'name' | 'source'>): Tool | undefined;
   /** Those that a model is told about at once. */
   listEager(): readonly Advertisement[];
   /** Those that it has to look for. */
@@ -27,6 +31,11 @@ export function createToolRegistry(
   const deferred = tools.filter((tool) => tool.deferLoading);
   return {
     find: (name) => byName.get(name),
+    meant({ name, source: wanted }) {
+      if (typeof wanted === 'string') return tools.find(({ source }) => source && qualifiedNames(source)[0] === wanted);
+      const tool = byName.get(name);
+      return wanted === null && tool?.source ? undefined : tool;
+    },
     listEager: () => eager,
     listDeferred: () => deferred.map(advertise),
     advertised: (promoted) => {

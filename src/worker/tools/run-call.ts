@@ -51,7 +51,8 @@ export async function runCall(ready: ReadyCall, batch: Batch, callInner?: CallIn
 
 function ownerOf({ name, source }: Tool, { context }: Batch): ToolOwner {
   if (source) return { kind: 'server', ...source, tool: source.safeName };
-  return { kind: 'agent', agentId: String(context.about?.['agentId'] ?? ''), tool: name };
+  const agentId = context.about?.['agentId'];
+  return { kind: 'agent', agentId: typeof agentId === 'string' ? agentId : '', tool: name };
 }
 
 async function admit(target: string, { context, signal }: Batch): Promise<Admission | undefined> {

@@ -157,6 +157,15 @@ function faultIn({ message, finishReason, incompleteToolCalls }: LlmAnswer): Run
   return undefined;
 }
 
+/** Whose tools the calls mean, as far as any is a server's. */
+function sourcesOf(
+  message: LlmAnswer['message'],
+  tools: Pick<Turn['deps']['tools'], 'sourceOf'>,
+): Pick<JournalEntryOf<'answered'>, 'sources'> {
+  const sources = toolCallsOf(message).map(({ name }) => tools.sourceOf(name) ?? null);
+  return sources.some((source) => source !== null) ? { sources } : {};
+}
+
 function deniedIn({ message }: LlmAnswer, denied: readonly string[] = []): RunError | undefined {
   const call = toolCallsOf(message).find(({ name }) => denied.includes(name));
   if (!call) return undefined;
@@ -181,6 +190,7 @@ async function accept(turn: Turn, step: number, attempts: readonly Attempt[], re
     model,
     ...(sessionToken !== undefined && { sessionToken }),
     ...(checkpointToken !== undefined && { checkpointToken }),
+    ...sourcesOf(message, deps.tools),
   };
   growing.add(answered);
   const { calls } = growing.state;

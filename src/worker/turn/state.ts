@@ -216,7 +216,9 @@ export class GrowingState {
     this.#paid(entry.attempts);
     this.#say(entry.message);
     const asked = toolCallsOf(entry.message);
-    this.#calls = asked.map(({ id, name, args }, index) => ({ index, id, name, args, status: 'todo' }));
+    this.#calls = asked.map(({ id, name, args }, index) => {
+      return { index, id, name, args, status: 'todo', source: entry.sources?.[index] ?? null };
+    });
     this.#corrected = false;
     const { counters, serving } = this.#state;
     const isSame = serving?.provider === entry.provider && serving.model === entry.model;
