@@ -1,4 +1,5 @@
 import { fork, type ChildProcess } from 'node:child_process';
+import type { Readable } from 'node:stream';
 import { childEnv } from './child-env.ts';
 import { builtEntry } from './entries.ts';
 
@@ -15,6 +16,8 @@ export class Child implements AsyncDisposable {
   /** Resolves when the process is gone. */
   readonly exited: Promise<{ readonly code: number | null; readonly signal: NodeJS.Signals | null }>;
   readonly #child: ChildProcess;
+  /** The line that a stream has begun. */
+  readonly #begun = new Map<Readable, string>();
   #output = '';
 
   private constructor(name: string, child: ChildProcess) {
@@ -25,8 +28,14 @@ export class Child implements AsyncDisposable {
     const killWithParent = () => child.kill('SIGKILL');
     process.once('exit', killWithParent);
     child.once('exit', () => process.off('exit', killWithParent));
+    // Chunks of both streams come in any order: only whole lines are put together.
     for (const stream of [child.stdout, child.stderr]) {
-      stream?.on('data', (chunk: Buffer) => (this.#output = (this.#output + chunk.toString()).slice(-keptBytes)));
+      stream?.setEncoding('utf8').on('data', (chunk: string) => {
+        const text = (this.#begun.get(stream) ?? '') + chunk;
+        const end = text.lastIndexOf('\n') + 1;
+        this.#output = (this.#output + text.slice(0, end)).slice(-keptBytes);
+        this.#begun.set(stream, text.slice(end));
+      });
     }
   }
 
@@ -48,7 +57,7 @@ export class Child implements AsyncDisposable {
 
   /** The end of what it wrote to both of its outputs. */
   get output(): string {
-    return this.#output;
+    return this.#output + [...this.#begun.values()].join('');
   }
 
   /** The finished lines of its JSON log that `keep` accepts. */

@@ -129,11 +129,14 @@ export async function makeWorld(options?: WorldOptions): Promise<World> {
   return world;
 }
 
-/** One world for all tests of a file, for tests that only use what they made themselves. */
-export function shareWorld(options?: WorldOptions): { readonly world: World } {
+/**
+ * One world for all tests of a file, for tests that only use what they made themselves and take no worker from a run: its
+ * leases are long, so that a busy machine loses none.
+ */
+export function shareWorld({ env, ...options }: WorldOptions = {}): { readonly world: World } {
   let world: World | undefined;
   beforeAll(async () => {
-    world = await World.start(options);
+    world = await World.start({ ...options, env: { LOCK_DURATION_MS: '15000', ...env } });
   });
   beforeEach(() => onTestFailed(() => void process.stderr.write(`${world?.fleet.report}\n`)));
   afterAll(() => world?.dispose());
