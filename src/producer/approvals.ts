@@ -1,6 +1,13 @@
 import { z } from 'zod';
-import { isAboutCall, votesOf, voteView, waitsForPeople, type DecisionRecord } from '../shared/decisions.ts';
-import { pendingItem, type PendingItem } from '../shared/event.ts';
+import {
+  isAboutCall,
+  pendingViewOf,
+  votesOf,
+  voteView,
+  waitsForPeople,
+  type DecisionRecord,
+} from '../shared/decisions.ts';
+import { pendingView, type PendingItem } from '../shared/event.ts';
 import { publicId, runId as runIdSchema } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { legibleRecord } from '../shared/legible-record.ts';
@@ -36,7 +43,7 @@ export interface ApprovalsQuery {
 
 /** One thing that a run waits for people to decide: all that an inbox shows. */
 export const approvalView = z.object({
-  ...pendingItem.shape,
+  ...pendingView.shape,
   kind: approvalKind,
   runId: z.string(),
   agent: z.string(),
@@ -148,7 +155,7 @@ function approvalOf(
     ...(thread !== undefined && { thread }),
     ...(batch !== undefined && { batch }),
     ...(metadata && { metadata }),
-    ...item,
+    ...pendingViewOf(item),
     kind: approvalKind.parse(item.kind),
     votes: record ? votesOf(record) : [],
     href: `/v1/runs/${runId}`,

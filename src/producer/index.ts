@@ -63,7 +63,7 @@ export {
   parseEvent,
   type EventOf,
   type EventType,
-  type PendingItem,
+  type PendingView,
   type RunEvent,
   type RunResultBody,
   type TerminalEventType,

@@ -1,7 +1,7 @@
 import type { DecisionInput } from '../shared/control.ts';
-import { isAboutCall } from '../shared/decisions.ts';
+import { isAboutCall, pendingNameOf } from '../shared/decisions.ts';
 import { RunError } from '../shared/errors.ts';
-import type { PendingItem } from '../shared/event.ts';
+import type { PendingView } from '../shared/event.ts';
 import { isTerminalStatus, type RunView } from '../shared/run.ts';
 
 export interface ApproveCalls {
@@ -80,8 +80,8 @@ function listed(calls: string | readonly string[] | undefined): readonly string[
   return typeof calls === 'string' ? [calls] : calls;
 }
 
-function open({ pending }: Waiting, suits: (item: PendingItem) => boolean): string[] {
-  return pending.filter((item) => isAboutCall(item) && suits(item)).map(({ id }) => id);
+function open({ pending }: Waiting, suits: (item: PendingView) => boolean): string[] {
+  return pending.filter((item) => isAboutCall(item) && suits(item)).map(pendingNameOf);
 }
 
 function waitsForMoney({ status, pending }: Waiting): boolean {
@@ -90,7 +90,7 @@ function waitsForMoney({ status, pending }: Waiting): boolean {
 
 function nothing({ runId, status, pending }: Waiting, be: string): RunError {
   if (isTerminalStatus(status)) return new RunError('already_terminal', `run ${runId} has already ended`);
-  const asked = pending.filter(({ kind }) => kind === 'user_input').map(({ id }) => id);
+  const asked = pending.filter(({ kind }) => kind === 'user_input').map(pendingNameOf);
   const hint = asked.length > 0 && be === 'be approved' ? `; it asks a question (${asked.join(', ')}): answer it` : '';
   return new RunError('approval_not_pending', `run ${runId} waits for nothing that can ${be}${hint}`);
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { canonicalJson } from './canonical-json.ts';
 import type { DecisionRequest } from './control.ts';
 import { assertNever, RunError } from './errors.ts';
-import { suspendReason, type PendingItem, type SuspendReason } from './event.ts';
+import { suspendReason, type PendingItem, type PendingView, type SuspendReason } from './event.ts';
 import { sha256 } from './ids.ts';
 import { jsonText, storedJson } from './json-text.ts';
 
@@ -91,6 +91,15 @@ export type Refusal =
 
 /** Kinds of pending items that a person decides about, call by call. */
 const callKinds: ReadonlySet<SuspendReason> = new Set<SuspendReason>(['approval', 'user_input', 'unknown_outcome']);
+
+export function pendingViewOf({ id, ...item }: PendingItem): PendingView {
+  return isAboutCall(item) ? { ...item, toolCallId: id } : { ...item, id };
+}
+
+/** What an item that is shown is called, whatever it is about. */
+export function pendingNameOf({ toolCallId, id = '' }: PendingView): string {
+  return toolCallId ?? id;
+}
 
 /** Does this wait end by what a person says about a call? */
 export function isAboutCall({ kind }: Pick<PendingItem, 'kind'>): boolean {

@@ -84,6 +84,13 @@ export const pendingItem = z.object({
 });
 export type PendingItem = z.infer<typeof pendingItem>;
 
+/** The same as it is shown: what is about a call has the name that a decision about it uses. */
+export const pendingView = pendingItem.omit({ id: true }).extend({
+  toolCallId: z.string().optional().describe('Of calls and questions: what a decision names.'),
+  id: z.string().optional().describe('Of everything else: the account, run, model or media job that it waits for.'),
+});
+export type PendingView = z.infer<typeof pendingView>;
+
 export const runResult = z.object({
   text: z.string(),
   output: z.unknown().optional(),
@@ -145,7 +152,7 @@ export const eventBodies = {
       'Another worker continues the run: the one before was lost, or handed it over. `fromCheckpoint` is the number of finished steps.',
     ),
   'run.suspended': z
-    .object({ reason: suspendReason, pending: z.array(pendingItem), expiresAt: z.string().optional() })
+    .object({ reason: suspendReason, pending: z.array(pendingView), expiresAt: z.string().optional() })
     .describe('The run waits and holds no worker. `pending` lists what for.'),
   'run.resumed': z
     .object({ directiveSummary: z.string() })

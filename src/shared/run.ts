@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import { limitsOverride, maxDeadlineMs } from './agent.ts';
 import { deadlineOf } from './deadline.ts';
-import { decisionView, decisionViews, type DecisionRecord } from './decisions.ts';
+import { decisionView, decisionViews, pendingViewOf, type DecisionRecord } from './decisions.ts';
 import { errorInfo, RunError } from './errors.ts';
 import { evaluateRequest } from './evaluate-request.ts';
 import { fanOutRequest } from './fan-out-request.ts';
-import { pendingItem, runResult } from './event.ts';
+import { pendingItem, pendingView, runResult } from './event.ts';
 import { publicId, runId } from './ids.ts';
 import { attempt } from './journal.ts';
 import { jsonText, storedJson } from './json-text.ts';
@@ -251,9 +251,9 @@ export const runView = z.object({
   ledger: ledgerRow.optional(),
   steps: z.int(),
   attempts: z.array(attempt),
-  pending: z.array(pendingItem),
+  pending: z.array(pendingView),
   /** The runs that work for this one now, and what they wait for. Absent in lists, and where there is none. */
-  below: z.array(z.object({ runId, agent: z.string(), status: runStatus, pending: z.array(pendingItem) })).optional(),
+  below: z.array(z.object({ runId, agent: z.string(), status: runStatus, pending: z.array(pendingView) })).optional(),
   /** What people decided about calls, oldest first. Absent in lists, and where there is none. */
   decisions: z.array(decisionView).optional(),
   metadata: z.record(z.string(), z.string()).optional(),
@@ -307,13 +307,13 @@ export function viewOf(
     ledger: taskLedgerOf(record),
     steps: record.steps,
     attempts: record.attempts,
-    pending: record.pending,
+    pending: record.pending.map(pendingViewOf),
     ...(below.length > 0 && {
       below: below.map(({ runId: id, request: asked, status, pending }) => ({
         runId: id,
         agent: asked.agent,
         status,
-        pending,
+        pending: pending.map(pendingViewOf),
       })),
     }),
     ...(decisions.length > 0 && { decisions: decisionViews(decisions) }),

@@ -4,7 +4,8 @@ import { tenantsOf } from '../shared/tenants.ts';
 import { parseConfig } from '../shared/config.ts';
 import { RunError } from '../shared/errors.ts';
 import type { DecisionInput } from '../shared/control.ts';
-import { isTerminal, type PendingItem, type RunEvent } from '../shared/event.ts';
+import { pendingViewOf } from '../shared/decisions.ts';
+import { isTerminal, type PendingItem, type PendingView, type RunEvent } from '../shared/event.ts';
 import { newRunId } from '../shared/ids.ts';
 import { sha256Of } from '../shared/media.ts';
 import { outcomeViewOf, runRequest, type RunOutcomeView, type RunRecord, type RunRequestInput } from '../shared/run.ts';
@@ -60,7 +61,7 @@ export interface CreateAgentOptions {
    * Asked in place of ending as `suspended`, for each thing that a run waits for people to decide; `undefined` leaves it
    * waiting. A throw, and no answer within 300 s, deny it.
    */
-  readonly onPending?: (item: PendingItem, runId: string) => Promise<PersonSays | undefined>;
+  readonly onPending?: (item: PendingView, runId: string) => Promise<PersonSays | undefined>;
 }
 
 export interface AgentRunOptions extends Pick<RunRequestInput, 'limits' | 'overrides' | 'budget' | 'media' | 'task'> {
@@ -391,7 +392,7 @@ async function ask(
   const over = new AbortController();
   const late = systemClock.sleep(longestAskMs, over.signal).then(() => ({ granted: false, reason: 'nobody answered' }));
   try {
-    const said = await Promise.race([onPending(item, runId), late]);
+    const said = await Promise.race([onPending(pendingViewOf(item), runId), late]);
     return said && { toolCallId: item.id, ...said };
   } catch (error) {
     const reason = error instanceof Error ? error.message.slice(0, 500) : 'nobody could be asked';

@@ -70,13 +70,13 @@ async function refused(call: Promise<unknown>): Promise<void> {
 async function speak({ mill }: Odd, runId: string, random: Random): Promise<void> {
   const { pending } = await mill.get(runId);
   const by = pick(random, { by: oddText(random) }, {});
-  for (const { id, kind } of pending) {
+  for (const { toolCallId = '', kind } of pending) {
     const granted = random.below(2) === 0;
     const edited = granted && random.below(2) === 0 ? { updatedArgs: oddRecord(random) } : {};
     const said =
       kind === 'user_input'
-        ? { answers: [{ toolCallId: id, answer: oddText(random) }] }
-        : { approvals: [{ toolCallId: id, granted, reason: oddText(random), ...edited }] };
+        ? { answers: [{ toolCallId, answer: oddText(random) }] }
+        : { approvals: [{ toolCallId, granted, reason: oddText(random), ...edited }] };
     await refused(mill.decide(runId, { ...said, reason: oddText(random) }, by));
   }
 }
@@ -225,7 +225,7 @@ test('half characters that an older version stored keep nobody from deciding abo
   const { run } = await mill.decide(runId, {
     approvals: [{ toolCallId: 'call_\ud83d', granted: true, reason: '\ud83d' }],
   });
-  expect(run).toMatchObject({ status: 'queued', pending: [{ id: 'call_2', reason: '\ufffd' }] });
+  expect(run).toMatchObject({ status: 'queued', pending: [{ toolCallId: 'call_2', reason: '\ufffd' }] });
   expect(run.decisions).toMatchObject([
     { toolCallId: 'call_\ufffd', granted: true, reason: '\ufffd', toolName: '\ufffd' },
   ]);

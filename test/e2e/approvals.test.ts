@@ -34,7 +34,15 @@ test('a run whose workers are all gone goes on elsewhere, with the arguments of 
   expect(pending).toMatchObject([{ kind: 'approval', toolName: 'charge', args: { id: 'asked' } }]);
 
   const args = JSON.stringify({ id: 'edited' });
-  const approved = await cli(world, ['approve', run.runId, pending[0]?.id ?? '', '--args', args, '--by', 'ada']);
+  const approved = await cli(world, [
+    'approve',
+    run.runId,
+    pending[0]?.toolCallId ?? '',
+    '--args',
+    args,
+    '--by',
+    'ada',
+  ]);
   expect(approved).toMatchObject({ code: 0 });
   await world.addWorker();
   const observed = await world.ended(run);
@@ -55,7 +63,7 @@ test('twenty people who approve at once make one resume', async () => {
   const [item] = (await run.get()).pending;
   const decide = () =>
     call('POST', `${world.url}/v1/runs/${run.runId}/decisions`, {
-      approvals: [{ toolCallId: item?.id, granted: true }],
+      approvals: [{ toolCallId: item?.toolCallId, granted: true }],
     });
   const answers = await Promise.all(Array.from({ length: 20 }, decide));
   const observed = await world.ended(run);
@@ -70,7 +78,7 @@ test('what was decided first runs first, and the run waits for the rest', async 
   const asked = [...charges, { name: 'look', args: { id: 'l' } }];
   const run = await world.submit('gated', [{ calls: asked }, { text: 'Done.' }]);
   await waits(run);
-  const ids = (await run.get()).pending.map(({ id }) => id);
+  const ids = (await run.get()).pending.map(({ toolCallId }) => toolCallId);
   expect(ids).toHaveLength(3);
   await run.approve({ calls: ids[0] ?? '' });
   await until('one call was made, two wait', async () => {
@@ -105,7 +113,7 @@ test('the answer to a question is what the model gets', async () => {
   await waits(run);
   const [item] = (await run.get()).pending;
   expect(item).toMatchObject({ kind: 'user_input', reason: 'Which colour?' });
-  const answers = [{ questionId: item?.id, text: 'blue' }];
+  const answers = [{ questionId: item?.toolCallId, text: 'blue' }];
   const answer = await call('POST', `${world.url}/v1/runs/${run.runId}/decisions`, { answers });
   expect(answer.status).toBe(202);
   const observed = await world.ended(run);

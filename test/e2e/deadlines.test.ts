@@ -47,7 +47,9 @@ test('a run past its deadline is only driven again with a new one', async () => 
   await world.mill.redrive({ runId: run.runId, deadlineMs: 60_000 });
   await until('it asks again', async () => (await run.get()).status === 'suspended');
   const { pending } = await run.get();
-  await world.mill.decide(run.runId, { approvals: pending.map(({ id }) => ({ toolCallId: id, granted: true })) });
+  await world.mill.decide(run.runId, {
+    approvals: pending.map(({ toolCallId = '' }) => ({ toolCallId, granted: true })),
+  });
   await until('it has its answer', async () => (await run.get()).status === 'completed');
 });
 

@@ -171,7 +171,7 @@ describe('agents that ask agents', () => {
       pending: [{ kind: 'child', id: child.runId, toolName: 'ask_agent' }],
       below: [{ runId: child.runId, agent: 'gated', status: 'suspended', pending: [{ kind: 'approval' }] }],
     });
-    const approvals = [{ toolCallId: child.pending[0]?.id, granted: true }];
+    const approvals = [{ toolCallId: child.pending[0]?.toolCallId, granted: true }];
     const answer = await call('POST', `${world.url}/v1/runs/${run.runId}/decisions`, { approvals });
     expect(answer.status, 'a decision may be given to the run above').toBe(202);
     const observed = await world.ended(run);

@@ -40,7 +40,7 @@ test('half characters of the model, and of whoever approves with other arguments
       approvals: [{ toolCallId, granted: true, updatedArgs: { id: `edited ${odd}` }, reason: odd }],
     }),
   ).toBe(202);
-  await until('the run asks again', async () => (await run.get()).pending[0]?.id === 'call_0');
+  await until('the run asks again', async () => (await run.get()).pending[0]?.toolCallId === 'call_0');
   expect(await decide(run, { approvals: [{ toolCallId: 'call_0', granted: true }] })).toBe(202);
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'done \ufffd' } });
@@ -111,8 +111,8 @@ test('a call whose id is longer than a decision may name can be decided about, a
   const long = `call__thought__${'x'.repeat(2_000)}`;
   const run = await world.submit('gated', [charge(long), { text: 'Paid.' }]);
   const [asked] = await pendingOf(run);
-  expect(asked?.id.length).toBeLessThanOrEqual(512);
-  expect(await decide(run, { approvals: [{ toolCallId: asked?.id, granted: true }] })).toBe(202);
+  expect(asked?.toolCallId?.length).toBeLessThanOrEqual(512);
+  expect(await decide(run, { approvals: [{ toolCallId: asked?.toolCallId, granted: true }] })).toBe(202);
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'Paid.' } });
   expect(observed.executions).toHaveLength(1);

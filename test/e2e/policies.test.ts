@@ -79,7 +79,7 @@ async function asked(run: RunHandle): Promise<readonly string[]> {
     const { status, pending } = await run.get();
     return status === 'suspended' && pending.some(({ kind }) => kind === 'approval');
   });
-  return (await run.get()).pending.filter(({ kind }) => kind === 'approval').map(({ id }) => id);
+  return (await run.get()).pending.filter(({ kind }) => kind === 'approval').map(({ toolCallId = '' }) => toolCallId);
 }
 
 describe('a rule about sub-agents', () => {

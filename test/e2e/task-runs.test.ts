@@ -64,7 +64,7 @@ describe('a task over the queue', () => {
     expect(await world.mill.approvals()).toMatchObject({ approvals: [{ runId: run.runId }] });
     const [before] = world.workers;
     before?.signal('SIGKILL');
-    await run.answer(asked.id, 'left');
+    await run.answer(asked.toolCallId ?? '', 'left');
     await world.addWorker();
     const observed = await world.ended(run);
     expect(observed.view.result?.output).toMatchObject({

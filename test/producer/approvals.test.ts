@@ -38,6 +38,7 @@ test('what runs wait for people is listed, newest first, with all that an inbox 
     approvers: 2,
     classification,
   };
+  const { id: _, ...shown } = old;
   const first = await suspendedByWorker(world, [old]);
   const paid = await suspendedByWorker(world, [
     { kind: 'budget', id: 'batch:b1', reason: '$0.02 more', requestedAt: '2026-01-03T00:00:00.000Z' },
@@ -50,7 +51,8 @@ test('what runs wait for people is listed, newest first, with all that an inbox 
   expect(approvals).toEqual([
     expect.objectContaining({ runId: paid, kind: 'budget', id: 'batch:b1', reason: '$0.02 more', votes: [] }),
     {
-      ...old,
+      ...shown,
+      toolCallId: 'c1',
       runId: first,
       agent: 'support',
       votes: [{ by: 'kim', granted: true, at: expect.any(String), reason: 'ok' }],
@@ -73,7 +75,7 @@ test('a run leaves the list when all its calls are decided, when it is cancelled
   await partial.approve({ calls: 'c1' });
   await new RunWriter(redis, keys, ended.runId, 2).end();
   const { approvals } = await mill.approvals();
-  expect(approvals.map(({ runId, id }) => [runId, id])).toEqual([[partial.runId, 'c2']]);
+  expect(approvals.map(({ runId, toolCallId }) => [runId, toolCallId])).toEqual([[partial.runId, 'c2']]);
   expect(await redis.zscore(keys.asking('default'), decided.runId)).toBeNull();
   expect(await redis.zscore(keys.asking('default'), cancelled.runId)).toBeNull();
 });
@@ -92,7 +94,7 @@ test('the list is told by agent and by kind, and only to the tenant whose runs t
   const one = await suspendedRun(world, [call('c1'), { kind: 'user_input', id: 'q1' }]);
   const two = await suspendedRun(world, [call('c1')], { agent: 'other' });
   const ids = async (query: Parameters<typeof mill.approvals>[0]) =>
-    (await mill.approvals(query)).approvals.map(({ runId, id }) => `${runId} ${id}`);
+    (await mill.approvals(query)).approvals.map(({ runId, toolCallId }) => `${runId} ${toolCallId}`);
   expect(await ids({ agent: 'other' })).toEqual([`${two.runId} c1`]);
   expect(await ids({ kind: 'user_input' })).toEqual([`${one.runId} q1`]);
   expect(await ids({ kind: 'unknown_outcome' })).toEqual([]);
@@ -110,7 +112,7 @@ test('pages have every item once, also when runs were asked in the same millisec
   do {
     const page = await mill.approvals({ limit: 7, ...(cursor !== undefined && { cursor }) });
     expect(page.approvals.length).toBeLessThanOrEqual(8);
-    seen.push(...page.approvals.map(({ runId, id }) => `${runId} ${id}`));
+    seen.push(...page.approvals.map(({ runId, toolCallId }) => `${runId} ${toolCallId}`));
     cursor = page.cursor;
     const last = page.approvals.at(-1);
     if (last && seen.length % 16 === 0) await mill.cancel(last.runId);

@@ -146,7 +146,7 @@ test('a run that waits for people goes on waiting when that is asked for, says s
     const world = await withRun({ ...suspended, status });
     const { run, redis, keys } = world;
     const held = await run.cancel({ onPendingApprovals: 'hold', drain: true });
-    expect(held).toMatchObject({ status, cancelling: false, pending: [{ id: 'call-1' }], lastSequence: 2 });
+    expect(held).toMatchObject({ status, cancelling: false, pending: [{ toolCallId: 'call-1' }], lastSequence: 2 });
     const log = await logOf(world, run.runId);
     expect(log.at(-1)).toMatchObject({ type: 'agent.cancelling', drain: true, onPendingApprovals: 'hold' });
     expect(await redis.hexists(keys.run(run.runId), 'cancel')).toBe(0);

@@ -107,14 +107,14 @@ test('what is decided already says by whom, and nothing of the request is taken'
   ];
   const refused = world.mill.decide(run.runId, { approvals: both }, { by: 'kim' });
   expect(await messageOf(refused)).toMatch(/call call_1 of run \w+ was denied by ada at 20/);
-  expect((await run.get()).pending).toMatchObject([{ id: 'call_2' }]);
+  expect((await run.get()).pending).toMatchObject([{ toolCallId: 'call_2' }]);
 });
 
 test('without names everything that waits is approved, or denied; a question is left to be answered', async () => {
   const world = await clientWorld();
   const run = await suspendedRun(world, [transfer, question, second]);
   const { run: view } = await run.approve();
-  expect(view).toMatchObject({ status: 'queued', pending: [{ id: 'q_1' }] });
+  expect(view).toMatchObject({ status: 'queued', pending: [{ toolCallId: 'q_1' }] });
   expect((await run.answer('q_1', 'blue', { by: 'kim' })).run.pending).toEqual([]);
   expect((await run.get()).decisions?.at(-1)).toMatchObject({ toolCallId: 'q_1', answered: true, by: ['kim'] });
 
@@ -177,7 +177,7 @@ test.each([
   const world = await clientWorld();
   const run = await suspendedRun(world, [transfer]);
   expect(await codeOf(world.mill.decide(run.runId, { approvals: [approval] }))).toBe(code);
-  expect(await run.get()).toMatchObject({ status: 'suspended', pending: [{ id: 'call_1' }] });
+  expect(await run.get()).toMatchObject({ status: 'suspended', pending: [{ toolCallId: 'call_1' }] });
 });
 
 function nested(levels: number): Record<string, unknown> {

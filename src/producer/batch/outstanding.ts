@@ -1,5 +1,6 @@
+import { pendingNameOf } from '../../shared/decisions.ts';
 import { asRunError } from '../../shared/errors.ts';
-import { isTerminal, type PendingItem, type RunEvent } from '../../shared/event.ts';
+import { isTerminal, type PendingView, type RunEvent } from '../../shared/event.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../shared/run.ts';
 import { Stop, untilStopped } from '../stop.ts';
 import type { BatchClient } from './contract.ts';
@@ -26,7 +27,7 @@ export class Outstanding {
   readonly #onWaiting: () => void;
   readonly #runs = new Map<string, OutstandingRun>();
   /** Suspended runs and what for, as far as it is known. */
-  readonly #waiting = new Map<string, PendingItem | undefined>();
+  readonly #waiting = new Map<string, PendingView | undefined>();
   /** Runs whose end is being written. */
   readonly #telling = new Set<string>();
   /** Runs that ended before anybody here knew that they are ours; most are not. */
@@ -60,8 +61,11 @@ export class Outstanding {
   /** The accounts that runs wait for, each with how many do. */
   get waitingForMoney(): ReadonlyMap<string, number> {
     const accounts = new Map<string, number>();
-    for (const item of this.#waiting.values())
-      if (item?.kind === 'budget') accounts.set(item.id, (accounts.get(item.id) ?? 0) + 1);
+    for (const item of this.#waiting.values()) {
+      if (item?.kind !== 'budget') continue;
+      const account = pendingNameOf(item);
+      accounts.set(account, (accounts.get(account) ?? 0) + 1);
+    }
     return accounts;
   }
 
@@ -109,9 +113,13 @@ export class Outstanding {
     else if (event.type === 'run.resumed') this.#setWaiting(event.runId, undefined);
   }
 
-  #setWaiting(runId: string, suspended: { readonly item: PendingItem | undefined } | undefined): void {
+  #setWaiting(runId: string, suspended: { readonly item: PendingView | undefined } | undefined): void {
     const known = this.#waiting.get(runId);
-    const isNews = suspended ? !this.#waiting.has(runId) || known?.id !== suspended.item?.id : this.#waiting.has(runId);
+    const isNews = suspended
+      ? !this.#waiting.has(runId) ||
+        known?.id !== suspended.item?.id ||
+        known?.toolCallId !== suspended.item?.toolCallId
+      : this.#waiting.has(runId);
     if (suspended) this.#waiting.set(runId, suspended.item);
     else this.#waiting.delete(runId);
     if (isNews) this.#onWaiting();
@@ -152,7 +160,7 @@ export class Outstanding {
   }
 
   /** What a suspended run waits for; undefined when it cannot be read now. */
-  async #pendingOf(runId: string): Promise<PendingItem | undefined> {
+  async #pendingOf(runId: string): Promise<PendingView | undefined> {
     return await this.#client.get(runId).then(
       (view) => view.pending[0],
       () => undefined,

@@ -1,3 +1,4 @@
+import { pendingNameOf } from '../decisions.ts';
 import { assertNever, type ErrorInfo } from '../errors.ts';
 import type { EventOf, RunEvent } from '../event.ts';
 import {
@@ -116,7 +117,7 @@ export const relavium: Dialect = () => {
       }
       case 'run.suspended': {
         if (!gates.has(event.reason)) return [];
-        const gateIds = event.pending.map(({ id }) => id);
+        const gateIds = event.pending.map(pendingNameOf);
         return tell(event, 'run:paused', { pendingGateCount: gateIds.length, gateIds });
       }
       case 'run.completed': {

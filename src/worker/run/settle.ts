@@ -1,3 +1,4 @@
+import { pendingViewOf } from '../../shared/decisions.ts';
 import { assertNever, RunError, type ErrorInfo } from '../../shared/errors.ts';
 import type { RunResultBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
@@ -190,7 +191,7 @@ async function stopChildren(run: OpenRun, state: TurnState): Promise<JobOutcome 
   const at = new Date(now).toISOString();
   const pending = left.map((child) => ({ kind: 'child' as const, ...child, requestedAt: at }));
   await waits.at(record.runId, now + lookAgainMs);
-  run.writer.emit({ type: 'run.suspended', reason: 'child', pending });
+  run.writer.emit({ type: 'run.suspended', reason: 'child', pending: pending.map(pendingViewOf) });
   await run.writer.commit({
     entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason: 'child', at }],
     patch: { ...totals(state), status: 'suspended', pending, isCancelling: true },
@@ -237,7 +238,7 @@ async function suspend(
   if (resumeAtMs ?? standInLine) await waits.at(record.runId, isEarly ? safeMs : (resumeAtMs ?? safeMs));
   // Who sees that the run is suspended finds its thread so, too.
   if (run.thread) await run.threads.suspend(run.thread.hold);
-  run.writer.emit({ type: 'run.suspended', reason, pending });
+  run.writer.emit({ type: 'run.suspended', reason, pending: pending.map(pendingViewOf) });
   await run.writer.commit({
     entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...programIn(wait) }],
     patch: { ...totals(state), status: 'suspended', pending, ...(held && { cancel: '' as const }) },

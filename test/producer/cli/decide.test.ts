@@ -171,7 +171,7 @@ test('approvals lists what waits, and watches for more', async () => {
   expect(listed.stdout).toContain('    {"amount":500,"to":"x"}');
   expect(listed.stdout).not.toContain('Which colour?');
   const json = await millrace(['approvals', '--json'], { env });
-  expect(JSON.parse(json.stdout)).toMatchObject([{ id: 'q 1' }, { id: 'call_1', runId: run.runId }]);
+  expect(JSON.parse(json.stdout)).toMatchObject([{ toolCallId: 'q 1' }, { toolCallId: 'call_1', runId: run.runId }]);
 
   const watching = new CliCommand(['approvals', '--watch'], { env });
   await watching.says('Watching');

@@ -18,7 +18,7 @@ test('a decision resumes the run, and a second one has nothing left to decide', 
 
 test('who decided is in the journal, as the first digits of the digest of the key', async () => {
   const sha256 = createHash('sha256').update('secret').digest('hex');
-  const world = await serverWorld({ apiKeys: `${sha256}:default` });
+  const world = await serverWorld({ apiKeys: `${sha256}:default:*` });
   const { runId } = await suspendedRun(world, money);
   await world.send('POST', path(runId), { budget: 'reject' }, { authorization: 'Bearer secret' });
   const [last = ''] = await world.redis.lrange(world.keys.journal(runId), -1, -1);
@@ -28,7 +28,7 @@ test('who decided is in the journal, as the first digits of the digest of the ke
 test('a key needs the scope approve, and sees only runs of its own tenant', async () => {
   const digest = (key: string) => createHash('sha256').update(key).digest('hex');
   const world = await serverWorld({
-    apiKeys: `${digest('writer')}:default:read+write,${digest('boss')}:default:approve,${digest('other')}:other`,
+    apiKeys: `${digest('writer')}:default:read+write,${digest('boss')}:default:approve,${digest('other')}:other:*`,
   });
   const { runId } = await suspendedRun(world, money);
   const as = async (key: string) => {
@@ -113,7 +113,7 @@ test('calls are decided one by one, and the answer says what is still pending an
     {
       runId,
       status: 'queued',
-      pending: [expect.objectContaining({ id: 'q_1', reason: 'Which?' })],
+      pending: [expect.objectContaining({ toolCallId: 'q_1', reason: 'Which?' })],
       decisions: [expect.objectContaining({ toolCallId: 'call_1', granted: true, edited: true, by: ['kim'] })],
     },
   ]);
@@ -169,13 +169,17 @@ test('a decision that comes too late answers 409, and one with a credential 422'
 test('the inbox of a tenant needs the scope read, and pages', async () => {
   const digest = (key: string) => createHash('sha256').update(key).digest('hex');
   const world = await serverWorld({
-    apiKeys: `${digest('reader')}:default:read,${digest('boss')}:default:approve,${digest('other')}:other`,
+    apiKeys: `${digest('reader')}:default:read,${digest('boss')}:default:approve,${digest('other')}:other:*`,
   });
   const { runId } = await suspendedRun(world, calls);
   await suspendedRun(world, money, { agent: 'other' });
   const list = async (key: string, query = '') => {
     const answer = await world.send('GET', `/v1/approvals${query}`, undefined, { authorization: `Bearer ${key}` });
-    return [answer.status, answer.body.approvals?.map(({ id }: { id: string }) => id) ?? answer.body.error.code];
+    return [
+      answer.status,
+      answer.body.approvals?.map(({ toolCallId, id }: Record<string, string>) => toolCallId ?? id) ??
+        answer.body.error.code,
+    ];
   };
   expect(await list('boss')).toEqual([403, 'forbidden']);
   expect(await list('other')).toEqual([200, []]);

@@ -1,8 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import { systemClock } from '../../../shared/clock.ts';
-import { waitsForPeople } from '../../../shared/decisions.ts';
+import { pendingNameOf, waitsForPeople } from '../../../shared/decisions.ts';
 import { asRunError, RunError } from '../../../shared/errors.ts';
-import { isTerminal, type PendingItem, type RunEvent } from '../../../shared/event.ts';
+import { isTerminal, type PendingView, type RunEvent } from '../../../shared/event.ts';
 import { runIdForExecution } from '../../../shared/ids.ts';
 import type { RunRequestInput, RunView } from '../../../shared/run.ts';
 import { followUpId } from '../../../shared/steer.ts';
@@ -68,7 +68,7 @@ export class Talk {
   }
 
   /** What the run that answers asks a person. */
-  get question(): { readonly runId: string; readonly item: PendingItem } | undefined {
+  get question(): { readonly runId: string; readonly item: PendingView } | undefined {
     return firstWait(this.#waits, ({ kind }) => kind === 'user_input');
   }
 
@@ -223,6 +223,6 @@ export class Talk {
   }
 }
 
-function answerTo({ id }: PendingItem, answer: string): DecisionInput {
-  return { answers: [{ toolCallId: id, answer }] };
+function answerTo(item: PendingView, answer: string): DecisionInput {
+  return { answers: [{ toolCallId: pendingNameOf(item), answer }] };
 }

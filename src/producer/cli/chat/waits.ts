@@ -1,7 +1,7 @@
-import { isTerminal, type PendingItem, type RunEvent } from '../../../shared/event.ts';
+import { isTerminal, type PendingView, type RunEvent } from '../../../shared/event.ts';
 
 /** What a run and those that work for it wait for, by run. */
-export type Waits = Map<string, readonly PendingItem[]>;
+export type Waits = Map<string, readonly PendingView[]>;
 
 /** Takes note of what an event says about waits: of its own run, or of one below. */
 export function noteWaits(waits: Waits, event: RunEvent): void {
@@ -13,8 +13,8 @@ export function noteWaits(waits: Waits, event: RunEvent): void {
 /** The first thing of this kind that a run waits for. */
 export function firstWait(
   waits: Waits,
-  suits: (item: PendingItem) => boolean,
-): { readonly runId: string; readonly item: PendingItem } | undefined {
+  suits: (item: PendingView) => boolean,
+): { readonly runId: string; readonly item: PendingView } | undefined {
   for (const [runId, pending] of waits) {
     const item = pending.find(suits);
     if (item) return { runId, item };

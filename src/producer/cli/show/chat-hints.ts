@@ -1,9 +1,9 @@
-import { isAboutCall, waitsForPeople } from '../../../shared/decisions.ts';
-import type { PendingItem } from '../../../shared/event.ts';
+import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/decisions.ts';
+import type { PendingView } from '../../../shared/event.ts';
 import { oneLine, printable } from './paint.ts';
 
 /** What people are asked, and how to answer it in a chat, a line each; none for waits that end by themselves. */
-export function chatHints(pending: readonly PendingItem[]): readonly string[] {
+export function chatHints(pending: readonly PendingView[]): readonly string[] {
   const questions = pending.filter(({ kind }) => kind === 'user_input');
   const calls = pending.filter((item) => isAboutCall(item) && item.kind !== 'user_input');
   const hasMoney = pending.some((item) => waitsForPeople(item) && item.kind === 'budget');
@@ -15,6 +15,6 @@ export function chatHints(pending: readonly PendingItem[]): readonly string[] {
   ];
 }
 
-function nameOf({ toolName, id }: PendingItem): string {
-  return oneLine(toolName ?? id, 80);
+function nameOf(item: PendingView): string {
+  return oneLine(item.toolName ?? pendingNameOf(item), 80);
 }

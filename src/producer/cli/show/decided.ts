@@ -1,6 +1,6 @@
 import type { DecisionInput } from '../../../shared/control.ts';
-import type { DecisionView } from '../../../shared/decisions.ts';
-import type { PendingItem } from '../../../shared/event.ts';
+import { pendingNameOf, type DecisionView } from '../../../shared/decisions.ts';
+import type { PendingView } from '../../../shared/event.ts';
 import { formatUsd } from '../../../shared/money.ts';
 import type { RunView } from '../../../shared/run.ts';
 import { oneLine } from './paint.ts';
@@ -35,11 +35,13 @@ export function decisionLine(decision: DecisionView): string {
 }
 
 /** What became of one thing that the run waited for: nothing when it is as it was. */
-function effectOn(item: PendingItem, { pending, decisions = [] }: RunView): string[] {
-  const name = `${item.toolName ?? item.kind} (${item.id})`;
-  const decision = decisions.findLast(({ toolCallId }) => toolCallId === item.id);
+function effectOn(item: PendingView, { pending, decisions = [] }: RunView): string[] {
+  const call = pendingNameOf(item);
+  const name = `${item.toolName ?? item.kind} (${call})`;
+  const decision = decisions.findLast(({ toolCallId }) => toolCallId === call);
   if (!decision) return [];
-  if (pending.some(({ id }) => id === item.id)) return [`${name}: ${votes(decision, item.approvers ?? 1)}`];
+  if (pending.some((other) => pendingNameOf(other) === call))
+    return [`${name}: ${votes(decision, item.approvers ?? 1)}`];
   return [`${name} ${verdict(decision)}`];
 }
 

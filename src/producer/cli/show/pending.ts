@@ -1,5 +1,5 @@
-import { isAboutCall, waitsForPeople } from '../../../shared/decisions.ts';
-import type { PendingItem } from '../../../shared/event.ts';
+import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/decisions.ts';
+import type { PendingView } from '../../../shared/event.ts';
 import type { RunView } from '../../../shared/run.ts';
 import { oneLine } from './paint.ts';
 
@@ -24,8 +24,9 @@ export function waysOn({ runId, pending }: Waiting): readonly string[] {
 
 type Way = readonly [command: string, effect: string];
 
-function waysOf(runId: string, { id, kind, mode }: PendingItem): readonly Way[] {
-  const call = quoted(id);
+function waysOf(runId: string, item: PendingView): readonly Way[] {
+  const { kind, mode } = item;
+  const call = quoted(pendingNameOf(item));
   const answer: Way = [`millrace approve ${runId} ${call} --answer TEXT`, 'answer it'];
   const deny: Way = [`millrace deny ${runId} ${call} --reason TEXT`, 'deny it; the model is told'];
   if (kind === 'user_input') return [answer, deny];
@@ -60,25 +61,26 @@ function quoted(text: string): string {
   return /^[\w.:-]+$/.test(text) ? text : `'${oneLine(text, 512).replaceAll("'", `'\\''`)}'`;
 }
 
-function describe(item: PendingItem): string {
+function describe(item: PendingView): string {
   const reason = item.reason === undefined ? '' : `: ${oneLine(item.reason, maxReason)}`;
-  const name = `${oneLine(item.toolName ?? 'a call', 128)} (${oneLine(item.id, 128)})`;
+  const id = pendingNameOf(item);
+  const name = `${oneLine(item.toolName ?? 'a call', 128)} (${oneLine(id, 128)})`;
   switch (item.kind) {
     case 'budget':
-      return `money of ${item.id.replace(':', ' ')}${reason}`;
+      return `money of ${id.replace(':', ' ')}${reason}`;
     case 'provider_limit':
-      return `its turn at ${item.id}${reason}`;
+      return `its turn at ${id}${reason}`;
     case 'retry':
       return `the next try${item.expiresAt ? ` at ${item.expiresAt}` : ''}${reason}`;
     case 'approval':
       return `approval of ${name}${reason}`;
     case 'user_input':
-      return `an answer to ${oneLine(item.id, 128)}${reason}`;
+      return `an answer to ${oneLine(id, 128)}${reason}`;
     case 'child':
-      return `run ${item.id}, which does ${oneLine(item.toolName ?? 'a part of its work', 128)}`;
+      return `run ${id}, which does ${oneLine(item.toolName ?? 'a part of its work', 128)}`;
     case 'unknown_outcome':
       return `a word on the outcome of ${name}${reason}`;
     default:
-      return `${item.kind} ${item.toolName ?? ''} (${item.id})${reason}`;
+      return `${item.kind} ${item.toolName ?? ''} (${id})${reason}`;
   }
 }

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { decisionRequest, type DecisionInput } from '../../../shared/control.ts';
 import { decisionView } from '../../../shared/decisions.ts';
 import { RunError } from '../../../shared/errors.ts';
-import { pendingItem } from '../../../shared/event.ts';
+import { pendingView } from '../../../shared/event.ts';
 import { budgetView } from '../../../shared/money.ts';
 import { runStatus } from '../../../shared/run.ts';
 import type { App } from '../app.ts';
@@ -21,7 +21,7 @@ const schema = {
     202: z.object({
       runId: z.string(),
       status: runStatus,
-      pending: z.array(pendingItem).describe('What the run still waits for.'),
+      pending: z.array(pendingView).describe('What the run still waits for.'),
       decisions: z.array(decisionView).optional().describe('What was decided about its calls so far.'),
       budget: budgetView.optional().describe('After a top-up: the account.'),
     }),
