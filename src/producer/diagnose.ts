@@ -63,7 +63,7 @@ export interface Diagnosis {
 }
 
 const stuckAfterMs = 60_000;
-/** Open runs that are looked at, oldest first. */
+/** Open runs that are looked at: those that the fleet looks at next, so runs that wait for people come last. */
 const maxInspected = 1_000;
 
 const workerInfo = z.object({
@@ -137,7 +137,7 @@ async function inspectOpen(
   link: Link,
   redis: RedisConnection,
 ): Promise<Pick<Diagnosis, 'oldestQueuedMs' | 'stuckRuns'>> {
-  const runIds = await redis.zrange(link.keys.open, 0, `${maxInspected - 1}`);
+  const runIds = await redis.zrange(link.keys.checks, 0, `${maxInspected - 1}`);
   const now = Date.now();
   const fields = await Promise.all(
     runIds.map((runId) =>

@@ -5,6 +5,7 @@ import { errorCode, RunError, type ErrorCode } from '../shared/errors.ts';
 import { newNonce } from '../shared/ids.ts';
 import { loadScript, runScript } from '../shared/redis.ts';
 import type { RunRecord } from '../shared/run.ts';
+import { settledMs } from '../shared/open-runs.ts';
 import { queueOf } from '../shared/create-runs.ts';
 import { addLifecycle, scriptEvent } from '../shared/script-event.ts';
 import { eventTargets, placeOf, scriptKeys } from './layout.ts';
@@ -104,6 +105,7 @@ async function redriveRun(
   const queued = scriptEvent(record, at, { type: 'run.queued', kind, queuedAt: at });
   return await link.reach(async (redis) => {
     await redis.zadd(link.keys.open, now, runId);
+    await redis.zadd(link.keys.checks, now + settledMs, runId);
     await redis.sadd(link.keys.openOf(tenant), runId);
     const next = [endBy, startBy].filter((time) => time !== undefined);
     if (next.length > 0) await redis.zadd(link.keys.deadlines, Math.min(...next), runId);

@@ -1,6 +1,7 @@
 import { canonicalJson } from './canonical-json.ts';
 import { nextDeadlineOf } from './deadline.ts';
 import { newRunId, runIdForExecution, sha256 } from './ids.ts';
+import { settledMs } from './open-runs.ts';
 import { defaultQueue } from './queues.ts';
 import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
@@ -95,6 +96,7 @@ async function listRuns(
   });
   await Promise.all([
     redis.zadd(keys.open, 'NX', ...members),
+    redis.zadd(keys.checks, 'NX', ...runs.flatMap(({ runId }) => [now + settledMs, runId])),
     redis.sadd(keys.openOf(tenant), ...runs.map(({ runId }) => runId)),
     redis.zadd(keys.index(tenant), 'NX', ...members),
     deadlines.length > 0 && redis.zadd(keys.deadlines, 'NX', ...deadlines),

@@ -134,7 +134,9 @@ export function keysFor(prefix: string) {
     firehose: `${prefix}:firehose`,
     /** Stream of lifecycle events for consumer groups; field `e` as in a run's log. */
     lifecycle: `${prefix}:lifecycle`,
-    /** Sorted set of runs that have not ended, by the time of their last change of hands. */
+    /** Sorted set of open runs by the time at which a worker has to look whether each still has what makes it go on. */
+    checks: `${prefix}:_:checks`,
+    /** Sorted set of runs that have not ended, by the time at which they were listed. */
     open: `${prefix}:_:open`,
     /** Set of a tenant's runs that have not ended, to be counted. It may hold some that ended with their process. */
     openOf: (tenant: string) => `${prefix}:_:open:${tenant}`,

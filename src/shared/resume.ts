@@ -3,6 +3,7 @@ import { newNonce } from './ids.ts';
 import type { JournalEntryOf } from './journal.ts';
 import { legibleLineage, legibleRequest } from './legible-record.ts';
 import { jsonText } from './json-text.ts';
+import { lookSoon } from './open-runs.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
 import { jobKind, type JobKind, type Lineage, type RunRequest } from './run.ts';
@@ -113,12 +114,13 @@ export interface WaitingRun {
   readonly parent: Lineage | undefined;
 }
 
-/** Undefined when there is no such run. */
+/** A run whose wait is about to end: it is looked at soon, in case its job is lost. Undefined when there is no such run. */
 export async function waitingRun(runId: string, { redis, keys }: RunPlace): Promise<WaitingRun | undefined> {
-  const [status, request, tenant, parent, agent, thread] = await redis.hmget(
-    keys.run(runId),
-    ...(['status', 'request', 'tenant', 'parent', 'agent', 'thread'] as const),
-  );
+  const [fields] = await Promise.all([
+    redis.hmget(keys.run(runId), ...(['status', 'request', 'tenant', 'parent', 'agent', 'thread'] as const)),
+    lookSoon({ redis, keys }, runId),
+  ]);
+  const [status, request, tenant, parent, agent, thread] = fields;
   if (!status || !request || !tenant) return undefined;
   return {
     runId,

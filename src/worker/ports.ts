@@ -165,6 +165,8 @@ export interface OpenRunInfo {
     /** It is suspended although something came that its journal does not have, or a run that it waits for never began. */
     readonly mayGoOn: boolean;
   };
+  /** The time under which it was found. */
+  readonly dueAt: string;
   /** Milliseconds since the record last changed, or since the entry was made when there is no record. */
   readonly ageMs: number;
 }
@@ -181,8 +183,16 @@ export interface WorkerInfo {
 
 /** The fleet's view of its runs and of itself; what the reconciler and the heartbeat use. */
 export interface Supervision {
-  /** A page of runs that have not ended, oldest first, after an offset. An empty page means: begin again. */
-  openRuns(offset: number, limit: number): Promise<readonly OpenRunInfo[]>;
+  /** Open runs whose time to be looked at has come, soonest first. */
+  dueRuns(limit: number): Promise<readonly OpenRunInfo[]>;
+  /** When these are looked at again, unless something has happened to them since. */
+  lookAgain(
+    runs: readonly { readonly runId: string; readonly dueAt: string; readonly nextMs: number }[],
+  ): Promise<void>;
+  /** How many runs are looked at within this time. */
+  dueWithin(ms: number): Promise<number>;
+  /** Makes sure that a page of the open runs, after an offset, is looked at. Answers the next offset; 0: begin again. */
+  relist(offset: number, limit: number): Promise<number>;
   /**
    * Gives a run a new segment in a queue, so that a new job can be made for it. Answers the segment, or undefined when
    * the run has ended or is no longer at `fromSegment`: then somebody else was faster.

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import { isAboutCall } from '../../shared/decisions.ts';
 import type { PendingItem } from '../../shared/event.ts';
 import { RunError } from '../../shared/errors.ts';
+import { settledMs } from '../../shared/open-runs.ts';
 import { jobIdFor } from '../../shared/ids.ts';
 import type { Log } from '../../shared/log.ts';
 import { budgetScope } from '../../shared/money.ts';
@@ -27,11 +28,20 @@ export interface ReconcileDeps {
   onPutBack(): void;
 }
 
-/** A run that did not change for this long and has no job is taken to be lost. Longer than any enqueue takes. */
-const settledMs = 15_000;
+/** How often a run that works, or waits for a worker, is looked at: as often as the fleet manages, and at least once an hour. */
+const shortestMs = 5_000;
+const longestMs = 3_600_000;
+const perSecond = 200;
+/** The same for a run that waits for something else, unless its time comes sooner. What ends its wait has it looked at. */
+const parkedMs = 86_400_000;
+/** Money that a run was told of may be lost with the worker that was to wake it. */
+const moneyMs = 600_000;
 /** An entry without a record for this long belongs to a creation that never finished, or to an expired record. */
 const orphanMs = 60_000;
 const pageSize = 500;
+const maxPages = 10;
+/** Entries of open runs of which each pass makes sure that they are looked at. */
+const relistSize = 2_000;
 const interruption = { drain: false, onPendingApprovals: 'deny', reason: 'a newer message interrupts it' } as const;
 const accountName = z.tuple([budgetScope, z.string()]);
 const maxPutBacks = 10;
@@ -54,17 +64,27 @@ export class Reconciler {
     this.#deps = deps;
   }
 
-  /** One bounded pass; the next continues where it ended. Answers how many runs were put back. */
+  /**
+   * One bounded pass over the runs that are due. Runs that changed hands are due soon after, those that work or wait for a
+   * worker again and again, and those that wait for something else hardly ever: however many there are, they delay nothing.
+   * Answers how many runs were put back.
+   */
   async pass(): Promise<number> {
-    const page = await this.#deps.supervision.openRuns(this.#offset, pageSize);
-    let gone = 0;
+    const { supervision } = this.#deps;
+    this.#offset = await supervision.relist(this.#offset, relistSize);
+    const everyMs = Math.max(shortestMs, ((await supervision.dueWithin(longestMs)) / perSecond) * 1_000);
     let putBack = 0;
-    for (const open of page) {
-      const verdict = await this.#tryToRepair(open);
-      if (verdict === 'forgotten') gone += 1;
-      if (verdict === 'put_back') putBack += 1;
+    for (let page = 0; page < maxPages; page++) {
+      const due = await supervision.dueRuns(pageSize);
+      const again = [];
+      for (const open of due) {
+        const verdict = await this.#tryToRepair(open);
+        if (verdict === 'put_back') putBack += 1;
+        if (verdict === 'fine') again.push({ ...open, nextMs: nextLook(open, everyMs) });
+      }
+      await supervision.lookAgain(again);
+      if (due.length < pageSize) break;
     }
-    this.#offset = page.length < pageSize ? 0 : this.#offset + page.length - gone;
     await this.#lookAfterThreads();
     await this.lookAfterQuarantine();
     await this.#forgetUnannounced();
@@ -172,6 +192,17 @@ export class Reconciler {
     const workers = await supervision.liveWorkers();
     if (!workers.some((worker) => worker.queues.includes(quarantineQueue))) this.#deps.onUnservedQuarantine(waiting);
   }
+}
+
+/** When a run that is fine is looked at again, in milliseconds since the epoch. */
+function nextLook({ run, ageMs }: OpenRunInfo, everyMs: number): number {
+  const now = Date.now();
+  if (run?.status !== 'suspended' || ageMs < settledMs) return now + Math.min(everyMs, longestMs);
+  if (run.pending.some(({ kind }) => kind === 'budget')) return now + moneyMs;
+  const expiries = run.pending.flatMap((item) => (isAboutCall(item) ? [Date.parse(item.expiresAt ?? '')] : []));
+  const times = expiries.filter((time) => time + settledMs > now).map((time) => time + settledMs);
+  // Spread: those that were suspended together need not be looked at together.
+  return Math.min(now + parkedMs * (0.75 + Math.random() / 4), ...times);
 }
 
 /** Has a call expired so long ago that the timer which should have ended the wait must be gone? */

@@ -1,7 +1,7 @@
 import { storedCancel } from '../../shared/control.ts';
 import { waitsForPeople } from '../../shared/decisions.ts';
 import { jsonText } from '../../shared/json-text.ts';
-import { forgetOpen } from '../../shared/open-runs.ts';
+import { forgetOpen, lookSoon } from '../../shared/open-runs.ts';
 import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { recordToHash, type RunRecord } from '../../shared/run.ts';
@@ -22,6 +22,7 @@ const leastTtlWithExecutionS = 86_400;
 export async function commitRun(options: RedisRunsOptions, ownership: Ownership, commit: Commit): Promise<CommitReply> {
   const { runId, owner } = ownership;
   const fields = changedFields(options, commit);
+  if (commit.patch?.status === 'suspended') await checkSoon(options, runId);
   await listAsking(options, runId, commit);
   const reply = (await runScript(options.redis, script, commitKeys(options, runId), [
     owner,
@@ -64,6 +65,13 @@ async function listAsking({ redis, keys }: RedisRunsOptions, runId: string, { pa
   } catch (error) {
     throw redisError(error, `listing of run ${runId}`);
   }
+}
+
+/** What ends its wait may have come already, and the worker that knows may die. */
+async function checkSoon({ redis, keys }: RedisRunsOptions, runId: string): Promise<void> {
+  await lookSoon({ redis, keys }, runId).catch((error: unknown) => {
+    throw redisError(error, `check of run ${runId}`);
+  });
 }
 
 function endingOf({ release, dropsJournal, patch }: Commit): 0 | 1 | 2 | 3 {

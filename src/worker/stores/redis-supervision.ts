@@ -4,34 +4,49 @@ import { pendingItem, type PendingItem } from '../../shared/event.ts';
 import { jsonText } from '../../shared/json-text.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
 import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
-import { forgetOpen } from '../../shared/open-runs.ts';
+import { forgetOpen, lookSoon } from '../../shared/open-runs.ts';
 import { quarantineQueue } from '../../shared/queues.ts';
 import { isTerminalStatus, jobKind, runStatus } from '../../shared/run.ts';
 import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
 
+const laterScript = loadScript(import.meta.url, './lua/look-later.lua');
 const requeueScript = loadScript(import.meta.url, './lua/requeue.lua');
 
 /** The supervision port in Redis. Times that decide come from this process; they only delay a repair, never cause one. */
 export function redisSupervision(redis: RedisConnection, keys: Keys): Supervision {
   return {
-    async openRuns(offset, limit) {
-      const flat = await redis.zrange(keys.open, offset, String(offset + limit - 1), 'WITHSCORES');
-      const ids = flat.filter((_, index) => index % 2 === 0);
+    async dueRuns(limit) {
       const now = Date.now();
+      const flat = await redis.zrangebyscore(keys.checks, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit);
+      const ids = flat.filter((_, index) => index % 2 === 0);
       return await Promise.all(
-        ids.map(async (id, index): Promise<OpenRunInfo> => {
+        ids.map(async (runId, index): Promise<OpenRunInfo> => {
+          const dueAt = flat[index * 2 + 1] ?? '';
           try {
-            return await readOpenRun(redis, keys, id, Number(flat[index * 2 + 1]), now);
+            return { ...(await readOpenRun(redis, keys, runId, now)), dueAt };
           } catch (error) {
             // One record that cannot be read must not hide the others of its page.
-            if (error instanceof z.ZodError) return { runId: id, ageMs: 0, illegible: true };
+            if (error instanceof z.ZodError) return { runId, dueAt, ageMs: 0, illegible: true };
             throw error;
           }
         }),
       );
     },
+    async lookAgain(runs) {
+      const args = runs.flatMap(({ runId, dueAt, nextMs }) => [runId, dueAt, Math.round(nextMs)]);
+      if (args.length > 0) await runScript(redis, laterScript, [keys.checks], args);
+    },
+    async dueWithin(ms) {
+      return await redis.zcount(keys.checks, '-inf', Date.now() + ms);
+    },
+    async relist(offset, limit) {
+      const ids = await redis.zrange(keys.open, offset, String(offset + limit - 1));
+      if (ids.length > 0) await redis.zadd(keys.checks, 'NX', ...ids.flatMap((id) => [Date.now(), id]));
+      return ids.length < limit ? 0 : offset + limit;
+    },
     async requeue(runId, fromSegment, queue) {
       const now = new Date().toISOString();
+      await lookSoon({ redis, keys }, runId);
       const segment = Number(await runScript(redis, requeueScript, [keys.run(runId)], [fromSegment, queue, now]));
       return segment < 0 ? undefined : segment;
     },
@@ -105,9 +120,8 @@ async function readOpenRun(
   redis: RedisConnection,
   keys: Keys,
   runId: string,
-  since: number,
   now: number,
-): Promise<OpenRunInfo> {
+): Promise<Omit<OpenRunInfo, 'dueAt'>> {
   const [status, kind, queue, segment, updatedAt, putBacks, tenant, pending, agent, thread] = await redis.hmget(
     keys.run(runId),
     'status',
@@ -121,7 +135,8 @@ async function readOpenRun(
     'agent',
     'thread',
   );
-  if (!status || !kind || !queue || !segment) return { runId, ageMs: now - since };
+  if (!status || !kind || !queue || !segment)
+    return { runId, ageMs: now - Number((await redis.zscore(keys.open, runId)) ?? 0) };
   const items = pendingOf(pending);
   const run = {
     status: runStatus.parse(status),
@@ -135,7 +150,7 @@ async function readOpenRun(
     pending: items,
     mayGoOn: status === 'suspended' && (await mayGoOn(redis, keys, runId, items)),
   };
-  return { runId, run, ageMs: now - (updatedAt && !isTerminalStatus(run.status) ? Date.parse(updatedAt) : since) };
+  return { runId, run, ageMs: updatedAt ? now - Date.parse(updatedAt) : Number.POSITIVE_INFINITY };
 }
 
 /** One that waits for several runs has the ends of some of them, and goes on waiting for those that exist. */

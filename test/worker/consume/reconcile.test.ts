@@ -10,10 +10,11 @@ import { RunQueues } from '../../../src/worker/consume/queues.ts';
 import { Reconciler } from '../../../src/worker/consume/reconcile.ts';
 import { redisLedger } from '../../../src/worker/stores/redis-ledger.ts';
 import { redisThreads } from '../../../src/worker/stores/redis-threads.ts';
-import type { AddJob } from '../../../src/shared/resume.ts';
+import { resumeRun, type AddJob } from '../../../src/shared/resume.ts';
 import { redisSupervision } from '../../../src/worker/stores/redis-supervision.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
-import { testPrefix, testRedis } from '../../support/redis.ts';
+import { rounds } from '../../support/lane.ts';
+import { testPrefix, testRedis, until } from '../../support/redis.ts';
 
 async function makeWorld() {
   const redis = await testRedis('blocking');
@@ -296,4 +297,45 @@ test('a record that cannot be read does not keep the others of its page from rep
   expect(await world.pass()).toBe(1);
   expect(await world.jobs()).toEqual([`${lost}-s1`]);
   expect(await world.isOpen(odd)).toBe(true);
+});
+
+test('a lost run is put back by the next pass, which looks at none of those that wait for people', async () => {
+  const world = await makeWorld();
+  const { redis, keys } = world;
+  const pending = [{ kind: 'approval' as const, id: 'c1', requestedAt: '2026-01-01T00:00:00.000Z' }];
+  for (let i = 0; i < rounds({ fast: 600, all: 20_000 }); i++) await world.seed({ status: 'suspended', pending });
+  // More than one pass relists, in the large.
+  await until('all are listed', async () => {
+    await world.pass();
+    return (await redis.zcard(keys.checks)) === (await redis.zcard(keys.open));
+  });
+  expect((await world.supervision.dueRuns(10)).length).toBe(0);
+  const lost = await world.seed();
+  await redis.zadd(keys.checks, 0, lost);
+  expect((await world.supervision.dueRuns(10)).map(({ runId }) => runId)).toEqual([lost]);
+  expect(await world.pass()).toBe(1);
+  expect(await world.jobs()).toEqual([`${lost}-s1`]);
+});
+
+test('a run whose wait ends is looked at soon after, in case its job is lost', async () => {
+  const world = await makeWorld();
+  const { redis, keys } = world;
+  const runId = await world.seed({ status: 'suspended', pending: [] });
+  await world.pass();
+  expect(Number(await redis.zscore(keys.checks, runId))).toBeGreaterThan(Date.now() + 3_600_000);
+  const entry = { v: 1, t: 'decided', at: new Date().toISOString() } as const;
+  const place = { redis, keys, cluster: false, eventLogMax: 100 };
+  await resumeRun(place, runId, { summary: 'x', entry, atMs: Date.now() });
+  expect(Number(await redis.zscore(keys.checks, runId))).toBeLessThan(Date.now() + 20_000);
+});
+
+test('what happens to a run while it is looked at is not forgotten', async () => {
+  const world = await makeWorld();
+  const { redis, keys } = world;
+  const runId = await world.seed();
+  await redis.zadd(keys.checks, 5, runId);
+  await world.supervision.lookAgain([{ runId, dueAt: '4', nextMs: 1e15 }]);
+  expect(await redis.zscore(keys.checks, runId)).toBe('5');
+  await world.supervision.lookAgain([{ runId, dueAt: '5', nextMs: 7 }]);
+  expect(await redis.zscore(keys.checks, runId)).toBe('7');
 });
