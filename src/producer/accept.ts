@@ -4,7 +4,9 @@ import type { RedisConnection } from '../shared/redis.ts';
 import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../shared/run.ts';
 import { agentsOf } from '../shared/program-request.ts';
 import { createRuns, newRun, queueOf, type Created, type NewRun } from '../shared/create-runs.ts';
+import { stopRuns } from '../shared/children.ts';
 import { usedBefore } from './claim-request.ts';
+import { familyOf } from './control.ts';
 import type { BulkAnswer, JobToAdd } from './enqueue.ts';
 import { requireOperator, type Caller } from './caller.ts';
 import { placeOf } from './layout.ts';
@@ -47,10 +49,10 @@ export async function acceptRun(input: unknown, caller: Caller, link: Link, sign
     const { waits } = arrived;
     const [created] = (await createRuns([run], tenant, placeOf(link, redis))) as [Created];
     const accepted = acceptedOf(run, created, warnings);
+    await confirm([[run, created]], link, redis);
     const hasTurn = !waits || (needsJob(created) && (await lookAgain(run, link, redis)));
     if (needsJob(created) && hasTurn) await link.queues.add(jobOf(run, created.segment));
     if (isTerminalStatus(accepted.status)) await forgetEnded(run, link, redis);
-    await waitForReplica(link, redis, accepted.runId);
     prune(tenant, 1, link);
     tellAccepted(run, accepted, link);
     return accepted;
@@ -148,6 +150,7 @@ async function acceptParsed(
   const runs = items.filter((item) => 'nonce' in item);
   const created = await createRuns(runs, caller.tenant, placeOf(link, redis));
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
+  await confirm([...outcomes], link, redis);
   const jobs: JobToAdd[] = [];
   for (const run of runs) {
     const outcome = outcomes.get(run);
@@ -155,8 +158,6 @@ async function acceptParsed(
     if (!waiting.has(run) || (await lookAgain(run, link, redis))) jobs.push(jobOf(run, outcome.segment));
   }
   await link.queues.addMany(jobs);
-  // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
-  await Promise.all((link.cluster ? runs : runs.slice(-1)).map((run) => waitForReplica(link, redis, run.runId)));
   prune(caller.tenant, runs.length, link);
   return items.map((item) =>
     'nonce' in item ? answerOf(item, outcomes.get(item) as Created, queues.get(item.queue), link) : item,
@@ -317,9 +318,33 @@ function jobOf(run: NewRun, segment: number): JobToAdd {
   return { queue, kind, runId, segment, priority: request.priority, delayMs: request.delayMs };
 }
 
+/**
+ * Resolves once a replica has what was created, where that is asked for, and before anybody works on it or is cancelled for it. Runs
+ * that no repeat of their request would meet are taken back when none has: the caller is told that they were refused.
+ */
+async function confirm(
+  created: readonly (readonly [NewRun, Created])[],
+  link: Link,
+  redis: RedisConnection,
+): Promise<void> {
+  if (link.settings.durability !== 'replica') return;
+  // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
+  const asked = link.cluster ? created : created.slice(-1);
+  try {
+    await Promise.all(asked.map(([{ runId }]) => waitForReplica(link, redis, runId)));
+  } catch (error) {
+    const unmet = created.filter(([run, { kind }]) => kind === 'created' && run.request.executionId === undefined);
+    await stopRuns(
+      unmet.map(([{ runId }]) => runId),
+      { drain: false, onPendingApprovals: 'deny', reason: 'it was refused: no replica confirmed it' },
+      familyOf(link, redis),
+    );
+    throw error;
+  }
+}
+
 /** Sent on the connection that wrote the run's slot; it covers everything written there before. */
 async function waitForReplica(link: Link, redis: RedisConnection, runId: string): Promise<void> {
-  if (link.settings.durability !== 'replica') return;
   const results = await redis.pipeline().exists(link.keys.run(runId)).wait(1, replicaTimeoutMs).exec();
   const [error, replicas] = results?.[1] ?? [];
   if (error || Number(replicas ?? 0) < 1) {

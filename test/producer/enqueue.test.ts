@@ -2,6 +2,7 @@ import { inject, onTestFinished, expect, test } from 'vitest';
 import { parseEvent } from '../../src/shared/event.ts';
 import { jobIdFor, runIdForExecution } from '../../src/shared/ids.ts';
 import { Millrace } from '../../src/producer/millrace.ts';
+import type { RunRequestInput } from '../../src/shared/run.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { OwnRedis } from '../support/own-redis.ts';
 import { testRedis, until } from '../support/redis.ts';
@@ -201,6 +202,25 @@ test('without a replica the level `replica` accepts nothing', async () => {
   expect(await codeOf(mill.enqueue(request))).toBe('queue_unavailable');
   expect(await codeOf(mill.enqueueMany([request]))).toBe('queue_unavailable');
 });
+
+test.each(['enqueue', 'enqueueMany'] as const)(
+  'a run that no replica confirmed is given to no worker, by %s, unless its request can be repeated',
+  async (method) => {
+    const { mill, redis, bull } = await clientWorld({ durability: 'replica' });
+    const ask = async (asked: RunRequestInput) =>
+      await codeOf(method === 'enqueue' ? mill.enqueue(asked) : mill.enqueueMany([asked]));
+    expect(await ask({ ...request, thread: 'talk' })).toBe('queue_unavailable');
+    expect(await redis.exists(bull('runs', 'wait'))).toBe(0);
+    const { runs } = await mill.list();
+    expect(runs).toMatchObject([{ status: 'cancelled' }]);
+    expect(await mill.threads.get('talk')).not.toHaveProperty('holder');
+
+    // Its repeat meets the same run, so nothing is done twice.
+    const named = { ...request, executionId: 'named' };
+    for (let tries = 0; tries < 2; tries++) expect(await ask(named)).toBe('queue_unavailable');
+    expect((await mill.list()).runs.filter(({ status }) => status === 'queued')).toHaveLength(1);
+  },
+);
 
 test('with a replica that follows the level `replica` accepts runs', async () => {
   const [primary, replica] = [await OwnRedis.start(), await OwnRedis.start()];
