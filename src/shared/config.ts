@@ -1,7 +1,8 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { parseArtifactStore } from './artifact-store.ts';
-import { RunError } from './errors.ts';
+import { asRunError, RunError } from './errors.ts';
+import { parseRedisUrl, readTls } from './redis-address.ts';
 import { maxQueues, runQueue, servedQueue } from './queues.ts';
 
 const portNumber = z.coerce.number().int().min(0).max(65_535);
@@ -47,6 +48,21 @@ export const configSchema = z.object({
     .describe(
       'Redis or Valkey. Also `rediss://`, `redis+sentinel://h1:26379,h2:26379/master-name/0` and `redis+cluster://h1:7000,h2:7000`.',
     ),
+  REDIS_SENTINEL_USERNAME: z.string().min(1).optional().describe('User at the Sentinels, where they ask for one.'),
+  REDIS_SENTINEL_PASSWORD: z
+    .string()
+    .min(1)
+    .optional()
+    .describe('Password of the Sentinels. That of Redis itself stands in `REDIS_URL`.'),
+  REDIS_TLS_CA: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'PEM file of the authorities that signed the certificates of Redis and its Sentinels. For `rediss` URLs.',
+    ),
+  REDIS_TLS_CERT: z.string().min(1).optional().describe('PEM file of the client certificate. With `REDIS_TLS_KEY`.'),
+  REDIS_TLS_KEY: z.string().min(1).optional().describe('PEM file of the key of the client certificate.'),
   MILLRACE_PREFIX: z
     .string()
     .regex(/^[A-Za-z0-9_-]{1,32}$/, 'must be 1 to 32 letters, digits, _ or -')
@@ -268,11 +284,46 @@ export function parseConfig(env: Record<string, string | undefined>): Config {
   const problems = parsed.success
     ? []
     : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
-  problems.push(...conflicts(set));
+  problems.push(...conflicts(set), ...(parsed.success ? redisProblems(parsed.data) : []));
   if (!parsed.success || problems.length > 0) {
     throw new RunError('invalid_config', `invalid configuration:\n  ${problems.join('\n  ')}`, { details: problems });
   }
-  return Object.freeze(parsed.data);
+  return Object.freeze({ ...parsed.data, REDIS_URL: redisUrlOf(parsed.data) });
+}
+
+const redisSettings = {
+  REDIS_SENTINEL_USERNAME: 'sentinelUsername',
+  REDIS_SENTINEL_PASSWORD: 'sentinelPassword',
+  REDIS_TLS_CA: 'ca',
+  REDIS_TLS_CERT: 'cert',
+  REDIS_TLS_KEY: 'key',
+} as const;
+
+/** The URL with the settings beside it as its parameters: so one text says all that a connection needs. */
+function redisUrlOf(config: Pick<Config, 'REDIS_URL' | keyof typeof redisSettings>): string {
+  const added = Object.entries(redisSettings).flatMap(([setting, parameter]) => {
+    const value = config[setting as keyof typeof redisSettings];
+    return value === undefined ? [] : [`${parameter}=${encodeURIComponent(value)}`];
+  });
+  if (added.length === 0) return config.REDIS_URL;
+  return `${config.REDIS_URL}${config.REDIS_URL.includes('?') ? '&' : '?'}${added.join('&')}`;
+}
+
+/** What is wrong with how Redis is reached, by the names of the settings. */
+function redisProblems(config: Pick<Config, 'REDIS_URL' | keyof typeof redisSettings>): readonly string[] {
+  try {
+    const { tls } = parseRedisUrl(redisUrlOf(config));
+    if (tls) readTls(tls);
+    return [];
+  } catch (error) {
+    const { message } = asRunError(error);
+    const names = Object.entries(redisSettings);
+    return message
+      .split('\n')
+      .map((line) =>
+        names.reduce((text, [setting, name]) => text.replace(`the parameter ${name} `, `${setting} `), line),
+      );
+  }
 }
 
 /** Rules between variables, which a field's own schema cannot see. */

@@ -31,5 +31,18 @@ export function refusal(answer: string, doing: string, cause?: unknown): RunErro
   const original = cause ?? new Error(answer);
   if (temporary.has(word))
     return new RunError('queue_unavailable', `Redis refuses for now (${word}): ${doing}`, { cause: original });
+  if (word === 'NOPERM' || word === 'NOAUTH' || word === 'WRONGPASS')
+    return new RunError('queue_unavailable', `${rightsProblem(answer)}: ${doing}`, {
+      cause: original,
+      retryable: false,
+    });
   return new RunError('internal', `Redis answered ${word}: ${doing}`, { cause: original });
+}
+
+/** What the user in `REDIS_URL` lacks, as an answer of Redis says it: it names the command or what was entered, no values. */
+export function rightsProblem(answer: string): string {
+  if (!answer.startsWith('NOPERM')) return 'Redis refuses the user or password of REDIS_URL';
+  const command = /'([a-z|_-]{1,64})' command/i.exec(answer)?.[1];
+  if (command === undefined) return 'the user of REDIS_URL may not reach all keys and channels (~* &*)';
+  return `the user of REDIS_URL may not run ${command.toUpperCase()}: add +${command.toLowerCase()} to its ACL rule`;
 }

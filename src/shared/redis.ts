@@ -1,7 +1,8 @@
 import { createHash } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
-import { RunError } from './errors.ts';
+import { assertNever, RunError } from './errors.ts';
+import { parseRedisUrl, readTls } from './redis-address.ts';
 
 /** A connection to one server, a Sentinel group or a Cluster. */
 export type RedisConnection = Redis | Cluster;
@@ -37,9 +38,7 @@ const byPurpose: Record<ConnectionPurpose, Settings> = {
 };
 
 /**
- * Opens a connection. `REDIS_URL` forms: `redis://[user:pass@]host:port[/db]`, `rediss://…` for TLS,
- * `redis+sentinel://[user:pass@]h1:26379,h2:26379/master-name[/db]`, `redis+cluster://[user:pass@]h1:7000,h2:7000`; the
- * last two also with `rediss+`. Connection errors are reported to `onError` and never thrown from an event.
+ * Opens a connection to what {@link parseRedisUrl} reads. Connection errors are reported to `onError` and never thrown from an event.
  */
 export function connect(url: string, purpose: ConnectionPurpose, onError: (error: Error) => void): RedisConnection {
   const connection = open(url, { ...base, ...byPurpose[purpose] });
@@ -48,36 +47,50 @@ export function connect(url: string, purpose: ConnectionPurpose, onError: (error
 }
 
 function open(url: string, options: Settings): RedisConnection {
-  const match = /^(rediss?)(?:\+(sentinel|cluster))?:\/\/(?:([^@/]*)@)?([^/?]+)(?:\/([^/?]*))?(?:\/(\d+))?/.exec(url);
-  if (!match) throw new RunError('invalid_config', 'REDIS_URL is not a Redis URL');
-  const [, scheme, mode, credentials, hosts = '', path, db] = match;
-  if (!mode) return new Redis(url, options);
-  const [username, password] = (credentials ?? '').split(':').map(decodeURIComponent);
+  const { mode, nodes, username, password, sentinelUsername, sentinelPassword, masterName, db, ...rest } =
+    parseRedisUrl(url);
+  const tls = rest.tls && readTls(rest.tls);
   const auth: Settings = {
-    ...(username && { username }),
-    ...(password && { password }),
-    ...(scheme === 'rediss' && { tls: {} }),
+    ...(username !== undefined && { username }),
+    ...(password !== undefined && { password }),
+    ...(tls && { tls }),
   };
-  const nodes = hosts.split(',').map((entry) => {
-    const [host = '127.0.0.1', port] = entry.split(':');
-    return { host, port: Number(port ?? (mode === 'sentinel' ? 26_379 : 6_379)) };
-  });
-  if (mode === 'cluster') {
-    const { retryStrategy: _, enableOfflineQueue = true, ...redisOptions } = { ...options, ...auth };
-    return new Cluster(nodes, {
-      redisOptions,
-      clusterRetryStrategy: reconnect,
-      enableOfflineQueue,
-      shardedSubscribers: true,
-    });
+  switch (mode) {
+    case 'single':
+      return new Redis({ ...options, ...auth, ...nodes[0], db });
+    case 'cluster': {
+      const { retryStrategy: _, enableOfflineQueue = true, ...redisOptions } = { ...options, ...auth };
+      return new Cluster([...nodes], {
+        redisOptions,
+        clusterRetryStrategy: reconnect,
+        enableOfflineQueue,
+        shardedSubscribers: true,
+      });
+    }
+    case 'sentinel':
+      return new Redis({
+        ...options,
+        ...auth,
+        sentinels: [...nodes],
+        name: masterName,
+        db,
+        ...(sentinelUsername !== undefined && { sentinelUsername }),
+        ...(sentinelPassword !== undefined && { sentinelPassword }),
+        ...(tls && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
+      });
+    default:
+      return assertNever(mode);
   }
-  return new Redis({ ...options, ...auth, sentinels: nodes, name: path || 'mymaster', db: Number(db ?? 0) });
 }
 
-/** The password in the URL, as it is written there and as it is sent. Never throws. */
+/** The passwords in the URL, as they are written there and as they are sent. Never throws. */
 export function redisSecrets(url: string): readonly string[] {
-  const written = /^[^/]*:\/\/(?:[^:@/]*):([^@/]*)@/.exec(url)?.[1];
-  return written ? [...new Set([written, decoded(written)])] : [];
+  const ofRedis = /^[^/]*:\/\/(?:[^:@/]*):([^@/]*)@/.exec(url)?.[1];
+  const ofSentinels = /[?&]sentinelPassword=([^&#]*)/.exec(url)?.[1];
+  const forms = [ofRedis, ofSentinels].flatMap((secret) =>
+    secret ? [secret, decoded(secret), decoded(secret.replaceAll('+', ' '))] : [],
+  );
+  return [...new Set(forms)];
 }
 
 function decoded(text: string): string {

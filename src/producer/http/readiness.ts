@@ -1,4 +1,5 @@
 import { RunError } from '../../shared/errors.ts';
+import { rightsProblem } from '../../shared/redis-error.ts';
 import type { Config } from '../../shared/config.ts';
 import type { DurabilityLevel } from '../diagnose.ts';
 
@@ -61,9 +62,13 @@ export class Readiness {
       await Promise.race([this.#probes.ping(), late]);
       // What takes long to find out is told the next time.
       await Promise.race([Promise.all([this.#durability.learn(), this.#unserved.learn()]), late]).catch(() => {});
+      const denied = deniedBy(this.#durability.error) ?? deniedBy(this.#unserved.error);
+      if (denied !== undefined) return { status: 'not_ready', redis: 'ok', reason: denied };
       const unservedQueues = this.#unserved.value ?? [];
       return { ...this.#judge(), ...(unservedQueues.length > 0 && { unservedQueues }) };
-    } catch {
+    } catch (error) {
+      const denied = deniedBy(error);
+      if (denied !== undefined) return { status: 'not_ready', redis: 'ok', reason: denied };
       return { status: 'not_ready', redis: 'away', reason: 'Redis does not answer' };
     } finally {
       clearTimeout(timer);
@@ -84,12 +89,22 @@ export class Readiness {
   }
 }
 
+/** What the user of Redis may not do, where that is what an error says. */
+function deniedBy(error: unknown): string | undefined {
+  for (let cause = error; cause instanceof Error; cause = cause.cause) {
+    if (/^(NOPERM|NOAUTH|WRONGPASS)\b/.test(cause.message)) return rightsProblem(cause.message);
+  }
+  return undefined;
+}
+
 /** The last answer to a question that is not asked again for a while. A question that fails is asked again at once. */
 class Remembered<T> {
   readonly #ask: () => Promise<T>;
   readonly #maxAgeMs: number;
   #askedAt = Number.NEGATIVE_INFINITY;
   value: T | undefined;
+  /** Why it could not be learnt the last time. */
+  error: unknown;
 
   constructor(ask: () => Promise<T>, maxAgeMs: number) {
     this.#ask = ask;
@@ -102,7 +117,9 @@ class Remembered<T> {
     this.#askedAt = now;
     try {
       this.value = await this.#ask();
-    } catch {
+      this.error = undefined;
+    } catch (error) {
+      this.error = error;
       this.#askedAt = Number.NEGATIVE_INFINITY;
     }
   }
