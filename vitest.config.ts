@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { configDefaults, defineConfig } from 'vitest/config';
+import { ClosingReporter } from './test/support/closing-reporter.ts';
 import { lane } from './test/support/lane.ts';
 
 const path = (file: string) => fileURLToPath(new URL(file, import.meta.url));
@@ -28,7 +29,7 @@ export default defineConfig({
     hookTimeout: 60_000,
     // Two for each core: many tests wait for a lease to end or a process to start.
     maxWorkers: 2 * availableParallelism(),
-    reporters: ['default', './test/support/closing-reporter.ts'],
+    reporters: ['default', new ClosingReporter()],
     projects: [
       {
         test: {

@@ -3,7 +3,7 @@ import type { Reporter, TestModule, TestProject } from 'vitest/node';
 const shown = 10;
 
 /** Ends a run of several files with the ten that took longest, and a run that failed with its seed. */
-export default class ClosingReporter implements Reporter {
+export class ClosingReporter implements Reporter {
   readonly #begun = new Map<string, number>();
   readonly #tookMs = new Map<TestModule, number>();
   #seed: number | undefined;
