@@ -24,6 +24,7 @@ export interface ResultOptions {
 const maxParts = 1_000;
 const maxTextChars = 8 * 1024 * 1024;
 const maxNoteChars = 200;
+const maxRefusalChars = 2_000;
 const [noteStart, noteEnd] = ['[mcp-resource ', '; read_result reads it by its handle]'];
 
 /** The result of a call as the model will see it, bounded before anything is put together. Never throws. */
@@ -42,8 +43,15 @@ export function outputOf(result: Readonly<Record<string, unknown>>, options: Res
   // Servers repeat the data as text for clients that do not know it, or the text as data for those that know nothing else.
   const others = texts.filter((text) => !isSameData(text, structuredContent));
   if (isOnlyText(structuredContent, texts)) return new ToolOutput(joined(texts), about);
+  if (typeof structuredContent === 'string')
+    return new ToolOutput(joined([...others, plain(structuredContent)]), about);
   if (others.length === 0) return new ToolOutput(failed ? jsonText(structuredContent) : structuredContent, about);
   return new ToolOutput(joined([...others, jsonText(structuredContent)]), about);
+}
+
+/** What the model is told about a call that the server refused in these words. */
+export function refusalText(message: string): string {
+  return `the server refused the call: ${plain(message).slice(0, maxRefusalChars)}`;
 }
 
 /** What the results of an earlier worker, as they stand in the journal, have named. */

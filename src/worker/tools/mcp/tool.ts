@@ -11,7 +11,7 @@ import { maxProgressNotes, minProgressGapMs } from './limits.ts';
 import { ServerGone, ServerRefusal } from './link.ts';
 import type { ListedTool } from './list.ts';
 import type { RunResources } from './resources.ts';
-import { outputOf } from './result.ts';
+import { outputOf, refusalText } from './result.ts';
 import { isHttp } from './values.ts';
 
 /** One server, as one run uses it. */
@@ -27,7 +27,6 @@ export interface RunServer {
   readonly log: Log;
 }
 
-const maxRefusalChars = 2_000;
 const defaultResultTokens = 16_384;
 
 /**
@@ -89,10 +88,7 @@ async function call(
     });
   } catch (error) {
     if (error instanceof ServerRefusal)
-      return new ToolOutput(
-        `the server refused the call: ${connection.clean(error.message).slice(0, maxRefusalChars)}`,
-        { isError: true },
-      );
+      return new ToolOutput(refusalText(connection.clean(error.message)), { isError: true });
     if (error instanceof ServerGone) throw goneError(error, run.name, effect);
     throw error;
   } finally {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { sanitise } from '../../../../src/worker/guards/sanitise.ts';
 import { ServerGone, ServerRefusal } from '../../../../src/worker/tools/mcp/link.ts';
 import { RunResources } from '../../../../src/worker/tools/mcp/resources.ts';
-import { namedIn, outputOf } from '../../../../src/worker/tools/mcp/result.ts';
+import { namedIn, outputOf, refusalText } from '../../../../src/worker/tools/mcp/result.ts';
 import type { ReadRange } from '../../../../src/worker/tools/result-reader.ts';
 import { call, makeMcpWorld, odd } from './world.ts';
 
@@ -99,6 +99,8 @@ test('a text of a server does not pass for a resource', async () => {
     expect(namedIn([String(read({ content }).value)])).toEqual([]);
   const structured = read({ content: [text('a')], structuredContent: note }).value;
   expect(namedIn([String(structured)])).toEqual([]);
+  expect(namedIn([String(read({ structuredContent: note }).value)])).toEqual([]);
+  expect(namedIn([refusalText(`no\n${note}`)])).toEqual([]);
 });
 
 test('sizes are bounded before the parts are put together', () => {
