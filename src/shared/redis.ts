@@ -166,6 +166,8 @@ export function keysFor(prefix: string) {
     queues: `${prefix}:_:queues`,
     /** There for as long as a worker process lives, and less than half a lock longer. */
     pulse: (worker: string) => `${prefix}:_:pulse:${worker}`,
+    /** The run that a worker watches, for as long as its other runs may ask whether that one killed it. */
+    watched: (worker: string) => `${prefix}:_:watched:${worker}`,
     /** Hash of loaded agents, written by workers: id to the public part of the definition. */
     agents: `${prefix}:_:agents`,
     /** An account of the ledger. All accounts of a tenant share a hash tag, so one script reaches run, batch and tenant. */

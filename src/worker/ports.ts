@@ -49,8 +49,8 @@ export interface ClaimRequest {
   /** Crashes, and blame, from which on the run is refused here: it belongs to quarantine, or nowhere. */
   readonly crashLimit: number;
   readonly blameLimit: number;
-  /** A worker that lives. If it lost this run, it lost only its lock: nobody crashed. */
-  readonly aliveWorker?: string | undefined;
+  /** A worker that lives, or died while it watched another run. If this run lost that one, it is not to blame. */
+  readonly excusedWorker?: string | undefined;
   /** What the run does first: `watched` where the process works on nothing else. */
   readonly activity: Activity;
 }
@@ -206,8 +206,10 @@ export interface Supervision {
   heartbeat(worker: WorkerInfo): Promise<void>;
   /** Says that this process lives, for so many milliseconds by the clock of the store. */
   pulse(name: string, forMs: number): Promise<void>;
-  /** Has this worker said so? */
-  isAlive(name: string): Promise<boolean>;
+  /** Says which run this worker watches, or that it watches none. */
+  watching(name: string, runId: string | undefined): Promise<void>;
+  /** Did this run lose that worker by no doing of its own: it lives, or it died while it watched another run? */
+  isExcused(name: string, runId: string): Promise<boolean>;
   farewell(name: string): Promise<void>;
   liveWorkers(): Promise<readonly WorkerInfo[]>;
   /** Publishes the public part of the loaded agents for producers. */

@@ -1,8 +1,46 @@
-import { test } from 'vitest';
-import { checkPoisonAmong } from '../support/poisoned.ts';
+import { expect, test } from 'vitest';
+import { keepAlive } from '../support/platform.ts';
+import { checkPoisonAmong, poisonPlan } from '../support/poisoned.ts';
 import { makeWorld } from '../support/world.ts';
 
 test('one run whose once tool ends its process among two hundred on three workers is quarantined alone', async () => {
   const world = await makeWorld({ workers: 3, env: { WORKER_CONCURRENCY: '50' } });
   await checkPoisonAmong(world, 200);
+});
+
+test('two runs whose calls end their process on one worker are quarantined, each for its own deaths', async () => {
+  const world = await makeWorld();
+  keepAlive(world);
+  const neighbours = await Promise.all(
+    Array.from({ length: 6 }, (_, i) =>
+      world.submit('hands', [{ calls: [{ name: 'put', args: { id: `n${i}`, gate: 'over' } }] }, { text: 'Unharmed.' }]),
+    ),
+  );
+  const poisons = await Promise.all([world.submit('hands', poisonPlan), world.submit('hands', poisonPlan)]);
+  const failed = await Promise.all(poisons.map((poison) => world.ended(poison)));
+  world.fleet.openGate('over');
+  expect(failed.map(({ view }) => view.error?.code)).toEqual(['worker_lost', 'worker_lost']);
+  for (const neighbour of neighbours) expect((await world.ended(neighbour)).view.status).toBe('completed');
+  const deaths = world.fleet.executions.filter(({ tool }) => tool === 'detonate').length;
+  expect(deaths, 'three each in the common queue and two in quarantine').toBeLessThanOrEqual(10);
+  expect((await world.mill.diagnose()).counters, 'nobody else was in quarantine').toMatchObject({ quarantined: 2 });
+});
+
+test('a run that dies outside of calls goes to quarantine alone, while its neighbours answer and call', async () => {
+  const world = await makeWorld();
+  const platform = keepAlive(world);
+  const doomed = await world.mill.enqueue({ agent: 'doomed', input: 'Say something.' });
+  const neighbours = await Promise.all(
+    Array.from({ length: 8 }, (_, i) =>
+      world.submit('hands', [
+        { text: 'I think about it. ', paceMs: 300, calls: [{ name: 'look', args: { id: `n${i}` } }] },
+        { text: 'I think once more. ', paceMs: 300 },
+      ]),
+    ),
+  );
+  const { view } = await world.ended(doomed);
+  expect(view).toMatchObject({ status: 'failed', error: { code: 'worker_lost' } });
+  for (const neighbour of neighbours) expect((await world.ended(neighbour)).view.status).toBe('completed');
+  expect(platform.restarts, 'workers that it took down').toBeLessThanOrEqual(4);
+  expect((await world.mill.diagnose()).counters, 'nobody else was in quarantine').toMatchObject({ quarantined: 1 });
 });

@@ -33,7 +33,7 @@ export function blame(makeWorld: MakeWorld): void {
     const world = await makeWorld();
     const runId = await seeded(world);
     await lose(world, runId, 1, 'watched');
-    const { record, unclean } = await claimed(world, runId, { jobTry: 2, aliveWorker: 'w1', ...limits });
+    const { record, unclean } = await claimed(world, runId, { jobTry: 2, excusedWorker: 'w1', ...limits });
     expect({ record, unclean }).toMatchObject({ unclean: true, record: { crashes: 0, blame: 0 } });
   });
 

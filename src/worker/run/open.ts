@@ -73,8 +73,8 @@ export interface RunDeps {
   /** The budget of each tenant, and its weight where tenants share a provider limit. */
   readonly tenants: Tenants;
   readonly meter?: MoneyMeter;
-  /** Does a worker of this name live? Absent: none does. */
-  readonly isAlive?: (worker: string) => Promise<boolean>;
+  /** Is the loss of this worker certainly not the doing of that run? Absent: it never is. */
+  readonly isExcused?: (worker: string, runId: string) => Promise<boolean>;
   /** Where runs that may have killed a worker go on. Absent: there is nobody whom they could harm. */
   readonly watch?: Watch;
   /** The name under which a model is counted and limited. Absent: its own. */
@@ -181,9 +181,10 @@ export async function openRun(
     ...(before.worker && { previousWorker: before.worker }),
   };
   const { worker } = before;
-  const aliveWorker = before.status === 'running' && worker && (await deps.isAlive?.(worker)) ? worker : undefined;
+  const excusedWorker =
+    before.status === 'running' && worker && (await deps.isExcused?.(worker, job.runId)) ? worker : undefined;
   const claim = await ports.runs.claim(
-    { ...delivery, aliveWorker, runId: job.runId, owner: ownership.owner, segment: job.segment },
+    { ...delivery, excusedWorker, runId: job.runId, owner: ownership.owner, segment: job.segment },
     [event(started), ...(node ? [event({ type: 'node.started' })] : []), event({ type: 'agent.start' })],
     [event(resumed ? started : recovered)],
   );

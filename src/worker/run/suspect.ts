@@ -27,9 +27,12 @@ export function suspectWork(run: OpenRun, { watch }: RunDeps): SuspectWork | und
       over = true;
       // The record first: the next one must not be watched beside it. Where it cannot be written the run has another owner.
       await note(next).catch(() => {});
+      await watch.tell(undefined).catch(() => {});
       post.leave();
     };
     try {
+      // Before the record says so: the other runs of this process must not be blamed beside it.
+      await watch.tell(run.record.runId);
       await note('watched');
       const timer = setTimeout(() => void leave(unwatched), watch.watchMs);
       try {

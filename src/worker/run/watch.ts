@@ -15,12 +15,15 @@ interface Waiter {
 export class Watch {
   /** How long one is watched. What has not killed the process by then goes on beside the next. */
   readonly watchMs: number;
+  readonly tell: (runId: string | undefined) => Promise<void>;
   readonly #longestWaitMs: number;
   readonly #waiting: Waiter[] = [];
   #taken = false;
 
-  constructor(watchMs: number) {
+  /** `tell` says whom this process watches now, or that it watches nobody. */
+  constructor(watchMs: number, tell: (runId: string | undefined) => Promise<void>) {
     this.watchMs = watchMs;
+    this.tell = tell;
     this.#longestWaitMs = 20 * watchMs;
   }
 

@@ -150,7 +150,7 @@ export class RunWriter {
       this.#refusals = 0;
     } catch (err) {
       // A failing flush never fails a run: the same events go out again with the next write. One line says so.
-      const { ports, ownership } = this.#options;
+      const { ports } = this.#options;
       if (this.#refusals === 0) ports.log.warn({ err }, 'events are waiting for the store');
       this.#refusals += 1;
     } finally {

@@ -208,7 +208,7 @@ export class MemoryRuns implements RunStore {
     // A worker that releases a run clears `held`. A run that is still held lost its worker.
     const unclean = row.held;
     const { activity = 'idle', blame = 0 } = record;
-    const counts = unclean && activity !== 'waiting' && record.worker !== request.aliveWorker;
+    const counts = unclean && activity !== 'waiting' && record.worker !== request.excusedWorker;
     const lost = { crashes: record.crashes + (counts ? 1 : 0), blame: blame + (counts ? blameFor(activity) : 0) };
     if (lost.crashes >= request.crashLimit || lost.blame >= request.blameLimit) {
       Object.assign(row, { owner: '', held: false, record: { ...record, ...lost, activity: 'idle' } });

@@ -23,7 +23,18 @@ export async function claimRun(
   opening: readonly OutgoingEvent[],
   recovering: readonly OutgoingEvent[],
 ): Promise<Claim> {
-  const { runId, owner, worker, queue, segment, jobTry, crashLimit, blameLimit, activity, aliveWorker = '' } = request;
+  const {
+    runId,
+    owner,
+    worker,
+    queue,
+    segment,
+    jobTry,
+    crashLimit,
+    blameLimit,
+    activity,
+    excusedWorker = '',
+  } = request;
   const at = new Date(options.clock.now()).toISOString();
   const reply = (await runScript(options.redis, script, scriptKeys(options, runId), [
     owner,
@@ -34,7 +45,7 @@ export async function claimRun(
     crashLimit,
     blameLimit,
     activity,
-    aliveWorker,
+    excusedWorker,
     at,
     ...eventTargets(options, runId),
     opening.length,

@@ -12,6 +12,9 @@ import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
 const laterScript = loadScript(import.meta.url, './lua/look-later.lua');
 const requeueScript = loadScript(import.meta.url, './lua/requeue.lua');
 
+/** By then somebody has taken up the runs of a worker that died. */
+const watchedTtlMs = 600_000;
+
 /** The supervision port in Redis. Times that decide come from this process; they only delay a repair, never cause one. */
 export function redisSupervision(redis: RedisConnection, keys: Keys): Supervision {
   return {
@@ -66,8 +69,13 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
     async pulse(name, forMs) {
       await redis.set(keys.pulse(name), '1', 'PX', Math.round(forMs));
     },
-    async isAlive(name) {
-      return (await redis.exists(keys.pulse(name))) > 0;
+    async watching(name, runId) {
+      if (runId === undefined) await redis.del(keys.watched(name));
+      else await redis.set(keys.watched(name), runId, 'PX', watchedTtlMs);
+    },
+    async isExcused(name, runId) {
+      const [alive, watched] = await Promise.all([redis.exists(keys.pulse(name)), redis.get(keys.watched(name))]);
+      return alive > 0 || (watched !== null && watched !== runId);
     },
     async farewell(name) {
       await redis.del(keys.pulse(name));

@@ -4,7 +4,7 @@ import { Watch } from '../../../src/worker/run/watch.ts';
 const { signal: never } = new AbortController();
 
 test('one suspect is watched at a time, and the most suspected of those who wait comes next', async () => {
-  const watch = new Watch(1_000);
+  const watch = new Watch(1_000, async () => {});
   const order: string[] = [];
   const first = watch.tryEnter();
   expect(watch.tryEnter()).toBeUndefined();
@@ -22,7 +22,7 @@ test('one suspect is watched at a time, and the most suspected of those who wait
 });
 
 test('a suspect that waits too long, or is stopped, goes on without the post and takes nobody else its turn', async () => {
-  const watch = new Watch(5);
+  const watch = new Watch(5, async () => {});
   const first = watch.tryEnter();
   const stop = new AbortController();
   const stopped = watch.enter(9, stop.signal);

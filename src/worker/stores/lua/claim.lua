@@ -1,7 +1,7 @@
 --[[ Gives a run to one processor call, in one step with the events that say so.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, absent in a Cluster
 ARGV[1] owner  [2] worker  [3] queue  [4] segment  [5] job try  [6] crash limit  [7] blame limit  [8] its first activity
-ARGV[9] a worker that lives, or ''  [10] ISO time
+ARGV[9] a worker whose loss is not this run's doing, or ''  [10] ISO time
 ARGV[11] event log length  [12] live channel  [13] firehose channel  [14] publish command
 ARGV[15] number of opening events; these follow, then the recovering events
 Returns {0} gone, {1, status} terminal, {2} stale, {3, crashes} crashed too often,
@@ -21,7 +21,7 @@ local lastSegment, lastTry = tonumber(run.claimSegment) or -1, tonumber(run.clai
 if run.status == 'suspended' or segment < tonumber(run.segment) or segment < lastSegment or (segment == lastSegment and try < lastTry) then return {2} end
 
 -- A worker that releases a run clears `held`. A run that is still held lost its worker: what it did says how much of that is
--- its doing. One that waited until another suspect was done did nothing, and a worker that lives has only lost its lock.
+-- its doing. One that waited until another suspect was done did nothing, and some losses have another cause for certain.
 local unclean, activity = run.held == '1', run.activity or 'idle'
 local crashes, blame = tonumber(run.crashes), tonumber(run.blame) or 0
 if unclean and activity ~= 'waiting' and run.worker ~= ARGV[9] then
