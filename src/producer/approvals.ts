@@ -12,6 +12,7 @@ import { publicId, runId as runIdSchema } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { legibleRecord } from '../shared/legible-record.ts';
 import { isTerminalStatus, type RunRecord } from '../shared/run.ts';
+import { inGroups } from './in-groups.ts';
 import type { Link } from './link.ts';
 import { loadDecisions } from './reads.ts';
 import { invalid } from './validate.ts';
@@ -112,7 +113,7 @@ async function readEntries(
   link: Link,
   redis: RedisConnection,
 ): Promise<readonly (readonly ApprovalView[])[]> {
-  const found = await Promise.all(entries.map(({ runId }) => readEntry(runId, tenant, link, redis)));
+  const found = await inGroups(entries, ({ runId }) => readEntry(runId, tenant, link, redis));
   const settledBefore = Date.now() - settledMs;
   const dead = entries.filter(({ askedAtMs }, at) => found[at]?.length === 0 && askedAtMs < settledBefore);
   if (dead.length > 0) await redis.zrem(link.keys.asking(tenant), ...dead.map(({ runId }) => runId));

@@ -3,6 +3,7 @@ import { publicId, runId as runIdSchema } from '../shared/ids.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { legibleRecord } from '../shared/legible-record.ts';
 import { runStatus, viewOf, type RunView } from '../shared/run.ts';
+import { inGroups } from './in-groups.ts';
 import type { Link } from './link.ts';
 import type { ListQuery } from './options.ts';
 import { invalid } from './validate.ts';
@@ -99,11 +100,11 @@ async function readViews(
   const dead = entries.filter((entry, i) => facts[i]?.[0] === null && entry.createdAtMs < settledBefore);
   if (dead.length > 0) await redis.zrem(link.keys.index(tenant), ...dead.map((entry) => entry.runId));
   const matches = entries.filter((_, i) => facts[i] && fits(facts[i], query)).slice(0, room);
-  const hashes = await Promise.all(matches.map(({ runId }) => redis.hgetall(link.keys.run(runId))));
-  const views = new Map<string, RunView>();
-  for (const hash of hashes)
-    if (hash['tenant'] === tenant) views.set(hash['runId'] as string, viewOf(legibleRecord(hash)));
-  return views;
+  const views = await inGroups(matches, async ({ runId }) => {
+    const hash = await redis.hgetall(link.keys.run(runId));
+    return hash['tenant'] === tenant ? viewOf(legibleRecord(hash)) : undefined;
+  });
+  return new Map(views.flatMap((view) => (view ? [[view.runId, view] as const] : [])));
 }
 
 function fits([status, agent, thread, parent]: readonly (string | null)[], query: Query): boolean {
