@@ -119,6 +119,13 @@ test('a server that asks for its list to be read without end is not followed', a
   expect(opened.tools().some(({ name }) => name === 'new70')).toBe(false);
 });
 
+test('half characters and NUL of a server never come further than its connection', async () => {
+  const { open } = makeMcpWorld();
+  const opened = await open({ odd: odd('halves') });
+  expect(opened.tools()[0]?.description).toBe('Half \ufffd \ufffd');
+  expect(await call(opened, 'halves')).toBe('Half \ufffd \ufffd');
+});
+
 test('a server that dies in a call is a tool error, and is started again for the next one', async () => {
   const { open } = makeMcpWorld();
   const opened = await open({ odd: odd() });
