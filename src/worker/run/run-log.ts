@@ -1,9 +1,8 @@
 import { assertNever } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
 import type { RunRecord } from '../../shared/run.ts';
-import type { Claim } from '../ports.ts';
+import type { Claim, Ports } from '../ports.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
-import type { OpenRun } from './open.ts';
 import type { JobOutcome } from './outcome.ts';
 
 /** The log of a run on this worker. Each of its lines says whose run it is, where it is, and which request asked for it. */
@@ -31,7 +30,12 @@ export function logStarted(
 }
 
 /** Says how a segment ended: one line for each. */
-export function logOutcome(run: OpenRun, ending: TurnOutcome, outcome: JobOutcome): void {
+interface LoggedRun extends Pick<Ports, 'log' | 'clock'> {
+  readonly record: RunRecord;
+  readonly workedMs: () => number;
+}
+
+export function logOutcome(run: LoggedRun, ending: TurnOutcome, outcome: JobOutcome): void {
   const { log, clock, record } = run;
   const { costMicrocents, step: steps } = ending.state;
   const durationMs = record.startedAt ? Math.max(0, clock.now() - Date.parse(record.startedAt)) : 0;
