@@ -71,7 +71,7 @@ test('the model calls what people decide about by itself, and the run outlasts t
     ['approval', 'put'],
     ['user_input', 'ask_user'],
   ]);
-  const [charge, put, question] = pending.map(({ id }) => id);
+  const [charge, put, question] = pending.map(({ toolCallId }) => toolCallId);
   await world.addWorker();
   await run.approve({ calls: [charge ?? '', put ?? ''] });
   await run.answer(question ?? '', 'Yes.');

@@ -49,7 +49,7 @@ test('a rule that defers leaves the call to somebody outside', async () => {
   await until('the run waits', async () => (await run.get()).status === 'suspended');
   const [item] = (await run.get()).pending;
   expect(item).toMatchObject({ kind: 'approval', mode: 'deferred', toolName: 'charge' });
-  await run.answer(item?.id ?? '', 'the bank has done it');
+  await run.answer(item?.toolCallId ?? '', 'the bank has done it');
   const observed = await world.ended(run);
   expect(observed.executions).toEqual([]);
   expect(eventsOf(observed, 'policy.decision')).toMatchObject([{ action: 'defer', ruleId: 'bank-first' }]);
