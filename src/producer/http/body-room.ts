@@ -22,7 +22,7 @@ export class BodyRoom {
   #heldBytes = 0;
   #beyond: BodyHold | undefined;
 
-  constructor({ limitBytes = 32 * 1024 * 1024, maxWaitMs = 20_000 }: BodyRoomOptions = {}) {
+  constructor({ limitBytes = 32 * 1024 * 1024, maxWaitMs = 60_000 }: BodyRoomOptions = {}) {
     this.#limitBytes = limitBytes;
     this.#maxWaitMs = maxWaitMs;
   }
