@@ -6,7 +6,7 @@ import { loadScript, runScript, type Keys, type RedisConnection } from '../../sh
 import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
 import { forgetOpen, lookSoon } from '../../shared/open-runs.ts';
 import { quarantineQueue } from '../../shared/queues.ts';
-import { isTerminalStatus, jobKind, runStatus } from '../../shared/run.ts';
+import { jobKind, runStatus } from '../../shared/run.ts';
 import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
 
 const laterScript = loadScript(import.meta.url, './lua/look-later.lua');
