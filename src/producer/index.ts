@@ -49,6 +49,7 @@ export type { ThreadEvent, ThreadEventsPage } from '../shared/thread-event.ts';
 export type { ThreadItem, ThreadView } from '../shared/thread-items.ts';
 export type { ThreadEntry, ThreadManifest } from '../shared/thread.ts';
 export type { RedriveAnswer, RedriveRequest } from './redrive.ts';
+export type { WriteProblem } from '../shared/write-probe.ts';
 export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './diagnose.ts';
 export type { BreakerFacts, LimiterFacts, MoneyFacts, PeopleFacts, WaitFacts } from './diagnose-waits.ts';
 export { agentView, type AgentView } from '../shared/agent.ts';

@@ -13,6 +13,7 @@ import {
 import { redisError } from '../shared/redis-error.ts';
 import { maxQueues, runQueue } from '../shared/queues.ts';
 import { loadTenants, type Tenants } from '../shared/tenants.ts';
+import { WriteProbe } from '../shared/write-probe.ts';
 import { Admission } from './admission.ts';
 import { AgentDirectory } from './agents.ts';
 import { JobQueues } from './enqueue.ts';
@@ -64,6 +65,7 @@ export class Link {
   readonly admission = new Admission();
   readonly tenants: Tenants;
   readonly models: ModelGate;
+  readonly writes: WriteProbe;
   /** Where the texts of progress notes are; undefined: in Redis. */
   readonly artifactFolder: string | undefined;
   readonly onError: (error: Error) => void;
@@ -97,6 +99,7 @@ export class Link {
     this.onRun = (fact) => options.onRun?.(fact);
     this.onError = (error) => void (this.#closed || options.onError?.(error));
     this.#redis = connect(options.redis, 'command', this.onError);
+    this.writes = new WriteProbe(this.#redis, this.keys);
     this.queues = new JobQueues(this.#redis, bullPrefix(prefix, this.cluster), this.onError);
     this.hub = new EventHub(
       () => connect(options.redis, 'subscribe', this.onError),

@@ -6,6 +6,7 @@ import { RunError } from '../shared/errors.ts';
 import type { RunEvent } from '../shared/event.ts';
 import { tellShown } from '../shared/profile.ts';
 import { outcomeViewOf, type RunOutcomeView, type RunRequestInput, type RunView } from '../shared/run.ts';
+import type { WriteProblem } from '../shared/write-probe.ts';
 import { acceptRun, acceptRuns } from './accept.ts';
 import { listApprovals, type ApprovalsQuery, type ApprovalView } from './approvals.ts';
 import { Budgets } from './budgets.ts';
@@ -315,6 +316,14 @@ export class Millrace implements AsyncDisposable {
   /** Facts about Redis, queues, workers and stuck runs, for `doctor` and `/readyz`. */
   async diagnose(): Promise<Diagnosis> {
     return await diagnose(this.#link);
+  }
+
+  /**
+   * Why Redis takes no writes now, and what to do; undefined while it does. One small write to each master, shared by
+   * all who ask within a second. Never throws.
+   */
+  async writeProblem(): Promise<WriteProblem | undefined> {
+    return await this.#link.writes.look();
   }
 
   /** Ends all iterations and closes the connections. Does nothing on a client from `forTenant`. */

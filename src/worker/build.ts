@@ -12,6 +12,7 @@ import type { Log } from '../shared/log.ts';
 import { postrunQueues, quarantineQueue } from '../shared/queues.ts';
 import type { Redactor } from '../shared/redact.ts';
 import type { Tenants } from '../shared/tenants.ts';
+import { WriteProbe } from '../shared/write-probe.ts';
 import { bullPrefix, connect, isClusterUrl, keysFor, whenReady } from '../shared/redis.ts';
 import { modelsOf } from './chain.ts';
 import { Consumer } from './consume/consumer.ts';
@@ -135,12 +136,13 @@ export async function buildWorker({
   });
   const control = new RedisControlChannel({ subscriber, channel: keys.control, log });
   await control.start();
+  const writes = new WriteProbe(work, keys);
   const metrics = new WorkerMetrics({
     active: () => consumer.active,
     concurrency: config.WORKER_CONCURRENCY,
     queues: config.WORKER_QUEUES,
     breakers: () => ports.breakers.states(),
-    redisUp: async () => (await pingProblem(() => work.ping())) === undefined,
+    redisUp: async () => (await writes.look())?.redis !== 'away',
     known: { ...knownLabels(agents, functions), models: knownModels },
   });
   const addJob: AddJob = async ({ runId, queue, kind, segment }) =>
@@ -277,7 +279,7 @@ export async function buildWorker({
   let stopping = false;
   const health = await serveHealth(config.WORKER_PORT, config.HOST, {
     live: () => consumer.running,
-    notReady: async () => (stopping ? 'draining' : await pingProblem(() => work.ping())),
+    notReady: async () => (stopping ? 'draining' : (await writes.look())?.reason),
     metrics: async () => ({ contentType: metrics.registry.contentType, body: await metrics.registry.metrics() }),
   });
   const views = [...agents.values()].map((agent) => agentViewOf(agent.definition));
@@ -340,12 +342,4 @@ function knownLabels(agents: RunDeps['agents'], { adapters }: NamedFunctions): O
     agents: [...definitions.map(({ id }) => id), ...adapters.keys()],
     tools: definitions.flatMap(({ tools }) => tools.filter((name) => !name.startsWith('mcp:'))),
   };
-}
-
-/** Why Redis is not usable now, within a second; undefined when it answers. */
-async function pingProblem(ping: () => Promise<unknown>): Promise<string | undefined> {
-  const deadline = new Promise<never>((_, reject) =>
-    setTimeout(() => reject(new RunError('queue_unavailable', 'timeout')), 1_000).unref(),
-  );
-  return await Promise.race([ping().then(() => undefined), deadline]).catch(() => 'redis does not answer');
 }

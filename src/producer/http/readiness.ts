@@ -1,6 +1,7 @@
 import { RunError } from '../../shared/errors.ts';
 import { rightsProblem } from '../../shared/redis-error.ts';
 import type { Config } from '../../shared/config.ts';
+import type { WriteProblem } from '../../shared/write-probe.ts';
 import type { DurabilityLevel } from '../diagnose.ts';
 
 const maxAgeMs = 1_000;
@@ -13,7 +14,8 @@ const queuesAgeMs = 5_000;
 /** What `/readyz` tells. `durability` is the level that Redis offers, absent while it is not known yet. */
 export interface ReadinessAnswer {
   readonly status: 'ready' | 'not_ready';
-  readonly redis: 'ok' | 'away';
+  /** `refuses`: it answers, and takes no writes. */
+  readonly redis: 'ok' | 'refuses' | 'away';
   readonly durability?: DurabilityLevel;
   readonly reason?: string;
   /** Run queues that no live worker serves. No reason to turn traffic away: their runs wait. Absent: none is known. */
@@ -21,14 +23,14 @@ export interface ReadinessAnswer {
 }
 
 export interface ReadinessProbes {
-  /** Rejects when Redis does not answer. */
-  ping(): Promise<unknown>;
+  /** Undefined while Redis takes writes. Never rejects. */
+  writeProblem(): Promise<WriteProblem | undefined>;
   durability(): Promise<DurabilityLevel>;
   unservedQueues(): Promise<readonly string[]>;
 }
 
 /**
- * Is Redis there, and does it keep what we promise? Probes within one second share a look, and no probe waits longer
+ * Does Redis take writes, and does it keep what we promise? Probes within one second share a look, and no probe waits longer
  * than 800 ms.
  */
 export class Readiness {
@@ -59,16 +61,15 @@ export class Readiness {
       deadlineMs,
     );
     try {
-      await Promise.race([this.#probes.ping(), late]);
+      const problem = await Promise.race([this.#probes.writeProblem(), late]);
+      if (problem) return { status: 'not_ready', ...problem };
       // What takes long to find out is told the next time.
       await Promise.race([Promise.all([this.#durability.learn(), this.#unserved.learn()]), late]).catch(() => {});
       const denied = deniedBy(this.#durability.error) ?? deniedBy(this.#unserved.error);
       if (denied !== undefined) return { status: 'not_ready', redis: 'ok', reason: denied };
       const unservedQueues = this.#unserved.value ?? [];
       return { ...this.#judge(), ...(unservedQueues.length > 0 && { unservedQueues }) };
-    } catch (error) {
-      const denied = deniedBy(error);
-      if (denied !== undefined) return { status: 'not_ready', redis: 'ok', reason: denied };
+    } catch {
       return { status: 'not_ready', redis: 'away', reason: 'Redis does not answer' };
     } finally {
       clearTimeout(timer);

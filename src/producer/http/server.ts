@@ -193,10 +193,9 @@ function watchAnswers(app: App, openAnswers: OpenAnswers): void {
   });
 }
 
-/** The list of agents is one small read: the cheapest question that the client has for Redis. */
 function readinessProbes(mill: Millrace): ReadinessProbes {
   return {
-    ping: () => mill.agents(),
+    writeProblem: () => mill.writeProblem(),
     durability: async () => (await mill.diagnose()).durability,
     unservedQueues: async () => {
       const queues = Object.entries(await mill.queueDepths());

@@ -23,20 +23,20 @@ test('a producer is not ready while Redis keeps less than is asked for', async (
 });
 
 test('probes share a look at Redis, and one that takes too long counts as none', async () => {
-  let pings = 0;
+  let asked = 0;
   const durability = async () => 'host' as const;
   const unservedQueues = async () => ['slow'];
-  const quick = new Readiness({ ping: async () => void (pings += 1), durability, unservedQueues }, 'process');
+  const quick = new Readiness({ writeProblem: async () => void (asked += 1), durability, unservedQueues }, 'process');
   const answers = await Promise.all([quick.look(), quick.look(), quick.look()]);
   expect(answers).toEqual(
     answers.map(() => ({ status: 'ready', redis: 'ok', durability: 'host', unservedQueues: ['slow'] })),
   );
-  expect(pings).toBe(1);
+  expect(asked).toBe(1);
   const never = new Promise<never>(() => {});
-  expect(await new Readiness({ ping: () => never, durability, unservedQueues }, 'any').look()).toMatchObject({
+  expect(await new Readiness({ writeProblem: () => never, durability, unservedQueues }, 'any').look()).toMatchObject({
     redis: 'away',
   });
-  const slow = { ping: async () => {}, durability: () => never, unservedQueues: () => never };
+  const slow = { writeProblem: async () => undefined, durability: () => never, unservedQueues: () => never };
   expect(await new Readiness(slow, 'any').look()).toEqual({ status: 'ready', redis: 'ok' });
   expect(await new Readiness(slow, 'process').look()).toMatchObject({ status: 'not_ready', redis: 'ok' });
 });

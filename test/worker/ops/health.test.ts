@@ -1,5 +1,9 @@
 import { expect, onTestFinished, test } from 'vitest';
+import { connect, whenReady } from '../../../src/shared/redis.ts';
+import { defineAgent, startWorker } from '../../../src/worker/index.ts';
 import { serveHealth, type HealthChecks } from '../../../src/worker/ops/health.ts';
+import { OwnRedis } from '../../support/own-redis.ts';
+import { until } from '../../support/redis.ts';
 
 async function server(checks: Partial<HealthChecks> = {}) {
   const all: HealthChecks = {
@@ -39,4 +43,24 @@ test('a check that throws answers 500 and the server goes on', async () => {
   const get = await server({ metrics: () => Promise.reject(new Error('broken')) });
   expect((await get('/metrics')).status).toBe(500);
   expect((await get('/healthz')).status).toBe(200);
+});
+
+test('a worker is not ready while Redis is full, stays live, and is ready again by itself', async () => {
+  const redis = await OwnRedis.start();
+  const direct = connect(redis.url, 'work', () => {});
+  onTestFinished(() => direct.disconnect());
+  await whenReady(direct, 5_000);
+  const worker = await startWorker({ redis: redis.url, agents: [defineAgent({ id: 'a', model: 'any' })] });
+  onTestFinished(() => worker.stop(0));
+  const get = (path: string) => fetch(`http://127.0.0.1:${worker.healthPort}${path}`);
+  expect((await get('/readyz')).status).toBe(200);
+  await direct.call('CONFIG', 'SET', 'maxmemory', '1');
+  const told = await until('it is not ready', async () => {
+    const response = await get('/readyz');
+    return response.status === 503 ? await response.text() : undefined;
+  });
+  expect(told).toContain('Redis is full: raise its maxmemory');
+  expect((await get('/healthz')).status).toBe(200);
+  await direct.call('CONFIG', 'SET', 'maxmemory', '0');
+  await until('it is ready again', async () => (await get('/readyz')).status === 200);
 });

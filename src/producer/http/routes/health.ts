@@ -3,7 +3,7 @@ import type { App, Services } from '../app.ts';
 
 const readyness = z.object({
   status: z.enum(['ready', 'not_ready', 'leaving']),
-  redis: z.enum(['ok', 'away']).optional(),
+  redis: z.enum(['ok', 'refuses', 'away']).optional(),
   durability: z.enum(['none', 'process', 'host', 'replica']).optional(),
   reason: z.string().optional(),
   unservedQueues: z.array(z.string()).readonly().optional().describe('Run queues that no live worker serves.'),
@@ -16,7 +16,8 @@ const liveSchema = {
 };
 const readySchema = {
   summary: 'Can this producer take work?',
-  description: 'Asks Redis, and tells the durability level in force: what an acknowledged run survives.',
+  description:
+    'Asks whether Redis takes writes, and tells the durability level in force: what an acknowledged run survives.',
   response: { 200: readyness, 503: readyness },
 };
 
