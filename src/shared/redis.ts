@@ -124,6 +124,12 @@ export async function whenReady(connection: RedisConnection, timeoutMs: number):
   }
 }
 
+/** The master of each of a Cluster's slots, as this connection knows them; undefined for a slot that nobody serves. Undefined elsewhere. */
+export function slotOwners(connection: RedisConnection): readonly (string | undefined)[] | undefined {
+  if (!(connection instanceof Cluster)) return undefined;
+  return Array.from({ length: 16_384 }, (_, slot) => connection.slots[slot]?.[0]);
+}
+
 /** Every key and channel. A run's own keys share the hash tag `{runId}`; the rest begin with `<prefix>:_:`. */
 export function keysFor(prefix: string) {
   return {

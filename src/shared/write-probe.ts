@@ -1,6 +1,5 @@
 import { hostname } from 'node:os';
-import { Cluster } from 'ioredis';
-import { whenReady, type Keys, type RedisConnection } from './redis.ts';
+import { slotOwners, whenReady, type Keys, type RedisConnection } from './redis.ts';
 import { rightsProblem } from './redis-error.ts';
 
 /** Why Redis takes no writes now, and what to do about it. `refuses`: it answers, with an error. */
@@ -18,7 +17,6 @@ const lostMs = 10_000;
 const keyTtlMs = 10_000;
 /** Far more than it takes to meet each of a Cluster's slot ranges. */
 const maxTags = 100_000;
-const slots = 16_384;
 
 /**
  * Does Redis take writes? One small write to the server, in a Cluster one to each master. Looks within one second share
@@ -47,7 +45,8 @@ export class WriteProbe {
     const timer = setTimeout(() => resolve(unanswered), deadlineMs);
     try {
       if (await whenReady(this.#redis, deadlineMs).catch((error: unknown) => error)) return away;
-      const tags = this.#redis instanceof Cluster ? tagsOf(this.#redis) : [''];
+      const owners = slotOwners(this.#redis);
+      const tags = owners ? tagsOf(owners) : [''];
       const outcomes = await Promise.all(tags.map(async (tag) => await Promise.race([this.#write(tag), late])));
       return problemOf(outcomes);
     } finally {
@@ -111,21 +110,21 @@ function remedyOf(error: Error): string | undefined {
 }
 
 /** For each master of the Cluster a hash tag that it owns, and one for slots that nobody owns. */
-function tagsOf(cluster: Cluster): readonly string[] {
-  const owners = new Set(Array.from({ length: slots }, (_, slot) => cluster.slots[slot]?.[0]));
+function tagsOf(owners: readonly (string | undefined)[]): readonly string[] {
+  const missing = new Set(owners);
   const tags: string[] = [];
-  for (let i = 0; owners.size > 0 && i < maxTags; i++) {
-    if (owners.delete(cluster.slots[slotOf(`${i}`)]?.[0])) tags.push(`${i}`);
+  for (let i = 0; missing.size > 0 && i < maxTags; i++) {
+    if (missing.delete(owners[crc16(`${i}`) % owners.length])) tags.push(`${i}`);
   }
   return tags;
 }
 
-/** The slot of a hash tag: CRC16 (XMODEM), as the specification of the Cluster has it. */
-function slotOf(tag: string): number {
+/** CRC16 (XMODEM): modulo the number of slots it is the slot of a hash tag, as the specification of the Cluster has it. */
+function crc16(tag: string): number {
   let crc = 0;
   for (const byte of Buffer.from(tag)) {
     crc ^= byte << 8;
     for (let bit = 0; bit < 8; bit++) crc = (crc & 0x8000 ? (crc << 1) ^ 0x1021 : crc << 1) & 0xffff;
   }
-  return crc % slots;
+  return crc;
 }

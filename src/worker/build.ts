@@ -7,7 +7,6 @@ import { closedNames } from '../shared/closed-names.ts';
 import type { Config } from '../shared/config.ts';
 import type { Family } from '../shared/children.ts';
 import { endUnstarted } from '../shared/end-unstarted.ts';
-import { RunError } from '../shared/errors.ts';
 import type { Log } from '../shared/log.ts';
 import { postrunQueues, quarantineQueue } from '../shared/queues.ts';
 import type { Redactor } from '../shared/redact.ts';
