@@ -106,7 +106,8 @@ export async function buildWorker({
     ...(onAuthError && { onAuthError }),
   });
   const priced = config.MILLRACE_PRICES === undefined ? [] : loadPrices(config.MILLRACE_PRICES).prices;
-  const named = [...config.MODEL_ALLOWLIST, ...priced.map(({ model }) => model)];
+  const vectors = embedder ? [embedder.model] : [];
+  const named = [...config.MODEL_ALLOWLIST, ...priced.map(({ model }) => model), ...vectors];
   const knownModels = configuredModels(agents.values(), named, providers);
   const cluster = isClusterUrl(config.REDIS_URL);
   const keys = keysFor(config.MILLRACE_PREFIX);

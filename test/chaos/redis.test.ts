@@ -21,7 +21,8 @@ const planOf = (i: number): PlannedStep[] => [
 
 test('a Redis that is killed and restarted with ten runs at work loses none of them and no event', async () => {
   const redis = await OwnRedis.start();
-  const world = await makeWorld({ redisUrl: redis.url, workers: 2 });
+  // Longer than Redis is away: what is asked here is what the runs do without losing their leases.
+  const world = await makeWorld({ redisUrl: redis.url, workers: 2, env: { LOCK_DURATION_MS: '15000' } });
   const handles = await Promise.all(Array.from({ length: runs }, (_, i) => world.submit('hands', planOf(i))));
   const subscribed: Promise<RunEvent[]>[] = handles.map((handle) => all(handle.events()));
   await until(
@@ -72,7 +73,8 @@ test('a Redis that hangs for longer than the lease doubles no tool', async () =>
 
 test('while Redis is full, submits get 503 and errors stay rare; afterwards everything finishes', async () => {
   const redis = await OwnRedis.start();
-  const world = await makeWorld({ redisUrl: redis.url, workers: 2, producer: true });
+  const env = { LOCK_DURATION_MS: '6000', STALLED_INTERVAL_MS: '1000' };
+  const world = await makeWorld({ redisUrl: redis.url, workers: 2, producer: true, env });
   const handles = await Promise.all(Array.from({ length: runs }, (_, i) => world.submit('hands', planOf(i))));
   await until(
     'all runs stand in their last answer',
@@ -90,7 +92,8 @@ test('while Redis is full, submits get 503 and errors stay rare; afterwards ever
   const body = { agent: 'plain', input: planInput({ text: 'x' }) };
   for (let i = 0; i < 5; i++) {
     const answer = await call('POST', `${world.url}/v1/runs`, body);
-    expect([answer.status, answer.body.error.code]).toEqual([503, 'queue_unavailable']);
+    // A write was refused, or by now the producer knows how full Redis is.
+    expect([answer.status, answer.body.error.code]).toEqual([503, expect.stringMatching(/^queue_(unavailable|full)$/)]);
   }
   // Long enough for every lease to end and every fetch loop to fail several times.
   const failed = () => fails().map((times, i) => times - (failedBefore[i] ?? 0));

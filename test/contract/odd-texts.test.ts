@@ -287,12 +287,12 @@ test('a record that is damaged hides no other from the lists, and is shown as fa
   const other = await mill.enqueue({ agent: 'support', input: 'go' });
   await suspend(world, other.runId, [{ kind: 'approval', id: 'call_1', requestedAt: past }], { below: () => 8 });
   expect((await mill.list({})).runs.map((run) => run.runId).toSorted()).toEqual([runId, other.runId].toSorted());
-  const asked = (await mill.approvals()).approvals.map(({ id }) => id);
-  expect(asked.toSorted()).toEqual(['call_1', 'call_2', 'call_\ufffd']);
+  const asked = (await mill.approvals()).approvals.map(({ toolCallId = '' }) => toolCallId);
+  expect(asked.toSorted((a, b) => (a < b ? -1 : 1))).toEqual(['call_1', 'call_2', 'call_\ufffd']);
   expect(await mill.get(runId)).toMatchObject({
     agent: 'support',
     status: 'suspended',
-    pending: [{}, { id: 'call_2' }],
+    pending: [{}, { toolCallId: 'call_2' }],
   });
 });
 

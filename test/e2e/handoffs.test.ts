@@ -22,7 +22,7 @@ describe('agents that hand over', () => {
     await world.worker.exited;
     await world.addWorker();
     const [item] = (await run.get()).pending;
-    await run.approve({ calls: item?.id ?? '' });
+    await run.approve({ calls: item?.toolCallId ?? '' });
     const observed = await world.ended(run);
     expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'All done.' }, agent: 'receptionist' });
     expect(observed.executions.map(({ tool }) => tool)).toEqual(['look', 'charge']);

@@ -33,7 +33,7 @@ test('half characters of the model, and of whoever approves with other arguments
     thread: 'odd',
   });
   const [asked] = await pendingOf(run);
-  expect(asked).toMatchObject({ id: 'call \ufffd', args: { id: mended } });
+  expect(asked).toMatchObject({ toolCallId: 'call \ufffd', args: { id: mended } });
   const toolCallId = `call ${high}`;
   expect(
     await decide(run, {
@@ -55,7 +55,7 @@ test('an answer with half a character is what the model gets, mended', async () 
   const run = await world.submit('gated', [question, { text: 'Thanks.' }]);
   const [asked] = await pendingOf(run);
   expect(asked).toMatchObject({ kind: 'user_input', reason: mended });
-  expect(await decide(run, { answers: [{ questionId: asked?.id, text: odd }] })).toBe(202);
+  expect(await decide(run, { answers: [{ questionId: asked?.toolCallId, text: odd }] })).toBe(202);
   await world.ended(run);
   expect(world.provider.callsOf(run.runId).at(-1)?.messages.at(-1)).toMatchObject({ role: 'tool', content: mended });
 });

@@ -98,10 +98,10 @@ test('in a Cluster calls are decided about one by one, listed, and cancelled', a
   ]);
   expect((await run.approve({ calls: 'c1', by: 'kim' })).run).toMatchObject({ status: 'queued', lastSequence: 3 });
   expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toContain(`${run.runId}-s1`);
-  expect((await mill.approvals()).approvals).toMatchObject([{ runId: run.runId, id: 'c2' }]);
+  expect((await mill.approvals()).approvals).toMatchObject([{ runId: run.runId, toolCallId: 'c2' }]);
   const lifecycle = await redis.xrange(keys.lifecycle, '-', '+');
   expect(JSON.parse(lifecycle.at(-1)?.[1][1] as string)).toMatchObject({ sequenceNumber: 3, type: 'run.resumed' });
   expect(await run.cancel({ onPendingApprovals: 'hold' })).toMatchObject({ status: 'queued', lastSequence: 4 });
-  expect(await run.cancel()).toMatchObject({ status: 'cancelled', lastSequence: 6 });
+  expect(await run.cancel()).toMatchObject({ status: 'cancelled', lastSequence: 9 });
   expect((await mill.approvals()).approvals).toEqual([]);
 });

@@ -27,6 +27,7 @@ export const acceptedRun = z.object({
   warnings: z
     .array(z.string())
     .readonly()
+    .optional()
     .describe('Such as that no live worker serves the queue: the run waits until one does.'),
 });
 

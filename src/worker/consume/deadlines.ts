@@ -54,22 +54,22 @@ export class DeadlineWatch implements AsyncDisposable {
   }
 
   async #expire(runId: string): Promise<void> {
-    const { deadlines, runs, clock, wake } = this.#deps;
+    const { deadlines, runs, clock } = this.#deps;
     const record = await runs.load(runId);
     const atMs = record && nextDeadlineOf(record);
     if (!record || atMs === undefined || isTerminalStatus(record.status)) return await deadlines.clear(runId);
     if (atMs > clock.now()) return await deadlines.at(runId, atMs);
-    if (record.status === 'suspended') wake(runId, 'its deadline has passed');
+    if (record.status === 'suspended') this.#deps.wake(runId, 'its deadline has passed');
     if (record.status === 'queued') await this.#endUnstarted(record, atMs);
   }
 
   async #endUnstarted(record: RunRecord, atMs: number): Promise<void> {
-    const { queues, log, end } = this.#deps;
+    const { queues, log } = this.#deps;
     const { runId, queue, segment } = record;
     const isLate = deadlineOf(record) === atMs;
     const { code, message, retryable } = isLate ? deadlineExceeded(atMs) : queueExpired(queue, atMs);
     const anew = record.epoch > 0 && (await this.#waitsForThread(record));
-    if (!(await end(record, { code, message, retryable }, { anew }))) return;
+    if (!(await this.#deps.end(record, { code, message, retryable }, { anew }))) return;
     // A job that is left would only be skipped.
     await queues
       .get(queue)

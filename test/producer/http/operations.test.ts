@@ -73,7 +73,7 @@ test('metrics count requests by route, runs by outcome and jobs by queue, and na
   ]) {
     expect(body).toContain(`${line}\n`);
   }
-  expect(body).toContain('millrace_nodejs_eventloop_lag_p99_seconds');
+  expect(body).toContain('nodejs_eventloop_lag_p99_seconds');
   expect(body).not.toContain(run.runId);
   expect(body).not.toContain('secret-path');
 });

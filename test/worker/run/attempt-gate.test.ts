@@ -170,9 +170,9 @@ describe('an attempt that may be made', () => {
     ]);
   });
 
-  test('that passes a cap which only warns says so once', async () => {
-    const warnings = [{ ...account, spentMicrocents: 4_000 }];
-    const { gate, events } = makeGate({ reservations: [{ kind: 'reserved', amount: 1_104, warnings }] });
+  test('that passes a cap which only warns says so as often as the ledger does', async () => {
+    const warned = { kind: 'reserved', amount: 1_104, warnings: [{ ...account, spentMicrocents: 4_000 }] } as const;
+    const { gate, events } = makeGate({ reservations: [warned, { ...warned, warnings: [] }] });
     await pass(gate);
     await pass(gate);
     expect(events).toEqual([

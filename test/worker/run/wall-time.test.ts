@@ -61,9 +61,9 @@ function dieAt(world: World, number: number): { revive(): void } {
 }
 
 async function crash(world: World, runId: string, atCommit: number): Promise<void> {
-  const { revive } = dieAt(world, atCommit);
+  const dead = dieAt(world, atCommit);
   await expect(world.deliver(runId)).rejects.toMatchObject({ code: 'lock_lost' });
-  revive();
+  dead.revive();
 }
 
 test('a run that nobody had a worker for since its first one died is not timed out for that', async () => {
