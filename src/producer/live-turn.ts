@@ -1,32 +1,16 @@
 import { journalEntry, type JournalEntry } from '../shared/journal.ts';
-import { turnOfJournal, type JournalTurn } from '../shared/journal-thread.ts';
-import type { Message } from '../shared/message.ts';
-import { summaryOf } from '../shared/summary-message.ts';
+import { turnOfJournal } from '../shared/journal-thread.ts';
 import type { ThreadHolder } from '../shared/thread-holder.ts';
 import { readContext, readThread } from '../shared/thread-log.ts';
 import { pastOf } from '../shared/thread-past.ts';
 import type { ThreadPlace } from '../shared/thread-place.ts';
-import {
-  isPrompt,
-  onceKey,
-  threadVersion,
-  type NumberedEntry,
-  type ThreadEntry,
-  type ThreadRef,
-} from '../shared/thread.ts';
-import {
-  entriesOfTurn,
-  keptAfter,
-  lastReplaced,
-  withoutLogged,
-  type TurnEntry,
-  type TurnPlace,
-} from '../shared/turn-log.ts';
+import { isPrompt, onceKey, type NumberedEntry, type ThreadEntryOf, type ThreadRef } from '../shared/thread.ts';
+import { entriesOfTurn, withoutLogged, type TurnPlace, type TurnSaid } from '../shared/turn-log.ts';
 
 /** The turn of the run that holds a thread, before it is written there. */
 export interface LiveTurn {
-  /** What it would write now, unless these entries or the end of the log have it. */
-  since(entries: readonly NumberedEntry[]): readonly ThreadEntry[];
+  /** The messages that it would write now, unless these entries or the end of the log have it. */
+  since(entries: readonly NumberedEntry[]): readonly ThreadEntryOf<'message'>[];
 }
 
 /** The last entries of a log: how the turn of a run ended is among them, at most one summary behind it. */
@@ -62,39 +46,30 @@ function isEndOf({ runId, began }: ThreadHolder): (entry: NumberedEntry) => bool
   return ({ seq, entry }) => entry.t === 'result' && entry.runId === runId && seq > began;
 }
 
-/** What its worker would write if the turn ended now, but for the end. */
+/** The messages that its worker would write if the turn ended now. */
 async function writtenBy(
   place: ThreadPlace,
   thread: ThreadRef,
   turnPlace: TurnPlace,
-  turn: JournalTurn,
-): Promise<readonly ThreadEntry[]> {
-  const { runId, at, began } = turnPlace;
-  const entries = entriesOfTurn(turnPlace, turn, 'open');
+  said: TurnSaid,
+): Promise<readonly ThreadEntryOf<'message'>[]> {
+  const { runId, began } = turnPlace;
+  const messages = entriesOfTurn(turnPlace, said, 'open').filter((entry) => entry.t === 'message');
   const { entries: firsts } = await readThread(place, thread, { after: began, limit: 1 });
-  const prompt = firsts.find(({ entry }) => entry.runId === runId && isPrompt(entry))?.entry;
-  if (prompt?.t === 'message' && !turn.compacted) return entries;
+  if (firsts.some(({ entry }) => entry.runId === runId && isPrompt(entry))) return messages;
   const past = pastOf(await readContext(place, thread, runId), runId);
-  if (prompt?.t !== 'message') return await unwritten(place, thread, withoutLogged(entries, past.logged));
-  if (!turn.compacted || turn.handoffs.length > 0) return entries;
-  const initial: Message[] = [...past.messages, prompt.message];
-  const { content: text, sensitivity } = summaryOf(initial, turn.compacted);
-  const spoken = entriesOfTurn(turnPlace, turn, 'closed').length;
-  const kept = keptAfter(turn.compacted.replaced, initial, turn.messages);
-  const upTo = lastReplaced({ began, numbers: past.numbers, spoken }, kept);
-  if (upTo === undefined) return entries;
-  return [...entries, { v: threadVersion, t: 'summary', runId, at, text, upTo, ...(sensitivity && { sensitivity }) }];
+  return await unwritten(place, thread, withoutLogged(messages, past.logged));
 }
 
 /** A run that is driven again has written the beginning of its turn before. */
 async function unwritten(
   { redis, keys }: ThreadPlace,
   { tenant, threadId }: ThreadRef,
-  entries: readonly TurnEntry[],
-): Promise<readonly TurnEntry[]> {
-  const named = entries.flatMap((entry) => onceKey(entry) ?? []);
-  if (named.length === 0) return entries;
+  messages: readonly ThreadEntryOf<'message'>[],
+): Promise<readonly ThreadEntryOf<'message'>[]> {
+  const named = messages.flatMap((entry) => onceKey(entry) ?? []);
+  if (named.length === 0) return messages;
   const numbers = await redis.hmget(keys.thread(tenant, threadId, 'once'), ...named);
   const known = new Set(named.filter((_, at) => numbers[at] !== null));
-  return entries.filter((entry) => !known.has(onceKey(entry) ?? ''));
+  return messages.filter((entry) => !known.has(onceKey(entry) ?? ''));
 }

@@ -2,10 +2,10 @@ import { itemsOf, type ThreadItem } from '../shared/thread-items.ts';
 import { readThread, type ThreadRange } from '../shared/thread-log.ts';
 import { holderOf } from '../shared/thread-holder.ts';
 import type { ThreadPlace } from '../shared/thread-place.ts';
-import type { ThreadRef } from '../shared/thread.ts';
+import type { NumberedEntry, ThreadEntryOf, ThreadRef } from '../shared/thread.ts';
 import { readLiveTurn } from './live-turn.ts';
 
-/** `next`: there are more entries; ask with this number as `after`, or as `before` for `desc`. */
+/** `next`: there are more messages; ask with this number as `after`, or as `before` for `desc`. */
 export interface MessagesPage {
   readonly messages: readonly ThreadItem[];
   readonly next?: number;
@@ -23,18 +23,41 @@ export async function readMessages(place: ThreadPlace, thread: ThreadRef, range:
   const live =
     holder && end === Infinity && before === Infinity ? await readLiveTurn(place, thread, holder) : undefined;
   const until = Math.min(before, end);
-  const { entries, more } = await readThread(place, thread, {
-    ...range,
-    ...(until < Infinity && { before: until }),
-  });
-  const last = entries.at(-1);
-  const items = entries.flatMap(({ entry, seq }) => inOrder(order, itemsOf(entry, seq)));
+  const page = await messagesIn(place, thread, { ...range, ...(until < Infinity && { before: until }) });
+  const { messages, more, passed } = page;
+  const last = messages.at(-1);
+  const items = messages.flatMap(({ entry, seq }) => inOrder(order, itemsOf(entry, seq)));
   const reachesEnd = live && (order === 'desc' || !more);
-  const done = live && reachesEnd ? live.since(entries).flatMap((entry) => itemsOf(entry, undefined)) : [];
+  const done = live && reachesEnd ? live.since(passed).flatMap((entry) => itemsOf(entry, undefined)) : [];
   return {
     messages: order === 'asc' ? [...items, ...done] : [...done.toReversed(), ...items],
     ...(more && last && { next: last.seq }),
   };
+}
+
+interface MessageEntry {
+  readonly seq: number;
+  readonly entry: ThreadEntryOf<'message'>;
+}
+
+/** `passed`: these messages and all else that stands between them. `more`: the range holds other messages beyond the last. */
+async function messagesIn(
+  place: ThreadPlace,
+  thread: ThreadRef,
+  range: ThreadRange,
+): Promise<{ messages: readonly MessageEntry[]; passed: readonly NumberedEntry[]; more: boolean }> {
+  const { limit, order = 'asc' } = range;
+  const passed: NumberedEntry[] = [];
+  const messages: MessageEntry[] = [];
+  for (let more = true; more && messages.length <= limit;) {
+    const from = passed.at(-1)?.seq;
+    const rest = from === undefined ? range : { ...range, [order === 'asc' ? 'after' : 'before']: from };
+    const page = await readThread(place, thread, { ...rest, limit: limit + 1 - messages.length });
+    for (const { seq, entry } of page.entries) if (entry.t === 'message') messages.push({ seq, entry });
+    passed.push(...page.entries);
+    ({ more } = page);
+  }
+  return { messages: messages.slice(0, limit), passed, more: messages.length > limit };
 }
 
 function inOrder<T>(order: 'asc' | 'desc', items: readonly T[]): readonly T[] {

@@ -16,7 +16,7 @@ import { readMessages, type MessagesPage } from './thread-messages.ts';
 import { invalid, safeInput } from './validate.ts';
 
 const maxListed = 100;
-/** Log entries that one answer shows at most. */
+/** Messages that one answer shows at most. */
 export const maxMessages = 200;
 const exportedAtOnce = 100;
 
@@ -29,11 +29,11 @@ export interface ThreadsQuery {
   readonly limit?: number;
 }
 
-/** Which part of a thread. Numbers of entries, both excluded. */
+/** Which messages of a thread. Their numbers in the log, both excluded. */
 export interface MessagesQuery {
   readonly after?: number;
   readonly before?: number;
-  /** Entries, 1 to 200, default 100. An entry may show as several items. */
+  /** Messages, 1 to 200, default 100. One may show as several items. */
   readonly limit?: number;
   /** Default `asc`: oldest first. */
   readonly order?: 'asc' | 'desc';
@@ -107,7 +107,7 @@ export class Threads {
   }
 
   /**
-   * What was said and done in the thread. Items of the run that is at work come last (`desc`: first) and are `live`: they
+   * What was said and done in the thread; handoffs, results and summaries are in its `export`. Items of the run that is at work come last (`desc`: first) and are `live`: they
    * have no number until its turn has ended. Throws `not_found`, `invalid_id`, `validation`.
    */
   async messages(threadId: string, query: MessagesQuery = {}): Promise<MessagesPage> {

@@ -15,17 +15,11 @@ interface Step {
   readonly asked: Map<string, number>;
 }
 
-/** A turn by the journal of its run. */
-export interface JournalTurn extends TurnSaid {
-  /** The last summary of this conversation. Undefined where the agent that speaks now has none. */
-  readonly compacted: JournalEntryOf<'compacted'> | undefined;
-}
-
 /**
  * What a run has said and done by its journal: the same as the turn itself holds, and of a step that is not over yet the
  * results that there are. All in the order of the calls.
  */
-export function turnOfJournal(journal: Iterable<JournalEntry>): JournalTurn {
+export function turnOfJournal(journal: Iterable<JournalEntry>): TurnSaid {
   const reading = new Reading();
   for (const entry of journal) reading.follow(entry);
   return reading.turn();
@@ -35,13 +29,12 @@ class Reading {
   readonly #messages: Message[] = [];
   readonly #handoffs: TurnHandoff[] = [];
   readonly #steered = new Map<string, string>();
-  #compacted: JournalEntryOf<'compacted'> | undefined;
   #step: Step | undefined;
 
-  turn(): JournalTurn {
+  turn(): TurnSaid {
     const messages = [...this.#messages, ...this.#results()];
     const steered = new Set(this.#steered.values());
-    return { messages, handoffs: this.#handoffs, steered, compacted: this.#compacted };
+    return { messages, handoffs: this.#handoffs, steered };
   }
 
   follow(entry: JournalEntry): void {
@@ -68,14 +61,12 @@ class Reading {
         return this.#say({ role: 'user', content: repairRequest(entry.problem) });
       case 'steered':
         return this.#steer(entry);
-      case 'compacted':
-        this.#compacted = entry;
-        return;
       case 'handed_off':
         return this.#handOff(entry);
       case 'opened':
       case 'attempted':
       case 'session_lost':
+      case 'compacted':
       case 'calling':
       case 'inner_calling':
       case 'inner_called':
@@ -111,7 +102,6 @@ class Reading {
   #handOff({ step, from, to, filter }: JournalEntryOf<'handed_off'>): void {
     this.#messages.push(...this.#results());
     this.#step = undefined;
-    this.#compacted = undefined;
     const after = this.#messages.length;
     this.#handoffs.push({ after, step, fromAgentId: from, toAgentId: to, descriptor: filter });
   }

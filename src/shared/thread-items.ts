@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { assertNever } from './errors.ts';
 import { textOf } from './message.ts';
-import { threadEntry, threadSession, type ThreadEntry, type ThreadEntryOf, type ThreadInfo } from './thread.ts';
+import { threadSession, type ThreadEntryOf, type ThreadInfo } from './thread.ts';
 
 /** A thread as it is shown: without what only a provider can read. */
 export const threadView = z.object({
@@ -23,22 +23,18 @@ export const threadView = z.object({
 export type ThreadView = Readonly<z.infer<typeof threadView>>;
 
 const itemBase = {
-  seq: z.int().optional().describe('The number of its entry in the log. An entry may show as several items.'),
+  seq: z.int().optional().describe('The number of its message in the log. A message may show as several items.'),
   runId: z.string(),
   at: z.string(),
   live: z.literal(true).optional().describe('From the run that is at work: not in the log yet, and without a number.'),
 };
-const [, handoff, result, summary] = threadEntry.options;
 
 /**
- * What happened in a thread, one thing each.
+ * What was said and done in a thread, one thing each.
  *
  * - message: what a person said (`user`), what we said in a person's place (`system`), or a final answer (`assistant`)
  * - assistant_text: what a model said beside the calls that it made
  * - tool_use, tool_result: a call and what came of it. `input` is the model's own text where that is not JSON
- * - handoff: another agent went on with the turn, with what the filter of `descriptor` let through
- * - result: how the turn of a run ended
- * - summary: stands for all entries up to number `upTo` when the conversation is given to a model
  */
 export const threadItem = z.discriminatedUnion('kind', [
   z.object({
@@ -57,11 +53,6 @@ export const threadItem = z.discriminatedUnion('kind', [
     content: z.string(),
     isError: z.boolean(),
   }),
-  handoff
-    .pick({ step: true, fromAgentId: true, toAgentId: true, descriptor: true })
-    .extend({ ...itemBase, kind: z.literal('handoff') }),
-  result.omit({ v: true, t: true }).extend({ ...itemBase, kind: z.literal('result') }),
-  summary.omit({ v: true, t: true }).extend({ ...itemBase, kind: z.literal('summary') }),
 ]);
 export type ThreadItem = z.infer<typeof threadItem>;
 
@@ -70,34 +61,10 @@ export function viewOfThread(info: ThreadInfo): ThreadView {
   return { ...rest, ...(session && { session: { provider: session.provider, model: session.model } }) };
 }
 
-/** An entry as items, in order. Without a number it is live. */
-export function itemsOf(entry: ThreadEntry, seq: number | undefined): ThreadItem[] {
-  const { runId, at } = entry;
+/** A message as items, in order. Without a number it is live. */
+export function itemsOf(entry: ThreadEntryOf<'message'>, seq: number | undefined): ThreadItem[] {
+  const { runId, at, message, byRuntime } = entry;
   const base = { ...(seq === undefined ? { live: true as const } : { seq }), runId, at };
-  switch (entry.t) {
-    case 'message':
-      return messageItems(entry, base);
-    case 'handoff': {
-      const { t: kind, step, fromAgentId, toAgentId, descriptor } = entry;
-      return [{ ...base, kind, step, fromAgentId, toAgentId, descriptor }];
-    }
-    case 'result': {
-      const { v: _, t: kind, ...facts } = entry;
-      return [{ ...facts, ...base, kind }];
-    }
-    case 'summary': {
-      const { v: _, t: kind, ...facts } = entry;
-      return [{ ...facts, ...base, kind }];
-    }
-    default:
-      return assertNever(entry);
-  }
-}
-
-function messageItems(
-  { message, byRuntime }: ThreadEntryOf<'message'>,
-  base: Pick<ThreadItem, 'seq' | 'live' | 'runId' | 'at'>,
-): ThreadItem[] {
   switch (message.role) {
     case 'user':
       return [{ ...base, kind: 'message', role: byRuntime ? 'system' : 'user', text: message.content }];

@@ -95,7 +95,7 @@ function handoffEntry({ runId, at, began }: TurnPlace, handoff: TurnHandoff, num
 }
 
 /** Without the first words of agents and tools, so many as the thread already has of a run that was driven again. */
-export function withoutLogged(entries: readonly TurnEntry[], logged: number): TurnEntry[] {
+export function withoutLogged<T extends TurnEntry>(entries: readonly T[], logged: number): T[] {
   let left = logged;
   return entries.filter((entry) => {
     const isCounted = entry.t === 'message' && entry.message.role !== 'user';

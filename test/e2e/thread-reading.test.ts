@@ -32,7 +32,7 @@ test('calls of a run show while it works, stay when its worker is killed, and ar
   await world.addWorker();
   world.provider.gates.open('answer');
   expect((await run.result()).status).toBe('completed');
-  expect(await seen(world, 'talk')).toEqual(['assistant_text', 'tool_use', 'tool_result', 'message', 'result']);
+  expect(await seen(world, 'talk')).toEqual(['assistant_text', 'tool_use', 'tool_result', 'message']);
   await until('nobody holds it', async () => (await world.mill.threads.get('talk')).holder === undefined);
   expect((await call('DELETE', `${world.url}/v1/threads/talk`)).status).toBe(200);
 });

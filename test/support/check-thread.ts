@@ -1,13 +1,18 @@
 import { expect } from 'vitest';
-import type { Millrace, RunView, ThreadItem } from '../../src/producer/index.ts';
+import type { Millrace, RunView, ThreadExportLine, ThreadItem } from '../../src/producer/index.ts';
 import { runIdForExecution } from '../../src/shared/ids.ts';
 import { followUpId } from '../../src/shared/steer.ts';
 import type { Sent } from './talk.ts';
 
+type LogLine = Exclude<ThreadExportLine, { t: 'thread' }>;
+
 /** A thread as the outside sees it once it is quiet. */
 export interface SeenThread {
   readonly threadId: string;
+  /** Its messages. */
   readonly items: readonly ThreadItem[];
+  /** Its log, whole. */
+  readonly entries: readonly LogLine[];
   /** All runs that ever belonged to it, by id. */
   readonly runs: ReadonlyMap<string, RunView>;
 }
@@ -22,8 +27,10 @@ export async function seeThread(mill: Millrace, threadId: string, runs: readonly
     items.push(...page.messages);
     after = page.next;
   }
+  const entries: LogLine[] = [];
+  for await (const line of mill.threads.export(threadId)) if (line.t !== 'thread') entries.push(line);
   const mine = runs.filter(({ thread }) => thread === threadId);
-  return { threadId, items, runs: new Map(mine.map((run) => [run.runId, run])) };
+  return { threadId, items, entries, runs: new Map(mine.map((run) => [run.runId, run])) };
 }
 
 /** What holds for every thread whose runs have ended, whatever was done to them. `sent` are the messages for it. */
@@ -37,17 +44,21 @@ export function checkThread(seen: SeenThread, sent: readonly Sent[]): void {
 }
 
 /** The entries of a run stand together: first what its user said, last how it ended. */
-function checkTurns({ threadId, items }: SeenThread): void {
-  const turns: ThreadItem[][] = [];
-  for (const item of items) {
+function checkTurns({ threadId, items, entries }: SeenThread): void {
+  expect(
+    items.some(({ live }) => live),
+    `thread ${threadId} is quiet`,
+  ).toBe(false);
+  const turns: LogLine[][] = [];
+  for (const entry of entries) {
     const last = turns.at(-1);
-    if (last?.[0]?.runId === item.runId) last.push(item);
-    else turns.push([item]);
+    if (last?.[0]?.runId === entry.runId) last.push(entry);
+    else turns.push([entry]);
   }
   const ids = turns.map(([first]) => first?.runId);
   expect(new Set(ids).size, `turns of thread ${threadId} do not interleave: ${ids.join(' ')}`).toBe(ids.length);
   for (const turn of turns) {
-    const kinds = turn.map((item) => (item.kind === 'message' ? item.role : item.kind));
+    const kinds = turn.map((entry) => (entry.t === 'message' && !entry.byRuntime ? entry.message.role : entry.t));
     const name = `turn of run ${turn[0]?.runId} in thread ${threadId}: ${kinds.join(' ')}`;
     expect(kinds[0], name).toBe('user');
     expect(kinds.filter((kind) => kind !== 'summary').at(-1), name).toBe('result');
@@ -55,10 +66,6 @@ function checkTurns({ threadId, items }: SeenThread): void {
       kinds.filter((kind) => kind === 'result'),
       name,
     ).toHaveLength(1);
-    expect(
-      turn.some(({ live }) => live),
-      name,
-    ).toBe(false);
   }
 }
 
@@ -76,11 +83,11 @@ function checkCallsAnswered({ threadId, items }: SeenThread): void {
 }
 
 /** Who asks the run is told the same as who reads the thread. */
-function checkAnswers({ threadId, items, runs }: SeenThread): void {
+function checkAnswers({ threadId, items, entries, runs }: SeenThread): void {
   for (const { runId, status, result, costMicrocents } of runs.values()) {
     const mine = items.filter((item) => item.runId === runId);
-    const end = mine.find((item) => item.kind === 'result');
-    if (!end) continue;
+    const end = entries.find((entry) => entry.t === 'result' && entry.runId === runId);
+    if (end?.t !== 'result') continue;
     const name = `run ${runId} of thread ${threadId}`;
     expect({ status: end.status, costMicrocents: end.costMicrocents }, name).toEqual({ status, costMicrocents });
     if (status !== 'completed') continue;

@@ -49,9 +49,9 @@ export const addThreads: AddCommand = (program, act) => {
     .action(act(list));
   one(threads, 'show', 'Show where a thread stands: who holds it, and how many runs wait.').action(act(show));
   one(threads, 'messages', 'Show what was said and done, also by the run that is at work.')
-    .option('--after <n>', 'only entries with a higher number', number)
-    .option('--before <n>', 'only entries with a lower number', number)
-    .option('--limit <n>', 'at most so many entries', wholeNumber(1, maxMessages), 100)
+    .option('--after <n>', 'only messages with a higher number', number)
+    .option('--before <n>', 'only messages with a lower number', number)
+    .option('--limit <n>', 'at most so many messages', wholeNumber(1, maxMessages), 100)
     .option('--last', 'the last ones instead of the first')
     .action(act(messages));
   threads

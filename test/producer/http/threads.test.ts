@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import type { JournalEntry } from '../../../src/shared/journal.ts';
 import type { AssistantPart } from '../../../src/shared/message.ts';
 import { threadEvent } from '../../../src/shared/thread-event.ts';
-import { threadEntry } from '../../../src/shared/thread.ts';
+import { threadEntry, type ThreadEntry } from '../../../src/shared/thread.ts';
 import { threadItem } from '../../../src/shared/thread-items.ts';
 import { answered, aThread, called, holding, tenant, titled, turnEntries, workerThreads } from '../support/threads.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
@@ -73,9 +73,40 @@ test('messages show what happened one by one, with the numbers of their entries'
     { seq: 2, kind: 'tool_use', toolCallId: 'c1', name: 'look', input: { order: 7 } },
     { seq: 3, kind: 'tool_result', toolCallId: 'c1', name: 'look', content: 'shipped', isError: false },
     { seq: 4, kind: 'message', role: 'assistant', text: 'It is shipped.' },
-    { seq: 5, kind: 'result', status: 'completed', costMicrocents: 700, steps: 2 },
   ]);
   for (const item of all.body.messages) expect(threadItem.parse(item)).toEqual(item);
+});
+
+test('handoffs, summaries and results are not among the messages, and pages are full without them', async () => {
+  const world = await serverWorld();
+  const at = '2026-01-02T03:04:05.000Z';
+  const run1 = { v: 1, runId: 'run1', at } as const;
+  const facts = {
+    step: 1,
+    began: 0,
+    fromAgentId: 'support',
+    toAgentId: 'sales',
+    descriptor: { kind: 'last-user' },
+  } as const;
+  const handoff = { ...run1, t: 'handoff', key: 'run1:handoff:1', ...facts } as const;
+  const summary = { ...run1, t: 'summary', text: 'It is shipped.', upTo: 4 } as const;
+  const [asked, looks, found, answer, result] = turnEntries('run1') as [ThreadEntry, ...ThreadEntry[]];
+  await holding(world, 't1', 'run1', [
+    asked,
+    handoff,
+    ...[looks, found, answer, result].filter((each) => each !== undefined),
+    summary,
+  ]);
+  await workerThreads(world).leave(tenant, 't1', 'run1');
+  const read = async (query: string) => await world.send('GET', `/v1/threads/t1/messages?${query}`);
+  const first = await read('limit=2');
+  expect([marks(first), first.body.next]).toEqual([['message 1', 'assistant_text 3', 'tool_use 3'], 3]);
+  const rest = await read('after=3&limit=2');
+  expect([marks(rest), rest.body.next]).toEqual([['tool_result 4', 'message 5'], undefined]);
+  const last = await read('order=desc&limit=1');
+  expect([marks(last), last.body.next]).toEqual([['message 5'], 5]);
+  const exported = await fetch(`${world.url}/v1/threads/t1/export`).then(async (sent) => await sent.text());
+  for (const kind of ['handoff', 'summary', 'result']) expect(exported).toContain(`"t":"${kind}"`);
 });
 
 test('messages come in pages, in either order', async () => {
@@ -85,12 +116,9 @@ test('messages come in pages, in either order', async () => {
   const first = await read('limit=2');
   expect([marks(first), first.body.next]).toEqual([['message 1', 'assistant_text 2', 'tool_use 2'], 2]);
   const rest = await read('after=2&limit=3');
-  expect([marks(rest), rest.body.next]).toEqual([['tool_result 3', 'message 4', 'result 5'], undefined]);
-  const last = await read('order=desc&limit=4');
-  expect([marks(last), last.body.next]).toEqual([
-    ['result 5', 'message 4', 'tool_result 3', 'tool_use 2', 'assistant_text 2'],
-    2,
-  ]);
+  expect([marks(rest), rest.body.next]).toEqual([['tool_result 3', 'message 4'], undefined]);
+  const last = await read('order=desc&limit=3');
+  expect([marks(last), last.body.next]).toEqual([['message 4', 'tool_result 3', 'tool_use 2', 'assistant_text 2'], 2]);
   expect(marks(await read('order=desc&before=2'))).toEqual(['message 1']);
   for (const wrong of ['limit=0', 'limit=201', 'after=-1', 'before=x', 'order=up'])
     expect((await read(wrong)).body.error?.code, wrong).toBe('validation');
@@ -119,7 +147,7 @@ test('what a run at work has done shows as live where the log ends, and once it 
   expect([marks(some).filter((mark) => mark.endsWith('live')), some.body.next]).toEqual([[], 2]);
   // Between the end of the turn and the next holder both have it.
   await holding(world, 't1', runId, turnEntries(runId).slice(1));
-  const kept = ['assistant_text 7', 'tool_use 7', 'tool_result 8', 'message 9', 'result 10'];
+  const kept = ['assistant_text 7', 'tool_use 7', 'tool_result 8', 'message 9'];
   expect(await read()).toEqual(['message 6', ...kept]);
   const rest = await world.send('GET', '/v1/threads/t1/messages?after=10');
   expect(marks(rest)).toEqual([]);
@@ -136,8 +164,8 @@ test('a turn that is to be rolled back shows no more from the moment on at which
   const rollback = { tenant, threadId: 't1', runId: 'run3', agentId: 'support', onBusy: 'rollback' } as const;
   await workerThreads(world).enter(rollback);
   expect(await read('after=5')).toEqual([]);
-  expect(await read('order=desc&limit=1')).toEqual(['result 5']);
-  expect(await read('before=9&after=3')).toEqual(['message 4', 'result 5']);
+  expect(await read('order=desc&limit=1')).toEqual(['message 4']);
+  expect(await read('before=9&after=3')).toEqual(['message 4']);
   const exported = await fetch(`${world.url}/v1/threads/t1/export`).then(async (answer) => await answer.text());
   expect(exported.trim().split('\n')).toHaveLength(6);
   await workerThreads(world).leave(tenant, 't1', runId);

@@ -9,12 +9,12 @@ const seq = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 const schema = {
   summary: 'Read what was said and done in a thread',
   description:
-    'Also of the run that is at work: its items are marked `live`, have no `seq`, and stand where the log ends. They are what would be kept if its turn ended now; of a turn that is to be rolled back nothing is shown. `next` says that there are more entries: send it as `after`, or as `before` for `order=desc`.',
+    'Also of the run that is at work: its items are marked `live`, have no `seq`, and stand where the log ends. They are what would be kept if its turn ended now; of a turn that is to be rolled back nothing is shown. Handoffs, results and summaries are no messages: they are in the export. `next` says that there are more messages: send it as `after`, or as `before` for `order=desc`.',
   params: threadIdParam,
   querystring: z.object({
-    after: seq.optional().describe('Only entries with a higher number.'),
-    before: seq.optional().describe('Only entries with a lower number, and nothing that is live.'),
-    limit: wholeNumber(1, maxMessages).optional().describe('Entries, default 100. An entry may show as several items.'),
+    after: seq.optional().describe('Only messages with a higher number.'),
+    before: seq.optional().describe('Only messages with a lower number, and nothing that is live.'),
+    limit: wholeNumber(1, maxMessages).optional().describe('Messages, default 100. One may show as several items.'),
     order: z.enum(['asc', 'desc']).optional().describe('Default `asc`: oldest first.'),
   }),
   response: {
