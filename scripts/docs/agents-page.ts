@@ -127,7 +127,7 @@ export function agentsPage(): string {
     otherSpellings,
     table(['written as', 'is read as'], spellings),
     otherValues,
-    table(['value', 'in `toolFailure`', 'in `llmFailure`'], valueRows()),
+    table(['value', 'in `toolFailure`', 'in `approvalDenial`', 'in `llmFailure`'], valueRows()),
   ].join('\n\n');
 }
 
@@ -137,17 +137,18 @@ given in two spellings is an error.`;
 const otherValues = 'Failure policies have other names, too:';
 
 function valueRows(): string[][] {
-  const { toolFailure, llmFailure } = agentDefinition.shape;
+  const { toolFailure, approvalDenial, llmFailure } = agentDefinition.shape;
   const values = ['retry_then_fail', 'fail_fast', 'fail_run', 'retry_then_degrade', 'continue', 'continue_with_error'];
   return [...values, 'retry_then_continue', 'skip_action'].map((value) => [
     code(value),
     code(toolFailure.parse(value) ?? ''),
+    code(approvalDenial.parse(value)),
     code(llmFailure.parse(value)),
   ]);
 }
 
 /** The values that are meant; the others have a table of their own. */
 function withoutSpellings(name: string, field: JsonSchema): JsonSchema {
-  if (name === 'toolFailure') return { enum: ['feed_back', 'fail', 'degrade'] };
+  if (name === 'toolFailure' || name === 'approvalDenial') return { enum: ['feed_back', 'fail', 'degrade'] };
   return name === 'llmFailure' ? { enum: ['fail', 'degrade'] } : field;
 }

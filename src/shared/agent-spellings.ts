@@ -1,4 +1,4 @@
-import { failLike, goOnLike, type AgentInput } from './agent.ts';
+import type { AgentInput } from './agent.ts';
 
 type FallbackModels = AgentInput['fallbackModels'];
 type LooseLimits = NonNullable<AgentInput['limits']>;
@@ -27,12 +27,6 @@ export interface FailSafe extends Pick<LooseLimits, 'maxSteps' | 'maxLlmCalls' |
 
 const toMs = (value: unknown) => (typeof value === 'number' ? Math.round(value * 1_000) : value);
 
-/** Whoever goes on after a denial tells the model. */
-const toDenial = (value: unknown) => {
-  if (goOnLike.some((one) => one === value)) return 'feed_back';
-  return failLike.some((one) => one === value) ? 'fail' : value;
-};
-
 /** Spelling, field, and what the value becomes. */
 export const fieldSpellings: readonly (readonly [string, string, ((value: unknown) => unknown)?])[] = [
   ['fallback_chain', 'fallbackModels'],
@@ -42,7 +36,7 @@ export const fieldSpellings: readonly (readonly [string, string, ((value: unknow
   ['failSafe.fallbackModelChain', 'fallbackModels'],
   ['failSafe.llmFailurePolicy', 'llmFailure'],
   ['failSafe.toolFailurePolicy', 'toolFailure'],
-  ['failSafe.approvalDenialPolicy', 'approvalDenial', toDenial],
+  ['failSafe.approvalDenialPolicy', 'approvalDenial'],
   ['failSafe.breakerFailureThreshold', 'breaker.failureThreshold'],
   ['failSafe.breakerCooldownS', 'breaker.cooldownMs', toMs],
   ['failSafe.maxSteps', 'limits.maxSteps'],

@@ -51,16 +51,16 @@ export const toolOptions = z.strictObject({
 });
 export type ToolOptions = z.output<typeof toolOptions>;
 
-export const failLike = ['fail', 'fail_fast', 'fail_run', 'retry_then_fail'] as const;
-export const goOnLike = ['continue', 'continue_with_error', 'retry_then_continue', 'skip_action'] as const;
+const failLike = ['fail', 'fail_fast', 'fail_run', 'retry_then_fail'] as const;
+const goOnLike = ['continue', 'continue_with_error', 'retry_then_continue', 'skip_action'] as const;
 const degradeLike = ['degrade', 'retry_then_degrade'] as const;
 
 function isOneOf<T extends string>(names: readonly T[], name: string): name is T {
   return names.some((one) => one === name);
 }
 
-/** What a failed tool does to the run. Every spelling is accepted and read as one of three. */
-const toolFailure = z.enum(['feed_back', ...failLike, ...degradeLike, ...goOnLike]).transform((spelling) => {
+/** What a failed tool, or a person's denial, does to the run. Every spelling is accepted and read as one of three. */
+const callFailure = z.enum(['feed_back', ...failLike, ...degradeLike, ...goOnLike]).transform((spelling) => {
   if (isOneOf(failLike, spelling)) return 'fail';
   return isOneOf(degradeLike, spelling) ? 'degrade' : 'feed_back';
 });
@@ -266,8 +266,8 @@ export const agentDefinition = z.strictObject({
   policies: z.array(policyRule).max(500).default([]),
   /** What a denial by a rule does: the run fails with `tool_denied` (default), or the model is told. */
   policyDenial: z.enum(['fail', 'feed_back']).default('fail'),
-  /** What a denial by a person does. Default: the model is told. */
-  approvalDenial: z.enum(['fail', 'feed_back']).default('feed_back'),
+  /** What a denial by a person does: the model is told (default), or the run fails, or ends as `degraded` with the reason as its text. */
+  approvalDenial: callFailure.default('feed_back'),
   /** The folder under `MILLRACE_FILES` that `read_file` may read. */
   fileScope: z.string().min(1).max(1_024).optional(),
   /** More folders under `MILLRACE_FILES` that prompt builders, capabilities and tools are told of. */
@@ -282,7 +282,7 @@ export const agentDefinition = z.strictObject({
     .regex(/^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8})*$/, 'must be a BCP 47 language tag')
     .default('en'),
   /** Default: `feed_back`, for nodes `fail`. */
-  toolFailure: toolFailure.optional(),
+  toolFailure: callFailure.optional(),
   limits: agentLimits.default({}),
   budget: budget.optional(),
   /** What a request may set higher than the agent has it. The rest it may only lower. */

@@ -170,7 +170,7 @@ export const eventBodies = {
       steps: count,
     })
     .describe(
-      'The run has its answer. `degraded`: no model answered, or a tool failed, and the agent says that this is to be told instead of an answer.',
+      'The run has its answer. `degraded`: no model answered, a tool failed, or a person denied a call, and the agent says that this is to be told instead of an answer.',
     ),
   'run.failed': z
     .object({

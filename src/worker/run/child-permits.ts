@@ -1,8 +1,10 @@
+import type { AgentDefinition } from '../../shared/agent.ts';
 import { clip } from '../../shared/bound-text.ts';
-import { assertNever, type RunError } from '../../shared/errors.ts';
+import { assertNever } from '../../shared/errors.ts';
 import type { PendingItem } from '../../shared/event.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import type { PersonDecision } from '../tools/call.ts';
+import { endByDenial, type RunEnd } from '../tools/run-end.ts';
 import { childDenied, childVerdict, insteadOf, type ChildRules, type ChildVerdict } from './child-rules.ts';
 import type { AskedChild, ChildAnswer, ProgramHost } from './program.ts';
 
@@ -19,8 +21,7 @@ export interface PermitHost extends Pick<ProgramHost, 'step' | 'emit' | 'now'> {
   /** Does the journal have the answer of this step? */
   isKnown(step: string): boolean;
   hasBegun(runId: string): boolean;
-  /** Ends the run. */
-  fail(error: RunError): void;
+  end(end: RunEnd): void;
 }
 
 const permitPrefix = 'permit:';
@@ -58,7 +59,7 @@ export class ChildPermits {
       case 'allow':
         return rewritten;
       case 'deny':
-        return this.#withhold(runId, asked, reason ?? 'a rule denies it', rules.denialEndsRun.policy);
+        return this.#withhold(runId, asked, reason ?? 'a rule denies it', rules.denials.policyDenial);
       case 'defer':
       case 'request_approval':
       case 'request_user_input':
@@ -75,9 +76,9 @@ export class ChildPermits {
     { action, reason }: ChildVerdict,
     rules: ChildRules,
   ): Promise<AskedChild | ChildAnswer> {
-    const { nobody, ttlMs, approvers, denialEndsRun } = rules;
-    const endsRun = denialEndsRun.approval;
-    if (nobody) return this.#withhold(runId, asked, 'nobody can be asked here', endsRun);
+    const { nobody, ttlMs, approvers, denials } = rules;
+    const { approvalDenial } = denials;
+    if (nobody) return this.#withhold(runId, asked, 'nobody can be asked here', approvalDenial);
     const { agentId, input, signal } = asked;
     const id = `${permitPrefix}${key}`;
     const due = `expired:${key}`;
@@ -103,9 +104,9 @@ export class ChildPermits {
     this.#host.drop(id, due);
     // The host of the children says what became of one that nobody wants any more.
     if (said === 'stopped') return asked;
-    if (said === undefined) return this.#withhold(runId, asked, 'expired', endsRun);
+    if (said === undefined) return this.#withhold(runId, asked, 'expired', approvalDenial);
     if (said.kind === 'answer') return insteadOf(runId, this.#host.now(), { status: 'completed', text: said.answer });
-    if (!said.granted) return this.#withhold(runId, asked, said.reason ?? 'a person denied it', endsRun);
+    if (!said.granted) return this.#withhold(runId, asked, said.reason ?? 'a person denied it', approvalDenial);
     return await this.#granted(key, runId, asked, said.updatedArgs, rules);
   }
 
@@ -123,12 +124,18 @@ export class ChildPermits {
     const verdict = childVerdict.parse(await this.#host.step(`rules:${key}:edited`, () => rules.decide(edited, true)));
     if (verdict.action !== 'deny') return { ...edited, input: verdict.input ?? input };
     this.#tellVerdict(asked.agentId, verdict);
-    return this.#withhold(runId, asked, verdict.reason ?? 'a rule denies it', rules.denialEndsRun.policy);
+    return this.#withhold(runId, asked, verdict.reason ?? 'a rule denies it', rules.denials.policyDenial);
   }
 
-  #withhold(runId: string, { agentId }: AskedChild, why: string, endsRun: boolean): ChildAnswer {
+  #withhold(
+    runId: string,
+    { agentId }: AskedChild,
+    why: string,
+    denial: AgentDefinition['approvalDenial'],
+  ): ChildAnswer {
     const error = childDenied(agentId, this.#redactor.text(why));
-    if (endsRun) this.#host.fail(error);
+    const end = endByDenial(denial, error);
+    if (end) this.#host.end(end);
     const { code, message, retryable } = error;
     return insteadOf(runId, this.#host.now(), { status: 'failed', text: '', error: { code, message, retryable } });
   }

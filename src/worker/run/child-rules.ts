@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import type { AgentDefinition } from '../../shared/agent.ts';
 import type { ChildEnd } from '../../shared/control.ts';
 import { RunError } from '../../shared/errors.ts';
 import { policyAction } from '../../shared/policy.ts';
@@ -26,8 +27,8 @@ export interface ChildRules {
   /** How long people have, in milliseconds. */
   readonly ttlMs: number;
   readonly approvers: number;
-  /** Whether a denial by a rule, or by a person, ends the run. */
-  readonly denialEndsRun: { readonly policy: boolean; readonly approval: boolean };
+  /** What a denial by a rule, or by a person, does. */
+  readonly denials: Pick<AgentDefinition, 'policyDenial' | 'approvalDenial'>;
 }
 
 /** Those of the run's agent and of the operator. */
@@ -53,7 +54,7 @@ export function childRulesOf({ agent, record }: OpenRun, { tools }: RunDeps): Ch
     },
     nobody: interaction === 'headless',
     ...approvals,
-    denialEndsRun: { policy: policyDenial === 'fail', approval: approvalDenial === 'fail' },
+    denials: { policyDenial, approvalDenial },
   };
 }
 

@@ -201,7 +201,7 @@ function toolsOf(
       keyFor: (step, index) => `${runId}:s${step}:t${index}`,
       options,
       people: { nobody: interaction === 'headless', ...approvals },
-      denialEndsRun: { policy: definition.policyDenial === 'fail', approval: definition.approvalDenial === 'fail' },
+      denials: definition,
       ...(secrets && { secrets }),
     },
   );

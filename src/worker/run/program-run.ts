@@ -2,6 +2,7 @@ import { asRunError, assertNever, RunError } from '../../shared/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/event.ts';
 import { runIdForChild } from '../../shared/ids.ts';
 import type { PersonDecision } from '../tools/call.ts';
+import type { RunEnd } from '../tools/run-end.ts';
 import { within } from '../tools/within.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
 import type { ProgramFact } from '../turn/program-facts.ts';
@@ -159,8 +160,8 @@ class ProgramRun implements ProgramHost, PermitHost {
     return this.#growing.state.program.children.has(runId);
   }
 
-  fail(error: RunError): void {
-    this.#end ??= { error };
+  end(end: RunEnd): void {
+    this.#end ??= end.kind === 'failed' ? { error: end.error } : { result: { text: end.text, degraded: true } };
   }
 
   async outcome(program: Program): Promise<TurnOutcome> {
@@ -172,7 +173,8 @@ class ProgramRun implements ProgramHost, PermitHost {
       for (;;) {
         const outcome = await this.#next();
         if (!outcome) continue;
-        if (outcome.status !== 'completed' && outcome.status !== 'suspended') await this.#tellRest();
+        const isWhole = outcome.status === 'completed' && !outcome.degraded;
+        if (!isWhole && outcome.status !== 'suspended') await this.#tellRest();
         return outcome;
       }
     } catch (thrown) {
@@ -355,15 +357,15 @@ class ProgramRun implements ProgramHost, PermitHost {
     return [...this.#questions].map(([id, { item }]) => ({ requestedAt, ...item, id }));
   }
 
-  #completed({ text, output, blocked }: ProgramResult): TurnOutcome {
+  #completed({ text, output, blocked, degraded }: ProgramResult): TurnOutcome {
     return {
       status: 'completed',
       text,
-      finishReason: 'stop',
+      finishReason: degraded ? 'error' : 'stop',
       ...(output !== undefined && { output }),
       ...(blocked && { blocked }),
       emptyResponse: text === '',
-      degraded: false,
+      degraded: degraded === true,
       state: this.#growing.state,
     };
   }

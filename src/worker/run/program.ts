@@ -15,6 +15,8 @@ export interface ProgramResult {
   readonly output?: unknown;
   /** It could not begin, because something has to be known first. */
   readonly blocked?: true;
+  /** A denial ended it, and `text` says so. */
+  readonly degraded?: true;
 }
 
 /** What a program works with. Every key is used once in a run. */

@@ -59,6 +59,8 @@ async function endSegment(run: OpenRun, ending: TurnOutcome): Promise<JobOutcome
 
 async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'completed' }>): Promise<JobOutcome> {
   const status = ending.blocked ? 'blocked' : ending.degraded ? 'degraded' : 'completed';
+  // A denial may have ended the run while others still worked for it.
+  if (ending.degraded) await dropChildren(run, ending.state);
   const result: RunResultBody = {
     text: ending.text,
     finishReason: ending.finishReason,
@@ -87,8 +89,7 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
   const { error, partialText } = ending;
   // Infrastructure, not the run: the job layer tries again from the journal.
   if (error.code === 'lock_lost' || error.code === 'queue_unavailable') throw error;
-  const open = openChildren(ending.state).map(({ id }) => id);
-  if (open.length > 0) await run.children.stop(open, { drain: false, onPendingApprovals: 'deny', reason: nobodyWaits });
+  await dropChildren(run, ending.state);
   const info = errorInfoOf(run, error);
   const end = totals(ending.state);
   const { usage, costMicrocents } = end;
@@ -209,7 +210,13 @@ function openChildren({ calls, program, childEnds }: TurnState): { readonly id: 
   return [...forCalls, ...[...program.children.keys()].filter((id) => !childEnds.has(id)).map((id) => ({ id }))];
 }
 
-const nobodyWaits = 'the run that it worked for has failed';
+/** Whoever still works for the run has no more reason to. */
+async function dropChildren({ children }: OpenRun, state: TurnState): Promise<void> {
+  const open = openChildren(state).map(({ id }) => id);
+  if (open.length > 0) await children.stop(open, { drain: false, onPendingApprovals: 'deny', reason: nobodyWaits });
+}
+
+const nobodyWaits = 'the run that it worked for has ended';
 
 /** Whoever works for a cancelled run has a worker that ends it, or none: then the next one does, when the lock is over. */
 const lookAgainMs = 10_000;

@@ -265,7 +265,7 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
     options: definition.toolOptions,
     ...(policy && { policy: trust === 'sandbox' ? sandboxed(policy) : policy }),
     people: { nobody: interaction === 'headless', ...approvals },
-    denialEndsRun: { policy: policyDenial === 'fail', approval: approvalDenial === 'fail' },
+    denials: { policyDenial, approvalDenial },
     ...(secrets && { secrets }),
     ...(artifacts && { spill: spillOf(artifacts, runId, log) }),
     ...(breakers && { breakers }),

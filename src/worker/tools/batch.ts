@@ -1,6 +1,5 @@
 import type { TrustClass } from '../../shared/agent.ts';
 import type { Clock } from '../../shared/clock.ts';
-import type { RunError } from '../../shared/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/event.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
 import type { Message, Sensitivity } from '../../shared/message.ts';
@@ -9,6 +8,7 @@ import type { Ask, CallResult, StepCall } from './call.ts';
 import type { ToolRunContext } from './context.ts';
 import type { PlannedChild } from './call.ts';
 import type { Preparation } from './prepare.ts';
+import type { RunEnd } from './run-end.ts';
 import type { StepResults } from './step-results.ts';
 
 /** What the executor asks of the turn that it works for. */
@@ -53,7 +53,7 @@ export interface Batch {
   /** By place of a script's call: the tools that it could not call without a person. The model may call them itself. */
   readonly needPeople: Map<number, Set<string>>;
   /** What ends the run, the first one first. */
-  readonly fatal: RunError[];
+  readonly fatal: RunEnd[];
   /** A name for what people are asked about this call that the run has not used yet. */
   newAskId(call: StepCall): string;
 }

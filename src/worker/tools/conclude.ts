@@ -115,9 +115,10 @@ function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batc
       return batch.results.settle(call.index, null);
     }
     case 'fail':
-      batch.fatal.push(
-        new RunError('tool_outcome_unknown', `it is not known whether a call of tool ${call.name} took effect`),
-      );
+      batch.fatal.push({
+        kind: 'failed',
+        error: new RunError('tool_outcome_unknown', `it is not known whether a call of tool ${call.name} took effect`),
+      });
       return batch.results.settle(call.index, null);
     default:
       assertNever(onUnknown);

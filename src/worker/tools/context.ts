@@ -1,4 +1,4 @@
-import type { ToolOptions } from '../../shared/agent.ts';
+import type { AgentDefinition, ToolOptions } from '../../shared/agent.ts';
 import type { Log } from '../../shared/log.ts';
 import type { Policy } from '../guards/policy.ts';
 import type { Breakers } from '../ports.ts';
@@ -32,8 +32,8 @@ export interface ToolRunContext {
   readonly policy?: Policy;
   /** `nobody`: nobody can be asked, so that whatever needs a person is denied. */
   readonly people?: { readonly nobody: boolean; readonly ttlMs: number; readonly approvers: number };
-  /** Whether a denial ends the run. Default: by a rule yes, by a person no. */
-  readonly denialEndsRun?: { readonly policy: boolean; readonly approval: boolean };
+  /** What a denial by a rule, or by a person, does. Default: the run fails by a rule, and the model is told of a person's. */
+  readonly denials?: Pick<AgentDefinition, 'policyDenial' | 'approvalDenial'>;
   readonly secrets?: { get(name: string): string | undefined; values(): readonly string[] };
   readonly spill?: Spill;
   readonly workspaceDir?: string;

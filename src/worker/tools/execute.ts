@@ -21,6 +21,7 @@ import { permit } from './permit.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
 import { recover } from './recover.ts';
 import { createToolRegistry, type Advertisement, type ToolRegistry } from './registry.ts';
+import type { RunEnd } from './run-end.ts';
 import { runCall } from './run-call.ts';
 import { inLanes } from './lanes.ts';
 import { StepResults } from './step-results.ts';
@@ -28,7 +29,7 @@ import type { Tool } from './tool.ts';
 
 /**
  * How the calls of a step ended. `done`: each has a recorded result. `aborted`: the signal stopped them, what was
- * finished is recorded. `suspended`: some wait for people. `failed`: a denial or an unknown outcome ends the run.
+ * finished is recorded. `suspended`: some wait for people. Otherwise a denial or an unknown outcome ends the run.
  */
 export type BatchEnd =
   | { readonly kind: 'done' }
@@ -43,7 +44,7 @@ export type BatchEnd =
       /** When the first of them expires, or it is time to look after the runs. */
       readonly resumeAtMs: number;
     }
-  | { readonly kind: 'failed'; readonly error: RunError };
+  | RunEnd;
 
 /** Runs the tools of one agent for one run. */
 export interface ToolExecutor {
@@ -166,7 +167,7 @@ async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promis
   const { host } = batch;
   const { toRun: admitted, concluded } = await admit(await recover(prepared, batch), batch);
   const fault = handoffFault(admitted, batch.calls, batch);
-  if (fault) batch.fatal.push(fault);
+  if (fault) batch.fatal.push({ kind: 'failed', error: fault });
   const toRun = admitted.filter((call) => !isDelegated(call));
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
     const begun = await recordIntents(toRun, batch);
@@ -179,7 +180,7 @@ async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promis
   }
   await batch.results.finish();
   if (batch.signal.aborted) return { kind: 'aborted' };
-  if (batch.fatal[0]) return { kind: 'failed', error: batch.fatal[0] };
+  if (batch.fatal[0]) return batch.fatal[0];
   if (batch.asks.length + batch.children.length === 0) return { kind: 'done' };
   for (const { item, isNew } of batch.asks) if (isNew) tellRequest(item, batch);
   const asks = batch.asks.map(({ ask }) => ask);
@@ -222,7 +223,7 @@ async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<A
     const permission = call.call.child ? ({ kind: 'go', call } as const) : await permit(call, batch);
     if (permission.kind === 'go') toRun.push(permission.call);
     else if (permission.kind === 'concluded') concluded.push(permission);
-    else if (permission.kind === 'fails') batch.fatal.push(permission.error);
+    else if (permission.kind === 'ends_run') batch.fatal.push(permission.end);
     else {
       batch.asks.push(permission);
       batch.results.settle(call.call.index, null);

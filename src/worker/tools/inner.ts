@@ -67,9 +67,9 @@ export async function runInner(
       case 'ask':
         tellModel(under, batch);
         return failure('approval_denied', 'it needs a person: call it directly, not from a script');
-      case 'fails':
-        batch.fatal.push(permission.error);
-        return failure('capability_blocked', permission.error.message);
+      case 'ends_run':
+        batch.fatal.push(permission.end);
+        return failure('capability_blocked', 'its denial ends the run');
       default:
         return assertNever(permission);
     }
@@ -132,7 +132,7 @@ async function record(entry: JournalEntry, { host, results }: Batch): Promise<vo
 /** Why no further call may start; undefined while one may. */
 function stopOf({ signal, fatal }: Batch): InnerOutcome | undefined {
   if (signal.aborted) return failure('aborted', 'the run was stopped');
-  return fatal.length > 0 ? failure('aborted', 'the run has failed') : undefined;
+  return fatal.length > 0 ? failure('aborted', 'the run ends') : undefined;
 }
 
 /** Another worker began this call, and nobody knows whether it took effect. */

@@ -7,6 +7,7 @@ import type { Ask, CallResult } from './call.ts';
 import { refusedRepeat } from './conclude.ts';
 import { qualifiedNames } from './names.ts';
 import { checkCall, type PreparedCall, type ReadyCall } from './prepare.ts';
+import { endByDenial, type RunEnd } from './run-end.ts';
 import { errorResult, faultOf } from './tool-error.ts';
 
 /**
@@ -17,9 +18,9 @@ export type Permission =
   | { readonly kind: 'go'; readonly call: ReadyCall }
   | { readonly kind: 'concluded'; readonly call: PreparedCall; readonly result: CallResult }
   | { readonly kind: 'ask'; readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }
-  | { readonly kind: 'fails'; readonly error: RunError };
+  | { readonly kind: 'ends_run'; readonly end: RunEnd };
 
-type Refused = Extract<Permission, { readonly kind: 'concluded' | 'fails' }>;
+type Refused = Extract<Permission, { readonly kind: 'concluded' | 'ends_run' }>;
 
 /** What a call waits for. */
 type Gate =
@@ -170,13 +171,9 @@ async function rewrite(ready: ReadyCall, { updatedToolArgs }: PolicyVerdict, bat
 function denyByRule(ready: ReadyCall, { reason, ruleId, hard }: PolicyVerdict, { context, host }: Batch): Refused {
   const { name } = ready.call;
   const why = host.redactor.text(reason ?? hard ?? 'a rule denies it');
-  if (context.denialEndsRun?.policy ?? true) {
-    const details = { toolName: name, reason: hard ?? 'policy', ...(ruleId !== undefined && { ruleId }) };
-    return {
-      kind: 'fails',
-      error: new RunError('tool_denied', `the call of tool ${name} was denied: ${why}`, { details }),
-    };
-  }
+  const details = { toolName: name, reason: hard ?? 'policy', ...(ruleId !== undefined && { ruleId }) };
+  const end = endByDenial(context.denials?.policyDenial ?? 'fail', denied(name, why, details));
+  if (end) return { kind: 'ends_run', end };
   const result = errorResult({ kind: 'capability_blocked', message: `it was denied: ${why}` }, name);
   return { kind: 'concluded', call: ready, result };
 }
@@ -296,16 +293,16 @@ function refuse(ready: ReadyCall, reason: string, { host, context }: Batch, by: 
   const why = host.redactor.text(reason);
   const who = by.join(', ');
   host.emit({ type: 'tool.approval.denied', toolCallId, toolName, reason: why, ...(who !== '' && { by: who }) });
-  if (context.denialEndsRun?.approval) {
-    const details = { toolName, reason: 'approval_denied' };
-    return {
-      kind: 'fails',
-      error: new RunError('tool_denied', `the call of tool ${toolName} was denied: ${why}`, { details }),
-    };
-  }
+  const error = denied(toolName, why, { toolName, reason: 'approval_denied' });
+  const end = endByDenial(context.denials?.approvalDenial ?? 'feed_back', error);
+  if (end) return { kind: 'ends_run', end };
   return {
     kind: 'concluded',
     call: ready,
     result: errorResult({ kind: 'approval_denied', message: `it was not approved: ${why}` }, toolName),
   };
+}
+
+function denied(toolName: string, why: string, details: Readonly<Record<string, unknown>>): RunError {
+  return new RunError('tool_denied', `the call of tool ${toolName} was denied: ${why}`, { details });
 }

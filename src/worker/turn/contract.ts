@@ -158,7 +158,7 @@ export interface TurnDeps {
 /**
  * How a turn ended. Each is an expected end; `state` is what it ended with.
  *
- * - completed: the model gave its final answer. `degraded`: a tool or every model failed instead, and `text` says so
+ * - completed: the model gave its final answer. `degraded`: a tool or every model failed instead, or a person denied a call, and `text` says so
  * - failed: `engaged` says whether a provider was ever called, `partialText` is what subscribers saw last
  * - cancelled: wins over every other end
  * - stopped: nothing is wrong; the turn can go on from its journal

@@ -60,6 +60,7 @@ export async function runTurn(
           const end = await suspected('calls', turn, () => runTools(turn));
           if (end.kind === 'suspended') return { status: 'suspended', wait: waitForPeople(end, deps), state };
           if (end.kind === 'failed') return failed(turn, end.error);
+          if (end.kind === 'degraded') return degraded(turn, end.text);
           break;
         }
         case 'hand_off':

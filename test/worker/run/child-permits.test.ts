@@ -112,6 +112,17 @@ test.each([
   });
 });
 
+test('where a denial degrades, a person who says no ends the run with the reason as its text', async () => {
+  const world = begin({ rules: [{ action: 'defer' }], approvalDenial: 'retry_then_degrade' });
+  const [item] = (await settled(world)).pending;
+  world.jobs.ports.decide(world.runId, { approvals: [{ toolCallId: item?.id ?? '', granted: false, reason: 'no' }] });
+  const record = await settled(world);
+  expect(record).toMatchObject({
+    status: 'degraded',
+    result: { text: 'agent spy was not asked: no', finishReason: 'error' },
+  });
+});
+
 test('a person may give the answer of an agent that a rule defers', async () => {
   const world = begin({ rules: [{ action: 'defer' }] });
   const [item] = (await settled(world)).pending;

@@ -249,6 +249,7 @@ test('what a denial by a person does may be written as other systems write it', 
     expect(denialOf(spelling), spelling).toBe('feed_back');
   for (const spelling of ['fail', 'fail_fast', 'fail_run', 'retry_then_fail'])
     expect(denialOf(spelling), spelling).toBe('fail');
+  for (const spelling of ['degrade', 'retry_then_degrade']) expect(denialOf(spelling), spelling).toBe('degrade');
   expect(() => denialOf('shrug')).toThrow('failSafe.approvalDenialPolicy');
   expect(defineAgent({ id: 'a', model: 'm', maxParallelTools: 3 }).definition.limits.maxParallelTools).toBe(3);
 });

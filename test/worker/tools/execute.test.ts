@@ -463,7 +463,7 @@ describe('the start of each call of a step', () => {
       {
         people,
         policy,
-        denialEndsRun: { policy: false, approval: false },
+        denials: { policyDenial: 'feed_back', approvalDenial: 'feed_back' },
         childIdFor: (step, index) => `child-${step}-${index}`,
       },
     );

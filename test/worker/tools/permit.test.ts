@@ -88,9 +88,23 @@ describe('a tool that needs an approval', () => {
   test('ends the run when a person says no and the agent wants that', async () => {
     const { world, ask, call } = await askedWorld([]);
     const decision = { ...granted, granted: false, id: ask?.id ?? '' };
-    const denialEndsRun = { policy: true, approval: true };
-    const end = await world.run([gated([])], [asked(call, ask, decision)], {}, { people, denialEndsRun });
+    const denials = { policyDenial: 'fail', approvalDenial: 'fail' } as const;
+    const end = await world.run([gated([])], [asked(call, ask, decision)], {}, { people, denials });
     expect(end).toMatchObject({ kind: 'failed', error: { code: 'tool_denied', retryable: false } });
+  });
+
+  test('ends the run with the reason as its text where the agent degrades, and no other call of the step is made', async () => {
+    const paid: unknown[] = [];
+    const looked: unknown[] = [];
+    const { world, ask, call } = await askedWorld(paid);
+    const [, look] = calls('pay', 'look');
+    if (!look) throw new Error('there is no call');
+    const decision = { ...granted, granted: false, reason: 'too much', id: ask?.id ?? '' };
+    const denials = { policyDenial: 'fail', approvalDenial: 'degrade' } as const;
+    const tools = [gated(paid), tool('look', (args) => looked.push(args))];
+    const end = await world.run(tools, [asked(call, ask, decision), look], {}, { people, denials });
+    expect(end).toEqual({ kind: 'degraded', text: 'the call of tool pay was denied: too much' });
+    expect([paid, looked]).toEqual([[], []]);
   });
 
   test('is denied once its time is over, and not before', async () => {
@@ -167,8 +181,8 @@ describe('rules', () => {
   test('a denied call is told to the model where the agent wants that', async () => {
     const world = makeWorld();
     const policy = policyOf({ ...rule, action: 'deny', reason: 'not on Sundays' });
-    const denialEndsRun = { policy: false, approval: false };
-    expect(await world.run([tool('pay', () => 1)], calls('pay'), {}, { policy, denialEndsRun })).toEqual({
+    const denials = { policyDenial: 'feed_back', approvalDenial: 'feed_back' } as const;
+    expect(await world.run([tool('pay', () => 1)], calls('pay'), {}, { policy, denials })).toEqual({
       kind: 'done',
     });
     expect(world.result(0)).toMatchObject({ errorKind: 'capability_blocked' });

@@ -1,0 +1,21 @@
+import type { AgentDefinition } from '../../shared/agent.ts';
+import { assertNever, type RunError } from '../../shared/errors.ts';
+
+/** What ends a run in the midst of a step: it fails, or `text` takes the place of its answer. */
+export type RunEnd =
+  | { readonly kind: 'failed'; readonly error: RunError }
+  | { readonly kind: 'degraded'; readonly text: string };
+
+/** What a denial does to the run, as its agent says. Undefined: the run goes on, and whoever asked is told. */
+export function endByDenial(denial: AgentDefinition['approvalDenial'], error: RunError): RunEnd | undefined {
+  switch (denial) {
+    case 'feed_back':
+      return undefined;
+    case 'degrade':
+      return { kind: 'degraded', text: error.message };
+    case 'fail':
+      return { kind: 'failed', error };
+    default:
+      return assertNever(denial);
+  }
+}
