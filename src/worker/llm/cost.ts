@@ -50,7 +50,7 @@ export function addAttempt(sum: RunUsage, attempt: Attempt): RunUsage {
   if (attempt.outcome === 'skipped') return sum;
   const used = attempt.usage ?? zeroUsage;
   const { byModel, ...totals } = sum;
-  const before = byModel[attempt.model] ?? { ...zeroUsage, attemptCount: 0, costMicrocents: 0 };
+  const before = usedBy(byModel, attempt.model) ?? { ...zeroUsage, attemptCount: 0, costMicrocents: 0 };
   const after = {
     ...addUsage(before, used),
     attemptCount: before.attemptCount + 1,
@@ -63,16 +63,20 @@ export function addAttempt(sum: RunUsage, attempt: Attempt): RunUsage {
 export function addRunUsage(a: RunUsage, b: RunUsage): RunUsage {
   const { byModel: ofA, ...sumA } = a;
   const { byModel: ofB, ...sumB } = b;
-  const byModel = { ...ofA };
+  const models = new Map(Object.entries(ofA));
   for (const [model, used] of Object.entries(ofB)) {
-    const before = byModel[model];
-    byModel[model] = before
-      ? {
-          ...addUsage(before, used),
-          attemptCount: before.attemptCount + used.attemptCount,
-          costMicrocents: before.costMicrocents + used.costMicrocents,
-        }
-      : used;
+    const before = models.get(model);
+    const sum = before && {
+      ...addUsage(before, used),
+      attemptCount: before.attemptCount + used.attemptCount,
+      costMicrocents: before.costMicrocents + used.costMicrocents,
+    };
+    models.set(model, sum ?? used);
   }
-  return { ...addUsage(sumA, sumB), byModel };
+  return { ...addUsage(sumA, sumB), byModel: Object.fromEntries(models) };
+}
+
+/** Every object has something called `constructor`, and callers may name models as they like. */
+function usedBy(byModel: RunUsage['byModel'], model: string): RunUsage['byModel'][string] | undefined {
+  return Object.hasOwn(byModel, model) ? byModel[model] : undefined;
 }

@@ -1,7 +1,8 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Attempt } from '../../../src/shared/journal.ts';
-import { addAttempt, costOf, emptyRunUsage } from '../../../src/worker/llm/cost.ts';
+import { runUsage } from '../../../src/shared/money.ts';
+import { addAttempt, addRunUsage, costOf, emptyRunUsage } from '../../../src/worker/llm/cost.ts';
 
 const used = (input: number, output = 0, cached = 0, cacheWrite = 0) => ({
   input,
@@ -79,3 +80,13 @@ test('a run sums its attempts by model, failed ones too, and skipped ones not at
   });
   expect(emptyRunUsage.byModel).toEqual({});
 });
+
+test.for(['constructor', '__proto__', 'toString'])(
+  'what a model called %s used adds up like that of others',
+  (model) => {
+    const one = addAttempt(emptyRunUsage, attempt({ model, usage: used(2, 1), costMicrocents: 5 }));
+    const two = addRunUsage(one, addAttempt(one, attempt({ model, usage: used(2, 1), costMicrocents: 5 })));
+    expect(Object.entries(two.byModel)).toEqual([[model, { ...used(6, 3), attemptCount: 3, costMicrocents: 15 }]]);
+    expect(runUsage.safeParse(JSON.parse(JSON.stringify(two))).success).toBe(true);
+  },
+);
