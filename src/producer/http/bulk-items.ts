@@ -86,20 +86,26 @@ export class ArrayScanner implements ItemScanner {
   write(chunk: Uint8Array): void {
     if (this.#at === 0 && chunk[0] === byteOrderMark)
       throw new RunError('invalid_json', 'the body starts with a byte order mark, or is not JSON');
-    try {
-      this.#tokenizer.write(chunk);
-    } catch (error) {
-      if (error instanceof RunError) throw error;
-      throw new RunError('invalid_json', 'the body is not JSON', { cause: error });
-    }
+    this.#tokenize(() => this.#tokenizer.write(chunk));
     this.#at += chunk.length;
     this.#refuseLarge(this.#at);
   }
 
   end(): readonly Span[] {
     if (this.#at === 0) throw new RunError('invalid_json', 'the body is empty');
+    // A number is a token only once something else follows it, or nothing does.
+    this.#tokenize(() => this.#tokenizer.end());
     if (this.#expected !== 'nothing') throw new RunError('invalid_json', 'the body ends before its array does');
     return this.#spans;
+  }
+
+  #tokenize(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      if (error instanceof RunError) throw error;
+      throw new RunError('invalid_json', 'the body is not JSON', { cause: error });
+    }
   }
 
   #onToken(token: TokenType, offset: number): void {

@@ -46,6 +46,7 @@ test.for([
   ['[1 2]', 'invalid_json'],
   ['[1]]', 'invalid_json'],
   ['[1]x', 'invalid_json'],
+  ['[1]2', 'invalid_json'],
   ['[1][2]', 'invalid_json'],
   ['[}', 'invalid_json'],
   ['[tru]', 'invalid_json'],
