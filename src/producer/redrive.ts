@@ -5,7 +5,7 @@ import { errorCode, RunError, type ErrorCode } from '../shared/errors.ts';
 import { newNonce } from '../shared/ids.ts';
 import { loadScript, runScript } from '../shared/redis.ts';
 import type { RunRecord } from '../shared/run.ts';
-import { settledMs } from '../shared/open-runs.ts';
+import { listOpen } from '../shared/open-runs.ts';
 import { queueOf } from '../shared/create-runs.ts';
 import { addLifecycle, scriptEvent } from '../shared/script-event.ts';
 import { eventTargets, placeOf, scriptKeys } from './layout.ts';
@@ -104,11 +104,10 @@ async function redriveRun(
   if (endBy !== undefined && endBy <= now) return 'late';
   const queued = scriptEvent(record, at, { type: 'run.queued', kind, queuedAt: at });
   return await link.reach(async (redis) => {
-    await redis.zadd(link.keys.open, now, runId);
-    await redis.zadd(link.keys.checks, now + settledMs, runId);
-    await redis.sadd(link.keys.openOf(tenant), runId);
-    const next = [endBy, startBy].filter((time) => time !== undefined);
-    if (next.length > 0) await redis.zadd(link.keys.deadlines, Math.min(...next), runId);
+    const times = [endBy, startBy].filter((time) => time !== undefined);
+    const next = times.length === 0 ? undefined : Math.min(...times);
+    const place = { redis, keys: link.keys };
+    await listOpen(place, record, next);
     const reply = (await runScript(redis, script, scriptKeys(link, runId), [
       newNonce(),
       queue,
@@ -121,6 +120,8 @@ async function redriveRun(
     if (reply[0] === 0) throw runNotFound(runId);
     if (reply[0] === 1) return 'not_failed';
     const [, segment, lastSequence] = reply;
+    // Again: whoever tidies up after its end has perhaps taken it out before it was open.
+    await listOpen(place, record, next);
     await addLifecycle(placeOf(link, redis), [queued], lastSequence);
     await redis.zadd(link.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
     await link.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });

@@ -1,4 +1,7 @@
+import { nextDeadlineOf } from './deadline.ts';
+import { legibleRecord } from './legible-record.ts';
 import type { Keys, RedisConnection } from './redis.ts';
+import { isTerminalStatus, type RunRecord } from './run.ts';
 
 /** A run that did not change for this long and has no job is taken to be lost. Longer than any enqueue takes. */
 export const settledMs = 15_000;
@@ -16,8 +19,12 @@ export async function lookSoon({ redis, keys }: Place, runId: string): Promise<v
   await redis.zadd(keys.checks, 'XX', Date.now() + settledMs, runId);
 }
 
-/** Takes a run that has ended out of the sets of open runs, and of those that wait for people. A record that is gone does not say its tenant. */
-export async function forgetOpen({ redis, keys }: Place, runId: string, tenant: string | undefined): Promise<void> {
+/**
+ * Takes a run that has ended out of the sets of open runs, and of those that wait for people. A record that is gone does not say
+ * its tenant. A run that is open again by now, because whoever heard of its end was faster, stays.
+ */
+export async function forgetOpen(place: Place, runId: string, tenant: string | undefined): Promise<void> {
+  const { redis, keys } = place;
   await Promise.all([
     redis.zrem(keys.open, runId),
     redis.zrem(keys.checks, runId),
@@ -25,5 +32,25 @@ export async function forgetOpen({ redis, keys }: Place, runId: string, tenant: 
     redis.zrem(keys.deadlines, runId),
     tenant !== undefined && redis.srem(keys.openOf(tenant), runId),
     tenant !== undefined && redis.zrem(keys.asking(tenant), runId),
+  ]);
+  // Afterwards: whoever opens it lists it when it is open, too.
+  const [status, endedAt] = await redis.hmget(keys.run(runId), 'status', 'endedAt');
+  if (!status || endedAt) return;
+  const record = legibleRecord(await redis.hgetall(keys.run(runId)));
+  if (!isTerminalStatus(record.status)) await listOpen(place, record, nextDeadlineOf(record));
+}
+
+/** Lists a run that is open again. `deadlineMs`: when it has to have ended or begun, in milliseconds since the epoch. */
+export async function listOpen(
+  { redis, keys }: Place,
+  { runId, tenant }: Pick<RunRecord, 'runId' | 'tenant'>,
+  deadlineMs: number | undefined,
+): Promise<void> {
+  const now = Date.now();
+  await Promise.all([
+    redis.zadd(keys.open, now, runId),
+    redis.zadd(keys.checks, now + settledMs, runId),
+    redis.sadd(keys.openOf(tenant), runId),
+    deadlineMs !== undefined && redis.zadd(keys.deadlines, deadlineMs, runId),
   ]);
 }

@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import type { RunEvent } from '../../src/shared/event.ts';
 import { jobIdFor } from '../../src/shared/ids.ts';
+import { forgetOpen } from '../../src/shared/open-runs.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from './support/client.ts';
 import { RunWriter } from './support/run-writer.ts';
 
@@ -102,4 +103,17 @@ test('a request that makes no sense is refused', async () => {
   const { mill } = await clientWorld();
   expect(await codeOf(mill.redrive({ limit: 0 }))).toBe('validation');
   expect(await codeOf(mill.redrive({ code: 'nothing' as never }))).toBe('validation');
+});
+
+test('a run that is driven again before the worker that ended it has forgotten it stays listed', async () => {
+  const world = await clientWorld();
+  const { mill, redis, keys } = world;
+  const { runId } = (await failedRun(world)).run;
+  await mill.redrive({ runId, deadlineMs: 60_000 });
+  await forgetOpen({ redis, keys }, runId, mill.tenant);
+
+  expect(await redis.zscore(keys.open, runId)).not.toBeNull();
+  expect(await redis.zscore(keys.checks, runId)).not.toBeNull();
+  expect(await redis.zscore(keys.deadlines, runId)).not.toBeNull();
+  expect(await redis.sismember(keys.openOf(mill.tenant), runId)).toBe(1);
 });
