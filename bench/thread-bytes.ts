@@ -28,6 +28,7 @@ import { RedisRuns } from '../src/worker/stores/redis-runs.ts';
 import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
 import { redisCounters } from './measure.ts';
+import { runPlace } from '../test/support/run-place.ts';
 
 // What a run leaves in Redis that makes 100 tool calls of 5 KB each on a conversation of 200,000 tokens (800 KB), with
 // the window of its model at 128,000 tokens, so that it is compacted again and again. The conversation is a thread. `--calls N` says how many (100).
@@ -115,8 +116,8 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   const keys = keysFor(name);
   const limits = { maxSteps: 10_000, maxLlmCalls: 10_000, maxToolCalls: 10_000 };
   const agent = loadedFrom(defineAgent({ id: 'reader', model: 'm', tools: [lookUp], limits, ...more }));
-  const bounds = { eventLogMax: 10_000, eventLogTtlS: 600, resultTtlS: 600 };
-  const runs = new RedisRuns({ redis, keys, cluster: false, clock: systemClock, log: silentLog, ...bounds });
+  const bounds = { eventLogTtlS: 600, resultTtlS: 600 };
+  const runs = new RedisRuns({ ...runPlace(redis, keys), clock: systemClock, log: silentLog, ...bounds });
   const threads = redisThreads({ redis, keys, cluster: false, clock: systemClock }, async () => {});
   const ports = { ...createMemoryPorts({}), runs, threads };
   const deps: RunDeps = {

@@ -14,7 +14,9 @@ same in the words of other systems: [dialects](../dialects.md).
   events in order. Read the stream first, use the channel as feed and wake-up, and read the stream again on any gap, after
   a reconnect and after 5 seconds of silence.
 - Of all runs, without deltas: the channel \`<prefix>:firehose\`.
-- Lifecycle events also go to the stream \`<prefix>:lifecycle\`, for consumer groups.`;
+- Lifecycle events also go to the stream \`<prefix>:lifecycle\`, for consumer groups. In a Cluster each comes there at least once,
+  a moment after its run has it, or within half a minute when the stream's node was away: drop one whose \`runId\` and
+  \`sequenceNumber\` you have seen. Elsewhere each is there once, from the same moment on.`;
 
 const envelope = `## Envelope
 

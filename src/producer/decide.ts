@@ -14,6 +14,7 @@ import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
 import { loadBelow, loadLegible, loadView } from './reads.ts';
 import { checkRunId, invalid, runNotFound, safeInput } from './validate.ts';
+import { placeOf } from './layout.ts';
 
 /** Who decides, and a key that makes a repeat of a top-up harmless. */
 export interface DecideOptions {
@@ -125,10 +126,9 @@ function accountOf({ runId, status, pending }: RunRecord): AccountName {
 /** The journal gets the decision in the step that queues the run, so neither is there without the other. */
 async function apply(record: RunRecord, decision: Decision, link: Link, redis: RedisConnection): Promise<void> {
   const { runId, segment } = record;
-  const { keys, cluster, settings } = link;
   const { verdicts, budget, by, summary, atMs } = decision;
   const at = new Date(atMs).toISOString();
-  const outcome = await decideAboutRun({ redis, keys, cluster, eventLogMax: settings.eventLogMax }, runId, {
+  const outcome = await decideAboutRun(placeOf(link, redis), runId, {
     verdicts,
     by,
     summary,

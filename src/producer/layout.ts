@@ -7,8 +7,8 @@ import { publishCommand } from '../shared/script-event.ts';
 import type { Link } from './link.ts';
 
 /** Where the runs of this client are. */
-export function placeOf({ keys, cluster, settings }: Link, redis: RedisConnection): RunPlace {
-  return { redis, keys, cluster, eventLogMax: settings.eventLogMax };
+export function placeOf({ keys, cluster, lifecycle, settings }: Link, redis: RedisConnection): RunPlace {
+  return { redis, keys, cluster, lifecycle, eventLogMax: settings.eventLogMax };
 }
 
 /** Where the threads of this client are. */
@@ -16,10 +16,10 @@ export function threadPlaceOf({ keys, cluster }: Link, redis: RedisConnection): 
   return { redis, keys, cluster, clock: systemClock };
 }
 
-/** The keys of the scripts for one run. The lifecycle stream belongs to no run, so in a Cluster no script can reach it. */
-export function scriptKeys({ keys, cluster }: Link, runId: string): string[] {
+/** The keys of the scripts for one run. */
+export function scriptKeys({ keys, lifecycle }: Link, runId: string): string[] {
   const own = [keys.run(runId), keys.journal(runId), keys.events(runId), keys.decided(runId), keys.decisions(runId)];
-  return cluster ? own : [...own, keys.lifecycle];
+  return [...own, lifecycle.keyOf(runId)];
 }
 
 /** Where scripts put events: log length, live channel, firehose channel, publish command. */

@@ -11,6 +11,7 @@ import {
   type RedisConnection,
 } from '../shared/redis.ts';
 import { redisError } from '../shared/redis-error.ts';
+import { LifecycleStream } from '../shared/lifecycle-stream.ts';
 import { maxQueues, runQueue } from '../shared/queues.ts';
 import { loadTenants, type Tenants } from '../shared/tenants.ts';
 import { WriteProbe } from '../shared/write-probe.ts';
@@ -66,6 +67,7 @@ export class Link {
   readonly tenants: Tenants;
   readonly models: ModelGate;
   readonly writes: WriteProbe;
+  readonly lifecycle: LifecycleStream;
   /** Where the texts of progress notes are; undefined: in Redis. */
   readonly artifactFolder: string | undefined;
   readonly onError: (error: Error) => void;
@@ -100,6 +102,8 @@ export class Link {
     this.onError = (error) => void (this.#closed || options.onError?.(error));
     this.#redis = connect(options.redis, 'command', this.onError);
     this.writes = new WriteProbe(this.#redis, this.keys);
+    const { keys, cluster, onError } = this;
+    this.lifecycle = new LifecycleStream({ redis: this.#redis, keys, cluster }, onError);
     this.queues = new JobQueues(this.#redis, bullPrefix(prefix, this.cluster), this.onError);
     this.hub = new EventHub(
       () => connect(options.redis, 'subscribe', this.onError),

@@ -7,8 +7,8 @@ import { loadScript, runScript } from '../shared/redis.ts';
 import type { RunRecord } from '../shared/run.ts';
 import { listOpen } from '../shared/open-runs.ts';
 import { queueOf } from '../shared/create-runs.ts';
-import { addLifecycle, scriptEvent } from '../shared/script-event.ts';
-import { eventTargets, placeOf, scriptKeys } from './layout.ts';
+import { scriptEvent } from '../shared/script-event.ts';
+import { eventTargets, scriptKeys } from './layout.ts';
 import type { Link } from './link.ts';
 import { listRuns } from './list.ts';
 import { loadLegible } from './reads.ts';
@@ -112,17 +112,17 @@ async function redriveRun(
       newNonce(),
       queue,
       at,
-      queued.flagged,
+      queued,
       ...eventTargets(link, runId),
       deadlineMs === undefined ? '' : new Date(now + deadlineMs).toISOString(),
       startBy === undefined ? '' : new Date(startBy).toISOString(),
-    ])) as [0] | [1, string] | [2, number, number];
+    ])) as [0] | [1, string] | [2, number];
     if (reply[0] === 0) throw runNotFound(runId);
     if (reply[0] === 1) return 'not_failed';
-    const [, segment, lastSequence] = reply;
+    const [, segment] = reply;
     // Again: whoever tidies up after its end has perhaps taken it out before it was open.
     await listOpen(place, record, next);
-    await addLifecycle(placeOf(link, redis), [queued], lastSequence);
+    await link.lifecycle.tell(runId);
     await redis.zadd(link.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
     await link.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });
     // The dead letter has been answered.

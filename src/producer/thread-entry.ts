@@ -143,7 +143,7 @@ export async function forgetEnded(
   link: Link,
   redis: RedisConnection,
 ): Promise<void> {
-  await forgetOpen({ redis, keys: link.keys }, runId, tenant);
+  await forgetOpen(placeOf(link, redis), runId, tenant);
   if (request.thread === undefined) return;
   const { addJob } = familyOf(link, redis);
   await passOn(threadPlaceOf(link, redis), { tenant, threadId: request.thread }, runId, addJob);

@@ -115,7 +115,7 @@ export async function tellParent(record: RunRecord, family: Family): Promise<voi
   if (reply[0] === 3) return await startChildren([siblingOf(reply[1], reply[2])], family);
   if (reply[0] !== 2) return;
   const [, ...ended] = reply;
-  await addJob({ runId, ...(await afterWait(place, above, event, ended)) });
+  await addJob({ runId, ...(await afterWait(place, above, ended)) });
 }
 
 /** What a run that begins later has of its own. No input: that of the template. */

@@ -7,7 +7,7 @@ import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
 import type { JobKind, Lineage, RunRequest, RunStatus } from './run.ts';
-import { addLifecycle, publishCommand, scriptEvent, type ScriptEvent } from './script-event.ts';
+import { publishCommand, scriptEvent } from './script-event.ts';
 
 const script = loadScript(import.meta.url, './lua/create.lua');
 
@@ -104,7 +104,7 @@ async function listRuns(
 }
 
 async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace): Promise<readonly Created[]> {
-  const { keys, cluster, redis, eventLogMax } = place;
+  const { keys, lifecycle, redis, eventLogMax } = place;
   const at = new Date(now).toISOString();
   const own = runs.flatMap(({ runId }) => [
     keys.run(runId),
@@ -112,21 +112,21 @@ async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace
     keys.events(runId),
     keys.claim(runId),
   ]);
-  const replies = (await runScript(redis, script, cluster ? own : [...own, keys.lifecycle], [
-    eventLogMax,
-    keys.firehose,
-    publishCommand(place),
-    runs[0]?.tenant ?? '',
-    at,
-    runs[0]?.requestId ?? '',
-    ...runs.flatMap((run) => argumentsOf(run, at, place)),
-  ])) as readonly ([0 | 1, RunStatus, string] | [2])[];
-  if (cluster) {
-    for (const [i, run] of runs.entries()) {
-      const events = firstEvents(run, at);
-      if (replies[i]?.[0] === 0) await addLifecycle(place, events, events.length);
-    }
-  }
+  const replies = (await runScript(
+    redis,
+    script,
+    [...own, lifecycle.keyOf(runs[0]?.runId ?? '')],
+    [
+      eventLogMax,
+      keys.firehose,
+      publishCommand(place),
+      runs[0]?.tenant ?? '',
+      at,
+      runs[0]?.requestId ?? '',
+      ...runs.flatMap((run) => argumentsOf(run, at, place)),
+    ],
+  )) as readonly ([0 | 1, RunStatus, string] | [2])[];
+  for (const [i, run] of runs.entries()) if (replies[i]?.[0] === 0) await lifecycle.tell(run.runId);
   return replies.map(([code, status = 'queued', segment]) =>
     code === 2 ? { kind: 'conflict' } : { kind: code === 0 ? 'created' : 'attached', status, segment: Number(segment) },
   );
@@ -135,7 +135,7 @@ async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace
 /** `agent` and `thread` stand beside the request so that listing can filter without reading it. */
 function argumentsOf(run: NewRun, at: string, { keys }: RunPlace): (string | number)[] {
   const { runId, kind, queue, request, bodyHash, nonce, parent } = run;
-  const events = firstEvents(run, at).map((event) => event.flagged);
+  const events = firstEvents(run, at);
   const record = [
     runId,
     queue,
@@ -149,7 +149,7 @@ function argumentsOf(run: NewRun, at: string, { keys }: RunPlace): (string | num
   return [nonce, bodyHash, keys.live(runId), ...record, events.length, ...events];
 }
 
-function firstEvents(run: NewRun, at: string): readonly ScriptEvent[] {
+function firstEvents(run: NewRun, at: string): readonly string[] {
   const queued = scriptEvent(run, at, { type: 'run.queued', kind: run.kind, queuedAt: at });
   return run.request.executionId === undefined
     ? [queued]

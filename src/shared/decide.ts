@@ -70,7 +70,7 @@ export async function decideAboutRun(place: RunPlace, runId: string, decide: Dec
       return { kind: 'recorded' };
     case 4: {
       const [, ...ended] = reply;
-      return { kind: 'resumed', resumed: await afterWait(place, run, event, ended) };
+      return { kind: 'resumed', resumed: await afterWait(place, run, ended) };
     }
     default:
       return assertNever(reply[0]);

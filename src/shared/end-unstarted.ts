@@ -7,7 +7,7 @@ import { jsonText } from './json-text.ts';
 import { zeroUsage } from './money.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunRecord } from './run.ts';
-import { addLifecycle, publishCommand, scriptEvent } from './script-event.ts';
+import { publishCommand, scriptEvent } from './script-event.ts';
 import { forgetOpen } from './open-runs.ts';
 import { passOn } from './thread-turns.ts';
 
@@ -24,7 +24,7 @@ export async function endUnstarted(
   { anew }: { readonly anew: boolean },
 ): Promise<boolean> {
   const { place, threads, keepOf, addJob, onEnded } = family;
-  const { redis, keys, cluster, eventLogMax } = place;
+  const { redis, keys, lifecycle, eventLogMax } = place;
   const { runId, tenant, request, costMicrocents, usage = { ...zeroUsage, byModel: {} } } = record;
   const at = new Date().toISOString();
   const body: EventBody = { type: 'run.failed', error, usage, costMicrocents };
@@ -32,23 +32,27 @@ export async function endUnstarted(
   const own = [keys.run, keys.journal, keys.events, keys.decided, keys.decisions].map((key) => key(runId));
   const { recordS, eventsS } = keepOf(record);
   const seq = Number(
-    await runScript(redis, script, cluster ? own : [...own, keys.lifecycle], [
-      newNonce(),
-      anew ? 1 : 0,
-      at,
-      'failed',
-      jsonText(error),
-      event.flagged,
-      recordS,
-      eventsS,
-      eventLogMax,
-      keys.live(runId),
-      keys.firehose,
-      publishCommand(place),
-    ]),
+    await runScript(
+      redis,
+      script,
+      [...own, lifecycle.keyOf(runId)],
+      [
+        newNonce(),
+        anew ? 1 : 0,
+        at,
+        'failed',
+        jsonText(error),
+        event,
+        recordS,
+        eventsS,
+        eventLogMax,
+        keys.live(runId),
+        keys.firehose,
+        publishCommand(place),
+      ],
+    ),
   );
   if (seq < 0) return false;
-  await addLifecycle(place, [event], seq);
   await forgetOpen(place, runId, tenant);
   if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, runId, addJob);
   onEnded?.(record, body);

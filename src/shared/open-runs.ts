@@ -1,15 +1,12 @@
 import { nextDeadlineOf } from './deadline.ts';
 import { legibleRecord } from './legible-record.ts';
-import type { Keys, RedisConnection } from './redis.ts';
+import type { RunPlace } from './run-place.ts';
 import { isTerminalStatus, type RunRecord } from './run.ts';
+
+type Place = Pick<RunPlace, 'redis' | 'keys'>;
 
 /** A run that did not change for this long and has no job is taken to be lost. Longer than any enqueue takes. */
 export const settledMs = 15_000;
-
-interface Place {
-  readonly redis: RedisConnection;
-  readonly keys: Keys;
-}
 
 /**
  * Has an open run looked at soon. Called before a step that could be lost half-way with its process: a job that is still to be
@@ -21,13 +18,19 @@ export async function lookSoon({ redis, keys }: Place, runId: string): Promise<v
 
 /**
  * Takes a run that has ended out of the sets of open runs, and of those that wait for people. A record that is gone does not say
- * its tenant. A run that is open again by now, because whoever heard of its end was faster, stays.
+ * its tenant. A run that is open again by now, because whoever heard of its end was faster, stays. While lifecycle events of the
+ * run are still to be told, it is looked at again.
  */
-export async function forgetOpen(place: Place, runId: string, tenant: string | undefined): Promise<void> {
+export async function forgetOpen(
+  place: Pick<RunPlace, 'redis' | 'keys' | 'lifecycle'>,
+  runId: string,
+  tenant: string | undefined,
+): Promise<void> {
   const { redis, keys } = place;
+  const told = place.lifecycle.tell(runId);
   await Promise.all([
     redis.zrem(keys.open, runId),
-    redis.zrem(keys.checks, runId),
+    told.then(async (all) => await (all ? redis.zrem(keys.checks, runId) : lookSoon(place, runId))),
     redis.srem(keys.cancels, runId),
     redis.zrem(keys.deadlines, runId),
     tenant !== undefined && redis.srem(keys.openOf(tenant), runId),

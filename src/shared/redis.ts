@@ -137,6 +137,8 @@ export function keysFor(prefix: string) {
     journal: (runId: string) => `${prefix}:{${runId}}:journal`,
     events: (runId: string) => `${prefix}:{${runId}}:events`,
     live: (runId: string) => `${prefix}:{${runId}}:live`,
+    /** Stream of a run's lifecycle events that the stream of all runs does not have yet; only in a Cluster. */
+    untold: (runId: string) => `${prefix}:{${runId}}:untold`,
     /** Hash of the request that has taken the execution id of a run which is not created yet. */
     claim: (runId: string) => `${prefix}:{${runId}}:claim`,
     /** Hash of what people decided about the calls of a run, by the id of what was pending. */

@@ -1,4 +1,4 @@
-import { eventVersion, type EventBody } from './event.ts';
+import type { EventBody } from './event.ts';
 import { newNonce } from './ids.ts';
 import type { JournalEntryOf } from './journal.ts';
 import { legibleLineage, legibleRequest } from './legible-record.ts';
@@ -51,17 +51,17 @@ export async function resumeRun(place: RunPlace, runId: string, end: WaitEnd): P
     | readonly [1, ...WaitEnded];
   if (reply[0] === 0) return undefined;
   const [, ...ended] = reply;
-  return await afterWait(place, run, event, ended);
+  return await afterWait(place, run, ended);
 }
 
 /** Segment, number of the event, queue, job kind, calls that are still pending. */
 export type WaitEnded = readonly [number, number, string, string, number];
 
-/** The keys of the scripts that end a wait. The lifecycle stream belongs to no run: in a Cluster no script can reach it. */
-export function waitEndKeys({ keys, cluster }: RunPlace, runId: string): string[] {
+/** The keys of the scripts that end a wait. */
+export function waitEndKeys({ keys, lifecycle }: RunPlace, runId: string): string[] {
   const { run, journal, events, decided, decisions, later } = keys;
   const own = [run, journal, events, decided, decisions, later].map((key) => key(runId));
-  return cluster ? own : [...own, keys.lifecycle];
+  return [...own, lifecycle.keyOf(runId)];
 }
 
 /** A run that waits for years is not what decisions are lost to. */
@@ -90,15 +90,11 @@ export function waitEndArgs(
 
 /** What no script can do, because it is about more than one run. */
 export async function afterWait(
-  { redis, keys, cluster }: RunPlace,
+  { redis, keys, lifecycle }: RunPlace,
   run: { readonly runId: string; readonly tenant: string },
-  event: string,
-  [segment, seq, queue, kind, pending]: WaitEnded,
+  [segment, , queue, kind, pending]: WaitEnded,
 ): Promise<ResumedRun> {
-  if (cluster) {
-    const json = `{"v":${eventVersion},"sequenceNumber":${seq},${event.slice(1)}`;
-    await redis.xadd(keys.lifecycle, 'MAXLEN', '~', 100_000, '*', 'e', json);
-  }
+  await lifecycle.tell(run.runId);
   // A timer that outlived its wait would end the next one. No job exists yet, so there is no next one.
   const timer = redis.zrem(keys.timers, run.runId);
   await Promise.all(pending === 0 ? [timer, redis.zrem(keys.asking(run.tenant), run.runId)] : [timer]);

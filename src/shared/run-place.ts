@@ -1,3 +1,4 @@
+import type { LifecycleStream } from './lifecycle-stream.ts';
 import type { Keys, RedisConnection } from './redis.ts';
 
 /** Where runs are kept, and where their events go. */
@@ -6,6 +7,7 @@ export interface RunPlace {
   readonly keys: Keys;
   /** Keys of different runs live on different nodes: no script may touch two runs, and live channels are sharded. */
   readonly cluster: boolean;
+  readonly lifecycle: LifecycleStream;
   /** Events kept per run for replay, about. */
   readonly eventLogMax: number;
 }

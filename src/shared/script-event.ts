@@ -1,13 +1,7 @@
-import { eventVersion, isLifecycle, type EventBody } from './event.ts';
+import { isLifecycle, type EventBody } from './event.ts';
 import { jsonText } from './json-text.ts';
 import type { RunPlace } from './run-place.ts';
 import type { Lineage, RunRequest } from './run.ts';
-
-/** An event as scripts take it: a one-letter flag, then JSON without version and number. */
-export interface ScriptEvent {
-  readonly flagged: string;
-  readonly lifecycle: boolean;
-}
 
 interface Subject {
   readonly runId: string;
@@ -15,9 +9,12 @@ interface Subject {
   readonly parent?: Lineage | undefined;
 }
 
-/** What is said about a run that no worker holds, stamped like the worker's own events. */
-export function scriptEvent(run: Subject, timestamp: string, body: EventBody): ScriptEvent {
-  return { flagged: flagged(run, timestamp, body), lifecycle: isLifecycle(body.type) };
+/**
+ * What is said about a run that no worker holds, stamped like the worker's own events. As scripts take it: a one-letter flag,
+ * then JSON without version and number.
+ */
+export function scriptEvent(run: Subject, timestamp: string, body: EventBody): string {
+  return flagged(run, timestamp, body);
 }
 
 /** An event without its last brace: the script adds what only the record in Redis knows. */
@@ -51,19 +48,4 @@ export function stampOf({ runId, request, parent }: Subject, timestamp: string) 
 
 export function publishCommand({ cluster }: Pick<RunPlace, 'cluster'>): 'PUBLISH' | 'SPUBLISH' {
   return cluster ? 'SPUBLISH' : 'PUBLISH';
-}
-
-/** In a Cluster: adds lifecycle events to their stream after the script that wrote them. Elsewhere the script did it. */
-export async function addLifecycle(
-  { cluster, keys, redis }: Pick<RunPlace, 'cluster' | 'keys' | 'redis'>,
-  events: readonly ScriptEvent[],
-  lastSequence: number,
-): Promise<void> {
-  if (!cluster) return;
-  for (const [index, event] of events.entries()) {
-    if (!event.lifecycle) continue;
-    const number = lastSequence - events.length + index + 1;
-    const json = `{"v":${eventVersion},"sequenceNumber":${number},${event.flagged.slice(2)}`;
-    await redis.xadd(keys.lifecycle, 'MAXLEN', '~', 100_000, '*', 'e', json);
-  }
 }

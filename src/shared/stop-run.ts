@@ -4,12 +4,12 @@ import type { EventBody } from './event.ts';
 import { newNonce } from './ids.ts';
 import { jsonText } from './json-text.ts';
 import { zeroUsage } from './money.ts';
-import { forgetOpen } from './open-runs.ts';
+import { forgetOpen, lookSoon } from './open-runs.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
 import { waitEndKeys } from './resume.ts';
 import type { RunRecord } from './run.ts';
-import { addLifecycle, eventStart, publishCommand, scriptEvent } from './script-event.ts';
+import { eventStart, publishCommand, scriptEvent } from './script-event.ts';
 
 const script = loadScript(import.meta.url, './lua/cancel.lua');
 
@@ -39,7 +39,8 @@ export async function stopRun(
 ): Promise<Stopped> {
   const { redis, keys } = place;
   const { runId, tenant } = record;
-  await redis.sadd(keys.cancels, runId);
+  // What follows the end of the run may be lost with this process.
+  await Promise.all([redis.sadd(keys.cancels, runId), lookSoon(place, runId)]);
   const reply = await askToStop(record, cancel, keep, place);
   switch (reply.kind) {
     case 'asked': {
@@ -78,7 +79,7 @@ async function askToStop(
     ...(cancel.reason !== undefined && { reason: cancel.reason }),
   } as const;
   const error: ErrorInfo = { code: 'run_aborted', message: 'aborted while approvals were pending', retryable: false };
-  const said = (body: EventBody) => scriptEvent(record, at, body).flagged;
+  const said = (body: EventBody) => scriptEvent(record, at, body);
   const reply = (await runScript(redis, script, waitEndKeys(place, record.runId), [
     newNonce(),
     jsonText(cancel),
@@ -101,14 +102,13 @@ async function askToStop(
     said({ type: 'agent.end', output: '', status: 'cancelled' }),
     said({ type: 'agent.error', code: error.code, message: error.message }),
     record.request.node ? said({ type: 'node.failed', error }) : '',
-  ])) as [0] | [1] | [2, number, string] | [3, string] | [4];
+  ])) as [0] | [1] | [2] | [3, string] | [4];
   switch (reply[0]) {
     case 0:
       return { kind: 'gone' };
     case 1:
       return { kind: 'ended_before' };
     case 2:
-      await addLifecycle(place, [{ flagged: reply[2], lifecycle: true }], reply[1]);
       return { kind: 'ended_here' };
     case 3:
       return { kind: 'asked', cancel: storedCancel(reply[1]) };

@@ -7,9 +7,11 @@ import { closedNames } from '../shared/closed-names.ts';
 import type { Config } from '../shared/config.ts';
 import type { Family } from '../shared/children.ts';
 import { endUnstarted } from '../shared/end-unstarted.ts';
+import { LifecycleStream } from '../shared/lifecycle-stream.ts';
 import type { Log } from '../shared/log.ts';
 import { postrunQueues, quarantineQueue } from '../shared/queues.ts';
 import type { Redactor } from '../shared/redact.ts';
+import type { RunPlace } from '../shared/run-place.ts';
 import type { Tenants } from '../shared/tenants.ts';
 import { WriteProbe } from '../shared/write-probe.ts';
 import { bullPrefix, connect, isClusterUrl, keysFor, whenReady } from '../shared/redis.ts';
@@ -120,13 +122,14 @@ export async function buildWorker({
 
   const name = `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`;
   const startedAt = new Date().toISOString();
+  const lifecycle = new LifecycleStream({ redis: work, keys, cluster }, (err, runId) =>
+    log.warn({ err, runId }, 'lifecycle events are told later'),
+  );
+  const runPlace: RunPlace = { redis: work, keys, cluster, lifecycle, eventLogMax: config.EVENT_LOG_MAX };
   const runs = new RedisRuns({
-    redis: work,
-    keys,
-    cluster,
+    ...runPlace,
     clock: systemClock,
     log,
-    eventLogMax: config.EVENT_LOG_MAX,
     eventLogTtlS: config.EVENT_LOG_TTL_S,
     resultTtlS: config.RESULT_TTL_S,
   });
@@ -149,7 +152,7 @@ export async function buildWorker({
     await queues.add(queue, { runId, kind, segment }, 'front');
   const threadPlace = { redis: work, keys, cluster, clock: systemClock };
   const family: Family = {
-    place: { redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX },
+    place: runPlace,
     threads: threadPlace,
     keepOf: ({ request }) => ({
       recordS: request.executionId === undefined ? config.RESULT_TTL_S : Math.max(config.RESULT_TTL_S, 86_400),
@@ -162,9 +165,9 @@ export async function buildWorker({
     runs,
     control,
     media: redisMedia({ redis: work, keys, ttlS: config.RESULT_TTL_S }),
-    waits: redisWaits({ redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX, clock: systemClock }),
+    waits: redisWaits({ ...runPlace, clock: systemClock }),
     threads: redisThreads(threadPlace, addJob),
-    inbox: redisInbox({ redis: work, keys, cluster, eventLogMax: config.EVENT_LOG_MAX }),
+    inbox: redisInbox(runPlace),
     deadlines: redisTimers(work, keys.deadlines),
     children: redisChildren(family),
     ledger: redisLedger({
@@ -182,7 +185,7 @@ export async function buildWorker({
     redactor,
     observe: (event, context) => metrics.observe(event, context),
   };
-  const supervision = redisSupervision(work, keys);
+  const supervision = redisSupervision(runPlace);
   const queues = new RunQueues(queueing, prefix, (error) => log.debug({ err: error }, 'queue connection error'));
   const waker = new Waker({ ...ports, queues, log });
   const deadlineWatch = new DeadlineWatch({

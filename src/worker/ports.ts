@@ -165,6 +165,8 @@ export interface OpenRunInfo {
     /** It is suspended although something came that its journal does not have, or a run that it waits for never began. */
     readonly mayGoOn: boolean;
   };
+  /** Lifecycle events of it could not be told yet. */
+  readonly untold: boolean;
   /** The time under which it was found. */
   readonly dueAt: string;
   /** Milliseconds since the record last changed, or since the entry was made when there is no record. */
@@ -183,7 +185,7 @@ export interface WorkerInfo {
 
 /** The fleet's view of its runs and of itself; what the reconciler and the heartbeat use. */
 export interface Supervision {
-  /** Open runs whose time to be looked at has come, soonest first. */
+  /** Open runs whose time to be looked at has come, soonest first. Tells lifecycle events that they have left. */
   dueRuns(limit: number): Promise<readonly OpenRunInfo[]>;
   /** When these are looked at again, unless something has happened to them since. */
   lookAgain(

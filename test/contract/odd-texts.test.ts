@@ -15,6 +15,7 @@ import { deep, oddRecord, oddText, oddValue } from '../support/odd.ts';
 import { seeded } from '../support/seeded.ts';
 import { aCommit, aRecord, aTerminalCommit } from './run-fixtures.ts';
 import { claim, claimed } from './store-world.ts';
+import { runPlace } from '../support/run-place.ts';
 
 type Random = ReturnType<typeof seeded>;
 type Odd = Awaited<ReturnType<typeof oddWorld>>;
@@ -28,7 +29,7 @@ const past = '2026-01-01T00:00:00.000Z';
 async function oddWorld() {
   const world = await clientWorld();
   const { redis, keys } = world;
-  const place = { redis, keys, cluster: false, eventLogMax: 10_000 };
+  const place = runPlace(redis, keys);
   const options = { ...place, eventLogTtlS: 120, resultTtlS: 600, clock: systemClock, log: silentLog };
   return { ...world, place, runs: new RedisRuns(options), waits: redisWaits(options) };
 }

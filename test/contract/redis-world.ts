@@ -8,6 +8,7 @@ import type { RedisRunsOptions } from '../../src/worker/stores/redis-layout.ts';
 import { RedisRuns } from '../../src/worker/stores/redis-runs.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { StoreWorld } from './store-world.ts';
+import { runPlace } from '../support/run-place.ts';
 
 export interface RedisWorld extends StoreWorld {
   readonly runs: RedisRuns;
@@ -21,8 +22,14 @@ export async function redisWorld(url?: string, changes: Partial<RedisRunsOptions
   const redis = await testRedis('work', url);
   const keys = keysFor(testPrefix());
   const cluster = url !== undefined && isClusterUrl(url);
-  const bounds = { eventLogMax: 10_000, eventLogTtlS: 120, resultTtlS: 600 };
-  const options: RedisRunsOptions = { redis, keys, cluster, ...bounds, clock: systemClock, log: silentLog, ...changes };
+  const bounds = { eventLogTtlS: 120, resultTtlS: 600 };
+  const options: RedisRunsOptions = {
+    ...runPlace(redis, keys, cluster),
+    ...bounds,
+    clock: systemClock,
+    log: silentLog,
+    ...changes,
+  };
   return {
     redis,
     keys,

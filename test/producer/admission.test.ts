@@ -6,6 +6,7 @@ import { OwnRedis } from '../support/own-redis.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { serverWorld } from './http/server-world.ts';
 import { clientWorld, codeOf, request } from './support/client.ts';
+import { runPlace } from '../support/run-place.ts';
 
 const accepted = (call: Promise<unknown>) =>
   call.then(
@@ -58,9 +59,9 @@ test('runs that work for others are not held up by the limits of their tenant', 
   const { mill, redis, keys } = await clientWorld({ maxOpenRunsPerTenant: 1 });
   await mill.enqueue(request);
   const child = newRun({ ...request }, { tenant: 'default' }, 'n');
-  await createRuns([child], 'default', { redis, keys, cluster: false, eventLogMax: 100 });
+  await createRuns([child], 'default', runPlace(redis, keys));
   expect(await redis.scard(keys.openOf('default'))).toBe(2);
-  await forgetOpen({ redis, keys }, child.runId, 'default');
+  await forgetOpen(runPlace(redis, keys), child.runId, 'default');
   expect(await redis.scard(keys.openOf('default'))).toBe(1);
 });
 

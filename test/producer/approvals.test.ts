@@ -8,13 +8,14 @@ import { claimed } from '../contract/store-world.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from './support/client.ts';
 import { RunWriter } from './support/run-writer.ts';
 import { suspendedRun } from './support/suspended.ts';
+import { runPlace } from '../support/run-place.ts';
 
 const call = (id: string) => ({ kind: 'approval', id, toolName: 'transfer', args: { to: [] } }) as const;
 
 /** A run that the worker's own store has suspended. */
 async function suspendedByWorker({ mill, redis, keys }: ClientWorld, pending: PendingItem[]): Promise<string> {
   const { runId } = await mill.enqueue(request);
-  const options = { redis, keys, cluster: false, eventLogMax: 100, eventLogTtlS: 60, resultTtlS: 60 };
+  const options = { ...runPlace(redis, keys), eventLogTtlS: 60, resultTtlS: 60 };
   const runs = new RedisRuns({ ...options, clock: systemClock, log: silentLog });
   const { owner, seq } = await claimed({ runs }, runId);
   const patch = { status: 'suspended', pending } as const;

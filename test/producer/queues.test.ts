@@ -4,13 +4,14 @@ import { workerTtlMs } from '../../src/shared/fleet.ts';
 import { redisSupervision } from '../../src/worker/stores/redis-supervision.ts';
 import { serverWorld } from './http/server-world.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from './support/client.ts';
+import { runPlace } from '../support/run-place.ts';
 
 const reserved = ['maintenance', 'quarantine', 'runs-postrun', 'x-postrun'];
 
 /** A worker as its heartbeat shows it. */
 async function worker({ redis, keys }: Pick<ClientWorld, 'redis' | 'keys'>, queues: readonly string[]): Promise<void> {
   const info = { name: `w-${queues.join('-')}`, queues, concurrency: 1, active: 0, startedAt: '', version: '' };
-  await redisSupervision(redis, keys).heartbeat(info);
+  await redisSupervision(runPlace(redis, keys)).heartbeat(info);
 }
 
 /** As if the last heartbeat of all workers was so long ago. */

@@ -22,7 +22,11 @@ local function append(stream, live, firehose, lifecycle, publish, maxLen, seq, e
     end
     all[#all + 1] = event
     if flag ~= 'D' then public[#public + 1] = event end
-    if flag == 'L' and lifecycle ~= '' then redis.call('XADD', lifecycle, 'MAXLEN', '~', 100000, '*', 'e', event) end
+    if flag == 'L' and lifecycle ~= '' then
+      redis.call('XADD', lifecycle, 'MAXLEN', '~', 100000, '*', 'e', event)
+      -- In a Cluster it is the run's own, until the stream of all runs has taken its events over.
+      if publish == 'SPUBLISH' then redis.call('EXPIRE', lifecycle, 604800) end
+    end
   end
   redis.call(publish, live, '[' .. table.concat(all, ',') .. ']')
   if #public > 0 then redis.call('PUBLISH', firehose, '[' .. table.concat(public, ',') .. ']') end

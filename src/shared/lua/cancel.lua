@@ -1,13 +1,13 @@
 --[[ Asks a run to stop, and ends it at once when nobody works on it.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the journal does not have  KEYS[5] all decisions
-KEYS[6] runs that begin below it later  KEYS[7] lifecycle stream, absent in a Cluster
+KEYS[6] runs that begin below it later  KEYS[7] lifecycle stream, in a Cluster the run's own
 ARGV[1] nonce of this call  [2] cancel request  [3] its onPendingApprovals  [4] ISO time
 ARGV[5] run.cancelled and [6] run.failed event, both cut off before their usage  [7] error of the latter
 ARGV[8] usage of a run that has none  [9] seconds to keep the run  [10] seconds to keep its events
 ARGV[11] event log length  [12] live channel  [13] firehose channel  [14] publish command
 ARGV[15] agent.cancelling event  [16] tool.approval.denied event, cut off before its call  [17] why calls are denied
 ARGV[18] usage.recorded event, cut off before its usage  [19] agent.end and [20] agent.error event  [21] node.failed event, or ''
-Returns {0} gone, {1} ended before, {2, last number, event} ended here, now or by this very call before,
+Returns {0} gone, {1} ended before, {2} ended here, now or by this very call before,
 {3, request in force} asked, also of one that waits for other runs, or that has begun in a thread, {4} goes on waiting for people, who may still decide.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include append-events
@@ -28,7 +28,7 @@ end
 local fails = (waits and ARGV[3] == 'fail') or status == 'failed'
 local spent = ',"usage":' .. (usage or ARGV[8]) .. ',"costMicrocents":' .. (cost or '0') .. '}'
 local event = ARGV[fails and 6 or 5] .. spent
-if op == ARGV[1] then return ended and {2, tonumber(last), event} or {4} end
+if op == ARGV[1] then return ended and {2} or {4} end
 if ended then return {1} end
 
 -- One that has other runs work for it ends after them, so that it knows what they cost; when it has just been queued for the
@@ -47,7 +47,7 @@ end
 local function tell(events)
   local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
   local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(last)
-  return append(KEYS[3], ARGV[12], ARGV[13], KEYS[7] or '', ARGV[14], ARGV[11], seq, events)
+  return append(KEYS[3], ARGV[12], ARGV[13], KEYS[7], ARGV[14], ARGV[11], seq, events)
 end
 if holds then
   redis.call('HSET', KEYS[1], 'op', ARGV[1], 'lastSequence', tell({ARGV[15]}))
@@ -80,4 +80,4 @@ redis.call('HSET', KEYS[1], 'status', fails and 'failed' or 'cancelled', 'op', A
 if fails then redis.call('HSET', KEYS[1], 'error', ARGV[7]) end
 for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4], KEYS[5]}) do redis.call('EXPIRE', key, ARGV[9]) end
 redis.call('EXPIRE', KEYS[3], ARGV[10])
-return {2, seq, event}
+return {2}

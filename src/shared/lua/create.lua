@@ -1,5 +1,5 @@
 --[[ Creates runs with their first events, each unless it exists. In a Cluster one run per call.
-KEYS run, journal, event log and claim of each run, then the lifecycle stream, absent in a Cluster
+KEYS run, journal, event log and claim of each run, then the lifecycle stream, in a Cluster the run's own
 ARGV[1] event log length  [2] firehose channel  [3] publish command  [4] tenant  [5] ISO time
 ARGV[6] the request that all of them were asked for with, or ''
 then for each run: nonce of this call, hash of the request, live channel, run id, queue, request, agent, thread or '', job
@@ -7,7 +7,7 @@ kind, lineage or '', the run that it works for or '', number of events, the even
 Returns for each run {0, status, segment} created, now or by this very call before; {1, status, segment} there already
 with the same request; {2} there already with another one. ]]
 -- include append-events
-local lifecycle = #KEYS % 4 == 1 and KEYS[#KEYS] or ''
+local lifecycle = KEYS[#KEYS]
 
 local function create(run, journal, log, claim, nonce, hash, live, id, queue, request, agent, thread, kind, lineage, parent, events)
   local known = redis.call('HMGET', run, 'nonce', 'bodyHash', 'status', 'segment')

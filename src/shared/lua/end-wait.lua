@@ -53,7 +53,7 @@ local function endWait(segment, last, epoch, resumes, items)
   local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
   local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(last)
   local counted = tonumber(redis.call('HGET', KEYS[6], 'counted') or '')
-  seq = append(KEYS[3], ARGV[6], ARGV[7], KEYS[7] or '', ARGV[8], ARGV[5], seq, {ARGV[4]})
+  seq = append(KEYS[3], ARGV[6], ARGV[7], KEYS[7], ARGV[8], ARGV[5], seq, {ARGV[4]})
   local entry = ARGV[9]
   if #texts > 0 then entry = string.sub(entry, 1, -2) .. ',"decisions":[' .. table.concat(texts, ',') .. ']}' end
   redis.call('RPUSH', KEYS[2], entry)

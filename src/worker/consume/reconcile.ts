@@ -195,8 +195,9 @@ export class Reconciler {
 }
 
 /** When a run that is fine is looked at again, in milliseconds since the epoch. */
-function nextLook({ run, ageMs }: OpenRunInfo, everyMs: number): number {
+function nextLook({ run, ageMs, untold }: OpenRunInfo, everyMs: number): number {
   const now = Date.now();
+  if (untold) return now + settledMs;
   if (run?.status !== 'suspended' || ageMs < settledMs) return now + Math.min(everyMs, longestMs);
   if (run.pending.some(({ kind }) => kind === 'budget')) return now + moneyMs;
   const expiries = run.pending.flatMap((item) => (isAboutCall(item) ? [Date.parse(item.expiresAt ?? '')] : []));

@@ -4,7 +4,7 @@ import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { recordFromHash, type RunStatus } from '../../shared/run.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from '../ports.ts';
-import { addLifecycle, eventTargets, scriptKeys, type RedisRunsOptions } from './redis-layout.ts';
+import { eventTargets, scriptKeys, tellLifecycle, type RedisRunsOptions } from './redis-layout.ts';
 import { readEntry, scriptEvent } from './wire.ts';
 
 const script = loadScript(import.meta.url, './lua/claim.lua');
@@ -66,7 +66,7 @@ export async function claimRun(
       return { kind: 'crashed_too_often', crashes: reply[1] };
     case 4: {
       const hash = { ...pairs(reply[1]), ...pairs(reply[2]) };
-      addLifecycle(options, Number(hash['lastSequence']), hash['epoch'] === '1' ? opening : recovering);
+      tellLifecycle(options, runId, hash['epoch'] === '1' ? opening : recovering);
       return claimed(runId, hash, reply[3]);
     }
     default:

@@ -7,7 +7,7 @@ import { redisError } from '../../shared/redis-error.ts';
 import { recordToHash, type RunRecord } from '../../shared/run.ts';
 import type { Commit, CommitReply, Ownership } from '../ports.ts';
 import { clearsCrashes } from './rules.ts';
-import { addLifecycle, commitKeys, eventTargets, type RedisRunsOptions } from './redis-layout.ts';
+import { commitKeys, eventTargets, tellLifecycle, type RedisRunsOptions } from './redis-layout.ts';
 import { scriptEvent } from './wire.ts';
 
 const script = loadScript(import.meta.url, './lua/commit.lua');
@@ -44,9 +44,9 @@ export async function commitRun(options: RedisRunsOptions, ownership: Ownership,
 
   if (reply[0] === 0) return { kind: 'fenced' };
   const [, seq, cancel] = reply;
-  addLifecycle(options, seq, commit.events);
   if (commit.patch?.cancel === '' && cancel === '') forgetCancel(options, runId);
   if (commit.release === 'terminal') forget(options, runId);
+  else tellLifecycle(options, runId, commit.events);
   return { kind: 'ok', seq, ...(cancel && { cancel: storedCancel(cancel) }) };
 }
 
@@ -104,11 +104,11 @@ function forgetCancel({ redis, keys, log }: RedisRunsOptions, runId: string): vo
  * Takes an ended run out of the sets across runs. Nobody waits for it: the commit has happened, and the reconciler
  * removes what a crash leaves there.
  */
-function forget({ redis, keys, log }: RedisRunsOptions, runId: string): void {
+function forget({ redis, keys, lifecycle, log }: RedisRunsOptions, runId: string): void {
   const failed = (error: unknown) =>
     log.warn({ err: redisError(error, `forget of run ${runId}`), runId }, 'ended run still listed as open');
   redis
     .hget(keys.run(runId), 'tenant')
-    .then((tenant) => forgetOpen({ redis, keys }, runId, tenant ?? undefined))
+    .then((tenant) => forgetOpen({ redis, keys, lifecycle }, runId, tenant ?? undefined))
     .catch(failed);
 }

@@ -2,7 +2,7 @@ import { assertNever } from '../../shared/errors.ts';
 import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError, refusal } from '../../shared/redis-error.ts';
 import type { CommitReply, OutgoingEvent } from '../ports.ts';
-import { addLifecycle, publishCommand, type RedisRunsOptions } from './redis-layout.ts';
+import { publishCommand, tellLifecycle, type RedisRunsOptions } from './redis-layout.ts';
 import { scriptEvent } from './wire.ts';
 
 const script = loadScript(import.meta.url, './lua/flush.lua');
@@ -60,16 +60,15 @@ export class FlushGatherer {
   }
 
   async #run(group: readonly Flush[]): Promise<readonly (0 | 1 | string)[]> {
-    const { redis, keys, cluster, eventLogMax } = this.#options;
+    const { redis, keys, cluster, lifecycle, eventLogMax } = this.#options;
     const logs = group.map(({ runId }) => keys.events(runId));
     const runs = group.flatMap(({ runId, seq, texts }) => [keys.live(runId), seq, texts.length, ...texts]);
-    const reply = await runScript(redis, script, cluster ? logs : [...logs, keys.lifecycle], [
-      group.length,
-      eventLogMax,
-      keys.firehose,
-      publishCommand(cluster),
-      ...runs,
-    ]);
+    const reply = await runScript(
+      redis,
+      script,
+      [...logs, lifecycle.keyOf(group[0]?.runId ?? '')],
+      [group.length, eventLogMax, keys.firehose, publishCommand(cluster), ...runs],
+    );
     return reply as readonly (0 | 1 | string)[];
   }
 
@@ -79,9 +78,8 @@ export class FlushGatherer {
       case 0:
         return flush.resolve({ kind: 'fenced' });
       case 1: {
-        const seq = flush.seq + flush.events.length;
-        addLifecycle(this.#options, seq, flush.events);
-        return flush.resolve({ kind: 'ok', seq });
+        tellLifecycle(this.#options, flush.runId, flush.events);
+        return flush.resolve({ kind: 'ok', seq: flush.seq + flush.events.length });
       }
       default:
         return assertNever(result);

@@ -6,6 +6,7 @@ import { loadScript, runScript, type Keys, type RedisConnection } from '../../sh
 import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
 import { forgetOpen, lookSoon } from '../../shared/open-runs.ts';
 import { quarantineQueue } from '../../shared/queues.ts';
+import type { RunPlace } from '../../shared/run-place.ts';
 import { jobKind, runStatus } from '../../shared/run.ts';
 import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
 
@@ -16,7 +17,8 @@ const requeueScript = loadScript(import.meta.url, './lua/requeue.lua');
 const watchedTtlMs = 600_000;
 
 /** The supervision port in Redis. Times that decide come from this process; they only delay a repair, never cause one. */
-export function redisSupervision(redis: RedisConnection, keys: Keys): Supervision {
+export function redisSupervision(place: Pick<RunPlace, 'redis' | 'keys' | 'lifecycle'>): Supervision {
+  const { redis, keys, lifecycle } = place;
   return {
     async dueRuns(limit) {
       const now = Date.now();
@@ -25,11 +27,12 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
       return await Promise.all(
         ids.map(async (runId, index): Promise<OpenRunInfo> => {
           const dueAt = flat[index * 2 + 1] ?? '';
+          const untold = !(await lifecycle.tell(runId));
           try {
-            return { ...(await readOpenRun(redis, keys, runId, now)), dueAt };
+            return { ...(await readOpenRun(redis, keys, runId, now)), dueAt, untold };
           } catch (error) {
             // One record that cannot be read must not hide the others of its page.
-            if (error instanceof z.ZodError) return { runId, dueAt, ageMs: 0, illegible: true };
+            if (error instanceof z.ZodError) return { runId, dueAt, untold, ageMs: 0, illegible: true };
             throw error;
           }
         }),
@@ -54,7 +57,7 @@ export function redisSupervision(redis: RedisConnection, keys: Keys): Supervisio
       return segment < 0 ? undefined : segment;
     },
     async forget(runId) {
-      await forgetOpen({ redis, keys }, runId, (await redis.hget(keys.run(runId), 'tenant')) ?? undefined);
+      await forgetOpen(place, runId, (await redis.hget(keys.run(runId), 'tenant')) ?? undefined);
     },
     async count(counter, by) {
       await redis.hincrby(keys.counters, counter, by);
@@ -129,7 +132,7 @@ async function readOpenRun(
   keys: Keys,
   runId: string,
   now: number,
-): Promise<Omit<OpenRunInfo, 'dueAt'>> {
+): Promise<Omit<OpenRunInfo, 'dueAt' | 'untold'>> {
   const [status, kind, queue, segment, updatedAt, putBacks, tenant, pending, agent, thread] = await redis.hmget(
     keys.run(runId),
     'status',

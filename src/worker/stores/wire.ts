@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { RunError } from '../../shared/errors.ts';
-import { eventVersion, isDelta, isLifecycle } from '../../shared/event.ts';
+import { isDelta, isLifecycle } from '../../shared/event.ts';
 import { journalEntry, journalVersion, type JournalEntry } from '../../shared/journal.ts';
 import { jsonText, storedJson } from '../../shared/json-text.ts';
 import type { OutgoingEvent } from '../ports.ts';
@@ -9,11 +9,6 @@ import type { OutgoingEvent } from '../ports.ts';
 export function scriptEvent(event: OutgoingEvent): string {
   const flag = isDelta(event.type) ? 'D' : isLifecycle(event.type) ? 'L' : 'N';
   return flag + jsonText(event);
-}
-
-/** The JSON that the scripts make of an event once it has its number. */
-export function numberedEvent(event: OutgoingEvent, sequenceNumber: number): string {
-  return `{"v":${eventVersion},"sequenceNumber":${sequenceNumber},${jsonText(event).slice(1)}`;
 }
 
 /** Reads a journal entry. Throws `run_state_malformed` or `run_state_version_unsupported`. */

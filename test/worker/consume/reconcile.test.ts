@@ -15,12 +15,13 @@ import { redisSupervision } from '../../../src/worker/stores/redis-supervision.t
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { rounds } from '../../support/lane.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
+import { runPlace } from '../../support/run-place.ts';
 
 async function makeWorld() {
   const redis = await testRedis('blocking');
   const prefix = testPrefix();
   const keys = keysFor(prefix);
-  const supervision = redisSupervision(redis, keys);
+  const supervision = redisSupervision(runPlace(redis, keys));
   const queues = new RunQueues(redis, prefix, () => {});
   onTestFinished(() => queues[Symbol.asyncDispose]());
   const gaveUp: RunJob[] = [];
@@ -324,7 +325,7 @@ test('a run whose wait ends is looked at soon after, in case its job is lost', a
   await world.pass();
   expect(Number(await redis.zscore(keys.checks, runId))).toBeGreaterThan(Date.now() + 3_600_000);
   const entry = { v: 1, t: 'decided', at: new Date().toISOString() } as const;
-  const place = { redis, keys, cluster: false, eventLogMax: 100 };
+  const place = runPlace(redis, keys);
   await resumeRun(place, runId, { summary: 'x', entry, atMs: Date.now() });
   expect(Number(await redis.zscore(keys.checks, runId))).toBeLessThan(Date.now() + 20_000);
 });

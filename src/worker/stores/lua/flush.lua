@@ -1,12 +1,12 @@
 --[[ Adds events alone to the logs of several runs. The numbers are the fence: a claim always adds an event, so the next
 number of a writer that was overtaken is taken.
-KEYS[1] to KEYS[n] event logs  KEYS[n + 1] lifecycle stream, absent in a Cluster
+KEYS[1] to KEYS[n] event logs  KEYS[n + 1] lifecycle stream, in a Cluster the run's own
 ARGV[1] n  [2] event log length  [3] firehose channel  [4] publish command
 then for each run: live channel, last number given, number of events, the events
 Returns for each run 1 written, now or by this very flush before; 0 fenced; or the error of Redis as a string. ]]
 -- include append-events
 local runs = tonumber(ARGV[1])
-local lifecycle = KEYS[runs + 1] or ''
+local lifecycle = KEYS[runs + 1]
 
 local function flush(stream, live, seq, events)
   local ok, result = pcall(append, stream, live, ARGV[3], lifecycle, ARGV[4], ARGV[2], seq, events, true)

@@ -1,0 +1,8 @@
+import { LifecycleStream } from '../../src/shared/lifecycle-stream.ts';
+import type { Keys, RedisConnection } from '../../src/shared/redis.ts';
+import type { RunPlace } from '../../src/shared/run-place.ts';
+
+/** Where runs are kept in a Redis that is no Cluster, or in one that is. */
+export function runPlace(redis: RedisConnection, keys: Keys, cluster = false): RunPlace {
+  return { redis, keys, cluster, lifecycle: new LifecycleStream({ redis, keys, cluster }), eventLogMax: 10_000 };
+}
