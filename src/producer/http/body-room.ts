@@ -82,6 +82,7 @@ export class BodyHold implements Disposable {
   readonly #room: BodyRoom;
   #bytes = 0;
   #countedBytes = 0;
+  #isOver = false;
 
   constructor(room: BodyRoom) {
     this.#room = room;
@@ -91,10 +92,16 @@ export class BodyHold implements Disposable {
   async take(bytes: number, signal?: AbortSignal): Promise<void> {
     const paidBytes = Math.max(0, Math.min(bytes, this.#bytes + bytes - freeBytes));
     this.#bytes += bytes;
-    if (paidBytes > 0) this.#countedBytes += await this.#room.take(this, paidBytes, signal);
+    if (paidBytes === 0) return;
+    const countedBytes = await this.#room.take(this, paidBytes, signal);
+    if (!this.#isOver) return void (this.#countedBytes += countedBytes);
+    // It waited when its client went away; nobody would give these back.
+    this.#room.release(this, countedBytes);
+    throw new RunError('invalid_json', 'the client broke off before the body was complete');
   }
 
   [Symbol.dispose](): void {
+    this.#isOver = true;
     this.#room.release(this, this.#countedBytes);
     this.#countedBytes = 0;
   }

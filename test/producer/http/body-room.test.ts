@@ -39,3 +39,23 @@ test('a body that waits for room leaves with its client', async () => {
   client.abort(new Error('gone'));
   await expect(waiting).rejects.toThrow('gone');
 });
+
+test('a body that is over while it waits for room takes none', async () => {
+  const room = new BodyRoom({ limitBytes: 100 * kib, maxWaitMs: 0 });
+  const first = room.open();
+  await first.take(free + 60 * kib);
+  await first.take(60 * kib);
+  const second = room.open();
+  await second.take(free + 40 * kib);
+  const waiting = second.take(40 * kib);
+  // Its client is gone: the answer is closed before the reading of the body is told.
+  second[Symbol.dispose]();
+  await expect(waiting).rejects.toMatchObject({ code: 'invalid_json' });
+  first[Symbol.dispose]();
+
+  using third = room.open();
+  await third.take(free + 100 * kib);
+  await third.take(kib);
+  using fourth = room.open();
+  await expect(fourth.take(free + 1)).rejects.toMatchObject({ code: 'overloaded' });
+});
