@@ -11,6 +11,7 @@ import type { BulkAnswer, JobToAdd } from './enqueue.ts';
 import { requireOperator, type Caller } from './caller.ts';
 import { placeOf } from './layout.ts';
 import type { Link } from './link.ts';
+import { tellAccepted } from './tell-accepted.ts';
 import { pruneIndex } from './list.ts';
 import { arrive, forgetEnded, lookAgain, type Listener } from './thread-entry.ts';
 import { parseRequest } from './validate.ts';
@@ -300,12 +301,6 @@ function acceptedOf(run: NewRun, created: Created, warnings: readonly string[]):
   // A run that has ended, or has begun, waits for nobody.
   const waits = created.status === 'queued';
   return { runId, status: created.status, attached: created.kind === 'attached', warnings: waits ? warnings : [] };
-}
-
-function tellAccepted(run: NewRun, { runId, status, attached }: Accepted, link: Link): void {
-  const { tenant, queue, requestId, request } = run;
-  const { agent, thread } = request;
-  link.onRun({ kind: 'accepted', runId, agent, tenant, queue, status, attached, thread, requestId });
 }
 
 /** Also when attaching: the first call may have died before it added the job. Its id is the same, so a repeat is harmless. */

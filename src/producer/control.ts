@@ -2,10 +2,12 @@ import { stopFamily, type Family } from '../shared/children.ts';
 import { cancelRequest, type CancelRequest } from '../shared/control.ts';
 import { assertNever, RunError } from '../shared/errors.ts';
 import type { RedisConnection } from '../shared/redis.ts';
+import { endFactsOf, factsOf } from '../shared/run-facts.ts';
 import { viewOf, type RunRecord, type RunView } from '../shared/run.ts';
 import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
 import { leaveLines } from './lines.ts';
 import type { Link } from './link.ts';
+import { tellAccepted } from './tell-accepted.ts';
 import { loadLegible } from './reads.ts';
 import { checkRunId, invalid, runNotFound, safeInput } from './validate.ts';
 
@@ -50,7 +52,8 @@ export function familyOf(link: Link, redis: RedisConnection): Family {
     place: placeOf(link, redis),
     threads: threadPlaceOf(link, redis),
     keepOf: (record) => ({ recordS: retentionS(link, record), eventsS: link.settings.eventLogTtlS }),
-    onEnded: (record) => tellEnded(record, link),
+    onAccepted: (run) => tellAccepted(run, { status: 'queued', attached: false }, link),
+    onEnded: (run) => link.onRun({ kind: 'ended', jobKind: run.kind, ...factsOf(run), ...endFactsOf(run) }),
     addJob: async (run) => await link.queues.add({ ...run, priority: undefined, delayMs: undefined, first: true }),
   };
 }
@@ -59,11 +62,6 @@ export function familyOf(link: Link, redis: RedisConnection): Family {
 async function forget(record: RunRecord, link: Link, redis: RedisConnection): Promise<void> {
   await leaveLines(record, link, redis);
   await link.queues.remove(record.queue, record.runId, record.segment).catch(link.onError);
-}
-
-function tellEnded(record: RunRecord, link: Link): void {
-  const { runId, kind: jobKind, tenant, queue, status, costMicrocents, requestId, request } = record;
-  link.onRun({ kind: 'ended', runId, jobKind, agent: request.agent, tenant, queue, status, costMicrocents, requestId });
 }
 
 function alreadyTerminal(record: RunRecord): RunError {

@@ -1,27 +1,20 @@
 import type { DialectName } from '../shared/dialects/project.ts';
 import type { EventProfile } from '../shared/profile.ts';
+import type { EndFacts, RunFacts } from '../shared/run-facts.ts';
 import type { JobKind, RunStatus } from '../shared/run.ts';
 
 /** What a client has done to a run: it was accepted, or cancelled while no worker had it. */
-export type RunFact = AboutRun &
+export type RunFact = RunFacts &
   (
     | {
         readonly kind: 'accepted';
+        readonly status: RunStatus;
         /** It was there already. */
         readonly attached: boolean;
         readonly thread: string | undefined;
       }
-    | { readonly kind: 'ended'; readonly jobKind: JobKind; readonly costMicrocents: number }
+    | ({ readonly kind: 'ended'; readonly jobKind: JobKind } & EndFacts)
   );
-
-interface AboutRun {
-  readonly runId: string;
-  readonly agent: string;
-  readonly tenant: string;
-  readonly queue: string;
-  readonly status: RunStatus;
-  readonly requestId: string | undefined;
-}
 
 /** How a client reaches Millrace. Everything but `redis` has the default that the processes themselves use. */
 export interface MillraceOptions {

@@ -50,8 +50,10 @@ export interface Family {
   readonly keepOf: (record: RunRecord) => Retention;
   readonly threads: ThreadPlace;
   readonly addJob: AddJob;
-  /** Told of a run that has ended here, because no worker had it, and of its last event. Absent: nobody counts. */
-  readonly onEnded?: (run: RunRecord, last: EventBody) => void;
+  /** Told of a run that was made here. */
+  readonly onAccepted: (run: NewRun) => void;
+  /** Told of a run that has ended here, because no worker had it, as it is after its end, and of its last event. */
+  readonly onEnded: (run: RunRecord, last: EventBody) => void;
 }
 
 /** How a run waits for several others: until all have ended, and not until the next one has. */
@@ -141,6 +143,7 @@ export async function startChildren(children: readonly NewRun[], family: Family,
   if (group && above !== undefined) await waitForGroup(above, group, place);
   const tenant = children[0]?.tenant ?? '';
   const created = await createRuns(children, tenant, place);
+  for (const [index, child] of children.entries()) if (created[index]?.kind === 'created') family.onAccepted(child);
   await Promise.all(
     children.map(async ({ runId, queue, kind }, index) => {
       const child = created[index];
@@ -220,7 +223,7 @@ export async function stopFamily(
     await passOn(family.threads, { tenant, threadId: request.thread }, runId, family.addJob);
   if (stopped === 'ended_here') {
     const ended = await loadRun(runId, family.place);
-    if (ended) family.onEnded?.(ended, lastOf(ended));
+    if (ended) family.onEnded(ended, lastOf(ended));
     if (ended?.parent) await tellParent(ended, family);
   }
   return stopped;

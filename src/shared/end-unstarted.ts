@@ -55,7 +55,7 @@ export async function endUnstarted(
   if (seq < 0) return false;
   await forgetOpen(place, runId, tenant);
   if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, runId, addJob);
-  onEnded?.(record, body);
+  onEnded({ ...record, status: 'failed', error, endedAt: at }, body);
   if (record.parent) await tellParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
   return true;
 }

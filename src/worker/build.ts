@@ -33,6 +33,7 @@ import { CancelWatch } from './run/cancel-watch.ts';
 import { FlushTimer } from './run/flush-timer.ts';
 import { configuredModels } from './run/known-names.ts';
 import { giveUpRun } from './run/give-up.ts';
+import { logAccepted, logEnded } from './run/run-log.ts';
 import type { LoadedAgent } from './run/load-agents.ts';
 import type { RunDeps } from './run/open.ts';
 import type { NamedFunctions } from './run/named-functions.ts';
@@ -159,7 +160,11 @@ export async function buildWorker({
       eventsS: config.EVENT_LOG_TTL_S,
     }),
     addJob,
-    onEnded: ({ request, kind }, last) => metrics.observe(last, { agentId: request.agent, kind }),
+    onAccepted: (run) => logAccepted(log, run, name),
+    onEnded: (run, last) => {
+      metrics.observe(last, { agentId: run.request.agent, kind: run.kind });
+      logEnded(log, run, name);
+    },
   };
   const ports: Ports = {
     runs,

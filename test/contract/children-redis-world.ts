@@ -10,6 +10,8 @@ export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld & 
     place: world.options,
     threads: world.options,
     keepOf: () => ({ recordS: 600, eventsS: 120 }),
+    onAccepted: () => {},
+    onEnded: () => {},
     addJob: async () => {},
   });
   return { ...world, place: world.options, children };

@@ -126,6 +126,8 @@ async function endWait(world: Odd, runId: string, random: Random): Promise<strin
         place: world.place,
         threads: { ...world.place, clock: systemClock },
         keepOf: () => ({ recordS: 600, eventsS: 120 }),
+        onAccepted: () => {},
+        onEnded: () => {},
         addJob: async () => {},
       });
       await waits.resume(runId, { summary: 'its time has come' });

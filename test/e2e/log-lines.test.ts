@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { planInput } from '../support/plan.ts';
-import { until } from '../support/redis.ts';
+import { keysFor } from '../../src/shared/redis.ts';
+import { testRedis, until } from '../support/redis.ts';
 import { shareWorld } from '../support/world.ts';
 import type { Child } from '../support/child.ts';
 
@@ -65,6 +66,62 @@ test('a run that waits says so, and when it goes on', async () => {
   expect(suspended.at(-1)).toMatchObject({ status: 'suspended', reason: 'approval', requestId: 'wait-1', steps: 1 });
   await world.mill.cancel(runId);
   await world.ended({ runId });
+});
+
+test('a run that works for another is accepted in one line of the worker that made it, and ended in one of who cancelled it', async () => {
+  const { world } = shared;
+  const below = planInput({ calls: [{ name: 'charge', args: { id: 'g' } }] }, { text: 'Done.' });
+  const input = planInput(
+    { calls: [{ name: 'ask_agent', args: { agent: 'gated', message: below } }] },
+    { text: 'So.' },
+  );
+  const { runId } = await submit({ agent: 'asker', input }, 'family-1');
+  const whose = { agent: 'gated', tenant: 'default', queue: 'runs', requestId: 'family-1', parentRunId: runId };
+  let child = '';
+  await until('the run below waits for a person', async () => {
+    const [found] = (await world.mill.list({ parent: runId })).runs;
+    child = found?.runId ?? '';
+    return found?.status === 'suspended';
+  });
+  const worker = expect.stringContaining(`-${world.worker.pid}-`);
+  const lines = await linesUntil(world.worker, child, 'run accepted');
+  const accepted = lines.filter(({ msg }) => msg === 'run accepted');
+  expect(accepted).toEqual([expect.objectContaining({ ...whose, worker, status: 'queued', attached: false })]);
+
+  const answer = await fetch(`${world.url}/v1/runs/${runId}/cancel`, { method: 'POST' });
+  expect(answer.status).toBeLessThan(300);
+  await world.ended({ runId });
+  const ended = (await linesUntil(world.producer, child, 'run ended')).filter(({ msg }) => msg === 'run ended');
+  const facts = {
+    durationMs: expect.any(Number),
+    workedMs: expect.any(Number),
+    costMicrocents: expect.any(Number),
+    steps: 1,
+  };
+  expect(ended).toEqual([expect.objectContaining({ ...whose, ...facts, status: 'cancelled' })]);
+});
+
+test('a run that ends before a worker begins it has one line of the worker that ended it', async () => {
+  const { world } = shared;
+  // It existed once: a worker announced it.
+  const redis = await testRedis('work', world.fleet.redisUrl);
+  await redis.zadd(keysFor(world.fleet.prefix).queues, Date.now(), 'night');
+  const body = { agent: 'plain', input: planInput({ text: 'late' }), queue: 'night', queueTtlMs: 300 };
+  const { runId } = await submit(body, 'late-1');
+  expect((await world.ended({ runId })).view.status).toBe('failed');
+  const whose = { agent: 'plain', tenant: 'default', queue: 'night', requestId: 'late-1' };
+  const worker = expect.stringContaining(`-${world.worker.pid}-`);
+  const facts = {
+    status: 'failed',
+    code: 'queue_expired',
+    durationMs: 0,
+    workedMs: 0,
+    costMicrocents: 0,
+    steps: 0,
+  };
+  expect(await linesUntil(world.worker, runId, 'run ended')).toEqual([
+    expect.objectContaining({ ...whose, worker, ...facts }),
+  ]);
 });
 
 test('lines about a failing model and a failed run say whose they are', async () => {

@@ -1,5 +1,7 @@
+import type { NewRun } from '../../shared/create-runs.ts';
 import { assertNever } from '../../shared/errors.ts';
 import type { Log } from '../../shared/log.ts';
+import { endFactsOf, factsOf } from '../../shared/run-facts.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { Claim, Ports } from '../ports.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
@@ -7,16 +9,18 @@ import type { JobOutcome } from './outcome.ts';
 
 /** The log of a run on this worker. Each of its lines says whose run it is, where it is, and which request asked for it. */
 export function runLogOf(log: Log, record: RunRecord, worker: string): Log {
-  const { runId, tenant, queue, requestId, request, parent } = record;
-  return log.child({
-    runId,
-    agent: request.agent,
-    tenant,
-    queue,
-    worker,
-    ...(requestId !== undefined && { requestId }),
-    ...(parent && { parentRunId: parent.runId }),
-  });
+  return log.child({ ...factsOf(record), worker });
+}
+
+/** Says that a run was made here: one that works for another run, or a message that came too late for one. */
+export function logAccepted(log: Log, run: NewRun, worker: string): void {
+  const { thread } = run.request;
+  log.info({ ...factsOf(run), worker, status: 'queued', thread, attached: false }, 'run accepted');
+}
+
+/** Says how a run ended here while no worker had it. */
+export function logEnded(log: Log, ended: RunRecord, worker: string): void {
+  log.info({ ...factsOf(ended), worker, ...endFactsOf(ended) }, 'run ended');
 }
 
 export function logStarted(
@@ -29,12 +33,12 @@ export function logStarted(
   log.info({ attempt: record.epoch, previousWorker, crashes: record.crashes, blame: record.blame }, 'run recovered');
 }
 
-/** Says how a segment ended: one line for each. */
 interface LoggedRun extends Pick<Ports, 'log' | 'clock'> {
   readonly record: RunRecord;
   readonly workedMs: () => number;
 }
 
+/** Says how a segment ended: one line for each. */
 export function logOutcome(run: LoggedRun, ending: TurnOutcome, outcome: JobOutcome): void {
   const { log, clock, record } = run;
   const { costMicrocents, step: steps } = ending.state;
