@@ -3,6 +3,7 @@ import type { AgentView } from '../../shared/agent.ts';
 import { pendingItem, type PendingItem } from '../../shared/event.ts';
 import { jsonText } from '../../shared/json-text.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
+import { redisError } from '../../shared/redis-error.ts';
 import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
 import { forgetOpen, lookSoon } from '../../shared/open-runs.ts';
 import { quarantineQueue } from '../../shared/queues.ts';
@@ -73,11 +74,17 @@ export function redisSupervision(place: Pick<RunPlace, 'redis' | 'keys' | 'lifec
       await redis.set(keys.pulse(name), '1', 'PX', Math.round(forMs));
     },
     async watching(name, runId) {
-      if (runId === undefined) await redis.del(keys.watched(name));
-      else await redis.set(keys.watched(name), runId, 'PX', watchedTtlMs);
+      const key = keys.watched(name);
+      const told = runId === undefined ? redis.del(key) : redis.set(key, runId, 'PX', watchedTtlMs);
+      await told.catch((error: unknown) => {
+        throw redisError(error, `watch of worker ${name}`);
+      });
     },
     async isExcused(name, runId) {
-      const [alive, watched] = await Promise.all([redis.exists(keys.pulse(name)), redis.get(keys.watched(name))]);
+      const asked = Promise.all([redis.exists(keys.pulse(name)), redis.get(keys.watched(name))]);
+      const [alive, watched] = await asked.catch((error: unknown) => {
+        throw redisError(error, `look after worker ${name}`);
+      });
       return alive > 0 || (watched !== null && watched !== runId);
     },
     async farewell(name) {
