@@ -46,7 +46,11 @@ test('a provider that dies in the middle of eight runs: all finish on the other 
 - { id: b, kind: openai-responses, baseUrl: "${b.url}", prices: [{ model: small, inputUsdPerMillion: 1, outputUsdPerMillion: 3 }] }
 `,
   );
-  const world = await makeWorld({ workers: 2, producer: true, env: { MILLRACE_PROVIDERS: file } });
+  const world = await makeWorld({
+    workers: 2,
+    producer: true,
+    env: { MILLRACE_PROVIDERS: file, LOCK_DURATION_MS: '15000' },
+  });
   const handles = await Promise.all(
     Array.from({ length: runs }, () => world.mill.enqueue({ agent: 'moving', input: 'Look twice.' })),
   );

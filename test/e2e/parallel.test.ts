@@ -6,7 +6,11 @@ import { makeWorld } from '../support/world.ts';
 const runs = 30;
 
 test('thirty runs on two workers add up exactly while metrics and health are scraped', async () => {
-  const world = await makeWorld({ workers: 2, producer: true, env: { WORKER_CONCURRENCY: '10' } });
+  const world = await makeWorld({
+    workers: 2,
+    producer: true,
+    env: { WORKER_CONCURRENCY: '10', LOCK_DURATION_MS: '15000' },
+  });
   const scraped = [
     `${world.url}/metrics`,
     `${world.url}/healthz`,

@@ -26,6 +26,11 @@ export interface FittedResult {
 
 /** Longest wait for a store, or for a tool's `summarize`, in milliseconds. */
 const patienceMs = 30_000;
+/**
+ * What is being kept when its run is stopped goes on for so long, in milliseconds: the result may still be journalled, and one
+ * that was cut instead can never be read whole.
+ */
+const keepGraceMs = 2_000;
 /** A lower bound, in bytes, would leave no room for the handle: it counts as this one. */
 const minSpillBound = 256;
 
@@ -79,7 +84,7 @@ async function spilled(
   if (!spill || tool.sensitivity === 'secret') return undefined;
   const { name: toolName, trust, sensitivity, inboundSanitization } = tool;
   const origin = { toolName, trust, sensitivity, ...(inboundSanitization && { inboundSanitization }) };
-  const handle = await settledWithin(signal, async () => await spill.put(whole, origin));
+  const handle = await settledWithin(later(signal, keepGraceMs), async () => await spill.put(whole, origin));
   if (handle === undefined) return undefined;
   const hint = `\n[All ${Buffer.byteLength(whole)} bytes are kept. Read on with read_result, handle "${handle}".]`;
   const room = Math.max(maxBytes, minSpillBound) - Buffer.byteLength(hint);
@@ -100,4 +105,13 @@ async function settledWithin<T>(signal: AbortSignal, work: (stop: AbortSignal) =
   } finally {
     stop.removeEventListener('abort', give);
   }
+}
+
+/** Aborts so long after the other signal. */
+function later(signal: AbortSignal, ms: number): AbortSignal {
+  const late = new AbortController();
+  const abort = () => void setTimeout(() => late.abort(signal.reason), ms);
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  return late.signal;
 }

@@ -137,6 +137,20 @@ test('a store that never answers is left when the call is aborted', async () => 
   expect(await fitResult(megabyte, tool, hanging, stop.signal)).toEqual(middle);
 });
 
+test('a result that is being kept when its run is stopped has its handle all the same', async () => {
+  const stop = new AbortController();
+  const { promise: kept, resolve: keep } = Promise.withResolvers<string>();
+  const slow: Spill = {
+    put() {
+      stop.abort();
+      setImmediate(keep, 'spill:1');
+      return kept;
+    },
+  };
+  const tool = { ...plain, truncationStrategy: 'spill-to-file' } as const;
+  expect(await fitResult(megabyte, tool, slow, stop.signal)).toMatchObject({ handle: 'spill:1' });
+});
+
 test('summarize shows what the tool makes of it', async () => {
   const tool = { ...plain, truncationStrategy: 'summarize' } as const;
   const summarize = async (text: string) => `${text.length} characters`;
