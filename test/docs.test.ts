@@ -1,4 +1,4 @@
-import { existsSync, globSync, readFileSync } from 'node:fs';
+import { existsSync, globSync, readFileSync, readdirSync } from 'node:fs';
 import { dirname, join, relative } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
@@ -190,4 +190,9 @@ test('the anchors of headings are those that GitHub makes', () => {
     'twice',
     'twice-1',
   ]);
+});
+
+test('every number of a decision is used once, from 1 without gaps', () => {
+  const numbers = readdirSync(join(root, 'docs/decisions')).map((name) => Number.parseInt(name, 10));
+  expect(numbers.toSorted((a, b) => a - b)).toEqual(numbers.map((_, index) => index + 1));
 });
