@@ -84,10 +84,11 @@ test('the environment of the image is production, and every variable of ours in 
   expect(env).toEqual({
     NODE_ENV: 'production',
     NODE_COMPILE_CACHE: '/app/.compile-cache',
+    NODE_OPTIONS: '--max-semi-space-size=16',
     MILLRACE_AGENTS: '/agents',
     HOST: '0.0.0.0',
   });
-  const { NODE_COMPILE_CACHE: _, ...own } = env;
+  const { NODE_COMPILE_CACHE: _, NODE_OPTIONS: __, ...own } = env;
   expect(Object.keys(own).filter((name) => !(name in configSchema.shape))).toEqual([]);
 });
 

@@ -133,6 +133,7 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
     const elsewhere = [
       'NODE_ENV',
       'REDIS_URL',
+      'REDIS_SENTINEL_PASSWORD',
       'MILLRACE_AGENTS',
       'HOST',
       'PORT',
@@ -153,6 +154,15 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
     };
     const expected = Object.keys(configSchema.shape).filter((name) => !elsewhere.includes(name));
     expect(Object.keys(schema.properties.config.properties).sort()).toEqual(expected.sort());
+  });
+
+  test('the password of Sentinels comes from the secret, where a key is named for it', () => {
+    const withKey = [...minimal, '--set', 'secretKeys.redisSentinelPassword=sentinel'];
+    for (const component of ['producer', 'worker']) {
+      const names = (values: readonly string[]) => container(render(values), component).env.map(({ name }) => name);
+      expect(names(minimal)).not.toContain('REDIS_SENTINEL_PASSWORD');
+      expect(names(withKey)).toContain('REDIS_SENTINEL_PASSWORD');
+    }
   });
 
   test('rules and the secrets of tools reach workers as files, and nobody else', () => {

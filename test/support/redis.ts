@@ -14,7 +14,7 @@ export async function testRedis(
 ): Promise<RedisConnection> {
   const redis = connect(url, purpose, () => {});
   onTestFinished(() => redis.disconnect());
-  await whenReady(redis, 5_000);
+  await whenReady(redis, 20_000);
   return redis;
 }
 

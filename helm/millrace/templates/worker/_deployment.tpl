@@ -24,7 +24,7 @@ spec:
           args: [worker]
           {{- include "millrace.containerSettings" $pod | nindent 10 }}
           env:
-            {{- include "millrace.secretEnv" (dict "root" .root "keys" (dict "REDIS_URL" .root.Values.secretKeys.redisUrl "OPENAI_API_KEY" .root.Values.secretKeys.openaiApiKey)) | trim | nindent 12 }}
+            {{- include "millrace.secretEnv" (dict "root" .root "keys" (dict "REDIS_URL" .root.Values.secretKeys.redisUrl "REDIS_SENTINEL_PASSWORD" .root.Values.secretKeys.redisSentinelPassword "OPENAI_API_KEY" .root.Values.secretKeys.openaiApiKey)) | trim | nindent 12 }}
             - name: WORKER_QUEUES
               value: {{ join "," .queues | quote }}
             - name: WORKER_CONCURRENCY
