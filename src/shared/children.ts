@@ -7,6 +7,7 @@ import { zeroUsage } from './money.ts';
 import { legibleRecord } from './legible-record.ts';
 import { jsonText } from './json-text.ts';
 import { loadScript, runScript } from './redis.ts';
+import { forgetOpen } from './open-runs.ts';
 import { cutText } from './redact.ts';
 import {
   afterWait,
@@ -225,6 +226,8 @@ export async function stopFamily(
     const ended = await loadRun(runId, family.place);
     if (ended) family.onEnded(ended, lastOf(ended));
     if (ended?.parent) await tellParent(ended, family);
+    // Last: what is lost on the way here is found where the run is listed.
+    await forgetOpen(family.place, runId, tenant);
   }
   return stopped;
 }

@@ -8,7 +8,7 @@ import { zeroUsage } from './money.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunRecord } from './run.ts';
 import { publishCommand, scriptEvent } from './script-event.ts';
-import { forgetOpen } from './open-runs.ts';
+import { forgetOpen, lookSoon } from './open-runs.ts';
 import { passOn } from './thread-turns.ts';
 
 const script = loadScript(import.meta.url, './lua/end-unstarted.lua');
@@ -31,6 +31,7 @@ export async function endUnstarted(
   const event = scriptEvent(record, at, body);
   const own = [keys.run, keys.journal, keys.events, keys.decided, keys.decisions].map((key) => key(runId));
   const { recordS, eventsS } = keepOf(record);
+  await lookSoon(place, runId);
   const seq = Number(
     await runScript(
       redis,
@@ -53,9 +54,10 @@ export async function endUnstarted(
     ),
   );
   if (seq < 0) return false;
-  await forgetOpen(place, runId, tenant);
   if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, runId, addJob);
   onEnded({ ...record, status: 'failed', error, endedAt: at }, body);
   if (record.parent) await tellParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
+  // Last: what is lost on the way here is found where the run is listed.
+  await forgetOpen(place, runId, tenant);
   return true;
 }

@@ -4,7 +4,7 @@ import type { EventBody } from './event.ts';
 import { newNonce } from './ids.ts';
 import { jsonText } from './json-text.ts';
 import { zeroUsage } from './money.ts';
-import { forgetOpen, lookSoon } from './open-runs.ts';
+import { lookSoon } from './open-runs.ts';
 import { loadScript, runScript } from './redis.ts';
 import type { RunPlace } from './run-place.ts';
 import { waitEndKeys } from './resume.ts';
@@ -29,7 +29,8 @@ export type Stopped = 'gone' | 'ended_before' | 'held' | 'ended_here' | 'asked';
 
 /**
  * Asks a run to stop, and ends it at once when nobody works on it. Listed as cancelled before the flag is set, so that a
- * worker that misses the channel still finds it; taken off the list again when the run has ended.
+ * worker that misses the channel still finds it; taken off the list again when the run has ended. One that ended here stays in the
+ * sets of open runs, until the caller has told whoever waits for it.
  */
 export async function stopRun(
   record: RunRecord,
@@ -38,7 +39,7 @@ export async function stopRun(
   place: RunPlace,
 ): Promise<Stopped> {
   const { redis, keys } = place;
-  const { runId, tenant } = record;
+  const { runId } = record;
   // What follows the end of the run may be lost with this process.
   await Promise.all([redis.sadd(keys.cancels, runId), lookSoon(place, runId)]);
   const reply = await askToStop(record, cancel, keep, place);
@@ -49,7 +50,7 @@ export async function stopRun(
       return 'asked';
     }
     case 'ended_here':
-      await Promise.all([forgetOpen(place, runId, tenant), redis.zrem(keys.timers, runId)]);
+      await redis.zrem(keys.timers, runId);
       return 'ended_here';
     case 'gone':
     case 'ended_before':

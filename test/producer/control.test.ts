@@ -160,6 +160,21 @@ test('a run that waits for nobody is cancelled although open questions are to be
   expect(await run.cancel({ onPendingApprovals: 'hold' })).toMatchObject({ status: 'cancelled' });
 });
 
+test('a run that ended and could not tell the run above stays listed, so that somebody else does', async () => {
+  const world = await withRun();
+  const { mill, redis, keys } = world;
+  const { runId } = await mill.enqueue(request);
+  const parent = JSON.stringify({ runId: world.run.runId, depth: 1, expose: 'none', above: [], payers: [] });
+  await redis.hset(keys.run(runId), { ...suspended, parent });
+  await redis.del(keys.run(world.run.runId));
+  await redis.set(keys.run(world.run.runId), 'unreadable');
+
+  expect(await codeOf(mill.cancel(runId))).not.toBe('already_terminal');
+  expect(await redis.hget(keys.run(runId), 'status')).toBe('cancelled');
+  expect(await redis.zscore(keys.checks, runId)).not.toBeNull();
+  expect(await redis.zscore(keys.open, runId)).not.toBeNull();
+});
+
 test('a suspended run can be failed because of its open questions, or left to wait for them', async () => {
   const world = await withRun(suspended);
   const { run, redis, keys } = world;

@@ -19,7 +19,7 @@ export interface ReconcileDeps {
   readonly ledger: Pick<Ledger, 'await'>;
   readonly threads: Pick<Threads, 'enter' | 'lines' | 'passOn'>;
   readonly runs: Pick<RunStore, 'load'>;
-  readonly children: Pick<Children, 'stop'>;
+  readonly children: Pick<Children, 'stop' | 'ended'>;
   readonly log: Log;
   wake(runId: string, summary: string): void;
   giveUp(job: RunJob): Promise<void>;
@@ -110,6 +110,7 @@ export class Reconciler {
     const { supervision, queues, log } = this.#deps;
     if (!run || isTerminalStatus(run.status)) {
       if (!run && ageMs < orphanMs) return 'fine';
+      if (run) await this.#deps.children.ended(runId);
       await supervision.forget(runId);
       return 'forgotten';
     }

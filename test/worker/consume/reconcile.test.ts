@@ -40,6 +40,7 @@ async function makeWorld() {
     await queues.add(queue, { runId, kind, segment }, 'front');
   const threads = redisThreads(threadPlace, addJob);
   const stopped: string[] = [];
+  const told: string[] = [];
   const reconciler = new Reconciler({
     threads,
     runs: {
@@ -53,6 +54,7 @@ async function makeWorld() {
         stopped.push(...runIds);
         return [];
       },
+      ended: async (runId) => void told.push(runId),
     },
     supervision,
     queues,
@@ -72,6 +74,7 @@ async function makeWorld() {
     gaveUp,
     threads,
     stopped,
+    told,
     woken,
     unserved: () => unserved,
     pass: () => reconciler.pass(),
@@ -192,6 +195,14 @@ test('ended runs and creations that never finished are forgotten', async () => {
   expect(await world.isOpen(ended)).toBe(false);
   expect(await world.isOpen('ghost')).toBe(false);
   expect(await world.isOpen('young')).toBe(true);
+});
+
+test('the run above is told of a run that ended with the process that should have told it', async () => {
+  const world = await makeWorld();
+  const ended = await world.seed({ status: 'cancelled' });
+  await world.pass();
+  expect(world.told).toEqual([ended]);
+  expect(await world.isOpen(ended)).toBe(false);
 });
 
 test('a run whose job keeps vanishing is given up after ten times', async () => {
