@@ -1,6 +1,6 @@
 import type { CancelRequest } from '../../shared/control.ts';
 import { RunError } from '../../shared/errors.ts';
-import { isDelta, type EventBody } from '../../shared/event.ts';
+import { isDelta, isTerminal, type EventBody } from '../../shared/event.ts';
 import { newNonce } from '../../shared/ids.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
 import type { Commit, CommitReply, OutgoingEvent, Ownership, Ports, RecordPatch } from '../ports.ts';
@@ -52,6 +52,7 @@ export class RunWriter {
   #urgentDelta = true;
   #refusals = 0;
   #closed = false;
+  #ended = false;
   #agentId: string | undefined;
 
   constructor(options: WriterOptions) {
@@ -61,7 +62,9 @@ export class RunWriter {
 
   /** Takes a fact. Returns at once; the fact leaves within the flush window, or with the next commit. */
   emit(body: EventBody): void {
-    if (this.#closed) return;
+    // The end waits for its commit, and nothing may follow it: a cancel may come just then.
+    if (this.#closed || this.#ended) return;
+    this.#ended = isTerminal(body);
     const { ports, context, kind, flushTimer } = this.#options;
     ports.observe(body, { agentId: this.#agentId ?? context.agentId ?? '', kind });
     if (body.type === 'step.start') this.#urgentDelta = true;

@@ -235,3 +235,12 @@ test('nothing leaves after the release', async () => {
   await expect(world.writer.commit({})).rejects.toMatchObject({ code: 'lock_lost' });
   expect(world.writes).toHaveLength(1);
 });
+
+test('a cancel that comes while the end of a run waits to be written says nothing behind it', async () => {
+  const world = makeWorld();
+  const usage = { input: 0, output: 0, cached: 0, cacheWrite: 0, total: 0, byModel: {} };
+  world.writer.hold({ type: 'run.cancelled', drained: false, usage, costMicrocents: 0 });
+  world.writer.emit({ type: 'agent.cancelling', drain: false, onPendingApprovals: 'deny' });
+  await world.writer.commit({ release: 'terminal' });
+  expect(world.writes.flatMap(({ events }) => events.map(({ type }) => type))).toEqual(['run.cancelled']);
+});
