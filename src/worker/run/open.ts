@@ -289,16 +289,20 @@ export async function openRun(
   };
 }
 
-/** When the run is to end at the latest. The agent's own deadline becomes the run's when it begins. */
+/**
+ * When the run is to end at the latest. The agent's own deadline becomes the run's when it begins: as long as no worker has come
+ * further than this, and nobody gave the run another one.
+ */
 async function deadlineFor(
-  { first, record }: Extract<Claim, { kind: 'claimed' }>,
+  { entries, record }: Extract<Claim, { kind: 'claimed' }>,
   agent: LoadedAgent | undefined,
   writer: RunWriter,
   { deadlines }: Ports,
 ): Promise<number | undefined> {
   const own = deadlineOf(record);
   const { deadlineMs } = agent?.definition.limits ?? {};
-  const agents = first && deadlineMs !== undefined ? Date.parse(record.createdAt) + deadlineMs : undefined;
+  const begins = entries.length === 0 && record.deadlineAt === undefined;
+  const agents = begins && deadlineMs !== undefined ? Date.parse(record.createdAt) + deadlineMs : undefined;
   if (agents === undefined || (own !== undefined && own <= agents)) return own;
   await deadlines.at(record.runId, agents);
   await writer.commit({ patch: { deadlineAt: new Date(agents).toISOString() } });

@@ -130,3 +130,17 @@ test('the earlier deadline holds, the request’s or the agent’s', async () =>
   expect(await deadlines(farMs, farMs + 1)).toBe(farMs);
   expect(await deadlines(farMs + 1, farMs)).toBe(farMs);
 });
+
+test('the deadline of an agent outlives the worker that was lost before it wrote it down', async () => {
+  const agent = defineAgent({ id: 'writer', model: 'gpt-5.2-mini', limits: { deadlineMs: 60_000 } });
+  const world = makeJobs(
+    agent,
+    createScriptedProvider(() => ({ text: 'done' })),
+  );
+  const runId = world.submit({ input: 'Go.' });
+  await crash(world, runId, 1);
+  expect((await world.load(runId))?.deadlineAt).toBeUndefined();
+  await world.deliver(runId, 2);
+  const record = await world.load(runId);
+  expect(record?.deadlineAt).toBe(new Date(Date.parse(record?.createdAt ?? '') + 60_000).toISOString());
+});
