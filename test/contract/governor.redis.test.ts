@@ -20,7 +20,7 @@ const limiter = 'key:model';
 /** A governor whose connection the test can spoil. */
 async function governorAt(url: string, keys = keysFor(testPrefix())): Promise<Governor & { lose(): void }> {
   const redis = connect(url, 'work', () => {});
-  await whenReady(redis, 5_000);
+  await whenReady(redis, 20_000);
   const governor = redisGovernor({ redis, keys, clock: systemClock });
   const lose = () => redis.disconnect();
   onTestFinished(async () => {

@@ -26,7 +26,7 @@ beforeAll(async () => {
   const dir = mkdtempSync(join(tmpdir(), 'millrace-cluster-'));
   server = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../..'), extraArgs: bus });
   const node = connect(server.url, 'command', () => {});
-  await whenReady(node, 5_000);
+  await whenReady(node, 20_000);
   await node.call('CLUSTER', 'ADDSLOTSRANGE', '0', '16383');
   await until('the Cluster to serve', async () =>
     String(await node.call('CLUSTER', 'INFO')).includes('cluster_state:ok'),

@@ -25,7 +25,7 @@ async function clusterWorld(): Promise<ClientWorld> {
   const url = server.url.replace('redis:', 'redis+cluster:');
   const redis = connect(url, 'work', () => {});
   onTestFinished(() => redis.disconnect());
-  await whenReady(redis, 5_000);
+  await whenReady(redis, 20_000);
   const mill = new Millrace({ redis: url });
   onTestFinished(() => mill.close());
   const bull = (queue: string, rest: string) => `${bullPrefix('mr', true)}:${queue}:${rest}`;

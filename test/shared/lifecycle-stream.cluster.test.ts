@@ -19,7 +19,7 @@ test('runs are accepted and cancelled while the node of the lifecycle stream is 
   onTestFinished(() => mill.close());
   const redis = connect(url, 'work', () => {});
   onTestFinished(() => redis.disconnect());
-  await whenReady(redis, 5_000);
+  await whenReady(redis, 20_000);
 
   const request = { agent: 'a', input: 'x' };
   const early = await mill.enqueue(request);

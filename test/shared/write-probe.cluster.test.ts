@@ -8,7 +8,7 @@ test('each master of a Cluster is written to: one that is full or away is told o
   const [large, small] = await startTwoMasters([16_375, 16_383]);
   const redis = connect(`redis+cluster://127.0.0.1:${large.port}`, 'command', () => {});
   onTestFinished(() => redis.disconnect());
-  await whenReady(redis, 5_000);
+  await whenReady(redis, 20_000);
   const look = (): Promise<WriteProblem | undefined> => new WriteProbe(redis, keysFor('mr')).look();
   await until('writes go through', async () => (await look()) === undefined);
   expect(await large.redis.keys('mr:{*}:writable')).toHaveLength(1);

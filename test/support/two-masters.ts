@@ -36,7 +36,7 @@ async function startNode(): Promise<ClusterNode> {
     await node.server.stop();
     rmSync(dir, { recursive: true, force: true });
   });
-  await whenReady(node.redis, 5_000);
+  await whenReady(node.redis, 20_000);
   return node;
 }
 

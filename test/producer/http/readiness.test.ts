@@ -41,7 +41,7 @@ test.each([
     const redis = await OwnRedis.start();
     const direct = connect(redis.url, 'work', () => {});
     onTestFinished(() => direct.disconnect());
-    await whenReady(direct, 5_000);
+    await whenReady(direct, 20_000);
     const { send } = await serverWorld({ client: { redis: redis.url } });
     const accepted = await send('POST', '/v1/runs', request);
     expect(accepted.status).toBe(202);

@@ -49,7 +49,7 @@ test('a worker is not ready while Redis is full, stays live, and is ready again 
   const redis = await OwnRedis.start();
   const direct = connect(redis.url, 'work', () => {});
   onTestFinished(() => direct.disconnect());
-  await whenReady(direct, 5_000);
+  await whenReady(direct, 20_000);
   const worker = await startWorker({ redis: redis.url, agents: [defineAgent({ id: 'a', model: 'any' })] });
   onTestFinished(() => worker.stop(0));
   const get = (path: string) => fetch(`http://127.0.0.1:${worker.healthPort}${path}`);

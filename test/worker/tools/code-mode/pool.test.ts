@@ -293,7 +293,7 @@ test('of hundreds of scripts in a row each hundred has a process, one after the 
   }
   expect(seen.size).toBe(hundreds);
   await until('the processes are gone', () => [...seen].every((pid) => !isAlive(pid)));
-});
+}, 120_000);
 
 test('a process that ran a script of one tenant runs none of another', async () => {
   await using pool = createScriptPool({ size: 1, log: silentLog, clock: systemClock });
