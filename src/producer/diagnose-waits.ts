@@ -94,7 +94,7 @@ export async function waitFacts(link: Link, redis: RedisConnection): Promise<Wai
 }
 
 async function threadsOf(link: Link, redis: RedisConnection): Promise<readonly ThreadFacts[]> {
-  const { threads } = await heldThreads(threadPlaceOf(link, redis), 0, maxShown);
+  const threads = await heldThreads(threadPlaceOf(link, redis), maxShown);
   const facts = await Promise.all(
     threads.map(async ({ tenant, threadId, holder, suspended }) => ({
       tenant,

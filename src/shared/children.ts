@@ -24,6 +24,7 @@ import { isTerminalStatus, type RunOutcomeView, type RunRecord } from './run.ts'
 import { publishCommand } from './script-event.ts';
 import { stopRun, type Retention } from './stop-run.ts';
 import type { ThreadPlace } from './thread-place.ts';
+import { lookSoonAtThread } from './thread-line.ts';
 import { passOn } from './thread-turns.ts';
 
 const endedScript = loadScript(import.meta.url, './lua/child-ended.lua');
@@ -212,8 +213,9 @@ export async function stopFamily(
   cancel: CancelRequest,
   family: Family,
 ): Promise<Awaited<ReturnType<typeof stopRun>>> {
-  const stopped = await stopRun(record, cancel, family.keepOf(record), family.place);
   const { tenant, runId, request } = record;
+  if (request.thread !== undefined) await lookSoonAtThread(family.threads, { tenant, threadId: request.thread });
+  const stopped = await stopRun(record, cancel, family.keepOf(record), family.place);
   if (stopped === 'asked') {
     // From now on none begins: those that work are known.
     const below = childrenOf((await loadRun(runId, family.place)) ?? record);

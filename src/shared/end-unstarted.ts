@@ -9,6 +9,7 @@ import { loadScript, runScript } from './redis.ts';
 import type { RunRecord } from './run.ts';
 import { publishCommand, scriptEvent } from './script-event.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
+import { lookSoonAtThread } from './thread-line.ts';
 import { passOn } from './thread-turns.ts';
 
 const script = loadScript(import.meta.url, './lua/end-unstarted.lua');
@@ -32,6 +33,7 @@ export async function endUnstarted(
   const own = [keys.run, keys.journal, keys.events, keys.decided, keys.decisions].map((key) => key(runId));
   const { recordS, eventsS } = keepOf(record);
   await lookSoon(place, runId);
+  if (request.thread !== undefined) await lookSoonAtThread(threads, { tenant, threadId: request.thread });
   const seq = Number(
     await runScript(
       redis,

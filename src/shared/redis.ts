@@ -231,6 +231,8 @@ export function keysFor(prefix: string) {
     threads: (tenant: string) => `${prefix}:_:threads:${tenant}`,
     /** Sorted set of threads that a run has entered, as `tenant:thread`, by the time of the last entry. */
     threadsHeld: `${prefix}:_:threads-held`,
+    /** Sorted set of the same threads by when the reconciler looks at them next. */
+    threadChecks: `${prefix}:_:thread-checks`,
     /** What a process writes to learn whether writes go through: any, or in a Cluster the master that owns the tag. */
     writable: (tag: string) => (tag === '' ? `${prefix}:_:writable` : `${prefix}:{${tag}}:writable`),
     /** Counters that operators ask for across processes, for instance runs put back by the reconciler. */

@@ -1,5 +1,6 @@
 import type { CancelRequest } from './control.ts';
 import { RunError } from './errors.ts';
+import { lookLater } from './look-later.ts';
 import { loadScript, runScript } from './redis.ts';
 import { threadKeys, type ThreadPlace } from './thread-place.ts';
 import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from './thread.ts';
@@ -73,10 +74,15 @@ export interface HeldThread extends ThreadRef {
   readonly interrupted: boolean;
 }
 
-/** `next`: the offset of the following page; absent at the end. */
-export interface HeldThreads {
-  readonly threads: readonly HeldThread[];
-  readonly next?: number;
+/** A held thread that is due to be looked at. `dueAt` is the time that it was found under. */
+export interface DueThread extends HeldThread {
+  readonly dueAt: string;
+}
+
+/** `more`: others are due, too. */
+export interface DueThreads {
+  readonly threads: readonly DueThread[];
+  readonly more: boolean;
 }
 
 /** The error of a run that was not to wait for the one that holds its thread. */
@@ -100,6 +106,8 @@ export const leftMs = 3_600_000;
 export const maxLeft = 1_000;
 /** An entry is listed before it is made; a listed thread without a holder is only forgotten once it is older than this. */
 const settledMs = 300_000;
+/** A thread that somebody entered, or whose holder was stopped, is looked at so much later: by then it was passed on, unless whoever had to is lost. */
+export const lookAfterMs = 15_000;
 
 type PlaceReply = readonly [0, string] | readonly [3, string, number, 0 | 1];
 type EnterReply = PlaceReply | readonly [1] | readonly [2] | readonly [4 | 5, string];
@@ -162,7 +170,8 @@ async function listed<T>(
 ): Promise<T> {
   const lists = Promise.all([
     redis.zadd(keys.threads(tenant), 'NX', atMs, threadId),
-    redis.zadd(keys.threadsHeld, atMs, `${tenant}:${threadId}`),
+    redis.zadd(keys.threadsHeld, atMs, memberOf({ tenant, threadId })),
+    redis.zadd(keys.threadChecks, atMs + lookAfterMs, memberOf({ tenant, threadId })),
   ]);
   if (cluster) await lists;
   const [reply] = await Promise.all([act(), lists]);
@@ -190,25 +199,53 @@ export async function leaveThread(
   return next === '' ? {} : { next };
 }
 
-/** Threads that runs hold, longest unentered first. One that nobody holds any more leaves the list after five minutes. */
-export async function heldThreads(place: ThreadPlace, offset: number, limit: number): Promise<HeldThreads> {
+/** Some of the threads that runs hold, longest unentered first. */
+export async function heldThreads(place: ThreadPlace, limit: number): Promise<readonly HeldThread[]> {
+  const members = await place.redis.zrange(place.keys.threadsHeld, 0, String(limit - 1));
+  const found = await Promise.all(members.map((member) => readHeld(place, member)));
+  return found.filter((thread) => thread !== undefined);
+}
+
+/** Has a thread looked at soon. Called before its holder ends without a worker, which would be the one to pass it on. */
+export async function lookSoonAtThread({ redis, keys, clock }: ThreadPlace, thread: ThreadRef): Promise<void> {
+  await redis.zadd(keys.threadChecks, 'XX', clock.now() + lookAfterMs, memberOf(thread));
+}
+
+/** Held threads that are due, longest first. One that nobody holds any more leaves the lists five minutes after the last entry. */
+export async function dueThreads(place: ThreadPlace, limit: number): Promise<DueThreads> {
   const { redis, keys, clock } = place;
-  const flat = await redis.zrange(keys.threadsHeld, offset, `${offset + limit - 1}`, 'WITHSCORES');
-  const members = Array.from({ length: flat.length / 2 }, (_, i) => ({
-    member: flat[2 * i] as string,
-    score: flat[2 * i + 1] as string,
-  }));
-  const found = await Promise.all(members.map(({ member }) => readHeld(place, member)));
-  const settledBefore = clock.now() - settledMs;
-  const stale = members.filter(({ score }, i) => !found[i] && Number(score) < settledBefore);
-  const gone = await Promise.all(
-    stale.map(({ member, score }) => runScript(redis, unlistScript, [keys.threadsHeld], [member, score])),
+  const range = ['-inf', clock.now(), 'WITHSCORES', 'LIMIT', 0, limit] as const;
+  const flat = await redis.zrangebyscore(keys.threadChecks, ...range);
+  const due = Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i] as string, flat[2 * i + 1] as string]);
+  const found = await Promise.all(
+    due.map(async ([member = '', dueAt = '']) => {
+      const held = await readHeld(place, member);
+      if (!held) await unlist(place, member, dueAt);
+      return held && { ...held, dueAt };
+    }),
   );
-  const dropped = gone.filter((reply) => reply === 1).length;
-  return {
-    threads: found.filter((thread) => thread !== undefined),
-    ...(members.length === limit && { next: offset + limit - dropped }),
-  };
+  return { threads: found.filter((thread) => thread !== undefined), more: due.length === limit };
+}
+
+/** Says when threads are looked at again, in milliseconds since the epoch, unless somebody entered them meanwhile. */
+export async function lookAgainAtThreads(
+  { redis, keys }: ThreadPlace,
+  threads: readonly (DueThread & { readonly nextMs: number })[],
+): Promise<void> {
+  const again = threads.map((thread) => [memberOf(thread), thread.dueAt, thread.nextMs] as const);
+  await lookLater(redis, keys.threadChecks, again);
+}
+
+async function unlist({ redis, keys, clock }: ThreadPlace, member: string, dueAt: string): Promise<void> {
+  const entered = await redis.zscore(keys.threadsHeld, member);
+  const dropMs = Number(entered ?? 0) + settledMs;
+  if (dropMs > clock.now()) return await lookLater(redis, keys.threadChecks, [[member, dueAt, dropMs]]);
+  if (entered !== null) await runScript(redis, unlistScript, [keys.threadsHeld], [member, entered]);
+  await runScript(redis, unlistScript, [keys.threadChecks], [member, dueAt]);
+}
+
+function memberOf({ tenant, threadId }: ThreadRef): string {
+  return `${tenant}:${threadId}`;
 }
 
 async function readHeld({ redis, keys }: ThreadPlace, member: string): Promise<HeldThread | undefined> {

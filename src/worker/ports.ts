@@ -18,7 +18,15 @@ import type { RunResultBody } from '../shared/event.ts';
 import type { TaskDefinition } from '../shared/task-definition.ts';
 import type { ThreadContext } from '../shared/thread-context.ts';
 import type { ThreadList, ThreadPurge, ThreadQuery } from '../shared/thread-index.ts';
-import type { Acquired, Entered, HeldThreads, ThreadClaim, ThreadHold, ThreadRun } from '../shared/thread-line.ts';
+import type {
+  Acquired,
+  DueThread,
+  DueThreads,
+  Entered,
+  ThreadClaim,
+  ThreadHold,
+  ThreadRun,
+} from '../shared/thread-line.ts';
 import type { OnBusy } from '../shared/thread.ts';
 import type { Appended, ThreadPage, ThreadRange } from '../shared/thread-log.ts';
 import type {
@@ -195,6 +203,10 @@ export interface Supervision {
   dueWithin(ms: number): Promise<number>;
   /** Makes sure that a page of the open runs, after an offset, is looked at. Answers the next offset; 0: begin again. */
   relist(offset: number, limit: number): Promise<number>;
+  /** The same for threads that runs hold. */
+  relistThreads(offset: number, limit: number): Promise<number>;
+  /** How many of those are due by then. */
+  threadsDueWithin(ms: number): Promise<number>;
   /**
    * Gives a run a new segment in a queue, so that a new job can be made for it. Answers the segment, or undefined when
    * the run has ended or is no longer at `fromSegment`: then somebody else was faster.
@@ -609,8 +621,10 @@ export interface Threads {
   remove(tenant: string, threadId: string): Promise<void>;
   /** Deletes the threads of a tenant, some with each call, until an answer has no cursor. Threads in use are kept. */
   purge(tenant: string, cursor?: string): Promise<ThreadPurge>;
-  /** A page of the threads that runs hold, of all tenants. */
-  lines(offset: number, limit: number): Promise<HeldThreads>;
+  /** Threads of all tenants that runs hold and that are due to be looked at: 15 seconds after the last entry, or as `lookAgain` said. */
+  due(limit: number): Promise<DueThreads>;
+  /** `nextMs`: when each is due again, in milliseconds since the epoch. An entry since then counts more. */
+  lookAgain(threads: readonly (DueThread & { readonly nextMs: number })[]): Promise<void>;
 }
 
 /**

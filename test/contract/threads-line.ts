@@ -1,3 +1,4 @@
+import { lookAfterMs } from '../../src/shared/thread-line.ts';
 import { expect, test } from 'vitest';
 import { leftMs } from '../../src/shared/thread-line.ts';
 import { aRun, asks, ends, enter, hold, tenant, written, type MakeThreadsWorld } from './threads-world.ts';
@@ -155,7 +156,8 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await enter(world, 'urgent', 'interrupt')).toEqual(asked);
     expect(await enter(world, 'urgent', 'interrupt')).toEqual(asked);
     expect(await enter(world, 'd', 'queue')).toMatchObject({ ahead: 4, cancel: false });
-    expect((await world.threads.lines(0, 10)).threads[0]).toMatchObject({ next: 'urgent', interrupted: true });
+    world.clock.advance(lookAfterMs);
+    expect((await world.threads.due(10)).threads[0]).toMatchObject({ next: 'urgent', interrupted: true });
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'urgent' });
     expect(await world.threads.leave(tenant, 't1', 'urgent')).toEqual({ next: 'b' });
   });
@@ -177,7 +179,8 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
       await world.threads.append(held, 'end', [asks('a', 'hi'), ends('a', 'completed')]);
       await enter(world, 'b');
       expect(await enter(world, 'urgent', onBusy)).toEqual({ kind: 'waiting', holder: 'a', ahead: 1, cancel: false });
-      expect((await world.threads.lines(0, 10)).threads[0]).toMatchObject({ next: 'urgent', interrupted: false });
+      world.clock.advance(lookAfterMs);
+      expect((await world.threads.due(10)).threads[0]).toMatchObject({ next: 'urgent', interrupted: false });
       expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'urgent' });
       expect(await written(world)).toEqual(['a:user', 'a:result']);
       expect(await enter(world, 'later', onBusy)).toMatchObject({ holder: 'urgent', cancel: true });
@@ -191,35 +194,37 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await world.threads.append(held, 'op', [asks('a', 'hi')])).toMatchObject({ rolledBack: false });
   });
 
-  test('held threads are listed with who comes next, and no others', async () => {
+  test('held threads are due with who comes next, and no others', async () => {
     const world = await makeWorld();
     await enter(world, 'a', 'queue', 'one');
     await enter(world, 'b', 'queue', 'one');
     await world.threads.suspend(await hold(world, 'c', 'two'));
     await enter(world, 'd', 'queue', 'over');
     await world.threads.leave(tenant, 'over', 'd');
-    const { threads, next } = await world.threads.lines(0, 10);
-    expect(next).toBeUndefined();
+    expect((await world.threads.due(10)).threads).toEqual([]);
+    world.clock.advance(lookAfterMs);
+    const { threads, more } = await world.threads.due(10);
+    expect(more).toBe(false);
+    const dueAt = expect.any(String) as string;
     expect(threads.toSorted((x, y) => (x.threadId < y.threadId ? -1 : 1))).toEqual([
-      { tenant, threadId: 'one', holder: 'a', next: 'b', suspended: false, interrupted: false },
-      { tenant, threadId: 'two', holder: 'c', suspended: true, interrupted: false },
+      { tenant, threadId: 'one', holder: 'a', next: 'b', suspended: false, interrupted: false, dueAt },
+      { tenant, threadId: 'two', holder: 'c', suspended: true, interrupted: false, dueAt },
     ]);
   });
 
-  test('held threads come in pages, each once, also while others are forgotten', async () => {
+  test('a thread that was looked at is due when it was said, and earlier when somebody enters it', async () => {
     const world = await makeWorld();
-    for (let i = 0; i < 12; i++) {
-      await enter(world, `r${i}`, 'queue', `t${i}`);
-      if (i % 3 === 1) await world.threads.leave(tenant, `t${i}`, `r${i}`);
-    }
-    world.clock.advance(600_000);
-    const seen: string[] = [];
-    let offset: number | undefined = 0;
-    for (let pages = 0; offset !== undefined && pages < 20; pages++) {
-      const page = await world.threads.lines(offset, 5);
-      seen.push(...page.threads.map(({ threadId }) => threadId));
-      offset = page.next;
-    }
-    expect(seen.toSorted()).toEqual(['t0', 't11', 't2', 't3', 't5', 't6', 't8', 't9']);
+    for (const id of ['one', 'two', 'three']) await enter(world, `r-${id}`, 'queue', id);
+    world.clock.advance(lookAfterMs);
+    const { threads } = await world.threads.due(10);
+    await enter(world, 'more', 'queue', 'three');
+    const nextMs = world.clock.now() + 3_600_000;
+    await world.threads.lookAgain(threads.map((thread) => ({ ...thread, nextMs })));
+    expect((await world.threads.due(10)).threads).toEqual([]);
+    world.clock.advance(lookAfterMs);
+    expect((await world.threads.due(10)).threads).toMatchObject([{ threadId: 'three', next: 'more' }]);
+    world.clock.advance(3_600_000);
+    const first = await world.threads.due(2);
+    expect([first.threads[0]?.threadId, first.threads.length, first.more]).toEqual(['three', 2, true]);
   });
 }

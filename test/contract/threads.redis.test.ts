@@ -1,3 +1,4 @@
+import { lookAfterMs } from '../../src/shared/thread-line.ts';
 import { expect, test } from 'vitest';
 import { memoryThreads } from '../../src/worker/stores/memory-threads.ts';
 import { seeded } from '../support/seeded.ts';
@@ -50,7 +51,7 @@ test('Redis and memory answer alike, whatever is done in whatever order', async 
         if (random.below(2) === 0) await both((world) => world.threads.leave(tenant, 't1', run));
         break;
       default:
-        await both((world) => world.threads.lines(0, 10));
+        await both((world) => world.threads.due(10));
     }
     const known = await both((world) => world.threads.get(tenant, 't1').catch(() => undefined));
     if (!known) continue;
@@ -126,15 +127,17 @@ test('a thread that nobody holds leaves the list of held ones, unless somebody e
   const { redis, keys, clock, threads } = world;
   await threads.enter(aRun('a'));
   await threads.leave(tenant, 't1', 'a');
-  expect((await threads.lines(0, 5)).threads).toEqual([]);
+  clock.advance(lookAfterMs);
+  expect((await threads.due(5)).threads).toEqual([]);
   expect(await redis.zcard(keys.threadsHeld)).toBe(1);
   clock.advance(600_000);
-  await overtaken(world, 'evalsha', () => threads.enter(aRun('b'))).lines(0, 5);
-  expect((await threads.lines(0, 5)).threads).toMatchObject([{ holder: 'b' }]);
+  await overtaken(world, 'evalsha', () => threads.enter(aRun('b'))).due(5);
+  clock.advance(lookAfterMs);
+  expect((await threads.due(5)).threads).toMatchObject([{ holder: 'b' }]);
   await threads.leave(tenant, 't1', 'b');
   clock.advance(600_000);
-  await threads.lines(0, 5);
-  expect(await redis.zcard(keys.threadsHeld)).toBe(0);
+  await threads.due(5);
+  expect(await redis.exists(keys.threadsHeld, keys.threadChecks)).toBe(0);
 });
 
 test('a thread that is made anew while it is deleted stays listed', async () => {

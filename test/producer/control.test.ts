@@ -28,6 +28,14 @@ const running = { status: 'running', held: '1', owner: 'someone' };
 const approval = JSON.stringify([{ kind: 'approval', id: 'call-1', requestedAt: '2026-01-01T00:00:00.000Z' }]);
 const suspended = { status: 'suspended', held: '0', pending: approval, costMicrocents: '42' };
 
+test('the thread of a run is looked at soon after its cancel, in case nobody lives to pass it on', async () => {
+  const { mill, redis, keys } = await clientWorld();
+  const { runId } = await mill.enqueue({ ...request, thread: 't' });
+  await redis.zadd(keys.threadChecks, Date.now() + 86_400_000, 'default:t');
+  await mill.cancel(runId);
+  expect(Number(await redis.zscore(keys.threadChecks, 'default:t'))).toBeLessThan(Date.now() + 20_000);
+});
+
 test('a queued run is cancelled at once: no job, one terminal event, nothing open', async () => {
   const world = await withRun();
   const { mill, run, redis, keys, bull } = world;

@@ -10,6 +10,7 @@ import { budgetScope } from '../../shared/money.ts';
 import { type RedisConnection } from '../../shared/redis.ts';
 import { maintenanceQueue, quarantineQueue } from '../../shared/queues.ts';
 import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/run.ts';
+import type { DueThread } from '../../shared/thread-line.ts';
 import type { Children, Ledger, OpenRunInfo, RunStore, Supervision, Threads } from '../ports.ts';
 import type { RunQueues } from './queues.ts';
 
@@ -17,7 +18,7 @@ export interface ReconcileDeps {
   readonly supervision: Supervision;
   readonly queues: RunQueues;
   readonly ledger: Pick<Ledger, 'await'>;
-  readonly threads: Pick<Threads, 'enter' | 'lines' | 'passOn'>;
+  readonly threads: Pick<Threads, 'due' | 'enter' | 'lookAgain' | 'passOn'>;
   readonly runs: Pick<RunStore, 'load'>;
   readonly children: Pick<Children, 'stop' | 'ended'>;
   readonly log: Log;
@@ -36,6 +37,8 @@ const perSecond = 200;
 const parkedMs = 86_400_000;
 /** Money that a run was told of may be lost with the worker that was to wake it. */
 const moneyMs = 600_000;
+/** Holders without a record that are remembered. */
+const maxMissing = 10_000;
 /** An entry without a record for this long belongs to a creation that never finished, or to an expired record. */
 const orphanMs = 60_000;
 const pageSize = 500;
@@ -72,7 +75,7 @@ export class Reconciler {
   async pass(): Promise<number> {
     const { supervision } = this.#deps;
     this.#offset = await supervision.relist(this.#offset, relistSize);
-    const everyMs = Math.max(shortestMs, ((await supervision.dueWithin(longestMs)) / perSecond) * 1_000);
+    const everyMs = paceMs(await supervision.dueWithin(longestMs));
     let putBack = 0;
     for (let page = 0; page < maxPages; page++) {
       const due = await supervision.dueRuns(pageSize);
@@ -159,20 +162,46 @@ export class Reconciler {
 
   /** Threads whose holder is over, or should be: somebody died before it could pass the thread on, or stop the holder. */
   async #lookAfterThreads(): Promise<void> {
-    const { threads, runs, children } = this.#deps;
-    const page = await threads.lines(this.#threadOffset, pageSize);
-    this.#threadOffset = page.next ?? 0;
+    const { threads, supervision, log } = this.#deps;
+    this.#threadOffset = await supervision.relistThreads(this.#threadOffset, relistSize);
+    const everyMs = paceMs(await supervision.threadsDueWithin(longestMs));
     const missing = new Set<string>();
-    for (const { tenant, threadId, holder, interrupted } of page.threads) {
-      const record = await runs.load(holder);
-      if (interrupted && record && !isTerminalStatus(record.status)) await children.stop([holder], interruption);
-      if (record && !isTerminalStatus(record.status)) continue;
-      // A run enters its thread before its record is written.
-      if (!record) missing.add(holder);
-      if (!record && !this.#missingHolders.has(holder)) continue;
-      await threads.passOn(tenant, threadId, holder);
+    for (let page = 0; page < maxPages; page++) {
+      const { threads: due, more } = await threads.due(pageSize);
+      const again = [];
+      for (const thread of due) {
+        const nextMs = await this.#lookAfterThread(thread, everyMs, missing).catch((err: unknown) => {
+          if (err instanceof RunError && err.code === 'queue_unavailable') throw err;
+          log.warn({ err, runId: thread.holder }, 'held thread could not be looked after');
+          return Date.now() + everyMs;
+        });
+        again.push({ ...thread, nextMs });
+      }
+      await threads.lookAgain(again);
+      if (!more) break;
     }
-    this.#missingHolders = missing;
+    this.#missingHolders = new Set([...this.#missingHolders, ...missing].slice(-maxMissing));
+  }
+
+  /** Answers when the thread is looked at again. */
+  async #lookAfterThread(
+    { tenant, threadId, holder, suspended, interrupted }: DueThread,
+    everyMs: number,
+    missing: Set<string>,
+  ): Promise<number> {
+    const { threads, runs, children } = this.#deps;
+    const record = await runs.load(holder);
+    const now = Date.now();
+    if (record && !isTerminalStatus(record.status)) {
+      if (interrupted) await children.stop([holder], interruption);
+      // Whoever ends a wait, or enters the thread, has it looked at.
+      return now + (suspended && !interrupted ? parkedMs * (0.75 + Math.random() / 4) : everyMs);
+    }
+    // A run enters its thread before its record is written: one pass is no proof.
+    if (!record) missing.add(holder);
+    if (!record && !this.#missingHolders.has(holder)) return now;
+    await threads.passOn(tenant, threadId, holder);
+    return now + settledMs;
   }
 
   /** A queue that still has jobs is kept: somebody should see it. */
@@ -195,11 +224,16 @@ export class Reconciler {
   }
 }
 
+/** How often each of so many is looked at. */
+function paceMs(count: number): number {
+  return Math.min(longestMs, Math.max(shortestMs, (count / perSecond) * 1_000));
+}
+
 /** When a run that is fine is looked at again, in milliseconds since the epoch. */
 function nextLook({ run, ageMs, untold }: OpenRunInfo, everyMs: number): number {
   const now = Date.now();
   if (untold) return now + settledMs;
-  if (run?.status !== 'suspended' || ageMs < settledMs) return now + Math.min(everyMs, longestMs);
+  if (run?.status !== 'suspended' || ageMs < settledMs) return now + everyMs;
   if (run.pending.some(({ kind }) => kind === 'budget')) return now + moneyMs;
   const expiries = run.pending.flatMap((item) => (isAboutCall(item) ? [Date.parse(item.expiresAt ?? '')] : []));
   const times = expiries.filter((time) => time + settledMs > now).map((time) => time + settledMs);

@@ -1,6 +1,6 @@
 import type { Clock } from '../../shared/clock.ts';
 import { threadContext, type ThreadContext } from '../../shared/thread-context.ts';
-import { leftMs, maxLeft, type Acquired, type Entered, type HeldThread } from '../../shared/thread-line.ts';
+import { leftMs, lookAfterMs, maxLeft, type Acquired, type Entered, type DueThread } from '../../shared/thread-line.ts';
 import type { OnBusy } from '../../shared/thread.ts';
 import type { Appended } from '../../shared/thread-log.ts';
 import {
@@ -48,6 +48,7 @@ export class MemoryThread {
   readonly #clock: Clock;
   readonly #left = new Map<string, number>();
   #manifest: ThreadManifest | undefined;
+  #dueMs = 0;
   #holder: Holder | undefined;
   #line: string[] = [];
   #fence = 0;
@@ -112,21 +113,35 @@ export class MemoryThread {
     return threadContext(this.manifest, summary ? [summary, ...entries] : entries, lastNumber);
   }
 
-  held(tenant: string): HeldThread | undefined {
-    if (!this.#holder) return undefined;
+  due(tenant: string): DueThread | undefined {
+    if (!this.#holder || this.#dueMs > this.#clock.now()) return undefined;
     const { runId, suspended, interrupted } = this.#holder;
     const [next] = this.#line;
     const threadId = this.#threadId;
-    return { tenant, threadId, holder: runId, ...(next !== undefined && { next }), suspended, interrupted };
+    return {
+      tenant,
+      threadId,
+      holder: runId,
+      ...(next !== undefined && { next }),
+      suspended,
+      interrupted,
+      dueAt: String(this.#dueMs),
+    };
+  }
+
+  lookAgain(dueAt: string, nextMs: number): void {
+    if (dueAt === String(this.#dueMs)) this.#dueMs = nextMs;
   }
 
   enter(runId: string, agentId: string, onBusy: OnBusy): Entered {
+    this.#dueMs = this.#clock.now() + lookAfterMs;
     const leftAt = this.#left.get(runId);
     if (leftAt !== undefined && leftAt > this.#clock.now() - leftMs) return { kind: 'left' };
     return this.#place(runId, agentId, onBusy);
   }
 
   acquire(runId: string, agentId: string, epoch: number): Acquired {
+    this.#dueMs = this.#clock.now() + lookAfterMs;
     if (this.#taken?.runId === runId && this.#taken.epoch > epoch) return { kind: 'stale' };
     const place = this.#place(runId, agentId, 'queue');
     if (place.kind === 'waiting') return { kind: 'waiting', holder: place.holder, ahead: place.ahead };

@@ -130,14 +130,15 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
         ...(end && some.length === purgedAtOnce && { cursor: purgeCursor(untilMs, end) }),
       };
     },
-    async lines(offset, limit) {
-      const held = [...tenants].flatMap(([tenant, threads]) =>
-        [...threads.values()].flatMap((thread) => thread.held(tenant) ?? []),
-      );
-      return {
-        threads: held.slice(offset, offset + limit),
-        ...(held.length >= offset + limit && { next: offset + limit }),
-      };
+    async due(limit) {
+      const due = [...tenants]
+        .flatMap(([tenant, threads]) => [...threads.values()].flatMap((thread) => thread.due(tenant) ?? []))
+        .toSorted((a, b) => Number(a.dueAt) - Number(b.dueAt));
+      return { threads: due.slice(0, limit), more: due.length > limit };
+    },
+    async lookAgain(again) {
+      for (const { tenant, threadId, dueAt, nextMs } of again)
+        tenants.get(tenant)?.get(threadId)?.lookAgain(dueAt, nextMs);
     },
   };
 }

@@ -5,13 +5,13 @@ import { jsonText } from '../../shared/json-text.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
+import { lookLater, relist } from '../../shared/look-later.ts';
 import { forgetOpen, lookSoon } from '../../shared/open-runs.ts';
 import { quarantineQueue } from '../../shared/queues.ts';
 import type { RunPlace } from '../../shared/run-place.ts';
 import { jobKind, runStatus } from '../../shared/run.ts';
 import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
 
-const laterScript = loadScript(import.meta.url, './lua/look-later.lua');
 const requeueScript = loadScript(import.meta.url, './lua/requeue.lua');
 
 /** By then somebody has taken up the runs of a worker that died. */
@@ -40,16 +40,20 @@ export function redisSupervision(place: Pick<RunPlace, 'redis' | 'keys' | 'lifec
       );
     },
     async lookAgain(runs) {
-      const args = runs.flatMap(({ runId, dueAt, nextMs }) => [runId, dueAt, Math.round(nextMs)]);
-      if (args.length > 0) await runScript(redis, laterScript, [keys.checks], args);
+      const again = runs.map(({ runId, dueAt, nextMs }) => [runId, dueAt, nextMs] as const);
+      await lookLater(redis, keys.checks, again);
     },
     async dueWithin(ms) {
       return await redis.zcount(keys.checks, '-inf', Date.now() + ms);
     },
     async relist(offset, limit) {
-      const ids = await redis.zrange(keys.open, offset, String(offset + limit - 1));
-      if (ids.length > 0) await redis.zadd(keys.checks, 'NX', ...ids.flatMap((id) => [Date.now(), id]));
-      return ids.length < limit ? 0 : offset + limit;
+      return await relist(redis, { listed: keys.open, checks: keys.checks }, offset, limit);
+    },
+    async threadsDueWithin(ms) {
+      return await redis.zcount(keys.threadChecks, '-inf', Date.now() + ms);
+    },
+    async relistThreads(offset, limit) {
+      return await relist(redis, { listed: keys.threadsHeld, checks: keys.threadChecks }, offset, limit);
     },
     async requeue(runId, fromSegment, queue) {
       const now = new Date().toISOString();

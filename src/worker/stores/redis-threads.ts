@@ -1,7 +1,14 @@
 import type { AddJob } from '../../shared/resume.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { listThreads, purgeThreads, removeThread } from '../../shared/thread-index.ts';
-import { acquireThread, enterThread, heldThreads, leaveThread, suspendThread } from '../../shared/thread-line.ts';
+import {
+  acquireThread,
+  dueThreads,
+  enterThread,
+  leaveThread,
+  lookAgainAtThreads,
+  suspendThread,
+} from '../../shared/thread-line.ts';
 import { appendToThread, readContext, readThread, threadInfo, updateThread } from '../../shared/thread-log.ts';
 import type { ThreadPlace } from '../../shared/thread-place.ts';
 import { readThreadEvents, tellThread } from '../../shared/thread-events.ts';
@@ -34,7 +41,8 @@ export function redisThreads(place: ThreadPlace, addJob: AddJob): Threads {
     events: (thread, range) => named(readThreadEvents(place, thread, range), `events of thread ${thread.threadId}`),
     remove: (tenant, threadId) => named(removeThread(place, { tenant, threadId }), `removal of thread ${threadId}`),
     purge: (tenant, cursor) => named(purgeThreads(place, tenant, cursor), 'removal of threads'),
-    lines: (offset, limit) => named(heldThreads(place, offset, limit), 'list of held threads'),
+    due: (limit) => named(dueThreads(place, limit), 'list of threads that are due'),
+    lookAgain: (threads) => named(lookAgainAtThreads(place, threads), 'next look at threads'),
   };
 }
 

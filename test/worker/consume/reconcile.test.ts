@@ -85,6 +85,11 @@ async function makeWorld() {
       await redis.hset(keys.run(record.runId), { ...recordToHash(record), owner: '', held: '0', agent, thread });
       return record.runId;
     },
+    /** As if the time had passed since they were entered. */
+    async threadsAreDue() {
+      for (const member of await redis.zrange(keys.threadChecks, 0, '-1'))
+        await redis.zadd(keys.threadChecks, 1, member);
+    },
     jobs: async (queue = 'runs') => (await queues.get(queue).getJobs()).map((job) => job.id),
     isOpen: async (runId: string) => (await redis.zscore(keys.open, runId)) !== null,
   };
@@ -265,6 +270,7 @@ test('a thread whose holder has ended is passed on', async () => {
   const second = await world.seed({ request, updatedAt: new Date().toISOString() });
   await world.threads.enter({ ...inThread, runId: first });
   await world.threads.enter({ ...inThread, runId: second });
+  await world.threadsAreDue();
   await world.pass();
   expect(await world.jobs()).toEqual([`${second}-s1`]);
   expect(await world.threads.get('default', 't')).toMatchObject({ holder: second, waiting: 0 });
@@ -273,6 +279,7 @@ test('a thread whose holder has ended is passed on', async () => {
 test('a holder without a record may be about to get one: it keeps the thread for one more pass', async () => {
   const world = await makeWorld();
   await world.threads.enter({ ...inThread, runId: 'NOBODY' });
+  await world.threadsAreDue();
   await world.pass();
   expect(await world.threads.get('default', 't')).toMatchObject({ holder: 'NOBODY' });
   await world.pass();
@@ -284,8 +291,44 @@ test('a holder that somebody interrupted and nobody stopped is stopped', async (
   const first = await world.seed({ request, updatedAt: new Date().toISOString() });
   await world.threads.enter({ ...inThread, runId: first });
   await world.threads.enter({ ...inThread, runId: 'LATER', onBusy: 'interrupt' });
+  await world.threadsAreDue();
   await world.pass();
   expect(world.stopped).toEqual([first]);
+});
+
+test('a thread whose holder has ended is passed on by the next pass, however many others are suspended', async () => {
+  const world = await makeWorld();
+  const { redis, keys } = world;
+  const parked = await world.seed({ status: 'suspended', request, pending: [] });
+  const count = rounds({ fast: 600, all: 20_000 });
+  for (let i = 0; i < count; i++) {
+    const thread = { tenant: 'default', threadId: `p${i}`, runId: parked };
+    const held = await world.threads.acquire({ ...thread, agentId: 'support', epoch: 1 });
+    if (held.kind === 'held') await world.threads.suspend({ ...thread, fence: held.fence });
+  }
+  await world.threadsAreDue();
+  await until('each was looked at', async () => {
+    await world.pass();
+    return (await redis.zcount(keys.threadChecks, '-inf', Date.now())) === 0;
+  });
+  const hours = Date.now() + 12 * 3_600_000;
+  expect(await redis.zcount(keys.threadChecks, hours, '+inf'), 'none of them is looked at soon').toBe(count);
+
+  const first = await world.seed({ request, status: 'completed', endedAt: new Date().toISOString() });
+  const second = await world.seed({ request, updatedAt: new Date().toISOString() });
+  for (const runId of [first, second]) await world.threads.enter({ ...inThread, runId });
+  await redis.zadd(keys.threadChecks, 1, 'default:t');
+  await world.pass();
+  expect(await world.jobs()).toEqual([`${second}-s1`]);
+});
+
+test('a thread that is listed without a time is looked at', async () => {
+  const world = await makeWorld();
+  const first = await world.seed({ request, status: 'completed', endedAt: new Date().toISOString() });
+  await world.threads.enter({ ...inThread, runId: first });
+  await world.redis.del(world.keys.threadChecks);
+  await world.pass();
+  expect(await world.threads.get('default', 't')).not.toHaveProperty('holder');
 });
 
 test('agents and empty queues that nobody has announced for a week are forgotten, and no others', async () => {

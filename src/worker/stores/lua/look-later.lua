@@ -1,6 +1,0 @@
---[[ Says when open runs are looked at again, unless somebody has asked for another time since.
-KEYS[1] checks   ARGV for each run: run id, the time that it was found under, the next time
-Returns nothing. ]]
-for i = 1, #ARGV, 3 do
-  if redis.call('ZSCORE', KEYS[1], ARGV[i]) == ARGV[i + 1] then redis.call('ZADD', KEYS[1], ARGV[i + 2], ARGV[i]) end
-end
