@@ -117,7 +117,7 @@ export async function waitingRun(runId: string, { redis, keys }: RunPlace): Prom
     lookSoon({ redis, keys }, runId),
   ]);
   const [status, request, tenant, parent, agent, thread] = fields;
-  if (!status || !request || !tenant) return undefined;
+  if (!status || !tenant) return undefined;
   return {
     runId,
     tenant,

@@ -24,11 +24,12 @@ import { redisThreadsWorld } from './threads-redis-world.ts';
 
 const never = new AbortController().signal;
 const times = rounds({ fast: 20, all: 1_500 });
+const timeout = rounds({ fast: 40_000, all: 300_000 });
 
 /** A value as it comes back out of JSON. */
 const kept = <T>(value: T): T => JSON.parse(jsonText(value)) as T;
 
-test('a thread keeps odd words of anybody, and goes to the next run', async () => {
+test('a thread keeps odd words of anybody, and goes to the next run', { timeout }, async () => {
   const random = seeded();
   const world = await redisThreadsWorld();
   const { threads } = world;
@@ -55,7 +56,7 @@ test('a thread keeps odd words of anybody, and goes to the next run', async () =
   }
 });
 
-test('what a run is told while it works, and by those below it, reaches it in odd words', async () => {
+test('what a run is told while it works, and by those below it, reaches it in odd words', { timeout }, async () => {
   const random = seeded();
   const world = await redisChildrenWorld();
   const { children } = world;
@@ -86,7 +87,7 @@ test('what a run is told while it works, and by those below it, reaches it in od
   }
 });
 
-test('money is held and paid for models, providers and agents of any name', async () => {
+test('money is held and paid for models, providers and agents of any name', { timeout }, async () => {
   const random = seeded();
   const { ledger, redis, keys, view } = await redisLedgerWorld();
   for (let round = 0; round < times; round++) {
@@ -109,7 +110,7 @@ test('money is held and paid for models, providers and agents of any name', asyn
   }
 });
 
-test('turns, breakers, notes and kept results have names of any kind', async () => {
+test('turns, breakers, notes and kept results have names of any kind', { timeout }, async () => {
   const random = seeded();
   const governor = await (await redisGovernorWorld()).governor();
   const breakers = await redisBreakersWorld().breakers();

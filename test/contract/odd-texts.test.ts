@@ -111,6 +111,20 @@ async function damage({ redis, keys }: Odd, runId: string, random: Random): Prom
 
 const statusOf = async ({ redis, keys }: Odd, runId: string) => await redis.hget(keys.run(runId), 'status');
 
+/** The run above is told of one that works for it. */
+async function childEnds({ place }: Pick<Odd, 'place'>, runId: string, text: string): Promise<void> {
+  const parent = lineage.parse({ runId, depth: 1, above: [] });
+  const child = aRecord({ runId: 'r'.repeat(26), parent, status: 'completed', costMicrocents: 3, result: { text } });
+  await tellParent(child, {
+    place,
+    threads: { ...place, clock: systemClock },
+    keepOf: () => ({ recordS: 600, eventsS: 120 }),
+    onAccepted: () => {},
+    onEnded: () => {},
+    addJob: async () => {},
+  });
+}
+
 /** A run that waits is queued again, or ends: which is up to what happens. */
 async function endWait(world: Odd, runId: string, random: Random): Promise<string> {
   const { mill, waits } = world;
@@ -119,17 +133,7 @@ async function endWait(world: Odd, runId: string, random: Random): Promise<strin
     drain: () => mill.cancel(runId, { drain: true, reason: reason(random) }),
     expiry: () => waits.resume(runId, { summary: oddText(random) }),
     child: async () => {
-      const parent = lineage.parse({ runId, depth: 1, above: [] });
-      const result = { text: oddText(random) };
-      const child = aRecord({ runId: 'r'.repeat(26), parent, status: 'completed', costMicrocents: 3, result });
-      await tellParent(child, {
-        place: world.place,
-        threads: { ...world.place, clock: systemClock },
-        keepOf: () => ({ recordS: 600, eventsS: 120 }),
-        onAccepted: () => {},
-        onEnded: () => {},
-        addJob: async () => {},
-      });
+      await childEnds(world, runId, oddText(random));
       await waits.resume(runId, { summary: 'its time has come' });
     },
   };
@@ -169,44 +173,52 @@ async function readable({ redis, keys }: Odd, runId: string): Promise<void> {
     expect(storedJson(json), id).toMatchObject({ sequenceNumber: Number.parseInt(id, 10) });
 }
 
-test('whatever is said to a run, by it, or stored about it: its wait ends, and so does the run', async () => {
-  const random = seeded();
-  const world = await oddWorld();
+/** Draws from numbers of its own, so that it is the same whatever goes on beside it. */
+async function goThrough(world: Odd, round: number): Promise<void> {
+  const random = seeded(round);
   const { mill, redis, keys } = world;
-  for (let round = 0; round < rounds({ fast: 100, all: 10_000 }); round++) {
-    const metadata = { [reason(random) || 'k']: reason(random) };
-    const { runId } = await mill.enqueue({ agent: 'support', input: oddText(random), metadata });
-    const expiresAt = pick(random, far, past);
-    const pending = Array.from({ length: 1 + random.below(3) }, () => anItem(random, expiresAt));
-    await suspend(world, runId, pending, random);
-    const isDamaged = random.below(3) === 0;
-    if (random.below(2) === 0) await speak(world, runId, random);
-    if (isDamaged) await damage(world, runId, random);
-    const what = `round ${round}`;
-    let way = 'a word';
-    if ((await statusOf(world, runId)) === 'suspended') way = await endWait(world, runId, random);
-    let status = await statusOf(world, runId);
-    if (status === 'suspended') {
-      // A cancel leaves a run that waits for others to them; these are none that anybody will end.
-      const asked = await redis.hget(keys.run(runId), 'cancel');
-      if (!asked || (way !== 'cancel' && way !== 'drain')) throw new Error(`${what}: it still waits after ${way}`);
-      await world.waits.resume(runId, { summary: 'its time has come' });
-      status = await statusOf(world, runId);
-    }
-    expect(status, `${what} after ${way}`).not.toBe('suspended');
-    if (!isTerminalStatus(status as 'queued')) await finish(world, runId, random);
-    const end = await redis.hmget(keys.run(runId), 'status', 'endedAt', 'cancel');
-    expect(isTerminalStatus(end[0] as 'queued') || Boolean(end[2]), `${what} after ${way}`).toBe(true);
-    await readable(world, runId);
-    await redis.unlink(
-      keys.run(runId),
-      keys.journal(runId),
-      keys.events(runId),
-      keys.decisions(runId),
-      keys.decided(runId),
-    );
+  const metadata = { [reason(random) || 'k']: reason(random) };
+  const { runId } = await mill.enqueue({ agent: 'support', input: oddText(random), metadata });
+  const expiresAt = pick(random, far, past);
+  const pending = Array.from({ length: 1 + random.below(3) }, () => anItem(random, expiresAt));
+  await suspend(world, runId, pending, random);
+  const isDamaged = random.below(3) === 0;
+  if (random.below(2) === 0) await speak(world, runId, random);
+  if (isDamaged) await damage(world, runId, random);
+  const before = await redis.hgetall(keys.run(runId));
+  const way = before['status'] === 'suspended' ? await endWait(world, runId, random) : 'a word';
+  const what = `round ${round} after ${way}, the record before: ${JSON.stringify(before)}`;
+  if ((await statusOf(world, runId)) === 'suspended') {
+    // A cancel leaves a run that waits for others to them; these are none that anybody will end.
+    const asked = await redis.hget(keys.run(runId), 'cancel');
+    if (!asked || (way !== 'cancel' && way !== 'drain')) throw new Error(`it still waits, ${what}`);
+    await world.waits.resume(runId, { summary: 'its time has come' });
   }
-}, 600_000);
+  const status = await statusOf(world, runId);
+  expect(status, what).not.toBe('suspended');
+  if (!isTerminalStatus(status as 'queued')) await finish(world, runId, random);
+  const end = await redis.hmget(keys.run(runId), 'status', 'endedAt', 'cancel');
+  expect(isTerminalStatus(end[0] as 'queued') || Boolean(end[2]), what).toBe(true);
+  await readable(world, runId);
+  const ofRun = [keys.run, keys.journal, keys.events, keys.decisions, keys.decided, keys.later];
+  await redis.unlink(ofRun.map((key) => key(runId)));
+}
+
+const sideBySide = 16;
+
+test(
+  'whatever is said to a run, by it, or stored about it: its wait ends, and so does the run',
+  { timeout: rounds({ fast: 40_000, all: 900_000 }) },
+  async () => {
+    const world = await oddWorld();
+    const left = Array.from({ length: rounds({ fast: 100, all: 10_000 }) }, (_, round) => round).values();
+    const goOn = async () => {
+      for (const round of left) await goThrough(world, round);
+    };
+    await Promise.all(Array.from({ length: sideBySide }, goOn));
+    expect(left.next().done).toBe(true);
+  },
+);
 
 test('what a caller sends is stored in whole characters, without NUL', async () => {
   const { mill, runs } = await oddWorld();
@@ -262,20 +274,40 @@ test('an item that nobody can read any more is known by its beginning, and can b
   expect(await redis.hmget(keys.run(runId), 'status', 'pending')).toEqual(['queued', '[]']);
 });
 
-const withoutRequest: readonly [string, (world: Awaited<ReturnType<typeof waitingFor>>) => Promise<unknown>, string][] =
-  [
-    ['is cancelled', async ({ mill, runId }) => await mill.cancel(runId), 'cancelled'],
-    [
-      'goes on when its time has come',
-      async ({ waits, runId }) => await waits.resume(runId, { summary: 'now' }),
-      'queued',
-    ],
-  ];
+const withoutRequest: readonly {
+  what: string;
+  end: (world: Awaited<ReturnType<typeof waitingFor>>) => Promise<unknown>;
+  status: string;
+}[] = [
+  { what: 'is cancelled', end: async ({ mill, runId }) => await mill.cancel(runId), status: 'cancelled' },
+  {
+    what: 'goes on when its time has come',
+    end: async ({ waits, runId }) => await waits.resume(runId, { summary: 'now' }),
+    status: 'queued',
+  },
+  {
+    what: 'goes on when a run below it has ended',
+    end: async (world) => await childEnds(world, world.runId, 'done'),
+    status: 'queued',
+  },
+  {
+    what: 'goes on when somebody has decided',
+    end: async ({ mill, redis, keys, runId }) => {
+      await redis.hset(keys.run(runId), 'pending', half);
+      await mill.decide(runId, { approvals: [{ toolCallId: 'call_\ud83d', granted: true }] });
+    },
+    status: 'queued',
+  },
+];
+const unreadable = ['{"agent":7', '', undefined].flatMap((request) =>
+  withoutRequest.map((ending) => ({ request, ...ending })),
+);
 
-test.each(withoutRequest)('a record whose request nobody can read %s', async (_, end, status) => {
+test.each(unreadable)('a record whose request nobody can read ($request) $what', async ({ request, end, status }) => {
   const world = await waitingFor('{"not":"a list"');
   const { runId, redis, keys } = world;
-  await redis.hset(keys.run(runId), { request: '{"agent":7', attempts: '\ud83d' });
+  await redis.hset(keys.run(runId), { request: request ?? '', attempts: '\ud83d' });
+  if (request === undefined) await redis.hdel(keys.run(runId), 'request');
   await end(world);
   expect(await statusOf(world, runId)).toBe(status);
   const [last] = await redis.xrevrange(keys.events(runId), '+', '-', 'COUNT', 1);
