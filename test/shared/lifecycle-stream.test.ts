@@ -6,6 +6,7 @@ import { parseEvent } from '../../src/shared/event.ts';
 import { silentLog } from '../../src/shared/log.ts';
 import { recordFromHash } from '../../src/shared/run.ts';
 import type { RunPlace } from '../../src/shared/run-place.ts';
+import { forgetOpen } from '../../src/shared/open-runs.ts';
 import { keysFor } from '../../src/shared/redis.ts';
 import { stopRun } from '../../src/shared/stop-run.ts';
 import { RedisRuns } from '../../src/worker/stores/redis-runs.ts';
@@ -61,6 +62,7 @@ test('the end of a run that its stream did not take is told by whoever looks aft
   const cancel: CancelRequest = { drain: false, onPendingApprovals: 'deny' };
   const record = recordFromHash(await redis.hgetall(keys.run(runId)));
   expect(await stopRun(record, cancel, { recordS: 60, eventsS: 60 }, place)).toBe('ended_here');
+  await forgetOpen(place, runId, 'default');
   expect(await redis.zscore(keys.open, runId)).toBeNull();
   const soon = Number(await redis.zscore(keys.checks, runId));
   expect(soon).toBeGreaterThan(Date.now());

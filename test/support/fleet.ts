@@ -10,7 +10,7 @@ import { executions, type Execution } from './witness.ts';
 const root = join(import.meta.dirname, '../..');
 
 /** How long a worker's lease lasts in these tests, and how often lost ones are looked for. Recovery takes their sum. */
-export const lockMs = 2_000;
+export const lockMs = 3_000;
 export const stalledMs = 500;
 
 export interface FleetOptions {
