@@ -24,7 +24,7 @@ import { redisThreadsWorld } from './threads-redis-world.ts';
 
 const never = new AbortController().signal;
 const times = rounds({ fast: 20, all: 1_500 });
-const timeout = rounds({ fast: 40_000, all: 300_000 });
+const timeout = rounds({ fast: 40_000, all: 200_000 });
 
 /** A value as it comes back out of JSON. */
 const kept = <T>(value: T): T => JSON.parse(jsonText(value)) as T;
