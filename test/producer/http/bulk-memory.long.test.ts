@@ -5,10 +5,11 @@ test.for(greedyBodies)(
   'two bulk requests of 64 MB of $name at once are both answered, and others within a second',
   { timeout: 120_000 },
   async (body) => {
-    const { url, peakMb } = await smallProducer();
+    const producer = await smallProducer();
+    const { url, peakMb } = producer;
     const idleMb = peakMb();
     const done = new AbortController();
-    const asked = keepAsking(url, done.signal, 1_000);
+    const asked = keepAsking(producer, done.signal, 1_000);
     const both = Promise.all([sendGreedy(url, body), sendGreedy(url, body)]);
     const answers = await Promise.race([both, asked.then(() => expect.unreachable())]);
     done.abort();

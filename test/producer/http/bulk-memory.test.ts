@@ -2,10 +2,11 @@ import { expect, test } from 'vitest';
 import { greedyBodies, keepAsking, sendGreedy, smallProducer } from './bulk-bodies.ts';
 
 test('bulk requests of 64 MB need little memory, and the producer answers others meanwhile', async () => {
-  const { url, peakMb } = await smallProducer();
+  const producer = await smallProducer();
+  const { url, peakMb } = producer;
   const idleMb = peakMb();
   const done = new AbortController();
-  const asked = keepAsking(url, done.signal, 5_000);
+  const asked = keepAsking(producer, done.signal, 5_000);
   for (const body of greedyBodies) {
     const { status, text } = await Promise.race([sendGreedy(url, body), asked.then(() => expect.unreachable())]);
     const expected = [body.name, body.status, expect.stringContaining(body.answer)];
