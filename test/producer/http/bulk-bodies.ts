@@ -3,6 +3,7 @@ import { connect } from 'node:net';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
 import { Child } from '../../support/child.ts';
+import { corelessSince } from '../../support/coreless.ts';
 import { testPrefix } from '../../support/redis.ts';
 
 const entry = join(import.meta.dirname, '../../../src/producer/main.ts');
@@ -107,11 +108,4 @@ export async function keepAsking({ url, pid }: SmallProducer, stop: AbortSignal,
     answers += 1;
   }
   return answers;
-}
-
-/** Counts from now on how long the main thread of a process waits for a core. */
-function corelessSince(pid: number): () => number {
-  const total = () => Number(readFileSync(`/proc/${pid}/schedstat`, 'utf8').split(' ')[1]) / 1e6;
-  const before = total();
-  return () => total() - before;
 }
