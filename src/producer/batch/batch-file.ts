@@ -8,7 +8,7 @@ import { runRequest, type RunRequestInput } from '../../shared/run.ts';
 import { textLines, type TextLine } from './text-lines.ts';
 
 /** What every run of a batch gets unless its line says otherwise. */
-export type BatchDefaults = Partial<Pick<RunRequestInput, 'agent' | 'overrides'>>;
+export type BatchDefaults = Partial<Pick<RunRequestInput, 'agent' | 'overrides' | 'deadlineMs'>>;
 
 /** A line of the file that is not empty. `id` is the author's own name for it. */
 export type BatchLine = { readonly line: number; readonly id?: string } & (

@@ -6,7 +6,14 @@ import type { BudgetSettings } from '../budgets.ts';
 import { runBatch } from '../batch/run-batch.ts';
 import { openClient } from './client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { onExceedOption, positiveNumber, wholeNumber, type OnExceedName } from './options.ts';
+import {
+  deadlineFrom,
+  deadlineOption,
+  onExceedOption,
+  positiveNumber,
+  wholeNumber,
+  type OnExceedName,
+} from './options.ts';
 import { batchLine, ratePerSecond } from './show/batch-line.ts';
 import { LiveLine } from './show/live-line.ts';
 import { count, dim, duration, oneLine, red, yellow } from './show/paint.ts';
@@ -17,6 +24,7 @@ interface Options {
   readonly model?: string;
   readonly maxCost?: number;
   readonly onExceed?: OnExceedName;
+  readonly deadline?: number;
   readonly window: number;
   readonly maxFailures?: number;
   readonly json?: true;
@@ -31,6 +39,7 @@ export const addBatch: AddCommand = (program, act) => {
     .option('--model <name>', 'use this model instead of the agents’ own')
     .option('--max-cost <usd>', 'spend no more than this on all runs of the batch together', positiveNumber)
     .addOption(onExceedOption())
+    .addOption(deadlineOption('end each run so long after its acceptance, whatever it waits for'))
     .option('--window <n>', 'runs in flight at most', wholeNumber(1, 10_000), 1_000)
     .option('--max-failures <n>', 'stop after so many failed lines', wholeNumber(1))
     .option('--json', 'print the summary as one JSON document')
@@ -74,10 +83,11 @@ function budgetOf({ maxCost, onExceed }: Options): BudgetSettings | undefined {
   throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
 }
 
-function defaultsOf({ agent, model }: Options): BatchDefaults {
+function defaultsOf({ agent, model, deadline }: Options): BatchDefaults {
   return {
     ...(agent !== undefined && { agent }),
     ...(model !== undefined && { overrides: { model } }),
+    ...deadlineFrom({ deadline }),
   };
 }
 

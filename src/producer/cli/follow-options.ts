@@ -4,14 +4,22 @@ import { RunError } from '../../shared/errors.ts';
 import type { Millrace } from '../millrace.ts';
 import type { RunHandle } from '../run-handle.ts';
 import { exitCodes, type Cli, type ExitCode } from './cli.ts';
-import { keyValue, onExceedOption, positiveNumber, type OnExceedName } from './options.ts';
-import { followRun } from './show/follow-run.ts';
+import {
+  deadlineFrom,
+  deadlineOption,
+  keyValue,
+  onExceedOption,
+  positiveNumber,
+  type OnExceedName,
+} from './options.ts';
+import { followRun, type FollowOptions } from './show/follow-run.ts';
 
 /** Options of every command that starts one run. */
 export interface StartOptions {
   readonly executionId?: string;
   readonly maxCost?: number;
   readonly onExceed?: OnExceedName;
+  readonly deadline?: number;
   readonly metadata?: Record<string, string>;
   readonly timeout?: number;
   readonly detach?: true;
@@ -23,6 +31,7 @@ export function withStartOptions(command: Command): Command {
     .option('--execution-id <id>', 'the same id and body again attach to the same run')
     .option('--max-cost <usd>', 'spend no more than this on the run', positiveNumber)
     .addOption(onExceedOption())
+    .addOption(deadlineOption())
     .option('--metadata <key=value>', 'attach a value to the run; may be repeated', keyValue)
     .option('--timeout <seconds>', 'wait at most so long; the run itself goes on (exit 1)', positiveNumber)
     .option('--detach', 'print the run id and do not wait')
@@ -30,29 +39,34 @@ export function withStartOptions(command: Command): Command {
 }
 
 /** What they say about the run. Throws `validation`. */
-export function requestFrom({ executionId, maxCost, onExceed, metadata }: StartOptions) {
+export function requestFrom({ executionId, maxCost, onExceed, deadline, metadata }: StartOptions) {
   if (onExceed !== undefined && maxCost === undefined)
     throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
   return {
     ...(executionId !== undefined && { executionId }),
     ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost, ...(onExceed && { onExceed }) } }),
+    ...deadlineFrom({ deadline }),
     ...(metadata && { metadata }),
   };
 }
 
-/** Follows the run to its end, or only prints its id. */
+/** Says what the caller should know about the run, and follows it to its end, or only prints its id. */
 export async function followOrDetach(
   cli: Cli,
   mill: Millrace,
-  { runId, status, attached }: RunHandle,
-  { detach, json, timeout }: StartOptions,
+  { runId, status, attached, warnings }: RunHandle,
+  { detach, json, timeout, dialect }: StartOptions & Pick<FollowOptions, 'dialect'>,
 ): Promise<ExitCode> {
+  for (const warning of warnings) cli.stderr.write(`${warning}\n`);
   if (detach) {
-    cli.stdout.write(`${json ? JSON.stringify({ runId, status, attached }) : runId}\n`);
+    cli.stdout.write(`${json ? JSON.stringify({ runId, status, attached, warnings }) : runId}\n`);
     return exitCodes.ok;
   }
-  const timeoutMs = timeout === undefined ? {} : { timeoutMs: timeout * 1_000 };
-  return await followRun(cli, mill, runId, { json: json === true, ...timeoutMs });
+  return await followRun(cli, mill, runId, {
+    json: json === true,
+    ...(dialect && { dialect }),
+    ...(timeout !== undefined && { timeoutMs: timeout * 1_000 }),
+  });
 }
 
 /** What was given, or all of stdin for `-` and where stdin is not a terminal. `how` is said where there is neither. */

@@ -30,6 +30,20 @@ export function onExceedOption(cap = '--max-cost'): Option {
   return new Option('--on-exceed <what>', `before a call that could pass ${cap} (default: fail)`).choices(onExceeds);
 }
 
+const deadline = 'end the run so long after its acceptance, whatever it waits for';
+
+/** Seconds, for {@link deadlineFrom}. */
+export function deadlineOption(means = deadline): Option {
+  return new Option('--deadline <seconds>', means).argParser(positiveNumber);
+}
+
+/** What `--deadline` says about a run. */
+export function deadlineFrom({ deadline: seconds }: { readonly deadline?: number | undefined }): {
+  deadlineMs?: number;
+} {
+  return seconds === undefined ? {} : { deadlineMs: Math.ceil(seconds * 1_000) };
+}
+
 /** Events in the words of another system. */
 export function dialectOption(): Option {
   return new Option('--dialect <name>', 'print one event a line, in this dialect').choices(dialectNames);

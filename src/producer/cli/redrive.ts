@@ -2,7 +2,7 @@ import { RunError, type ErrorCode } from '../../shared/errors.ts';
 import type { Millrace } from '../millrace.ts';
 import type { RedriveRequest } from '../redrive.ts';
 import { openClient } from './client.ts';
-import { positiveNumber } from './options.ts';
+import { deadlineFrom, deadlineOption } from './options.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 
 interface Options {
@@ -26,7 +26,7 @@ export const addRedrive: AddCommand = (program, act) => {
     .command('redrive [runs...]')
     .description('Put failed runs back into their queues; they continue from where they were.')
     .option('--all-failed', 'every failed run')
-    .option('--deadline <seconds>', 'from now until the runs have to have ended; for those past theirs', positiveNumber)
+    .addOption(deadlineOption('from now until the runs have to have ended; for those past theirs'))
     .option('--json', 'print one JSON document')
     .addHelpText('after', examples('millrace redrive 01K9Z5N3T8R6V2X4B7C1D0E9FG', 'millrace redrive --all-failed'))
     .action(act(redrive));
@@ -38,8 +38,8 @@ async function redrive(cli: Cli, runIds: readonly string[], options: Options): P
   }
   await using mill = openClient(cli);
   const { redriven, refused } = options.allFailed
-    ? await redriveAll(mill, deadlineIn(options), cli.interrupted)
-    : await redriveEach(mill, deadlineIn(options), runIds);
+    ? await redriveAll(mill, deadlineFrom(options), cli.interrupted)
+    : await redriveEach(mill, deadlineFrom(options), runIds);
   if (options.json) cli.stdout.write(`${JSON.stringify({ redriven, refused }, null, 2)}\n`);
   else for (const runId of redriven) cli.stdout.write(`${runId} is queued again\n`);
   for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${message}\n`);
@@ -48,10 +48,6 @@ async function redrive(cli: Cli, runIds: readonly string[], options: Options): P
 }
 
 type Deadline = Pick<RedriveRequest, 'deadlineMs'>;
-
-function deadlineIn({ deadline }: Options): Deadline {
-  return deadline === undefined ? {} : { deadlineMs: Math.ceil(deadline * 1_000) };
-}
 
 async function redriveAll(
   mill: Millrace,

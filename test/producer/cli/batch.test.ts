@@ -72,6 +72,23 @@ test('a bad line is named with its number, the others run, and the exit code say
   expect(code).toBe(1);
 });
 
+test('--deadline holds for each run, and a line may have one of its own', async () => {
+  const { fleet, out, env, args } = await batchWorld(['fine', { input: 'own', deadlineMs: 30_000 }]);
+  const { code, stderr } = await millrace([...args, '--deadline', '60'], { env });
+  expect(stderr).not.toContain('validation');
+  expect(code).toBe(0);
+  const allowed = readResults(out).map(async ({ line, runId }) => {
+    const { createdAt, deadlineAt = '' } = await fleet.mill.get(runId as string);
+    return [line, Date.parse(deadlineAt) - Date.parse(createdAt)];
+  });
+  expect(new Map((await Promise.all(allowed)) as [number, number][])).toEqual(
+    new Map([
+      [1, 60_000],
+      [2, 30_000],
+    ]),
+  );
+});
+
 test('a file that is not there, and an output file of somebody else, are usage errors', async () => {
   const { prefix, mill } = await clientWorld();
   await mill.enqueue(request);

@@ -46,6 +46,7 @@ test.each([
   { args: 'runs --status lost', says: "'lost' is invalid" },
   { args: 'runs --limit 0', says: 'Not a whole number' },
   { args: 'run a b --max-cost cheap', says: 'Not a number above 0.' },
+  { args: 'batch x.jsonl -o y --deadline soon', says: 'Not a number above 0.' },
   { args: 'run a b --metadata key', says: 'Not of the form key=value.' },
   { args: 'fan-out a b --first --judge c', says: 'give one of --first and --judge' },
   { args: 'task inbox --input nonsense', says: '--input is not JSON' },

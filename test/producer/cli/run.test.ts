@@ -140,6 +140,8 @@ test('every option reaches the request', async () => {
     '0.05',
     '--max-steps',
     '3',
+    '--deadline',
+    '0.5001',
     '--metadata',
     'shop=north',
     '--metadata',
@@ -155,7 +157,31 @@ test('every option reaches the request', async () => {
     task: 'monday',
     budget: { maxCostUsd: 0.05 },
     limits: { maxSteps: 3 },
+    deadlineMs: 501,
     metadata: { shop: 'north', rank: 'a=b' },
+  });
+});
+
+test.each([
+  ['run', 'support', 'hello'],
+  ['fan-out', 'support', '--input', 'hello'],
+  ['evaluate', 'support', '--judge', 'editor', '--input', 'hello'],
+  ['task', 'tidy-up'],
+])('the options of `%s` that every start has reach the request, and so do warnings the caller', async (...args) => {
+  const { mill, redis, keys, prefix } = await clientWorld();
+  const options = ['--deadline', '90', '--execution-id', 'e-3', '--max-cost', '0.05', '--metadata', 'shop=north'];
+  const { code, stdout, stderr } = await millrace([...args, ...options, '--detach', '--json'], {
+    env: settings(prefix),
+  });
+  expect(stderr).toBe('no live worker serves queue runs: the run waits until one does\n');
+  expect(code).toBe(0);
+  const [run] = (await mill.list()).runs;
+  expect(JSON.parse(stdout)).toMatchObject({ runId: run?.runId, attached: false, warnings: [stderr.trim()] });
+  expect(JSON.parse((await redis.hget(keys.run(run?.runId ?? ''), 'request')) ?? '{}')).toMatchObject({
+    deadlineMs: 90_000,
+    executionId: 'e-3',
+    budget: { maxCostUsd: 0.05 },
+    metadata: { shop: 'north' },
   });
 });
 
