@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { linesOf, readAll, shownText, typesOf, type Line } from '../producer/chat/support.ts';
 import { keysFor } from '../../src/shared/redis.ts';
-import { call } from '../support/http.ts';
+import { bodyOf, call } from '../support/http.ts';
 import { planInput, type PlannedStep } from '../support/plan.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { testRedis, until } from '../support/redis.ts';
@@ -29,7 +29,7 @@ async function post(url: string, body?: object, headers: Record<string, string> 
     status: response.status,
     runId: response.headers.get('x-run-id') ?? '',
     executionId: response.headers.get('x-execution-id') ?? '',
-    body: response.body as ReadableStream<Uint8Array>,
+    body: bodyOf(response),
   };
 }
 

@@ -30,6 +30,14 @@ export async function call(
   return { status: response.status, headers: response.headers, body: parsed };
 }
 
+/**
+ * The body of a response that nobody keeps. The `fetch` of Node cancels a body that nobody has begun to read once its
+ * response is collected as garbage, and the reader then finds it empty, without an error.
+ */
+export function bodyOf({ body }: Response): ReadableStream<Uint8Array> {
+  return (body as ReadableStream<Uint8Array>).pipeThrough(new TransformStream<Uint8Array, Uint8Array>());
+}
+
 /** Follows a run's server-sent events until the server ends the stream. Leaving the loop closes the connection. */
 export async function* sse(url: string, headers: Record<string, string> = {}): AsyncGenerator<RunEvent, void, void> {
   const leave = new AbortController();

@@ -6,10 +6,14 @@ export const identity: ChatTurnIdentity = { tenantId: 'shop', sessionId: 's-1', 
 // oxlint-disable-next-line typescript/no-explicit-any -- tests look into data of many shapes
 export type Line = { readonly type: string; readonly data?: any; readonly seq?: number | undefined };
 
-/** Reads lines one by one. Leaving the loop cancels the body. */
-export async function* linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Line, void, void> {
+/** Reads lines one by one. The body is taken at once, so that its response may go; leaving the loop cancels it. */
+export function linesOf(body: ReadableStream<Uint8Array>): AsyncGenerator<Line, void, void> {
+  return splitLines(body.pipeThrough(new TextDecoderStream()));
+}
+
+async function* splitLines(text: ReadableStream<string>): AsyncGenerator<Line, void, void> {
   let rest = '';
-  for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
+  for await (const chunk of text) {
     const lines = (rest + chunk).split('\n');
     rest = lines.pop() ?? '';
     for (const line of lines) yield JSON.parse(line) as Line;
