@@ -78,7 +78,15 @@ export async function createRuns(
   const size = place.cluster ? 1 : groupSize;
   for (let start = 0; start < runs.length; start += size) groups.push(runs.slice(start, start + size));
   const [replies] = await Promise.all([Promise.all(groups.map((group) => createGroup(group, now, place))), listed]);
-  return replies.flat();
+  const created = replies.flat();
+  // Again: an entry that an earlier try had left may have been forgotten before there was a record, see `forgetOpen`.
+  const open = runs.filter((_, i) => isNew(created[i]));
+  if (open.length > 0) await listRuns(open, tenant, now, place);
+  return created;
+}
+
+function isNew(created: Created | undefined): boolean {
+  return created?.kind === 'created' && created.status === 'queued';
 }
 
 /** The sets across runs: open runs for the reconciler, the tenant's runs for listing, deadlines. Never moves a run that is there. */

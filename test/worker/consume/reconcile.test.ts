@@ -1,99 +1,14 @@
 import { Worker } from 'bullmq';
 import { expect, onTestFinished, test } from 'vitest';
-import { systemClock } from '../../../src/shared/clock.ts';
-import { silentLog } from '../../../src/shared/log.ts';
-import { keysFor } from '../../../src/shared/redis.ts';
 import { quarantineQueue } from '../../../src/shared/queues.ts';
-import { recordFromHash, recordToHash, type RunJob, type RunRecord } from '../../../src/shared/run.ts';
-import { tenantsOf } from '../../../src/shared/tenants.ts';
-import { RunQueues } from '../../../src/worker/consume/queues.ts';
-import { Reconciler } from '../../../src/worker/consume/reconcile.ts';
-import { redisLedger } from '../../../src/worker/stores/redis-ledger.ts';
-import { redisThreads } from '../../../src/worker/stores/redis-threads.ts';
-import { resumeRun, type AddJob } from '../../../src/shared/resume.ts';
-import { redisSupervision } from '../../../src/worker/stores/redis-supervision.ts';
-import { aRecord } from '../../contract/run-fixtures.ts';
+import { resumeRun } from '../../../src/shared/resume.ts';
 import { rounds } from '../../support/lane.ts';
-import { testPrefix, testRedis, until } from '../../support/redis.ts';
+import { until } from '../../support/redis.ts';
 import { runPlace } from '../../support/run-place.ts';
+import { orphanTests } from './reconcile-orphans.ts';
+import { makeWorld } from './reconcile-world.ts';
 
-async function makeWorld() {
-  const redis = await testRedis('blocking');
-  const prefix = testPrefix();
-  const keys = keysFor(prefix);
-  const supervision = redisSupervision(runPlace(redis, keys));
-  const queues = new RunQueues(redis, prefix, () => {});
-  onTestFinished(() => queues[Symbol.asyncDispose]());
-  const gaveUp: RunJob[] = [];
-  let unserved = 0;
-  const woken: string[] = [];
-  const ledger = redisLedger({
-    redis,
-    keys,
-    clock: systemClock,
-    log: silentLog,
-    tenants: tenantsOf({}),
-    costsRetentionDays: 1,
-  });
-  const threadPlace = { redis, keys, cluster: false, clock: systemClock };
-  const addJob: AddJob = async ({ runId, queue, kind, segment }) =>
-    await queues.add(queue, { runId, kind, segment }, 'front');
-  const threads = redisThreads(threadPlace, addJob);
-  const stopped: string[] = [];
-  const told: string[] = [];
-  const reconciler = new Reconciler({
-    threads,
-    runs: {
-      load: async (runId) => {
-        const hash = await redis.hgetall(keys.run(runId));
-        return Object.keys(hash).length === 0 ? undefined : recordFromHash(hash);
-      },
-    },
-    children: {
-      stop: async (runIds) => {
-        stopped.push(...runIds);
-        return [];
-      },
-      ended: async (runId) => void told.push(runId),
-    },
-    supervision,
-    queues,
-    ledger,
-    log: silentLog,
-    wake: (runId) => woken.push(runId),
-    giveUp: async (job) => void gaveUp.push(job),
-    onUnservedQuarantine: () => (unserved += 1),
-    onPutBack: () => {},
-  });
-  return {
-    redis,
-    keys,
-    queues,
-    prefix,
-    supervision,
-    gaveUp,
-    threads,
-    stopped,
-    told,
-    woken,
-    unserved: () => unserved,
-    pass: () => reconciler.pass(),
-    async seed(changes: Partial<RunRecord> = {}) {
-      const record = aRecord(changes);
-      await redis.zadd(keys.open, Date.parse(record.createdAt), record.runId);
-      const { agent, thread = '' } = record.request;
-      await redis.hset(keys.run(record.runId), { ...recordToHash(record), owner: '', held: '0', agent, thread });
-      return record.runId;
-    },
-    /** As if the time had passed since they were entered. */
-    async threadsAreDue() {
-      for (const member of await redis.zrange(keys.threadChecks, 0, '-1'))
-        await redis.zadd(keys.threadChecks, 1, member);
-    },
-    jobs: async (queue = 'runs') => (await queues.get(queue).getJobs()).map((job) => job.id),
-    isOpen: async (runId: string) => (await redis.zscore(keys.open, runId)) !== null,
-  };
-}
+orphanTests('Redis', () => undefined);
 
 test('a run without a job is put back once, under a new job id, and counted', async () => {
   const world = await makeWorld();
