@@ -1,10 +1,11 @@
 import type { NewRun } from '../shared/create-runs.ts';
 import { RunError } from '../shared/errors.ts';
-import { loadScript, runScript, type RedisConnection } from '../shared/redis.ts';
-import { retentionS } from './layout.ts';
-import type { Link } from './link.ts';
+import { loadScript, runScript } from '../shared/redis.ts';
+import type { RunPlace } from '../shared/run-place.ts';
 
 const script = loadScript(import.meta.url, './lua/claim-request.lua');
+
+type Place = Pick<RunPlace, 'keys' | 'redis'>;
 
 /** Longer than a producer takes from here to the record of the run; it may die in between. */
 const claimedMs = 300_000;
@@ -24,8 +25,7 @@ export type ClaimedRequest =
  */
 export async function claimRequest(
   { runId, request, bodyHash }: NewRun,
-  { keys }: Link,
-  redis: RedisConnection,
+  { keys, redis }: Place,
 ): Promise<ClaimedRequest> {
   // An id that was made for this request is nobody else's.
   if (request.executionId === undefined) return { kind: 'free' };
@@ -39,23 +39,23 @@ export async function claimRequest(
 
 /**
  * Notes whom a request is said to: `meant` before it is, so that a repeat asks the same run, and `said` once it was. `late`: that
- * run does not hear it any more.
+ * run does not hear it any more. `retentionS`: how long the run's record is kept, in seconds.
  */
 export async function noteListener(
   run: NewRun,
   listener: string,
   how: 'meant' | 'said' | 'late',
-  link: Link,
-  redis: RedisConnection,
+  { keys, redis }: Place,
+  retentionS: number,
 ): Promise<void> {
-  const key = link.keys.claim(run.runId);
+  const key = keys.claim(run.runId);
   if (how === 'late') return void (await redis.hdel(key, 'listener', 'said'));
   const fields = { bodyHash: run.bodyHash, listener, said: how === 'said' ? 1 : 0 };
-  await redis.multi().hset(key, fields).expire(key, retentionS(link, run)).exec();
+  await redis.multi().hset(key, fields).expire(key, retentionS).exec();
 }
 
 /** The request was refused, and its id is free again. */
-export async function releaseRequest({ runId }: Pick<NewRun, 'runId'>, { keys }: Link, redis: RedisConnection) {
+export async function releaseRequest({ runId }: Pick<NewRun, 'runId'>, { keys, redis }: Place): Promise<void> {
   await redis.del(keys.claim(runId));
 }
 

@@ -1,12 +1,6 @@
 import { z } from 'zod';
-import {
-  progressNote,
-  progressQuery,
-  readNotes,
-  readTexts,
-  selectNotes,
-  type ProgressNote,
-} from '../shared/progress.ts';
+import { progressNote, progressQuery, selectNotes, type ProgressNote } from '../shared/progress.ts';
+import { readNotes, readTexts } from '../shared/read-notes.ts';
 import type { Link } from './link.ts';
 import { loadRecord } from './reads.ts';
 import { checkRunId, invalid } from './validate.ts';

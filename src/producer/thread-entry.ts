@@ -10,7 +10,7 @@ import { familyOf } from './control.ts';
 import { runStatus, type RunStatus } from '../shared/run.ts';
 import { followUpId, sayToRun } from '../shared/steer.ts';
 import { claimRequest, noteListener, releaseRequest, type ClaimedRequest } from './claim-request.ts';
-import { placeOf, threadPlaceOf } from './layout.ts';
+import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
 import type { Link } from './link.ts';
 
 /** The run that hears what a request says. */
@@ -32,7 +32,7 @@ export type Arrived =
 export async function arrive(run: NewRun, link: Link, redis: RedisConnection): Promise<Arrived> {
   const { thread: threadId, onBusy, delayMs = 0 } = run.request;
   if (threadId === undefined || delayMs > 0) return { kind: 'entered', waits: false };
-  const claimed = await claimRequest(run, link, redis);
+  const claimed = await claimRequest(run, { keys: link.keys, redis });
   try {
     const steers = onBusy === 'steer' && claimed.kind !== 'created';
     const listener = steers ? await steer(run, threadId, claimed, link, redis) : undefined;
@@ -40,7 +40,7 @@ export async function arrive(run: NewRun, link: Link, redis: RedisConnection): P
     return { kind: 'entered', waits: await enterThread(run, threadId, link, redis) };
   } catch (error) {
     if (claimed.kind === 'free' && error instanceof RunError && error.code !== 'queue_unavailable')
-      await releaseRequest(run, link, redis);
+      await releaseRequest(run, { keys: link.keys, redis });
     throw error;
   }
 }
@@ -120,11 +120,18 @@ async function steer(
 async function say(run: NewRun, listener: string, link: Link, redis: RedisConnection): Promise<boolean> {
   const { runId, request } = run;
   const isKnown = request.executionId !== undefined;
-  if (isKnown) await noteListener(run, listener, 'meant', link, redis);
+  if (isKnown) await noteListener(run, listener, 'meant', { keys: link.keys, redis }, retentionS(link, run));
   const message = { id: runId, text: request.input, at: new Date().toISOString() };
   const said = await sayToRun(placeOf(link, redis), listener, message);
   if (said === 'full') throw new RunError('queue_full', `run ${listener} has not yet heard what was said before`);
-  if (isKnown) await noteListener(run, listener, said === 'said' ? 'said' : 'late', link, redis);
+  if (isKnown)
+    await noteListener(
+      run,
+      listener,
+      said === 'said' ? 'said' : 'late',
+      { keys: link.keys, redis },
+      retentionS(link, run),
+    );
   return said === 'said';
 }
 

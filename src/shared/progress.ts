@@ -1,16 +1,11 @@
-import { createHash } from 'node:crypto';
-import { readFile } from 'node:fs/promises';
-import { join } from 'node:path';
 import { z } from 'zod';
 import { sensitivity } from './message.ts';
-import type { Keys, RedisConnection } from './redis.ts';
 
 /** The text of one note, in bytes. */
 export const maxNoteBytes = 64 * 1024;
 /** Notes of one run, all roles together. */
 export const maxNotes = 1_000;
 export const maxNotesRead = 100;
-const textsAtOnce = 10;
 
 export const progressRole = z.string().regex(/^[a-z0-9_-]{1,64}$/, 'must be 1 to 64 of a-z 0-9 _ -');
 export const progressTags = z.array(z.string().min(1).max(64)).max(16);
@@ -52,45 +47,6 @@ export function selectNotes(notes: readonly ProgressNote[], query: ProgressQuery
     .filter((note) => (role === undefined || note.role === role) && note.seq > sinceSeq)
     .toSorted((a, b) => a.seq - b.seq || (a.role < b.role ? -1 : 1))
     .slice(0, maxArtifacts);
-}
-
-/** What is known of all notes of a run; those of another tenant are not there. */
-export async function readNotes(
-  redis: RedisConnection,
-  keys: Keys,
-  tenant: string,
-  runId: string,
-): Promise<ProgressNote[]> {
-  const kept = await redis.hgetall(keys.progress(tenant, runId));
-  return Object.values(kept).map((json) => progressNote.parse(JSON.parse(json)));
-}
-
-/**
- * The texts of notes, in their order: from the folder when there is one, else from Redis. Undefined for one that cannot be
- * read, or is not what was written.
- */
-export async function readTexts(
-  redis: RedisConnection,
-  keys: Keys,
-  tenant: string,
-  notes: readonly ProgressNote[],
-  root?: string,
-): Promise<(string | undefined)[]> {
-  const found: (Buffer | null)[] = [];
-  for (let at = 0; at < notes.length; at += textsAtOnce) {
-    const some = notes.slice(at, at + textsAtOnce);
-    const [first] = some;
-    if (!first) break;
-    const texts =
-      root === undefined
-        ? await redis.hmgetBuffer(keys.progressTexts(tenant, first.runId), ...some.map(noteField))
-        : await Promise.all(some.map(async ({ ref }) => await readFile(join(root, ref)).catch(() => null)));
-    found.push(...texts);
-  }
-  return notes.map(({ sha256 }, index) => {
-    const text = found[index];
-    return text && createHash('sha256').update(text).digest('hex') === sha256 ? text.toString('utf8') : undefined;
-  });
 }
 
 /** The name of a note within the hashes of its run. */

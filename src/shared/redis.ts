@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { assertNever, RunError } from './errors.ts';
 import { parseRedisUrl, readTls } from './redis-address.ts';
@@ -261,16 +261,13 @@ export interface Script {
 }
 
 /**
- * Reads a script from beside the module that calls (`import.meta.url`). A line `-- include append-events` is replaced by
- * that fragment, from the `lua` folder beside the module or else the shared one, since Redis scripts cannot call each other.
+ * Reads a script from beside the module that calls (`import.meta.url`). A line `-- include append-events` is replaced by that
+ * fragment, since Redis scripts cannot call each other: the path is relative to the script and has no extension.
  */
 export function loadScript(moduleUrl: string, file: string): Script {
-  const source = readFileSync(new URL(file, moduleUrl), 'utf8').replace(
-    /^-- include ([a-z-]+)$/gm,
-    (_, fragment: string) => {
-      const beside = new URL(`./lua/${fragment}.lua`, moduleUrl);
-      return readFileSync(existsSync(beside) ? beside : new URL(`./lua/${fragment}.lua`, import.meta.url), 'utf8');
-    },
+  const url = new URL(file, moduleUrl);
+  const source = readFileSync(url, 'utf8').replace(/^-- include ([a-z./-]+)$/gm, (_, fragment: string) =>
+    readFileSync(new URL(`${fragment}.lua`, url), 'utf8'),
   );
   return { name: file, source, sha: createHash('sha1').update(source).digest('hex') };
 }

@@ -1,4 +1,3 @@
-import type { NewRun } from './create-runs.ts';
 import type { ErrorCode } from './errors.ts';
 import type { RunRecord } from './run.ts';
 
@@ -21,7 +20,7 @@ export function factsOf({
   requestId,
   request,
   parent,
-}: Pick<RunRecord | NewRun, 'runId' | 'tenant' | 'queue' | 'requestId' | 'request' | 'parent'>): RunFacts {
+}: Pick<RunRecord, 'runId' | 'tenant' | 'queue' | 'requestId' | 'request' | 'parent'>): RunFacts {
   return {
     runId,
     agent: request.agent,

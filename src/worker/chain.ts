@@ -1,21 +1,36 @@
 import { systemClock } from '../shared/clock.ts';
 import { RunError } from '../shared/errors.ts';
+import type { Log } from '../shared/log.ts';
 import { inChunks } from './llm/chunked.ts';
-import { FallbackChain, type ChainDeps } from './llm/fallback-chain.ts';
+import { FallbackChain, type ChainDeps, type ChainPast } from './llm/fallback-chain.ts';
 import type { PriceLookup } from './llm/cost.ts';
 import { assertMiddlewareOrder, withMiddleware, type Middleware } from './llm/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
 import type { Providers } from './llm/providers.ts';
 import type { LoadedAgent } from './run/load-agents.ts';
 import { memoryModels } from './run/memory-models.ts';
-import type { RunDeps } from './run/open.ts';
 import { preferredModels, type PreferredModels } from './run/preferred-models.ts';
+import type { ModelPreferences } from './turn/choose-model.ts';
+import type { MediaMaking } from './turn/contract.ts';
+import type { MemoryModels } from './turn/memory.ts';
 
 export interface ModelsOptions {
   readonly price: PriceLookup;
   readonly onAuthError?: ChainDeps['onAuthError'];
   /** Known from the start. */
   readonly agents?: Iterable<LoadedAgent>;
+}
+
+/** The models of an agent, as a run asks for them. */
+export interface AgentModels {
+  /** A chain for one run of this agent; undefined when no provider serves the model. */
+  chainFor(agent: LoadedAgent, model: string, past: ChainPast, log: Log): FallbackChain | undefined;
+  /** Who makes media with this model of the agent; undefined for chat models. */
+  mediaFor(agent: LoadedAgent, model: string): Pick<MediaMaking, 'provider' | 'model' | 'offer'> | undefined;
+  /** What this agent and its tools wish for, looked up. */
+  preferencesFor(agent: LoadedAgent): ModelPreferences;
+  /** The models that compact an agent's context; undefined for agents without compaction. */
+  memoryFor(agent: LoadedAgent): MemoryModels | undefined;
 }
 
 const defaultRetry = { max: 4, backoff: 'exponential' } as const;
@@ -25,10 +40,7 @@ const defaultRetry = { max: 4, backoff: 'exponential' } as const;
  * Undefined when any of them has no provider: a typing mistake in a fallback must show before it is needed. Throws
  * `agent_manifest_invalid` when a model that one of `agents` or its tools prefers has none.
  */
-export function modelsOf(
-  providers: Providers,
-  { price, onAuthError, agents = [] }: ModelsOptions,
-): Pick<RunDeps, 'chainFor' | 'mediaFor' | 'preferencesFor' | 'memoryFor'> {
+export function modelsOf(providers: Providers, { price, onAuthError, agents = [] }: ModelsOptions): AgentModels {
   const preferred = new Map<string, PreferredModels>();
   const preferredOf = (agent: LoadedAgent) => {
     const { id } = agent.definition;

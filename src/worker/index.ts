@@ -44,17 +44,9 @@ export {
 export type { HandoffFilterDescriptor } from '../shared/handoff.ts';
 export { replayHandoffs, type ExportedHandoff, type ReplayedHandoff } from './run/replay-handoffs.ts';
 export { runFanOut, type FanOutDeps, type FanOutResult } from './run/fan-out.ts';
-export type {
-  ChildBudget,
-  ChildOutcome,
-  ChildStatus,
-  FanOutChild,
-  FanOutOptions,
-  FanOutResultChild,
-  MergeStrategy,
-  Spent,
-} from './run/fan-out-options.ts';
-export type { MergeGuard, MergeToCheck, MergeVerdict } from './run/fan-out-merge.ts';
+export type { ChildBudget, FanOutChild, FanOutOptions, MergeStrategy, Spent } from './run/fan-out-options.ts';
+export type { ChildOutcome, ChildStatus, FanOutResultChild } from './run/judge.ts';
+export type { MergeGuard, MergeToCheck, MergeVerdict } from './run/judge.ts';
 export { defineJudge, defineMerge, type AnswerMerge, type MergeContext, type MergeJudge } from './run/define-judge.ts';
 export { childOf, type StreamingAgent } from './run/child-of.ts';
 export {

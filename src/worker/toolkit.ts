@@ -8,21 +8,22 @@ import type { Log } from '../shared/log.ts';
 import type { Redactor } from '../shared/redact.ts';
 import type { Policy } from './guards/policy.ts';
 import type { Artifacts, Breakers, ProgressNotes } from './ports.ts';
-import type { ToolOffer } from './run/load-agents.ts';
+import type { LoadedAgent, ToolOffer } from './run/load-agents.ts';
 import { loadPolicyFile, policyFor, policyWarnings } from './run/policy-file.ts';
 import type { ToolSecrets } from './run/tool-secrets.ts';
-import type { ToolServices } from './run/toolbox.ts';
 import { createAskUser } from './tools/builtin/ask-user.ts';
 import { folderBelow } from './tools/builtin/folder-below.ts';
 import { createHttpRequestTool } from './tools/builtin/http-request.ts';
 import { notifyUser } from './tools/builtin/notify-user.ts';
 import { createProgressTools } from './tools/builtin/progress.ts';
 import { createReadFileTool } from './tools/builtin/read-file.ts';
-import { createCapabilityRegistry, type CapabilityResolver } from './tools/capabilities.ts';
+import { createCapabilityRegistry, type CapabilityRegistry, type CapabilityResolver } from './tools/capabilities.ts';
 import { createScriptPool } from './tools/code-mode/pool.ts';
 import { createCodeTools } from './tools/code-mode/tools.ts';
 import { mcpGrantProblems } from './tools/mcp/grants.ts';
-import { createMcpHub } from './tools/mcp/hub.ts';
+import { createMcpHub, type McpRun } from './tools/mcp/hub.ts';
+import type { ToolRunContext } from './tools/context.ts';
+import type { OpenedTools } from './tools/source.ts';
 import type { Tool } from './tools/tool.ts';
 import { packageVersion } from './version.ts';
 
@@ -36,6 +37,26 @@ export interface ToolkitOptions {
   readonly serverIdleMs?: number;
   /** By name. */
   readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
+}
+
+/** What the tools of all runs of a worker share. What is absent is not there for any of them. */
+export interface ToolServices {
+  /** Opens the MCP servers of an agent for one run. Throws `mcp_unavailable` when one that is required cannot be reached. */
+  readonly openServers?: (agent: AgentDefinition, run: McpRun, signal: AbortSignal) => Promise<OpenedTools>;
+  readonly capabilities?: CapabilityRegistry;
+  /** The folder that an agent's tools may read. */
+  readonly workspaceOf?: (agent: AgentDefinition) => string | undefined;
+  /** More folders that they are told of. */
+  readonly directoriesOf?: (agent: AgentDefinition) => readonly string[];
+  readonly policyOf?: (agent: AgentDefinition) => Policy;
+  readonly secrets?: NonNullable<ToolRunContext['secrets']>;
+  readonly artifacts?: Artifacts;
+  readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
+  /** The agents of this worker, for those that ask each other. */
+  readonly agents?: () => ReadonlyMap<string, LoadedAgent>;
+  /** The tools that run scripts, for agents in code mode. */
+  readonly codeTools?: readonly Tool[];
+  readonly log: Log;
 }
 
 /** What the tools of a process share, before and after its stores are there. */

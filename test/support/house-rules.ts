@@ -97,6 +97,8 @@ export function roomOf(path: string): Room | undefined {
   if (path.startsWith('src/shared/')) return 'shared';
   if (path.startsWith('src/producer/')) return 'producer';
   if (path === 'src/worker/ports.ts') return 'worker/ports';
+  // What loads agents and opens their models and tools, on its way into a room of its own.
+  if (/^src\/worker\/(chain|toolkit|version)\.ts$/.test(path)) return 'worker/run';
   if (/^src\/worker\/[^/]+\.ts$/.test(path)) return 'worker/entry';
   const room = `worker/${/^src\/worker\/([^/]+)\//.exec(path)?.[1]}`;
   return room in arrows ? (room as Room) : undefined;

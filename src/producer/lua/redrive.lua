@@ -6,8 +6,8 @@ ARGV[1] nonce of this call  [2] queue  [3] ISO time  [4] run.queued event
 ARGV[5] event log length  [6] live channel  [7] firehose channel  [8] publish command  [9] a new deadline as ISO time, or ''
 ARGV[10] when a worker has to have begun it, as ISO time, or ''
 Returns {0} gone, {1, status} not failed, {2, segment} queued again, now or by this very call before. ]]
--- include append-events
--- include stored-json
+-- include ../../shared/lua/append-events
+-- include ../../shared/lua/stored-json
 local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence')
 if not run[1] then return {0} end
 if run[3] == ARGV[1] then return {2, tonumber(run[2])} end

@@ -3,7 +3,9 @@ import type { AgentDefinition } from '../../shared/agent.ts';
 import type { ChildEnd } from '../../shared/control.ts';
 import { RunError } from '../../shared/errors.ts';
 import { policyAction } from '../../shared/policy.ts';
-import type { OpenRun, RunDeps } from './open.ts';
+import type { RunRecord } from '../../shared/run.ts';
+import type { ToolServices } from '../toolkit.ts';
+import type { LoadedAgent } from './load-agents.ts';
 import type { AskedChild, ChildAnswer } from './program.ts';
 
 /** What the rules say about an agent that a program asks, as the journal keeps it. */
@@ -32,10 +34,13 @@ export interface ChildRules {
 }
 
 /** Those of the run's agent and of the operator. */
-export function childRulesOf({ agent, record }: OpenRun, { tools }: RunDeps): ChildRules | undefined {
-  if (!agent) return undefined;
-  const policy = tools.policyOf?.(agent.definition);
-  const { id, interaction, approvals, policyDenial, approvalDenial } = agent.definition;
+export function childRulesOf(
+  { definition }: LoadedAgent,
+  record: RunRecord,
+  policyOf: ToolServices['policyOf'],
+): ChildRules {
+  const policy = policyOf?.(definition);
+  const { id, interaction, approvals, policyDenial, approvalDenial } = definition;
   const { runId, tenant, request } = record;
   const { thread: threadId, sessionId, metadata = {} } = request;
   const context = { agentId: id, tenant, runId, ...(threadId && { threadId }), ...(sessionId && { sessionId }) };

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { RunError } from '../../shared/errors.ts';
 import { publicId } from '../../shared/ids.ts';
-import type { MergeGuard } from './fan-out-merge.ts';
-import type { FanOutResultChild } from './fan-out-options.ts';
+import type { MergeGuard } from './judge.ts';
+import type { FanOutResultChild } from './judge.ts';
 
 /** The fan-out whose answers are merged. */
 export interface MergeContext {

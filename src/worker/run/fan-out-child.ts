@@ -5,13 +5,8 @@ import { addUsage, zeroUsage } from '../../shared/money.ts';
 import { cutText } from '../../shared/redact.ts';
 import { runOutcomeView, type RunOutcomeView } from '../../shared/run.ts';
 import { within, type Settled } from '../tools/within.ts';
-import {
-  childOutcome,
-  type ChildOutcome,
-  type FanOutPlan,
-  type FanOutResultChild,
-  type Spent,
-} from './fan-out-options.ts';
+import type { FanOutPlan, Spent } from './fan-out-options.ts';
+import { childOutcome, type ChildOutcome, type FanOutResultChild } from './judge.ts';
 
 const nothingSpent: Spent = { usage: zeroUsage, costMicrocents: 0, toolCalls: 0 };
 const maxErrorBytes = 2_048;

@@ -1,21 +1,9 @@
 import type { Clock } from '../../shared/clock.ts';
 import { assertNever, RunError } from '../../shared/errors.ts';
 import { jsonText } from '../../shared/json-text.ts';
-import type { FanOutPlan, FanOutResultChild } from './fan-out-options.ts';
+import type { FanOutPlan } from './fan-out-options.ts';
+import type { FanOutResultChild, MergeGuard } from './judge.ts';
 import { foreignAnswer } from './foreign-answer.ts';
-
-/** What a merge guard is asked: may this text, which a judge made of these children, be used? */
-export interface MergeToCheck {
-  readonly children: readonly FanOutResultChild[];
-  readonly text: string;
-}
-
-/** `weights`: the share of each child in the merged text, in their order. */
-export type MergeVerdict =
-  | { readonly kind: 'pass'; readonly weights?: readonly number[] }
-  | { readonly kind: 'block'; readonly reason: string };
-
-export type MergeGuard = (merge: MergeToCheck) => MergeVerdict;
 
 export interface Merged<T> {
   readonly output: T | string;

@@ -3,25 +3,10 @@ import { RunError, errorInfo, assertNever } from '../../shared/errors.ts';
 import { microcents, usage, type Usage } from '../../shared/money.ts';
 import type { RunOutcomeView } from '../../shared/run.ts';
 import { longestMs } from './foreign-answer.ts';
+import type { ChildOutcome, FanOutResultChild } from './judge.ts';
 
 export const maxChildren = 256;
 const defaultSeparator = '\n\n---\n\n';
-
-/** `budget_exceeded`: the child passed what `perBudget` gives each, or the budget of its own run. */
-export const childStatus = z.enum(['completed', 'failed', 'budget_exceeded', 'cancelled']);
-export type ChildStatus = z.infer<typeof childStatus>;
-
-/** How a child ended. `toolCalls` are the calls that its model made; `durationMs` is absent where nobody measured it. */
-export const childOutcome = z.object({
-  status: childStatus,
-  output: z.string().optional(),
-  error: errorInfo.optional(),
-  usage,
-  costMicrocents: microcents,
-  toolCalls: z.int().min(0),
-  durationMs: z.number().min(0).optional(),
-});
-export type ChildOutcome = z.infer<typeof childOutcome>;
 
 /** What a child has spent so far. */
 export interface Spent {
@@ -41,11 +26,6 @@ export interface FanOutChild {
    * it does not tell. `report` says what was spent so far: that counts for a child which never answers.
    */
   invoke(signal: AbortSignal, report: (spent: Spent) => void): Promise<ChildOutcome | RunOutcomeView>;
-}
-
-export interface FanOutResultChild extends ChildOutcome {
-  readonly agentId: string;
-  readonly id: string;
 }
 
 type Merge<T> = (children: readonly FanOutResultChild[], signal: AbortSignal) => Promise<T> | T;

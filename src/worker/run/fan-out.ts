@@ -3,8 +3,10 @@ import type { EventBody } from '../../shared/event.ts';
 import { addUsage, zeroUsage, type Usage } from '../../shared/money.ts';
 import { inLanes } from '../tools/lanes.ts';
 import { runChild } from './fan-out-child.ts';
-import { merge, type MergeGuard } from './fan-out-merge.ts';
-import { planOf, type FanOutOptions, type FanOutPlan, type FanOutResultChild } from './fan-out-options.ts';
+import { merge } from './fan-out-merge.ts';
+import type { MergeGuard } from './judge.ts';
+import { planOf, type FanOutOptions, type FanOutPlan } from './fan-out-options.ts';
+import type { FanOutResultChild } from './judge.ts';
 
 export interface FanOutDeps {
   /** Cancels every child; the fan-out then resolves with an empty output and what became of them. */

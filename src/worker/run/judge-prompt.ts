@@ -1,7 +1,7 @@
 import { sha256 } from '../../shared/ids.ts';
 import { jsonText } from '../../shared/json-text.ts';
 import { cutText } from '../../shared/redact.ts';
-import type { FanOutResultChild } from './fan-out-options.ts';
+import type { FanOutResultChild } from './judge.ts';
 
 /** Together less than the input of a run may have. */
 const maxInputBytes = 48 * 1024;

@@ -10,12 +10,11 @@ import type { Activity, RunJob, RunRecord } from '../../shared/run.ts';
 import { stampOf } from '../../shared/script-event.ts';
 import type { Tenants } from '../../shared/tenants.ts';
 import type { ThreadManifest } from '../../shared/thread.ts';
-import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
+import type { AgentModels } from '../chain.ts';
 import type { Children, Claim, LoadTask, OutgoingEvent, Ports, Purse } from '../ports.ts';
-import type { MediaMaking, WaitingGroup } from '../turn/contract.ts';
-import type { ModelPreferences } from '../turn/choose-model.ts';
+import type { WaitingGroup } from '../turn/contract.ts';
 import type { CompactionDesk } from '../turn/compaction-desk.ts';
-import type { CompactionOutcome, MemoryModels } from '../turn/memory.ts';
+import type { CompactionOutcome } from '../turn/memory.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../turn/state.ts';
 import type { MoneyMeter } from './cashier.ts';
 import type { CancelWatch } from './cancel-watch.ts';
@@ -34,7 +33,7 @@ import { RunWriter, type EventContext } from './writer.ts';
 import type { JobOutcome } from './outcome.ts';
 import { childRunOf } from './delegate.ts';
 import type { PlannedRun } from '../tools/call.ts';
-import type { ToolServices } from './toolbox.ts';
+import type { ToolServices } from '../toolkit.ts';
 import type { Watch } from './watch.ts';
 
 /** What the job layer knows about this delivery of the job. */
@@ -50,20 +49,12 @@ export interface Delivery {
 }
 
 /** What the run room works with. The agents and the chain come from the composition root. */
-export interface RunDeps {
+export interface RunDeps extends AgentModels {
   readonly ports: Ports;
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   readonly flushTimer: FlushTimer;
   readonly cancels: CancelWatch;
   readonly limitCaps: LimitCaps;
-  /** A chain for one run of this agent; undefined when no provider serves the model. */
-  chainFor(agent: LoadedAgent, model: string, past: ChainPast, log: Ports['log']): FallbackChain | undefined;
-  /** Who makes media with this model of the agent; undefined for chat models. */
-  mediaFor(agent: LoadedAgent, model: string): Pick<MediaMaking, 'provider' | 'model' | 'offer'> | undefined;
-  /** What this agent and its tools wish for, looked up. */
-  preferencesFor(agent: LoadedAgent): ModelPreferences;
-  /** The models that an agent's memory works with; undefined for agents without one. */
-  memoryFor(agent: LoadedAgent): MemoryModels | undefined;
   /** Where a program of this process asks for compactions of the agent's runs. */
   readonly desk?: CompactionDesk;
   /** Counts what came of compactions. */

@@ -28,7 +28,7 @@ export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOu
   if (wallTimeMs !== undefined) signals.limitWallTime(wallTimeMs, run.workedMs());
   return await runProgram(programOf(record, deps), run, {
     gate: new StepGate(cashierFor(run, deps)),
-    rules: childRulesOf(run, deps),
+    rules: run.agent && childRulesOf(run.agent, run.record, deps.tools.policyOf),
     stopRequested() {
       if (signals.cancelRequest?.drain) return 'drain';
       return deps.stopping() ? 'hand_over' : undefined;

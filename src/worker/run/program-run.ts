@@ -1,20 +1,24 @@
+import type { Clock } from '../../shared/clock.ts';
 import { asRunError, assertNever, RunError } from '../../shared/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/event.ts';
 import { runIdForChild } from '../../shared/ids.ts';
+import type { JournalEntry } from '../../shared/journal.ts';
+import type { Redactor } from '../../shared/redact.ts';
+import type { RunRecord } from '../../shared/run.ts';
+import type { Children, Waits } from '../ports.ts';
 import type { PersonDecision } from '../tools/call.ts';
 import type { RunEnd } from '../tools/run-end.ts';
 import { within } from '../tools/within.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
 import type { ProgramFact } from '../turn/program-facts.ts';
-import { continueFrom, type GrowingState } from '../turn/state.ts';
+import { continueFrom, type GrowingState, type TurnState } from '../turn/state.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { AskedChildren, notAsked } from './asked-children.ts';
 import { ChildPermits, isPermit, type AskedItem, type PermitHost } from './child-permits.ts';
 import type { ChildRules } from './child-rules.ts';
 import { longestMs } from './foreign-answer.ts';
-import type { OpenRun } from './open.ts';
-import type { AskedChild, ChildAnswer, Program, ProgramHost, ProgramResult, Spent, StepCosts } from './program.ts';
-import type { StepGate, StepPermit } from './step-gate.ts';
+import type { AskedChild, ChildAnswer, Program, ProgramHost, ProgramResult } from './program.ts';
+import type { Spent, StepCosts, StepGate, StepPermit } from './step-gate.ts';
 import { addSpending, costEvent, spendingOf } from './step-spending.ts';
 
 /** Whoever was told to stop has a worker that ends it, or none: then the next one does, when the lock is over. */
@@ -37,6 +41,25 @@ interface Question {
 /** What there is to do about a step that is over, when it is its turn. */
 type AfterStep = () => Promise<void> | void;
 
+/** The run that a program works for, as far as the program needs it. */
+export interface ProgramRunHost {
+  readonly record: RunRecord;
+  readonly state: TurnState;
+  readonly writer: {
+    /** Keeps an event back until the next commit. */
+    hold(event: EventBody): void;
+    commit(write: { readonly entries: readonly JournalEntry[] }): Promise<void>;
+  };
+  /** `lost`: the run has another owner by now. */
+  readonly signals: { readonly lost: boolean };
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  readonly workedMs: () => number;
+  readonly redactor: Redactor;
+  readonly waits: Pick<Waits, 'hasDecisions'>;
+  readonly children: Pick<Children, 'stop'>;
+}
+
 /** What a program needs beside its run. */
 export interface ProgramDeps {
   /** Before each step that costs something. */
@@ -50,13 +73,13 @@ export interface ProgramDeps {
  * Runs a program up to where it ends or waits for others. First it is answered everything that the journal knows, one answer
  * at a time, then its steps run here. Never rejects.
  */
-export async function runProgram(program: Program, run: OpenRun, deps: ProgramDeps): Promise<TurnOutcome> {
+export async function runProgram(program: Program, run: ProgramRunHost, deps: ProgramDeps): Promise<TurnOutcome> {
   return await new ProgramRun(run, deps).outcome(program);
 }
 
 class ProgramRun implements ProgramHost, PermitHost {
   readonly signal: AbortSignal;
-  readonly #run: OpenRun;
+  readonly #run: ProgramRunHost;
   readonly #deps: ProgramDeps;
   readonly #growing: GrowingState;
   readonly #facts: Iterator<ProgramFact>;
@@ -81,7 +104,7 @@ class ProgramRun implements ProgramHost, PermitHost {
   #lostMicrocents = 0;
   #end: { readonly result: ProgramResult } | { readonly error: RunError } | undefined;
 
-  constructor(run: OpenRun, deps: ProgramDeps) {
+  constructor(run: ProgramRunHost, deps: ProgramDeps) {
     this.#run = run;
     this.#deps = deps;
     this.signal = run.signal;

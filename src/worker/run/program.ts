@@ -1,7 +1,6 @@
 import type { ChildEnd } from '../../shared/control.ts';
 import type { EventBody } from '../../shared/event.ts';
-import type { PaidAttempt } from '../../shared/ledger.ts';
-import type { RunUsage } from '../../shared/money.ts';
+import type { StepCosts } from './step-gate.ts';
 
 /**
  * A run that is a function instead of a turn: it has other runs do the work, and waits for them without a worker. It is run
@@ -40,25 +39,6 @@ export interface ProgramHost {
   lostMicrocents(): number;
   /** Aborts when the run is to stop here. The program is then left behind. */
   readonly signal: AbortSignal;
-}
-
-/** What a step pays by itself. */
-export interface StepCosts {
-  /** Who is paid, as the ledger names it: without white space, and one name for calls that cost alike. */
-  readonly payee: { readonly provider: string; readonly model: string };
-  /** The most that it may cost, in microcents, as far as that is known. */
-  readonly mostMicrocents: number;
-  /** What was paid, by its answer; without one, what is known to be paid by now. */
-  spent(answer?: unknown): Spent;
-}
-
-export interface Spent {
-  readonly costMicrocents: number;
-  readonly usage: RunUsage;
-  /** What it is the sum of. */
-  readonly parts: readonly PaidAttempt[];
-  /** It was left behind, and may have been billed for more. */
-  readonly isCutOff: boolean;
 }
 
 export interface AskedChild {

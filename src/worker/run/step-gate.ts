@@ -1,8 +1,27 @@
 import { RunError } from '../../shared/errors.ts';
-import { addUsage, zeroUsage } from '../../shared/money.ts';
+import type { PaidAttempt } from '../../shared/ledger.ts';
+import { addUsage, zeroUsage, type RunUsage } from '../../shared/money.ts';
 import type { TurnState } from '../turn/state.ts';
 import { Cashier, type CashierOptions } from './cashier.ts';
-import type { Spent, StepCosts } from './program.ts';
+
+/** What a step pays by itself. */
+export interface StepCosts {
+  /** Who is paid, as the ledger names it: without white space, and one name for calls that cost alike. */
+  readonly payee: { readonly provider: string; readonly model: string };
+  /** The most that it may cost, in microcents, as far as that is known. */
+  readonly mostMicrocents: number;
+  /** What was paid, by its answer; without one, what is known to be paid by now. */
+  spent(answer?: unknown): Spent;
+}
+
+export interface Spent {
+  readonly costMicrocents: number;
+  readonly usage: RunUsage;
+  /** What it is the sum of. */
+  readonly parts: readonly PaidAttempt[];
+  /** It was left behind, and may have been billed for more. */
+  readonly isCutOff: boolean;
+}
 
 export interface StepGateOptions extends CashierOptions {
   /** What has no price that anybody knows may not be bought. */

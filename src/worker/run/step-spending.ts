@@ -3,7 +3,7 @@ import type { JournalEntryOf } from '../../shared/journal.ts';
 import type { PaidAttempt } from '../../shared/ledger.ts';
 import { addRunUsage } from '../llm/cost.ts';
 import { costTokens, type CostTokens } from '../turn/cost-event.ts';
-import type { Spent } from './program.ts';
+import type { Spent } from './step-gate.ts';
 
 type Spending = NonNullable<JournalEntryOf<'stepped'>['spent']>;
 

@@ -2,7 +2,7 @@ import type { PaidAttempt } from '../../shared/ledger.ts';
 import { usdToMicrocents, zeroUsage } from '../../shared/money.ts';
 import { addRunUsage, emptyRunUsage } from '../llm/cost.ts';
 import { usageOfCost } from '../turn/cost-event.ts';
-import type { Spent, StepCosts } from './program.ts';
+import type { Spent, StepCosts } from './step-gate.ts';
 import type { TaskAdapter } from './task/adapter.ts';
 import type { ActionAnswer } from './task/answers.ts';
 import type { CallReply } from './task/call.ts';

@@ -30,27 +30,8 @@ import type { Tool } from '../tools/tool.ts';
 import type { TurnState } from '../turn/state.ts';
 import { createAgentTool } from './agent-tool.ts';
 import { childIdFor, depthOf } from './delegate.ts';
+import type { ToolServices } from '../toolkit.ts';
 import type { LoadedAgent } from './load-agents.ts';
-
-/** What the tools of all runs of a worker share. What is absent is not there for any of them. */
-export interface ToolServices {
-  /** Opens the MCP servers of an agent for one run. Throws `mcp_unavailable` when one that is required cannot be reached. */
-  readonly openServers?: (agent: AgentDefinition, run: McpRun, signal: AbortSignal) => Promise<OpenedTools>;
-  readonly capabilities?: CapabilityRegistry;
-  /** The folder that an agent's tools may read. */
-  readonly workspaceOf?: (agent: AgentDefinition) => string | undefined;
-  /** More folders that they are told of. */
-  readonly directoriesOf?: (agent: AgentDefinition) => readonly string[];
-  readonly policyOf?: (agent: AgentDefinition) => Policy;
-  readonly secrets?: NonNullable<ToolRunContext['secrets']>;
-  readonly artifacts?: Artifacts;
-  readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
-  /** The agents of this worker, for those that ask each other. */
-  readonly agents?: () => ReadonlyMap<string, LoadedAgent>;
-  /** The tools that run scripts, for agents in code mode. */
-  readonly codeTools?: readonly Tool[];
-  readonly log: Log;
-}
 
 /** The run that a toolbox is opened for. */
 export interface ToolboxRun {

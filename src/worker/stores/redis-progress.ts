@@ -4,16 +4,8 @@ import { z } from 'zod';
 import type { Clock } from '../../shared/clock.ts';
 import { RunError } from '../../shared/errors.ts';
 import { jsonText } from '../../shared/json-text.ts';
-import {
-  maxNotes,
-  noteField,
-  noteRef,
-  progressNote,
-  readNotes,
-  readTexts,
-  selectNotes,
-  type ProgressNote,
-} from '../../shared/progress.ts';
+import { maxNotes, noteField, noteRef, progressNote, selectNotes, type ProgressNote } from '../../shared/progress.ts';
+import { readNotes, readTexts } from '../../shared/read-notes.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
 import type { ProgressDraft, ProgressNotes } from '../ports.ts';

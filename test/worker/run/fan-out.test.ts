@@ -8,7 +8,8 @@ import { createScriptedProvider, scripted, type Script } from '../../../src/work
 import { childOf } from '../../../src/worker/run/child-of.ts';
 import { defineAgent } from '../../../src/worker/run/define-agent.ts';
 import { runFanOut } from '../../../src/worker/run/fan-out.ts';
-import type { ChildOutcome, FanOutChild, FanOutOptions } from '../../../src/worker/run/fan-out-options.ts';
+import type { FanOutChild, FanOutOptions } from '../../../src/worker/run/fan-out-options.ts';
+import type { ChildOutcome } from '../../../src/worker/run/judge.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { graceMs } from '../../../src/worker/tools/within.ts';
 import { ManualClock } from '../tools/manual-clock.ts';

@@ -4,7 +4,7 @@ ARGV[1] name  [2] what is known about it, as JSON with `id` and `totalBytes`  [3
 ARGV[5] seconds to keep both
 Returns {1, id of the body that it replaces or ''}, or {0} when the run would take too much: then the body is gone. The
 first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include stored-json
+-- include ../../../shared/lua/stored-json
 local before = decoded(redis.call('HGET', KEYS[1], ARGV[1])) or {}
 local used = tonumber(redis.call('HGET', KEYS[1], '#used') or '0') - (tonumber(before.totalBytes) or 0) + tonumber(ARGV[3])
 if used > tonumber(ARGV[4]) then

@@ -7,7 +7,7 @@ ARGV[15] number of opening events; these follow, then the recovering events
 Returns {0} gone, {1, status} terminal, {2} stale, {3, crashes} crashed too often,
 {4, record fields as found, record fields changed, journal entries} claimed.
 The same owner asking again changes nothing and gets the same answer. ]]
--- include append-events
+-- include ../../../shared/lua/append-events
 local found, run = redis.call('HGETALL', KEYS[1]), {}
 for i = 1, #found, 2 do run[found[i]] = found[i + 1] end
 

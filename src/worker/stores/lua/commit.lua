@@ -8,9 +8,9 @@ ARGV[8] event log length  [9] live channel  [10] firehose channel  [11] publish 
 ARGV[12] number of field and value strings  [13] number of journal entries; both follow in this order, then the events
 Returns {0} fenced, {1, last number, cancel request or ''} written, now or by the same operation before.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include append-events
--- include in-parts
--- include costs-below
+-- include ../../../shared/lua/append-events
+-- include ../../../shared/lua/in-parts
+-- include ../../../shared/lua/costs-below
 local function arguments(from, count)
   local list = {}
   for i = from, from + count - 1 do list[#list + 1] = ARGV[i] end

@@ -4,7 +4,7 @@ KEYS[1] to KEYS[n] event logs  KEYS[n + 1] lifecycle stream, in a Cluster the ru
 ARGV[1] n  [2] event log length  [3] firehose channel  [4] publish command
 then for each run: live channel, last number given, number of events, the events
 Returns for each run 1 written, now or by this very flush before; 0 fenced; or the error of Redis as a string. ]]
--- include append-events
+-- include ../../../shared/lua/append-events
 local runs = tonumber(ARGV[1])
 local lifecycle = KEYS[runs + 1]
 

@@ -2,7 +2,7 @@
 KEYS as in governor-state   ARGV[1] to [4] as in governor-ask  [5] number of waiters; then for each: waiter, grant id;
 then ids of grants whose lease is renewed
 Returns ms to the next look, then for each waiter what governor-ask would return, or {4} when it is not known here. ]]
--- include in-parts
+-- include ../../../shared/lua/in-parts
 -- include governor-state
 -- include governor-window
 -- include governor-line
