@@ -14,6 +14,9 @@ const script = loadScript(import.meta.url, './lua/create.lua');
 /** Runs that one call of the script creates; large enough to save round trips, small enough to hold nobody up. */
 const groupSize = 25;
 
+/** A process that stood still for so long finds its own entries old: those without a record are forgotten after a minute. */
+const lateMs = 30_000;
+
 /** A run that is about to be created. The nonce makes sending it twice the same as once. */
 export interface NewRun {
   readonly runId: string;
@@ -69,7 +72,7 @@ export async function createRuns(
   place: RunPlace,
 ): Promise<readonly Created[]> {
   if (runs.length === 0) return [];
-  const now = Date.now();
+  const [now, begunAt] = [Date.now(), performance.now()];
   const listed = listRuns(runs, tenant, now, place);
   // On one server all commands leave together, in this order. In a Cluster another node may refuse the listing that
   // this one would have accepted, and a run that nobody lists would never be found again.
@@ -79,10 +82,18 @@ export async function createRuns(
   for (let start = 0; start < runs.length; start += size) groups.push(runs.slice(start, start + size));
   const [replies] = await Promise.all([Promise.all(groups.map((group) => createGroup(group, now, place))), listed]);
   const created = replies.flat();
-  // Again: an entry that an earlier try had left may have been forgotten before there was a record, see `forgetOpen`.
-  const open = runs.filter((_, i) => isNew(created[i]));
-  if (open.length > 0) await listRuns(open, tenant, now, place);
+  const isLate = performance.now() - begunAt > lateMs;
+  const again = runs.filter((run, i) => isNew(created[i]) && (isLate || mayBeListed(run)));
+  if (again.length > 0) await listRuns(again, tenant, now, place);
   return created;
+}
+
+/**
+ * May an earlier try have left an entry? Whoever looks at it before there is a record forgets it, see `forgetOpen`, so such a run
+ * is listed again afterwards. An id that was made for this call had no earlier try.
+ */
+function mayBeListed({ request, parent }: NewRun): boolean {
+  return request.executionId !== undefined || parent !== undefined;
 }
 
 function isNew(created: Created | undefined): boolean {
