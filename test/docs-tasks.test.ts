@@ -109,6 +109,7 @@ test('the page lists exactly the ways in which a task ends, and the functions of
     onKnowledgeBlocked: true,
     getActionCostUsd: true,
     mostUsd: true,
+    limits: true,
   };
   expect(functions).toEqual(Object.keys(all));
 });

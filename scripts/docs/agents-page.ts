@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { agentDefinition, limits, type AgentDefinition } from '../../src/shared/agent.ts';
+import { agentDefinition, limits, requestBounds, type AgentDefinition } from '../../src/shared/agent.ts';
 import { fieldSpellings } from '../../src/shared/agent-spellings.ts';
 import { code, table, typeName, type JsonSchema } from './json-schema.ts';
 
@@ -64,7 +64,7 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
     'Bounds of a run. A request may lower them, and raise `maxSteps` where the agent sets none, up to `MAX_STEPS_CAP`. `subagentFanoutPerStep` (4): how many other agents one step asks.',
   budget: 'What a run may spend at most. A request may give less; zero or less there leaves it as it is.',
   callersMayRaise:
-    'Which of these a request may set higher than the agent has it: `budget`, and names of limits. `raise: true` raises all of them, with a key of the scope `admin`.',
+    'Which of these a request may set higher than the agent has it: `budget`, `retry`, and names of limits. `raise: true` raises all of them, with a key of the scope `admin`.',
   maxOutputTokens: 'Longest answer of one model call.',
   temperature: 'Sent as it is; absent: not sent.',
   topP: 'Sent as it is; absent: not sent.',
@@ -106,7 +106,7 @@ export function agentsPage(): string {
   ]);
   const groups: JsonSchema['properties'] = {
     ...properties,
-    limits: z.toJSONSchema(limits, { io: 'input' }) as JsonSchema,
+    limits: z.toJSONSchema(limits.extend(requestBounds.shape), { io: 'input' }) as JsonSchema,
   };
   const inside = ['limits', 'budget', 'breaker', 'retry'].map((name) => {
     const fields = Object.entries(groups[name]?.properties ?? {}).map(([field, schema]) => [

@@ -97,10 +97,34 @@ export const limitsOverride = z.strictObject({
 });
 export type LimitsOverride = z.infer<typeof limitsOverride>;
 
-/** What an agent may let callers raise. */
-const raisableField = z.enum(['budget', ...limits.keyof().options]);
+/**
+ * How much a request may have of what it asks for in places of its own. Its maxima are those of the request. Absent: as much as
+ * any request.
+ */
+export const requestBounds = z.strictObject({
+  /** Of a fan-out. One with more of them fails with `validation`. */
+  maxFanOutChildren: z.int().min(1).max(256).optional(),
+  /** How many children of a fan-out work at the same time. */
+  maxConcurrentChildren: z.int().min(1).max(64).optional(),
+  /** How often an evaluation asks its generator. */
+  maxIterations: z.int().min(1).max(50).optional(),
+  /** How often a node is tried (`nodeRetry`). */
+  maxNodeTries: z.int().min(1).max(20).optional(),
+  /** The longest wait between two tries of a node. */
+  maxNodeBackoffMs: z.int().min(0).max(86_400_000).optional(),
+  /** How many images, sounds or videos a run makes. */
+  maxMediaCount: z.int().min(1).max(10).optional(),
+  /** Length of a sound or video. */
+  maxMediaSeconds: z.int().min(1).max(600).optional(),
+});
+export type RequestBounds = z.infer<typeof requestBounds>;
+
+/** What an agent may let callers raise. `retry`: how often a node tries models. */
+const raisableField = z.enum(['budget', 'retry', ...limits.keyof().options, ...requestBounds.keyof().options]);
+export type RaisableField = z.infer<typeof raisableField>;
 
 const agentLimits = limitsOverride.extend({
+  ...requestBounds.shape,
   /**
    * Milliseconds from the acceptance of a run to its end at the latest, from its first start on. A request may give another
    * `deadlineMs`: the earlier one holds.
@@ -286,7 +310,7 @@ export const agentDefinition = z.strictObject({
   limits: agentLimits.default({}),
   budget: budget.optional(),
   /** What a request may set higher than the agent has it. The rest it may only lower. */
-  callersMayRaise: z.array(raisableField).max(16).default([]),
+  callersMayRaise: z.array(raisableField).max(raisableField.options.length).default([]),
   maxOutputTokens: z.int().min(1).max(1_000_000).optional(),
   temperature: z.number().min(0).max(2).optional(),
   topP: z.number().min(0).max(1).optional(),

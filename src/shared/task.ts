@@ -120,19 +120,32 @@ export const taskSpec = z.strictObject({
 });
 export type TaskSpec = z.infer<typeof taskSpec>;
 
+const budgetShape = {
+  maxSteps: z.int().min(1).max(1_000).default(8),
+  /** Time in which a task waits for an answer does not count. */
+  maxWallMs: z.int().min(1).max(86_400_000).default(300_000),
+  maxCostMicrocents: z.int().optional(),
+  maxCostUsd: z.number().optional(),
+};
+const oneCap = 'give maxCostMicrocents or maxCostUsd, not both';
+
+function hasOneCap(b: { readonly maxCostMicrocents?: unknown; readonly maxCostUsd?: unknown }): boolean {
+  return b.maxCostMicrocents === undefined || b.maxCostUsd === undefined;
+}
+
 /** Where a task ends at the latest. A cost of zero or less, or none, means no cap. */
-export const taskBudget = z
+export const taskBudget = z.strictObject(budgetShape).refine(hasOneCap, oneCap);
+
+/** The most that an adapter gives a task which is asked for as a run. Absent: as much as any request. */
+export const taskLimits = z
   .strictObject({
-    maxSteps: z.int().min(1).max(1_000).default(8),
-    /** Time in which a task waits for an answer does not count. */
-    maxWallMs: z.int().min(1).max(86_400_000).default(300_000),
-    maxCostMicrocents: z.int().optional(),
-    maxCostUsd: z.number().optional(),
+    maxSteps: budgetShape.maxSteps.unwrap().optional(),
+    maxWallMs: budgetShape.maxWallMs.unwrap().optional(),
+    maxCostMicrocents: budgetShape.maxCostMicrocents,
+    maxCostUsd: budgetShape.maxCostUsd,
   })
-  .refine(
-    (b) => b.maxCostMicrocents === undefined || b.maxCostUsd === undefined,
-    'give maxCostMicrocents or maxCostUsd, not both',
-  );
+  .refine(hasOneCap, oneCap);
+export type TaskLimits = z.infer<typeof taskLimits>;
 
 /** When a task that gets nowhere is stopped. Absent: never. */
 export const taskStopPolicies = z.strictObject({

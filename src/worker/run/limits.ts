@@ -1,31 +1,104 @@
-import { limits, type AgentDefinition, type Limits } from '../../shared/agent.ts';
+import {
+  limits,
+  requestBounds,
+  type AgentDefinition,
+  type Limits,
+  type RaisableField,
+  type RequestBounds,
+} from '../../shared/agent.ts';
 import { budgetCap, type Budget, type OnExceed } from '../../shared/money.ts';
+import { nodeRetryDelayMs, type NodeConfig } from '../../shared/node.ts';
 import type { RunRequest } from '../../shared/run.ts';
+import type { TaskRequest } from '../../shared/task-request.ts';
+import type { TaskLimits } from '../../shared/task.ts';
 
 /** Upper bounds that this worker sets for everybody. */
 export interface LimitCaps {
   readonly maxSteps: number;
 }
 
-type Given = Pick<AgentDefinition, 'limits' | 'budget' | 'callersMayRaise'>;
+type Given = Pick<AgentDefinition, 'limits' | 'budget' | 'retry' | 'callersMayRaise'>;
 type Asked = Pick<RunRequest, 'limits' | 'budget' | 'overrides' | 'raise'>;
+
+/** The smaller of what an author gives and a caller asks for, and what is asked for where the caller may raise it. */
+function smaller(given: number | undefined, asked: number | undefined, mayRaise: boolean): number | undefined {
+  if (given === undefined || asked === undefined) return asked ?? given;
+  return mayRaise ? asked : Math.min(given, asked);
+}
+
+function raises({ callersMayRaise }: Pick<Given, 'callersMayRaise'>, { raise }: Pick<Asked, 'raise'>) {
+  return (field: RaisableField) => raise === true || callersMayRaise.includes(field);
+}
+
+/** What an agent has of the limits that every run has, of its own or by default. */
+export function limitsOf(definition: Pick<Given, 'limits'>): Limits {
+  return limits.strip().parse(definition.limits);
+}
 
 /**
  * The limits of one run. A request may lower what its agent has, of its own or by default; it raises only what the agent
  * lets callers raise, or everything with `raise`. An agent that sets no `maxSteps` leaves that to the worker's cap.
  */
-export function effectiveLimits({ callersMayRaise, ...definition }: Given, request: Asked, caps: LimitCaps): Limits {
-  const { deadlineMs: _, ...own } = definition.limits;
-  const given = limits.parse(own);
+export function effectiveLimits(definition: Given, request: Asked, caps: LimitCaps): Limits {
+  const given = limitsOf(definition);
   const asked = { ...request.limits, maxSteps: request.overrides?.maxTurns ?? request.limits?.maxSteps };
+  const mayRaise = raises(definition, request);
   const effective = { ...given };
-  for (const field of Object.keys(given) as (keyof Limits)[]) {
-    const wanted = asked[field];
-    const isOpen = field === 'maxSteps' && own.maxSteps === undefined;
-    const mayRaise = isOpen || request.raise === true || callersMayRaise.includes(field);
-    if (wanted !== undefined) effective[field] = mayRaise ? wanted : Math.min(wanted, given[field]);
+  for (const field of limits.keyof().options) {
+    const isOpen = field === 'maxSteps' && definition.limits.maxSteps === undefined;
+    effective[field] = smaller(given[field], asked[field], isOpen || mayRaise(field)) ?? given[field];
   }
   return { ...effective, maxSteps: Math.min(effective.maxSteps, caps.maxSteps) };
+}
+
+type AskedParts = Pick<RunRequest, 'fanOut' | 'evaluate' | 'node' | 'media' | 'raise'>;
+
+/** How much one request may have of what it asks for in places of its own. Absent: it does not ask, and nobody bounds it. */
+export function effectiveBounds(definition: Given, request: AskedParts): RequestBounds {
+  const { fanOut, evaluate, node, media } = request;
+  const nodeRetry = node?.nodeRetry;
+  const asked: { [field in keyof Required<RequestBounds>]: number | undefined } = {
+    maxFanOutChildren: fanOut?.children.length,
+    maxConcurrentChildren: fanOut?.maxConcurrentChildren,
+    maxIterations: evaluate?.maxIterations,
+    maxNodeTries: nodeRetry?.max,
+    maxNodeBackoffMs: nodeRetry && nodeRetryDelayMs(nodeRetry, Math.max(1, nodeRetry.max - 1)),
+    maxMediaCount: media?.count,
+    maxMediaSeconds: media?.seconds,
+  };
+  const mayRaise = raises(definition, request);
+  const bounds: RequestBounds = {};
+  for (const field of requestBounds.keyof().options) {
+    const bound = smaller(definition.limits[field], asked[field], mayRaise(field));
+    if (bound !== undefined) bounds[field] = bound;
+  }
+  return bounds;
+}
+
+/** How often models are tried for a node: as it says, and no more often than for its agent. Without either, once. */
+export function effectiveRetry(
+  definition: Pick<Given, 'retry' | 'callersMayRaise'>,
+  { retry, raise }: Pick<NodeConfig, 'retry'> & Pick<Asked, 'raise'>,
+): NonNullable<Given['retry']> {
+  const { retry: own } = definition;
+  const { max, backoff } = retry ?? own ?? { max: 1, backoff: 'exponential' };
+  return { max: smaller(own?.max, max, raises(definition, { raise })('retry')) ?? max, backoff };
+}
+
+/** Where a task ends at the latest: the smaller of what its adapter gives and the request asks for, unless an operator raises it. */
+export function effectiveTaskLimits(
+  given: TaskLimits = {},
+  { limits: asked, raise = false }: Pick<TaskRequest, 'limits'> & Pick<Asked, 'raise'>,
+): TaskRequest['limits'] {
+  const lifts = raise && (asked.maxCostMicrocents ?? asked.maxCostUsd) !== undefined;
+  const cap = smaller(lifts ? undefined : budgetCap(given), budgetCap(asked), false);
+  const { maxCostUsd, ...rest } = {
+    ...asked,
+    maxSteps: smaller(given.maxSteps, asked.maxSteps, raise) ?? asked.maxSteps,
+    maxWallMs: smaller(given.maxWallMs, asked.maxWallMs, raise) ?? asked.maxWallMs,
+  };
+  if (cap === budgetCap(asked)) return maxCostUsd === undefined ? rest : { ...rest, maxCostUsd };
+  return { ...rest, maxCostMicrocents: cap };
 }
 
 /** From what goes on past the cap to what stops at it. */

@@ -25,6 +25,7 @@ import type { Agent } from './define-agent.ts';
 import { loadedFrom, type LoadedAgent } from './load-agents.ts';
 import { memoryOf } from './memory-for.ts';
 import { memoryModels } from './memory-models.ts';
+import { limitsOf } from './limits.ts';
 import { agentOfNode, dataOf, promptOfNode } from './node-run.ts';
 import { refuseUnserved } from './node-refusal.ts';
 import { preferredModels, type PreferredModels } from './preferred-models.ts';
@@ -164,7 +165,7 @@ async function execute(context: NodeContext, deps: NodeHost): Promise<NodeOutcom
     ...(definition.untrustedPreamble && { dataPreamble: untrustedPreamble(definition.locale) }),
     model,
     modelSource: node.model === undefined ? 'agent' : 'node',
-    limits: limits.parse({ ...definition.limits, ...deps.limits }),
+    limits: limits.parse({ ...limitsOf(definition), ...deps.limits }),
     toolFailure,
     llmFailure,
     deniedTools,

@@ -14,8 +14,18 @@ export function refuseUnserved(
   tools: readonly Tool[],
   secrets: ToolSecrets | undefined,
 ): void {
-  const { policies, trust, capabilities, subagents, agentTools, handoffs, toolInvocation, directories, budget } =
-    definition;
+  const {
+    policies,
+    trust,
+    capabilities,
+    subagents,
+    agentTools,
+    handoffs,
+    toolInvocation,
+    directories,
+    budget,
+    limits,
+  } = definition;
   const needs = [
     policies.length > 0 && 'policies: there are no rules here',
     trust === 'sandbox' && 'trust: there is no sandbox here',
@@ -26,6 +36,7 @@ export function refuseUnserved(
     toolInvocation === 'code-mode' && 'toolInvocation: no scripts are run here',
     directories.length > 0 && 'directories: there are no folders here',
     budget !== undefined && 'budget: nobody counts money here',
+    limits.deadlineMs !== undefined && 'limits.deadlineMs: nobody looks after deadlines here',
     ...definition.tools.map((name) => name.startsWith('mcp:') && `tools: there is no server for ${name} here`),
     ...tools.flatMap((tool) => needsOf(tool, definition.interaction === 'headless', secrets)),
   ];

@@ -4,6 +4,7 @@ import { nodeRetryDelayMs, type NodeRetry } from '../../shared/node.ts';
 import { failedCalls } from '../turn/next-move.ts';
 import { continueFrom, type TurnState } from '../turn/state.ts';
 import { runTurn, type TurnOutcome } from '../turn/turn.ts';
+import { effectiveBounds } from './limits.ts';
 import type { OpenRun, RunDeps } from './open.ts';
 import { refused } from './outcome.ts';
 import { errorInfoOf } from './settle.ts';
@@ -55,12 +56,14 @@ async function untilRetry(run: OpenRun, state: TurnState, patienceMs: number): P
 }
 
 function retryAfter(outcome: TurnOutcome, run: OpenRun) {
-  const policy = run.record.request.node?.nodeRetry;
-  if (outcome.status !== 'failed' || !policy || run.signals.handOver || run.signals.lost) return undefined;
+  const { agent, record, signals } = run;
+  const policy = record.request.node?.nodeRetry;
+  if (outcome.status !== 'failed' || !policy || !agent || signals.handOver || signals.lost) return undefined;
   const { state, error } = outcome;
   const number = state.retries + 1;
-  if (!mayRetry(error, policy) || number >= policy.max) return undefined;
-  const delayMs = nodeRetryDelayMs(policy, number);
+  const { maxNodeTries = policy.max, maxNodeBackoffMs } = effectiveBounds(agent.definition, record.request);
+  if (!mayRetry(error, policy) || number >= maxNodeTries) return undefined;
+  const delayMs = Math.min(nodeRetryDelayMs(policy, number), maxNodeBackoffMs ?? Infinity);
   const entry: JournalEntryOf<'retrying'> = {
     v: 1,
     t: 'retrying',

@@ -2,6 +2,7 @@ import { asRunError, RunError } from '../../shared/errors.ts';
 import type { NodeConfig } from '../../shared/node.ts';
 import type { RunRequest } from '../../shared/run.ts';
 import { renderTemplate, type TemplateCapabilities, type TemplateData } from '../prompt/template.ts';
+import { effectiveRetry } from './limits.ts';
 import type { LoadedAgent } from './load-agents.ts';
 
 /** What a run works with: the agent as this run uses it, the first user message, and why there is none of them. */
@@ -26,7 +27,7 @@ export async function assignmentOf(
   const agent = agents.get(request.agent);
   if (!node) return { agent, prompt: input };
   try {
-    const assigned = agentOfNode(agent, { ...node, agent_ref: request.agent });
+    const assigned = agentOfNode(agent, { ...node, agent_ref: request.agent, raise: request.raise });
     const prompt = await promptOfNode(node, { ...dataOf(node), input }, {}, signal);
     return { ...assigned, prompt };
   } catch (error) {
@@ -35,14 +36,14 @@ export async function assignmentOf(
 }
 
 /**
- * The agent as a node uses it: its own model, retries, tools, output schema and what it adds to the prompt. Throws `validation`
+ * The agent as a node uses it: its own model, no more retries than the agent's, its tools, output schema and what it adds to the prompt. Throws `validation`
  * where there is no agent, or a tool that it does not have; `internal` for a node that is no agent.
  */
 export function agentOfNode(
   agent: LoadedAgent | undefined,
-  node: Omit<NodeConfig, 'id'>,
+  node: Omit<NodeConfig, 'id'> & Pick<RunRequest, 'raise'>,
 ): Required<Pick<Assignment, 'deniedTools'>> & Pick<Assignment, 'append'> & { readonly agent: LoadedAgent } {
-  const { type, agent_ref: ref, model, provider, retry, tools: names, system_prompt_append: append } = node;
+  const { type, agent_ref: ref, model, provider, tools: names, system_prompt_append: append } = node;
   if (type !== 'agent')
     throw new RunError('internal', `nodes of type ${type} cannot be run here, only those of type agent`);
   if (!agent) throw new RunError('validation', `there is no agent ${ref}, which the node refers to`);
@@ -61,7 +62,7 @@ export function agentOfNode(
         tools: [...granted],
         model: model ?? definition.model,
         ...(provider !== undefined && { provider }),
-        retry: retry ?? definition.retry ?? { max: 1, backoff: 'exponential' },
+        retry: effectiveRetry(definition, node),
         toolFailure: definition.toolFailure ?? 'fail',
         ...(schema && { outputSchema: schema }),
         // A schema that came with a request may hold patterns that never end.

@@ -1,11 +1,13 @@
+import { canonicalJson } from '../../shared/canonical-json.ts';
 import { RunError } from '../../shared/errors.ts';
+import type { RequestBounds } from '../../shared/agent.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { cashierFor } from './cashier-for.ts';
 import { childRulesOf } from './child-rules.ts';
 import { evaluateProgram } from './evaluate-program.ts';
 import { fanOutProgram } from './fan-out-run.ts';
-import { effectiveLimits } from './limits.ts';
+import { effectiveBounds, effectiveLimits, effectiveTaskLimits } from './limits.ts';
 import type { NamedFunctions } from './named-functions.ts';
 import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 import { refused } from './outcome.ts';
@@ -26,7 +28,10 @@ export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOu
   // A task has limits of its own, and the time in which it asks does not count there.
   const wallTimeMs = request.taskRun ? request.limits?.wallTimeMs : limits?.wallTimeMs;
   if (wallTimeMs !== undefined) signals.limitWallTime(wallTimeMs, run.workedMs());
-  return await runProgram(programOf(record, deps), run, {
+  const bounds = agent ? effectiveBounds(agent.definition, request) : {};
+  const tooMany = hasBegun(run) ? undefined : tooManyChildren(record, bounds);
+  if (tooMany) return refused(run, tooMany);
+  return await runProgram(programOf(run, bounds, deps), run, {
     gate: new StepGate(cashierFor(run, deps)),
     rules: run.agent && childRulesOf(run.agent, run.record, deps.tools.policyOf),
     stopRequested() {
@@ -36,12 +41,51 @@ export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOu
   });
 }
 
-function programOf({ runId, request }: RunRecord, { functions = noFunctions, agents }: RunDeps): Program {
-  const { fanOut, evaluate, taskRun, input } = request;
-  if (fanOut) return fanOutProgram(fanOut, { runId, input }, { ...functions, hasAgent: (id) => agents.has(id) });
-  if (evaluate) return evaluateProgram(evaluate, input);
-  if (taskRun) return taskProgram(taskRun, runId, functions.adapters);
+function hasBegun({ state }: OpenRun): boolean {
+  return state.program.facts.length > 0 || state.program.children.size > 0;
+}
+
+/** Fewer of them would be another answer than the one that was asked for. */
+function tooManyChildren({ request }: RunRecord, { maxFanOutChildren: most }: RequestBounds): RunError | undefined {
+  const { length } = request.fanOut?.children ?? [];
+  if (most === undefined || length <= most) return undefined;
+  const message = `agent ${request.agent} lets a fan-out ask ${most} agents (limits.maxFanOutChildren), and the request names ${length}`;
+  return new RunError('validation', message, { details: [{ path: 'fanOut.children', message: `at most ${most}` }] });
+}
+
+function programOf(run: OpenRun, bounds: RequestBounds, { functions = noFunctions, agents }: RunDeps): Program {
+  const { runId, request } = run.record;
+  const { fanOut, evaluate, taskRun, input, raise } = request;
+  if (fanOut) {
+    const { maxConcurrentChildren = fanOut.maxConcurrentChildren } = bounds;
+    const named = { ...functions, hasAgent: (id: string) => agents.has(id) };
+    return fanOutProgram({ ...fanOut, maxConcurrentChildren }, { runId, input }, named);
+  }
+  if (evaluate) {
+    const { maxIterations } = evaluate;
+    const bounded = { maxIterations: bounds.maxIterations ?? maxIterations };
+    return keptFrom(run, { maxIterations }, bounded, (given) => evaluateProgram({ ...evaluate, ...given }, input));
+  }
+  if (taskRun) {
+    const { limits } = taskRun;
+    const bounded = effectiveTaskLimits(functions.adapters.get(taskRun.adapter)?.limits, { limits, raise });
+    const programFor = (given: typeof limits) => taskProgram({ ...taskRun, limits: given }, runId, functions.adapters);
+    return keptFrom(run, limits, bounded, programFor);
+  }
   return async () => {
     throw new RunError('internal', 'the request asks for no program');
   };
+}
+
+const boundsKey = 'bounds';
+
+/**
+ * A program under what its author gave when it began. That is its first step where it is less than was asked for: whoever goes on
+ * must end it at the same place, also when the author gives something else by then.
+ */
+function keptFrom<T extends object>(run: OpenRun, asked: T, bounded: T, programFor: (given: T) => Program): Program {
+  const isKept = run.state.program.facts.some((fact) => fact.kind === 'step' && fact.key === boundsKey);
+  const isLess = canonicalJson(asked) !== canonicalJson(bounded);
+  if (!isKept && (hasBegun(run) || !isLess)) return programFor(asked);
+  return async (host) => await programFor((await host.step(boundsKey, () => bounded)) as T)(host);
 }

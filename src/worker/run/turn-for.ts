@@ -13,7 +13,7 @@ import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from './attempt-gate.ts';
 import { cashierFor } from './cashier-for.ts';
 import { memoryFor } from './memory-for.ts';
-import { effectiveLimits } from './limits.ts';
+import { effectiveBounds, effectiveLimits } from './limits.ts';
 import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 import { suspectWork } from './suspect.ts';
 import type { Toolbox } from './toolbox.ts';
@@ -84,6 +84,7 @@ export function turnFor(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefine
         media: {
           ...media,
           wanted: request.media ?? {},
+          most: effectiveBounds(definition, request),
           keep: (bytes, mediaType) => deps.ports.media.put(record.tenant, bytes, mediaType),
         },
       }),

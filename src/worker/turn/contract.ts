@@ -1,4 +1,4 @@
-import type { Limits } from '../../shared/agent.ts';
+import type { Limits, RequestBounds } from '../../shared/agent.ts';
 import type { Clock } from '../../shared/clock.ts';
 import type { SteeringMessage } from '../../shared/control.ts';
 import type { RunError } from '../../shared/errors.ts';
@@ -104,6 +104,8 @@ export interface MediaMaking {
   readonly model: string;
   readonly offer: MediaOffer;
   readonly wanted: MediaRequest;
+  /** What its agent gives at most. */
+  readonly most?: Pick<RequestBounds, 'maxMediaCount' | 'maxMediaSeconds'>;
   /** Keeps bytes and answers their SHA-256 in hex. */
   keep(bytes: Uint8Array, mediaType: string): Promise<string>;
 }

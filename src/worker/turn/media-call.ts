@@ -9,7 +9,7 @@ const defaultSeconds = 4;
 
 /** The call that a turn makes. Throws `validation` for wishes that the model cannot meet. */
 export function mediaCallFor(
-  { model, offer, wanted }: Pick<MediaMaking, 'model' | 'offer' | 'wanted'>,
+  { model, offer, wanted, most = {} }: Pick<MediaMaking, 'model' | 'offer' | 'wanted' | 'most'>,
   messages: readonly Message[],
   requestId: string,
   attemptNumber: number,
@@ -30,8 +30,8 @@ export function mediaCallFor(
     idempotencyKey: `${requestId}:${attemptNumber}`,
     modality,
     prompt,
-    count,
-    ...(modality !== 'image' && { seconds: seconds ?? defaultSeconds }),
+    count: Math.min(count, most.maxMediaCount ?? count),
+    ...(modality !== 'image' && { seconds: Math.min(seconds ?? defaultSeconds, most.maxMediaSeconds ?? Infinity) }),
     ...(size !== undefined && { size }),
   };
 }

@@ -1,8 +1,14 @@
 import { describe, expect, test } from 'vitest';
-import { agentDefinition, limits, type AgentInput } from '../../../src/shared/agent.ts';
+import { agentDefinition, limits, requestBounds, type AgentInput } from '../../../src/shared/agent.ts';
 import { budgetCap } from '../../../src/shared/money.ts';
 import { runRequest } from '../../../src/shared/run.ts';
-import { effectiveBudget, effectiveLimits } from '../../../src/worker/run/limits.ts';
+import {
+  effectiveBounds,
+  effectiveBudget,
+  effectiveLimits,
+  effectiveRetry,
+  effectiveTaskLimits,
+} from '../../../src/worker/run/limits.ts';
 
 const caps = { maxSteps: 1_000 };
 const lowest = {
@@ -54,6 +60,111 @@ describe('limits', () => {
     expect(effectiveLimits(author, ask({ limits: greedy }), caps)).toEqual(raised);
     const asked = ask({ limits: greedy, raise: true });
     expect(effectiveLimits(agent({ limits: lowest }), asked, caps)).toEqual({ ...greedy, maxSteps: 1_000 });
+  });
+});
+
+describe('what a request asks for in places of its own', () => {
+  const children = Array.from({ length: 256 }, (_, index) => ({ agent: 'a', id: `c${index}` }));
+  const nodeRetry = { max: 20, backoff: 'exponential', backoff_ms: 86_400_000 };
+  const everything = {
+    fanOut: { children, maxConcurrentChildren: 64 },
+    evaluate: { generator: 'a', evaluator: 'a', maxIterations: 50 },
+    node: { type: 'agent', id: 'n', prompt_template: 'x', retry: { max: 20 }, nodeRetry },
+    media: { count: 10, seconds: 600 },
+  };
+  const most = {
+    maxFanOutChildren: 256,
+    maxConcurrentChildren: 64,
+    maxIterations: 50,
+    maxNodeTries: 20,
+    maxNodeBackoffMs: 86_400_000,
+    maxMediaCount: 10,
+    maxMediaSeconds: 600,
+  };
+  const least = {
+    maxFanOutChildren: 2,
+    maxConcurrentChildren: 1,
+    maxIterations: 3,
+    maxNodeTries: 2,
+    maxNodeBackoffMs: 0,
+    maxMediaCount: 1,
+    maxMediaSeconds: 2,
+  };
+
+  test('an agent may bound all of it, as high as any request may go', () => {
+    expect(Object.keys(most)).toEqual(requestBounds.keyof().options);
+    expect(agent({ limits: most }).limits).toEqual(most);
+    for (const [field, value] of Object.entries(most))
+      expect(() => agent({ limits: { [field]: value + 1 } }), field).toThrow(field);
+  });
+
+  test('is what it says where its agent says nothing, or more', () => {
+    expect(effectiveBounds(agent(), ask(everything))).toEqual(most);
+    expect(effectiveBounds(agent({ limits: most }), ask(everything))).toEqual(most);
+    expect(effectiveBounds(agent(), ask({ node: { ...everything.node, nodeRetry: { max: 2 } } }))).toMatchObject({
+      maxNodeTries: 2,
+      maxNodeBackoffMs: 1_000,
+    });
+  });
+
+  test('is no more than its agent gives, whatever it is', () => {
+    expect(effectiveBounds(agent({ limits: least }), ask(everything))).toEqual(least);
+    expect(effectiveBounds(agent({ limits: least }), ask({}))).toEqual(least);
+  });
+
+  test('is raised where the agent says so, and by an operator', () => {
+    for (const field of requestBounds.keyof().options) {
+      const author = agent({ limits: least, callersMayRaise: [field] });
+      expect(effectiveBounds(author, ask(everything))).toEqual({ ...least, [field]: most[field] });
+    }
+    expect(effectiveBounds(agent({ limits: least }), ask({ ...everything, raise: true }))).toEqual(most);
+  });
+
+  test('models of a node are tried no more often than those of its agent', () => {
+    const own = { retry: { max: 2, backoff: 'linear' } } as const;
+    const tries = (more: Partial<AgentInput>, request: object) => {
+      const { node, raise } = ask(request);
+      return effectiveRetry(agent(more), { retry: node?.retry, raise });
+    };
+    expect(tries(own, everything)).toEqual({ max: 2, backoff: 'exponential' });
+    expect(tries({ retry: { max: 9 } }, { node: { ...everything.node, retry: { max: 3 } } })).toMatchObject({ max: 3 });
+    expect(tries({}, everything)).toMatchObject({ max: 20 });
+    expect(tries({ ...own, callersMayRaise: ['retry'] }, everything)).toMatchObject({ max: 20 });
+    expect(tries(own, { ...everything, raise: true })).toMatchObject({ max: 20 });
+    expect(tries(own, {})).toEqual({ max: 2, backoff: 'linear' });
+    expect(tries({}, {})).toMatchObject({ max: 1 });
+  });
+});
+
+describe('a task', () => {
+  const asked = (limits: object | undefined, more: object = {}) => {
+    const { taskRun, raise } = ask({ taskRun: { adapter: 'a', ...(limits && { limits }) }, ...more });
+    if (!taskRun) throw new Error('there is no task');
+    return { limits: taskRun.limits, raise };
+  };
+  const greedyTask = { maxSteps: 1_000, maxWallMs: 86_400_000, maxCostUsd: 50 };
+  const own = { maxSteps: 3, maxWallMs: 1_000, maxCostUsd: 0.02 };
+  const ownLimits = { maxSteps: 3, maxWallMs: 1_000, maxCostMicrocents: 2_000_000 };
+
+  test('gets no more than its adapter gives, and less where less is asked for', () => {
+    expect(effectiveTaskLimits(own, asked(greedyTask))).toEqual(ownLimits);
+    for (const none of [{}, { maxCostUsd: 0 }, { maxCostMicrocents: -1 }])
+      expect(effectiveTaskLimits(own, asked({ ...greedyTask, maxCostUsd: undefined, ...none }))).toEqual(ownLimits);
+    expect(effectiveTaskLimits(own, asked({ maxSteps: 1, maxWallMs: 5, maxCostMicrocents: 7 }))).toEqual({
+      maxSteps: 1,
+      maxWallMs: 5,
+      maxCostMicrocents: 7,
+    });
+    expect(effectiveTaskLimits({ maxSteps: 100 }, asked(undefined))).toEqual({ maxSteps: 8, maxWallMs: 300_000 });
+    expect(effectiveTaskLimits(undefined, asked({ maxSteps: 20 }))).toEqual({ maxSteps: 20, maxWallMs: 300_000 });
+  });
+
+  test('gets what an operator asks for', () => {
+    const all = { maxSteps: 1_000, maxWallMs: 86_400_000 };
+    const raise = { raise: true };
+    expect(effectiveTaskLimits(own, asked(greedyTask, raise))).toEqual(greedyTask);
+    expect(effectiveTaskLimits(own, asked({ ...all, maxCostUsd: 0 }, raise))).toEqual({ ...all, maxCostUsd: 0 });
+    expect(effectiveTaskLimits(own, asked(all, raise))).toEqual({ ...all, maxCostMicrocents: 2_000_000 });
   });
 });
 

@@ -74,6 +74,20 @@ test('a model that makes images is called once, and the run ends with handles in
   expect(JSON.stringify(world.ports.events(runId))).not.toContain(Buffer.from(png.bytes).toString('base64'));
 });
 
+test('a request gets no more pieces and no longer ones than its agent gives, also where it says nothing', async () => {
+  const limits = { maxMediaCount: 2, maxMediaSeconds: 3 };
+  const world = makeWorld({ agent: { model: 'film', limits }, generate: async () => ({ media: [mp4] }) });
+  for (const media of [{ count: 10, seconds: 600 }, undefined, { count: 1, seconds: 2 }])
+    await world.deliver(world.submit({ input: prompt, ...(media && { media }) }));
+  await world.deliver(world.submit({ input: prompt, media: { count: 10, seconds: 600 }, raise: true }));
+  expect(world.calls.map(({ count, seconds }) => [count, seconds])).toEqual([
+    [2, 3],
+    [1, 3],
+    [1, 2],
+    [10, 600],
+  ]);
+});
+
 test('a missing price counts as nothing, and says so', async () => {
   const world = makeWorld({ agent: { model: 'free' } });
   const runId = world.submit({ input: prompt });

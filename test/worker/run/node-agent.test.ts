@@ -70,6 +70,11 @@ test.each<[what: string, agent: Partial<AgentSource>, named: string]>([
     { toolOptions: { look: { needsApproval: true } } },
     'tool look: there is nobody to approve',
   ],
+  [
+    'a deadline',
+    { limits: { deadlineMs: 1_000, maxIterations: 2 } },
+    'limits.deadlineMs: nobody looks after deadlines here',
+  ],
   ['a secret of a tool', { tools: [keyed] }, 'tool look: secrets does not have CRM'],
   [
     'a secret in an argument',

@@ -88,8 +88,10 @@ test('the model of a node is offered only the tools of the node, and may call no
 test.each([
   ['without retries of its own or of the agent', {}, {}, 1],
   ['with the retries of the agent', {}, { retry: { max: 2 } }, 2],
-  ['with retries of its own', { retry: { max: 3 } }, { retry: { max: 2 } }, 3],
-])('a node %s makes as many attempts', async (_, own, ofAgent, attempts) => {
+  ['with retries of its own', { retry: { max: 3 } }, {}, 3],
+  ['with more retries than those of the agent', { retry: { max: 3 } }, { retry: { max: 2 } }, 2],
+  ['that may raise them', { retry: { max: 3 } }, { retry: { max: 2 }, callersMayRaise: ['retry' as const] }, 3],
+])('a node %s makes as many attempts', async (_, own, ofAgent: Partial<AgentSource>, attempts) => {
   const world = makeWorld(inTurn(overloaded), ofAgent, 60_000);
   const runId = world.submit({ input: '', node: { ...node, inputs, outputs, ...own } });
   expect(await world.deliver(runId)).toMatchObject({ status: 'failed' });
@@ -142,6 +144,17 @@ test('a node that fails is tried again as a whole after growing waits, with a fr
   ]);
   expect(world.eventsOf(runId, 'node.failed')).toEqual([]);
   expect(world.requests).toHaveLength(3);
+});
+
+test('a node is tried no more often, and waits no longer, than its agent allows', async () => {
+  const limits = { maxNodeTries: 2, maxNodeBackoffMs: 3_000 };
+  const world = makeWorld(inTurn(overloaded), { limits });
+  const nodeRetry = { max: 20, backoff_ms: 86_400_000 };
+  const runId = world.submit({ input: '', node: { ...node, inputs, outputs, nodeRetry } });
+  expect(await world.deliver(runId)).toEqual({ kind: 'suspended' });
+  expect(await world.pass(3_000)).toEqual([runId]);
+  expect(await world.deliver(runId)).toMatchObject({ status: 'failed' });
+  expect(world.requests).toHaveLength(2);
 });
 
 test('each try of a node has all the attempts that its models get', async () => {

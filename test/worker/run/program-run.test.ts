@@ -1,9 +1,9 @@
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { isTerminalStatus, type RunRequestInput } from '../../../src/shared/run.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { defineAgent, type Agent, type AgentSource } from '../../../src/worker/run/define-agent.ts';
 import { defineMerge } from '../../../src/worker/run/define-judge.ts';
-import { loadedFrom } from '../../../src/worker/run/load-agents.ts';
+import { loadedFrom, type LoadedAgent } from '../../../src/worker/run/load-agents.ts';
 import type { NamedFunctions } from '../../../src/worker/run/named-functions.ts';
 import { defineTaskAdapter } from '../../../src/worker/run/task/adapter.ts';
 import type { CommitReply, RunStore } from '../../../src/worker/ports.ts';
@@ -62,7 +62,6 @@ async function answerAll(jobs: Jobs, runId: string, ids: readonly string[]): Pro
   jobs.ports.decide(runId, { answers: ids.map((toolCallId) => ({ toolCallId, answer: `about ${toolCallId}` })) });
 }
 
-const poet = defineAgent({ id: 'poet', model: 'gpt-5.2-mini' });
 const critic = defineAgent({ id: 'critic', model: 'gpt-5.2' });
 const counted = defineMerge({ id: 'counted', merge: (children) => children.map(({ id, output }) => ({ id, output })) });
 const charge = { model: 'own', inputTokens: 3, outputTokens: 2, costMicrocents: 70, priced: true, usageReported: true };
@@ -93,10 +92,13 @@ const provider = createScriptedProvider(({ model, messages }) => {
   return { text: model === 'gpt-5.2' ? JSON.stringify(points) : verse };
 });
 
-function begin(request: Omit<RunRequestInput, 'agent'>) {
-  const agents = new Map([poet, critic].map((agent) => [agent.definition.id, loadedFrom(agent)]));
-  const jobs = makeJobs(poet, provider, 1_000, { functions, agents });
-  return { jobs, runId: jobs.submit(request) };
+function begin(request: Omit<RunRequestInput, 'agent'>, author: Partial<AgentSource> = {}, given = functions) {
+  const agents = new Map<string, LoadedAgent>();
+  const load = (agent: Agent) => void agents.set(agent.definition.id, loadedFrom(agent));
+  const own = defineAgent({ id: 'poet', model: 'gpt-5.2-mini', ...author });
+  for (const agent of [own, critic]) load(agent);
+  const jobs = makeJobs(own, provider, 1_000, { functions: given, agents });
+  return { jobs, runId: jobs.submit(request), load };
 }
 
 /** What a program itself has told. */
@@ -208,6 +210,97 @@ test('the bounds of a task end it, and its run has come to an end all the same',
   });
 });
 
+describe('what an author gives a program', () => {
+  const trio = ['poet', 'second', 'third'].map((id) => ({ agent: 'poet', id }));
+
+  test('a fan-out over more agents than that is refused before any of them is asked', async () => {
+    const { jobs, runId } = begin({ input: 'x', fanOut: { children: trio } }, { limits: { maxFanOutChildren: 2 } });
+    await jobs.deliver(runId);
+    expect(await jobs.load(runId)).toMatchObject({
+      status: 'failed',
+      error: { code: 'validation', message: expect.stringContaining('agent poet lets a fan-out ask 2 agents') },
+      pending: [],
+    });
+  });
+
+  test('a fan-out that has begun goes on although its author gives less by now, with fewer at a time', async () => {
+    const { jobs, runId, load } = begin({ input: 'x', fanOut: { children: trio, maxConcurrentChildren: 2 } });
+    const working = async () => (await jobs.load(runId))?.pending.length;
+    await jobs.deliver(runId);
+    expect(await working()).toBe(2);
+    load(
+      defineAgent({ id: 'poet', model: 'gpt-5.2-mini', limits: { maxFanOutChildren: 1, maxConcurrentChildren: 1 } }),
+    );
+    await toTheEnd(jobs, runId);
+    expect(await jobs.load(runId)).toMatchObject({ status: 'completed' });
+  });
+
+  test('a fan-out asks no more at a time', async () => {
+    const fanOut = { children: trio, maxConcurrentChildren: 3 };
+    const { jobs, runId } = begin({ input: 'x', fanOut }, { limits: { maxConcurrentChildren: 1 } });
+    await jobs.deliver(runId);
+    expect((await jobs.load(runId))?.pending).toHaveLength(1);
+    await toTheEnd(jobs, runId);
+    expect(await jobs.load(runId)).toMatchObject({ status: 'completed' });
+  });
+
+  const never = { generator: 'poet', evaluator: { judge: 'critic', rubric: 'x', passScore: 10 } };
+  const iterations = (output: unknown) => (output as { iterations: unknown[] }).iterations.length;
+
+  test.for([
+    ['holds, whatever it becomes meanwhile', 2, 4, 2],
+    ['that becomes less changes nothing for what has begun', undefined, 1, 3],
+  ] as const)('a bound of iterations %s', async ([, first, later, made]) => {
+    const bound = (maxIterations: number | undefined) => ({
+      limits: maxIterations === undefined ? {} : { maxIterations },
+    });
+    const { jobs, runId, load } = begin({ input: 'x', evaluate: { ...never, maxIterations: 3 } }, bound(first));
+    await jobs.deliver(runId);
+    load(defineAgent({ id: 'poet', model: 'gpt-5.2-mini', ...bound(later) }));
+    await toTheEnd(jobs, runId);
+    const { status, result } = (await jobs.load(runId)) ?? {};
+    expect(status).toBe('completed');
+    expect(result?.output).toMatchObject({ termination: 'maxIterations' });
+    expect(iterations(result?.output)).toBe(made);
+  });
+
+  test('a worker that dies at any write of a bounded program changes nothing', async () => {
+    const request = { input: 'x', evaluate: { ...never, maxIterations: 3 } };
+    const author = { limits: { maxIterations: 2 } };
+    const whole = begin(request, author);
+    const { writes } = dieAt(whole.jobs, 0, 'before');
+    await toTheEnd(whole.jobs, whole.runId);
+    for (let number = 1; number <= writes(); number++) {
+      for (const when of ['before', 'after'] as const) {
+        const { jobs, runId } = begin(request, author);
+        dieAt(jobs, number, when);
+        await toTheEnd(jobs, runId);
+        const record = await jobs.load(runId);
+        expect(record?.status, `died ${when} write ${number}`).toBe('completed');
+        expect(toldIn(jobs, runId), `died ${when} write ${number}`).toEqual(toldIn(whole.jobs, whole.runId));
+      }
+    }
+  });
+
+  test('a task makes no more steps, also under an agent of no name', async () => {
+    const bounded = defineTaskAdapter({ ...errand, limits: { maxSteps: 2 } });
+    const given = { ...functions, adapters: new Map([['errand', bounded]]) };
+    const { jobs, runId } = begin(
+      { input: '', taskRun: { adapter: 'errand', limits: { maxSteps: 1_000 } } },
+      {},
+      given,
+    );
+    await toTheEnd(jobs, runId);
+    const output = (await jobs.load(runId))?.result?.output as { steps: unknown[] } | undefined;
+    expect(output).toMatchObject({ stoppedBy: 'budget', completed: false });
+    expect(output?.steps).toHaveLength(2);
+  });
+
+  test('limits of an adapter are checked when it is declared', () => {
+    expect(() => defineTaskAdapter({ ...errand, limits: { maxSteps: 0 } })).toThrow('limits.maxSteps');
+  });
+});
+
 test('a fan-out is opened twice, however many children it has and however few work at a time', async () => {
   const children = Array.from({ length: 100 }, (_, index) => ({ agent: 'poet', id: `c${index}` }));
   const { jobs, runId } = begin({ input: 'Write.', fanOut: { children, maxConcurrentChildren: 3 } });
@@ -222,7 +315,7 @@ test('the time of a child begins with its start: that in a queue does not count'
   const silent = createScriptedProvider(
     (_, signal) => new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
   );
-  const jobs = makeJobs(poet, silent);
+  const jobs = makeJobs(defineAgent({ id: 'poet', model: 'gpt-5.2-mini' }), silent);
   const fanOut = { children: [{ agent: 'poet' }], perBudget: { durationMs: 40 } };
   const runId = jobs.submit({ input: 'Write.', fanOut });
   await jobs.deliver(runId);

@@ -3,7 +3,14 @@ import { RunError } from '../../../shared/errors.ts';
 import type { EventBody } from '../../../shared/event.ts';
 import { publicId } from '../../../shared/ids.ts';
 import type { Json } from '../../../shared/json-value.ts';
-import type { TaskDecision, TaskEval, TaskSpec, TaskStep } from '../../../shared/task.ts';
+import {
+  taskLimits,
+  type TaskDecision,
+  type TaskEval,
+  type TaskLimits,
+  type TaskSpec,
+  type TaskStep,
+} from '../../../shared/task.ts';
 
 /** What every function of an adapter is told. All of it is frozen. */
 export interface TaskContext {
@@ -85,6 +92,8 @@ export interface AgentAdapter<State = unknown, Action = unknown, Result = unknow
    * called; without a figure, what the dearest one before it has cost.
    */
   readonly mostUsd?: Readonly<Partial<Record<AdapterFunction, number>>>;
+  /** The most that a request for a task on workers gets, whatever it asks for. Programs that run a task themselves give it a budget. */
+  readonly limits?: TaskLimits;
 }
 
 type AdapterFunction = 'observe' | 'validate' | 'decide' | 'act' | 'shouldStop' | 'onKnowledgeBlocked';
@@ -130,6 +139,7 @@ const adapterShape = z.strictObject({
       onKnowledgeBlocked: usd,
     })
     .optional(),
+  limits: taskLimits.optional(),
 });
 
 /**
