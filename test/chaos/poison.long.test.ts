@@ -44,3 +44,33 @@ test('a run that dies outside of calls goes to quarantine alone, while its neigh
   expect(platform.restarts, 'workers that it took down').toBeLessThanOrEqual(4);
   expect((await world.mill.diagnose()).counters, 'nobody else was in quarantine').toMatchObject({ quarantined: 1 });
 });
+
+test('a run whose tool leaves its process no heap goes to quarantine after three workers, and no neighbour does', async () => {
+  const world = await makeWorld({ env: { NODE_OPTIONS: '--max-old-space-size=128' } });
+  keepAlive(world);
+  const calls = [{ name: 'put', args: { id: 'n', gate: 'over' } }];
+  const hold = { gate: 'over', afterPieces: 2 };
+  const [inCall, inAnswer] = await Promise.all([
+    world.submit('hands', [{ calls }, { text: 'Unharmed.' }]),
+    world.submit('plain', [{ text: 'I say this and wait. ', hold }]),
+  ]);
+  await world.toolWorks(inCall);
+  await world.provider.gates.reached('over');
+  const plan = [{ calls: [{ name: 'hoard', args: { id: 'x' } }] }, { text: 'unreachable' }];
+  const { view } = await world.ended(await world.submit('hands', plan));
+  expect(view).toMatchObject({ status: 'failed', error: { code: 'worker_lost', retryable: false } });
+  const workers = world.workers.slice(0, 3);
+  for (const worker of workers) {
+    expect((await worker.exited).signal).toBe('SIGABRT');
+    expect(worker.output).toContain('JavaScript heap out of memory');
+  }
+  const deaths = world.fleet.executions.filter(({ tool }) => tool === 'hoard').map(({ pid }) => pid);
+  expect(deaths.slice(0, 3)).toEqual(workers.map(({ pid }) => pid));
+  expect(deaths, 'two more died of it in quarantine').toHaveLength(5);
+  expect(world.workers.at(3)?.isAlive, 'the common workers live on').toBe(true);
+  world.fleet.openGate('over');
+  world.provider.gates.open('over');
+  for (const neighbour of [inCall, inAnswer])
+    expect((await world.ended(neighbour)).view).toMatchObject({ status: 'completed' });
+  expect((await world.mill.diagnose()).counters, 'no neighbour was in quarantine').toMatchObject({ quarantined: 1 });
+});
