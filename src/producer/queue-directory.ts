@@ -25,7 +25,7 @@ export class QueueDirectory {
   /** Throws `unknown_queue`. Answers what the caller should know: nothing, or that no live worker serves the queue. */
   async check(queue: string, redis: RedisConnection): Promise<readonly string[]> {
     const isFresh = performance.now() - this.#readAt <= maxAgeMs;
-    if (!(isFresh && this.#has(queue) && this.#isServed(queue))) await this.#read(redis);
+    if (!(isFresh && this.#isServed(queue))) await this.#read(redis);
     if (!this.#has(queue)) throw this.#unknown(queue);
     if (this.#isServed(queue)) return [];
     return [`no live worker serves queue ${queue}: the run waits until one does`];

@@ -1,5 +1,6 @@
 import { expect, inject, test } from 'vitest';
 import { Millrace } from '../../src/producer/millrace.ts';
+import { parseConfig } from '../../src/shared/config.ts';
 import { workerTtlMs } from '../../src/shared/fleet.ts';
 import { redisSupervision } from '../../src/worker/stores/redis-supervision.ts';
 import { serverWorld } from './http/server-world.ts';
@@ -34,16 +35,34 @@ test.each(reserved)('no caller can name the queue %s, whichever way the request 
 
 test('a queue that nobody has announced is refused with the names of those that exist', async () => {
   const world = await serverWorld();
-  await worker(world, ['runs', 'batch']);
+  await worker(world, ['runs', 'batch', 'quarantine']);
   const { status, body } = await world.send('POST', '/v1/runs', { ...request, queue: 'made-up' });
   expect([status, body.error.code]).toEqual([400, 'unknown_queue']);
-  expect(body.error.message).toContain('batch, runs');
+  expect(body.error.details.queues, 'those that a caller may name').toEqual(['batch', 'runs']);
   const bulk = await world.send('POST', '/v1/runs/bulk', [
     { ...request, queue: 'made-up' },
     { ...request, queue: 'batch' },
   ]);
   expect(bulk.body).toMatchObject([{ error: { code: 'unknown_queue' } }, { status: 'queued', warnings: [] }]);
   expect(await world.redis.exists(world.bull('made-up', 'meta'))).toBe(0);
+});
+
+test.each([
+  ['WORKER_QUEUES', 'maintenance'],
+  ['WORKER_QUEUES', 'runs,x-postrun'],
+  ['WORKER_QUEUES', 'Not A Queue'],
+  ['MILLRACE_QUEUES', 'runs,quarantine'],
+  ['MILLRACE_QUEUES', 'maintenance'],
+])('an operator who sets %s to %s is told that no runs can be there', (setting, queues) => {
+  expect(() => parseConfig({ [setting]: queues })).toThrow(setting);
+  expect(parseConfig({ WORKER_QUEUES: 'runs,quarantine' }).WORKER_QUEUES).toEqual(['runs', 'quarantine']);
+});
+
+test('the queue of requests that name none exists before any worker has come', async () => {
+  const { mill } = await clientWorld();
+  expect((await mill.enqueue(request)).warnings).toEqual([
+    'no live worker serves queue runs: the run waits until one does',
+  ]);
 });
 
 test('the queues that an operator lists exist without a worker, and no others do', async () => {

@@ -128,6 +128,16 @@ describe('a request whose execution id belongs to another one', () => {
     expect(await redis.exists(keys.claim(first.runId))).toBe(0);
   });
 
+  test('is refused for minutes after a producer has died with the first, and then no longer', async () => {
+    const { mill, redis, keys } = await clientWorld();
+    // Its place in the thread cannot be taken, nor is it refused.
+    await redis.set(keys.thread('default', 'talk', 'manifest'), 'unreadable');
+    await expect(mill.enqueue(once)).rejects.toThrow('Redis');
+    const claim = keys.claim(runIdForExecution('default', 'once'));
+    expect(await codeOf(mill.enqueue({ ...once, thread: 'other' }))).toBe('idempotency_conflict');
+    expect(await redis.pttl(claim)).toBeGreaterThan(0);
+  });
+
   test('has it again once that one was refused itself', async () => {
     const world = await clientWorld();
     await world.mill.enqueue(inThread);
@@ -156,6 +166,40 @@ describe('a message that is said to the run at work', () => {
     }
     expect(await redis.llen(keys.inbox(run.runId))).toBe(1);
     expect(await codeOf(mill.enqueue({ ...say, input: 'And slowly.' }))).toBe('idempotency_conflict');
+  });
+
+  test('is not said again, nor answered by a run of its own, once the run that heard it is past its retention', async () => {
+    const world = await clientWorld();
+    const { mill, redis, keys } = world;
+    const { run, writer } = await working(world);
+    await mill.enqueue(say);
+    await writer.end();
+    await redis.del(keys.run(run.runId));
+    const other = await mill.enqueue({ ...request, thread: 'talk' });
+    await new RunWriter(redis, keys, other.runId).start();
+    for (let times = 0; times < 2; times++) expect(await codeOf(mill.enqueue(say))).toBe('run_not_found');
+    expect(await redis.exists(keys.inbox(other.runId), keys.run(runIdForExecution('default', 'said')))).toBe(0);
+    const ttl = await redis.ttl(keys.claim(runIdForExecution('default', 'said')));
+    expect(ttl, 'as long as a run with an execution id').toBeGreaterThan(86_400 - 60);
+  });
+
+  test('is noted before it is said, so that a producer that dies in between leaves it with one run', async () => {
+    const world = await clientWorld();
+    const { mill, redis, keys } = world;
+    const { run } = await working(world);
+    await redis.set(keys.inbox(run.runId), 'no list');
+    await expect(mill.enqueue(say)).rejects.toThrow('Redis');
+    const claim = keys.claim(runIdForExecution('default', 'said'));
+    expect(await redis.hgetall(claim)).toMatchObject({ listener: run.runId, said: '0' });
+  });
+
+  test('was a run of its own when nobody was at work: its repeat is that run, also while it works', async () => {
+    const world = await clientWorld();
+    const { mill, redis, keys } = world;
+    const { runId } = await mill.enqueue(say);
+    await new RunWriter(redis, keys, runId).start();
+    expect(await mill.enqueue(say)).toMatchObject({ runId, status: 'running', attached: true });
+    expect(await redis.exists(keys.inbox(runId))).toBe(0);
   });
 
   test('goes to the run that it was meant for when its producer died before it was said, or to the next', async () => {

@@ -279,7 +279,11 @@ test('a lost run is put back by the next pass, which looks at none of those that
     await world.pass();
     return (await redis.zcard(keys.checks)) === (await redis.zcard(keys.open));
   });
-  expect((await world.supervision.dueRuns(10)).length).toBe(0);
+  const times = async () => await redis.zrange(keys.checks, 0, '-1', 'WITHSCORES');
+  const before = await times();
+  expect(Number(before[1]), 'the first of them is due').toBeGreaterThan(Date.now() + 3_600_000);
+  await world.pass();
+  expect(await times(), 'none has another time').toEqual(before);
   const lost = await world.seed();
   await redis.zadd(keys.checks, 0, lost);
   expect((await world.supervision.dueRuns(10)).map(({ runId }) => runId)).toEqual([lost]);
@@ -297,6 +301,23 @@ test('a run whose wait ends is looked at soon after, in case its job is lost', a
   const place = runPlace(redis, keys);
   await resumeRun(place, runId, { summary: 'x', entry, atMs: Date.now() });
   expect(Number(await redis.zscore(keys.checks, runId))).toBeLessThan(Date.now() + 20_000);
+});
+
+test('a run that waits is looked at again when something may be the matter with it', async () => {
+  const world = await makeWorld();
+  const { redis, keys } = world;
+  const pending = { id: 'c1', requestedAt: '2026-01-01T00:00:00.000Z' };
+  const expiresAt = new Date(Date.now() + 1_800_000).toISOString();
+  const waits = {
+    'a call expires': await world.seed({ status: 'suspended', pending: [{ ...pending, kind: 'approval', expiresAt }] }),
+    'for money': await world.seed({ status: 'suspended', pending: [{ ...pending, kind: 'budget', id: 'batch:b' }] }),
+    'since just now': await world.seed({ status: 'suspended', updatedAt: new Date().toISOString() }),
+  };
+  await world.pass();
+  const minutes: Record<string, number> = {};
+  for (const [why, runId] of Object.entries(waits))
+    minutes[why] = Math.round((Number(await redis.zscore(keys.checks, runId)) - Date.now()) / 60_000);
+  expect(minutes).toEqual({ 'a call expires': 30, 'for money': 10, 'since just now': 0 });
 });
 
 test('what happens to a run while it is looked at is not forgotten', async () => {
