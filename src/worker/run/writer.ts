@@ -9,6 +9,14 @@ import type { FlushTimer } from './flush-timer.ts';
 /** What every event of a run carries beside its body. */
 export type EventContext = Omit<OutgoingEvent, 'timestamp' | 'type'> & { readonly runId: string };
 
+/** What a commit is asked to write beside what was emitted. */
+export interface Write {
+  readonly entries?: readonly JournalEntry[];
+  readonly patch?: RecordPatch;
+  readonly release?: Commit['release'];
+  readonly dropsJournal?: true;
+}
+
 export interface WriterOptions {
   readonly ownership: Ownership;
   readonly context: EventContext;
@@ -48,6 +56,8 @@ export class RunWriter {
   #inFlight: Promise<void> = Promise.resolve();
   #busy = false;
   #commitsWaiting = 0;
+  /** The commit that waits for the write in flight: what is asked for meanwhile goes with it. */
+  #gathering: { readonly batch: { write: Write }; readonly done: Promise<void> } | undefined;
   #scheduled = false;
   #urgentDelta = true;
   #refusals = 0;
@@ -89,24 +99,27 @@ export class RunWriter {
   }
 
   /**
-   * Writes entries, changed fields and everything emitted so far, all or nothing. Throws `lock_lost` when fenced. A
-   * commit that fails closes the writer: its events must not leave later without their entries.
+   * Writes entries, changed fields and everything emitted so far, all or nothing. What is asked for while another commit
+   * waits for its turn is one write with that: its events were emitted before it, and must not leave without it. Throws
+   * `lock_lost` when fenced. A commit that fails closes the writer: its events must not leave later without their entries.
    */
-  async commit(write: {
-    entries?: readonly JournalEntry[];
-    patch?: RecordPatch;
-    release?: Commit['release'];
-    dropsJournal?: true;
-  }): Promise<void> {
+  async commit(write: Write): Promise<void> {
+    const waiting = this.#gathering;
+    if (waiting && !waiting.batch.write.release) {
+      waiting.batch.write = together(waiting.batch.write, write);
+      return await waiting.done;
+    }
+    const batch = { write };
     const previous = this.#inFlight;
     this.#commitsWaiting += 1;
     const done = previous
-      .then(() => this.#commitNow(write))
+      .then(() => this.#commitNow(batch))
       .catch((error: unknown) => {
         this.close();
         throw error;
       })
       .finally(() => (this.#commitsWaiting -= 1));
+    this.#gathering = { batch, done };
     this.#inFlight = done.catch(() => {});
     await done;
   }
@@ -123,8 +136,9 @@ export class RunWriter {
     this.#agentId = agentId;
   }
 
-  /** Holds entries back for the next commit, which writes them first. */
+  /** Holds entries back for the next commit, which writes them first, and with them the events that say so. */
   keep(entries: readonly JournalEntry[]): void {
+    this.#heldFrom = 0;
     this.#kept = [...this.#kept, ...entries];
   }
 
@@ -163,19 +177,16 @@ export class RunWriter {
     else if (this.#mayLeave()) this.#schedule();
   }
 
-  async #commitNow(write: {
-    entries?: readonly JournalEntry[];
-    patch?: RecordPatch;
-    release?: Commit['release'];
-    dropsJournal?: true;
-  }): Promise<void> {
+  async #commitNow(batch: { readonly write: Write }): Promise<void> {
     const { ownership, ports } = this.#options;
     for (let tries = 0; this.#unsent && tries < commitTries; tries++) {
       await this.#flushNow();
       if (this.#unsent) await ports.clock.sleep(100 * 2 ** tries);
     }
+    if (this.#gathering?.batch === batch) this.#gathering = undefined;
     if (this.#closed) throw new RunError('lock_lost', 'another worker owns this run');
     if (this.#unsent) throw new RunError('queue_unavailable', 'the event log does not take writes');
+    const { write } = batch;
     const events = this.#pending;
     this.#pending = [];
     this.#heldFrom = Number.POSITIVE_INFINITY;
@@ -261,4 +272,14 @@ export class RunWriter {
     (last as { delta: string }).delta += body.delta;
     return true;
   }
+}
+
+/** Both as one write, the later one last. */
+function together(first: Write, then: Write): Write {
+  return {
+    ...first,
+    ...then,
+    entries: [...(first.entries ?? []), ...(then.entries ?? [])],
+    patch: { ...first.patch, ...then.patch },
+  };
 }

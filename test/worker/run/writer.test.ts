@@ -132,6 +132,47 @@ test('an event that is held leaves with the next commit and not before, and what
   ]);
 });
 
+test('commits that wait for the write in flight are one write, so that no event leaves with the entry of another', async () => {
+  const world = makeWorld();
+  const release = world.hold();
+  const opened = (prompt: string) => ({ v: 1, t: 'opened', model: 'm', at: '', prompt }) as const;
+  const written = [world.writer.commit({ entries: [opened('in flight')] })];
+  await until('the first write', () => world.writes.length === 1);
+  written.push(world.writer.commit({ entries: [opened('a')], patch: { steps: 1, activity: 'calls' } }));
+  world.writer.emit({ type: 'text.complete', text: 'b' });
+  written.push(world.writer.commit({ entries: [opened('b')], patch: { activity: 'idle' } }));
+  release();
+  await Promise.all(written);
+  const [, second, ...others] = world.writes.map((write) => (write.kind === 'commit' ? write.commit : undefined));
+  expect(others).toEqual([]);
+  expect(second?.entries).toEqual([opened('a'), opened('b')]);
+  expect(second?.patch).toMatchObject({ steps: 1, activity: 'idle' });
+  expect(second?.events).toMatchObject([{ text: 'b' }]);
+});
+
+test('a commit behind the one that lets the run go is not part of it', async () => {
+  const world = makeWorld();
+  const release = world.hold();
+  const first = world.writer.commit({});
+  await until('the first write', () => world.writes.length === 1);
+  const last = world.writer.commit({ release: 'handed_over' });
+  const behind = world.writer.commit({ patch: { steps: 9 } }).catch((error: unknown) => error);
+  release();
+  await Promise.all([first, last]);
+  expect(await behind).toMatchObject({ code: 'lock_lost' });
+  expect(world.writes).toHaveLength(2);
+});
+
+test('what says that an answer is there waits with the answer that is kept back', async () => {
+  const world = makeWorld();
+  world.writer.emit({ type: 'text.complete', text: 'the answer' });
+  world.writer.keep([{ v: 1, t: 'opened', model: 'm', at: '' }]);
+  world.writer.flush();
+  await new Promise((resolve) => setImmediate(resolve));
+  await world.writer.commit({});
+  expect(world.writes.map(({ kind, events }) => [kind, events.length])).toEqual([['commit', 1]]);
+});
+
 test('at most one write is in flight and a slow store makes the next one larger', async () => {
   const world = makeWorld();
   const release = world.hold();
