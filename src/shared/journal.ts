@@ -49,7 +49,7 @@ const programSpending = z.object({
  * - attempted: attempts that failed without an answer, so that their cost is counted; or a media job that failed
  * - session_lost: the provider does not know its session any more; it is sent the whole conversation from now on
  * - calling: the intent to run a tool that is not read-only, written before it starts
- * - called: a tool's result as the model will see it; never executed again
+ * - called: a tool's result as the model will see it; never executed again. Its end may be published later: ends keep the order of the calls
  * - inner_calling, inner_called: the same for the calls with side effects that a script makes, numbered within its call
  * - handed_off: another agent goes on from here, with what the filter lets through of the conversation
  * - steered: what the user said while the run worked; the next step sees it
@@ -121,6 +121,8 @@ export const journalEntry = z.discriminatedUnion('t', [
     promoted: z.array(z.string()).optional(),
     /** The conversation goes on with this agent. */
     handoff: publicId.optional(),
+    /** Places of the calls whose ends were published in the same write. Absent: its own. */
+    ends: z.array(z.int().min(0)).optional(),
   }),
   z.object({
     v: z.literal(journalVersion),

@@ -229,11 +229,12 @@ async function suspend(
   { wait, state }: Extract<TurnOutcome, { status: 'suspended' }>,
 ): Promise<JobOutcome> {
   const { clock, waits, record } = run;
-  const { reason, resumeAtMs, recheckMs, standInLine, asks = [], children = [], program } = wait;
+  const { reason, resumeAtMs, recheckMs, standInLine, asks = [], children = [], events = [], program } = wait;
   const { cancelRequest } = run.signals;
   // What people were asked stays open: the run goes on as if nobody had cancelled it once they have decided.
   const held = (asks.length > 0 || reason === 'budget') && cancelRequest?.onPendingApprovals === 'hold';
   if (cancelRequest && !held) {
+    for (const event of events) run.writer.emit(event);
     const undecided = state.calls.filter(({ index }) => asks.some((ask) => ask.index === index));
     return await cancelled(run, state, true, undecided, reason === 'budget');
   }
@@ -245,6 +246,7 @@ async function suspend(
   if (resumeAtMs ?? standInLine) await waits.at(record.runId, isEarly ? safeMs : (resumeAtMs ?? safeMs));
   // Who sees that the run is suspended finds its thread so, too.
   if (run.thread) await run.threads.suspend(run.thread.hold);
+  for (const event of events) run.writer.emit(event);
   run.writer.emit({ type: 'run.suspended', reason, pending: pending.map(pendingViewOf) });
   await run.writer.commit({
     entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...programIn(wait) }],

@@ -28,8 +28,8 @@ export interface ToolHost {
   readonly clock: Clock;
   readonly redactor: Redactor;
   emit(event: EventBody): void;
-  /** Durable when it resolves. */
-  record(entries: readonly JournalEntry[]): Promise<void>;
+  /** Durable when it resolves: the entries and the events that say so, all of it or nothing. */
+  record(entries: readonly JournalEntry[], events?: readonly EventBody[]): Promise<void>;
 }
 
 /** One step's calls on their way. */
@@ -52,6 +52,8 @@ export interface Batch {
   readonly mixed: Map<number, { readonly trust: TrustClass; readonly sensitivity: Sensitivity }>;
   /** By place of a script's call: the tools that it could not call without a person. The model may call them itself. */
   readonly needPeople: Map<number, Set<string>>;
+  /** What people have granted, until it is published with the intents of these calls. */
+  readonly grants: EventBody[];
   /** What ends the run, the first one first. */
   readonly fatal: RunEnd[];
   /** A name for what people are asked about this call that the run has not used yet. */

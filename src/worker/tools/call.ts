@@ -85,7 +85,7 @@ export interface StepCall {
   readonly child?: ChildCall;
   /** Those of a script, by their number from 1. */
   readonly inner?: ReadonlyMap<number, InnerCall>;
-  /** Subscribers have its result: it was told before the run waited for others of its step. */
+  /** Its end was published. Ends are published in the order of the calls, so one may have to wait for others. */
   readonly told?: true;
 }
 

@@ -1,5 +1,6 @@
-import { assertNever, RunError, toolErrorHints } from '../../shared/errors.ts';
+import { assertNever, RunError, toolErrorHints, type ErrorCode } from '../../shared/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/event.ts';
+import type { JournalEntryOf } from '../../shared/journal.ts';
 import type { Redactor } from '../../shared/redact.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, Ending } from './batch.ts';
@@ -13,19 +14,32 @@ import { errorResult, messageIn } from './tool-error.ts';
  * or a person has denied it.
  */
 export function announce(prepared: PreparedCall, { host }: Pick<Batch, 'host'>, result?: CallResult): void {
+  host.emit(startEvent(prepared, result));
+}
+
+/** The event of a call's start. */
+export function startEvent(prepared: PreparedCall, result?: CallResult): EventBody {
   const { id: toolCallId, name: toolName } = prepared.call;
   const args = prepared.kind === 'ready' && result?.errorKind === undefined ? prepared.shown : {};
   const summary = callSummary(toolName, args);
-  host.emit({ type: 'tool.execute.start', toolCallId, toolName, args, summary, ...parentOf(prepared) });
+  return { type: 'tool.execute.start', toolCallId, toolName, args, summary, ...parentOf(prepared) };
 }
 
-/** Tells how a call ended and hands its result to the journal. */
-export function conclude(prepared: PreparedCall, ending: Ending, durationMs: number, batch: Batch): void {
+/** Publishes how a call ended and hands its result to the journal, together with what was said about the call `before`. */
+export function conclude(
+  prepared: PreparedCall,
+  ending: Ending,
+  durationMs: number,
+  batch: Batch,
+  before: readonly EventBody[] = [],
+): void {
   const { call } = prepared;
   switch (ending.kind) {
     case 'result':
-      return settle(prepared, ending.result, durationMs, batch);
+      return settle(prepared, ending.result, durationMs, batch, before);
     case 'aborted':
+      // Where another worker continues the run, the call has not ended, and the ends that come after it wait on.
+      if (!endsRun(batch.signal.reason)) return;
       return batch.results.settle(call.index, endEvent(prepared, aborted(call), durationMs, batch.host.redactor));
     case 'unknown':
       return concludeUnknown(prepared, durationMs, batch);
@@ -71,13 +85,27 @@ export function unknownResult(name: string): CallResult {
   return errorResult({ kind: 'outcome_unknown', message }, name);
 }
 
-function settle(prepared: PreparedCall, result: CallResult, durationMs: number, { host, results }: Batch): void {
+/** With these a worker lets go of a run that has not ended. */
+const lettingGo: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['lock_lost', 'worker_lost', 'queue_unavailable']);
+
+/** Does the run end because of this? Then no worker comes back to calls that it stopped. */
+export function endsRun(reason: unknown): boolean {
+  return !(reason instanceof RunError && lettingGo.has(reason.code));
+}
+
+function settle(
+  prepared: PreparedCall,
+  result: CallResult,
+  durationMs: number,
+  { host, results }: Batch,
+  before: readonly EventBody[] = [],
+): void {
   const { call } = prepared;
   const { content, errorKind, correctable, trust, promoted, handoff } = result;
   // Also an error may quote what the tool has seen. A call that was refused has seen nothing.
   const seen = prepared.kind === 'ready' ? prepared.tool.sensitivity : 'public';
   const sensitivity = result.sensitivity ?? seen;
-  results.settle(call.index, endEvent(prepared, result, durationMs, host.redactor), {
+  const entry: JournalEntryOf<'called'> = {
     v: 1,
     t: 'called',
     step: host.step,
@@ -92,7 +120,8 @@ function settle(prepared: PreparedCall, result: CallResult, durationMs: number, 
     ...(trust && trust !== 'user-defined' && { trust }),
     ...(promoted && promoted.length > 0 && { promoted: [...promoted] }),
     ...(handoff !== undefined && { handoff }),
-  });
+  };
+  results.settle(call.index, endEvent(prepared, result, durationMs, host.redactor), entry, before);
 }
 
 function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batch): void {

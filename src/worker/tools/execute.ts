@@ -1,14 +1,14 @@
 import type { ToolOptions } from '../../shared/agent.ts';
 import { clip } from '../../shared/bound-text.ts';
 import { maxCallIdChars } from '../../shared/control.ts';
-import { RunError, type ErrorCode } from '../../shared/errors.ts';
-import type { PendingItem, SuspendReason } from '../../shared/event.ts';
+import type { EventBody, PendingItem, SuspendReason } from '../../shared/event.ts';
+import type { JournalEntry } from '../../shared/journal.ts';
 import { sha256 } from '../../shared/ids.ts';
 import { carriesSecret, heldSecret } from '../guards/taint.ts';
 import { fingerprint } from './args.ts';
 import type { Batch, ToolHost } from './batch.ts';
 import type { Ask, CallResult, StepCall } from './call.ts';
-import { announce, conclude, endEvent, refusedRepeat } from './conclude.ts';
+import { conclude, endEvent, endsRun, refusedRepeat, startEvent } from './conclude.ts';
 import { configuredTools } from './configure.ts';
 import type { ToolRunContext } from './context.ts';
 import { delegate, isDelegated, surplus } from './delegate.ts';
@@ -41,6 +41,8 @@ export type BatchEnd =
       readonly asks: readonly Ask[];
       /** Runs that do calls of the step, to be started once the wait is durable. */
       readonly children: readonly PlannedChild[];
+      /** Published in the same write as the wait: nobody was asked, and no run begins, before that. */
+      readonly events: readonly EventBody[];
       /** When the first of them expires, or it is time to look after the runs. */
       readonly resumeAtMs: number;
     }
@@ -120,7 +122,7 @@ function batchOf(
   const lost = new AbortController();
   const results = new StepResults(
     calls,
-    host,
+    (entries, events) => host.record(entries, events),
     (call) => (call.result ? endEvent({ call }, call.result, 0, host.redactor) : null),
     (error) => lost.abort(error),
   );
@@ -144,6 +146,7 @@ function batchOf(
     children: [],
     mixed: new Map(),
     needPeople: new Map(),
+    grants: [],
     fatal: [],
     newAskId(call) {
       // Models repeat ids, and a decision must never meet another question than the one that was asked.
@@ -168,21 +171,27 @@ async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promis
   const { toRun: admitted, concluded } = await admit(await recover(prepared, batch), batch);
   const fault = handoffFault(admitted, batch.calls, batch);
   if (fault) batch.fatal.push({ kind: 'failed', error: fault });
-  const toRun = admitted.filter((call) => !isDelegated(call));
   if (batch.fatal.length === 0 && !batch.signal.aborted) {
-    const begun = await recordIntents(toRun, batch);
-    const starting = admitted.filter((call) => !isDelegated(call) || !call.call.child);
-    for (const { call, result } of inCallOrder([...starting.map((call) => ({ call })), ...concluded]))
-      announce(call, batch, result);
-    for (const { call, result } of concluded) conclude(call, { kind: 'result', result }, 0, batch);
+    const starting = admitted.filter((call) => !isDelegated(call) || needsIntent(call));
+    const starts = inCallOrder([...starting.map((call) => ({ call })), ...concluded]);
+    const begun = await begin(
+      admitted,
+      starts.map(({ call, result }) => startEvent(call, result)),
+      batch,
+    );
+    for (const { call, result, denied } of concluded)
+      conclude(call, { kind: 'result', result }, 0, batch, denied && [denied]);
     await Promise.all(admitted.filter(isDelegated).map((call) => delegate(call, batch)));
     await dispatch(begun, batch);
   }
   await batch.results.finish();
-  if (batch.signal.aborted) return { kind: 'aborted' };
-  if (batch.fatal[0]) return batch.fatal[0];
+  if (batch.signal.aborted || batch.fatal[0]) {
+    const isOver = batch.fatal[0] !== undefined || endsRun(batch.signal.reason);
+    if (isOver) for (const event of [...batch.grants, ...batch.results.takeDue()]) host.emit(event);
+    return batch.signal.aborted ? { kind: 'aborted' } : (batch.fatal[0] as RunEnd);
+  }
   if (batch.asks.length + batch.children.length === 0) return { kind: 'done' };
-  for (const { item, isNew } of batch.asks) if (isNew) tellRequest(item, batch);
+  const requests = batch.asks.flatMap(({ item, isNew }) => (isNew ? requestEvents(item) : []));
   const asks = batch.asks.map(({ ask }) => ask);
   const now = host.clock.now();
   const times = asks.map(({ expiresAtMs }) => expiresAtMs);
@@ -193,6 +202,7 @@ async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promis
     pending: [...batch.asks, ...batch.children].map(({ item }) => item),
     asks,
     children: batch.children,
+    events: [...batch.results.takeDue(), ...requests],
     resumeAtMs: Math.max(now, Math.min(...times)),
   };
 }
@@ -202,13 +212,20 @@ const lookAfterMs = 60_000;
 
 interface Admitted {
   readonly toRun: readonly ReadyCall[];
-  readonly concluded: readonly { readonly call: PreparedCall; readonly result: CallResult }[];
+  readonly concluded: readonly Concluded[];
+}
+
+interface Concluded {
+  readonly call: PreparedCall;
+  readonly result: CallResult;
+  /** Says that a person, or the clock, has denied it. */
+  readonly denied?: EventBody;
 }
 
 /** Asks rules and people about each call. Calls that wait are neither run nor told. */
 async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<Admitted> {
   const toRun: ReadyCall[] = [];
-  const concluded: { call: PreparedCall; result: CallResult }[] = [];
+  const concluded: Concluded[] = [];
   for (const call of prepared) {
     if (call.kind === 'refused') {
       concluded.push({ call, result: call.result });
@@ -221,8 +238,10 @@ async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<A
     }
     // It was permitted when its run began.
     const permission = call.call.child ? ({ kind: 'go', call } as const) : await permit(call, batch);
-    if (permission.kind === 'go') toRun.push(permission.call);
-    else if (permission.kind === 'concluded') concluded.push(permission);
+    if (permission.kind === 'go') {
+      toRun.push(permission.call);
+      if ('granted' in permission && permission.granted) batch.grants.push(permission.granted);
+    } else if (permission.kind === 'concluded') concluded.push(permission);
     else if (permission.kind === 'ends_run') batch.fatal.push(permission.end);
     else {
       batch.asks.push(permission);
@@ -249,30 +268,50 @@ function reasonOf(asks: readonly Ask[]): SuspendReason {
   return kinds.has('user_input') ? 'user_input' : 'unknown_outcome';
 }
 
-function tellRequest(item: PendingItem, { host }: Batch): void {
+function requestEvents(item: PendingItem): EventBody[] {
   const { kind, id: toolCallId, toolName = '', args = {}, reason, requestedAt, expiresAt, mode, classification } = item;
-  if (kind !== 'approval' || !classification) return;
-  host.emit({
-    type: 'tool.approval.requested',
-    toolCallId,
-    toolName,
-    args,
-    ...(reason !== undefined && { reason }),
-    mode: mode ?? 'approval',
-    requestedAt,
-    ...(expiresAt !== undefined && { expiresAt }),
-    classification,
-  });
+  if (kind !== 'approval' || !classification) return [];
+  return [
+    {
+      type: 'tool.approval.requested',
+      toolCallId,
+      toolName,
+      args,
+      ...(reason !== undefined && { reason }),
+      mode: mode ?? 'approval',
+      requestedAt,
+      ...(expiresAt !== undefined && { expiresAt }),
+      classification,
+    },
+  ];
 }
 
-/** The intent of every call with a side effect is durable before the first of them starts. Answers the calls as begun. */
-async function recordIntents(toRun: readonly ReadyCall[], { host }: Batch): Promise<readonly ReadyCall[]> {
-  const isNew = ({ tool, call }: ReadyCall) => tool.effect !== 'read' && call.status === 'todo';
-  const indexes = toRun.filter(isNew).map(({ call }) => call.index);
-  if (indexes.length === 0) return toRun;
+/**
+ * The intent of every call with a side effect is durable before the first of them starts, and that of one which people have
+ * granted or another run does: what is published of it here is published once. Answers the calls that run here, as begun.
+ */
+async function begin(
+  admitted: readonly ReadyCall[],
+  starts: readonly EventBody[],
+  { host, grants }: Batch,
+): Promise<readonly ReadyCall[]> {
+  const toRun = admitted.filter((call) => !isDelegated(call));
+  const indexes = admitted.filter(needsIntent).map(({ call }) => call.index);
+  if (indexes.length === 0) {
+    for (const event of starts) host.emit(event);
+    return toRun;
+  }
   const startedAtMs = host.clock.now();
-  await host.record([{ v: 1, t: 'calling', step: host.step, indexes, at: new Date(startedAtMs).toISOString() }]);
-  return toRun.map((ready) => (isNew(ready) ? { ...ready, call: { ...ready.call, startedAtMs } } : ready));
+  const entry: JournalEntry = { v: 1, t: 'calling', step: host.step, indexes, at: new Date(startedAtMs).toISOString() };
+  await host.record([entry], [...grants.splice(0), ...starts]);
+  return toRun.map((ready) => (needsIntent(ready) ? { ...ready, call: { ...ready.call, startedAtMs } } : ready));
+}
+
+function needsIntent(ready: ReadyCall): boolean {
+  const { status, decision, child } = ready.call;
+  if (status !== 'todo') return false;
+  if (isDelegated(ready)) return child === undefined;
+  return ready.tool.effect !== 'read' || (decision?.kind === 'approval' && decision.granted);
 }
 
 /** The sequential ones alone first, then the others side by side. */
@@ -306,11 +345,4 @@ async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
     });
   }
   conclude(ready, ending, Math.max(0, Math.round(clock.monotonic() - startedMs)), batch);
-}
-
-const endingCodes: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['cancelled', 'run_timeout', 'deadline_exceeded']);
-
-/** After these no worker continues the run, so nobody else will say what is not known. */
-function endsRun(reason: unknown): boolean {
-  return reason instanceof RunError && endingCodes.has(reason.code);
 }

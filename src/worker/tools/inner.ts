@@ -63,6 +63,7 @@ export async function runInner(
       case 'go':
         return await dispatch({ ...permission.call, parentToolCallId: parent.call.id }, script, batch);
       case 'concluded':
+        if (permission.denied) batch.host.emit(permission.denied);
         return tell({ ...permission.call, parentToolCallId: parent.call.id }, permission.result, batch);
       case 'ask':
         tellModel(under, batch);

@@ -1,5 +1,5 @@
 import { assertNever, RunError } from '../../shared/errors.ts';
-import type { PendingItem } from '../../shared/event.ts';
+import type { EventBody, PendingItem } from '../../shared/event.ts';
 import type { PolicyQuestion, PolicyVerdict } from '../guards/policy.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
@@ -12,11 +12,16 @@ import { errorResult, faultOf } from './tool-error.ts';
 
 /**
  * What becomes of a call before it starts. `concluded`: a refusal, or a person's answer, stands in for its result. `fails`:
- * the run ends with this error.
+ * the run ends with this error. What is said of it, `granted` or `denied`, is published by whoever records it.
  */
 export type Permission =
-  | { readonly kind: 'go'; readonly call: ReadyCall }
-  | { readonly kind: 'concluded'; readonly call: PreparedCall; readonly result: CallResult }
+  | { readonly kind: 'go'; readonly call: ReadyCall; readonly granted?: EventBody }
+  | {
+      readonly kind: 'concluded';
+      readonly call: PreparedCall;
+      readonly result: CallResult;
+      readonly denied?: EventBody;
+    }
   | { readonly kind: 'ask'; readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }
   | { readonly kind: 'ends_run'; readonly end: RunEnd };
 
@@ -265,7 +270,6 @@ function askPeople(ready: ReadyCall, gate: Gate, batch: Batch): Permission {
 
 /** What a person said about the call. */
 function decided(ready: ReadyCall, decision: NonNullable<ReadyCall['call']['decision']>, batch: Batch): Permission {
-  const { host } = batch;
   const { id: toolCallId, name: toolName } = ready.call;
   if (decision.kind === 'answer') {
     const content = decision.answer.trim() === '' ? 'The answer is empty.' : decision.answer;
@@ -273,18 +277,17 @@ function decided(ready: ReadyCall, decision: NonNullable<ReadyCall['call']['deci
   }
   if (!decision.granted) return refuse(ready, decision.reason ?? 'a person denied it', batch, decision.by);
   const by = decision.by.join(', ');
-  // Taken over from a worker that was lost after it had told so.
-  if (ready.call.status === 'todo') {
-    host.emit({
-      type: 'tool.approval.granted',
-      toolCallId,
-      toolName,
-      ...(by !== '' && { by }),
-      ...(decision.reason !== undefined && { reason: decision.reason }),
-      ...(decision.updatedArgs && { edited: true as const }),
-    });
-  }
-  return { kind: 'go', call: ready };
+  // Taken over from a worker that was lost after it had said so, together with the intent.
+  if (ready.call.status !== 'todo') return { kind: 'go', call: ready };
+  const granted: EventBody = {
+    type: 'tool.approval.granted',
+    toolCallId,
+    toolName,
+    ...(by !== '' && { by }),
+    ...(decision.reason !== undefined && { reason: decision.reason }),
+    ...(decision.updatedArgs && { edited: true as const }),
+  };
+  return { kind: 'go', call: ready, granted };
 }
 
 /** No: by a person, by the clock, or because there is nobody to ask. */
@@ -292,13 +295,18 @@ function refuse(ready: ReadyCall, reason: string, { host, context }: Batch, by: 
   const { id: toolCallId, name: toolName } = ready.call;
   const why = host.redactor.text(reason);
   const who = by.join(', ');
-  host.emit({ type: 'tool.approval.denied', toolCallId, toolName, reason: why, ...(who !== '' && { by: who }) });
+  const about = { toolCallId, toolName, reason: why, ...(who !== '' && { by: who }) };
+  const event: EventBody = { type: 'tool.approval.denied', ...about };
   const error = denied(toolName, why, { toolName, reason: 'approval_denied' });
   const end = endByDenial(context.denials?.approvalDenial ?? 'feed_back', error);
-  if (end) return { kind: 'ends_run', end };
+  if (end) {
+    host.emit(event);
+    return { kind: 'ends_run', end };
+  }
   return {
     kind: 'concluded',
     call: ready,
+    denied: event,
     result: errorResult({ kind: 'approval_denied', message: `it was not approved: ${why}` }, toolName),
   };
 }

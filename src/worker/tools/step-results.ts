@@ -1,52 +1,62 @@
 import type { EventBody } from '../../shared/event.ts';
-import type { JournalEntry } from '../../shared/journal.ts';
+import type { JournalEntry, JournalEntryOf } from '../../shared/journal.ts';
 import type { StepCall } from './call.ts';
 
-type Write = (entries: readonly JournalEntry[]) => Promise<void>;
+type Result = JournalEntryOf<'called'>;
+
+/** Writes results, and with them the events that say so: all of it, or nothing. */
+type Write = (entries: readonly JournalEntry[], events: readonly EventBody[]) => Promise<void>;
 
 /**
  * Passes the results of a step on: each into the journal as soon as it is there, what is ready together in one write,
- * one write at a time; their events in the order of the calls, whatever finishes first.
+ * one write at a time; their events in the order of the calls, whatever finishes first. An event never leaves without an entry
+ * that says so: a worker that takes the run over publishes exactly those that are missing.
  */
 export class StepResults {
-  readonly #emit: (event: EventBody) => void;
   readonly #record: Write;
   readonly #onLost: (error: unknown) => void;
-  /** By place of the call; `null` is a place that has nothing to tell. */
+  /** By place of the call; `null` is a place that has nothing to say. */
   readonly #events: (EventBody | null | undefined)[] = [];
-  #nextEvent: number;
-  #waiting: JournalEntry[] = [];
+  #nextEvent = 0;
+  /** Ends whose turn has come; they leave with the next write. */
+  #due: { readonly index: number; readonly event: EventBody }[] = [];
+  #waiting: { readonly entry: Result; readonly before: readonly EventBody[] }[] = [];
   #writing: Promise<void> | undefined;
   #lost: { readonly error: unknown } | undefined;
 
   /**
-   * `onLost` is told at once when a write fails. `eventOf` gives the event of a result that an earlier worker recorded:
-   * those before the first open call were told by that worker, those after it still wait for their turn.
+   * `onLost` is called at once when a write fails. `eventOf` gives the event of a result that an earlier worker recorded and
+   * whose turn had not come by then.
    */
   constructor(
     calls: readonly StepCall[],
-    host: { emit(event: EventBody): void; record: Write },
+    record: Write,
     eventOf: (call: StepCall) => EventBody | null,
     onLost: (error: unknown) => void,
   ) {
-    this.#emit = (event) => host.emit(event);
-    this.#record = (entries) => host.record(entries);
+    this.#record = record;
     this.#onLost = onLost;
-    const firstOpen = calls.findIndex((call) => call.status !== 'called');
-    this.#nextEvent = firstOpen === -1 ? calls.length : firstOpen;
     for (const call of calls) if (call.status === 'called') this.#events[call.index] = call.told ? null : eventOf(call);
   }
 
-  /** The event of a call, or null when it has none, and its entry if it has a result. */
-  settle(index: number, event: EventBody | null, entry?: JournalEntry): void {
+  /**
+   * The event of a call's end, or null when it has none, and its entry if it has a result. What was said about the call
+   * `before` leaves with its entry.
+   */
+  settle(index: number, event: EventBody | null, entry?: Result, before: readonly EventBody[] = []): void {
     this.#events[index] = event;
     for (let ready = this.#events[this.#nextEvent]; ready !== undefined; ready = this.#events[this.#nextEvent]) {
-      if (ready) this.#emit(ready);
+      if (ready) this.#due.push({ index: this.#nextEvent, event: ready });
       this.#nextEvent++;
     }
     if (!entry) return;
-    this.#waiting.push(entry);
+    this.#waiting.push({ entry, before });
     this.#writing ??= this.#drain();
+  }
+
+  /** Ends that no write has taken: they leave with what ends the step instead. */
+  takeDue(): readonly EventBody[] {
+    return this.#due.splice(0).map(({ event }) => event);
   }
 
   /** Something of this step cannot be recorded: `finish` throws the first such error, and nothing more is written. */
@@ -66,11 +76,26 @@ export class StepResults {
     // One turn of the microtask queue, so that results of the same moment share a write.
     await Promise.resolve();
     try {
-      while (this.#waiting.length > 0 && !this.#lost) await this.#record(this.#waiting.splice(0));
+      while (this.#waiting.length > 0 && !this.#lost) {
+        const results = this.#waiting.splice(0);
+        const due = this.#due.splice(0);
+        const entries = withEnds(
+          results.map(({ entry }) => entry),
+          due.map(({ index }) => index),
+        );
+        await this.#record(entries, [...results.flatMap(({ before }) => before), ...due.map(({ event }) => event)]);
+      }
     } catch (error) {
       this.lose(error);
     } finally {
       this.#writing = undefined;
     }
   }
+}
+
+/** Says which ends are published with these results, where it is not just their own. */
+function withEnds(results: readonly Result[], published: readonly number[]): readonly Result[] {
+  const own = new Set(results.map(({ index }) => index));
+  if (published.length === own.size && published.every((index) => own.has(index))) return results;
+  return results.map((result, position) => ({ ...result, ends: position === 0 ? [...published] : [] }));
 }

@@ -78,6 +78,8 @@ export interface SuspendedWait {
   readonly asks?: readonly Ask[];
   /** Runs that do calls of the step, to be started once the suspension is durable. */
   readonly children?: readonly PlannedChild[];
+  /** Published in the same write. */
+  readonly events?: readonly EventBody[];
   /** Of a program: all runs that work for it now, and how many of its events it has told by then. */
   readonly program?: { readonly children: readonly PlannedRun[]; readonly told: number; readonly group?: WaitingGroup };
   /** Goes on by itself at this time, in milliseconds since the epoch. */

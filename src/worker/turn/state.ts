@@ -277,9 +277,8 @@ export class GrowingState {
       };
     }
     if (asks.length === 0) return;
-    for (const [index, call] of this.#calls.entries()) {
-      if (call.status === 'called') this.#calls[index] = { ...call, told: true };
-    }
+    // Ends whose turn came without another result left with this entry.
+    for (const index of this.#calls.keys()) this.#endPublished(index);
   }
 
   #decided({ at, budget, decisions = [] }: JournalEntryOf<'decided'>): void {
@@ -381,6 +380,7 @@ export class GrowingState {
     const { content, sensitivity, errorKind, correctable, trust, promoted = [], handoff } = entry;
     const result = { content, sensitivity, errorKind, correctable, trust, handoff };
     this.#calls[entry.index] = { ...call, status: 'called', result };
+    for (const index of entry.ends ?? [entry.index]) this.#endPublished(index);
     for (const name of promoted) if (!this.#promoted.includes(name)) this.#promoted.push(name);
     if (errorKind === 'outcome_unknown') this.#unknown.push({ name: call.name, args: call.args });
     if (correctable && !this.#corrected) {
@@ -390,6 +390,11 @@ export class GrowingState {
     }
     this.#state.openCalls--;
     if (this.#state.openCalls === 0) this.#closeStep();
+  }
+
+  #endPublished(index: number): void {
+    const call = this.#calls[index];
+    if (call?.status === 'called' && !call.told) this.#calls[index] = { ...call, told: true };
   }
 
   #closeStep(): void {
@@ -457,7 +462,7 @@ export class GrowingState {
       // The results of the step were the last that was said.
       this.#conversation.drop(this.#calls.length);
       for (const index of calls) {
-        const { result: _, ...call } = this.#calls[index] as StepCall;
+        const { result: _, told: _told, ...call } = this.#calls[index] as StepCall;
         this.#calls[index] = { ...call, status: 'todo' };
       }
       this.#state.openCalls = calls.length;

@@ -1,4 +1,3 @@
-import type { JournalEntry } from '../../shared/journal.ts';
 import type { ToolHost } from '../tools/batch.ts';
 import type { BatchEnd } from '../tools/execute.ts';
 import { hasOpenCalls } from './state.ts';
@@ -11,7 +10,9 @@ export async function runTools(turn: Turn): Promise<BatchEnd> {
   // The answer that asked for them says so in the same write, unless they waited for a worker since then.
   if (!turn.inCalls && !deps.suspect?.calls) await deps.record([], 'calls');
   turn.inCalls = false;
-  const record = async (entries: readonly JournalEntry[]) => {
+  // No await before the write is asked for: the events would leave without it.
+  const record: ToolHost['record'] = async (entries, events = []) => {
+    for (const event of events) deps.emit(event);
     for (const entry of entries) growing.add(entry);
     if (state.answer && !hasOpenCalls(state)) {
       const { usage, finishReason } = state.answer;

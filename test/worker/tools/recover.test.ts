@@ -134,7 +134,10 @@ test('a call that became unknown in this step forbids an identical one after it'
 test('results that an earlier worker recorded out of order are told once their turn comes', async () => {
   const world = makeWorld();
   const called = (name: string, content: string) => ({ name, status: 'called' as const, result: { content } });
-  await world.run([tool('look', () => 'mine')], calls(called('a', 'told before'), 'look', called('b', 'not told yet')));
+  await world.run(
+    [tool('look', () => 'mine')],
+    calls({ ...called('a', 'told before'), told: true }, 'look', called('b', 'not told yet')),
+  );
   expect(world.eventsOf('tool.execute.end').map((event) => event.outputSummary)).toEqual(['mine', 'not told yet']);
   expect(world.journal).toHaveLength(1);
 });

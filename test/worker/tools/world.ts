@@ -70,7 +70,7 @@ export function makeWorld(): World {
         keyFor: (step, index) => `R:s${step}:t${index}`,
         ...context,
       });
-      return await executor.run(
+      const end = await executor.run(
         asked,
         {
           step: 1,
@@ -83,7 +83,8 @@ export function makeWorld(): World {
           clock: world.clock,
           redactor: new Redactor(['hunter2-secret']),
           emit: (event) => void world.events.push(event),
-          async record(entries) {
+          async record(entries, events = []) {
+            world.events.push(...events);
             await world.onRecord(entries);
             world.writes.push(entries);
             world.journal.push(...entries);
@@ -92,6 +93,8 @@ export function makeWorld(): World {
         },
         world.stop.signal,
       );
+      if (end.kind === 'suspended') world.events.push(...end.events);
+      return end;
     },
     result(index) {
       const entry = world.journal.find((found) => found.t === 'called' && found.index === index);

@@ -251,6 +251,16 @@ test('what people were asked and what they said stands with its call', () => {
   expect(openCalls).toBe(2);
 });
 
+test('a result says whose ends were published with it: its own, unless it says otherwise', () => {
+  const result = (index: number, ends?: number[]) => ({ ...called(1, index), ...(ends && { ends }) }) as JournalEntry;
+  const toldAfter = (...entries: readonly JournalEntry[]) =>
+    foldJournal(question, [answered(1, 'a', 'b', 'c', 'd'), ...entries]).calls.map(({ told = false }) => told);
+  expect(toldAfter(result(0))).toEqual([true, false, false, false]);
+  expect(toldAfter(result(2, []))).toEqual([false, false, false, false]);
+  expect(toldAfter(result(2, []), result(1, []), result(0, [0, 1, 2]))).toEqual([true, true, true, false]);
+  expect(toldAfter(result(2, [0, 2])), 'one that was stopped has no result yet').toEqual([false, false, true, false]);
+});
+
 test('edited arguments take the place of the model\u2019s own, in the conversation as well', () => {
   const tokens = { sessionToken: 's', checkpointToken: 'k' };
   const answer = { ...answered(1, 'a', 'b'), ...tokens } as JournalEntry;
