@@ -152,6 +152,10 @@ export async function forgetEnded(
 ): Promise<void> {
   await forgetOpen(placeOf(link, redis), runId, tenant);
   if (request.thread === undefined) return;
+  const [endedAt, epoch] = await redis.hmget(link.keys.run(runId), 'endedAt', 'epoch');
+  // It was driven again since, and its place is needed.
+  if (!endedAt) return;
   const { addJob } = familyOf(link, redis);
-  await passOn(threadPlaceOf(link, redis), { tenant, threadId: request.thread }, runId, addJob);
+  const leaver = { runId, epoch: Number(epoch) };
+  await passOn(threadPlaceOf(link, redis), { tenant, threadId: request.thread }, leaver, addJob);
 }

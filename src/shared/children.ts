@@ -223,7 +223,7 @@ export async function stopFamily(
     if (gone.length > 0 || below.length === 0) await wakeToEnd(runId, family);
   }
   if (stopped === 'ended_here' && request.thread !== undefined)
-    await passOn(family.threads, { tenant, threadId: request.thread }, runId, family.addJob);
+    await passOn(family.threads, { tenant, threadId: request.thread }, record, family.addJob);
   if (stopped === 'ended_here') {
     const ended = await loadRun(runId, family.place);
     if (ended) family.onEnded(ended, lastOf(ended));

@@ -56,7 +56,7 @@ export async function endUnstarted(
     ),
   );
   if (seq < 0) return false;
-  if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, runId, addJob);
+  if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, record, addJob);
   onEnded({ ...record, status: 'failed', error, endedAt: at }, body);
   if (record.parent) await tellParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
   // Last: what is lost on the way here is found where the run is listed.

@@ -244,9 +244,10 @@ export type Keys = ReturnType<typeof keysFor>;
 /**
  * The manifest (a hash, with the fields of the machinery), the line (a sorted set of waiting runs), the log (a stream), the
  * runs that left not long ago (a sorted set), the numbers of entries that are kept once per name (a hash), the writes of the
- * holder by operation id (a hash), and what happened after its runs (a stream).
+ * holder by operation id (a hash), what happened after its runs (a stream), and the number of the last claim of each run in it
+ * (a hash).
  */
-export type ThreadPart = 'manifest' | 'line' | 'log' | 'left' | 'once' | 'ops' | 'events';
+export type ThreadPart = 'manifest' | 'line' | 'log' | 'left' | 'once' | 'ops' | 'events' | 'claims';
 
 /** BullMQ's key prefix. In a Cluster its keys must share a slot, so the prefix itself becomes the hash tag. */
 export function bullPrefix(prefix: string, cluster: boolean): string {

@@ -23,6 +23,13 @@ export interface ThreadClaim extends ThreadRun {
   readonly epoch: number;
 }
 
+/** A run that is over, and leaves its thread. */
+export interface Leaver {
+  readonly runId: string;
+  /** Its last claim when it was over. A later one has driven it again, and stays. Undefined: nothing is known of it. */
+  readonly epoch: number | undefined;
+}
+
 /** The right to write to a thread. Taking the thread up again gives a new fence, and makes the old one worthless. */
 export interface ThreadHold extends ThreadRef {
   readonly runId: string;
@@ -55,7 +62,7 @@ export type Entered =
 
 /**
  * `rolledBack`: somebody asked that this turn leave no trace. Nothing that it writes is kept. `stale`: a later claim of the run has
- * taken the thread up.
+ * come to take the thread up.
  */
 export type Acquired =
   | { readonly kind: 'held'; readonly fence: number; readonly manifest: ThreadManifest; readonly rolledBack: boolean }
@@ -187,14 +194,15 @@ export async function suspendThread(place: ThreadPlace, hold: ThreadHold): Promi
 
 /**
  * Takes a run out of a thread, whether it holds it, waits, or was never there. `next` holds the thread from now on, and the
- * caller has to wake it; asked again after a lost reply it is answered until it has taken the thread up.
+ * caller has to wake it; asked again after a lost reply it is answered until it has taken the thread up. Nothing changes for a
+ * run that a later claim has brought back.
  */
 export async function leaveThread(
   place: ThreadPlace,
   thread: ThreadRef,
-  runId: string,
+  { runId, epoch }: Leaver,
 ): Promise<{ readonly next?: string }> {
-  const args = [runId, place.clock.now(), leftMs, maxLeft];
+  const args = [runId, place.clock.now(), leftMs, maxLeft, epoch ?? ''];
   const next = (await runScript(place.redis, leaveScript, threadKeys(place, thread), args)) as string;
   return next === '' ? {} : { next };
 }

@@ -13,7 +13,7 @@ export interface ThreadPlace {
 
 /** The keys of the scripts about one thread, in the order of `thread-place.lua`. */
 export function threadKeys({ keys }: ThreadPlace, { tenant, threadId }: ThreadRef): string[] {
-  return (['manifest', 'line', 'log', 'left', 'once', 'ops', 'events'] as const).map((part) =>
+  return (['manifest', 'line', 'log', 'left', 'once', 'ops', 'events', 'claims'] as const).map((part) =>
     keys.thread(tenant, threadId, part),
   );
 }

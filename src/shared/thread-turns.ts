@@ -1,7 +1,7 @@
 import { loadScript, runScript } from './redis.ts';
 import type { AddJob } from './resume.ts';
 import { jobKind } from './run.ts';
-import { leaveThread } from './thread-line.ts';
+import { leaveThread, type Leaver } from './thread-line.ts';
 import type { ThreadPlace } from './thread-place.ts';
 import type { ThreadRef } from './thread.ts';
 
@@ -11,11 +11,11 @@ const maxSkipped = 1_000;
 
 /**
  * Takes a run that has ended out of its thread, and queues the run whose turn it is now. Again changes nothing, so that
- * whoever finds a thread whose holder is over may do it.
+ * whoever finds a thread whose holder is over may do it, also late: a run that was driven again since keeps its thread.
  */
-export async function passOn(place: ThreadPlace, thread: ThreadRef, runId: string, addJob: AddJob): Promise<void> {
+export async function passOn(place: ThreadPlace, thread: ThreadRef, leaver: Leaver, addJob: AddJob): Promise<void> {
   const { redis, keys, clock } = place;
-  let leaving = runId;
+  let leaving = leaver;
   for (let skipped = 0; skipped < maxSkipped; skipped++) {
     const { next } = await leaveThread(place, thread, leaving);
     if (next === undefined) return;
@@ -26,8 +26,8 @@ export async function passOn(place: ThreadPlace, thread: ThreadRef, runId: strin
     if (segment !== undefined)
       return await addJob({ runId: next, segment, queue: queue ?? '', kind: jobKind.parse(kind) });
     // One that works already has been woken; one that is over will not come for its turn.
-    const [status, ended] = await redis.hmget(keys.run(next), 'status', 'endedAt');
+    const [status, ended, epoch = 0] = await redis.hmget(keys.run(next), 'status', 'endedAt', 'epoch');
     if (status && !ended) return;
-    leaving = next;
+    leaving = { runId: next, epoch: Number(epoch) };
   }
 }

@@ -23,6 +23,7 @@ import type {
   DueThread,
   DueThreads,
   Entered,
+  Leaver,
   ThreadClaim,
   ThreadHold,
   ThreadRun,
@@ -595,11 +596,12 @@ export interface Threads {
   suspend(hold: ThreadHold): Promise<'ok' | 'fenced'>;
   /**
    * Takes a run out of the thread, whether it holds it, waits, or was never there. `next` holds the thread from now on and
-   * has to be woken; asked again it is answered until it has taken the thread up.
+   * has to be woken; asked again it is answered until it has taken the thread up. `epoch`: the last claim of the run when it was
+   * over; nothing changes for a run that has come back with a later one.
    */
-  leave(tenant: string, threadId: string, runId: string): Promise<{ readonly next?: string }>;
+  leave(tenant: string, threadId: string, runId: string, epoch?: number): Promise<{ readonly next?: string }>;
   /** The same, and queues the run whose turn it is now. */
-  passOn(tenant: string, threadId: string, runId: string): Promise<void>;
+  passOn(tenant: string, threadId: string, leaver: Leaver): Promise<void>;
   /** What a model is given of the thread; for the run that holds it, as it was when its turn began. Throws `not_found`. */
   context(tenant: string, threadId: string, holder?: string): Promise<ThreadContext>;
   /** Throws `not_found`. */

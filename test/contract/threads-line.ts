@@ -67,6 +67,44 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({});
   });
 
+  test('a run that has been claimed again is taken out by nobody who knows of an earlier claim', async () => {
+    const world = await makeWorld();
+    for (const run of ['a', 'b']) await enter(world, run);
+    await hold(world, 'a');
+    await world.threads.acquire({ ...aRun('a'), epoch: 2 });
+    expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({});
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'a', waiting: 1 });
+    expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
+    expect(await world.threads.leave(tenant, 't1', 'a', 2)).toEqual({ next: 'b' });
+  });
+
+  test('a run that has been claimed again and waits keeps its place, and its turn once it has come', async () => {
+    const world = await makeWorld();
+    for (const run of ['a', 'b', 'c']) await enter(world, run);
+    await hold(world, 'a');
+    expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({ next: 'b' });
+    await hold(world, 'b');
+    expect(await world.threads.acquire({ ...aRun('a'), epoch: 2 })).toMatchObject({ kind: 'waiting', ahead: 2 });
+    expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({});
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'b', waiting: 2 });
+    for (const [run, next] of [
+      ['b', 'c'],
+      ['c', 'a'],
+    ] as const)
+      expect(await world.threads.leave(tenant, 't1', run, 1)).toEqual({ next });
+    expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({});
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'a' });
+    expect(await world.threads.leave(tenant, 't1', 'a', 2)).toEqual({});
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('holder');
+  });
+
+  test('a run of which nothing is known leaves whatever claimed it', async () => {
+    const world = await makeWorld();
+    for (const run of ['a', 'b']) await enter(world, run);
+    await world.threads.acquire({ ...aRun('a'), epoch: 2 });
+    expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'b' });
+  });
+
   test('a late entry of a run that has left takes no place, whether it was there before or not', async () => {
     const world = await makeWorld();
     await enter(world, 'a');

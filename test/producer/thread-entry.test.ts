@@ -1,9 +1,11 @@
-import { describe, expect, test } from 'vitest';
+import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/shared/clock.ts';
 import { runIdForExecution } from '../../src/shared/ids.ts';
 import { newRun } from '../../src/shared/create-runs.ts';
 import { runRequest, type RunRequestInput } from '../../src/shared/run.ts';
 import { enterThread } from '../../src/shared/thread-line.ts';
+import { Link } from '../../src/producer/link.ts';
+import { forgetEnded } from '../../src/producer/thread-entry.ts';
 import { RunWriter } from './support/run-writer.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from './support/client.ts';
 
@@ -82,6 +84,23 @@ test('the repeat of a request whose run has ended takes no place', async () => {
   await world.mill.enqueue(once);
   await world.mill.enqueueMany([once]);
   expect(await standing(world)).toEqual({ holder: next.runId, waiting: 0 });
+});
+
+test('the repeat of a request whose run has ended leaves it its place once it is driven again', async () => {
+  const { mill, prefix, redis, keys } = await clientWorld();
+  const { runId } = await mill.enqueue({ ...inThread, executionId: 'once' });
+  await mill.enqueue(inThread);
+  const writer = new RunWriter(redis, keys, runId);
+  await writer.start();
+  await writer.end('failed');
+  await mill.redrive({ runId });
+  const link = new Link({ redis: inject('redisUrl'), prefix });
+  onTestFinished(() => link.close());
+  // What a producer does that has seen its end, and stood still since.
+  const again = newRun(runRequest.parse({ ...inThread, executionId: 'once' }), { tenant: 'default' }, 'n');
+  await link.reach((connection) => forgetEnded(again, link, connection));
+  expect(again.runId).toBe(runId);
+  expect(await mill.threads.get('talk')).toMatchObject({ holder: runId, waiting: 1 });
 });
 
 describe('a request whose execution id belongs to another one', () => {

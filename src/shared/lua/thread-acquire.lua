@@ -2,15 +2,19 @@
 How its turn ended by the word of a worker that was lost before the run ended is taken back: it may end otherwise now.
 KEYS as in thread-place.lua
 ARGV[1] run  [2] agent  [3] thread  [4] ISO time  [5] number of the claim of the run
-Returns {6} a later claim of the run has taken it up: this worker was lost in between, and must not undo what that one wrote;
+Returns {6} a later claim of the run has come for it: this worker was lost in between, and must not undo what that one wrote;
 {2, fence, manifest fields} it holds the thread, and only writes with this fence count from now on; else as place
 in thread-place.lua.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include thread-place
 -- include thread-take-back
+-- Who took the thread up last is known after it has left, too.
 local taken = redis.call('HMGET', KEYS[1], 'takenBy', 'takenEpoch')
-if taken[1] == ARGV[1] and tonumber(taken[2]) > tonumber(ARGV[5]) then return {6} end
+local before = taken[1] == ARGV[1] and taken[2] or 0
+local claimed = redis.call('HGET', KEYS[8], ARGV[1]) or 0
+if math.max(tonumber(before), tonumber(claimed)) > tonumber(ARGV[5]) then return {6} end
 local answer = place(ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'queue')
+if answer[1] == 2 or answer[1] == 3 then redis.call('HSET', KEYS[8], ARGV[1], ARGV[5]) end
 if answer[1] ~= 2 then return answer end
 local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)
 redis.call('HSET', KEYS[1], 'suspendedBy', '', 'gaveWay', '', 'takenBy', ARGV[1], 'takenEpoch', ARGV[5])

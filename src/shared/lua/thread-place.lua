@@ -1,6 +1,7 @@
 --[[ Shared fragment: places in a thread.
 KEYS[1] manifest  [2] line of waiting runs  [3] log  [4] runs that left, by time  [5] numbers of entries kept once per key
-[6] writes of the holder, by operation id  [7] events, which only its removal touches
+[6] writes of the holder, by operation id  [7] events, which only its removal touches  [8] number of the last claim of each
+run that has come to take it up and has not left
 give(run, seq, summary, from) makes a run the holder ('' for nobody): what it writes begins after seq, and `from` is the
 run that made way for it.
 The field `over` names a holder that has written how its turn ended: nothing is cancelled or taken back for others any more.

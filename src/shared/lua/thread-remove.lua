@@ -5,5 +5,5 @@ Returns {0} there is none; {1} removed; {2, holder, runs that wait...} in use. ]
 local holder = redis.call('HGET', KEYS[1], 'holder')
 if not holder then return {0} end
 if holder ~= '' then return {2, holder, unpack(redis.call('ZRANGE', KEYS[2], 0, tonumber(ARGV[1]) - 2))} end
-redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6], KEYS[7])
+redis.call('UNLINK', KEYS[1], KEYS[2], KEYS[3], KEYS[5], KEYS[6], KEYS[7], KEYS[8])
 return {1}

@@ -200,7 +200,7 @@ export class Reconciler {
     // A run enters its thread before its record is written: one pass is no proof.
     if (!record) missing.add(holder);
     if (!record && !this.#missingHolders.has(holder)) return now;
-    await threads.passOn(tenant, threadId, holder);
+    await threads.passOn(tenant, threadId, { runId: holder, epoch: record?.epoch });
     return now + settledMs;
   }
 

@@ -1,6 +1,14 @@
 import type { Clock } from '../../shared/clock.ts';
 import { threadContext, type ThreadContext } from '../../shared/thread-context.ts';
-import { leftMs, lookAfterMs, maxLeft, type Acquired, type Entered, type DueThread } from '../../shared/thread-line.ts';
+import {
+  leftMs,
+  lookAfterMs,
+  maxLeft,
+  type Acquired,
+  type DueThread,
+  type Entered,
+  type Leaver,
+} from '../../shared/thread-line.ts';
 import type { OnBusy } from '../../shared/thread.ts';
 import type { Appended } from '../../shared/thread-log.ts';
 import {
@@ -62,6 +70,8 @@ export class MemoryThread {
   #lastTold: string | undefined;
   /** By the last claim that took it up. */
   #taken: { readonly runId: string; readonly epoch: number } | undefined;
+  /** The last claim of each run that has come to take it up and has not left. */
+  readonly #claims = new Map<string, number>();
   changedAtMs = 0;
 
   constructor(threadId: string, clock: Clock) {
@@ -143,9 +153,11 @@ export class MemoryThread {
   acquire(runId: string, agentId: string, epoch: number): Acquired {
     this.#dueMs = this.#clock.now() + lookAfterMs;
     if (this.#taken?.runId === runId && this.#taken.epoch > epoch) return { kind: 'stale' };
+    if ((this.#claims.get(runId) ?? 0) > epoch) return { kind: 'stale' };
     const place = this.#place(runId, agentId, 'queue');
-    if (place.kind === 'waiting') return { kind: 'waiting', holder: place.holder, ahead: place.ahead };
     if (place.kind === 'other_agent') return place;
+    this.#claims.set(runId, epoch);
+    if (place.kind === 'waiting') return { kind: 'waiting', holder: place.holder, ahead: place.ahead };
     const holder = this.#holder as Holder;
     this.#taken = { runId, epoch };
     holder.suspended = false;
@@ -254,7 +266,9 @@ export class MemoryThread {
     return 'ok';
   }
 
-  leave(runId: string): { readonly next?: string } {
+  leave({ runId, epoch = Infinity }: Leaver): { readonly next?: string } {
+    if ((this.#claims.get(runId) ?? 0) > epoch) return {};
+    this.#claims.delete(runId);
     this.#remember(runId);
     const holder = this.#holder;
     if (holder?.runId !== runId) {
@@ -301,6 +315,7 @@ export class MemoryThread {
     this.#entries = [];
     this.#once = new Set();
     this.#ops.clear();
+    this.#claims.clear();
     this.#fence = 0;
     this.#seq = 0;
     this.#summarySeq = 0;

@@ -67,11 +67,11 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
     async suspend({ tenant, threadId, runId, fence }) {
       return threadsOf(tenant).get(threadId)?.suspend({ runId, fence }) ?? 'fenced';
     },
-    async leave(tenant, threadId, runId) {
-      return open(tenant, threadId).leave(runId);
+    async leave(tenant, threadId, runId, epoch) {
+      return open(tenant, threadId).leave({ runId, epoch });
     },
-    async passOn(tenant, threadId, runId) {
-      const next = threadsOf(tenant).get(threadId)?.leave(runId).next;
+    async passOn(tenant, threadId, leaver) {
+      const next = threadsOf(tenant).get(threadId)?.leave(leaver).next;
       if (next !== undefined) await wake(next);
     },
     async context(tenant, threadId, holder) {

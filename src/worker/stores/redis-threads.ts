@@ -24,10 +24,10 @@ export function redisThreads(place: ThreadPlace, addJob: AddJob): Threads {
     append: (hold, op, entries, patch) =>
       named(appendToThread(place, hold, op, entries, patch), `write to thread ${hold.threadId}`),
     suspend: (hold) => named(suspendThread(place, hold), `suspension in thread ${hold.threadId}`),
-    leave: (tenant, threadId, runId) =>
-      named(leaveThread(place, { tenant, threadId }, runId), `leave of thread ${threadId}`),
-    passOn: (tenant, threadId, runId) =>
-      named(passOn(place, { tenant, threadId }, runId, addJob), `leave of thread ${threadId}`),
+    leave: (tenant, threadId, runId, epoch) =>
+      named(leaveThread(place, { tenant, threadId }, { runId, epoch }), `leave of thread ${threadId}`),
+    passOn: (tenant, threadId, leaver) =>
+      named(passOn(place, { tenant, threadId }, leaver, addJob), `leave of thread ${threadId}`),
     context: (tenant, threadId, holder) =>
       named(readContext(place, { tenant, threadId }, holder), `read of thread ${threadId}`),
     get: (tenant, threadId) => named(threadInfo(place, { tenant, threadId }), `read of thread ${threadId}`),

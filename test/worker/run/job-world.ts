@@ -15,7 +15,7 @@ import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 
-/** Runs in memory, segment by segment, by a clock that the test moves. */
+/** Runs in memory, or in the ports that are given, segment by segment, by a clock that the test moves. */
 export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000, more: Partial<RunDeps> = {}) {
   const clock = new ManualClock();
   const ports = createMemoryPorts({ clock });
@@ -23,7 +23,7 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
     ports,
     agents: new Map([[agent.definition.id, loadedFrom(agent)]]),
     flushTimer: new FlushTimer(5),
-    cancels: new CancelWatch(ports),
+    cancels: new CancelWatch(more.ports ?? ports),
     limitCaps: { maxSteps: 10 },
     stopping: () => false,
     patienceMs,
@@ -48,7 +48,7 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
     },
     /** One processor call. */
     async deliver(runId: string, jobTry = 1, signal = new AbortController().signal) {
-      const record = await ports.runs.load(runId);
+      const record = await deps.ports.runs.load(runId);
       const job = { v: 1, kind: record?.kind ?? 'node', runId, segment: record?.segment ?? 0 };
       return await runJob(
         job,
@@ -71,6 +71,6 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
       for (const runId of due) await ports.waits.resume(runId, { summary: 'its time has come' });
       return due;
     },
-    load: async (runId: string) => await ports.runs.load(runId),
+    load: async (runId: string) => await deps.ports.runs.load(runId),
   };
 }

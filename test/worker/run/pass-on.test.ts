@@ -1,0 +1,96 @@
+import { expect, test, vi } from 'vitest';
+import { systemClock } from '../../../src/shared/clock.ts';
+import { silentLog } from '../../../src/shared/log.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
+import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
+import { RedisRuns } from '../../../src/worker/stores/redis-runs.ts';
+import { redisThreads } from '../../../src/worker/stores/redis-threads.ts';
+import { clientWorld } from '../../producer/support/client.ts';
+import { runPlace } from '../../support/run-place.ts';
+import { makeJobs } from './job-world.ts';
+
+/** A run that fails at first, and one that waits behind it in its thread. Runs and threads are in Redis. */
+async function makeWorld() {
+  const { mill, redis, keys } = await clientWorld();
+  const woken: string[] = [];
+  const options = { ...runPlace(redis, keys), eventLogTtlS: 120, resultTtlS: 600, clock: systemClock, log: silentLog };
+  const runs = new RedisRuns(options);
+  const addJob = async ({ runId }: { readonly runId: string }) => void woken.push(runId);
+  const threads = redisThreads({ redis, keys, cluster: false, clock: systemClock }, addJob);
+  let asked = 0;
+  const provider = createScriptedProvider(() =>
+    asked++ === 0 ? { error: { kind: 'bad_request' } } : { text: 'It was sent.' },
+  );
+  const ports = { ...createMemoryPorts({ clock: systemClock }), runs, threads };
+  const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), provider, 1_000, { ports });
+  const { runId } = await mill.enqueue({ agent: 'support', input: 'Where is order 7?', thread: 'talk' });
+  const next = await mill.enqueue({ agent: 'support', input: 'And order 8?', thread: 'talk' });
+  return {
+    jobs,
+    runs,
+    threads,
+    runId,
+    next: next.runId,
+    woken,
+    /** Drives the run again, in the hands of another worker up to the end of its turn, and there until `go` is called. */
+    again: async () => {
+      await mill.redrive({ runId });
+      const [reached, held] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+      const append = threads.append.bind(threads);
+      vi.spyOn(threads, 'append').mockImplementation(async (hold, op, ...rest) => {
+        if (op === `${runId}:end`) {
+          reached.resolve();
+          await held.promise;
+        }
+        return await append(hold, op, ...rest);
+      });
+      const outcome = jobs.deliver(runId);
+      await Promise.race([reached.promise, outcome]);
+      return { outcome, go: held.resolve };
+    },
+    said: async () => {
+      const { entries } = await threads.read('default', 'talk', { limit: 99 });
+      return entries.map(({ entry }) => (entry.t === 'result' ? entry.status : entry.t));
+    },
+  };
+}
+
+test('a worker that stood still after the end of a run leaves its thread to who drives it again', async () => {
+  const { jobs, threads, runId, next, woken, again, said } = await makeWorld();
+  const [ended, slept] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  const passOn = threads.passOn.bind(threads);
+  vi.spyOn(threads, 'passOn').mockImplementationOnce(async (...place) => {
+    ended.resolve();
+    await slept.promise;
+    return await passOn(...place);
+  });
+  const first = jobs.deliver(runId);
+  await ended.promise;
+  const second = await again();
+  slept.resolve();
+  expect(await first).toMatchObject({ kind: 'ended', status: 'failed' });
+  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ holder: runId, waiting: 1 }, []]);
+  second.go();
+  expect(await second.outcome).toEqual({ kind: 'ended', status: 'completed' });
+  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ holder: next, waiting: 0 }, [next]]);
+  expect(await said()).toEqual(['message', 'message', 'completed']);
+});
+
+test('a worker that finds a run ended, and driven again by then, does nothing after its end', async () => {
+  const { jobs, runs, threads, runId, next, woken, again } = await makeWorld();
+  vi.spyOn(threads, 'passOn').mockRejectedValueOnce(new Error('the worker died'));
+  await expect(jobs.deliver(runId)).rejects.toThrow('the worker died');
+  const claim = runs.claim.bind(runs);
+  let second: Awaited<ReturnType<typeof again>> | undefined;
+  vi.spyOn(runs, 'claim').mockImplementationOnce(async (...asked) => {
+    const answer = await claim(...asked);
+    second = await again();
+    return answer;
+  });
+  expect(await jobs.deliver(runId, 2)).toEqual({ kind: 'skipped', reason: 'terminal' });
+  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ holder: runId, waiting: 1 }, []]);
+  second?.go();
+  expect(await second?.outcome).toEqual({ kind: 'ended', status: 'completed' });
+  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ holder: next, waiting: 0 }, [next]]);
+});
