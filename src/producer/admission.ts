@@ -1,6 +1,9 @@
 import { Cluster } from 'ioredis';
 import { RunError } from '../shared/errors.ts';
 import type { Keys, RedisConnection } from '../shared/redis.ts';
+import { listThread } from '../shared/thread-index.ts';
+import type { ThreadPlace } from '../shared/thread-place.ts';
+import type { ThreadRef } from '../shared/thread.ts';
 import type { Places } from './places.ts';
 
 const retryAfterS = 5;
@@ -49,6 +52,13 @@ export class Admission {
       this.#memory = { readAt: now, percent: usedPercentOf(redis).catch(() => 0) };
     return await this.#memory.percent;
   }
+}
+
+/** Gives a thread its place in the list of its tenant before it is made. Throws `queue_full` (429) where there is none. */
+export async function admitThread(place: ThreadPlace, thread: ThreadRef, max: number): Promise<void> {
+  if (await listThread(place, thread, max)) return;
+  const message = `tenant ${thread.tenant} has ${max} threads, which is the most: delete some to begin others`;
+  throw full(429, 'tenant_threads', message);
 }
 
 /** Of the fullest node: a run lands where its id says. 0 where Redis has no limit, or may not be asked (an ACL without INFO). */

@@ -9,6 +9,7 @@ export function clientOptions(config: Config): MillraceOptions {
     queueMaxLength: config.QUEUE_MAX_LENGTH,
     maxOpenRuns: config.MAX_OPEN_RUNS,
     maxOpenRunsPerTenant: config.MAX_OPEN_RUNS_PER_TENANT,
+    maxThreadsPerTenant: config.MAX_THREADS_PER_TENANT,
     memoryMarkPercent: config.REDIS_MEMORY_MARK_PERCENT,
     queueTtlMs: config.QUEUE_TTL_MS,
     eventLogMax: config.EVENT_LOG_MAX,

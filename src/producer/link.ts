@@ -43,6 +43,7 @@ export interface Settings {
   readonly queueMaxLength: number;
   readonly maxOpenRuns: number;
   readonly maxOpenRunsPerTenant: number;
+  readonly maxThreadsPerTenant: number;
   readonly memoryMarkPercent: number;
   /** Undefined: a run may wait for its start as long as it takes. */
   readonly queueTtlMs: number | undefined;
@@ -90,6 +91,7 @@ export class Link {
       queueMaxLength: options.queueMaxLength ?? 1_000_000,
       maxOpenRuns: options.maxOpenRuns ?? 1_000_000,
       maxOpenRunsPerTenant: options.maxOpenRunsPerTenant ?? 250_000,
+      maxThreadsPerTenant: options.maxThreadsPerTenant ?? 1_000_000,
       memoryMarkPercent: options.memoryMarkPercent ?? 90,
       queueTtlMs: (options.queueTtlMs ?? 604_800_000) || undefined,
       eventLogMax: options.eventLogMax ?? 10_000,

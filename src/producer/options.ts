@@ -32,6 +32,8 @@ export interface MillraceOptions {
   readonly maxOpenRuns?: number;
   /** The same for each tenant (429). Default 250,000. */
   readonly maxOpenRunsPerTenant?: number;
+  /** Threads that a tenant may have before a run that would begin another is refused with `queue_full` (429). Default 1,000,000. */
+  readonly maxThreadsPerTenant?: number;
   /** Percent of `maxmemory` at which Redis takes no more runs (503). Default 90; without `maxmemory` never. */
   readonly memoryMarkPercent?: number;
   /** The `queueTtlMs` of requests that have none. 0: they wait as long as it takes. Default 604,800,000, seven days. */

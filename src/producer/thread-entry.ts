@@ -9,6 +9,7 @@ import { passOn } from '../shared/thread-turns.ts';
 import { familyOf } from './control.ts';
 import { runStatus, type RunStatus } from '../shared/run.ts';
 import { followUpId, sayToRun } from '../shared/steer.ts';
+import { admitThread } from './admission.ts';
 import { claimRequest, noteListener, releaseRequest, type ClaimedRequest } from './claim-request.ts';
 import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
 import type { Link } from './link.ts';
@@ -26,17 +27,24 @@ export type Arrived =
 
 /**
  * What a request does in its thread before its run is created: nothing that remains where it is refused. Throws what
- * `enterThread` throws, `idempotency_conflict`, and `queue_full` for a run that was told too much. A delayed run gets its place
- * when its time has come.
+ * `enterThread` throws, `idempotency_conflict`, and `queue_full` for a run that was told too much and for a tenant with too many
+ * threads. A delayed run gets its place when its time has come.
  */
 export async function arrive(run: NewRun, link: Link, redis: RedisConnection): Promise<Arrived> {
   const { thread: threadId, onBusy, delayMs = 0 } = run.request;
-  if (threadId === undefined || delayMs > 0) return { kind: 'entered', waits: false };
+  if (threadId === undefined) return { kind: 'entered', waits: false };
+  const admit = async () =>
+    await admitThread(threadPlaceOf(link, redis), { tenant: run.tenant, threadId }, link.settings.maxThreadsPerTenant);
+  if (delayMs > 0) {
+    await admit();
+    return { kind: 'entered', waits: false };
+  }
   const claimed = await claimRequest(run, { keys: link.keys, redis });
   try {
     const steers = onBusy === 'steer' && claimed.kind !== 'created';
     const listener = steers ? await steer(run, threadId, claimed, link, redis) : undefined;
     if (listener) return { kind: 'said', listener };
+    if (claimed.kind !== 'created') await admit();
     return { kind: 'entered', waits: await enterThread(run, threadId, link, redis) };
   } catch (error) {
     if (claimed.kind === 'free' && error instanceof RunError && error.code !== 'queue_unavailable')

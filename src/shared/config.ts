@@ -236,6 +236,11 @@ export const configSchema = z.object({
   MAX_OPEN_RUNS_PER_TENANT: positive
     .default(250_000)
     .describe('The same for the runs of one tenant, with 429 `queue_full`.'),
+  MAX_THREADS_PER_TENANT: positive
+    .default(1_000_000)
+    .describe(
+      'Threads of one tenant at which a run that would begin another is refused with 429 `queue_full`. Nothing of a thread expires: its tenant deletes it.',
+    ),
   REDIS_MEMORY_MARK_PERCENT: positive
     .max(100)
     .default(90)

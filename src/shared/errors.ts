@@ -183,7 +183,7 @@ export const errorTable = {
     retryable: true,
     http: 429,
     scope: 'admission',
-    when: 'The queue is over its configured length, or the tenant over its open runs; with 503: all tenants are over theirs, or Redis over its memory mark. `details.limit` says which.',
+    when: 'The queue is over its configured length, or the tenant over its open runs or threads; with 503: all tenants are over theirs, or Redis over its memory mark. `details.limit` says which.',
   },
   queue_expired: {
     retryable: true,

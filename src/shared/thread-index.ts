@@ -5,6 +5,7 @@ import { infoFromHash } from './thread-log.ts';
 import { threadKeys, type ThreadPlace } from './thread-place.ts';
 import { threadInUse, threadNotFound, type ThreadInfo, type ThreadRef } from './thread.ts';
 
+const listScript = loadScript(import.meta.url, './lua/thread-list.lua');
 const removeScript = loadScript(import.meta.url, './lua/thread-remove.lua');
 
 /** Runs in the way of a removal that its error names. */
@@ -13,6 +14,8 @@ const batchSize = 100;
 const maxScanned = 2_000;
 /** Threads that one call of a purge looks at. */
 export const purgedAtOnce = 500;
+/** Entries of a full list that are looked at when somebody asks for room. */
+const sampled = 10;
 /** A thread is listed before it is made; an entry without a thread is only dead once it is older than this. */
 const settledMs = 300_000;
 
@@ -86,6 +89,23 @@ async function infoOf(place: ThreadPlace, tenant: string, listed: ListedThread):
   if (hash['agentId'] !== undefined) return infoFromHash(hash, waiting);
   if (changedAtMs < clock.now() - settledMs) await unlist(place, { tenant, threadId });
   return undefined;
+}
+
+/**
+ * Lists a thread that is about to be made. Answers false where the tenant has as many as it may have, and this is none of them; whoever
+ * asks again has entries of threads that were never made forgotten, a few at a time.
+ */
+export async function listThread(place: ThreadPlace, { tenant, threadId }: ThreadRef, max: number): Promise<boolean> {
+  const { redis, keys, clock } = place;
+  const key = keys.threads(tenant);
+  const list = async () => (await runScript(redis, listScript, [key], [threadId, clock.now(), max])) === 1;
+  if (await list()) return true;
+  const some = listedOf(await redis.zrandmember(key, sampled, 'WITHSCORES'));
+  const settled = some.filter(({ changedAtMs }) => changedAtMs < clock.now() - settledMs);
+  const made = await Promise.all(settled.map((one) => redis.exists(keys.thread(tenant, one.threadId, 'manifest'))));
+  const unmade = settled.filter((_, i) => made[i] === 0);
+  await Promise.all(unmade.map((one) => unlist(place, { tenant, threadId: one.threadId })));
+  return unmade.length > 0 && (await list());
 }
 
 /** Deletes a thread with all of its log. Throws `not_found`, and `concurrent_run` while a run holds it or waits for it. */

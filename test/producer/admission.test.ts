@@ -86,3 +86,51 @@ test('above its memory mark Redis takes no more runs, and decides and cancels go
   await admin.config('SET', 'maxmemory', 0);
   await until('there is room', () => accepted(mill.enqueue(request)));
 });
+
+test('a tenant at its threads begins no other, and goes on with those that it has', async () => {
+  const { send, mill } = await serverWorld({ client: { maxThreadsPerTenant: 2 } });
+  const inThread = (thread: string, more: object = {}) => ({ ...request, thread, ...more });
+  const answers = await mill.enqueueMany(['a', 'a', 'b', 'c'].map((thread) => inThread(thread)));
+  expect(answers.map((answer) => ('error' in answer ? answer.error.details : 'accepted'))).toEqual([
+    'accepted',
+    'accepted',
+    'accepted',
+    { limit: 'tenant_threads', retryAfterS: 5 },
+  ]);
+  const refused = await send('POST', '/v1/runs', inThread('c', { executionId: 'again' }));
+  expect([refused.status, refused.body.error.code, refused.headers.get('retry-after')]).toEqual([
+    429,
+    'queue_full',
+    '5',
+  ]);
+  expect(refused.body.error.message).toContain('tenant default has 2 threads');
+  expect(await codeOf(mill.enqueue(inThread('later', { delayMs: 60_000 })))).toBe('queue_full');
+  expect((await mill.threads.list()).threads.map(({ threadId }) => threadId).toSorted()).toEqual(['a', 'b']);
+  expect((await mill.enqueue(inThread('b'))).status).toBe('queued');
+  expect((await mill.enqueue(request)).status).toBe('queued');
+  expect((await mill.forTenant('other').enqueue(inThread('c'))).status).toBe('queued');
+});
+
+test('of threads that begin at once there are never more than the tenant may have', async () => {
+  const { mill, redis, keys, prefix } = await clientWorld({ maxThreadsPerTenant: 7 });
+  const clients = [mill, (await clientWorld({ maxThreadsPerTenant: 7, prefix })).mill];
+  const begun = await Promise.all(
+    Array.from({ length: 40 }, (_, i) =>
+      accepted((clients[i % 2] as Millrace).enqueue({ ...request, thread: `t${i}` })),
+    ),
+  );
+  expect(begun.filter(Boolean)).toHaveLength(7);
+  expect(await redis.zcard(keys.threads('default'))).toBe(7);
+});
+
+test('there is room for a thread once one was deleted, and one that was never made takes none', async () => {
+  const { mill, redis, keys } = await clientWorld({ maxThreadsPerTenant: 2 });
+  const run = await mill.enqueue({ ...request, thread: 'a' });
+  await redis.zadd(keys.threads('default'), 1, 'never made');
+  await until('the entry without a thread is forgotten', () => accepted(mill.enqueue({ ...request, thread: 'b' })));
+  expect(await redis.zrangebyscore(keys.threads('default'), '-inf', '+inf')).toEqual(['a', 'b']);
+  expect(await codeOf(mill.enqueue({ ...request, thread: 'c' }))).toBe('queue_full');
+  await run.cancel();
+  await mill.threads.delete('a');
+  expect((await mill.enqueue({ ...request, thread: 'c' })).status).toBe('queued');
+});
