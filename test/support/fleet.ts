@@ -18,6 +18,8 @@ export interface FleetOptions {
   readonly env?: Record<string, string>;
   /** A Redis of its own, to be killed or filled; absent: the one that all tests share, under a prefix of its own. */
   readonly redisUrl?: string;
+  /** Of all keys; absent: one that no other test uses. */
+  readonly prefix?: string;
 }
 
 /** A worker process that takes jobs. */
@@ -28,7 +30,7 @@ export interface WorkerChild extends Child {
 /** Real workers and producers around one Redis prefix, and a client. Everything ends with {@link dispose}. */
 export class Fleet {
   readonly redisUrl: string;
-  readonly prefix = testPrefix();
+  readonly prefix: string;
   /** Holds the witness file and the gates of the fixture tools. */
   readonly folder = mkdtempSync(join(tmpdir(), 'millrace-fleet-'));
   readonly mill: Millrace;
@@ -36,7 +38,8 @@ export class Fleet {
   readonly #children: Child[] = [];
   readonly #clients: Millrace[] = [];
 
-  constructor({ env = {}, redisUrl = inject('redisUrl') }: FleetOptions = {}) {
+  constructor({ env = {}, redisUrl = inject('redisUrl'), prefix = testPrefix() }: FleetOptions = {}) {
+    this.prefix = prefix;
     this.redisUrl = redisUrl;
     this.#env = {
       NODE_ENV: 'test',
