@@ -25,6 +25,11 @@ export function redisError(thrown: unknown, doing: string): RunError {
   return new RunError('queue_unavailable', `Redis cannot be reached: ${doing}`, { cause: thrown });
 }
 
+/** Did the store, or the one node of it that was asked, not answer or refuse for now? Others may answer. */
+export function isUnavailable(error: unknown): error is RunError {
+  return error instanceof RunError && error.code === 'queue_unavailable';
+}
+
 /** The same for an error answer that a script passed on as text. Its first word is Redis' own code. */
 export function refusal(answer: string, doing: string, cause?: unknown): RunError {
   const [word = ''] = answer.split(' ', 1);

@@ -1,7 +1,9 @@
 import type { CancelRequest } from './control.ts';
 import { RunError } from './errors.ts';
+import { inTime } from './in-time.ts';
 import { lookLater } from './look-later.ts';
 import { loadScript, runScript } from './redis.ts';
+import { isUnavailable } from './redis-error.ts';
 import { threadKeys, type ThreadPlace } from './thread-place.ts';
 import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from './thread.ts';
 
@@ -81,14 +83,17 @@ export interface HeldThread extends ThreadRef {
   readonly interrupted: boolean;
 }
 
-/** A held thread that is due to be looked at. `dueAt` is the time that it was found under. */
-export interface DueThread extends HeldThread {
+/** The entry of a thread that is due to be looked at. `dueAt` is the time that it was found under. */
+export interface DueEntry extends ThreadRef {
   readonly dueAt: string;
 }
 
-/** `more`: others are due, too. */
+export type DueThread = HeldThread & DueEntry;
+
+/** `unreachable`: due, and on a node of Redis that cannot be asked. `more`: others are due, too. */
 export interface DueThreads {
   readonly threads: readonly DueThread[];
+  readonly unreachable: readonly (DueEntry & { readonly error: RunError })[];
   readonly more: boolean;
 }
 
@@ -223,25 +228,33 @@ export async function lookSoonAtThread({ redis, keys, clock }: ThreadPlace, thre
 export async function dueThreads(place: ThreadPlace, limit: number): Promise<DueThreads> {
   const { redis, keys, clock } = place;
   const range = ['-inf', clock.now(), 'WITHSCORES', 'LIMIT', 0, limit] as const;
-  const flat = await redis.zrangebyscore(keys.threadChecks, ...range);
+  const flat = await inTime(redis.zrangebyscore(keys.threadChecks, ...range), 'list of threads that are due');
   const due = Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i] as string, flat[2 * i + 1] as string]);
+  const unreachable: (DueEntry & { readonly error: RunError })[] = [];
+  const look = async (member: string, dueAt: string): Promise<DueThread | undefined> => {
+    const held = await readHeld(place, member);
+    if (!held) await unlist(place, member, dueAt);
+    return held && { ...held, dueAt };
+  };
   const found = await Promise.all(
-    due.map(async ([member = '', dueAt = '']) => {
-      const held = await readHeld(place, member);
-      if (!held) await unlist(place, member, dueAt);
-      return held && { ...held, dueAt };
-    }),
+    due.map(([member = '', dueAt = '']) =>
+      inTime(look(member, dueAt), `look at thread ${member}`).catch((error: unknown) => {
+        if (!isUnavailable(error)) throw error;
+        unreachable.push({ ...threadOf(member), dueAt, error });
+        return undefined;
+      }),
+    ),
   );
-  return { threads: found.filter((thread) => thread !== undefined), more: due.length === limit };
+  return { threads: found.filter((thread) => thread !== undefined), unreachable, more: due.length === limit };
 }
 
 /** Says when threads are looked at again, in milliseconds since the epoch, unless somebody entered them meanwhile. */
 export async function lookAgainAtThreads(
   { redis, keys }: ThreadPlace,
-  threads: readonly (DueThread & { readonly nextMs: number })[],
+  threads: readonly (DueEntry & { readonly nextMs: number })[],
 ): Promise<void> {
   const again = threads.map((thread) => [memberOf(thread), thread.dueAt, thread.nextMs] as const);
-  await lookLater(redis, keys.threadChecks, again);
+  await inTime(lookLater(redis, keys.threadChecks, again), 'next look at threads');
 }
 
 async function unlist({ redis, keys, clock }: ThreadPlace, member: string, dueAt: string): Promise<void> {
@@ -256,10 +269,13 @@ function memberOf({ tenant, threadId }: ThreadRef): string {
   return `${tenant}:${threadId}`;
 }
 
-async function readHeld({ redis, keys }: ThreadPlace, member: string): Promise<HeldThread | undefined> {
+function threadOf(member: string): ThreadRef {
   const colon = member.indexOf(':');
-  const tenant = member.slice(0, colon);
-  const threadId = member.slice(colon + 1);
+  return { tenant: member.slice(0, colon), threadId: member.slice(colon + 1) };
+}
+
+async function readHeld({ redis, keys }: ThreadPlace, member: string): Promise<HeldThread | undefined> {
+  const { tenant, threadId } = threadOf(member);
   const [[holder, suspendedBy, interrupted], [next]] = await Promise.all([
     redis.hmget(keys.thread(tenant, threadId, 'manifest'), 'holder', 'suspendedBy', 'interrupted'),
     redis.zrange(keys.thread(tenant, threadId, 'line'), 0, '0'),

@@ -270,6 +270,7 @@ export async function buildWorker({
     giveUp: giveUp('job_lost'),
     onUnservedQuarantine: lendQuarantine,
     onPutBack: () => metrics.putBack.inc(),
+    onUnreachable: () => metrics.unreachable.inc(),
   });
   const beat = async () => {
     const info = {

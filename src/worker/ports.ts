@@ -1,7 +1,7 @@
 import type { CancelRequest, SteeringMessage } from '../shared/control.ts';
 import type { Clock } from '../shared/clock.ts';
 import type { EventBody, EventEnvelope, PendingItem } from '../shared/event.ts';
-import type { ErrorInfo } from '../shared/errors.ts';
+import type { ErrorInfo, RunError } from '../shared/errors.ts';
 import type { Attempt, JournalEntry } from '../shared/journal.ts';
 import type { PaidAttempt } from '../shared/ledger.ts';
 import type { BudgetScope, OnExceed, RunUsage, Usage } from '../shared/money.ts';
@@ -20,7 +20,7 @@ import type { ThreadContext } from '../shared/thread-context.ts';
 import type { ThreadList, ThreadPurge, ThreadQuery } from '../shared/thread-index.ts';
 import type {
   Acquired,
-  DueThread,
+  DueEntry,
   DueThreads,
   Entered,
   Leaver,
@@ -157,8 +157,8 @@ export interface RunStore {
 /** What the reconciler needs to know about a run that has not ended. */
 export interface OpenRunInfo {
   readonly runId: string;
-  /** There is a record, and it cannot be read. */
-  readonly illegible?: true;
+  /** There is a record that cannot be read, or the node that would have it cannot be asked. */
+  readonly unread?: 'illegible' | RunError;
   /** Absent when there is no record: it expired, or its creation never finished. */
   readonly run?: {
     readonly status: RunStatus;
@@ -626,7 +626,7 @@ export interface Threads {
   /** Threads of all tenants that runs hold and that are due to be looked at: 15 seconds after the last entry, or as `lookAgain` said. */
   due(limit: number): Promise<DueThreads>;
   /** `nextMs`: when each is due again, in milliseconds since the epoch. An entry since then counts more. */
-  lookAgain(threads: readonly (DueThread & { readonly nextMs: number })[]): Promise<void>;
+  lookAgain(threads: readonly (DueEntry & { readonly nextMs: number })[]): Promise<void>;
 }
 
 /**

@@ -40,22 +40,37 @@ async function startNode(): Promise<ClusterNode> {
   return node;
 }
 
+/** Slots, the last one included. */
+type SlotRange = readonly [first: number, last: number];
+
 /** Two masters that go on without each other; the second owns these slots only. */
-export async function startTwoMasters([first, last]: readonly [number, number]): Promise<
-  readonly [ClusterNode, ClusterNode]
-> {
-  const nodes = [await startNode(), await startNode()] as const;
-  const [large, small] = nodes;
-  const ranges = [
-    [0, first - 1],
-    [last + 1, 16_383],
-  ].filter(([from = 0, to = 0]) => from <= to);
+export async function startTwoMasters(owned: SlotRange): Promise<readonly [ClusterNode, ClusterNode]> {
+  const [large, small] = await startMasters([owned]);
+  return [large as ClusterNode, small as ClusterNode];
+}
+
+/** Masters of one Cluster: each but the first owns one of these ranges, in ascending order, and the first what is left. */
+export async function startMasters(owned: readonly SlotRange[]): Promise<readonly ClusterNode[]> {
+  const large = await startNode();
+  const others: ClusterNode[] = [];
+  let next = 0;
+  const rest: SlotRange[] = [];
+  for (const [first, last] of owned) {
+    const node = await startNode();
+    await node.redis.call('CLUSTER', 'ADDSLOTSRANGE', `${first}`, `${last}`);
+    await large.redis.call('CLUSTER', 'MEET', '127.0.0.1', `${node.port}`, `${node.bus}`);
+    others.push(node);
+    rest.push([next, first - 1]);
+    next = last + 1;
+  }
+  rest.push([next, 16_383]);
+  const ranges = rest.filter(([first, last]) => first <= last);
   await large.redis.call('CLUSTER', 'ADDSLOTSRANGE', ...ranges.flat().map(String));
-  await small.redis.call('CLUSTER', 'ADDSLOTSRANGE', `${first}`, `${last}`);
-  await large.redis.call('CLUSTER', 'MEET', '127.0.0.1', `${small.port}`, `${small.bus}`);
-  const isWhole = async ({ redis }: ClusterNode) =>
-    /cluster_slots_ok:16384/.test(String(await redis.call('CLUSTER', 'INFO'))) &&
-    /cluster_state:ok/.test(String(await redis.call('CLUSTER', 'INFO')));
-  await until('the Cluster serves', async () => (await isWhole(large)) && (await isWhole(small)));
+  const nodes = [large, ...others];
+  const isWhole = async ({ redis }: ClusterNode) => {
+    const info = String(await redis.call('CLUSTER', 'INFO'));
+    return info.includes('cluster_slots_ok:16384') && info.includes('cluster_state:ok');
+  };
+  await until('the Cluster serves', async () => (await Promise.all(nodes.map(isWhole))).every(Boolean));
   return nodes;
 }

@@ -2,15 +2,18 @@ import { Worker } from 'bullmq';
 import { z } from 'zod';
 import { isAboutCall } from '../../shared/decisions.ts';
 import type { PendingItem } from '../../shared/event.ts';
-import { RunError } from '../../shared/errors.ts';
+import type { RunError } from '../../shared/errors.ts';
+import { inLanes } from '../../shared/in-lanes.ts';
+import { inTime } from '../../shared/in-time.ts';
 import { settledMs } from '../../shared/open-runs.ts';
 import { jobIdFor } from '../../shared/ids.ts';
 import type { Log } from '../../shared/log.ts';
 import { budgetScope } from '../../shared/money.ts';
 import { type RedisConnection } from '../../shared/redis.ts';
+import { isUnavailable } from '../../shared/redis-error.ts';
 import { maintenanceQueue, quarantineQueue } from '../../shared/queues.ts';
 import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/run.ts';
-import type { DueThread } from '../../shared/thread-line.ts';
+import type { DueThread, DueEntry } from '../../shared/thread-line.ts';
 import type { Children, Ledger, OpenRunInfo, RunStore, Supervision, Threads } from '../ports.ts';
 import type { RunQueues } from './queues.ts';
 
@@ -27,6 +30,8 @@ export interface ReconcileDeps {
   /** There are runs in quarantine and no live worker serves it. */
   onUnservedQuarantine(waiting: number): void;
   onPutBack(): void;
+  /** A run or thread was due whose node of Redis cannot be asked. */
+  onUnreachable(): void;
 }
 
 /** How often a run that works, or waits for a worker, is looked at: as often as the fleet manages, and at least once an hour. */
@@ -47,10 +52,14 @@ const maxPages = 10;
 const relistSize = 2_000;
 const interruption = { drain: false, onPendingApprovals: 'deny', reason: 'a newer message interrupts it' } as const;
 const accountName = z.tuple([budgetScope, z.string()]);
+/** Looked at side by side: one whose node is away must not have the others wait for it. */
+const lanes = 20;
 const maxPutBacks = 10;
 const openJobStates = ['waiting', 'active', 'delayed', 'prioritized'] as const;
 /** How often queues and agents are looked for that nobody announces any more. */
 const forgetEveryMs = 3_600_000;
+
+type Verdict = 'forgotten' | 'put_back' | 'fine' | 'unreachable';
 
 /**
  * Finds runs that have not ended and have neither a job nor anything else to wait for, and puts them back. In a healthy
@@ -62,6 +71,8 @@ export class Reconciler {
   #threadOffset = 0;
   #forgottenAt = Number.NEGATIVE_INFINITY;
   #missingHolders: ReadonlySet<string> = new Set();
+  /** What this pass could not look at, because a node of Redis was away. */
+  #unreachable: { readonly error: RunError; readonly count: number } | undefined;
 
   constructor(deps: ReconcileDeps) {
     this.#deps = deps;
@@ -73,43 +84,69 @@ export class Reconciler {
    * Answers how many runs were put back.
    */
   async pass(): Promise<number> {
+    this.#unreachable = undefined;
+    let putBack = 0;
+    const parts = [
+      async () => void (putBack = await this.#lookAfterRuns()),
+      () => this.#lookAfterThreads(),
+      () => inTime(this.lookAfterQuarantine(), 'look after the quarantine'),
+      () => inTime(this.#forgetUnannounced(), 'look for what nobody announces'),
+    ];
+    const failures: unknown[] = [];
+    // Their lists may be on different nodes.
+    for (const part of parts) await part().catch((error: unknown) => failures.push(error));
+    if (this.#unreachable) {
+      const { error: err, count } = this.#unreachable;
+      this.#deps.log.warn({ err, count }, 'open runs or threads were not looked after: their node of Redis is away');
+    }
+    if (failures.length > 0) throw failures[0];
+    return putBack;
+  }
+
+  async #lookAfterRuns(): Promise<number> {
     const { supervision } = this.#deps;
     this.#offset = await supervision.relist(this.#offset, relistSize);
     const everyMs = paceMs(await supervision.dueWithin(longestMs));
     let putBack = 0;
     for (let page = 0; page < maxPages; page++) {
       const due = await supervision.dueRuns(pageSize);
-      const again = [];
-      for (const open of due) {
+      const again: (OpenRunInfo & { readonly nextMs: number })[] = [];
+      await inLanes(due, lanes, async (open) => {
         const verdict = await this.#tryToRepair(open);
         if (verdict === 'put_back') putBack += 1;
         if (verdict === 'fine') again.push({ ...open, nextMs: nextLook(open, everyMs) });
-      }
+        if (verdict === 'unreachable') again.push({ ...open, nextMs: lookAtNode(everyMs) });
+      });
       await supervision.lookAgain(again);
       if (due.length < pageSize) break;
     }
-    await this.#lookAfterThreads();
-    await this.lookAfterQuarantine();
-    await this.#forgetUnannounced();
     return putBack;
   }
 
-  /** What is wrong with one run must not keep the others from being looked at. */
-  async #tryToRepair(open: OpenRunInfo): Promise<'forgotten' | 'put_back' | 'fine'> {
+  /** What is wrong with one run, or with the node that it is on, must not keep the others from being looked at. */
+  async #tryToRepair(open: OpenRunInfo): Promise<Verdict> {
     const { log } = this.#deps;
-    const { runId } = open;
-    if (open.illegible) log.warn({ runId }, 'the record of an open run cannot be read');
-    if (open.illegible) return 'fine';
+    const { runId, unread } = open;
+    if (unread === 'illegible') log.warn({ runId }, 'the record of an open run cannot be read');
+    if (unread === 'illegible') return 'fine';
     try {
-      return await this.#repair(open);
+      if (unread) throw unread;
+      return await inTime(this.#repair(open), `repair of open run ${runId}`);
     } catch (err) {
-      if (err instanceof RunError && err.code === 'queue_unavailable') throw err;
+      if (this.#isAway(err)) return 'unreachable';
       log.warn({ err, runId }, 'open run could not be looked after');
       return 'fine';
     }
   }
 
-  async #repair({ runId, run, ageMs }: OpenRunInfo): Promise<'forgotten' | 'put_back' | 'fine'> {
+  #isAway(error: unknown): boolean {
+    if (!isUnavailable(error)) return false;
+    this.#unreachable = { error: this.#unreachable?.error ?? error, count: (this.#unreachable?.count ?? 0) + 1 };
+    this.#deps.onUnreachable();
+    return true;
+  }
+
+  async #repair({ runId, run, ageMs }: OpenRunInfo): Promise<Exclude<Verdict, 'unreachable'>> {
     const { supervision, queues, log } = this.#deps;
     if (!run || isTerminalStatus(run.status)) {
       if (!run && ageMs < orphanMs) return 'fine';
@@ -167,16 +204,19 @@ export class Reconciler {
     const everyMs = paceMs(await supervision.threadsDueWithin(longestMs));
     const missing = new Set<string>();
     for (let page = 0; page < maxPages; page++) {
-      const { threads: due, more } = await threads.due(pageSize);
-      const again = [];
-      for (const thread of due) {
-        const nextMs = await this.#lookAfterThread(thread, everyMs, missing).catch((err: unknown) => {
-          if (err instanceof RunError && err.code === 'queue_unavailable') throw err;
+      const { threads: due, unreachable, more } = await threads.due(pageSize);
+      const again: (DueEntry & { readonly nextMs: number })[] = [];
+      for (const { error, ...entry } of unreachable)
+        if (this.#isAway(error)) again.push({ ...entry, nextMs: lookAtNode(everyMs) });
+      await inLanes(due, lanes, async (thread) => {
+        const work = this.#lookAfterThread(thread, everyMs, missing);
+        const nextMs = await inTime(work, `look after thread ${thread.threadId}`).catch((err: unknown) => {
+          if (this.#isAway(err)) return lookAtNode(everyMs);
           log.warn({ err, runId: thread.holder }, 'held thread could not be looked after');
           return Date.now() + everyMs;
         });
         again.push({ ...thread, nextMs });
-      }
+      });
       await threads.lookAgain(again);
       if (!more) break;
     }
@@ -222,6 +262,11 @@ export class Reconciler {
     const workers = await supervision.liveWorkers();
     if (!workers.some((worker) => worker.queues.includes(quarantineQueue))) this.#deps.onUnservedQuarantine(waiting);
   }
+}
+
+/** When what a node of Redis has is looked at again that was away. */
+function lookAtNode(everyMs: number): number {
+  return Date.now() + Math.max(everyMs, settledMs);
 }
 
 /** How often each of so many is looked at. */

@@ -174,6 +174,11 @@ export class WorkerMetrics {
     'Runs without a job that the reconciler put back. Should stay 0.',
     [],
   );
+  readonly unreachable = this.#counter(
+    'millrace_reconcile_unreachable_total',
+    'Open runs and threads that the reconciler could not look at, because their node of Redis was away.',
+    [],
+  );
   readonly effectsFailed = this.#counter(
     'millrace_effects_failed_total',
     'Titles and embeddings that could not be made after an answer.',

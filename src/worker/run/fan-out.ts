@@ -1,7 +1,7 @@
 import { systemClock, type Clock } from '../../shared/clock.ts';
 import type { EventBody } from '../../shared/event.ts';
 import { addUsage, zeroUsage, type Usage } from '../../shared/money.ts';
-import { inLanes } from '../tools/lanes.ts';
+import { inLanes } from '../../shared/in-lanes.ts';
 import { runChild } from './fan-out-child.ts';
 import { merge } from './fan-out-merge.ts';
 import type { MergeGuard } from './judge.ts';

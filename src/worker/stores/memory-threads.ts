@@ -134,7 +134,7 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
       const due = [...tenants]
         .flatMap(([tenant, threads]) => [...threads.values()].flatMap((thread) => thread.due(tenant) ?? []))
         .toSorted((a, b) => Number(a.dueAt) - Number(b.dueAt));
-      return { threads: due.slice(0, limit), more: due.length > limit };
+      return { threads: due.slice(0, limit), unreachable: [], more: due.length > limit };
     },
     async lookAgain(again) {
       for (const { tenant, threadId, dueAt, nextMs } of again)

@@ -3,7 +3,8 @@ import type { AgentView } from '../../shared/agent.ts';
 import { pendingItem, type PendingItem } from '../../shared/event.ts';
 import { jsonText } from '../../shared/json-text.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../../shared/redis.ts';
-import { redisError } from '../../shared/redis-error.ts';
+import { inTime } from '../../shared/in-time.ts';
+import { isUnavailable, redisError } from '../../shared/redis-error.ts';
 import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
 import { lookLater, relist } from '../../shared/look-later.ts';
 import { forgetOpen, lookSoon } from '../../shared/open-runs.ts';
@@ -23,37 +24,46 @@ export function redisSupervision(place: Pick<RunPlace, 'redis' | 'keys' | 'lifec
   return {
     async dueRuns(limit) {
       const now = Date.now();
-      const flat = await redis.zrangebyscore(keys.checks, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit);
+      const range = ['-inf', now, 'WITHSCORES', 'LIMIT', 0, limit] as const;
+      const flat = await inTime(redis.zrangebyscore(keys.checks, ...range), 'list of open runs that are due');
       const ids = flat.filter((_, index) => index % 2 === 0);
       return await Promise.all(
         ids.map(async (runId, index): Promise<OpenRunInfo> => {
           const dueAt = flat[index * 2 + 1] ?? '';
           const untold = !(await lifecycle.tell(runId));
+          const found = { runId, dueAt, untold, ageMs: 0 };
           try {
-            return { ...(await readOpenRun(redis, keys, runId, now)), dueAt, untold };
+            const read = inTime(readOpenRun(redis, keys, runId, now), `read of open run ${runId}`);
+            return { ...found, ...(await read) };
           } catch (error) {
-            // One record that cannot be read must not hide the others of its page.
-            if (error instanceof z.ZodError) return { runId, dueAt, untold, ageMs: 0, illegible: true };
-            throw error;
+            // One record that cannot be read, or a node that is away, must not hide the others of its page.
+            if (error instanceof z.ZodError) return { ...found, unread: 'illegible' };
+            const failure = redisError(error, `read of open run ${runId}`);
+            if (isUnavailable(failure)) return { ...found, unread: failure };
+            throw failure;
           }
         }),
       );
     },
     async lookAgain(runs) {
       const again = runs.map(({ runId, dueAt, nextMs }) => [runId, dueAt, nextMs] as const);
-      await lookLater(redis, keys.checks, again);
+      await inTime(lookLater(redis, keys.checks, again), 'next look at open runs');
     },
     async dueWithin(ms) {
-      return await redis.zcount(keys.checks, '-inf', Date.now() + ms);
+      return await inTime(redis.zcount(keys.checks, '-inf', Date.now() + ms), 'count of open runs');
     },
     async relist(offset, limit) {
-      return await relist(redis, { listed: keys.open, checks: keys.checks }, offset, limit);
+      return await inTime(
+        relist(redis, { listed: keys.open, checks: keys.checks }, offset, limit),
+        'list of open runs',
+      );
     },
     async threadsDueWithin(ms) {
-      return await redis.zcount(keys.threadChecks, '-inf', Date.now() + ms);
+      return await inTime(redis.zcount(keys.threadChecks, '-inf', Date.now() + ms), 'count of held threads');
     },
     async relistThreads(offset, limit) {
-      return await relist(redis, { listed: keys.threadsHeld, checks: keys.threadChecks }, offset, limit);
+      const lists = { listed: keys.threadsHeld, checks: keys.threadChecks };
+      return await inTime(relist(redis, lists, offset, limit), 'list of held threads');
     },
     async requeue(runId, fromSegment, queue) {
       const now = new Date().toISOString();

@@ -23,7 +23,7 @@ import { recover } from './recover.ts';
 import { createToolRegistry, type Advertisement, type ToolRegistry } from './registry.ts';
 import type { RunEnd } from './run-end.ts';
 import { runCall } from './run-call.ts';
-import { inLanes } from './lanes.ts';
+import { inLanes } from '../../shared/in-lanes.ts';
 import { StepResults } from './step-results.ts';
 import type { Tool } from './tool.ts';
 

@@ -1,6 +1,6 @@
 import type { Batch } from './batch.ts';
 import { conclude, outcomeItem, unknownResult } from './conclude.ts';
-import { inLanes } from './lanes.ts';
+import { inLanes } from '../../shared/in-lanes.ts';
 import type { PreparedCall } from './prepare.ts';
 import { reconcile } from './reconcile.ts';
 

@@ -35,6 +35,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
   onTestFinished(() => queues[Symbol.asyncDispose]());
   const gaveUp: RunJob[] = [];
   let unserved = 0;
+  let unreachable = 0;
   const woken: string[] = [];
   const ledger = redisLedger({
     redis,
@@ -73,6 +74,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
     giveUp: async (job) => void gaveUp.push(job),
     onUnservedQuarantine: () => (unserved += 1),
     onPutBack: () => {},
+    onUnreachable: () => (unreachable += 1),
   });
   return {
     redis,
@@ -87,6 +89,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
     told,
     woken,
     unserved: () => unserved,
+    unreachable: () => unreachable,
     pass: () => reconciler.pass(),
     async seed(changes: Partial<RunRecord> = {}) {
       const record = aRecord(changes);
