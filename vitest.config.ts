@@ -18,8 +18,6 @@ const shared = {
   unstubEnvs: true,
   unstubGlobals: true,
   setupFiles: ['test/support/setup.ts'],
-  // On machines of others a lease may end for want of a core; the report says which tests were tried again.
-  retry: process.env['CI'] ? 1 : 0,
 };
 
 export default defineConfig({
