@@ -94,7 +94,7 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
   const end = totals(ending.state);
   const { usage, costMicrocents } = end;
   if (error.code === 'run_timeout') {
-    run.writer.emit({ type: 'run.timeout', elapsedMs: run.workedMs(), timeoutMs: run.signals.wallTimeMs });
+    run.writer.hold({ type: 'run.timeout', elapsedMs: run.workedMs(), timeoutMs: run.signals.wallTimeMs });
   }
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.error', code: info.code, message: info.message });

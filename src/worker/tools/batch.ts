@@ -54,6 +54,8 @@ export interface Batch {
   readonly needPeople: Map<number, Set<string>>;
   /** What people have granted, until it is published with the intents of these calls. */
   readonly grants: EventBody[];
+  /** What is published in the write that says that the step waits. */
+  readonly onWait: EventBody[];
   /** What ends the run, the first one first. */
   readonly fatal: RunEnd[];
   /** A name for what people are asked about this call that the run has not used yet. */

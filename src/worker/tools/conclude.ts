@@ -130,11 +130,12 @@ function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batc
   const { onUnknown } = prepared.kind === 'ready' ? prepared.tool : { onUnknown: 'report' as const };
   const key = context.keyFor(host.step, call.index);
   batch.unknown.add(fingerprint(call.name, call.args));
-  host.emit({ type: 'tool.outcome_unknown', toolCallId: call.id, toolName: call.name, key });
+  const event: EventBody = { type: 'tool.outcome_unknown', toolCallId: call.id, toolName: call.name, key };
   switch (onUnknown) {
     case 'report':
-      return settle(prepared, unknownResult(call.name), durationMs, batch);
+      return settle(prepared, unknownResult(call.name), durationMs, batch, [event]);
     case 'suspend': {
+      batch.onWait.push(event);
       // Nobody to ask leaves the wait to whoever operates the system: to guess would be worse.
       const now = host.clock.now();
       const id = batch.newAskId({ ...call, id: `${call.id}:outcome` });
@@ -144,6 +145,7 @@ function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batc
       return batch.results.settle(call.index, null);
     }
     case 'fail':
+      host.emit(event);
       batch.fatal.push({
         kind: 'failed',
         error: new RunError('tool_outcome_unknown', `it is not known whether a call of tool ${call.name} took effect`),

@@ -147,6 +147,7 @@ function batchOf(
     mixed: new Map(),
     needPeople: new Map(),
     grants: [],
+    onWait: [],
     fatal: [],
     newAskId(call) {
       // Models repeat ids, and a decision must never meet another question than the one that was asked.
@@ -187,7 +188,7 @@ async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promis
   await batch.results.finish();
   if (batch.signal.aborted || batch.fatal[0]) {
     const isOver = batch.fatal[0] !== undefined || endsRun(batch.signal.reason);
-    if (isOver) for (const event of [...batch.grants, ...batch.results.takeDue()]) host.emit(event);
+    if (isOver) for (const event of [...batch.grants, ...batch.onWait, ...batch.results.takeDue()]) host.emit(event);
     return batch.signal.aborted ? { kind: 'aborted' } : (batch.fatal[0] as RunEnd);
   }
   if (batch.asks.length + batch.children.length === 0) return { kind: 'done' };
@@ -202,7 +203,7 @@ async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promis
     pending: [...batch.asks, ...batch.children].map(({ item }) => item),
     asks,
     children: batch.children,
-    events: [...batch.results.takeDue(), ...requests],
+    events: [...batch.results.takeDue(), ...batch.onWait, ...requests],
     resumeAtMs: Math.max(now, Math.min(...times)),
   };
 }

@@ -1,12 +1,13 @@
 import { trustClass } from '../../shared/agent.ts';
 import { assertNever } from '../../shared/errors.ts';
+import type { EventBody } from '../../shared/event.ts';
 import type { JournalEntry } from '../../shared/journal.ts';
 import { jsonText } from '../../shared/json-text.ts';
 import { sensitivity as sensitivityLabel } from '../../shared/message.ts';
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
 import type { CallResult, InnerCall, StepCall } from './call.ts';
-import { announce, endEvent } from './conclude.ts';
+import { announce, endEvent, endsRun } from './conclude.ts';
 import { jsonOf } from './json.ts';
 import { Turnstile } from './lanes.ts';
 import { permit } from './permit.ts';
@@ -15,6 +16,9 @@ import { reconcile } from './reconcile.ts';
 import { runCall } from './run-call.ts';
 import { messageIn } from './tool-error.ts';
 import type { InnerOutcome } from './tool.ts';
+
+/** Publishes how a call ended, or has that wait for its entry. */
+type Say = (event: EventBody) => void;
 
 const maxOutcomeBytes = 1024 * 1024;
 
@@ -57,14 +61,15 @@ export async function runInner(
     const promoted = registry.listDeferred().map(({ name }) => name);
     const prepared = await prepareCall(call, { ...batch.preparation, promoted });
     const under = { ...prepared, parentToolCallId: parent.call.id };
-    if (under.kind === 'refused') return tell(under, under.result, batch);
+    const say = (event: EventBody) => batch.host.emit(event);
+    if (under.kind === 'refused') return tell(under, under.result, batch, say);
     const permission = await permit(under, batch);
     switch (permission.kind) {
       case 'go':
         return await dispatch({ ...permission.call, parentToolCallId: parent.call.id }, script, batch);
       case 'concluded':
         if (permission.denied) batch.host.emit(permission.denied);
-        return tell({ ...permission.call, parentToolCallId: parent.call.id }, permission.result, batch);
+        return tell({ ...permission.call, parentToolCallId: parent.call.id }, permission.result, batch, say);
       case 'ask':
         tellModel(under, batch);
         return failure('approval_denied', 'it needs a person: call it directly, not from a script');
@@ -99,7 +104,10 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
   const { host, context } = batch;
   const exclusive = ready.tool.executionMode === 'sequential';
   if (ready.tool.effect === 'read') {
-    return await script.gate.pass(exclusive, async () => stopOf(batch) ?? (await run(ready, batch)));
+    return await script.gate.pass(
+      exclusive,
+      async () => stopOf(batch) ?? (await run(ready, batch, (event) => host.emit(event))),
+    );
   }
   const print = fingerprint(ready.call.name, ready.call.args);
   const before = [...script.left].find(([, inner]) => inner.fingerprint === print);
@@ -113,17 +121,22 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
     const stopped = stopOf(batch);
     if (stopped) return stopped;
     if (!before) await record({ ...place, t: 'inner_calling', fingerprint: print }, batch);
-    const outcome = before && ready.tool.effect === 'once' ? await afterCrash(keyed, batch) : await run(keyed, batch);
+    // What says how it ended leaves with its outcome: a script that is run again is answered from that, in silence.
+    const ended: EventBody[] = [];
+    const say = (event: EventBody) => void ended.push(event);
+    const inDoubt = before && ready.tool.effect === 'once';
+    const outcome = inDoubt ? await afterCrash(keyed, batch, say) : await run(keyed, batch, say);
     const entry: JournalEntry = { ...place, t: 'inner_called', outcome: jsonText(outcome) };
-    if (!batch.signal.aborted) await record(entry, batch);
+    if (!batch.signal.aborted) await record(entry, batch, ended);
+    else if (endsRun(batch.signal.reason)) for (const event of ended) host.emit(event);
     return outcome;
   });
 }
 
 /** What cannot be recorded is no matter between the script and its call: the whole step is lost. */
-async function record(entry: JournalEntry, { host, results }: Batch): Promise<void> {
+async function record(entry: JournalEntry, { host, results }: Batch, events: readonly EventBody[] = []): Promise<void> {
   try {
-    await host.record([entry]);
+    await host.record([entry], events);
   } catch (error) {
     results.lose(error);
     throw error;
@@ -137,16 +150,16 @@ function stopOf({ signal, fatal }: Batch): InnerOutcome | undefined {
 }
 
 /** Another worker began this call, and nobody knows whether it took effect. */
-async function afterCrash(ready: ReadyCall, batch: Batch): Promise<InnerOutcome> {
+async function afterCrash(ready: ReadyCall, batch: Batch, say: Say): Promise<InnerOutcome> {
   const found = await reconcile(ready, batch);
-  if (found.kind === 'not_done') return await run(ready, batch);
-  if (found.kind === 'result') return tell(ready, found.result, batch);
+  if (found.kind === 'not_done') return await run(ready, batch, say);
+  if (found.kind === 'result') return tell(ready, found.result, batch, say);
   const { id: toolCallId, name: toolName } = ready.call;
-  batch.host.emit({ type: 'tool.outcome_unknown', toolCallId, toolName, key: ready.key ?? '' });
+  say({ type: 'tool.outcome_unknown', toolCallId, toolName, key: ready.key ?? '' });
   return failure('outcome_unknown', 'it is not known whether this call took effect; do not repeat it, tell the user');
 }
 
-async function run(ready: ReadyCall, batch: Batch): Promise<InnerOutcome> {
+async function run(ready: ReadyCall, batch: Batch, say: Say): Promise<InnerOutcome> {
   const { clock, redactor } = batch.host;
   if (batch.signal.aborted) return failure('aborted', 'the run was stopped');
   announce(ready, batch);
@@ -158,7 +171,7 @@ async function run(ready: ReadyCall, batch: Batch): Promise<InnerOutcome> {
   if (ending.kind !== 'result') {
     const unknown = ending.kind === 'unknown';
     if (unknown)
-      batch.host.emit({
+      say({
         type: 'tool.outcome_unknown',
         toolCallId: ready.call.id,
         toolName: ready.call.name,
@@ -168,7 +181,7 @@ async function run(ready: ReadyCall, batch: Batch): Promise<InnerOutcome> {
       ? failure('outcome_unknown', 'it is not known whether this call took effect; do not repeat it, tell the user')
       : failure('aborted', 'the call was stopped before it answered');
   }
-  batch.host.emit(endEvent(ready, ending.result, Math.round(clock.monotonic() - startedMs), redactor));
+  say(endEvent(ready, ending.result, Math.round(clock.monotonic() - startedMs), redactor));
   const { trust = tool.trust, sensitivity = tool.sensitivity } = ending.result;
   const mixed = batch.mixed.get(ready.call.index);
   batch.mixed.set(ready.call.index, {
@@ -178,9 +191,9 @@ async function run(ready: ReadyCall, batch: Batch): Promise<InnerOutcome> {
   return outcomeOf(ending.result, batch);
 }
 
-function tell(prepared: PreparedCall, result: CallResult, batch: Batch): InnerOutcome {
+function tell(prepared: PreparedCall, result: CallResult, batch: Batch, say: Say): InnerOutcome {
   announce(prepared, batch, result);
-  batch.host.emit(endEvent(prepared, result, 0, batch.host.redactor));
+  say(endEvent(prepared, result, 0, batch.host.redactor));
   return outcomeOf(result, batch);
 }
 

@@ -22,33 +22,39 @@ class EagerTimer extends FlushTimer {
   }
 }
 
-/** A store for which a worker has lost its run when it comes to its write number `lostAt`, before or after it is made. */
-function losing(runs: RunStore, lostAt: number) {
+/** A store for which a worker has lost its run when it comes to one of these writes. */
+function losing(runs: RunStore, lostAt: readonly number[]) {
   let writes = 0;
   const deposed = new Set<string>();
   const commit = runs.commit.bind(runs);
   const flush = runs.flush.bind(runs);
   const may = async (owner: string) => {
     await setImmediate();
-    if (!deposed.has(owner) && ++writes === lostAt) deposed.add(owner);
+    if (!deposed.has(owner) && lostAt.includes(++writes)) deposed.add(owner);
     return !deposed.has(owner);
   };
   runs.commit = async (ownership, write) =>
     (await may(ownership.owner)) ? await commit(ownership, write) : { kind: 'fenced' };
   runs.flush = async (ownership, seq, events) =>
     (await may(ownership.owner)) ? await flush(ownership, seq, events) : { kind: 'fenced' };
-  return { wasLost: () => deposed.size > 0 };
+  return { wasLost: () => deposed.size === lostAt.length };
+}
+
+type Decision = Parameters<ReturnType<typeof makeJobs>['ports']['decide']>[1];
+
+function decidesAbout({ approvals, answers }: Decision): string {
+  return approvals?.[0]?.toolCallId ?? answers?.[0]?.questionId ?? '';
 }
 
 interface Scene {
   readonly tools: readonly Tool[];
   readonly script: Script;
-  /** What ends the waits for people, in turn: one for each. */
-  readonly decisions?: readonly Parameters<ReturnType<typeof makeJobs>['ports']['decide']>[1][];
+  /** What people say once they are asked, the first one first. */
+  readonly decisions?: readonly Decision[];
 }
 
-/** The run, with a worker that loses it at that write and another one that goes on. */
-async function lostAt(write: number, { tools, script, decisions = [] }: Scene) {
+/** The run, with a worker that loses it at each of these writes and another one that goes on. */
+async function lostAt(writes: readonly number[], { tools, script, decisions = [] }: Scene) {
   const asker = defineAgent({ id: 'asker', model: 'm', tools: [...tools] });
   const plain = defineAgent({ id: 'plain', model: 'm' });
   const agents = new Map([asker, plain].map((agent) => [agent.definition.id, loadedFrom(agent)]));
@@ -58,7 +64,7 @@ async function lostAt(write: number, { tools, script, decisions = [] }: Scene) {
     return isAsker ? script(request, signal) : { text: 'answer' };
   });
   const jobs = makeJobs(asker, provider, 1_000, { agents, flushTimer: new EagerTimer(5) });
-  const store = losing(jobs.ports.runs, write);
+  const store = losing(jobs.ports.runs, writes);
   const runId = jobs.submit({ input: 'Begin.' });
   const left = [...decisions];
   let tries = 0;
@@ -67,8 +73,9 @@ async function lostAt(write: number, { tools, script, decisions = [] }: Scene) {
     if (!record || isTerminalStatus(record.status)) break;
     if (record.status === 'suspended') {
       const below = record.pending.filter(({ kind }) => kind === 'child').map(({ id }) => id);
-      const next = left.shift();
-      if (next) jobs.ports.decide(runId, next);
+      const asked = record.pending.map(({ id }) => id);
+      const next = left.findIndex((decision) => asked.includes(decidesAbout(decision)));
+      if (next !== -1) jobs.ports.decide(runId, left.splice(next, 1)[0] ?? {});
       // The last one first, so that answers come in another order than they were asked for.
       else for (const id of below.slice(-1)) await deliver(id);
       continue;
@@ -92,6 +99,7 @@ const onlyOnce = new Set<RunEvent['type']>([
   'tool.approval.requested',
   'tool.approval.granted',
   'tool.approval.denied',
+  'tool.outcome_unknown',
   'step.end',
 ]);
 
@@ -147,20 +155,43 @@ const scenes: Record<string, Scene> = {
 };
 
 test.each(Object.entries(scenes))('%s: wherever the run is lost, each fact is published once', async (_what, scene) => {
-  const whole = await lostAt(Number.POSITIVE_INFINITY, scene);
+  const whole = await lostAt([], scene);
   expect(whole.record).toMatchObject({ status: 'completed', result: { text: 'Done.' } });
   expect(new Set(facts(whole.events)).size, 'nothing happens twice where nothing is lost').toBe(
     facts(whole.events).length,
   );
   let writes = 0;
   for (let more = true; more;) {
-    const { record, events, wasLost } = await lostAt(++writes, scene);
+    const { record, events, wasLost } = await lostAt([++writes], scene);
     more = wasLost;
     expect(record?.status, `lost at write ${writes}`).toBe('completed');
     expect.soft(facts(events), `lost at write ${writes}`).toEqual(facts(whole.events));
   }
   expect(writes, 'there were writes to lose').toBeGreaterThan(8);
 });
+
+const unsure = (onUnknown: 'report' | 'suspend'): Scene => ({
+  tools: [toolOf('wire', soon, { effect: 'once', onUnknown }), toolOf('look', later, { effect: 'read' })],
+  script: asking('wire', 'look', 'wire'),
+  decisions: ['c0:outcome', 'c2:outcome'].map((questionId) => ({ answers: [{ questionId, text: 'it was made' }] })),
+});
+
+test.each(['report', 'suspend'] as const)(
+  'calls of which nobody knows what they did (%s): wherever the run is lost twice, that is published once',
+  async (onUnknown) => {
+    let unknown = 0;
+    for (let first = 2; first < 6; first++) {
+      for (let second = first + 1; second < 14; second++) {
+        const { record, events } = await lostAt([first, second], unsure(onUnknown));
+        const found = facts(events);
+        expect(record?.status, `lost at ${first} and ${second}`).toBe('completed');
+        expect.soft(found, `lost at ${first} and ${second}`).toEqual([...new Set(found)]);
+        unknown += found.filter((fact) => fact.startsWith('tool.outcome_unknown')).length;
+      }
+    }
+    expect(unknown).toBeGreaterThan(8);
+  },
+);
 
 test.each(['worker_lost', 'lock_lost'] as const)(
   'calls that are cut off by %s have not ended, and the next worker publishes each end once',

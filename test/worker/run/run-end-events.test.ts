@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { isTerminal } from '../../../src/shared/event.ts';
@@ -37,15 +38,23 @@ test('a run that fails, and one that is cancelled, say what they used and have n
   expect(cancelled.last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.end', 'run.cancelled']);
 });
 
-test.each<[how: string, script: Script]>([
+test.each<[how: string, script: Script, wallTimeMs?: number]>([
   ['completed', scripted.text('It was sent.')],
   ['failed', () => ({ error: { kind: 'bad_request' } })],
+  [
+    'failed',
+    async (_request, signal) => {
+      await once(signal, 'abort');
+      return { text: 'too late' };
+    },
+    20,
+  ],
   ['cancelled', scripted.text('never')],
 ])(
   'while a run that is to end as %s writes to its thread, its log does not say yet that it is over',
-  async (how, script) => {
+  async (how, script, wallTimeMs = 300_000) => {
     const flushTimer = new FlushTimer(5);
-    const agent = defineAgent({ id: 'support', model: 'gpt-5.2-mini' });
+    const agent = defineAgent({ id: 'support', model: 'gpt-5.2-mini', limits: { wallTimeMs } });
     const jobs = makeJobs(agent, createScriptedProvider(script), 1_000, { flushTimer });
     const { threads } = jobs.ports;
     const append = threads.append.bind(threads);
@@ -55,7 +64,7 @@ test.each<[how: string, script: Script]>([
       if (op.endsWith(':end')) {
         await new Promise<void>((flush) => flushTimer.schedule({ flush }));
         await setImmediate();
-        isOver = jobs.ports.events(runId).some(isTerminal);
+        isOver = jobs.ports.events(runId).some((event) => isTerminal(event) || event.type === 'run.timeout');
       }
       return await append(hold, op, ...rest);
     };

@@ -53,6 +53,23 @@ test('a script gets results as plain JSON, in full, and the model only what the 
   expect(world.eventsOf('tool.execute.end')[0]).toMatchObject({ toolName: 'big', parentToolCallId: 'call_0' });
 });
 
+test('the end of a call with a side effect leaves in the write that has its outcome', async () => {
+  const world = makeWorld();
+  const written: (readonly string[])[] = [];
+  const script = scripted(async (call) => await call('pay', {}));
+  await world.run([script, tool('pay', () => 'paid', { effect: 'once' })], calls('script'), {
+    emit: (event) => void written.push([event.type]),
+    record: async (entries, events = []) =>
+      void written.push([...entries.map(({ t }) => t), ...events.map(({ type }) => type)]),
+  });
+  expect(written.slice(-4)).toEqual([
+    ['inner_calling'],
+    ['tool.execute.start'],
+    ['inner_called', 'tool.execute.end'],
+    ['called', 'tool.execute.end'],
+  ]);
+});
+
 describe('a call of a script', () => {
   const outcomes: InnerOutcome[] = [];
   const trying = (name: string, args: unknown = {}) =>
