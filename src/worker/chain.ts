@@ -24,13 +24,16 @@ export interface ModelsOptions {
 /** The models of an agent, as a run asks for them. */
 export interface AgentModels {
   /** A chain for one run of this agent; undefined when no provider serves the model. */
-  chainFor(agent: LoadedAgent, model: string, past: ChainPast, log: Log): FallbackChain | undefined;
+  readonly chainFor: (agent: LoadedAgent, model: string, past: ChainPast, log: Log) => FallbackChain | undefined;
   /** Who makes media with this model of the agent; undefined for chat models. */
-  mediaFor(agent: LoadedAgent, model: string): Pick<MediaMaking, 'provider' | 'model' | 'offer'> | undefined;
+  readonly mediaFor: (
+    agent: LoadedAgent,
+    model: string,
+  ) => Pick<MediaMaking, 'provider' | 'model' | 'offer'> | undefined;
   /** What this agent and its tools wish for, looked up. */
-  preferencesFor(agent: LoadedAgent): ModelPreferences;
+  readonly preferencesFor: (agent: LoadedAgent) => ModelPreferences;
   /** The models that compact an agent's context; undefined for agents without compaction. */
-  memoryFor(agent: LoadedAgent): MemoryModels | undefined;
+  readonly memoryFor: (agent: LoadedAgent) => MemoryModels | undefined;
 }
 
 const defaultRetry = { max: 4, backoff: 'exponential' } as const;

@@ -5,23 +5,15 @@ import { serverPrefix } from '../../shared/mcp.ts';
 import type { RunRecord } from '../../shared/run.ts';
 import type { ThreadManifest } from '../../shared/thread.ts';
 import type { Policy, PolicyQuestion } from '../guards/policy.ts';
-import type { Artifacts, Breakers } from '../ports.ts';
 import { createAskAgentTools, type AskableAgent } from '../tools/builtin/ask-agent.ts';
 import { createHandoffTool } from '../tools/builtin/hand-off.ts';
 import { createReadResultTool } from '../tools/builtin/read-result.ts';
 import { createReadSkillTool } from '../tools/builtin/read-skill.ts';
 import { createToolSearch } from '../tools/builtin/tool-search.ts';
-import {
-  mergedParts,
-  sideChannels,
-  withCapabilities,
-  type CapabilityRegistry,
-  type ResolvedCapabilities,
-} from '../tools/capabilities.ts';
+import { mergedParts, sideChannels, withCapabilities, type ResolvedCapabilities } from '../tools/capabilities.ts';
 import { configuredTools } from '../tools/configure.ts';
 import type { ToolRunContext } from '../tools/context.ts';
 import type { ToolSet } from '../tools/execute.ts';
-import type { McpRun } from '../tools/mcp/hub.ts';
 import { isReservedName } from '../tools/names.ts';
 import type { ResultReader } from '../tools/result-reader.ts';
 import type { OpenedTools } from '../tools/source.ts';
