@@ -158,7 +158,8 @@ export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBu
  */
 export async function acquireThread(place: ThreadPlace, run: ThreadClaim): Promise<Acquired> {
   const atMs = place.clock.now();
-  const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString(), run.epoch];
+  const at = new Date(atMs).toISOString();
+  const args = [run.runId, run.agentId, run.threadId, at, run.epoch, atMs - leftMs];
   const reply = (await listed(place, run, atMs, () =>
     runScript(place.redis, acquireScript, threadKeys(place, run), args),
   )) as AcquireReply;

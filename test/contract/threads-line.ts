@@ -105,6 +105,16 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'b' });
   });
 
+  test('a run whose execution id had one before takes up the thread with its first claim', async () => {
+    const world = await makeWorld();
+    await world.threads.acquire({ ...aRun('a'), epoch: 3 });
+    await world.threads.leave(tenant, 't1', 'a', 3);
+    expect(await world.threads.acquire({ ...aRun('a'), epoch: 2 })).toEqual({ kind: 'stale' });
+    world.clock.advance(leftMs + 1);
+    expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
+    expect(await world.threads.acquire(aRun('a'))).toMatchObject({ kind: 'held' });
+  });
+
   test('a late entry of a run that has left takes no place, whether it was there before or not', async () => {
     const world = await makeWorld();
     await enter(world, 'a');

@@ -145,14 +145,14 @@ export class MemoryThread {
 
   enter(runId: string, agentId: string, onBusy: OnBusy): Entered {
     this.#dueMs = this.#clock.now() + lookAfterMs;
-    const leftAt = this.#left.get(runId);
-    if (leftAt !== undefined && leftAt > this.#clock.now() - leftMs) return { kind: 'left' };
+    if (this.#isKnownToHaveLeft(runId)) return { kind: 'left' };
     return this.#place(runId, agentId, onBusy);
   }
 
   acquire(runId: string, agentId: string, epoch: number): Acquired {
     this.#dueMs = this.#clock.now() + lookAfterMs;
-    if (this.#taken?.runId === runId && this.#taken.epoch > epoch) return { kind: 'stale' };
+    const before = this.#isKnownToHaveLeft(runId) && this.#taken?.runId === runId ? this.#taken.epoch : 0;
+    if (before > epoch) return { kind: 'stale' };
     if ((this.#claims.get(runId) ?? 0) > epoch) return { kind: 'stale' };
     const place = this.#place(runId, agentId, 'queue');
     if (place.kind === 'other_agent') return place;
@@ -279,6 +279,11 @@ export class MemoryThread {
     const next = this.#line.shift();
     this.#holder = next === undefined ? undefined : this.#give(next, runId);
     return next === undefined ? {} : { next };
+  }
+
+  #isKnownToHaveLeft(runId: string): boolean {
+    const leftAt = this.#left.get(runId);
+    return leftAt !== undefined && leftAt > this.#clock.now() - leftMs;
   }
 
   #remember(runId: string): void {
