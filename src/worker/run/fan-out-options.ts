@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { RunError, assertNever } from '../../shared/errors.ts';
-import { usage, type Usage } from '../../shared/money.ts';
+import type { Usage } from '../../shared/money.ts';
 import type { RunOutcomeView } from '../../shared/run.ts';
 import { longestMs } from './foreign-answer.ts';
 import type { ChildOutcome, FanOutResultChild } from './judge.ts';
