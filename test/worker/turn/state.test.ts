@@ -259,6 +259,9 @@ test('a result says whose ends were published with it: its own, unless it says o
   expect(toldAfter(result(2, []))).toEqual([false, false, false, false]);
   expect(toldAfter(result(2, []), result(1, []), result(0, [0, 1, 2]))).toEqual([true, true, true, false]);
   expect(toldAfter(result(2, [0, 2])), 'one that was stopped has no result yet').toEqual([false, false, true, false]);
+  const retrying: JournalEntry = { v: 1, t: 'retrying', number: 1, resumeAt: at, calls: [1] };
+  const all = [0, 1, 2, 3].map((index) => result(index));
+  expect(toldAfter(...all, retrying), 'a call that is made again ends again').toEqual([true, false, true, true]);
 });
 
 test('edited arguments take the place of the model\u2019s own, in the conversation as well', () => {
