@@ -49,7 +49,7 @@ export class Admission {
   async #usedPercent(redis: RedisConnection): Promise<number> {
     const now = performance.now();
     if (!this.#memory || now - this.#memory.readAt > memoryAgeMs)
-      this.#memory = { readAt: now, percent: usedPercentOf(redis).catch(() => 0) };
+      this.#memory = { readAt: now, percent: usedPercentOf(redis) };
     return await this.#memory.percent;
   }
 }
@@ -61,11 +61,14 @@ export async function admitThread(place: ThreadPlace, thread: ThreadRef, max: nu
   throw full(429, 'tenant_threads', message);
 }
 
-/** Of the fullest node: a run lands where its id says. 0 where Redis has no limit, or may not be asked (an ACL without INFO). */
+/**
+ * Of the fullest node: a run lands where its id says. 0 where Redis has no limit. A node that does not say counts as empty: it
+ * refuses by itself what it cannot take, and must not keep runs from the others.
+ */
 async function usedPercentOf(redis: RedisConnection): Promise<number> {
   const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];
   const shares = nodes.map(async (node) => {
-    const info = await node.info('memory');
+    const info = await node.info('memory').catch(() => '');
     const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
     const limit = field('maxmemory');
     return limit === 0 ? 0 : (field('used_memory') / limit) * 100;

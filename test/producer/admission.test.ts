@@ -1,5 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
+import { Admission } from '../../src/producer/admission.ts';
 import { Millrace } from '../../src/producer/millrace.ts';
+import { Places } from '../../src/producer/places.ts';
 import { createRuns, newRun } from '../../src/shared/create-runs.ts';
 import { forgetOpen } from '../../src/shared/open-runs.ts';
 import { OwnRedis } from '../support/own-redis.ts';
@@ -42,6 +44,22 @@ test('a fleet at its open runs refuses everybody with 503', async () => {
   expect([status, body.error.code, body.error.details.limit]).toEqual([503, 'queue_full', 'open_runs']);
 });
 
+test.each(['enqueue', 'enqueueMany'] as const)(
+  'the time in the queue that an operator set holds for requests that name none, by %s',
+  async (method) => {
+    const { mill, redis, keys } = await clientWorld({ queueTtlMs: 60_000 });
+    const accept = async (more: object) => {
+      const asked = { ...request, ...more };
+      const accepted = method === 'enqueue' ? await mill.enqueue(asked) : (await mill.enqueueMany([asked]))[0];
+      return accepted && 'runId' in accepted ? accepted.runId : '';
+    };
+    const minutes = async (runId: string) =>
+      Math.round((Number(await redis.zscore(keys.deadlines, runId)) - Date.now()) / 60_000);
+    expect(await minutes(await accept({}))).toBe(1);
+    expect(await minutes(await accept({ queueTtlMs: 300_000 }))).toBe(5);
+  },
+);
+
 test('there is room again once a run has ended, also one whose process died before it could say so', async () => {
   const world = await clientWorld({ maxOpenRunsPerTenant: 2 });
   const { mill, redis, keys } = world;
@@ -65,6 +83,18 @@ test('runs that work for others are not held up by the limits of their tenant', 
   await redis.hset(keys.run(child.runId), { status: 'cancelled', endedAt: new Date().toISOString() });
   await forgetOpen(runPlace(redis, keys), child.runId, 'default');
   expect(await redis.scard(keys.openOf('default'))).toBe(1);
+});
+
+test('a Redis that does not say how full it is keeps no run out', async () => {
+  const { redis, keys } = await clientWorld();
+  const server = await OwnRedis.start();
+  const admin = await testRedis('work', server.url);
+  await admin.call('ACL', 'SETUSER', 'default', '-info');
+  const settings = { maxOpenRuns: 1, maxOpenRunsPerTenant: 1, memoryMarkPercent: 90 };
+  const room = { keys, settings, queues: { places: new Places() } };
+  await expect(admin.info('memory')).rejects.toThrow('NOPERM');
+  await new Admission().check('default', room, admin);
+  await expect(new Admission().check('default', room, redis)).rejects.toMatchObject({ code: 'queue_full' });
 });
 
 test('above its memory mark Redis takes no more runs, and decides and cancels go on', async () => {
