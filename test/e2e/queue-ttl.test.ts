@@ -19,6 +19,10 @@ test('a run in a queue without workers ends as expired, its job is gone, and a r
   expect(events.map(({ type }) => type)).toEqual(['run.queued', 'run.failed']);
   const job = `${bullPrefix(prefix, false)}:night:${jobIdFor(run.runId, 0)}`;
   await until('its job is gone', async () => (await redis.exists(job)) === 0);
+  const { deadlines } = keysFor(prefix);
+  await redis.zadd(deadlines, 1, delayed.runId);
+  const isAhead = async () => Number(await redis.zscore(deadlines, delayed.runId)) > Date.now() + 30_000;
+  await until('one that was listed too early is looked at in its time', isAhead);
   expect(await world.mill.get(delayed.runId)).toMatchObject({ status: 'queued' });
 
   expect((await world.mill.redrive({ runId: run.runId })).redriven).toEqual([run.runId]);

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { keysFor } from '../../src/shared/redis.ts';
 import { testRedis } from '../support/redis.ts';
 import { shareWorld } from '../support/world.ts';
 
@@ -23,6 +24,9 @@ test('models that nobody configured are no names of metrics, limiters, breakers 
     'gpt-4o-mini': 1,
     other: 3,
   });
+  const faults = Array.from({ length: 20 }, () => ({ kind: 'status', status: 503 }) as const);
+  await world.ended(await world.submit('plain', [{ text: 'x', faults }], { overrides: { model: 'made-up-4' } }));
   const redis = await testRedis('work', world.fleet.redisUrl);
+  expect(await redis.smembers(keysFor(world.fleet.prefix).breakers)).toEqual(['openai/other']);
   expect(await redis.keys(`${world.fleet.prefix}:*made-up*`)).toEqual([]);
 });

@@ -30,6 +30,17 @@ test('without an allow-list and a router a request may name the models that agen
   expect(body.error.details).toMatchObject([{ path: 'overrides.model', allowed: ['fallback', 'own'] }]);
 });
 
+test('the model of a node is judged like that of a run, alone and among others', async () => {
+  const { mill } = await clientWorld({ modelAllowlist: ['small'] });
+  const node = (model: string) => ({ ...request, node: { id: 'n', type: 'llm', prompt_template: 'Answer.', model } });
+  expect((await mill.enqueue(node('small'))).status).toBe('queued');
+  expect(await codeOf(mill.enqueue(node('large')))).toBe('model_not_allowed');
+  expect(await mill.enqueueMany([node('large'), node('small')])).toMatchObject([
+    { error: { code: 'model_not_allowed', details: [{ path: 'node.model' }] } },
+    { status: 'queued' },
+  ]);
+});
+
 test('an allow-list with a star allows any model', async () => {
   const { mill } = await clientWorld({ modelAllowlist: ['*'] });
   expect((await mill.enqueue(withModel('whatever'))).status).toBe('queued');

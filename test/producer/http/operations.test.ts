@@ -104,6 +104,14 @@ test('scrapes share a look at the queues, and the labels of very many queues end
   expect(body.match(/^millrace_queue_workers\{/gm)).toHaveLength(102);
 });
 
+test('agents that callers name without end share one label after the first two hundred', async () => {
+  const metrics = new ProducerMetrics(async () => ({}));
+  for (let i = 0; i < 500; i++) metrics.runEnded({ agent: `a${i}`, kind: 'agent.turn', status: 'cancelled' });
+  const { body } = await metrics.scrape();
+  expect(body.match(/^millrace_runs_total\{/gm)).toHaveLength(201);
+  expect(body).toContain('millrace_runs_total{agent="other",kind="agent.turn",status="cancelled"} 300\n');
+});
+
 test('a scrape does not wait for a Redis that is silent', async () => {
   const { body } = await new ProducerMetrics(() => new Promise(() => {})).scrape();
   expect(body).toContain('millrace_redis_up 0\n');

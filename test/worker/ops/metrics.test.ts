@@ -220,14 +220,25 @@ test('a model call that was skipped is counted, and has no duration', async () =
 });
 
 test('names that nobody configured share one label, however many there are', async () => {
-  const metrics = workerMetrics();
+  const open = new Map<string, 'open'>();
+  const metrics = workerMetrics({ breakers: () => open });
   const count = async () => (await metrics.registry.metrics()).split('\n').length;
   const tell = (name: string) => {
     const call = { type: 'llm.call', provider: 'p', requestId: 'r', attemptNumber: 1, outcome: 'succeeded' } as const;
     metrics.observe({ ...call, model: name, tokensIn: 0, tokensOut: 0, latencyMs: 1 }, context);
     metrics.observe({ type: 'run.recovered', fromCheckpoint: 0 }, { agentId: name, kind: 'agent.turn' });
-    metrics.money.spent(name, 1);
-    metrics.governor.parked(`key:${name}`);
+    const step = { previousModel: name, nextModel: name, stepNumber: 1, attempt: 1 };
+    metrics.observe({ type: 'agent.model.fellback', from: name, to: name, ...step, reason: 'transient' }, context);
+    const paid = { inputTokens: 1, outputTokens: 1, costMicrocents: 1, cumulativeCostMicrocents: 1 };
+    metrics.observe({ type: 'cost.updated', model: name, ...paid, priced: false, usageReported: true }, context);
+    const { governor, money } = metrics;
+    for (const count of [money.reserved, money.spent]) count(name, 1);
+    money.presumed(name);
+    metrics.compacted(name, 'failed');
+    for (const count of [governor.parked, governor.cooled]) count(`key:${name}`);
+    governor.waited(`key:${name}`, 1);
+    governor.woken(`key:${name}`, 1);
+    open.set(`acme/${name}`, 'open');
   };
   tell('made-up');
   const before = await count();
@@ -241,4 +252,24 @@ test('tools that servers invent without end share one label after the first five
   for (let i = 0; i < 1_000; i++)
     metrics.observe({ type: 'tool.outcome_unknown', toolCallId: 'c', toolName: `t${i}`, key: 'k' }, context);
   expect((await metrics.registry.metrics()).match(/^millrace_tool_outcome_unknown_total/gm)).toHaveLength(502);
+});
+
+test('tools that providers run share one label', async () => {
+  const metrics = workerMetrics();
+  for (let i = 0; i < 3; i++)
+    metrics.observe(
+      {
+        type: 'tool.execute.end',
+        toolCallId: 'c',
+        toolName: `t${i}`,
+        success: true,
+        outputSummary: 'x',
+        durationMs: 1,
+        relayed: true,
+      },
+      context,
+    );
+  expect(await scrape(metrics, 'millrace_tool_calls_total{')).toBe(
+    'millrace_tool_calls_total{tool="relayed",outcome="ok"} 3',
+  );
 });

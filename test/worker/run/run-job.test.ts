@@ -1,5 +1,5 @@
 import type { Artifacts, ClaimRequest } from '../../../src/worker/ports.ts';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { EventBody } from '../../../src/shared/event.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
@@ -98,8 +98,17 @@ test('a run that another worker left is recovered, and the unfinished step begin
   );
 });
 
-test('the large results of an agent that took over are dropped with the run, as those of the first are', async () => {
-  const dropped: string[] = [];
+test('a run that comes to a worker after its time in the queue does not begin, and is ended by whoever looks at deadlines', async () => {
+  const provider = createScriptedProvider(() => ({ text: 'too late' }));
+  const jobs = makeJobs(defineAgent({ id: 'a', model: 'm' }), provider);
+  const runId = jobs.submit({ input: 'Hi', queueTtlMs: 1_000 });
+  jobs.clock.advance(2_000);
+  expect(await jobs.deliver(runId)).toEqual({ kind: 'skipped', reason: 'expired' });
+  expect(await jobs.load(runId)).toMatchObject({ status: 'queued', epoch: 0 });
+  expect(await jobs.ports.deadlines.due(10)).toEqual([runId]);
+});
+
+describe('the large results of a run', () => {
   const big = defineTool({
     name: 'big',
     description: 'Big.',
@@ -107,23 +116,40 @@ test('the large results of an agent that took over are dropped with the run, as 
     truncationStrategy: 'spill-to-file',
     execute: () => 'x',
   });
-  const second = loadedFrom(defineAgent({ id: 'second', model: 'm', tools: [big] }));
-  const first = defineAgent({ id: 'first', model: 'm', handoffs: ['second'] });
-  const provider = createScriptedProvider(({ messages }) =>
-    messages.some(({ role }) => role === 'tool')
-      ? { text: 'Done.' }
-      : { toolCalls: [{ name: 'transfer_to_second', args: {} }] },
-  );
-  const artifacts = { drop: async (runId: string) => void dropped.push(runId) } as unknown as Artifacts;
-  const agents = new Map([
-    ['first', loadedFrom(first)],
-    ['second', second],
-  ]);
-  const jobs = makeJobs(first, provider, 1_000, {
-    agents,
-    tools: { log: silentLog, artifacts, agents: () => agents },
+
+  /** A run that its first agent hands over to a second one, of which some may keep results. Answers what was dropped. */
+  async function handedOver(keeps: { readonly first: boolean; readonly second: boolean }, isCancelled = false) {
+    const dropped: string[] = [];
+    const toolsOf = (id: 'first' | 'second') => (keeps[id] ? { tools: [big] } : {});
+    const first = defineAgent({ id: 'first', model: 'm', handoffs: ['second'], ...toolsOf('first') });
+    const second = defineAgent({ id: 'second', model: 'm', ...toolsOf('second') });
+    const provider = createScriptedProvider(({ messages }) =>
+      messages.some(({ role }) => role === 'tool')
+        ? { text: 'Done.' }
+        : { toolCalls: [{ name: 'transfer_to_second', args: {} }] },
+    );
+    const artifacts = { drop: async (runId: string) => void dropped.push(runId) } as unknown as Artifacts;
+    const agents = new Map([first, second].map((agent) => [agent.definition.id, loadedFrom(agent)]));
+    const jobs = makeJobs(first, provider, 1_000, {
+      agents,
+      tools: { log: silentLog, artifacts, agents: () => agents },
+    });
+    const runId = jobs.submit({ input: 'Hi' });
+    if (isCancelled) jobs.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
+    const status = isCancelled ? 'cancelled' : 'completed';
+    expect(await jobs.deliver(runId)).toMatchObject({ kind: 'ended', status });
+    return dropped.map((id) => (id === runId ? 'its own' : id));
+  }
+
+  test.each([
+    { first: false, second: true },
+    { first: true, second: false },
+  ])('are dropped with it, whichever of its agents kept them: %o', async (keeps) => {
+    expect(await handedOver(keeps)).toEqual(['its own']);
   });
-  const runId = jobs.submit({ input: 'Hi' });
-  expect(await jobs.deliver(runId)).toMatchObject({ kind: 'ended', status: 'completed' });
-  expect(dropped).toEqual([runId]);
+
+  test('stay when it was cancelled, and are not looked for where no agent can have kept any', async () => {
+    expect(await handedOver({ first: true, second: true }, true)).toEqual([]);
+    expect(await handedOver({ first: false, second: false })).toEqual([]);
+  });
 });
