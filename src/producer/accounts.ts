@@ -10,6 +10,7 @@ import {
   type BudgetWindow,
   type OnExceed,
 } from '../shared/money.ts';
+import { pairsOf } from '../shared/pairs.ts';
 import { loadScript, runScript, type RedisConnection } from '../shared/redis.ts';
 import type { Link } from './link.ts';
 import { loadRecord } from './reads.ts';
@@ -60,7 +61,7 @@ export async function setBatchCap(
   const place = wholePlace('batch', id);
   const args = [capMicrocents, onExceed, ttlOf(place)];
   const reply = (await runScript(redis, setScript, keysOf(place, tenant, link), args)) as [string[], number];
-  return budgetViewOf(place, pairs(reply[0]), reply[1]);
+  return budgetViewOf(place, Object.fromEntries(pairsOf(reply[0])), reply[1]);
 }
 
 /** Adds money, once for each key. Throws `validation` for an account without a cap. */
@@ -77,7 +78,7 @@ export async function topUpAccount(
   const reply = (await runScript(redis, topUpScript, keysOf(place, tenant, link), args)) as [0] | [1, string[], number];
   if (reply[0] === 0)
     throw new RunError('validation', `${name.scope} ${name.id} has no cap, so there is nothing to add to`);
-  return budgetViewOf(place, pairs(reply[1]), reply[2], known);
+  return budgetViewOf(place, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
 }
 
 /** Where the account is kept, and its cap as far as it is known elsewhere. */
@@ -131,10 +132,4 @@ function keysOf({ scope, id, windowStart }: AccountPlace, tenant: string, { keys
 
 function ttlOf({ scope, window }: AccountPlace): number {
   return scope === 'run' ? runAccountTtlS : accountTtlS(window);
-}
-
-function pairs(flat: readonly string[]): Record<string, string> {
-  const hash: Record<string, string> = {};
-  for (let i = 0; i < flat.length; i += 2) hash[flat[i] as string] = flat[i + 1] as string;
-  return hash;
 }

@@ -9,6 +9,7 @@ import {
 } from '../shared/decisions.ts';
 import { pendingView, type PendingItem } from '../shared/event.ts';
 import { publicId, runId as runIdSchema } from '../shared/ids.ts';
+import { pairsOf } from '../shared/pairs.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { legibleRecord } from '../shared/legible-record.ts';
 import { isTerminalStatus, type RunRecord } from '../shared/run.ts';
@@ -93,10 +94,7 @@ export async function listApprovals(
 async function entriesAfter(last: Entry | undefined, key: string, redis: RedisConnection): Promise<readonly Entry[]> {
   const start = last === undefined ? 0 : await rankAfter(last, key, redis);
   const flat = await redis.zrevrange(key, start, start + batchSize - 1, 'WITHSCORES');
-  const entries: Entry[] = [];
-  for (let i = 0; i + 1 < flat.length; i += 2)
-    entries.push({ runId: flat[i] as string, askedAtMs: Number(flat[i + 1]) });
-  return entries;
+  return pairsOf(flat).map(([runId, at]) => ({ runId, askedAtMs: Number(at) }));
 }
 
 async function rankAfter({ runId, askedAtMs }: Entry, key: string, redis: RedisConnection): Promise<number> {

@@ -1,4 +1,5 @@
 import { RunError } from '../shared/errors.ts';
+import { orLate } from '../shared/or-late.ts';
 import type { RunEvent } from '../shared/event.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 
@@ -143,18 +144,13 @@ function parseMessage(message: string): RunEvent[] | undefined {
 }
 
 async function withinTimeout(asked: Promise<unknown>): Promise<void> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(
-    () => reject(new RunError('queue_unavailable', 'Redis did not confirm the subscription in time')),
-    subscribeTimeoutMs,
-  );
   try {
-    await Promise.race([asked, late]);
+    await orLate(subscribeTimeoutMs, asked, () => {
+      throw new RunError('queue_unavailable', 'Redis did not confirm the subscription in time');
+    });
   } catch (error) {
     throw error instanceof RunError
       ? error
       : new RunError('queue_unavailable', 'the subscription failed', { cause: error });
-  } finally {
-    clearTimeout(timer);
   }
 }

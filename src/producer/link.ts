@@ -10,6 +10,7 @@ import {
   type Keys,
   type RedisConnection,
 } from '../shared/redis.ts';
+import { orLate } from '../shared/or-late.ts';
 import { redisError } from '../shared/redis-error.ts';
 import { LifecycleStream } from '../shared/lifecycle-stream.ts';
 import { maxQueues, runQueue } from '../shared/queues.ts';
@@ -176,17 +177,13 @@ export class Link {
   }
 
   async #attempt<T>(work: (redis: RedisConnection) => Promise<T>): Promise<T> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(
-      () => reject(new RunError('queue_unavailable', 'Redis did not answer in time')),
-      deadlineMs,
-    );
     try {
-      return await Promise.race([this.#ready().then(() => work(this.#redis)), late]);
+      const answer = this.#ready().then(() => work(this.#redis));
+      return await orLate(deadlineMs, answer, () => {
+        throw new RunError('queue_unavailable', 'Redis did not answer in time');
+      });
     } catch (error) {
       throw failure(error);
-    } finally {
-      clearTimeout(timer);
     }
   }
 

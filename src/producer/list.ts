@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { publicId, runId as runIdSchema } from '../shared/ids.ts';
+import { pairsOf } from '../shared/pairs.ts';
 import type { RedisConnection } from '../shared/redis.ts';
 import { legibleRecord } from '../shared/legible-record.ts';
 import { runStatus, viewOf, type RunView } from '../shared/run.ts';
@@ -69,10 +70,7 @@ async function entriesAfter(
   const key = link.keys.index(tenant);
   const start = last === undefined ? 0 : await rankAfter(last, key, redis);
   const flat = await redis.zrevrange(key, start, start + batchSize - 1, 'WITHSCORES');
-  const entries: IndexEntry[] = [];
-  for (let i = 0; i + 1 < flat.length; i += 2)
-    entries.push({ runId: flat[i] as string, createdAtMs: Number(flat[i + 1]) });
-  return entries;
+  return pairsOf(flat).map(([runId, at]) => ({ runId, createdAtMs: Number(at) }));
 }
 
 async function rankAfter(last: IndexEntry, key: string, redis: RedisConnection): Promise<number> {

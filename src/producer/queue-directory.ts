@@ -1,5 +1,6 @@
 import { RunError } from '../shared/errors.ts';
 import { workerTtlMs } from '../shared/fleet.ts';
+import { pairsOf } from '../shared/pairs.ts';
 import { defaultQueue } from '../shared/queues.ts';
 import type { Keys, RedisConnection } from '../shared/redis.ts';
 
@@ -60,9 +61,7 @@ export class QueueDirectory {
 
   async #read(redis: RedisConnection): Promise<void> {
     const flat = await redis.zrange(this.#keys.queues, 0, '-1', 'WITHSCORES');
-    const announcedAt = new Map<string, number>();
-    for (let i = 0; i + 1 < flat.length; i += 2) announcedAt.set(flat[i] as string, Number(flat[i + 1]));
-    this.#announcedAt = announcedAt;
+    this.#announcedAt = new Map(pairsOf(flat).map(([queue, at]) => [queue, Number(at)]));
     this.#readAt = performance.now();
   }
 }

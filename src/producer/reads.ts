@@ -17,9 +17,7 @@ export async function loadRecord(
   runId: string,
   tenant: string,
 ): Promise<RunRecord> {
-  const hash = await redis.hgetall(link.keys.run(runId));
-  if (hash['tenant'] !== tenant) throw runNotFound(runId);
-  return recordFromHash(hash);
+  return recordFromHash(await ownHash(link, redis, runId, tenant));
 }
 
 /** The same as far as it can be read, for whoever stops the run, decides about it or starts it again. */
@@ -29,9 +27,18 @@ export async function loadLegible(
   runId: string,
   tenant: string,
 ): Promise<RunRecord> {
+  return legibleRecord(await ownHash(link, redis, runId, tenant));
+}
+
+async function ownHash(
+  link: Link,
+  redis: RedisConnection,
+  runId: string,
+  tenant: string,
+): Promise<Record<string, string>> {
   const hash = await redis.hgetall(link.keys.run(runId));
   if (hash['tenant'] !== tenant) throw runNotFound(runId);
-  return legibleRecord(hash);
+  return hash;
 }
 
 /** A run as it is shown, with what people decided about its calls. Throws `run_not_found` for one of another tenant. */

@@ -1,4 +1,5 @@
 import { RunError } from './errors.ts';
+import { orLate } from './or-late.ts';
 import { redisError } from './redis-error.ts';
 
 /** Nobody who looks after many runs waits longer than this for the node of Redis that one of them is on. */
@@ -9,14 +10,11 @@ const patienceMs = 3_000;
  * unknown, as with a lost reply.
  */
 export async function inTime<T>(work: Promise<T>, doing: string): Promise<T> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const tooLate = new RunError('queue_unavailable', `Redis did not answer within ${patienceMs} ms: ${doing}`);
-  const timer = setTimeout(() => reject(tooLate), patienceMs);
   try {
-    return await Promise.race([work, late]);
+    return await orLate(patienceMs, work, () => {
+      throw new RunError('queue_unavailable', `Redis did not answer within ${patienceMs} ms: ${doing}`);
+    });
   } catch (error) {
     throw redisError(error, doing);
-  } finally {
-    clearTimeout(timer);
   }
 }

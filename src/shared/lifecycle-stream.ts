@@ -1,4 +1,5 @@
 import { RunError } from './errors.ts';
+import { orLate } from './or-late.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from './redis.ts';
 import { redisError } from './redis-error.ts';
 
@@ -43,15 +44,16 @@ export class LifecycleStream {
   async tell(runId: string): Promise<boolean> {
     if (!this.#place.cluster) return true;
     const before = this.#underWay.get(runId);
-    const underWay = (before ?? Promise.resolve()).catch(() => {}).then(async () => await this.#takeOver(runId));
+    const takeOver = async () => await this.#takeOver(runId);
+    // How the one before ended is told by whoever asked for it. What it left is taken over here.
+    const underWay = before ? before.then(takeOver, takeOver) : takeOver();
     this.#underWay.set(runId, underWay);
     const forget = () => this.#underWay.get(runId) === underWay && this.#underWay.delete(runId);
     underWay.then(forget, forget);
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const tooLate = new RunError('queue_unavailable', 'the stream of lifecycle events did not take them in time');
-    const timer = setTimeout(() => reject(tooLate), patienceMs);
     try {
-      await Promise.race([underWay, late]);
+      await orLate(patienceMs, underWay, () => {
+        throw new RunError('queue_unavailable', 'the stream of lifecycle events did not take them in time');
+      });
       return true;
     } catch (error) {
       if (performance.now() < this.#pausedUntil) return false;
@@ -59,8 +61,6 @@ export class LifecycleStream {
       // The client's own error carries the arguments of the command, and with them what a model wrote.
       this.#onError(redisError(error, 'add of lifecycle events'), runId);
       return false;
-    } finally {
-      clearTimeout(timer);
     }
   }
 

@@ -2,6 +2,7 @@ import type { CancelRequest } from './control.ts';
 import { RunError } from './errors.ts';
 import { inTime } from './in-time.ts';
 import { lookLater } from './look-later.ts';
+import { pairsOf } from './pairs.ts';
 import { loadScript, runScript } from './redis.ts';
 import { isUnavailable } from './redis-error.ts';
 import { threadKeys, type ThreadPlace } from './thread-place.ts';
@@ -166,7 +167,7 @@ export async function acquireThread(place: ThreadPlace, run: ThreadClaim): Promi
   if (reply[0] === 0) return { kind: 'other_agent', agentId: reply[1] };
   if (reply[0] === 3) return { kind: 'waiting', holder: reply[1], ahead: reply[2] };
   if (reply[0] === 6) return { kind: 'stale' };
-  const hash = hashOf(reply[2]);
+  const hash: Record<string, string> = Object.fromEntries(pairsOf(reply[2]));
   const rolledBack = hash['rollback'] === run.runId;
   return { kind: 'held', fence: reply[1], manifest: manifestFromHash(hash), rolledBack };
 }
@@ -230,7 +231,7 @@ export async function dueThreads(place: ThreadPlace, limit: number): Promise<Due
   const { redis, keys, clock } = place;
   const range = ['-inf', clock.now(), 'WITHSCORES', 'LIMIT', 0, limit] as const;
   const flat = await inTime(redis.zrangebyscore(keys.threadChecks, ...range), 'list of threads that are due');
-  const due = Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i] as string, flat[2 * i + 1] as string]);
+  const due = pairsOf(flat);
   const unreachable: (DueEntry & { readonly error: RunError })[] = [];
   const look = async (member: string, dueAt: string): Promise<DueThread | undefined> => {
     const held = await readHeld(place, member);
@@ -238,7 +239,7 @@ export async function dueThreads(place: ThreadPlace, limit: number): Promise<Due
     return held && { ...held, dueAt };
   };
   const found = await Promise.all(
-    due.map(([member = '', dueAt = '']) =>
+    due.map(([member, dueAt]) =>
       inTime(look(member, dueAt), `look at thread ${member}`).catch((error: unknown) => {
         if (!isUnavailable(error)) throw error;
         unreachable.push({ ...threadOf(member), dueAt, error });
@@ -290,8 +291,4 @@ async function readHeld({ redis, keys }: ThreadPlace, member: string): Promise<H
     suspended: suspendedBy === holder,
     interrupted: interrupted === holder,
   };
-}
-
-function hashOf(flat: readonly string[]): Record<string, string> {
-  return Object.fromEntries(Array.from({ length: flat.length / 2 }, (_, i) => [flat[2 * i], flat[2 * i + 1]]));
 }

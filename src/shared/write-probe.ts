@@ -1,4 +1,5 @@
 import { hostname } from 'node:os';
+import { orLate } from './or-late.ts';
 import { slotOwners, whenReady, type Keys, type RedisConnection } from './redis.ts';
 import { rightsProblem } from './redis-error.ts';
 
@@ -41,17 +42,12 @@ export class WriteProbe {
   }
 
   async #ask(): Promise<WriteProblem | undefined> {
-    const { promise: late, resolve } = Promise.withResolvers<typeof unanswered>();
-    const timer = setTimeout(() => resolve(unanswered), deadlineMs);
-    try {
-      if (await whenReady(this.#redis, deadlineMs).catch((error: unknown) => error)) return away;
-      const owners = slotOwners(this.#redis);
-      const tags = owners ? tagsOf(owners) : [''];
-      const outcomes = await Promise.all(tags.map(async (tag) => await Promise.race([this.#write(tag), late])));
-      return problemOf(outcomes);
-    } finally {
-      clearTimeout(timer);
-    }
+    const until = performance.now() + deadlineMs;
+    if (await whenReady(this.#redis, deadlineMs).catch((error: unknown) => error)) return away;
+    const owners = slotOwners(this.#redis);
+    const tags = owners ? tagsOf(owners) : [''];
+    const leftMs = until - performance.now();
+    return problemOf(await Promise.all(tags.map((tag) => orLate(leftMs, this.#write(tag), () => unanswered))));
   }
 
   #write(tag: string): Promise<Error | undefined> {

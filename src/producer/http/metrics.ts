@@ -1,5 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { otherName } from '../../shared/closed-names.ts';
+import { orLate } from '../../shared/or-late.ts';
 import { defaultQueue, maintenanceQueue, maxQueues, quarantineQueue } from '../../shared/queues.ts';
 import type { QueueState } from '../enqueue.ts';
 
@@ -137,13 +138,10 @@ function labelOrder(a: string, b: string): number {
 }
 
 async function withinDeadline(reading: Promise<Depths>): Promise<Depths | undefined> {
-  const { promise: late, resolve } = Promise.withResolvers<undefined>();
-  const timer = setTimeout(resolve, scrapeDeadlineMs, undefined);
   try {
-    return await Promise.race([reading, late]);
+    return await orLate(scrapeDeadlineMs, reading, () => undefined);
   } catch {
+    // `millrace_redis_up` says it.
     return undefined;
-  } finally {
-    clearTimeout(timer);
   }
 }

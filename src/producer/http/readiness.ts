@@ -1,4 +1,4 @@
-import { RunError } from '../../shared/errors.ts';
+import { orLate } from '../../shared/or-late.ts';
 import { rightsProblem } from '../../shared/redis-error.ts';
 import type { Config } from '../../shared/config.ts';
 import type { WriteProblem } from '../../shared/write-probe.ts';
@@ -55,25 +55,16 @@ export class Readiness {
   }
 
   async #ask(): Promise<ReadinessAnswer> {
-    const { promise: late, reject } = Promise.withResolvers<never>();
-    const timer = setTimeout(
-      () => reject(new RunError('queue_unavailable', 'Redis did not answer in time')),
-      deadlineMs,
-    );
-    try {
-      const problem = await Promise.race([this.#probes.writeProblem(), late]);
-      if (problem) return { status: 'not_ready', ...problem };
-      // What takes long to find out is told the next time.
-      await Promise.race([Promise.all([this.#durability.learn(), this.#unserved.learn()]), late]).catch(() => {});
-      const denied = deniedBy(this.#durability.error) ?? deniedBy(this.#unserved.error);
-      if (denied !== undefined) return { status: 'not_ready', redis: 'ok', reason: denied };
-      const unservedQueues = this.#unserved.value ?? [];
-      return { ...this.#judge(), ...(unservedQueues.length > 0 && { unservedQueues }) };
-    } catch {
-      return { status: 'not_ready', redis: 'away', reason: 'Redis does not answer' };
-    } finally {
-      clearTimeout(timer);
-    }
+    const until = performance.now() + deadlineMs;
+    const problem = await orLate(deadlineMs, this.#probes.writeProblem(), () => silent);
+    if (problem) return { status: 'not_ready', ...problem };
+    // Neither rejects. What takes long to find out is told the next time.
+    const learnt = Promise.all([this.#durability.learn(), this.#unserved.learn()]);
+    await orLate(until - performance.now(), learnt, () => undefined);
+    const denied = deniedBy(this.#durability.error) ?? deniedBy(this.#unserved.error);
+    if (denied !== undefined) return { status: 'not_ready', redis: 'ok', reason: denied };
+    const unservedQueues = this.#unserved.value ?? [];
+    return { ...this.#judge(), ...(unservedQueues.length > 0 && { unservedQueues }) };
   }
 
   #judge(): ReadinessAnswer {
@@ -89,6 +80,8 @@ export class Readiness {
     return { status: 'ready', redis: 'ok', durability };
   }
 }
+
+const silent: WriteProblem = { redis: 'away', reason: 'Redis does not answer' };
 
 /** What the user of Redis may not do, where that is what an error says. */
 function deniedBy(error: unknown): string | undefined {
@@ -112,6 +105,7 @@ class Remembered<T> {
     this.#maxAgeMs = maxAgeMs;
   }
 
+  /** Never rejects. */
   async learn(): Promise<void> {
     const now = performance.now();
     if (now - this.#askedAt < this.#maxAgeMs) return;

@@ -1,5 +1,6 @@
 import { storedCancel } from '../../shared/control.ts';
 import { assertNever, RunError } from '../../shared/errors.ts';
+import { pairsOf } from '../../shared/pairs.ts';
 import { loadScript, runScript } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
 import { recordFromHash, type RunStatus } from '../../shared/run.ts';
@@ -65,7 +66,7 @@ export async function claimRun(
     case 3:
       return { kind: 'crashed_too_often', crashes: reply[1] };
     case 4: {
-      const hash = { ...pairs(reply[1]), ...pairs(reply[2]) };
+      const hash: Record<string, string> = Object.fromEntries(pairsOf([...reply[1], ...reply[2].map(String)]));
       tellLifecycle(options, runId, hash['epoch'] === '1' ? opening : recovering);
       return claimed(runId, hash, reply[3]);
     }
@@ -96,10 +97,4 @@ function claimed(runId: string, hash: Record<string, string>, journal: readonly 
     if (!(error instanceof RunError)) throw error;
     throw new RunError(error.code, error.message, { cause: error.cause, details: { seq } });
   }
-}
-
-function pairs(flat: readonly (string | number)[]): Record<string, string> {
-  const hash: Record<string, string> = {};
-  for (let i = 0; i < flat.length; i += 2) hash[String(flat[i])] = String(flat[i + 1]);
-  return hash;
 }

@@ -1,4 +1,5 @@
 import { controlMessage, type CancelRequest } from '../../shared/control.ts';
+import { orLate } from '../../shared/or-late.ts';
 import type { Log } from '../../shared/log.ts';
 import type { RedisConnection } from '../../shared/redis.ts';
 import { redisError } from '../../shared/redis-error.ts';
@@ -43,10 +44,9 @@ export class RedisControlChannel implements ControlChannel, AsyncDisposable {
     const { subscriber, channel } = this.#options;
     subscriber.off('message', this.#receive);
     this.#listeners.clear();
-    const { promise: late, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, farewellMs);
-    await Promise.race([subscriber.unsubscribe(channel).catch(() => {}), late]);
-    clearTimeout(timer);
+    // The connection closes next, and ends what it was subscribed to.
+    const left = subscriber.unsubscribe(channel).catch(() => {});
+    await orLate(farewellMs, left, () => undefined);
   }
 
   readonly #receive = (channel: string, text: string): void => {

@@ -8,6 +8,7 @@ import { isUnavailable, redisError } from '../../shared/redis-error.ts';
 import { announcedTtlMs, workerTtlMs } from '../../shared/fleet.ts';
 import { lookLater, relist } from '../../shared/look-later.ts';
 import { forgetOpen, lookSoon } from '../../shared/open-runs.ts';
+import { pairsOf } from '../../shared/pairs.ts';
 import { quarantineQueue } from '../../shared/queues.ts';
 import type { RunPlace } from '../../shared/run-place.ts';
 import { jobKind, runStatus } from '../../shared/run.ts';
@@ -26,10 +27,8 @@ export function redisSupervision(place: Pick<RunPlace, 'redis' | 'keys' | 'lifec
       const now = Date.now();
       const range = ['-inf', now, 'WITHSCORES', 'LIMIT', 0, limit] as const;
       const flat = await inTime(redis.zrangebyscore(keys.checks, ...range), 'list of open runs that are due');
-      const ids = flat.filter((_, index) => index % 2 === 0);
       return await Promise.all(
-        ids.map(async (runId, index): Promise<OpenRunInfo> => {
-          const dueAt = flat[index * 2 + 1] ?? '';
+        pairsOf(flat).map(async ([runId, dueAt]): Promise<OpenRunInfo> => {
           const untold = !(await lifecycle.tell(runId));
           const found = { runId, dueAt, untold, ageMs: 0 };
           try {
