@@ -287,8 +287,10 @@ const incidents: readonly (readonly [
       }
       await watched.world.submit('steady', [{ text: 'Nobody hears.' }]);
       const after = await watched.scrapeWhen(
-        'it waits',
-        (now) => total(now, 'millrace_queue_jobs', waiting('runs')) > 0,
+        'it waits, and the heartbeats of its workers have run out',
+        (now) =>
+          total(now, 'millrace_queue_jobs', waiting('runs')) > 0 &&
+          total(now, 'millrace_queue_workers', 'queue="runs"') === 0,
       );
       return { before, after, minutesAfter: 6 };
     },
