@@ -1,7 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs';
 
 /** Linux says how much memory a process has had, and how long it waited for a core; other systems do not. */
-export const hasProc = existsSync('/proc/self/schedstat');
+const hasProc = existsSync('/proc/self/schedstat');
+
+/** Why tests of the memory of a process are left out; undefined where they are not. */
+export const withoutProc = hasProc ? undefined : 'only /proc of Linux tells how much memory a process has had';
 
 /**
  * Counts from now on, in milliseconds, how long the main thread of a process is ready to run and has no core: other processes
