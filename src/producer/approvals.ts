@@ -11,7 +11,7 @@ import { pendingView, type PendingItem } from '../shared/event.ts';
 import { publicId, runId as runIdSchema } from '../shared/ids.ts';
 import { pairsOf } from '../shared/pairs.ts';
 import type { RedisConnection } from '../shared/redis.ts';
-import { legibleRecord } from '../shared/legible-record.ts';
+import { listedRecord } from '../shared/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../shared/run.ts';
 import { inGroups } from './in-groups.ts';
 import type { Link } from './link.ts';
@@ -124,9 +124,8 @@ async function readEntry(
   link: Link,
   redis: RedisConnection,
 ): Promise<readonly ApprovalView[]> {
-  const hash = await redis.hgetall(link.keys.run(runId));
-  if (hash['tenant'] !== tenant) return [];
-  const record = legibleRecord(hash);
+  const record = await listedRecord(redis, link.keys.run(runId), tenant);
+  if (!record) return [];
   const items = asksOf(record);
   const severalDecide = items.some(({ approvers = 1 }) => approvers > 1);
   const decisions = severalDecide ? await loadDecisions(link, redis, runId) : [];

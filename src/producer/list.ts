@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { publicId, runId as runIdSchema } from '../shared/ids.ts';
 import { pairsOf } from '../shared/pairs.ts';
 import type { RedisConnection } from '../shared/redis.ts';
-import { legibleRecord } from '../shared/legible-record.ts';
+import { listedRecord } from '../shared/listed-record.ts';
 import { runStatus, viewOf, type RunView } from '../shared/run.ts';
 import { inGroups } from './in-groups.ts';
 import type { Link } from './link.ts';
@@ -99,8 +99,8 @@ async function readViews(
   if (dead.length > 0) await redis.zrem(link.keys.index(tenant), ...dead.map((entry) => entry.runId));
   const matches = entries.filter((_, i) => facts[i] && fits(facts[i], query)).slice(0, room);
   const views = await inGroups(matches, async ({ runId }) => {
-    const hash = await redis.hgetall(link.keys.run(runId));
-    return hash['tenant'] === tenant ? viewOf(legibleRecord(hash)) : undefined;
+    const record = await listedRecord(redis, link.keys.run(runId), tenant);
+    return record && viewOf(record);
   });
   return new Map(views.flatMap((view) => (view ? [[view.runId, view] as const] : [])));
 }

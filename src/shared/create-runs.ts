@@ -1,4 +1,5 @@
 import { canonicalJson } from './canonical-json.ts';
+import { listedParentOf, listedRequestOf } from './listed-record.ts';
 import { nextDeadlineOf } from './deadline.ts';
 import { newRunId, runIdForExecution, sha256 } from './ids.ts';
 import { settledMs } from './open-runs.ts';
@@ -164,6 +165,8 @@ function argumentsOf(run: NewRun, at: string, { keys }: RunPlace): (string | num
     kind,
     parent ? jsonText(parent) : '',
     parent?.runId ?? '',
+    jsonText(listedRequestOf(request)),
+    parent ? jsonText(listedParentOf(parent)) : '',
   ];
   return [nonce, bodyHash, keys.live(runId), ...record, events.length, ...events];
 }

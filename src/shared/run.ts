@@ -354,7 +354,7 @@ export function outcomeViewOf(record: RunRecord): RunOutcomeView {
 
 /**
  * A record, or the part of one that changed, as flat hash fields. Fields that do not exist yet are absent; JSON is used only inside a field.
- * The machinery's own fields (owner, op, held, unclean, previousWorker, claimSegment, claimTry, bodyHash, nonce) live
+ * The machinery's own fields (owner, op, held, unclean, previousWorker, claimSegment, claimTry, bodyHash, nonce, listedRequest, listedParent) live
  * beside these and are not part of the record.
  */
 export function recordToHash(record: Readonly<Partial<RunRecord>>): Record<string, string> {

@@ -1,6 +1,9 @@
 import { expect, test } from 'vitest';
 import type { ListQuery } from '../../src/producer/options.ts';
 import type { Millrace } from '../../src/producer/millrace.ts';
+import { createRuns, newRun } from '../../src/shared/create-runs.ts';
+import { lineage, runRequest } from '../../src/shared/run.ts';
+import { runPlace } from '../support/run-place.ts';
 import { clientWorld, codeOf, request } from './support/client.ts';
 
 /** All pages of a query. */
@@ -35,6 +38,32 @@ test('runs are listed newest first', async () => {
   expect(runs.map((run) => run.runId)).toEqual(newestFirst);
   expect(cursor).toBeUndefined();
   expect(runs[0]).toMatchObject({ status: 'queued', agent: 'even', thread: 'even-1' });
+});
+
+test('a list reads neither what runs were asked nor what they began with', async () => {
+  const { mill, redis, keys } = await clientWorld();
+  const place = runPlace(redis, keys);
+  const metadata = { shop: 'north' };
+  await mill.enqueue({ ...request, metadata, batch: 'b', executionId: 'e', thread: 't', deadlineMs: 60_000 });
+  await mill.task({ adapter: 'tidy-up', input: { shelf: 7 } });
+  const above = newRun(runRequest.parse(request), { tenant: 'default' }, 'nonce');
+  const history = [{ role: 'user' as const, content: 'long ago' }];
+  const parent = lineage.parse({ runId: above.runId, depth: 2, above: [{ much: 'said' }], history });
+  const asked = runRequest.parse({ ...request, metadata });
+  await createRuns([{ ...newRun(asked, { tenant: 'default' }, 'other'), parent }], 'default', place);
+  const { runs } = await mill.list();
+  expect(runs).toHaveLength(3);
+  const alone = await Promise.all(runs.map(({ runId }) => mill.get(runId)));
+  expect(runs).toEqual(alone);
+  for (const { runId } of runs) await redis.hdel(keys.run(runId), 'request', 'parent');
+  expect((await mill.list()).runs).toEqual(alone);
+});
+
+test('a list shows runs of versions that kept all of it in one place', async () => {
+  const { mill, redis, keys, newestFirst } = await withRuns(2);
+  const { runs } = await mill.list();
+  for (const runId of newestFirst) await redis.hdel(keys.run(runId), 'listedRequest', 'listedParent');
+  expect((await mill.list()).runs).toEqual(runs);
 });
 
 test('pages follow each other without a gap or a repeat, while new runs arrive and old ones vanish', async () => {
