@@ -3,6 +3,7 @@ import { systemClock } from '../../src/shared/clock.ts';
 import { runIdForExecution } from '../../src/shared/ids.ts';
 import { newRun } from '../../src/shared/create-runs.ts';
 import { runRequest, type RunRequestInput } from '../../src/shared/run.ts';
+import { followUpId } from '../../src/shared/steer.ts';
 import { enterThread } from '../../src/shared/thread-line.ts';
 import { Link } from '../../src/producer/link.ts';
 import { forgetEnded } from '../../src/producer/thread-entry.ts';
@@ -200,6 +201,17 @@ describe('a message that is said to the run at work', () => {
     expect(await redis.exists(keys.inbox(other.runId), keys.run(runIdForExecution('default', 'said')))).toBe(0);
     const ttl = await redis.ttl(keys.claim(runIdForExecution('default', 'said')));
     expect(ttl, 'as long as a run with an execution id').toBeGreaterThan(86_400 - 60);
+  });
+
+  test('is answered by the run that came after the one at work, when that one ended before it heard', async () => {
+    const world = await clientWorld();
+    const { mill, redis, keys } = world;
+    const { run, writer } = await working(world);
+    await mill.enqueue(say);
+    await writer.end();
+    const runId = followUpId(run.runId, runIdForExecution('default', 'said'));
+    await redis.hset(keys.run(runId), 'status', 'queued');
+    expect(await mill.enqueue(say)).toMatchObject({ runId, status: 'queued', attached: true });
   });
 
   test('is noted before it is said, so that a producer that dies in between leaves it with one run', async () => {
