@@ -1,10 +1,10 @@
 import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { expect, test } from 'vitest';
-import { arrows, roomOf, turnStarters, violations, type House } from './support/house-rules.ts';
+import { arrows, maxFilesInFolder, roomOf, turnStarters, violations, type House } from './support/house-rules.ts';
 
 const root = join(import.meta.dirname, '..');
-const loaders = new Set(['src/worker/run/load-agents.ts']);
+const loaders = new Set(['src/worker/agents/load-agents.ts']);
 
 function wholeHouse(): House {
   const paths = globSync('src/**/*.ts', { cwd: root }).map((path) => path.replaceAll('\\', '/'));
@@ -48,6 +48,13 @@ test('what starts turns is taken by exactly those who may', () => {
   }
 });
 
+test('no folder of the source is a storeroom', () => {
+  const files = globSync('src/**/*.*', { cwd: root });
+  const folders = Map.groupBy(files, (path) => dirname(path));
+  expect(folders.size).toBeGreaterThan(30);
+  expect([...folders].filter(([, inside]) => inside.length > maxFilesInFolder).map(([folder]) => folder)).toEqual([]);
+});
+
 test('no folder is named after a kind of code', () => {
   const folders = globSync('{src,test,bench,scripts,examples,agents}/**/', { cwd: root });
   expect(folders.length).toBeGreaterThan(10);
@@ -57,18 +64,23 @@ test('no folder is named after a kind of code', () => {
 const forbidden: readonly [what: string, files: Record<string, string>, complaint: string][] = [
   [
     'a shared file that imports the producer',
-    { 'src/shared/a.ts': `import { b } from '../producer/b.ts';`, 'src/producer/b.ts': '' },
-    'shared may not import producer',
+    { 'src/shared/base/a.ts': `import { b } from '../../producer/b.ts';`, 'src/producer/b.ts': '' },
+    'shared/base may not import producer',
+  ],
+  [
+    'a contract that reaches for Redis',
+    { 'src/shared/contract/a.ts': `import { b } from '../state/b.ts';`, 'src/shared/state/b.ts': '' },
+    'shared/contract may not import shared/state',
   ],
   [
     'a type-only import against the arrows',
-    { 'src/producer/a.ts': `import type { B } from '../worker/ports.ts';`, 'src/worker/ports.ts': '' },
-    'producer may not import worker/ports',
+    { 'src/producer/a.ts': `import type { B } from '../worker/run/b.ts';`, 'src/worker/run/b.ts': '' },
+    'producer may not import worker/run',
   ],
   [
     'an import type against the arrows',
-    { 'src/worker/guards/a.ts': `type B = import('../ports.ts').B;`, 'src/worker/ports.ts': '' },
-    'worker/guards may not import worker/ports',
+    { 'src/worker/guards/a.ts': `type B = import('../llm/b.ts').B;`, 'src/worker/llm/b.ts': '' },
+    'worker/guards may not import worker/llm',
   ],
   [
     'a dynamic import against the arrows',
@@ -77,8 +89,8 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
   ],
   [
     'a re-export against the arrows',
-    { 'src/worker/stores/a.ts': `export { b } from '../turn/b.ts';`, 'src/worker/turn/b.ts': '' },
-    'worker/stores may not import worker/turn',
+    { 'src/worker/llm/a.ts': `export { b } from '../turn/b.ts';`, 'src/worker/turn/b.ts': '' },
+    'worker/llm may not import worker/turn',
   ],
   [
     'a tool that starts runs',
@@ -91,9 +103,9 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
     'worker/run may not import worker/entry',
   ],
   [
-    'a consumer that reaches into the stores',
-    { 'src/worker/consume/a.ts': `import { b } from '../stores/b.ts';`, 'src/worker/stores/b.ts': '' },
-    'worker/consume may not import worker/stores',
+    'an orchestration that opens runs',
+    { 'src/worker/orchestration/a.ts': `import { b } from '../run/b.ts';`, 'src/worker/run/b.ts': '' },
+    'worker/orchestration may not import worker/run',
   ],
   [
     'the worker entry that imports the producer',
@@ -103,14 +115,10 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
   ['bullmq in the runner', { 'src/worker/run/a.ts': `import type { Job } from 'bullmq';` }, 'may not import bullmq'],
   [
     'bullmq in another file of the producer',
-    { 'src/producer/control.ts': `import { Queue } from 'bullmq';` },
+    { 'src/producer/client/control.ts': `import { Queue } from 'bullmq';` },
     'may not import bullmq',
   ],
-  [
-    'ioredis in the consumer',
-    { 'src/worker/consume/a.ts': `import { Redis } from 'ioredis';` },
-    'may not import ioredis',
-  ],
+  ['ioredis in the consumer', { 'src/worker/jobs/a.ts': `import { Redis } from 'ioredis';` }, 'may not import ioredis'],
   [
     'openai by a subpath outside its adapter',
     { 'src/worker/turn/a.ts': `import x from 'openai/streaming';` },
@@ -123,7 +131,7 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
   ],
   [
     'a package that is only there for development',
-    { 'src/shared/a.ts': `import { test } from 'vitest';` },
+    { 'src/shared/base/a.ts': `import { test } from 'vitest';` },
     'production does not install',
   ],
   ['process.env in a room', { 'src/worker/run/a.ts': 'export const a = process.env.A;' }, 'reads process.env'],
@@ -144,7 +152,7 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
   ],
   [
     'a second writer of JSON',
-    { 'src/worker/stores/a.ts': 'export const a = JSON.stringify({});' },
+    { 'src/shared/state/a.ts': 'export const a = JSON.stringify({});' },
     'writes JSON without jsonText',
   ],
   [
@@ -152,19 +160,23 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
     { 'src/producer/a.ts': 'const { stringify } = JSON; export const a = stringify({});' },
     'writes JSON without jsonText',
   ],
-  ['a default export', { 'src/shared/a.ts': 'export default 1;' }, 'has a default export'],
-  ['a default export by name', { 'src/shared/a.ts': 'const a = 1; export { a as default };' }, 'has a default export'],
+  ['a default export', { 'src/shared/base/a.ts': 'export default 1;' }, 'has a default export'],
+  [
+    'a default export by name',
+    { 'src/shared/base/a.ts': 'const a = 1; export { a as default };' },
+    'has a default export',
+  ],
   [
     'a barrel',
-    { 'src/shared/index.ts': `export * from './a.ts';`, 'src/shared/a.ts': '' },
+    { 'src/shared/base/index.ts': `export * from './a.ts';`, 'src/shared/base/a.ts': '' },
     'exports everything of ./a.ts',
   ],
   ['an index that is not a public door', { 'src/worker/turn/index.ts': '' }, 'is not one of the two public doors'],
   ['a computed import', { 'src/producer/a.ts': 'const name = "b"; await import(name);' }, 'imports a computed name'],
   [
     'an import of a file that does not exist',
-    { 'src/shared/a.ts': `import { b } from './b.js';` },
-    'there is no file src/shared/b.js',
+    { 'src/shared/base/a.ts': `import { b } from './b.js';` },
+    'there is no file src/shared/base/b.js',
   ],
   ['a file in no room', { 'src/worker/extra/a.ts': '' }, 'stands in no room'],
   ['a folder for everything', { 'src/shared/utils/a.ts': '' }, 'a folder is named utils'],
@@ -176,12 +188,12 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
   [
     'a turn that is started under another name, by a module as a whole or later on',
     {
-      'src/worker/a.ts': `import { createAgentWith as make } from './create-agent.ts';`,
+      'src/worker/a.ts': `import { createAgentWith as make } from './local/create-agent.ts';`,
       'src/worker/b.ts': `import * as jobs from './run/run-job.ts';`,
-      'src/worker/c.ts': `export { createAgentEngine } from './agent-engine.ts';`,
+      'src/worker/c.ts': `export { createAgentEngine } from './local/agent-engine.ts';`,
       'src/worker/d.ts': `await import('./turn/turn.ts');`,
-      'src/worker/create-agent.ts': '',
-      'src/worker/agent-engine.ts': '',
+      'src/worker/local/create-agent.ts': '',
+      'src/worker/local/agent-engine.ts': '',
       'src/worker/run/run-job.ts': '',
       'src/worker/turn/turn.ts': '',
     },
@@ -194,15 +206,15 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
   ],
   [
     'a cycle of two files',
-    { 'src/shared/a.ts': `import './b.ts';`, 'src/shared/b.ts': `import type { A } from './a.ts';` },
-    'import cycle: src/shared/a.ts → src/shared/b.ts → src/shared/a.ts',
+    { 'src/shared/base/a.ts': `import './b.ts';`, 'src/shared/base/b.ts': `import type { A } from './a.ts';` },
+    'import cycle: src/shared/base/a.ts → src/shared/base/b.ts → src/shared/base/a.ts',
   ],
   [
     'a cycle of three files',
     {
-      'src/shared/a.ts': `import './b.ts';`,
-      'src/shared/b.ts': `import './c.ts';`,
-      'src/shared/c.ts': `import './a.ts';`,
+      'src/shared/base/a.ts': `import './b.ts';`,
+      'src/shared/base/b.ts': `import './c.ts';`,
+      'src/shared/base/c.ts': `import './a.ts';`,
     },
     'import cycle',
   ],
@@ -214,21 +226,21 @@ test.each(forbidden)('the check refuses %s', (_, files, complaint) => {
 
 test('the check accepts what the arrows and the fences allow', () => {
   const files = {
-    'src/shared/redis.ts': `import { Redis } from 'ioredis'; import { z } from 'zod'; import { join } from 'node:path';`,
-    'src/producer/enqueue.ts': `import { Queue } from 'bullmq'; import '../shared/redis.ts';`,
-    'src/worker/ports.ts': `import type { A } from '../shared/redis.ts';`,
-    'src/worker/stores/a.ts': `import type { B } from '../ports.ts'; import type { Redis } from 'ioredis';`,
-    'src/worker/llm/openai-chat.ts': `import OpenAI from 'openai';`,
+    'src/shared/base/a.ts': `import { z } from 'zod'; import { join } from 'node:path';`,
+    'src/shared/contract/a.ts': `import '../base/a.ts';`,
+    'src/shared/state/redis.ts': `import { Redis } from 'ioredis'; import '../contract/a.ts';`,
+    'src/producer/client/enqueue.ts': `import { Queue } from 'bullmq'; import '../../shared/state/redis.ts';`,
+    'src/worker/llm/openai/a.ts': `import OpenAI from 'openai'; import type { A } from '../../../shared/contract/a.ts';`,
     'src/worker/ops/metrics.ts': `import { Gauge } from 'prom-client';`,
-    'src/worker/turn/a.ts': `import '../llm/openai-chat.ts';`,
-    'src/worker/run/load-agents.ts': `import '../turn/a.ts'; const file = 'x'; await import(file);`,
-    'src/worker/consume/a.ts': `import '../run/load-agents.ts'; import { Worker } from 'bullmq';`,
-    'src/worker/build.ts': `import './consume/a.ts'; import './stores/a.ts'; import './ops/metrics.ts';`,
+    'src/worker/turn/a.ts': `import '../llm/openai/a.ts';`,
+    'src/worker/agents/load-agents.ts': `import '../turn/a.ts'; const file = 'x'; await import(file);`,
+    'src/worker/jobs/a.ts': `import '../agents/load-agents.ts'; import { Worker } from 'bullmq';`,
+    'src/worker/build.ts': `import './jobs/a.ts'; import '../shared/state/redis.ts'; import './ops/metrics.ts';`,
     'src/worker/main.ts': `import './build.ts'; export const env = process.env;`,
   };
   expect(sample(files)).toEqual([]);
 });
 
 test('a file that does not parse fails the check instead of being passed over', () => {
-  expect(() => sample({ 'src/shared/a.ts': 'import {' })).toThrow('src/shared/a.ts');
+  expect(() => sample({ 'src/shared/base/a.ts': 'import {' })).toThrow('src/shared/base/a.ts');
 });

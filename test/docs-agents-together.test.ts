@@ -2,13 +2,13 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { handoffFilterDescriptor } from '../src/shared/handoff.ts';
+import { handoffFilterDescriptor } from '../src/shared/contract/handoff.ts';
 import { filters } from '../src/worker/turn/handoff-filters.ts';
-import { maxChildren, type MergeStrategy } from '../src/worker/run/fan-out-options.ts';
-import { childStatus } from '../src/worker/run/judge.ts';
-import type { Termination } from '../src/worker/run/evaluator-optimizer.ts';
-import type { Rubric } from '../src/worker/run/rubric.ts';
-import { graceMs } from '../src/worker/tools/within.ts';
+import { maxChildren, type MergeStrategy } from '../src/worker/orchestration/fan-out-options.ts';
+import { childStatus } from '../src/worker/agents/judge.ts';
+import type { Termination } from '../src/worker/orchestration/evaluator-optimizer.ts';
+import type { Rubric } from '../src/worker/orchestration/rubric.ts';
+import { graceMs } from '../src/shared/base/within.ts';
 
 const page = readFileSync(join(import.meta.dirname, '../docs/agents-together.md'), 'utf8');
 

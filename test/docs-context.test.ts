@@ -2,14 +2,14 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { memory } from '../src/shared/agent.ts';
-import { systemClock } from '../src/shared/clock.ts';
-import { parseConfig } from '../src/shared/config.ts';
-import { silentLog } from '../src/shared/log.ts';
-import { Redactor } from '../src/shared/redact.ts';
-import { loadAgents } from '../src/worker/run/load-agents.ts';
-import { createToolSecrets } from '../src/worker/run/tool-secrets.ts';
-import { createToolkit } from '../src/worker/toolkit.ts';
+import { memory } from '../src/shared/contract/agent/agent.ts';
+import { systemClock } from '../src/shared/base/clock.ts';
+import { parseConfig } from '../src/shared/contract/config.ts';
+import { silentLog } from '../src/shared/base/log.ts';
+import { Redactor } from '../src/shared/base/redact.ts';
+import { loadAgents } from '../src/worker/agents/load-agents.ts';
+import { createToolSecrets } from '../src/worker/agents/tool-secrets.ts';
+import { createToolkit } from '../src/worker/agents/toolkit.ts';
 import { codeBlocks, firstCells } from './support/markdown.ts';
 
 const page = readFileSync(join(import.meta.dirname, '../docs/context.md'), 'utf8');

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { parse } from 'yaml';
-import { parseConfig } from '../src/shared/config.ts';
-import { createEgress } from '../src/shared/egress.ts';
-import { families } from '../src/shared/networks.ts';
-import { defineAgent, type AgentSource } from '../src/worker/run/define-agent.ts';
+import { parseConfig } from '../src/shared/contract/config.ts';
+import { createEgress } from '../src/shared/egress/egress.ts';
+import { families } from '../src/shared/egress/networks.ts';
+import { defineAgent, type AgentSource } from '../src/worker/agents/define-agent.ts';
 import { createReadFileTool } from '../src/worker/tools/builtin/read-file.ts';
 import { codeBlocks } from './support/markdown.ts';
 

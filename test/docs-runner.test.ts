@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { eventBodies } from '../src/shared/event.ts';
+import { eventBodies } from '../src/shared/contract/event.ts';
 import { runnerDefaults, type RunnerCallbacks } from '../src/worker/index.ts';
 import { firstCells } from './support/markdown.ts';
 

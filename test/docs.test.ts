@@ -3,9 +3,9 @@ import { dirname, join, relative } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { referencePages } from '../scripts/docs.ts';
-import { configSchema } from '../src/shared/config.ts';
-import { errorTable, toolErrorHints } from '../src/shared/errors.ts';
-import { eventBodies } from '../src/shared/event.ts';
+import { configSchema } from '../src/shared/contract/config.ts';
+import { errorTable, toolErrorHints } from '../src/shared/base/errors.ts';
+import { eventBodies } from '../src/shared/contract/event.ts';
 import { anchors, firstCells, headings, localLinks } from './support/markdown.ts';
 
 const root = join(import.meta.dirname, '..');
@@ -63,8 +63,9 @@ test('the error page lists exactly the codes of the table and the kinds of tool 
 
 test('the event page has one section for every type that the code emits, and lists the others as reserved', () => {
   const page = read('docs/reference/events.md');
-  const emitters = files('src/{worker/{run,run/task,turn,tools,tools/builtin},producer}/*.ts')
-    .concat('src/shared/resume.ts', 'src/shared/stop-run.ts', 'src/shared/create-runs.ts')
+  const emitters = files(
+    'src/{worker/{run,orchestration,agents,admission,turn,tools},producer/client,shared/state}/**/*.ts',
+  )
     .map(read)
     .join('\n');
   const [emitted, reserved] = [true, false].map((isEmitted) =>
@@ -93,7 +94,7 @@ test('the HTTP page has one section for exactly the routes that the source regis
 });
 
 test('the README lists exactly the commands that the program has', () => {
-  const sources = files('src/producer/cli/*.ts').map(read).join('\n');
+  const sources = files('src/producer/cli/{,options/}*.ts').map(read).join('\n');
   const commands = [...sources.matchAll(/(?:program|Command\(\))\s*\.command\('([\w-]+)/g)].map(([, name]) => name);
   expect(commands).toContain('doctor');
   const listed = firstCells(read('README.md'), 'Command line').map((cell) => cell.split(' ')[1]);

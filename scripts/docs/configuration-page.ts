@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { configSchema, scope } from '../../src/shared/config.ts';
+import { configSchema, scope } from '../../src/shared/contract/config.ts';
 import { code, table, typeName, type JsonSchema } from './json-schema.ts';
 
 const intro = `# Configuration

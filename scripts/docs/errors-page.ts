@@ -1,4 +1,4 @@
-import { errorTable, toolErrorHints } from '../../src/shared/errors.ts';
+import { errorTable, toolErrorHints } from '../../src/shared/base/errors.ts';
 import { code, table } from './json-schema.ts';
 
 const intro = `# Errors

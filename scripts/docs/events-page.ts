@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { eventBodies, eventEnvelope, isDelta, isLifecycle, isTerminal } from '../../src/shared/event.ts';
+import { eventBodies, eventEnvelope, isDelta, isLifecycle, isTerminal } from '../../src/shared/contract/event.ts';
 import { code, fieldTable, table, type JsonSchema } from './json-schema.ts';
 
 const intro = `# Events

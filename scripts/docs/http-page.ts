@@ -1,8 +1,8 @@
 import { ProducerMetrics } from '../../src/producer/http/metrics.ts';
 import { createServer } from '../../src/producer/http/server.ts';
-import type { Millrace } from '../../src/producer/millrace.ts';
-import { silentLog } from '../../src/shared/log.ts';
-import { Redactor } from '../../src/shared/redact.ts';
+import type { Millrace } from '../../src/producer/client/millrace.ts';
+import { silentLog } from '../../src/shared/base/log.ts';
+import { Redactor } from '../../src/shared/base/redact.ts';
 import { code, fieldTable, refName, table, typeName, type JsonSchema } from './json-schema.ts';
 
 interface Content {

@@ -1,7 +1,7 @@
 /** The public door of `millrace`: the producer client and what speaking with it needs. */
-export { Millrace } from './millrace.ts';
-export type { EvaluateRun, FanOutRun, TaskRun, TaskRunOptions } from './programs.ts';
-export { RunHandle } from './run-handle.ts';
+export { Millrace } from './client/millrace.ts';
+export type { EvaluateRun, FanOutRun, TaskRun, TaskRunOptions } from './client/accept/programs.ts';
+export { RunHandle } from './client/run-handle.ts';
 export type {
   DialectEventsOptions,
   EventsOptions,
@@ -9,12 +9,12 @@ export type {
   MillraceOptions,
   ResultOptions,
   RunFact,
-} from './options.ts';
+} from './client/options.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
-export type { ChatLine, ChatLinesOptions } from './chat/chat-lines.ts';
-export { chatTurnRequest, type ChatTurnRequest } from './chat/chat-request.ts';
-export { ChatTurn } from './chat/chat-turn.ts';
-export type { ChatOptions } from './chat/open-turn.ts';
+export type { ChatLine, ChatLinesOptions } from './client/chat/chat-lines.ts';
+export { chatTurnRequest, type ChatTurnRequest } from './client/chat/chat-request.ts';
+export { ChatTurn } from './client/chat/chat-turn.ts';
+export type { ChatOptions } from './client/chat/open-turn.ts';
 export type { ChatEvent, ChatTurnIdentity } from './chat/chat-event.ts';
 export type { AnsweredTurn, ChatTurnHooks, ChatTurnLog, ChatTurnProducer } from './chat/hooks.ts';
 export { runProducer } from './chat/run-producer.ts';
@@ -24,40 +24,40 @@ export {
   type FinishedTurn,
   type MemoryChatTurnsOptions,
 } from './chat/turn-store.ts';
-export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } from './budgets.ts';
-export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './costs.ts';
-export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './approvals.ts';
-export type { DecideOptions, DecisionAnswer } from './decide.ts';
-export type { ApproveCalls, DenyCalls } from './verdicts.ts';
-export type { DecisionView, VoteView } from '../shared/decisions.ts';
-export type { MediaFile } from './media.ts';
-export type { MediaPart, MediaRequest } from '../shared/media.ts';
-export type { NodeRetry, RunNode } from '../shared/node.ts';
-export type { ProgressEntry, ProgressQuery } from './progress.ts';
-export type { BulkAnswer, QueueDepth, QueueState } from './enqueue.ts';
+export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } from './client/budgets.ts';
+export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';
+export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './client/approvals.ts';
+export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
+export type { ApproveCalls, DenyCalls } from './client/verdicts.ts';
+export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';
+export type { MediaFile } from './client/media.ts';
+export type { MediaPart, MediaRequest } from '../shared/contract/media.ts';
+export type { NodeRetry, RunNode } from '../shared/contract/node.ts';
+export type { ProgressEntry, ProgressQuery } from './client/progress.ts';
+export type { BulkAnswer, QueueDepth, QueueState } from './client/enqueue.ts';
 export {
   Threads,
   type MessagesQuery,
   type ThreadChanges,
   type ThreadEventsQuery,
   type ThreadsQuery,
-} from './threads.ts';
-export type { ThreadExportLine } from '../shared/thread-export.ts';
-export type { MessagesPage } from './thread-messages.ts';
-export type { ThreadPurge } from '../shared/thread-index.ts';
-export type { ThreadEvent, ThreadEventsPage } from '../shared/thread-event.ts';
-export type { ThreadItem, ThreadView } from '../shared/thread-items.ts';
-export type { ThreadEntry, ThreadManifest } from '../shared/thread.ts';
-export type { RedriveAnswer, RedriveRequest } from './redrive.ts';
-export type { WriteProblem } from '../shared/write-probe.ts';
-export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './diagnose.ts';
-export type { BreakerFacts, LimiterFacts, MoneyFacts, PeopleFacts, WaitFacts } from './diagnose-waits.ts';
-export { agentView, type AgentView } from '../shared/agent.ts';
-export { cancelRequest, decisionRequest, type CancelRequest, type DecisionInput } from '../shared/control.ts';
+} from './client/threads.ts';
+export type { ThreadExportLine } from '../shared/contract/thread/thread-export.ts';
+export type { MessagesPage } from './client/thread-messages.ts';
+export type { ThreadPurge } from '../shared/state/thread/list.ts';
+export type { ThreadEvent, ThreadEventsPage } from '../shared/contract/thread/thread-event.ts';
+export type { ThreadItem, ThreadView } from '../shared/contract/thread/thread-items.ts';
+export type { ThreadEntry, ThreadManifest } from '../shared/contract/thread/thread.ts';
+export type { RedriveAnswer, RedriveRequest } from './client/redrive.ts';
+export type { WriteProblem } from '../shared/state/write-probe.ts';
+export type { Diagnosis, DurabilityLevel, RedisFacts, StuckRun, WorkerFacts } from './client/diagnose.ts';
+export type { BreakerFacts, LimiterFacts, MoneyFacts, PeopleFacts, WaitFacts } from './client/diagnose-waits.ts';
+export { agentView, type AgentView } from '../shared/contract/agent/agent.ts';
+export { cancelRequest, decisionRequest, type CancelRequest, type DecisionInput } from '../shared/contract/control.ts';
 export type { DialectEvent } from '../shared/dialects/dialect.ts';
 export { dialectNames, projectEvents, type DialectName, type ProjectOptions } from '../shared/dialects/project.ts';
-export { deriveExecutionId, deriveThreadId, type Session, type TurnOfSession } from '../shared/execution-id.ts';
-export { errorInfo, errorTable, RunError, type ErrorCode, type ErrorInfo } from '../shared/errors.ts';
+export { deriveExecutionId, deriveThreadId, type Session, type TurnOfSession } from '../shared/base/execution-id.ts';
+export { errorInfo, errorTable, RunError, type ErrorCode, type ErrorInfo } from '../shared/base/errors.ts';
 export {
   eventSchema,
   isTerminal,
@@ -68,7 +68,7 @@ export {
   type RunEvent,
   type RunResultBody,
   type TerminalEventType,
-} from '../shared/event.ts';
+} from '../shared/contract/event.ts';
 export {
   formatUsd,
   microcentsPerUsd,
@@ -77,9 +77,9 @@ export {
   type BudgetView,
   type RunUsage,
   type Usage,
-} from '../shared/money.ts';
-export type { Attempt } from '../shared/journal.ts';
-export type { EventProfile } from '../shared/profile.ts';
+} from '../shared/contract/money.ts';
+export type { Attempt } from '../shared/contract/journal.ts';
+export type { EventProfile } from '../shared/dialects/profile.ts';
 export {
   isTerminalStatus,
   runOutcomeView,
@@ -91,4 +91,4 @@ export {
   type RunRequestInput,
   type RunStatus,
   type RunView,
-} from '../shared/run.ts';
+} from '../shared/contract/run.ts';

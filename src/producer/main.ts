@@ -1,6 +1,6 @@
-import { parseConfig, type Config } from '../shared/config.ts';
-import { RunError } from '../shared/errors.ts';
-import { createLog } from '../shared/log.ts';
+import { parseConfig, type Config } from '../shared/contract/config.ts';
+import { RunError } from '../shared/base/errors.ts';
+import { createLog } from '../shared/base/log.ts';
 import { producerRedactor, startProducer } from './http/start-producer.ts';
 
 const exitUsage = 2;

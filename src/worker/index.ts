@@ -1,13 +1,13 @@
 /** The public door of the worker side: what agent and tool authors, and programs that run agents themselves, import. */
-import { createAgentWith, type AgentHandle, type CreateAgentOptions } from './create-agent.ts';
-import type { Agent } from './run/define-agent.ts';
-import { runnerDefaultsWith, type RunnerDefaults, type RunnerDefaultsOptions } from './runner-defaults.ts';
+import { createAgentWith, type AgentHandle, type CreateAgentOptions } from './local/create-agent.ts';
+import type { Agent } from './agents/define-agent.ts';
+import { runnerDefaultsWith, type RunnerDefaults, type RunnerDefaultsOptions } from './local/runner-defaults.ts';
 
-export { defineAgent, type Agent, type AgentSource, type DefinedAgent } from './run/define-agent.ts';
-export type { AgentToolOptions } from './run/agent-tool.ts';
+export { defineAgent, type Agent, type AgentSource, type DefinedAgent } from './agents/define-agent.ts';
+export type { AgentToolOptions } from './agents/agent-tool.ts';
 export type { PromptBuilder, PromptContext } from './prompt/system-prompt.ts';
-export type { EmbeddedMessage, Embedder, LoadTask } from './ports.ts';
-export type { TaskDefinition } from '../shared/task-definition.ts';
+export type { EmbeddedMessage, Embedder, LoadTask } from '../shared/state/ports.ts';
+export type { TaskDefinition } from '../shared/contract/orchestration/task-definition.ts';
 export { defineTool } from './tools/define.ts';
 export {
   ToolOutput,
@@ -32,7 +32,7 @@ export type {
   PersonSays,
   RunDirective,
   ToolListing,
-} from './create-agent.ts';
+} from './local/create-agent.ts';
 export {
   boundary,
   defaultHandoffFilter,
@@ -41,14 +41,20 @@ export {
   type HandoffFilter,
   type SensitivityChoice,
 } from './turn/handoff-filters.ts';
-export type { HandoffFilterDescriptor } from '../shared/handoff.ts';
-export { replayHandoffs, type ExportedHandoff, type ReplayedHandoff } from './run/replay-handoffs.ts';
-export { runFanOut, type FanOutDeps, type FanOutResult } from './run/fan-out.ts';
-export type { ChildBudget, FanOutChild, FanOutOptions, MergeStrategy, Spent } from './run/fan-out-options.ts';
-export type { ChildOutcome, ChildStatus, FanOutResultChild } from './run/judge.ts';
-export type { MergeGuard, MergeToCheck, MergeVerdict } from './run/judge.ts';
-export { defineJudge, defineMerge, type AnswerMerge, type MergeContext, type MergeJudge } from './run/define-judge.ts';
-export { childOf, type StreamingAgent } from './run/child-of.ts';
+export type { HandoffFilterDescriptor } from '../shared/contract/handoff.ts';
+export { replayHandoffs, type ExportedHandoff, type ReplayedHandoff } from './local/replay-handoffs.ts';
+export { runFanOut, type FanOutDeps, type FanOutResult } from './orchestration/fan-out.ts';
+export type { ChildBudget, FanOutChild, FanOutOptions, MergeStrategy, Spent } from './orchestration/fan-out-options.ts';
+export type { ChildOutcome, ChildStatus, FanOutResultChild } from './agents/judge.ts';
+export type { MergeGuard, MergeToCheck, MergeVerdict } from './agents/judge.ts';
+export {
+  defineJudge,
+  defineMerge,
+  type AnswerMerge,
+  type MergeContext,
+  type MergeJudge,
+} from './agents/define-judge.ts';
+export { childOf, type StreamingAgent } from './local/child-of.ts';
 export {
   evaluatorOptimizer,
   type AnswerEvaluator,
@@ -58,9 +64,9 @@ export {
   type EvaluatorOptimizerResult,
   type Iteration,
   type Termination,
-} from './run/evaluator-optimizer.ts';
-export { answerOf, type Evaluation, type Generated, type Judge, type Rubric } from './run/rubric.ts';
-export { inPieces, pipe, textFrom, type PieceReader, type PipeOptions, type Piped } from './run/pipe.ts';
+} from './orchestration/evaluator-optimizer.ts';
+export { answerOf, type Evaluation, type Generated, type Judge, type Rubric } from './orchestration/rubric.ts';
+export { inPieces, pipe, textFrom, type PieceReader, type PipeOptions, type Piped } from './local/pipe.ts';
 export {
   resumeAgentTask,
   resumeAgentTaskStream,
@@ -69,7 +75,7 @@ export {
   type AgentTaskOptions,
   type TaskPlace,
   type TaskStream,
-} from './run/task/run-task.ts';
+} from './orchestration/task/run-task.ts';
 export {
   defineTaskAdapter,
   type AgentAdapter,
@@ -79,9 +85,14 @@ export {
   type TaskAdapter,
   type TaskContext,
   type TaskView,
-} from './run/task/adapter.ts';
-export type { TaskHost } from './run/task/host.ts';
-export { createMemoryLedgerRows, RunLedger, type LedgerRows, type RunLedgerOptions } from './run/task/ledger.ts';
+} from './agents/adapter.ts';
+export type { TaskHost } from './orchestration/task/host.ts';
+export {
+  createMemoryLedgerRows,
+  RunLedger,
+  type LedgerRows,
+  type RunLedgerOptions,
+} from './orchestration/task/ledger.ts';
 export {
   defineAgentManifest,
   type AgentManifest,
@@ -90,12 +101,12 @@ export {
   type ManifestRubric,
   type RubricDimension,
   type SurfaceName,
-} from './run/manifest/define-manifest.ts';
-export type { ManifestRun } from './run/manifest/manifest-run.ts';
-export { runManifest, type MeasuredRun, type RunManifestOptions } from './run/manifest/run-manifest.ts';
-export { scoreWith, type RubricScore } from './run/manifest/score-with.ts';
-export { runStateFromJSON, runStateToJSON, type RunState } from './run/run-state.ts';
-export { createRunner, type AgentRunner } from './run/runner.ts';
+} from './local/manifest/define-manifest.ts';
+export type { ManifestRun } from './local/manifest/manifest-run.ts';
+export { runManifest, type MeasuredRun, type RunManifestOptions } from './local/manifest/run-manifest.ts';
+export { scoreWith, type RubricScore } from './local/manifest/score-with.ts';
+export { runStateFromJSON, runStateToJSON, type RunState } from './local/run-state.ts';
+export { createRunner, type AgentRunner } from './local/runner.ts';
 export type {
   Engine,
   EngineCallbacks,
@@ -111,20 +122,20 @@ export type {
   RunnerThreads,
   Said,
   Servers,
-} from './run/runner-ports.ts';
-export type { LocalThreads } from './runner-threads.ts';
-export type { RunnerDefaults, RunnerDefaultsOptions } from './runner-defaults.ts';
-export type { ModelResolver } from './llm/providers.ts';
+} from './local/runner-ports.ts';
+export type { LocalThreads } from './local/runner-threads.ts';
+export type { RunnerDefaults, RunnerDefaultsOptions } from './local/runner-defaults.ts';
+export type { ModelResolver } from './llm/backends/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
-export type { CompactionView, PostCompactionHook } from './turn/memory.ts';
-export type { CompactionAnswer, CompactionSkip } from './turn/compaction-desk.ts';
+export type { CompactionView, PostCompactionHook } from './turn/compaction/memory.ts';
+export type { CompactionAnswer, CompactionSkip } from './turn/compaction/compaction-desk.ts';
 export {
   createAgentNodeExecutor,
   type NodeContext,
   type NodeExecutor,
   type NodeExecutorDeps,
   type NodeOutcome,
-} from './run/node-executor.ts';
+} from './local/node-executor.ts';
 export type {
   LlmAnswer,
   LlmPart,
@@ -136,18 +147,18 @@ export type {
   MediaPort,
   MediaStart,
 } from './llm/provider.ts';
-export { createOpenAICompatibleBackend, type OpenAiCompatibleOptions } from './llm/openai-backend.ts';
-export { createIterableBackend, type IterableEnd, type IterableOptions } from './llm/iterable.ts';
-export { createSandboxPromptBackend, type SandboxPromptOptions } from './llm/sandbox-prompt.ts';
-export type { SandboxEvent } from './llm/sandbox-event.ts';
-export { withMiddleware, type Middleware, type MiddlewareKind, type NextCall } from './llm/middleware.ts';
+export { createOpenAICompatibleBackend, type OpenAiCompatibleOptions } from './llm/backends/openai-backend.ts';
+export { createIterableBackend, type IterableEnd, type IterableOptions } from './llm/backends/iterable.ts';
+export { createSandboxPromptBackend, type SandboxPromptOptions } from './llm/backends/sandbox-prompt.ts';
+export type { SandboxEvent } from './llm/backends/sandbox-event.ts';
+export { withMiddleware, type Middleware, type MiddlewareKind, type NextCall } from './llm/backends/middleware.ts';
 export { LlmError } from './llm/errors.ts';
 export type { DialectEvent } from '../shared/dialects/dialect.ts';
 export { dialectNames, projectEvents, type DialectName, type ProjectOptions } from '../shared/dialects/project.ts';
-export { RunError, assertNever, type ErrorCode } from '../shared/errors.ts';
-export type { EventOf, EventType, RunEvent } from '../shared/event.ts';
-export { deriveExecutionId, type TurnOfSession } from '../shared/execution-id.ts';
-export type { Json } from '../shared/json-value.ts';
+export { RunError, assertNever, type ErrorCode } from '../shared/base/errors.ts';
+export type { EventOf, EventType, RunEvent } from '../shared/contract/event.ts';
+export { deriveExecutionId, type TurnOfSession } from '../shared/base/execution-id.ts';
+export type { Json } from '../shared/base/json-value.ts';
 export {
   taskResult,
   type KnowledgeRequirement,
@@ -160,7 +171,7 @@ export {
   type TaskSpec,
   type TaskState,
   type TaskStep,
-} from '../shared/task.ts';
+} from '../shared/contract/orchestration/task.ts';
 export {
   createModelCatalogue,
   getModels,
@@ -171,7 +182,7 @@ export {
   type ModelCandidate,
   type ModelCatalogue,
   type ModelVerdict,
-} from '../shared/models.ts';
+} from '../shared/contract/agent/models.ts';
 
 /**
  * Makes an agent that runs in this process, without Redis: `run` and `stream`. See `CreateAgentOptions` for the

@@ -1,21 +1,21 @@
-import { systemClock } from '../shared/clock.ts';
-import { parseConfig, type Config } from '../shared/config.ts';
-import { RunError } from '../shared/errors.ts';
-import { createLog, scrubbedLog, silentLog, type Log } from '../shared/log.ts';
-import type { Redactor } from '../shared/redact.ts';
-import { loadTenants } from '../shared/tenants.ts';
-import { createBoundary } from './boundary.ts';
+import { systemClock } from '../shared/base/clock.ts';
+import { parseConfig, type Config } from '../shared/contract/config.ts';
+import { RunError } from '../shared/base/errors.ts';
+import { createLog, scrubbedLog, silentLog, type Log } from '../shared/base/log.ts';
+import type { Redactor } from '../shared/base/redact.ts';
+import { loadTenants } from '../shared/contract/tenants.ts';
+import { createBoundary } from './agents/boundary.ts';
 import { buildWorker, type RunningWorker } from './build.ts';
-import type { Middleware } from './llm/middleware.ts';
+import type { Middleware } from './llm/backends/middleware.ts';
 import type { LlmProvider } from './llm/provider.ts';
-import type { ModelResolver } from './llm/providers.ts';
-import type { Agent } from './run/define-agent.ts';
-import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './run/define-judge.ts';
-import { loadAgents, loadedAll, type LoadedAgent, type LoadedFolder, type ToolOffer } from './run/load-agents.ts';
-import type { Embedder, LoadTask } from './ports.ts';
-import type { NamedFunctions } from './run/named-functions.ts';
-import type { TaskAdapter } from './run/task/adapter.ts';
-import { createToolkit } from './toolkit.ts';
+import type { ModelResolver } from './llm/backends/providers.ts';
+import type { Agent } from './agents/define-agent.ts';
+import { isJudge, isMerge, type AnswerMerge, type MergeJudge } from './agents/define-judge.ts';
+import { loadAgents, loadedAll, type LoadedAgent, type LoadedFolder, type ToolOffer } from './agents/load-agents.ts';
+import type { Embedder, LoadTask } from '../shared/state/ports.ts';
+import type { NamedFunctions } from './agents/named-functions.ts';
+import type { TaskAdapter } from './agents/adapter.ts';
+import { createToolkit } from './agents/toolkit.ts';
 import type { CapabilityResolver } from './tools/capabilities.ts';
 
 export interface StartWorkerOptions {

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { RunRequestInput, RunView } from '../../src/producer/index.ts';
-import { isTerminalStatus } from '../../src/shared/run.ts';
+import { isTerminalStatus } from '../../src/shared/contract/run.ts';
 import { checkRun, observe } from '../support/check-run.ts';
 import { havoc, makeFragileWorld } from '../support/havoc.ts';
 import { checkNothingLeft } from '../support/leftovers.ts';

@@ -1,5 +1,5 @@
-import { keysFor } from '../../src/shared/redis.ts';
-import { redisArtifacts } from '../../src/worker/stores/redis-artifacts.ts';
+import { keysFor } from '../../src/shared/state/redis.ts';
+import { redisArtifacts } from '../../src/shared/state/results/redis-artifacts.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { artifactBounds } from './artifacts.ts';
 

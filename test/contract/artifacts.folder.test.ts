@@ -11,7 +11,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { folderArtifacts } from '../../src/worker/stores/folder-artifacts.ts';
+import { folderArtifacts } from '../../src/shared/state/results/folder-artifacts.ts';
 import { artifactBounds, artifactsContract } from './artifacts.ts';
 
 const dayMs = 86_400_000;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { systemClock } from '../../src/shared/clock.ts';
-import { memoryArtifacts } from '../../src/worker/stores/memory-artifacts.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { memoryArtifacts } from '../../src/worker/local/stores/memory-artifacts.ts';
 import { artifactBounds, artifactsContract } from './artifacts.ts';
 
 artifactsContract('Memory', async () => {

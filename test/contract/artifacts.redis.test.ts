@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { redisArtifacts } from '../../src/worker/stores/redis-artifacts.ts';
+import { redisArtifacts } from '../../src/shared/state/results/redis-artifacts.ts';
 import { testRedis } from '../support/redis.ts';
 import { artifactBounds, artifactsContract } from './artifacts.ts';
 import { redisArtifactsWorld } from './artifacts-redis-world.ts';

@@ -1,6 +1,6 @@
 import { PutObjectCommand, S3Client } from '@aws-sdk/client-s3';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { openS3Artifacts } from '../../src/worker/stores/s3-artifacts.ts';
+import { openS3Artifacts } from '../../src/shared/state/results/s3-artifacts.ts';
 import { startS3Server, withoutS3, type S3Server } from '../support/s3-server.ts';
 import { artifactBounds, artifactsContract } from './artifacts.ts';
 

@@ -1,8 +1,8 @@
 import { onTestFinished } from 'vitest';
-import { systemClock } from '../../src/shared/clock.ts';
-import { silentLog } from '../../src/shared/log.ts';
-import { keysFor } from '../../src/shared/redis.ts';
-import { redisBreakers } from '../../src/worker/stores/redis-breakers.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { silentLog } from '../../src/shared/base/log.ts';
+import { keysFor } from '../../src/shared/state/redis.ts';
+import { redisBreakers } from '../../src/shared/state/limits/redis-breakers.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { BreakersWorld } from './breakers.ts';
 

@@ -1,8 +1,8 @@
 import { onTestFinished } from 'vitest';
-import { systemClock } from '../../src/shared/clock.ts';
-import { silentLog } from '../../src/shared/log.ts';
-import { CachedBreakers } from '../../src/worker/stores/breakers.ts';
-import { MemorySharedBreakers } from '../../src/worker/stores/memory-breakers.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { silentLog } from '../../src/shared/base/log.ts';
+import { CachedBreakers } from '../../src/shared/state/limits/breakers.ts';
+import { MemorySharedBreakers } from '../../src/worker/local/stores/memory-breakers.ts';
 import { breakersContract } from './breakers.ts';
 
 breakersContract('Memory', () => {

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { systemClock } from '../../src/shared/clock.ts';
-import { silentLog } from '../../src/shared/log.ts';
-import { keysFor } from '../../src/shared/redis.ts';
-import type { Admission } from '../../src/worker/ports.ts';
-import { redisBreakers } from '../../src/worker/stores/redis-breakers.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { silentLog } from '../../src/shared/base/log.ts';
+import { keysFor } from '../../src/shared/state/redis.ts';
+import type { Admission } from '../../src/shared/state/ports.ts';
+import { redisBreakers } from '../../src/shared/state/limits/redis-breakers.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { breakersContract } from './breakers.ts';
 import { redisBreakersWorld } from './breakers-redis-world.ts';

@@ -1,5 +1,5 @@
-import type { RunPlace } from '../../src/shared/run-place.ts';
-import { redisChildren } from '../../src/worker/stores/redis-children.ts';
+import type { RunPlace } from '../../src/shared/state/run-place.ts';
+import { redisChildren } from '../../src/shared/state/run/children/redis-children.ts';
 import type { ChildrenWorld } from './children-world.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
 

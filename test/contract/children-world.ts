@@ -1,7 +1,7 @@
-import type { NewRun } from '../../src/shared/create-runs.ts';
-import { newNonce, runIdForChild } from '../../src/shared/ids.ts';
-import { lineage, runRequest } from '../../src/shared/run.ts';
-import type { Children, RecordPatch, Waits } from '../../src/worker/ports.ts';
+import type { NewRun } from '../../src/shared/state/run/create-runs.ts';
+import { newNonce, runIdForChild } from '../../src/shared/base/ids.ts';
+import { lineage, runRequest } from '../../src/shared/contract/run.ts';
+import type { Children, RecordPatch, Waits } from '../../src/shared/state/ports.ts';
 import { aCommit, aTerminalCommit } from './run-fixtures.ts';
 import { claimed, type StoreWorld } from './store-world.ts';
 

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import type { NewRun } from '../../src/shared/create-runs.ts';
-import { runIdForChild } from '../../src/shared/ids.ts';
-import type { JournalEntryOf } from '../../src/shared/journal.ts';
-import { lineage } from '../../src/shared/run.ts';
+import type { NewRun } from '../../src/shared/state/run/create-runs.ts';
+import { runIdForChild } from '../../src/shared/base/ids.ts';
+import type { JournalEntryOf } from '../../src/shared/contract/journal.ts';
+import { lineage } from '../../src/shared/contract/run.ts';
 import { childrenInGroups } from './children-groups.ts';
 import { childOf, end, suspendOn, type ChildrenWorld } from './children-world.ts';
 import { aCommit, aTerminalCommit } from './run-fixtures.ts';

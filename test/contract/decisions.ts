@@ -1,16 +1,16 @@
 import { describe, expect, test } from 'vitest';
-import type { CallDecision, DecisionInput } from '../../src/shared/control.ts';
-import { decisionRequest } from '../../src/shared/control.ts';
-import type { Decide, DecideOutcome } from '../../src/shared/decide.ts';
+import type { CallDecision, DecisionInput } from '../../src/shared/contract/control.ts';
+import { decisionRequest } from '../../src/shared/contract/control.ts';
+import type { Decide, DecideOutcome } from '../../src/shared/state/run/control/decide.ts';
 import {
   callVerdicts,
   decisionViews,
   refusalError,
   summaryOf,
   type DecisionRecord,
-} from '../../src/shared/decisions.ts';
-import type { PendingItem } from '../../src/shared/event.ts';
-import type { JournalEntry } from '../../src/shared/journal.ts';
+} from '../../src/shared/contract/decisions.ts';
+import type { PendingItem } from '../../src/shared/contract/event.ts';
+import type { JournalEntry } from '../../src/shared/contract/journal.ts';
 import { aCommit, aTerminalCommit } from './run-fixtures.ts';
 import { claimed, seeded, types } from './store-world.ts';
 import type { WaitsWorld } from './waits.ts';

@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
-import { systemClock } from '../../src/shared/clock.ts';
-import { PolledGovernor } from '../../src/worker/stores/governor.ts';
-import { MemoryLimiters } from '../../src/worker/stores/memory-governor.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { PolledGovernor } from '../../src/shared/state/limits/rate/governor.ts';
+import { MemoryLimiters } from '../../src/worker/local/stores/memory-governor.ts';
 import { governorContract } from './governor.ts';
 
 governorContract('Memory', async () => {

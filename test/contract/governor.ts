@@ -1,8 +1,8 @@
 import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { ProviderLimits } from '../../src/shared/limits.ts';
-import type { Governor, Grant, GrantRequest } from '../../src/worker/ports.ts';
-import type { GovernorObserver } from '../../src/worker/stores/governor.ts';
+import type { ProviderLimits } from '../../src/shared/contract/limits.ts';
+import type { Governor, Grant, GrantRequest } from '../../src/shared/state/ports.ts';
+import type { GovernorObserver } from '../../src/shared/state/limits/rate/governor.ts';
 import { until } from '../support/redis.ts';
 
 export interface GovernorWorld {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { sayToRun } from '../../src/shared/steer.ts';
-import { memoryInbox } from '../../src/worker/stores/memory-inbox.ts';
-import { redisInbox } from '../../src/worker/stores/redis-inbox.ts';
+import { sayToRun } from '../../src/shared/state/run/control/steer.ts';
+import { memoryInbox } from '../../src/worker/local/stores/memory-inbox.ts';
+import { redisInbox } from '../../src/shared/state/run/control/redis-inbox.ts';
 import { inboxContract } from './inbox.ts';
 import { redisWorld } from './redis-world.ts';
 import { seeded } from './store-world.ts';

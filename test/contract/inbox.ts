@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { newNonce } from '../../src/shared/ids.ts';
-import type { Inbox } from '../../src/worker/ports.ts';
+import { newNonce } from '../../src/shared/base/ids.ts';
+import type { Inbox } from '../../src/shared/state/ports.ts';
 
 export interface InboxWorld {
   readonly inbox: Inbox;

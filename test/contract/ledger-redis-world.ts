@@ -1,10 +1,10 @@
-import { budgetViewOf } from '../../src/shared/ledger.ts';
-import { costRowsOf } from '../../src/shared/ledger.ts';
-import { silentLog } from '../../src/shared/log.ts';
-import { windowOf, type BudgetWindow } from '../../src/shared/money.ts';
-import { keysFor, type Keys, type RedisConnection } from '../../src/shared/redis.ts';
-import { tenantsOf, type Tenants } from '../../src/shared/tenants.ts';
-import { redisLedger } from '../../src/worker/stores/redis-ledger.ts';
+import { budgetViewOf } from '../../src/shared/state/money/ledger.ts';
+import { costRowsOf } from '../../src/shared/state/money/ledger.ts';
+import { silentLog } from '../../src/shared/base/log.ts';
+import { windowOf, type BudgetWindow } from '../../src/shared/contract/money.ts';
+import { keysFor, type Keys, type RedisConnection } from '../../src/shared/state/redis.ts';
+import { tenantsOf, type Tenants } from '../../src/shared/contract/tenants.ts';
+import { redisLedger } from '../../src/shared/state/money/redis-ledger.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { TestClock, type AccountName, type LedgerWorld } from './ledger-world.ts';
 

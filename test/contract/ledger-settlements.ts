@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { tenantsOf } from '../../src/shared/tenants.ts';
+import { tenantsOf } from '../../src/shared/contract/tenants.ts';
 import { aPurse, ask, batch, capped, own, paid, tenant, type MakeLedgerWorld } from './ledger-world.ts';
 
 const hourly = tenantsOf({

@@ -1,8 +1,8 @@
-import { systemClock, type Clock } from '../../src/shared/clock.ts';
-import { newRunId } from '../../src/shared/ids.ts';
-import { zeroUsage, type BudgetView, type CostRow, type OnExceed } from '../../src/shared/money.ts';
-import type { Tenants } from '../../src/shared/tenants.ts';
-import type { AccountState, Ledger, Purse, ReserveRequest, Settlement } from '../../src/worker/ports.ts';
+import { systemClock, type Clock } from '../../src/shared/base/clock.ts';
+import { newRunId } from '../../src/shared/base/ids.ts';
+import { zeroUsage, type BudgetView, type CostRow, type OnExceed } from '../../src/shared/contract/money.ts';
+import type { Tenants } from '../../src/shared/contract/tenants.ts';
+import type { AccountState, Ledger, Purse, ReserveRequest, Settlement } from '../../src/shared/state/ports.ts';
 
 export type AccountName = Pick<AccountState, 'scope' | 'id'>;
 

@@ -1,6 +1,6 @@
-import { silentLog } from '../../src/shared/log.ts';
-import { tenantsOf } from '../../src/shared/tenants.ts';
-import { memoryLedger } from '../../src/worker/stores/memory-ledger.ts';
+import { silentLog } from '../../src/shared/base/log.ts';
+import { tenantsOf } from '../../src/shared/contract/tenants.ts';
+import { memoryLedger } from '../../src/worker/local/stores/memory-ledger.ts';
 import { ledgerContract } from './ledger.ts';
 import { TestClock } from './ledger-world.ts';
 

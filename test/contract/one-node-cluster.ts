@@ -1,8 +1,8 @@
 import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { freePort, startScratchRedis } from '../../src/shared/dev-redis.ts';
-import { connect, whenReady } from '../../src/shared/redis.ts';
+import { freePort, startScratchRedis } from '../../src/shared/base/dev-redis.ts';
+import { connect, whenReady } from '../../src/shared/state/redis.ts';
 import { until } from '../support/redis.ts';
 
 /** One node that serves every slot: enough for the rules of a Cluster to hold for scripts and channels. */

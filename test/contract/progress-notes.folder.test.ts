@@ -4,9 +4,9 @@ import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { systemClock } from '../../src/shared/clock.ts';
-import { keysFor } from '../../src/shared/redis.ts';
-import { redisProgress } from '../../src/worker/stores/redis-progress.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { keysFor } from '../../src/shared/state/redis.ts';
+import { redisProgress } from '../../src/shared/state/results/redis-progress.ts';
 import { testPrefix, testRedis, until } from '../support/redis.ts';
 import { draft, progressContract } from './progress-notes.ts';
 import { redisProgressWorld } from './progress-redis-world.ts';

@@ -1,6 +1,6 @@
-import { systemClock } from '../../src/shared/clock.ts';
-import { keysFor } from '../../src/shared/redis.ts';
-import { redisProgress } from '../../src/worker/stores/redis-progress.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { keysFor } from '../../src/shared/state/redis.ts';
+import { redisProgress } from '../../src/shared/state/results/redis-progress.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 
 /** Progress notes in the test Redis, or in the one at `url`, with their texts there or in a folder. */

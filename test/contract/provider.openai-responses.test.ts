@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
-import { createOpenAiResponsesProvider } from '../../src/worker/llm/openai-responses.ts';
-import { createTransport } from '../../src/worker/llm/transport.ts';
+import { createOpenAiResponsesProvider } from '../../src/worker/llm/openai/openai-responses.ts';
+import { createTransport } from '../../src/worker/llm/openai/transport.ts';
 import { data, reset, stall, startRawProvider, stream, type Reply } from '../support/raw-provider.ts';
 import { responsesEvents } from '../support/raw-responses.ts';
 import { httpContract } from './provider-http.ts';

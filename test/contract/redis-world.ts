@@ -1,11 +1,11 @@
 import { onTestFinished } from 'vitest';
-import { systemClock } from '../../src/shared/clock.ts';
-import { parseEvent, type EventBody, type RunEvent } from '../../src/shared/event.ts';
-import { silentLog } from '../../src/shared/log.ts';
-import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/redis.ts';
-import { recordToHash, type RunRecord } from '../../src/shared/run.ts';
-import type { RedisRunsOptions } from '../../src/worker/stores/redis-layout.ts';
-import { RedisRuns } from '../../src/worker/stores/redis-runs.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import { parseEvent, type EventBody, type RunEvent } from '../../src/shared/contract/event.ts';
+import { silentLog } from '../../src/shared/base/log.ts';
+import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/state/redis.ts';
+import { recordToHash, type RunRecord } from '../../src/shared/contract/run.ts';
+import type { RedisRunsOptions } from '../../src/shared/state/redis-layout.ts';
+import { RedisRuns } from '../../src/shared/state/run/redis-runs.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { StoreWorld } from './store-world.ts';
 import { runPlace } from '../support/run-place.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { JournalEntry } from '../../src/shared/journal.ts';
-import type { Activity, RunRecord } from '../../src/shared/run.ts';
+import type { JournalEntry } from '../../src/shared/contract/journal.ts';
+import type { Activity, RunRecord } from '../../src/shared/contract/run.ts';
 import { aCommit, opened } from './run-fixtures.ts';
 import { claim, claimed, seeded, type MakeWorld } from './store-world.ts';
 import type { StoreWorld } from './store-world.ts';

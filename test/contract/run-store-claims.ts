@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { CancelRequest } from '../../src/shared/control.ts';
+import type { CancelRequest } from '../../src/shared/contract/control.ts';
 import {
   aClaim,
   aCommit,

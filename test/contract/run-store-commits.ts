@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { CancelRequest } from '../../src/shared/control.ts';
+import type { CancelRequest } from '../../src/shared/contract/control.ts';
 import { aCommit, aTerminalCommit, complete, delta, opened } from './run-fixtures.ts';
 import { claimed, seeded, types, type MakeWorld } from './store-world.ts';
 

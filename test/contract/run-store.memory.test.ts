@@ -1,5 +1,5 @@
-import type { RunEvent } from '../../src/shared/event.ts';
-import { createMemoryPorts } from '../../src/worker/stores/memory.ts';
+import type { RunEvent } from '../../src/shared/contract/event.ts';
+import { createMemoryPorts } from '../../src/worker/local/stores/memory.ts';
 import { runStoreContract } from './run-store.ts';
 
 runStoreContract('Memory', async () => {

@@ -1,8 +1,8 @@
 import { expect } from 'vitest';
-import type { CancelRequest } from '../../src/shared/control.ts';
-import type { RunEvent } from '../../src/shared/event.ts';
-import type { RunRecord } from '../../src/shared/run.ts';
-import type { Claim, ClaimRequest, RunStore } from '../../src/worker/ports.ts';
+import type { CancelRequest } from '../../src/shared/contract/control.ts';
+import type { RunEvent } from '../../src/shared/contract/event.ts';
+import type { RunRecord } from '../../src/shared/contract/run.ts';
+import type { Claim, ClaimRequest, RunStore } from '../../src/shared/state/ports.ts';
 import { aClaim, aRecord, opening, recovering } from './run-fixtures.ts';
 
 /** A run store with the producer's side of it. */

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { purgedAtOnce } from '../../src/shared/thread-index.ts';
+import { purgedAtOnce } from '../../src/shared/state/thread/list.ts';
 import { aRun, asks, enter, hold, tenant, written, type MakeThreadsWorld, type ThreadsWorld } from './threads-world.ts';
 
 /** A thread that nobody holds, last changed now. */

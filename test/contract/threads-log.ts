@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ThreadEntryOf } from '../../src/shared/thread.ts';
+import type { ThreadEntryOf } from '../../src/shared/contract/thread/thread.ts';
 import {
   answers,
   aRun,

@@ -1,5 +1,5 @@
-import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/redis.ts';
-import { redisThreads } from '../../src/worker/stores/redis-threads.ts';
+import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/state/redis.ts';
+import { redisThreads } from '../../src/shared/state/thread/redis-threads.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { ManualClock } from '../worker/tools/manual-clock.ts';
 import type { ThreadsWorld } from './threads-world.ts';

@@ -1,9 +1,9 @@
-import { lookAfterMs } from '../../src/shared/thread-line.ts';
+import { lookAfterMs } from '../../src/shared/state/thread/line.ts';
 import { expect, test } from 'vitest';
-import { memoryThreads } from '../../src/worker/stores/memory-threads.ts';
+import { memoryThreads } from '../../src/worker/local/stores/memory-threads.ts';
 import { seeded } from '../support/seeded.ts';
 import { threadsContract } from './threads.ts';
-import { redisThreads } from '../../src/worker/stores/redis-threads.ts';
+import { redisThreads } from '../../src/shared/state/thread/redis-threads.ts';
 import { redisThreadsWorld, type RedisThreadsWorld } from './threads-redis-world.ts';
 import { answers, aRun, asks, enter, hold, summary, tenant, type ThreadsWorld } from './threads-world.ts';
 import { rounds } from '../support/lane.ts';

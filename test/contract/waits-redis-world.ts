@@ -1,7 +1,7 @@
-import { redisWaits } from '../../src/worker/stores/redis-waits.ts';
+import { redisWaits } from '../../src/shared/state/run/waits/redis-waits.ts';
 import { redisWorld, type RedisWorld } from './redis-world.ts';
-import { decideAboutRun } from '../../src/shared/decide.ts';
-import { readDecision } from '../../src/shared/decisions.ts';
+import { decideAboutRun } from '../../src/shared/state/run/control/decide.ts';
+import { readDecision } from '../../src/shared/contract/decisions.ts';
 import type { DecisionsWorld } from './decisions.ts';
 
 /** The waits of the test Redis, or of the one at `url`. */

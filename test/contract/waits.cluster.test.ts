@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { parseEvent } from '../../src/shared/event.ts';
+import { parseEvent } from '../../src/shared/contract/event.ts';
 import { startOneNodeCluster } from './one-node-cluster.ts';
 import { aCommit } from './run-fixtures.ts';
 import { claimed, seeded } from './store-world.ts';

@@ -1,7 +1,7 @@
-import { systemClock } from '../../src/shared/clock.ts';
-import type { RunEvent } from '../../src/shared/event.ts';
-import { MemoryRuns } from '../../src/worker/stores/memory-runs.ts';
-import { memoryWaits } from '../../src/worker/stores/memory-waits.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
+import type { RunEvent } from '../../src/shared/contract/event.ts';
+import { MemoryRuns } from '../../src/worker/local/stores/memory-runs.ts';
+import { memoryWaits } from '../../src/worker/local/stores/memory-waits.ts';
 import { decisionsContract, type DecisionsWorld } from './decisions.ts';
 import { waitsContract } from './waits.ts';
 

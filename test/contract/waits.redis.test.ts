@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { parseEvent } from '../../src/shared/event.ts';
+import { parseEvent } from '../../src/shared/contract/event.ts';
 import { aCommit } from './run-fixtures.ts';
-import { resumeRun } from '../../src/shared/resume.ts';
+import { resumeRun } from '../../src/shared/state/run/waits/resume.ts';
 import { claimed, seeded } from './store-world.ts';
 import { decisionsContract } from './decisions.ts';
 import { waitsContract } from './waits.ts';

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
-import { configSchema, parseApiKeys, parseConfig } from '../../src/shared/config.ts';
-import { sha256 } from '../../src/shared/ids.ts';
+import { configSchema, parseApiKeys, parseConfig } from '../../src/shared/contract/config.ts';
+import { sha256 } from '../../src/shared/base/ids.ts';
 
 interface Service {
   image: string;

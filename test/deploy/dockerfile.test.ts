@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { configSchema } from '../../src/shared/config.ts';
+import { configSchema } from '../../src/shared/contract/config.ts';
 
 const root = join(import.meta.dirname, '../..');
 

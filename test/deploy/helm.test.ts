@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { configSchema } from '../../src/shared/config.ts';
+import { configSchema } from '../../src/shared/contract/config.ts';
 import {
   chart,
   checkSchemas,

@@ -1,6 +1,6 @@
 import { Queue } from 'bullmq';
 import { expect, inject, onTestFinished, test } from 'vitest';
-import { newRunId } from '../../src/shared/ids.ts';
+import { newRunId } from '../../src/shared/base/ids.ts';
 import { call } from '../support/http.ts';
 import { OwnRedis } from '../support/own-redis.ts';
 import { planInput } from '../support/plan.ts';

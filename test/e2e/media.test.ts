@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFailed, onTestFinished, test } from 'vitest';
 import type { RunRequestInput } from '../../src/producer/index.ts';
-import { sha256 } from '../../src/shared/ids.ts';
+import { sha256 } from '../../src/shared/base/ids.ts';
 import { millrace, settings } from '../producer/cli/support/cli-process.ts';
 import { checkRun, eventsOf, observe } from '../support/check-run.ts';
 import { Fleet, type WorkerChild } from '../support/fleet.ts';

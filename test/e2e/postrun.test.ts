@@ -1,7 +1,7 @@
 import { inject, expect, onTestFinished, test } from 'vitest';
 import { Millrace } from '../../src/producer/index.ts';
 import { defineAgent, startWorker, type Embedder } from '../../src/worker/index.ts';
-import { createScriptedProvider } from '../../src/worker/llm/scripted.ts';
+import { createScriptedProvider } from '../../src/worker/llm/backends/scripted.ts';
 import { testPrefix, testRedis, until } from '../support/redis.ts';
 import { makeWorld, type World } from '../support/world.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { jobIdFor } from '../../src/shared/ids.ts';
-import { bullPrefix, keysFor } from '../../src/shared/redis.ts';
+import { jobIdFor } from '../../src/shared/base/ids.ts';
+import { bullPrefix, keysFor } from '../../src/shared/state/redis.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { makeWorld } from '../support/world.ts';
 

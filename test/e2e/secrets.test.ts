@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { connect } from '../../src/shared/redis.ts';
-import { sha256 } from '../../src/shared/ids.ts';
+import { connect } from '../../src/shared/state/redis.ts';
+import { sha256 } from '../../src/shared/base/ids.ts';
 import { call } from '../support/http.ts';
 import { OwnRedis } from '../support/own-redis.ts';
 import { planInput } from '../support/plan.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sha256 } from '../../src/shared/ids.ts';
+import { sha256 } from '../../src/shared/base/ids.ts';
 import { call } from '../support/http.ts';
 import { planInput } from '../support/plan.ts';
 import { shareWorld } from '../support/world.ts';

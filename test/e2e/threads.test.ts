@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { eventsOf, observe } from '../support/check-run.ts';
 import { planInput, type PlannedStep } from '../support/plan.ts';
-import { redisThreads } from '../../src/worker/stores/redis-threads.ts';
-import { keysFor } from '../../src/shared/redis.ts';
-import { systemClock } from '../../src/shared/clock.ts';
+import { redisThreads } from '../../src/shared/state/thread/redis-threads.ts';
+import { keysFor } from '../../src/shared/state/redis.ts';
+import { systemClock } from '../../src/shared/base/clock.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { makeWorld, shareWorld, type World } from '../support/world.ts';
 

@@ -7,7 +7,7 @@ import { childEnv } from '../support/child-env.ts';
 import { Child } from '../support/child.ts';
 import { call } from '../support/http.ts';
 import { testPrefix, until } from '../support/redis.ts';
-import { request } from './support/client.ts';
+import { request } from './cli/options/client.ts';
 
 const entry = join(import.meta.dirname, '../../src/producer/main.ts');
 

@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
 import type { Millrace, RunEvent, RunView } from '../../src/producer/index.ts';
-import { eventSchema, isTerminal, type EventOf } from '../../src/shared/event.ts';
+import { eventSchema, isTerminal, type EventOf } from '../../src/shared/contract/event.ts';
 import { all } from './http.ts';
 import type { SeenCall } from './plan-provider.ts';
 import type { Execution } from './witness.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { isIP, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import type { Lookup } from '../../src/shared/guarded-agent.ts';
+import type { Lookup } from '../../src/shared/egress/guarded-agent.ts';
 
 /** Hosts that must be refused, as URLs write them. */
 export const refusedHosts = readFileSync(join(import.meta.dirname, '../fixtures/egress/refused-hosts.txt'), 'utf8')

@@ -1,5 +1,5 @@
-import type { ProviderLimits, RateLimitReport, RateLimitWindow } from '../../src/shared/limits.ts';
-import type { Governor, Grant, GrantRequest } from '../../src/worker/ports.ts';
+import type { ProviderLimits, RateLimitReport, RateLimitWindow } from '../../src/shared/contract/limits.ts';
+import type { Governor, Grant, GrantRequest } from '../../src/shared/state/ports.ts';
 
 export interface FleetLoad {
   readonly tenant: string;

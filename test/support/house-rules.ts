@@ -1,69 +1,61 @@
 import { posix } from 'node:path';
 import { moduleFacts, type ModuleFacts } from './module-facts.ts';
 
+const shared = ['shared/base', 'shared/contract', 'shared/egress', 'shared/dialects', 'shared/state'] as const;
+const modelsAndGuards = [...shared, 'worker/guards', 'worker/llm', 'worker/prompt'] as const;
+const turns = [...modelsAndGuards, 'worker/tools', 'worker/turn'] as const;
+const runs = [...turns, 'worker/agents', 'worker/admission', 'worker/orchestration', 'worker/run'] as const;
+
 /** Which room may import which. A room may always import itself; what is not in this table may import nothing of ours. */
 export const arrows = {
-  shared: [],
-  producer: ['shared'],
-  'worker/ports': ['shared'],
-  'worker/guards': ['shared'],
-  'worker/llm': ['shared'],
-  'worker/prompt': ['shared'],
-  'worker/ops': ['shared'],
-  'worker/stores': ['worker/ports', 'shared'],
-  'worker/tools': ['worker/guards', 'worker/ports', 'shared'],
-  'worker/turn': ['worker/llm', 'worker/tools', 'worker/guards', 'worker/ports', 'shared'],
-  'worker/run': [
-    'worker/turn',
-    'worker/tools',
-    'worker/llm',
-    'worker/prompt',
-    'worker/guards',
-    'worker/ports',
-    'shared',
-  ],
-  'worker/effects': ['worker/run', 'worker/ports', 'shared'],
-  'worker/consume': ['worker/run', 'worker/ports', 'shared'],
-  'worker/entry': [
-    'worker/ports',
-    'worker/guards',
-    'worker/llm',
-    'worker/prompt',
-    'worker/ops',
-    'worker/stores',
-    'worker/tools',
-    'worker/turn',
-    'worker/run',
-    'worker/effects',
-    'worker/consume',
-    'shared',
-  ],
+  'shared/base': [],
+  'shared/contract': ['shared/base'],
+  'shared/egress': ['shared/base', 'shared/contract'],
+  'shared/dialects': ['shared/base', 'shared/contract'],
+  'shared/state': ['shared/base', 'shared/contract'],
+  producer: shared,
+  'worker/guards': shared,
+  'worker/llm': shared,
+  'worker/prompt': shared,
+  'worker/ops': shared,
+  'worker/tools': modelsAndGuards,
+  'worker/turn': [...modelsAndGuards, 'worker/tools'],
+  'worker/agents': turns,
+  'worker/admission': turns,
+  'worker/orchestration': [...turns, 'worker/agents', 'worker/admission'],
+  'worker/run': [...turns, 'worker/agents', 'worker/admission', 'worker/orchestration'],
+  'worker/jobs': runs,
+  'worker/local': runs,
+  'worker/entry': [...runs, 'worker/jobs', 'worker/local', 'worker/ops'],
 } as const satisfies Record<string, readonly string[]>;
 export type Room = keyof typeof arrows;
+
+/** More files than this are a storeroom: the next reader does not find one by its name. */
+export const maxFilesInFolder = 30;
 
 /** Packages that only some files may name, also as a type. */
 const fences: Readonly<Record<string, RegExp>> = {
   // An installation may be without it: it is loaded when a setting asks for it.
-  '@aws-sdk/client-s3': /^src\/worker\/stores\/s3-artifacts\.ts$/,
-  bullmq: /^src\/(worker\/(consume|effects)\/|producer\/enqueue\.ts$)/,
-  ioredis: /^src\/(shared\/redis\.ts$|worker\/stores\/|producer\/)/,
-  openai: /^src\/worker\/llm\/openai/,
+  '@aws-sdk/client-s3': /^src\/shared\/state\/results\/s3-artifacts\.ts$/,
+  bullmq: /^src\/(worker\/jobs\/|producer\/client\/enqueue\.ts$)/,
+  ioredis: /^src\/(shared\/state\/|producer\/(client\/|cli\/demo\/))/,
+  openai: /^src\/worker\/llm\/openai\//,
   'prom-client': /^src\/(worker\/ops|producer\/http)\/metrics\.ts$/,
 };
 
 /** What starts a turn, and the only files that may take it: everything else goes through them. */
 export const turnStarters: Readonly<Record<string, Readonly<Record<string, readonly string[]>>>> = {
-  'src/worker/turn/turn.ts': { runTurn: ['src/worker/run/node-retry.ts', 'src/worker/run/node-executor.ts'] },
-  'src/worker/run/run-job.ts': { runJob: ['src/worker/consume/consumer.ts', 'src/worker/create-agent.ts'] },
-  'src/worker/create-agent.ts': { createAgentWith: ['src/worker/index.ts', 'src/worker/agent-engine.ts'] },
-  'src/worker/agent-engine.ts': { createAgentEngine: ['src/worker/runner-defaults.ts'] },
+  'src/worker/turn/turn.ts': { runTurn: ['src/worker/run/node-retry.ts', 'src/worker/local/node-executor.ts'] },
+  'src/worker/run/run-job.ts': { runJob: ['src/worker/jobs/consumer.ts', 'src/worker/local/create-agent.ts'] },
+  'src/worker/local/create-agent.ts': { createAgentWith: ['src/worker/index.ts', 'src/worker/local/agent-engine.ts'] },
+  'src/worker/local/agent-engine.ts': { createAgentEngine: ['src/worker/local/runner-defaults.ts'] },
 };
 
 /** Where a process begins, or enters: `createAgent` runs in a program that has no main file of ours. */
 const entryPoints = /^src\/((worker|producer|producer\/cli)\/main|worker\/index)\.ts$/;
 /** What a terminal or a browser is shown, or the parent of a sandbox is told; everything else may end up in Redis. */
 const ownWriters =
-  /^src\/(shared\/json-text|producer\/cli\/.*|producer\/http\/console-script|worker\/tools\/code-mode\/(child|engine|script-run))\.ts$/;
+  /^src\/(shared\/base\/json-text|producer\/cli\/.*|producer\/http\/console-script|worker\/tools\/code-mode\/(child|engine|script-run))\.ts$/;
 const publicDoors = /^src\/(worker|producer)\/index\.ts$/;
 const forbiddenFolders = new Set(['utils', 'helpers', 'types', 'common']);
 
@@ -94,13 +86,9 @@ export function violations(house: House): string[] {
 
 /** The room of a file, or undefined for a file that stands in no room. */
 export function roomOf(path: string): Room | undefined {
-  if (path.startsWith('src/shared/')) return 'shared';
   if (path.startsWith('src/producer/')) return 'producer';
-  if (path === 'src/worker/ports.ts') return 'worker/ports';
-  // What loads agents and opens their models and tools, on its way into a room of its own.
-  if (/^src\/worker\/(chain|toolkit|version)\.ts$/.test(path)) return 'worker/run';
   if (/^src\/worker\/[^/]+\.ts$/.test(path)) return 'worker/entry';
-  const room = `worker/${/^src\/worker\/([^/]+)\//.exec(path)?.[1]}`;
+  const [, room = ''] = /^src\/((?:shared|worker)\/[^/]+)\//.exec(path) ?? [];
   return room in arrows ? (room as Room) : undefined;
 }
 

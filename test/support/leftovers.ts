@@ -1,6 +1,6 @@
 import { expect } from 'vitest';
-import type { RedisConnection } from '../../src/shared/redis.ts';
-import { isTerminalStatus } from '../../src/shared/run.ts';
+import type { RedisConnection } from '../../src/shared/state/redis.ts';
+import { isTerminalStatus } from '../../src/shared/contract/run.ts';
 import { until } from './redis.ts';
 import type { World } from './world.ts';
 

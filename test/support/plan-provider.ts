@@ -1,4 +1,4 @@
-import { assertNever } from '../../src/shared/errors.ts';
+import { assertNever } from '../../src/shared/base/errors.ts';
 import { Gates } from './gates.ts';
 import { nextOf, piecesOf, tokensPerCall, type Fault, type PlannedStep, type Unplanned } from './plan.ts';
 import {

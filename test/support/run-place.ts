@@ -1,6 +1,6 @@
-import { LifecycleStream } from '../../src/shared/lifecycle-stream.ts';
-import type { Keys, RedisConnection } from '../../src/shared/redis.ts';
-import type { RunPlace } from '../../src/shared/run-place.ts';
+import { LifecycleStream } from '../../src/shared/state/lifecycle-stream.ts';
+import type { Keys, RedisConnection } from '../../src/shared/state/redis.ts';
+import type { RunPlace } from '../../src/shared/state/run-place.ts';
 
 /** Where runs are kept in a Redis that is no Cluster, or in one that is. */
 export function runPlace(redis: RedisConnection, keys: Keys, cluster = false): RunPlace {

@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
-import { freePort, startDevRedis, type DevRedis } from '../../src/shared/dev-redis.ts';
-import { connect, whenReady, type RedisConnection } from '../../src/shared/redis.ts';
+import { freePort, startDevRedis, type DevRedis } from '../../src/shared/base/dev-redis.ts';
+import { connect, whenReady, type RedisConnection } from '../../src/shared/state/redis.ts';
 import { until } from './redis.ts';
 
 /** A master of a Cluster that may be ended and started again with its slots. */

@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { z } from 'zod';
-import { RunError } from '../../shared/errors.ts';
-import { sha256 } from '../../shared/ids.ts';
-import { jsonText } from '../../shared/json-text.ts';
-import { runRequest, type RunRequestInput } from '../../shared/run.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { sha256 } from '../../shared/base/ids.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
 import { textLines, type TextLine } from './text-lines.ts';
 
 /** What every run of a batch gets unless its line says otherwise. */

@@ -1,10 +1,10 @@
 import { createReadStream } from 'node:fs';
 import { open, type FileHandle } from 'node:fs/promises';
 import { z } from 'zod';
-import { errorInfo, RunError } from '../../shared/errors.ts';
-import { jsonText } from '../../shared/json-text.ts';
-import { microcents, runUsage } from '../../shared/money.ts';
-import { runStatus } from '../../shared/run.ts';
+import { errorInfo, RunError } from '../../shared/base/errors.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import { microcents, runUsage } from '../../shared/contract/money.ts';
+import { runStatus } from '../../shared/contract/run.ts';
 import { textLines } from './text-lines.ts';
 
 /** A line of the output file. `runId` is absent for a line that never became a run. */

@@ -1,6 +1,6 @@
-import type { ErrorInfo } from '../../shared/errors.ts';
-import type { BudgetSettings } from '../budgets.ts';
-import type { Millrace } from '../millrace.ts';
+import type { ErrorInfo } from '../../shared/base/errors.ts';
+import type { BudgetSettings } from '../client/budgets.ts';
+import type { Millrace } from '../client/millrace.ts';
 import type { BatchDefaults } from './batch-file.ts';
 
 /** What a batch needs of the client. */

@@ -1,8 +1,8 @@
-import { pendingNameOf } from '../../shared/decisions.ts';
-import { asRunError } from '../../shared/errors.ts';
-import { isTerminal, type PendingView, type RunEvent } from '../../shared/event.ts';
-import { isTerminalStatus, type RunOutcomeView } from '../../shared/run.ts';
-import { Stop, untilStopped } from '../stop.ts';
+import { pendingNameOf } from '../../shared/contract/decisions.ts';
+import { asRunError } from '../../shared/base/errors.ts';
+import { isTerminal, type PendingView, type RunEvent } from '../../shared/contract/event.ts';
+import { isTerminalStatus, type RunOutcomeView } from '../../shared/contract/run.ts';
+import { Stop, untilStopped } from '../client/stop.ts';
 import type { BatchClient } from './contract.ts';
 
 /** A run that has been accepted and whose end is not written yet. */

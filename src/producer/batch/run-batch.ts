@@ -1,6 +1,6 @@
-import type { ErrorInfo } from '../../shared/errors.ts';
-import { RunError } from '../../shared/errors.ts';
-import { isTerminalStatus, type RunOutcomeView } from '../../shared/run.ts';
+import type { ErrorInfo } from '../../shared/base/errors.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { isTerminalStatus, type RunOutcomeView } from '../../shared/contract/run.ts';
 import { executionIdFor, identifyBatch, readBatch, type BatchDefaults, type BatchLine } from './batch-file.ts';
 import { BatchOutput, isFailure, type BatchResult } from './batch-output.ts';
 import type { BatchClient, BatchOptions, BatchProgress, BatchWatcher, BatchSummary } from './contract.ts';

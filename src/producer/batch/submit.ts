@@ -1,6 +1,6 @@
-import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shared/errors.ts';
-import type { RunRequestInput } from '../../shared/run.ts';
-import type { BulkAnswer } from '../enqueue.ts';
+import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shared/base/errors.ts';
+import type { RunRequestInput } from '../../shared/contract/run.ts';
+import type { BulkAnswer } from '../client/enqueue.ts';
 import { pause } from './outstanding.ts';
 import type { BatchClient, BatchWatcher } from './contract.ts';
 

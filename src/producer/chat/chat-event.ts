@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { jsonText } from '../../shared/json-text.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
 
 /** One line of a chat turn. Producers may tell any type; ours are those of the dialect `ndjson-chat`. */
 export interface ChatEvent {

@@ -1,5 +1,5 @@
-import { RunError } from '../../shared/errors.ts';
-import { cutText, Redactor } from '../../shared/redact.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { cutText, Redactor } from '../../shared/base/redact.ts';
 import type { ChatEvent, ChatTurnIdentity } from './chat-event.ts';
 import { callHook, messageOf, tell, type AnsweredTurn, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
 import type { TurnLines } from './turn-lines.ts';

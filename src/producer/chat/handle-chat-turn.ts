@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { invalid } from '../validate.ts';
+import { invalid } from '../client/accept/validate.ts';
 import { chatTurnIdentity, keyOf, type ChatTurnIdentity } from './chat-event.ts';
 import { conduct } from './conduct.ts';
 import { callHook, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';

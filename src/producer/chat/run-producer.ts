@@ -1,6 +1,6 @@
 import { createProjector } from '../../shared/dialects/project.ts';
-import { RunError, type ErrorInfo } from '../../shared/errors.ts';
-import type { RunEvent } from '../../shared/event.ts';
+import { RunError, type ErrorInfo } from '../../shared/base/errors.ts';
+import type { RunEvent } from '../../shared/contract/event.ts';
 import type { ChatEvent } from './chat-event.ts';
 import type { ChatTurnProducer } from './hooks.ts';
 

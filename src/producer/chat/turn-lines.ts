@@ -1,5 +1,5 @@
-import { RunError } from '../../shared/errors.ts';
-import { jsonText } from '../../shared/json-text.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
 import type { ChatEvent } from './chat-event.ts';
 
 interface Line {

@@ -1,4 +1,4 @@
-import { jsonText } from '../../shared/json-text.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
 import { keyOf, type ChatTurnIdentity } from './chat-event.ts';
 
 /** A turn that is over and was stored, as it is told again. */

@@ -1,6 +1,6 @@
 import type { Command } from 'commander';
 import type { ReadStream, WriteStream } from 'node:tty';
-import { asRunError, type RunError } from '../../shared/errors.ts';
+import { asRunError, type RunError } from '../../shared/base/errors.ts';
 
 /** What a command sees of the process that it runs in. */
 export interface Cli {

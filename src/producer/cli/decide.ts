@@ -1,14 +1,14 @@
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import type { DecisionInput } from '../../shared/control.ts';
-import { RunError } from '../../shared/errors.ts';
-import type { RunView } from '../../shared/run.ts';
-import type { DecisionAnswer } from '../decide.ts';
-import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from '../verdicts.ts';
-import { openClient } from './client.ts';
+import type { DecisionInput } from '../../shared/contract/control.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { RunView } from '../../shared/contract/run.ts';
+import type { DecisionAnswer } from '../client/decide.ts';
+import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from '../client/verdicts.ts';
+import { openClient } from './options/client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { positiveNumber } from './options.ts';
-import { thisPerson } from './person.ts';
+import { positiveNumber } from './options/options.ts';
+import { thisPerson } from './options/person.ts';
 import { budgetLine } from './show/budget-line.ts';
 import { whatFollows } from './show/decided.ts';
 

@@ -1,10 +1,10 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseConfig } from '../../shared/config.ts';
-import { RunError } from '../../shared/errors.ts';
-import { newNonce } from '../../shared/ids.ts';
-import { Millrace } from '../millrace.ts';
+import { parseConfig } from '../../shared/contract/config.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { newNonce } from '../../shared/base/ids.ts';
+import { Millrace } from '../client/millrace.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { cleanPrefix } from './demo/clean-prefix.ts';
 import { runSample } from './demo/sample.ts';

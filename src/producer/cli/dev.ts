@@ -1,10 +1,10 @@
 import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
-import { parseConfig, type Config } from '../../shared/config.ts';
-import { RunError } from '../../shared/errors.ts';
-import { clientFor } from './client.ts';
+import { parseConfig, type Config } from '../../shared/contract/config.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { clientFor } from './options/client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { devFolder, findDevState, removeDevState, writeDevState } from './dev-state.ts';
+import { devFolder, findDevState, removeDevState, writeDevState } from './stack/dev-state.ts';
 import { prettyLogLine } from './show/log-line.ts';
 import { bold, dim, table, yellow } from './show/paint.ts';
 import { startStack, type Stack } from './stack/stack.ts';

@@ -1,7 +1,13 @@
-import { openClient } from './client.ts';
+import { openClient } from './options/client.ts';
 import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { followOrDetach, inputFrom, requestFrom, withStartOptions, type StartOptions } from './follow-options.ts';
-import { positiveNumber, wholeNumber } from './options.ts';
+import {
+  followOrDetach,
+  inputFrom,
+  requestFrom,
+  withStartOptions,
+  type StartOptions,
+} from './options/follow-options.ts';
+import { positiveNumber, wholeNumber } from './options/options.ts';
 
 interface Options extends StartOptions {
   readonly input?: string;

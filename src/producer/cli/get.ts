@@ -1,9 +1,9 @@
-import type { Attempt } from '../../shared/journal.ts';
-import { formatUsd } from '../../shared/money.ts';
-import type { RunView } from '../../shared/run.ts';
-import type { ThreadView } from '../../shared/thread-items.ts';
-import type { Millrace } from '../millrace.ts';
-import { openClient } from './client.ts';
+import type { Attempt } from '../../shared/contract/journal.ts';
+import { formatUsd } from '../../shared/contract/money.ts';
+import type { RunView } from '../../shared/contract/run.ts';
+import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
+import type { Millrace } from '../client/millrace.ts';
+import { openClient } from './options/client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { count, duration, oneLine, printable, table } from './show/paint.ts';
 import { decisionLine } from './show/decided.ts';

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Command, CommanderError } from 'commander';
-import { asRunError } from '../../shared/errors.ts';
+import { asRunError } from '../../shared/base/errors.ts';
 import { addAgents } from './agents.ts';
 import { addApprovals } from './approvals.ts';
 import { addBatch } from './batch.ts';

@@ -1,7 +1,7 @@
-import type { ProgressEntry } from '../progress.ts';
-import { openClient } from './client.ts';
+import type { ProgressEntry } from '../client/progress.ts';
+import { openClient } from './options/client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { wholeNumber } from './options.ts';
+import { wholeNumber } from './options/options.ts';
 import { dim, oneLine, printable } from './show/paint.ts';
 
 interface Options {

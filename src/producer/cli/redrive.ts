@@ -1,8 +1,8 @@
-import { RunError, type ErrorCode } from '../../shared/errors.ts';
-import type { Millrace } from '../millrace.ts';
-import type { RedriveRequest } from '../redrive.ts';
-import { openClient } from './client.ts';
-import { deadlineFrom, deadlineOption } from './options.ts';
+import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
+import type { Millrace } from '../client/millrace.ts';
+import type { RedriveRequest } from '../client/redrive.ts';
+import { openClient } from './options/client.ts';
+import { deadlineFrom, deadlineOption } from './options/options.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 
 interface Options {

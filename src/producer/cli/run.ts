@@ -1,9 +1,15 @@
 import type { DialectName } from '../../shared/dialects/project.ts';
-import type { RunRequestInput } from '../../shared/run.ts';
-import { openClient } from './client.ts';
+import type { RunRequestInput } from '../../shared/contract/run.ts';
+import { openClient } from './options/client.ts';
 import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { followOrDetach, inputFrom, requestFrom, withStartOptions, type StartOptions } from './follow-options.ts';
-import { dialectOption, wholeNumber } from './options.ts';
+import {
+  followOrDetach,
+  inputFrom,
+  requestFrom,
+  withStartOptions,
+  type StartOptions,
+} from './options/follow-options.ts';
+import { dialectOption, wholeNumber } from './options/options.ts';
 
 interface Options extends StartOptions {
   readonly thread?: string;

@@ -1,11 +1,11 @@
 import type { Command } from 'commander';
-import { RunError } from '../../shared/errors.ts';
-import type { ThreadView } from '../../shared/thread-items.ts';
-import type { Millrace } from '../millrace.ts';
-import { maxMessages } from '../threads.ts';
-import { openClient } from './client.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
+import type { Millrace } from '../client/millrace.ts';
+import { maxMessages } from '../client/threads.ts';
+import { openClient } from './options/client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { wholeNumber } from './options.ts';
+import { wholeNumber } from './options/options.ts';
 import { dim, oneLine, table } from './show/paint.ts';
 import { itemText } from './show/thread-item.ts';
 import { threadEvents } from './thread-events.ts';

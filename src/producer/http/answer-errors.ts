@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net';
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { RunError } from '../../shared/errors.ts';
-import { jsonText } from '../../shared/json-text.ts';
-import type { Log } from '../../shared/log.ts';
-import type { Redactor } from '../../shared/redact.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { Redactor } from '../../shared/base/redact.ts';
 import type { App } from './app.ts';
 import { errorAnswer } from './error-answer.ts';
 

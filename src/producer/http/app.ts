@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { FastifyInstance, RawServerDefault } from 'fastify';
 import type { ZodTypeProvider } from 'fastify-type-provider-zod';
-import type { Scope } from '../../shared/config.ts';
-import type { Log } from '../../shared/log.ts';
-import type { Redactor } from '../../shared/redact.ts';
-import type { Millrace } from '../millrace.ts';
+import type { Scope } from '../../shared/contract/config.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { Redactor } from '../../shared/base/redact.ts';
+import type { Millrace } from '../client/millrace.ts';
 import type { BodyRoom } from './body-room.ts';
 import type { ProducerMetrics } from './metrics.ts';
 import type { OpenAnswers } from './open-answers.ts';

@@ -1,10 +1,10 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { BlockList, isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
-import type { ApiKey, Scope } from '../../shared/config.ts';
-import { RunError } from '../../shared/errors.ts';
-import type { Rights } from '../caller.ts';
-import type { Millrace } from '../millrace.ts';
+import type { ApiKey, Scope } from '../../shared/contract/config.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { Rights } from '../client/accept/caller.ts';
+import type { Millrace } from '../client/millrace.ts';
 import type { App } from './app.ts';
 
 const tenantWithoutKeys = 'default';

@@ -1,4 +1,4 @@
-import { RunError } from '../../shared/errors.ts';
+import { RunError } from '../../shared/base/errors.ts';
 
 /** What every request may hold without asking: a full room never delays a small body. */
 const freeBytes = 64 * 1024;

@@ -1,6 +1,6 @@
 import { Tokenizer, TokenType } from '@streamparser/json';
-import { RunError } from '../../shared/errors.ts';
-import { maxBulk } from '../../shared/run.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { maxBulk } from '../../shared/contract/run.ts';
 import { maxJsonDepth } from './json-body.ts';
 
 /** What one item of a list may take: as much as the body of a request that starts one run. */

@@ -1,7 +1,7 @@
 import type { FastifyError } from 'fastify';
 import { hasZodFastifySchemaValidationErrors } from 'fastify-type-provider-zod';
-import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shared/errors.ts';
-import { cutText, type Redactor } from '../../shared/redact.ts';
+import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shared/base/errors.ts';
+import { cutText, type Redactor } from '../../shared/base/redact.ts';
 
 const maxMessageBytes = 2_048;
 const defaultRetryAfterS = 1;

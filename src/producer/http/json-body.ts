@@ -1,7 +1,7 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
-import { RunError } from '../../shared/errors.ts';
+import { RunError } from '../../shared/base/errors.ts';
 import type { App } from './app.ts';
 import type { BodyRoom } from './body-room.ts';
 import { bodyChunks } from './read-body.ts';

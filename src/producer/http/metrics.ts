@@ -1,8 +1,8 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import { otherName } from '../../shared/closed-names.ts';
-import { orLate } from '../../shared/or-late.ts';
-import { defaultQueue, maintenanceQueue, maxQueues, quarantineQueue } from '../../shared/queues.ts';
-import type { QueueState } from '../enqueue.ts';
+import { otherName } from '../../shared/base/closed-names.ts';
+import { orLate } from '../../shared/base/or-late.ts';
+import { defaultQueue, maintenanceQueue, maxQueues, quarantineQueue } from '../../shared/contract/queues.ts';
+import type { QueueState } from '../client/enqueue.ts';
 
 type Depths = Readonly<Record<string, QueueState>>;
 

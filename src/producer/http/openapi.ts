@@ -1,19 +1,19 @@
 import swagger from '@fastify/swagger';
 import { jsonSchemaTransform, jsonSchemaTransformObject } from 'fastify-type-provider-zod';
 import { z } from 'zod';
-import { agentView } from '../../shared/agent.ts';
-import { decisionRequest } from '../../shared/control.ts';
-import { errorInfo } from '../../shared/errors.ts';
-import { eventSchema } from '../../shared/event.ts';
-import { publicId } from '../../shared/ids.ts';
-import { jsonText } from '../../shared/json-text.ts';
-import { budgetView } from '../../shared/money.ts';
-import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/run.ts';
-import { threadItem, threadView } from '../../shared/thread-items.ts';
-import { approvalView } from '../approvals.ts';
-import { chatLine } from '../chat/chat-lines.ts';
-import { chatTurnRequest } from '../chat/chat-request.ts';
-import { costReport } from '../costs.ts';
+import { agentView } from '../../shared/contract/agent/agent.ts';
+import { decisionRequest } from '../../shared/contract/control.ts';
+import { errorInfo } from '../../shared/base/errors.ts';
+import { eventSchema } from '../../shared/contract/event.ts';
+import { publicId } from '../../shared/base/ids.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import { budgetView } from '../../shared/contract/money.ts';
+import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/contract/run.ts';
+import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
+import { approvalView } from '../client/approvals.ts';
+import { chatLine } from '../client/chat/chat-lines.ts';
+import { chatTurnRequest } from '../client/chat/chat-request.ts';
+import { costReport } from '../client/costs.ts';
 import type { App } from './app.ts';
 
 /** Every error of every route has this body. */

@@ -1,8 +1,8 @@
-import { orLate } from '../../shared/or-late.ts';
-import { rightsProblem } from '../../shared/redis-error.ts';
-import type { Config } from '../../shared/config.ts';
-import type { WriteProblem } from '../../shared/write-probe.ts';
-import type { DurabilityLevel } from '../diagnose.ts';
+import { orLate } from '../../shared/base/or-late.ts';
+import { rightsProblem } from '../../shared/state/redis-error.ts';
+import type { Config } from '../../shared/contract/config.ts';
+import type { WriteProblem } from '../../shared/state/write-probe.ts';
+import type { DurabilityLevel } from '../client/diagnose.ts';
 
 const maxAgeMs = 1_000;
 /** Below the second that a probe usually waits. */

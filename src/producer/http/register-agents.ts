@@ -3,11 +3,11 @@ import { existsSync } from 'node:fs';
 import { extname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
-import { agentView, type AgentView } from '../../shared/agent.ts';
-import { RunError } from '../../shared/errors.ts';
-import type { Log } from '../../shared/log.ts';
-import { cutText } from '../../shared/redact.ts';
-import type { Millrace } from '../millrace.ts';
+import { agentView, type AgentView } from '../../shared/contract/agent/agent.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { cutText } from '../../shared/base/redact.ts';
+import type { Millrace } from '../client/millrace.ts';
 
 const listTimeoutMs = 20_000;
 const maxListBytes = 4 * 1024 * 1024;

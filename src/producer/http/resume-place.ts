@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
-import { RunError } from '../../shared/errors.ts';
+import { RunError } from '../../shared/base/errors.ts';
 
 /** A log that has something to say, even if only an error, has said it by then. */
 const quietMs = 50;

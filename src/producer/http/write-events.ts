@@ -1,5 +1,5 @@
 import type { ServerResponse } from 'node:http';
-import type { ErrorInfo } from '../../shared/errors.ts';
+import type { ErrorInfo } from '../../shared/base/errors.ts';
 import type { Framing } from './stream-format.ts';
 
 export interface EventWriting<T> {

@@ -1,7 +1,7 @@
-import { assertNever, type ErrorInfo } from '../errors.ts';
-import type { EventOf, RunEvent, RunResultBody } from '../event.ts';
-import { microcentsPerUsd, type Usage } from '../money.ts';
-import type { RunStatus } from '../run.ts';
+import { assertNever, type ErrorInfo } from '../base/errors.ts';
+import type { EventOf, RunEvent, RunResultBody } from '../contract/event.ts';
+import { microcentsPerUsd, type Usage } from '../contract/money.ts';
+import type { RunStatus } from '../contract/run.ts';
 import {
   grossInput,
   isCapability,

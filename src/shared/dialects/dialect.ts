@@ -1,4 +1,4 @@
-import { eventEnvelope, type EventOf, type EventType, type RunEvent } from '../event.ts';
+import { eventEnvelope, type EventOf, type EventType, type RunEvent } from '../contract/event.ts';
 
 /** An event as another system would have told it. Always a plain JSON object with a type. */
 export interface DialectEvent {

@@ -1,4 +1,4 @@
-import { assertNever } from '../errors.ts';
+import { assertNever } from '../base/errors.ts';
 import {
   among,
   bodyOf,

@@ -1,4 +1,4 @@
-import type { RunEvent } from '../event.ts';
+import type { RunEvent } from '../contract/event.ts';
 import type { Dialect, DialectEvent } from './dialect.ts';
 import { runtimeStream } from './runtime-stream.ts';
 

@@ -1,5 +1,5 @@
-import { RunError } from '../errors.ts';
-import { eventBodies, type RunEvent } from '../event.ts';
+import { RunError } from '../base/errors.ts';
+import { eventBodies, type RunEvent } from '../contract/event.ts';
 import { afk } from './afk.ts';
 import { callbacks } from './callbacks.ts';
 import type { Dialect, DialectContext, DialectEvent, Projector } from './dialect.ts';

@@ -1,6 +1,6 @@
-import { pendingNameOf } from '../decisions.ts';
-import { assertNever, type ErrorInfo } from '../errors.ts';
-import type { EventOf, RunEvent } from '../event.ts';
+import { pendingNameOf } from '../contract/decisions.ts';
+import { assertNever, type ErrorInfo } from '../base/errors.ts';
+import type { EventOf, RunEvent } from '../contract/event.ts';
 import {
   bodyOf,
   isCapability,

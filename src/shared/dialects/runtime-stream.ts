@@ -1,7 +1,7 @@
-import { assertNever } from '../errors.ts';
-import type { EventOf, RunEvent } from '../event.ts';
-import { jsonText } from '../json-text.ts';
-import { microcentsPerUsd } from '../money.ts';
+import { assertNever } from '../base/errors.ts';
+import type { EventOf, RunEvent } from '../contract/event.ts';
+import { jsonText } from '../base/json-text.ts';
+import { microcentsPerUsd } from '../contract/money.ts';
 import {
   isCapability,
   isGovernance,

@@ -1,4 +1,4 @@
-import type { ToolOptions } from '../../shared/agent.ts';
+import type { ToolOptions } from '../../shared/contract/agent/agent.ts';
 
 /** Arguments that an agent sets itself (`toolOptions.<tool>.args`). */
 type FixedArgs = NonNullable<ToolOptions['args']>;

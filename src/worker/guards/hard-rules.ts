@@ -1,4 +1,4 @@
-import { hostOf, isNamed, portOf } from '../../shared/networks.ts';
+import { hostOf, isNamed, portOf } from '../../shared/egress/networks.ts';
 
 /** What a call would touch. */
 export interface CallFacts {

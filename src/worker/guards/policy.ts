@@ -1,7 +1,7 @@
-import type { PolicyAction, PolicyCondition, PolicyRule, PolicySubject } from '../../shared/policy.ts';
-import { assertNever } from '../../shared/errors.ts';
+import type { PolicyAction, PolicyCondition, PolicyRule, PolicySubject } from '../../shared/contract/agent/policy.ts';
+import { assertNever } from '../../shared/base/errors.ts';
 import { matchesGlob } from './glob.ts';
-import { serverPrefix } from '../../shared/mcp.ts';
+import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
 import { hardReason, hardText, type CallFacts, type HardReason, type HardRules } from './hard-rules.ts';
 
 /** A call, as rules see it. */

@@ -1,5 +1,5 @@
-import type { Sanitization, TrustClass } from '../../shared/agent.ts';
-import { assertNever } from '../../shared/errors.ts';
+import type { Sanitization, TrustClass } from '../../shared/contract/agent/agent.ts';
+import { assertNever } from '../../shared/base/errors.ts';
 import { encodedInstructions, spacedInstructions, type Range } from './disguised.ts';
 import { fold, type Folded } from './fold.ts';
 import { hiddenFindings, withoutHidden } from './hidden-text.ts';

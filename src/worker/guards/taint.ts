@@ -1,4 +1,4 @@
-import { secretForms, withheldMark } from '../../shared/redact.ts';
+import { secretForms, withheldMark } from '../../shared/base/redact.ts';
 
 const maxDepth = 64;
 

@@ -1,6 +1,6 @@
-import type { FinishReason } from '../../shared/event.ts';
-import type { AssistantPart } from '../../shared/message.ts';
-import type { Usage } from '../../shared/money.ts';
+import type { FinishReason } from '../../shared/contract/event.ts';
+import type { AssistantPart } from '../../shared/contract/message.ts';
+import type { Usage } from '../../shared/contract/money.ts';
 import { LlmError } from './errors.ts';
 import type { LlmAnswer, LlmPart } from './provider.ts';
 

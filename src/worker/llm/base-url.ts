@@ -1,7 +1,7 @@
 import { isIP } from 'node:net';
-import type { AddressGuard } from '../../shared/guarded-agent.ts';
-import type { Sensitivity } from '../../shared/message.ts';
-import { hostOf, isInnerName, isNamed, networkOf, portOf } from '../../shared/networks.ts';
+import type { AddressGuard } from '../../shared/egress/guarded-agent.ts';
+import type { Sensitivity } from '../../shared/contract/message.ts';
+import { hostOf, isInnerName, isNamed, networkOf, portOf } from '../../shared/egress/networks.ts';
 
 /** Where model providers may be. */
 export interface EgressRule {

@@ -1,5 +1,5 @@
-import { assertNever } from '../../shared/errors.ts';
-import type { EventBody } from '../../shared/event.ts';
+import { assertNever } from '../../shared/base/errors.ts';
+import type { EventBody } from '../../shared/contract/event.ts';
 import { cancelledCall, LlmError } from './errors.ts';
 import type { LlmProvider, LlmRequest } from './provider.ts';
 import { withJsonInstruction } from './json-instruction.ts';

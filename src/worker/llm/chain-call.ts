@@ -1,6 +1,6 @@
-import type { RateLimitReport } from '../../shared/limits.ts';
-import type { Attempt } from '../../shared/journal.ts';
-import type { Usage } from '../../shared/money.ts';
+import type { RateLimitReport } from '../../shared/contract/limits.ts';
+import type { Attempt } from '../../shared/contract/journal.ts';
+import type { Usage } from '../../shared/contract/money.ts';
 import type { Candidate, ChainRequest, Fallback } from './candidate.ts';
 import type { Price } from './cost.ts';
 import type { LlmError } from './errors.ts';

@@ -1,9 +1,9 @@
-import { clip } from '../../shared/bound-text.ts';
-import { cleanJson, cleanText } from '../../shared/clean-text.ts';
-import { assertNever } from '../../shared/errors.ts';
-import { sha256 } from '../../shared/ids.ts';
-import type { AssistantPart } from '../../shared/message.ts';
-import { usage as usageSchema, type Usage } from '../../shared/money.ts';
+import { clip } from '../../shared/base/bound-text.ts';
+import { cleanJson, cleanText } from '../../shared/base/clean-text.ts';
+import { assertNever } from '../../shared/base/errors.ts';
+import { sha256 } from '../../shared/base/ids.ts';
+import type { AssistantPart } from '../../shared/contract/message.ts';
+import { usage as usageSchema, type Usage } from '../../shared/contract/money.ts';
 import type { LlmAnswer, LlmPart } from './provider.ts';
 
 /** Some gateways keep whole proofs of reasoning in the ids of calls, and want them back: only what is longer is no id. */

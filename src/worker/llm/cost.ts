@@ -1,5 +1,5 @@
-import type { Attempt } from '../../shared/journal.ts';
-import { addUsage, zeroUsage, type RunUsage, type Usage } from '../../shared/money.ts';
+import type { Attempt } from '../../shared/contract/journal.ts';
+import { addUsage, zeroUsage, type RunUsage, type Usage } from '../../shared/contract/money.ts';
 
 /** Microcents per million tokens, a whole number; with tiers, where a long prompt makes the whole call dearer. */
 export type Rate = number | TieredRate;

@@ -1,8 +1,8 @@
-import { clip } from '../../shared/bound-text.ts';
-import { cleanText } from '../../shared/clean-text.ts';
-import { RunError, type ErrorCode } from '../../shared/errors.ts';
-import type { RateLimitReport } from '../../shared/limits.ts';
-import type { Usage } from '../../shared/money.ts';
+import { clip } from '../../shared/base/bound-text.ts';
+import { cleanText } from '../../shared/base/clean-text.ts';
+import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
+import type { RateLimitReport } from '../../shared/contract/limits.ts';
+import type { Usage } from '../../shared/contract/money.ts';
 
 /** Why a model call failed. */
 export type LlmErrorKind =

@@ -1,6 +1,6 @@
-import { jsonText } from '../../shared/json-text.ts';
-import { toolCallsOf, type Message } from '../../shared/message.ts';
-import type { Usage } from '../../shared/money.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import { toolCallsOf, type Message } from '../../shared/contract/message.ts';
+import type { Usage } from '../../shared/contract/money.ts';
 import { costOf, type Price } from './cost.ts';
 import type { LlmRequest } from './provider.ts';
 

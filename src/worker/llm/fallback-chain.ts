@@ -1,8 +1,8 @@
-import type { Clock } from '../../shared/clock.ts';
-import { RunError } from '../../shared/errors.ts';
-import type { Attempt } from '../../shared/journal.ts';
-import type { Log } from '../../shared/log.ts';
-import type { Usage } from '../../shared/money.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { Attempt } from '../../shared/contract/journal.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { Usage } from '../../shared/contract/money.ts';
 import { asLlmError, fallbackFrom, followUp, reasonToSkip, requestFor, sameModel } from './candidate.ts';
 import type { Candidate, ChainPolicy, ChainRequest, ModelName } from './candidate.ts';
 import type { ChainCall, ChainResult, NextAttempt, Permit, Walk } from './chain-call.ts';

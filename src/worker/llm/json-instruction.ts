@@ -1,5 +1,5 @@
-import { jsonText } from '../../shared/json-text.ts';
-import type { Message } from '../../shared/message.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import type { Message } from '../../shared/contract/message.ts';
 
 /**
  * The messages with the wanted shape of the answer at the end of the system text, for providers that do not promise to

@@ -1,4 +1,4 @@
-import { RunError } from '../../shared/errors.ts';
+import { RunError } from '../../shared/base/errors.ts';
 
 /** Whose kind of name a model's name is, and the name without the prefix that says so. */
 export interface NamedModel {

@@ -1,5 +1,5 @@
-import { jsonText } from '../../shared/json-text.ts';
-import type { Usage } from '../../shared/money.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import type { Usage } from '../../shared/contract/money.ts';
 import type { LlmRequest } from './provider.ts';
 
 const pieceChars = 64;

@@ -1,8 +1,8 @@
 import { calcPrice, type ModelPrice } from '@pydantic/genai-prices';
 import { z } from 'zod';
-import { usdToMicrocents } from '../../shared/money.ts';
+import { usdToMicrocents } from '../../shared/contract/money.ts';
 import type { Price, PriceLookup, Rate } from './cost.ts';
-import { readYamlFile } from '../../shared/yaml-file.ts';
+import { readYamlFile } from '../../shared/base/yaml-file.ts';
 
 /** The day on which the prices that ship with this version were published. A price file has a date of its own. */
 export const priceDataDate = '2026-09-23';

@@ -1,8 +1,8 @@
-import type { FinishReason } from '../../shared/event.ts';
-import type { AssistantMessage, Message, Sensitivity } from '../../shared/message.ts';
-import type { ProviderLimits, RateLimitReport } from '../../shared/limits.ts';
-import type { MediaModality } from '../../shared/media.ts';
-import type { Usage } from '../../shared/money.ts';
+import type { FinishReason } from '../../shared/contract/event.ts';
+import type { AssistantMessage, Message, Sensitivity } from '../../shared/contract/message.ts';
+import type { ProviderLimits, RateLimitReport } from '../../shared/contract/limits.ts';
+import type { MediaModality } from '../../shared/contract/media.ts';
+import type { Usage } from '../../shared/contract/money.ts';
 
 /** What a provider can do. The chain skips a candidate that lacks what a request needs. */
 export interface ProviderCapabilities {

@@ -1,4 +1,4 @@
-import { clip } from '../../shared/bound-text.ts';
+import { clip } from '../../shared/base/bound-text.ts';
 
 const maxIdChars = 200;
 

@@ -1,5 +1,5 @@
-import { withheldMark, type Redactor, type SecretStream } from '../../shared/redact.ts';
-import type { AssistantPart } from '../../shared/message.ts';
+import { withheldMark, type Redactor, type SecretStream } from '../../shared/base/redact.ts';
+import type { AssistantPart } from '../../shared/contract/message.ts';
 import type { LlmAnswer, LlmPart, LlmProvider } from './provider.ts';
 import { wrapProvider } from './wrap.ts';
 

@@ -1,4 +1,4 @@
-import type { Message, Sensitivity, ToolMessage } from '../../shared/message.ts';
+import type { Message, Sensitivity, ToolMessage } from '../../shared/contract/message.ts';
 
 type Labelled = ToolMessage | Extract<Message, { role: 'user' }>;
 

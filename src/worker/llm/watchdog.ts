@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 
 /** Notices silence. A sign of life costs one number; there is one timer at a time however many signs there are. */
 export class Watchdog {

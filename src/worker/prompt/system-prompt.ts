@@ -1,7 +1,7 @@
-import type { AgentDefinition } from '../../shared/agent.ts';
-import { canonicalJson } from '../../shared/canonical-json.ts';
-import type { SkillManifest } from '../../shared/skill.ts';
-import type { TaskDefinition } from '../../shared/task-definition.ts';
+import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
+import { canonicalJson } from '../../shared/base/canonical-json.ts';
+import type { SkillManifest } from '../../shared/contract/agent/skill.ts';
+import type { TaskDefinition } from '../../shared/contract/orchestration/task-definition.ts';
 
 /** The run that a prompt is built for. */
 export interface PromptContext {

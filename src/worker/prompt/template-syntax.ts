@@ -1,4 +1,4 @@
-import { RunError } from '../../shared/errors.ts';
+import { RunError } from '../../shared/base/errors.ts';
 
 export type Literal = string | number;
 

@@ -1,6 +1,6 @@
-import { RunError } from '../../shared/errors.ts';
-import { jsonText } from '../../shared/json-text.ts';
-import { mentionsSecrets } from '../../shared/node.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import { mentionsSecrets } from '../../shared/contract/node.ts';
 import { parseTemplate, type Filter, type Literal, type TemplatePart } from './template-syntax.ts';
 
 /** More than this comes out of no template. */

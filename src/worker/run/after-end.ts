@@ -1,4 +1,4 @@
-import { isTerminalStatus, type RunRecord } from '../../shared/run.ts';
+import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
 import { queueFollowUps } from './follow-ups.ts';
 import type { RunDeps } from './open.ts';
 

@@ -1,7 +1,7 @@
-import { budgetCap } from '../../shared/money.ts';
+import { budgetCap } from '../../shared/contract/money.ts';
 import { effectiveBudget } from './limits.ts';
 import type { OpenRun, RunDeps } from './open.ts';
-import type { StepGateOptions } from './step-gate.ts';
+import type { StepGateOptions } from '../admission/step-gate.ts';
 
 /** Who pays for a run, and by which rules. */
 export function cashierFor(run: OpenRun, deps: RunDeps): StepGateOptions {

@@ -1,13 +1,13 @@
-import { canonicalJson } from '../../shared/canonical-json.ts';
-import { queueOf, type NewRun } from '../../shared/create-runs.ts';
-import { deadlineOf } from '../../shared/deadline.ts';
-import { quarantineQueue } from '../../shared/queues.ts';
-import { newNonce, runIdForChild, sha256 } from '../../shared/ids.ts';
-import { lineage, runRequest, type RunRecord } from '../../shared/run.ts';
-import { stampOf } from '../../shared/script-event.ts';
+import { canonicalJson } from '../../shared/base/canonical-json.ts';
+import { queueOf, type NewRun } from '../../shared/state/run/create-runs.ts';
+import { deadlineOf } from '../../shared/contract/deadline.ts';
+import { quarantineQueue } from '../../shared/contract/queues.ts';
+import { newNonce, runIdForChild, sha256 } from '../../shared/base/ids.ts';
+import { lineage, runRequest, type RunRecord } from '../../shared/contract/run.ts';
+import { stampOf } from '../../shared/state/script-event.ts';
 import type { PlannedRun } from '../tools/call.ts';
 import type { TurnState } from '../turn/state.ts';
-import type { Purse } from '../ports.ts';
+import type { Purse } from '../../shared/state/ports.ts';
 
 /** The run that has another one do something. */
 interface Asking {

@@ -1,5 +1,5 @@
-import { RunError } from '../../shared/errors.ts';
-import type { RunJob } from '../../shared/run.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { RunJob } from '../../shared/contract/run.ts';
 import { afterEnd } from './after-end.ts';
 import { openRun, type RunDeps } from './open.ts';
 import { refused } from './outcome.ts';

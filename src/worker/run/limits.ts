@@ -5,12 +5,12 @@ import {
   type Limits,
   type RaisableField,
   type RequestBounds,
-} from '../../shared/agent.ts';
-import { budgetCap, type Budget, type OnExceed } from '../../shared/money.ts';
-import { nodeRetryDelayMs, type NodeConfig } from '../../shared/node.ts';
-import type { RunRequest } from '../../shared/run.ts';
-import type { TaskRequest } from '../../shared/task-request.ts';
-import type { TaskLimits } from '../../shared/task.ts';
+} from '../../shared/contract/agent/agent.ts';
+import { budgetCap, type Budget, type OnExceed } from '../../shared/contract/money.ts';
+import { nodeRetryDelayMs, type NodeConfig } from '../../shared/contract/node.ts';
+import type { RunRequest } from '../../shared/contract/run.ts';
+import type { TaskRequest } from '../../shared/contract/orchestration/task-request.ts';
+import type { TaskLimits } from '../../shared/contract/orchestration/task.ts';
 
 /** Upper bounds that this worker sets for everybody. */
 export interface LimitCaps {

@@ -1,6 +1,6 @@
-import type { Memory, MemoryModels } from '../turn/memory.ts';
+import type { Memory, MemoryModels } from '../turn/compaction/memory.ts';
 import type { TurnDeps } from '../turn/turn.ts';
-import type { LoadedAgent } from './load-agents.ts';
+import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { OpenRun, RunDeps } from './open.ts';
 
 /** What keeps the conversation of a run within its models' windows; nothing for agents that want it whole. */

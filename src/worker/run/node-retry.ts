@@ -1,6 +1,6 @@
-import type { RunError } from '../../shared/errors.ts';
-import type { JournalEntryOf } from '../../shared/journal.ts';
-import { nodeRetryDelayMs, type NodeRetry } from '../../shared/node.ts';
+import type { RunError } from '../../shared/base/errors.ts';
+import type { JournalEntryOf } from '../../shared/contract/journal.ts';
+import { nodeRetryDelayMs, type NodeRetry } from '../../shared/contract/node.ts';
 import { failedCalls } from '../turn/next-move.ts';
 import { continueFrom, type TurnState } from '../turn/state.ts';
 import { runTurn, type TurnOutcome } from '../turn/turn.ts';

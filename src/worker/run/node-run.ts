@@ -1,9 +1,9 @@
-import { asRunError, RunError } from '../../shared/errors.ts';
-import type { NodeConfig } from '../../shared/node.ts';
-import type { RunRequest } from '../../shared/run.ts';
+import { asRunError, RunError } from '../../shared/base/errors.ts';
+import type { NodeConfig } from '../../shared/contract/node.ts';
+import type { RunRequest } from '../../shared/contract/run.ts';
 import { renderTemplate, type TemplateCapabilities, type TemplateData } from '../prompt/template.ts';
 import { effectiveRetry } from './limits.ts';
-import type { LoadedAgent } from './load-agents.ts';
+import type { LoadedAgent } from '../agents/load-agents.ts';
 
 /** What a run works with: the agent as this run uses it, the first user message, and why there is none of them. */
 export interface Assignment {

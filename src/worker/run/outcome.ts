@@ -1,5 +1,5 @@
-import type { RunError } from '../../shared/errors.ts';
-import type { RunStatus } from '../../shared/run.ts';
+import type { RunError } from '../../shared/base/errors.ts';
+import type { RunStatus } from '../../shared/contract/run.ts';
 import type { TurnState } from '../turn/state.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 

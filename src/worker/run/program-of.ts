@@ -1,20 +1,20 @@
-import { canonicalJson } from '../../shared/canonical-json.ts';
-import { RunError } from '../../shared/errors.ts';
-import type { RequestBounds } from '../../shared/agent.ts';
-import type { RunRecord } from '../../shared/run.ts';
+import { canonicalJson } from '../../shared/base/canonical-json.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { RequestBounds } from '../../shared/contract/agent/agent.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { cashierFor } from './cashier-for.ts';
-import { childRulesOf } from './child-rules.ts';
-import { evaluateProgram } from './evaluate-program.ts';
-import { fanOutProgram } from './fan-out-run.ts';
+import { childRulesOf } from '../orchestration/child-rules.ts';
+import { evaluateProgram } from '../orchestration/evaluate-program.ts';
+import { fanOutProgram } from '../orchestration/fan-out-run.ts';
 import { effectiveBounds, effectiveLimits, effectiveTaskLimits } from './limits.ts';
-import type { NamedFunctions } from './named-functions.ts';
+import type { NamedFunctions } from '../agents/named-functions.ts';
 import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 import { refused } from './outcome.ts';
-import { runProgram } from './program-run.ts';
-import type { Program } from './program.ts';
-import { StepGate } from './step-gate.ts';
-import { taskProgram } from './task-program.ts';
+import { runProgram } from '../orchestration/program-run.ts';
+import type { Program } from '../orchestration/program.ts';
+import { StepGate } from '../admission/step-gate.ts';
+import { taskProgram } from '../orchestration/task-program.ts';
 
 const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adapters: new Map() };
 

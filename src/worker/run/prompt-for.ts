@@ -1,9 +1,9 @@
-import { maxInstructionsChars } from '../../shared/agent.ts';
-import { RunError } from '../../shared/errors.ts';
-import { mentionsSecrets } from '../../shared/node.ts';
+import { maxInstructionsChars } from '../../shared/contract/agent/agent.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { mentionsSecrets } from '../../shared/contract/node.ts';
 import { defaultPrompt, systemText, type PromptBuilder, type PromptContext } from '../prompt/system-prompt.ts';
-import { within } from '../tools/within.ts';
-import type { LoadedAgent } from './load-agents.ts';
+import { within } from '../../shared/base/within.ts';
+import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { OpenRun, RunDeps } from './open.ts';
 
 const buildMs = 30_000;

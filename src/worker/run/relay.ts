@@ -1,6 +1,6 @@
-import { eventVersion, isDelta, isTerminal } from '../../shared/event.ts';
-import type { Lineage } from '../../shared/run.ts';
-import type { Children, OutgoingEvent, Ports } from '../ports.ts';
+import { eventVersion, isDelta, isTerminal } from '../../shared/contract/event.ts';
+import type { Lineage } from '../../shared/contract/run.ts';
+import type { Children, OutgoingEvent, Ports } from '../../shared/state/ports.ts';
 
 /** What the runs above are told while one of them cannot be reached; the oldest go first. */
 const maxWaiting = 1_000;

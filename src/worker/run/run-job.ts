@@ -1,7 +1,7 @@
-import { asRunError } from '../../shared/errors.ts';
-import type { EventBody } from '../../shared/event.ts';
-import { isProgram } from '../../shared/program-request.ts';
-import type { RunJob } from '../../shared/run.ts';
+import { asRunError } from '../../shared/base/errors.ts';
+import type { EventBody } from '../../shared/contract/event.ts';
+import { isProgram } from '../../shared/contract/orchestration/program-request.ts';
+import type { RunJob } from '../../shared/contract/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { afterEnd } from './after-end.ts';
 import { handOff } from './hand-off.ts';

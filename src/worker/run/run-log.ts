@@ -1,9 +1,9 @@
-import type { NewRun } from '../../shared/create-runs.ts';
-import { assertNever } from '../../shared/errors.ts';
-import type { Log } from '../../shared/log.ts';
-import { endFactsOf, factsOf } from '../../shared/run-facts.ts';
-import type { RunRecord } from '../../shared/run.ts';
-import type { Claim, Ports } from '../ports.ts';
+import type { NewRun } from '../../shared/state/run/create-runs.ts';
+import { assertNever } from '../../shared/base/errors.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
+import type { Claim, Ports } from '../../shared/state/ports.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { JobOutcome } from './outcome.ts';
 

@@ -1,11 +1,11 @@
-import { assertNever, RunError } from '../../shared/errors.ts';
-import type { Message } from '../../shared/message.ts';
-import type { RunRecord, RunStatus } from '../../shared/run.ts';
-import { interruptionBy, refusedIn, type ThreadHold, type ThreadRun } from '../../shared/thread-line.ts';
-import { pastOf } from '../../shared/thread-past.ts';
-import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '../../shared/thread.ts';
-import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/turn-log.ts';
-import type { Ports, Threads } from '../ports.ts';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
+import type { Message } from '../../shared/contract/message.ts';
+import type { RunRecord, RunStatus } from '../../shared/contract/run.ts';
+import { interruptionBy, refusedIn, type ThreadHold, type ThreadRun } from '../../shared/state/thread/line.ts';
+import { pastOf } from '../../shared/contract/thread/thread-past.ts';
+import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '../../shared/contract/thread/thread.ts';
+import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/contract/thread/turn-log.ts';
+import type { Ports, Threads } from '../../shared/state/ports.ts';
 import { resultsSoFar, type TurnState } from '../turn/state.ts';
 
 /** A thread in the hands of a run. */

@@ -1,6 +1,6 @@
-import type { CancelRequest } from '../../shared/control.ts';
-import { deadlineExceeded } from '../../shared/deadline.ts';
-import { RunError } from '../../shared/errors.ts';
+import type { CancelRequest } from '../../shared/contract/control.ts';
+import { deadlineExceeded } from '../../shared/contract/deadline.ts';
+import { RunError } from '../../shared/base/errors.ts';
 
 /** Longer timers fire at once. */
 const longestTimerMs = 2 ** 31 - 1;

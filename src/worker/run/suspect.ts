@@ -1,4 +1,4 @@
-import type { Activity } from '../../shared/run.ts';
+import type { Activity } from '../../shared/contract/run.ts';
 import type { SuspectWork } from '../turn/contract.ts';
 import type { OpenRun, RunDeps } from './open.ts';
 import type { Post } from './watch.ts';

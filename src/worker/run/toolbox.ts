@@ -1,9 +1,9 @@
-import type { AgentDefinition } from '../../shared/agent.ts';
-import type { EventBody } from '../../shared/event.ts';
-import type { Log } from '../../shared/log.ts';
-import { serverPrefix } from '../../shared/mcp.ts';
-import type { RunRecord } from '../../shared/run.ts';
-import type { ThreadManifest } from '../../shared/thread.ts';
+import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
+import type { EventBody } from '../../shared/contract/event.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
+import type { ThreadManifest } from '../../shared/contract/thread/thread.ts';
 import type { Policy, PolicyQuestion } from '../guards/policy.ts';
 import { createAskAgentTools, type AskableAgent } from '../tools/builtin/ask-agent.ts';
 import { createHandoffTool } from '../tools/builtin/hand-off.ts';
@@ -12,18 +12,18 @@ import { createReadSkillTool } from '../tools/builtin/read-skill.ts';
 import { createToolSearch } from '../tools/builtin/tool-search.ts';
 import { mergedParts, sideChannels, withCapabilities, type ResolvedCapabilities } from '../tools/capabilities.ts';
 import { configuredTools } from '../tools/configure.ts';
-import type { ToolRunContext } from '../tools/context.ts';
-import type { ToolSet } from '../tools/execute.ts';
+import type { ToolRunContext } from '../tools/execute/context.ts';
+import type { ToolSet } from '../tools/execute/execute.ts';
 import { isReservedName } from '../tools/names.ts';
 import type { ResultReader } from '../tools/result-reader.ts';
 import type { OpenedTools } from '../tools/source.ts';
-import { createSpillReader, spillOf } from '../tools/spill.ts';
+import { createSpillReader, spillOf } from '../tools/execute/spill.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { TurnState } from '../turn/state.ts';
-import { createAgentTool } from './agent-tool.ts';
+import { createAgentTool } from '../agents/agent-tool.ts';
 import { childIdFor, depthOf } from './delegate.ts';
-import type { ToolServices } from '../toolkit.ts';
-import type { LoadedAgent } from './load-agents.ts';
+import type { ToolServices } from '../agents/toolkit.ts';
+import type { LoadedAgent } from '../agents/load-agents.ts';
 
 /** The run that a toolbox is opened for. */
 export interface ToolboxRun {

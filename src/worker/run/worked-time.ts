@@ -1,4 +1,4 @@
-import type { Clock } from '../../shared/clock.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 
 /**
  * How long a run has been on a worker, in whole milliseconds: what earlier segments have recorded, and this one since its

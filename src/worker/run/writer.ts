@@ -1,9 +1,9 @@
-import type { CancelRequest } from '../../shared/control.ts';
-import { RunError } from '../../shared/errors.ts';
-import { isDelta, isTerminal, type EventBody } from '../../shared/event.ts';
-import { newNonce } from '../../shared/ids.ts';
-import type { JournalEntry } from '../../shared/journal.ts';
-import type { Commit, CommitReply, OutgoingEvent, Ownership, Ports, RecordPatch } from '../ports.ts';
+import type { CancelRequest } from '../../shared/contract/control.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { isDelta, isTerminal, type EventBody } from '../../shared/contract/event.ts';
+import { newNonce } from '../../shared/base/ids.ts';
+import type { JournalEntry } from '../../shared/contract/journal.ts';
+import type { Commit, CommitReply, OutgoingEvent, Ownership, Ports, RecordPatch } from '../../shared/state/ports.ts';
 import type { FlushTimer } from './flush-timer.ts';
 
 /** What every event of a run carries beside its body. */

@@ -1,8 +1,8 @@
-import type { ToolErrorKind } from '../../shared/errors.ts';
-import type { TrustClass } from '../../shared/agent.ts';
-import type { CallDecision, ChildEnd } from '../../shared/control.ts';
-import type { PendingItem } from '../../shared/event.ts';
-import type { Sensitivity } from '../../shared/message.ts';
+import type { ToolErrorKind } from '../../shared/base/errors.ts';
+import type { TrustClass } from '../../shared/contract/agent/agent.ts';
+import type { CallDecision, ChildEnd } from '../../shared/contract/control.ts';
+import type { PendingItem } from '../../shared/contract/event.ts';
+import type { Sensitivity } from '../../shared/contract/message.ts';
 import type { ChildSpec } from './tool.ts';
 
 /** What the model is told about a call: a tool's output, or an error text with its kind. */

@@ -1,14 +1,14 @@
 import type { z } from 'zod';
-import type { AgentDefinition } from '../../shared/agent.ts';
-import { systemClock, type Clock } from '../../shared/clock.ts';
-import { RunError } from '../../shared/errors.ts';
-import type { EventBody } from '../../shared/event.ts';
-import { mcpServers, serverPrefix, type McpServer } from '../../shared/mcp.ts';
-import type { ThreadManifest } from '../../shared/thread.ts';
-import { clip } from '../../shared/bound-text.ts';
+import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
+import { systemClock, type Clock } from '../../shared/base/clock.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { EventBody } from '../../shared/contract/event.ts';
+import { mcpServers, serverPrefix, type McpServer } from '../../shared/contract/agent/mcp.ts';
+import type { ThreadManifest } from '../../shared/contract/thread/thread.ts';
+import { clip } from '../../shared/base/bound-text.ts';
 import { isReservedName } from './names.ts';
 import type { Tool } from './tool.ts';
-import { within } from './within.ts';
+import { within } from '../../shared/base/within.ts';
 
 /** What a capability may tell the subscribers of a run. Each becomes one event; none waits for anybody. */
 export interface SideChannels {

@@ -1,4 +1,4 @@
-import type { ToolOptions } from '../../shared/agent.ts';
+import type { ToolOptions } from '../../shared/contract/agent/agent.ts';
 import { configArgs, withoutFixedArgs } from '../guards/config-args.ts';
 import { qualifiedNames } from './names.ts';
 import { distinctlyNamed, type Collisions } from './naming.ts';

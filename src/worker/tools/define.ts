@@ -1,7 +1,13 @@
 import { z } from 'zod';
-import { modelHint, sanitization, toolEffect, truncationStrategy, trustClass } from '../../shared/agent.ts';
-import { RunError } from '../../shared/errors.ts';
-import { sensitivity as sensitivityLabel } from '../../shared/message.ts';
+import {
+  modelHint,
+  sanitization,
+  toolEffect,
+  truncationStrategy,
+  trustClass,
+} from '../../shared/contract/agent/agent.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { sensitivity as sensitivityLabel } from '../../shared/contract/message.ts';
 import { ToolError } from './tool-error.ts';
 import type { ApprovalPredicate, CheckedArgs, Tool, ToolDefinition, ToolExample, ToolFacts } from './tool.ts';
 

@@ -1,4 +1,4 @@
-import { serverPrefix } from '../../shared/mcp.ts';
+import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
 
 /** Tools that this package adds by itself where an agent needs them: no other tool may have their names. */
 const added = [

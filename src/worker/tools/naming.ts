@@ -1,4 +1,4 @@
-import { RunError } from '../../shared/errors.ts';
+import { RunError } from '../../shared/base/errors.ts';
 import { isFreeForServers } from './names.ts';
 import type { Tool } from './tool.ts';
 

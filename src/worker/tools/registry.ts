@@ -1,4 +1,4 @@
-import { jsonText } from '../../shared/json-text.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
 import type { StepCall } from './call.ts';
 import { qualifiedNames } from './names.ts';
 import type { CatalogueEntry, Tool } from './tool.ts';

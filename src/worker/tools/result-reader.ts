@@ -1,5 +1,5 @@
-import type { Sanitization, TrustClass } from '../../shared/agent.ts';
-import type { Sensitivity } from '../../shared/message.ts';
+import type { Sanitization, TrustClass } from '../../shared/contract/agent/agent.ts';
+import type { Sensitivity } from '../../shared/contract/message.ts';
 
 /** The part that is wanted of a text that a handle names. Byte offsets, or lines counted from 1, both ends included. */
 export type ReadRange =

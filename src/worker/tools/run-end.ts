@@ -1,5 +1,5 @@
-import type { AgentDefinition } from '../../shared/agent.ts';
-import { assertNever, type RunError } from '../../shared/errors.ts';
+import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
+import { assertNever, type RunError } from '../../shared/base/errors.ts';
 
 /** What ends a run in the midst of a step: it fails, or `text` takes the place of its answer. */
 export type RunEnd =

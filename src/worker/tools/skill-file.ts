@@ -1,8 +1,8 @@
 import { realpath } from 'node:fs/promises';
-import { skillManifest, type SkillManifest } from '../../shared/skill.ts';
-import { RunError } from '../../shared/errors.ts';
-import { checkedYaml } from '../../shared/yaml-file.ts';
-import { openWithin } from './builtin/file-within.ts';
+import { skillManifest, type SkillManifest } from '../../shared/contract/agent/skill.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { checkedYaml } from '../../shared/base/yaml-file.ts';
+import { openWithin } from './file-within.ts';
 
 export const skillFileName = 'SKILL.md';
 

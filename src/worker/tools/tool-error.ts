@@ -1,8 +1,8 @@
-import { toolErrorHints, type ToolErrorKind } from '../../shared/errors.ts';
-import { toolErrorText } from '../../shared/tool-error-text.ts';
+import { toolErrorHints, type ToolErrorKind } from '../../shared/base/errors.ts';
+import { toolErrorText } from '../../shared/contract/tool-error-text.ts';
 import type { CallResult } from './call.ts';
-import { clip } from '../../shared/bound-text.ts';
-import { cleanText } from '../../shared/clean-text.ts';
+import { clip } from '../../shared/base/bound-text.ts';
+import { cleanText } from '../../shared/base/clean-text.ts';
 
 const maxMessageChars = 2_000;
 

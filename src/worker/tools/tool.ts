@@ -6,11 +6,11 @@ import type {
   ToolOptions,
   TruncationStrategy,
   TrustClass,
-} from '../../shared/agent.ts';
-import type { ToolErrorKind } from '../../shared/errors.ts';
-import type { EventBody } from '../../shared/event.ts';
-import type { Log } from '../../shared/log.ts';
-import type { Message, Sensitivity } from '../../shared/message.ts';
+} from '../../shared/contract/agent/agent.ts';
+import type { ToolErrorKind } from '../../shared/base/errors.ts';
+import type { EventBody } from '../../shared/contract/event.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { Message, Sensitivity } from '../../shared/contract/message.ts';
 
 /** What a tool's code receives beside its arguments. */
 export interface ToolContext {

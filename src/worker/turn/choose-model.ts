@@ -1,4 +1,4 @@
-import type { ModelHint, ModelTier } from '../../shared/agent.ts';
+import type { ModelHint, ModelTier } from '../../shared/contract/agent/agent.ts';
 import type { ModelName } from '../llm/candidate.ts';
 
 /** What an agent and its tools wish for, with the tiers already resolved. */

@@ -1,7 +1,7 @@
-import { RunError } from '../../shared/errors.ts';
-import type { JournalEntryOf } from '../../shared/journal.ts';
-import type { Message, Sensitivity } from '../../shared/message.ts';
-import { isEnveloped, isSummary, summaryOf } from '../../shared/summary-message.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { JournalEntryOf } from '../../shared/contract/journal.ts';
+import type { Message, Sensitivity } from '../../shared/contract/message.ts';
+import { isEnveloped, isSummary, summaryOf } from '../../shared/contract/thread/summary-message.ts';
 
 /** What stands for the beginning of a conversation. */
 export interface Summarised {

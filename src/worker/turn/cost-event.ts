@@ -1,5 +1,5 @@
-import type { EventOf } from '../../shared/event.ts';
-import type { Usage } from '../../shared/money.ts';
+import type { EventOf } from '../../shared/contract/event.ts';
+import type { Usage } from '../../shared/contract/money.ts';
 
 type CostUpdated = EventOf<'cost.updated'>;
 

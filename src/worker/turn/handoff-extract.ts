@@ -1,7 +1,7 @@
-import type { Message } from '../../shared/message.ts';
-import { textOf, toolCallsOf } from '../../shared/message.ts';
-import { isEnveloped } from '../../shared/summary-message.ts';
-import { clip } from '../../shared/bound-text.ts';
+import type { Message } from '../../shared/contract/message.ts';
+import { textOf, toolCallsOf } from '../../shared/contract/message.ts';
+import { isEnveloped } from '../../shared/contract/thread/summary-message.ts';
+import { clip } from '../../shared/base/bound-text.ts';
 
 const heading = 'An extract of the conversation so far:';
 const gap = '…';

@@ -1,8 +1,8 @@
-import { assertNever } from '../../shared/errors.ts';
-import type { Attempt } from '../../shared/journal.ts';
-import { zeroUsage } from '../../shared/money.ts';
+import { assertNever } from '../../shared/base/errors.ts';
+import type { Attempt } from '../../shared/contract/journal.ts';
+import { zeroUsage } from '../../shared/contract/money.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
-import { clip } from '../../shared/bound-text.ts';
+import { clip } from '../../shared/base/bound-text.ts';
 import { costTokens } from './cost-event.ts';
 import type { Turn } from './contract.ts';
 import { relayer } from './relay.ts';

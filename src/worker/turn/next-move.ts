@@ -1,5 +1,5 @@
-import type { Limits } from '../../shared/agent.ts';
-import { RunError, type ToolErrorKind } from '../../shared/errors.ts';
+import type { Limits } from '../../shared/contract/agent/agent.ts';
+import { RunError, type ToolErrorKind } from '../../shared/base/errors.ts';
 import { problemToRepair, type OutputRule } from './output.ts';
 import { hasOpenCalls, type TurnState } from './state.ts';
 

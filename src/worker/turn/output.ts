@@ -1,6 +1,6 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
-import { RunError } from '../../shared/errors.ts';
-import { depthOver } from '../../shared/json-depth.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { depthOver } from '../../shared/base/json-depth.ts';
 
 const maxOutputDepth = 64;
 const maxListedProblems = 5;

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { Clock } from '../../shared/clock.ts';
-import { RunError, type ToolErrorKind } from '../../shared/errors.ts';
-import type { Message } from '../../shared/message.ts';
-import type { Redactor } from '../../shared/redact.ts';
-import { within } from '../tools/within.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { RunError, type ToolErrorKind } from '../../shared/base/errors.ts';
+import type { Message } from '../../shared/contract/message.ts';
+import type { Redactor } from '../../shared/base/redact.ts';
+import { within } from '../../shared/base/within.ts';
 
 /** What a step is about to begin with. */
 export interface StepView {

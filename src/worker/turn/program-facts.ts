@@ -1,5 +1,5 @@
-import type { ChildEnd } from '../../shared/control.ts';
-import type { JournalEntryOf } from '../../shared/journal.ts';
+import type { ChildEnd } from '../../shared/contract/control.ts';
+import type { JournalEntryOf } from '../../shared/contract/journal.ts';
 import type { PersonDecision } from '../tools/call.ts';
 
 /** What a program was answered. Whoever runs it again answers the same, in this order. */

@@ -1,7 +1,7 @@
-import { toolErrorHints } from '../../shared/errors.ts';
+import { toolErrorHints } from '../../shared/base/errors.ts';
 import type { LlmPart } from '../llm/provider.ts';
-import { callSummary, shownArgs } from '../tools/args.ts';
-import { outputSummary } from '../tools/result.ts';
+import { callSummary, shownArgs } from '../tools/execute/args.ts';
+import { outputSummary } from '../tools/execute/result.ts';
 import type { Turn } from './contract.ts';
 
 const maxOpenCalls = 1_000;

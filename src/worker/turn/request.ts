@@ -1,5 +1,5 @@
-import type { Message } from '../../shared/message.ts';
-import { pairMessages } from '../../shared/pair-messages.ts';
+import type { Message } from '../../shared/contract/message.ts';
+import { pairMessages } from '../../shared/contract/thread/pair-messages.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
 import { withoutReasoning } from '../llm/reasoning.ts';
 import type { Advertisement } from '../tools/registry.ts';

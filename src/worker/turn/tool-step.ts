@@ -1,5 +1,5 @@
-import type { ToolHost } from '../tools/batch.ts';
-import type { BatchEnd } from '../tools/execute.ts';
+import type { ToolHost } from '../tools/execute/batch.ts';
+import type { BatchEnd } from '../tools/execute/execute.ts';
 import { hasOpenCalls } from './state.ts';
 import type { Turn } from './contract.ts';
 

@@ -1,6 +1,6 @@
-import { assertNever } from '../../shared/errors.ts';
-import { textOf, toolCallsOf, type Message } from '../../shared/message.ts';
-import { keepEnds } from '../../shared/bound-text.ts';
+import { assertNever } from '../../shared/base/errors.ts';
+import { textOf, toolCallsOf, type Message } from '../../shared/contract/message.ts';
+import { keepEnds } from '../../shared/base/bound-text.ts';
 
 /** One message takes at most this share of a transcript; longer ones keep their ends. */
 const largestShare = 0.25;

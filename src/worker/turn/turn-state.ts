@@ -1,10 +1,10 @@
-import type { ChildEnd } from '../../shared/control.ts';
-import type { CompactionSource, FinishReason } from '../../shared/event.ts';
-import type { Attempt } from '../../shared/journal.ts';
-import type { MediaPart } from '../../shared/media.ts';
-import type { Message } from '../../shared/message.ts';
-import type { RunUsage, Usage } from '../../shared/money.ts';
-import type { TurnHandoff } from '../../shared/turn-log.ts';
+import type { ChildEnd } from '../../shared/contract/control.ts';
+import type { CompactionSource, FinishReason } from '../../shared/contract/event.ts';
+import type { Attempt } from '../../shared/contract/journal.ts';
+import type { MediaPart } from '../../shared/contract/media.ts';
+import type { Message } from '../../shared/contract/message.ts';
+import type { RunUsage, Usage } from '../../shared/contract/money.ts';
+import type { TurnHandoff } from '../../shared/contract/thread/turn-log.ts';
 import type { StepCall } from '../tools/call.ts';
 import type { ConversationState } from './conversation.ts';
 import type { ProgramFacts } from './program-facts.ts';

@@ -1,5 +1,5 @@
-import { asRunError, assertNever, RunError } from '../../shared/errors.ts';
-import type { JournalEntry } from '../../shared/journal.ts';
+import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
+import type { JournalEntry } from '../../shared/contract/journal.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import {
   TurnSuspension,
@@ -10,10 +10,10 @@ import {
   type TurnOutcome,
   type TurnSpec,
 } from './contract.ts';
-import type { BatchEnd } from '../tools/execute.ts';
-import { refusalOf } from './compaction.ts';
-import { clip } from '../../shared/bound-text.ts';
-import { makeMedia } from './media-step.ts';
+import type { BatchEnd } from '../tools/execute/execute.ts';
+import { refusalOf } from './compaction/compaction.ts';
+import { clip } from '../../shared/base/bound-text.ts';
+import { makeMedia } from './media/media-step.ts';
 import { callModel } from './model-step.ts';
 import { nextMove, type Move } from './next-move.ts';
 import { readOutput } from './output.ts';

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import { Outstanding } from '../../../src/producer/batch/outstanding.ts';
 import type { BatchClient } from '../../../src/producer/batch/contract.ts';
-import { RunError } from '../../../src/shared/errors.ts';
-import type { RunEvent } from '../../../src/shared/event.ts';
+import { RunError } from '../../../src/shared/base/errors.ts';
+import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { until } from '../../support/redis.ts';
 
 /** A client in whose feed one run has ended. */

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
 import type { BatchClient } from '../../../src/producer/batch/contract.ts';
-import { RunError } from '../../../src/shared/errors.ts';
+import { RunError } from '../../../src/shared/base/errors.ts';
 import { until } from '../../support/redis.ts';
-import { clientWorld, type ClientWorld } from '../support/client.ts';
+import { clientWorld, type ClientWorld } from '../cli/options/client.ts';
 import type { RunWriter } from '../support/run-writer.ts';
 import { again, playFleet, readResults, startBatch } from './support.ts';
 

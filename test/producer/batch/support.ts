@@ -5,8 +5,8 @@ import { onTestFinished } from 'vitest';
 import { batchResult, type BatchResult } from '../../../src/producer/batch/batch-output.ts';
 import type { BatchClient, BatchOptions, BatchProgress } from '../../../src/producer/batch/contract.ts';
 import { runBatch } from '../../../src/producer/batch/run-batch.ts';
-import type { ErrorInfo } from '../../../src/shared/errors.ts';
-import type { ClientWorld } from '../support/client.ts';
+import type { ErrorInfo } from '../../../src/shared/base/errors.ts';
+import type { ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
 
 /** A folder of this test alone. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createMemoryChatTurns, handleChatTurn, runProducer } from '../../../src/producer/index.ts';
 import { createAgent, defineAgent, defineTool } from '../../../src/worker/index.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/scripted.ts';
+import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
 import { z } from 'zod';
 import { hooks, identity, readAll, shownText, typesOf } from './support.ts';
 

@@ -5,7 +5,7 @@ import { Fleet } from '../../support/fleet.ts';
 import { rounds } from '../../support/lane.ts';
 import { until } from '../../support/redis.ts';
 import { readResults, scratchFolder, writeLines } from '../batch/support.ts';
-import { clientWorld, request } from '../support/client.ts';
+import { clientWorld, request } from './options/client.ts';
 import { CliCommand, millrace, root, settings } from './support/cli-process.ts';
 
 const script = `rules:\n  - answer: { text: one two three four five, deltaMs: 20 }\n`;

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest';
 import { commandOf } from '../../../src/producer/cli/chat/command.ts';
-import { keysFor } from '../../../src/shared/redis.ts';
+import { keysFor } from '../../../src/shared/state/redis.ts';
 import { planInput, type PlannedStep } from '../../support/plan.ts';
 import { OwnRedis } from '../../support/own-redis.ts';
 import { testRedis, until } from '../../support/redis.ts';
 import { makeWorld, shareWorld, type World } from '../../support/world.ts';
-import { clientWorld } from '../support/client.ts';
+import { clientWorld } from './options/client.ts';
 import { aThread } from '../support/threads.ts';
 import { CliCommand, CliProcess, millrace, settings, type CliOptions } from './support/cli-process.ts';
 import { ctrlC, ctrlD, FakeTerminal } from './support/fake-terminal.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { clientWorld } from '../support/client.ts';
+import { clientWorld } from './options/client.ts';
 import { suspendedRun } from '../support/suspended.ts';
 import { CliCommand, millrace, settings } from './support/cli-process.ts';
 

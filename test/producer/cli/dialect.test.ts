@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { clientWorld, request } from '../support/client.ts';
+import { clientWorld, request } from './options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { millrace, settings } from './support/cli-process.ts';
 

@@ -5,11 +5,11 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { checkDiagnosis, type Check } from '../../../src/producer/cli/doctor/checks.ts';
 import { checkProvider } from '../../../src/producer/cli/doctor/provider.ts';
-import type { Diagnosis } from '../../../src/producer/diagnose.ts';
-import { parseConfig } from '../../../src/shared/config.ts';
-import { freePort, startScratchRedis } from '../../../src/shared/dev-redis.ts';
+import type { Diagnosis } from '../../../src/producer/client/diagnose.ts';
+import { parseConfig } from '../../../src/shared/contract/config.ts';
+import { freePort, startScratchRedis } from '../../../src/shared/base/dev-redis.ts';
 import { firstCells } from '../../support/markdown.ts';
-import { clientWorld } from '../support/client.ts';
+import { clientWorld } from './options/client.ts';
 import { millrace, root, settings } from './support/cli-process.ts';
 
 const empty = { waiting: 0, active: 0, delayed: 0, failed: 0, workers: 1 };

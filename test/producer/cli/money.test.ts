@@ -2,7 +2,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { scratchFolder } from '../batch/support.ts';
-import { clientWorld } from '../support/client.ts';
+import { clientWorld } from './options/client.ts';
 import { dayFromToday, spend } from '../support/costs.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { suspendedRun } from '../support/suspended.ts';

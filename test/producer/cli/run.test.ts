@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import type { RunEvent } from '../../../src/shared/event.ts';
-import type { ErrorInfo } from '../../../src/shared/errors.ts';
+import type { RunEvent } from '../../../src/shared/contract/event.ts';
+import type { ErrorInfo } from '../../../src/shared/base/errors.ts';
 import { until } from '../../support/redis.ts';
-import { clientWorld, type ClientWorld } from '../support/client.ts';
+import { clientWorld, type ClientWorld } from './options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { CliCommand, CliProcess, millrace, settings, type CliOptions } from './support/cli-process.ts';
 

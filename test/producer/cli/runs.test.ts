@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { RunEvent } from '../../../src/shared/event.ts';
+import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { until } from '../../support/redis.ts';
-import { clientWorld, request } from '../support/client.ts';
+import { clientWorld, request } from './options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { CliCommand, millrace, settings } from './support/cli-process.ts';
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { clientWorld, request } from '../support/client.ts';
+import { clientWorld, request } from './options/client.ts';
 import { millrace, settings } from './support/cli-process.ts';
 
 /** What is about the fleet, and the groups whose commands take the option. */

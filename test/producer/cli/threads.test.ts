@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { clientWorld, type ClientWorld } from '../support/client.ts';
+import { clientWorld, type ClientWorld } from './options/client.ts';
 import { aThread, holding, tenant, titled, workerThreads } from '../support/threads.ts';
 import { CliCommand, millrace, settings } from './support/cli-process.ts';
 

@@ -4,8 +4,8 @@ import type { ZodTypeProvider } from 'fastify-type-provider-zod';
 import { expect, test } from 'vitest';
 import type { App } from '../../../src/producer/http/app.ts';
 import { guardRoutes, isLoopback } from '../../../src/producer/http/auth.ts';
-import { sha256 } from '../../../src/shared/ids.ts';
-import { clientWorld, request } from '../support/client.ts';
+import { sha256 } from '../../../src/shared/base/ids.ts';
+import { clientWorld, request } from '../cli/options/client.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 
 const entries = {

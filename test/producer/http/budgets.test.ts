@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { budgetView } from '../../../src/shared/money.ts';
+import { budgetView } from '../../../src/shared/contract/money.ts';
 import { scratchFolder } from '../batch/support.ts';
 import { serverWorld } from './server-world.ts';
 

@@ -1,8 +1,8 @@
 import { promisify } from 'node:util';
 import { expect, test, vi } from 'vitest';
-import { JobQueues } from '../../../src/producer/enqueue.ts';
+import { JobQueues } from '../../../src/producer/client/enqueue.ts';
 import { until } from '../../support/redis.ts';
-import { request } from '../support/client.ts';
+import { request } from '../cli/options/client.ts';
 import { serverWorld } from './server-world.ts';
 
 const ndjson = { 'content-type': 'application/x-ndjson' };

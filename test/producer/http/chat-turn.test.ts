@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect, onTestFinished, test } from 'vitest';
-import type { EventBody } from '../../../src/shared/event.ts';
+import type { EventBody } from '../../../src/shared/contract/event.ts';
 import { until } from '../../support/redis.ts';
 import { asked, linesOf, readAll, shownText, typesOf, type Line } from '../chat/support.ts';
 import { RunWriter } from '../support/run-writer.ts';

@@ -1,7 +1,7 @@
 import { createContext, runInContext } from 'node:vm';
 import { expect, onTestFinished, test } from 'vitest';
 import { consoleScript } from '../../../src/producer/http/console-script.ts';
-import { sha256 } from '../../../src/shared/ids.ts';
+import { sha256 } from '../../../src/shared/base/ids.ts';
 import { until } from '../../support/redis.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { suspendedRun } from '../support/suspended.ts';

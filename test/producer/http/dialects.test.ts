@@ -1,7 +1,7 @@
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { expect, test } from 'vitest';
 import { createProjector, dialectNames, type DialectName } from '../../../src/shared/dialects/project.ts';
-import type { EventBody, RunEvent } from '../../../src/shared/event.ts';
+import type { EventBody, RunEvent } from '../../../src/shared/contract/event.ts';
 import { all } from '../../support/http.ts';
 import { until } from '../../support/redis.ts';
 import { endRun, serverWorld, type ServerWorld } from './server-world.ts';

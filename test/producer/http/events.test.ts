@@ -2,7 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { connect } from 'node:net';
 import { createParser, type EventSourceMessage } from 'eventsource-parser';
 import { expect, onTestFinished, test } from 'vitest';
-import type { RunEvent } from '../../../src/shared/event.ts';
+import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { until } from '../../support/redis.ts';
 import { endRun, serverWorld, type ServerWorld } from './server-world.ts';
 

@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { missingDurability, Readiness } from '../../../src/producer/http/readiness.ts';
 import { ProducerMetrics } from '../../../src/producer/http/metrics.ts';
-import { request } from '../support/client.ts';
+import { request } from '../cli/options/client.ts';
 import { endRun, serverWorld } from './server-world.ts';
 
 test('a ready producer tells the durability in force', async () => {

@@ -3,11 +3,11 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { systemClock } from '../../../src/shared/clock.ts';
-import { redisProgress } from '../../../src/worker/stores/redis-progress.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import { redisProgress } from '../../../src/shared/state/results/redis-progress.ts';
 import { draft } from '../../contract/progress-notes.ts';
 import { millrace, settings } from '../cli/support/cli-process.ts';
-import type { ClientWorld } from '../support/client.ts';
+import type { ClientWorld } from '../cli/options/client.ts';
 import { serverWorld } from './server-world.ts';
 
 const gone = '01KAPN3YV8Q2T5W7X9Z0A1B2C3';

@@ -1,10 +1,10 @@
 import { expect, onTestFinished, test } from 'vitest';
-import type { DurabilityLevel } from '../../../src/producer/diagnose.ts';
+import type { DurabilityLevel } from '../../../src/producer/client/diagnose.ts';
 import { Readiness } from '../../../src/producer/http/readiness.ts';
-import { connect, whenReady } from '../../../src/shared/redis.ts';
+import { connect, whenReady } from '../../../src/shared/state/redis.ts';
 import { OwnRedis } from '../../support/own-redis.ts';
 import { until } from '../../support/redis.ts';
-import { request } from '../support/client.ts';
+import { request } from '../cli/options/client.ts';
 import { serverWorld } from './server-world.ts';
 
 const look = async (offered: DurabilityLevel, required: 'process' | 'host' | 'replica') => {

@@ -2,9 +2,9 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { freePort, startScratchRedis, type DevRedis } from '../../../src/shared/dev-redis.ts';
+import { freePort, startScratchRedis, type DevRedis } from '../../../src/shared/base/dev-redis.ts';
 import { until } from '../../support/redis.ts';
-import { request } from '../support/client.ts';
+import { request } from '../cli/options/client.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 
 const runId = '01ARZ3NDEKTSV4RRFFQ69G5FAV';

@@ -1,6 +1,6 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
-import { request } from '../support/client.ts';
+import { request } from '../cli/options/client.ts';
 import { serverWorld } from './server-world.ts';
 
 const json = (more: object) => JSON.stringify({ ...request, ...more });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { scope, type Scope } from '../../../src/shared/config.ts';
-import { sha256 } from '../../../src/shared/ids.ts';
-import { request } from '../support/client.ts';
+import { scope, type Scope } from '../../../src/shared/contract/config.ts';
+import { sha256 } from '../../../src/shared/base/ids.ts';
+import { request } from '../cli/options/client.ts';
 import { serverWorld } from './server-world.ts';
 
 /** Every route with the scope that it needs. A route that is not here, or needs another one, fails the first test. */

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { runOutcomeView, runView } from '../../../src/shared/run.ts';
+import { runOutcomeView, runView } from '../../../src/shared/contract/run.ts';
 import { until } from '../../support/redis.ts';
-import { request } from '../support/client.ts';
+import { request } from '../cli/options/client.ts';
 import { serverWorld } from './server-world.ts';
 
 test('a run is accepted with its place, and can be read there', async () => {

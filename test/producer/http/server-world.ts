@@ -1,13 +1,13 @@
 import type { AddressInfo } from 'node:net';
 import { onTestFinished } from 'vitest';
-import { parseApiKeys } from '../../../src/shared/config.ts';
-import { createLog, silentLog } from '../../../src/shared/log.ts';
-import { Redactor } from '../../../src/shared/redact.ts';
+import { parseApiKeys } from '../../../src/shared/contract/config.ts';
+import { createLog, silentLog } from '../../../src/shared/base/log.ts';
+import { Redactor } from '../../../src/shared/base/redact.ts';
 import { ProducerMetrics } from '../../../src/producer/http/metrics.ts';
 import { createServer, type HttpServer } from '../../../src/producer/http/server.ts';
-import type { MillraceOptions } from '../../../src/producer/options.ts';
+import type { MillraceOptions } from '../../../src/producer/client/options.ts';
 import { call, type Answer } from '../../support/http.ts';
-import { clientWorld, request, type ClientWorld } from '../support/client.ts';
+import { clientWorld, request, type ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
 
 export interface ServerWorldOptions {

@@ -3,11 +3,11 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { startProducer, type RunningProducer } from '../../../src/producer/http/start-producer.ts';
-import { Millrace } from '../../../src/producer/millrace.ts';
-import { parseConfig } from '../../../src/shared/config.ts';
-import { sha256 } from '../../../src/shared/ids.ts';
-import { createLog, silentLog } from '../../../src/shared/log.ts';
-import { Redactor } from '../../../src/shared/redact.ts';
+import { Millrace } from '../../../src/producer/client/millrace.ts';
+import { parseConfig } from '../../../src/shared/contract/config.ts';
+import { sha256 } from '../../../src/shared/base/ids.ts';
+import { createLog, silentLog } from '../../../src/shared/base/log.ts';
+import { Redactor } from '../../../src/shared/base/redact.ts';
 import { call } from '../../support/http.ts';
 import { testPrefix, until } from '../../support/redis.ts';
 

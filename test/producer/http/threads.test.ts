@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import type { JournalEntry } from '../../../src/shared/journal.ts';
-import type { AssistantPart } from '../../../src/shared/message.ts';
-import { threadEvent } from '../../../src/shared/thread-event.ts';
-import { threadEntry, type ThreadEntry } from '../../../src/shared/thread.ts';
-import { threadItem } from '../../../src/shared/thread-items.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
+import type { AssistantPart } from '../../../src/shared/contract/message.ts';
+import { threadEvent } from '../../../src/shared/contract/thread/thread-event.ts';
+import { threadEntry, type ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
+import { threadItem } from '../../../src/shared/contract/thread/thread-items.ts';
 import { answered, aThread, called, holding, tenant, titled, turnEntries, workerThreads } from '../support/threads.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 

@@ -1,6 +1,6 @@
-import { costIncrements, type CostSource } from '../../../src/shared/ledger.ts';
-import { zeroUsage } from '../../../src/shared/money.ts';
-import type { ClientWorld } from './client.ts';
+import { costIncrements, type CostSource } from '../../../src/shared/state/money/ledger.ts';
+import { zeroUsage } from '../../../src/shared/contract/money.ts';
+import type { ClientWorld } from '../cli/options/client.ts';
 
 /** Counts one attempt as the ledger does. */
 export async function spend(

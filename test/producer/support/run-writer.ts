@@ -1,6 +1,6 @@
-import type { EventBody } from '../../../src/shared/event.ts';
-import type { Keys, RedisConnection } from '../../../src/shared/redis.ts';
-import type { RunStatus } from '../../../src/shared/run.ts';
+import type { EventBody } from '../../../src/shared/contract/event.ts';
+import type { Keys, RedisConnection } from '../../../src/shared/state/redis.ts';
+import type { RunStatus } from '../../../src/shared/contract/run.ts';
 
 interface Written {
   /** The events are in the log, but their message is lost. */

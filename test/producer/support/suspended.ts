@@ -1,7 +1,7 @@
-import type { PendingItem } from '../../../src/shared/event.ts';
-import type { RunHandle } from '../../../src/producer/run-handle.ts';
-import type { RunRequestInput } from '../../../src/shared/run.ts';
-import { request, type ClientWorld } from './client.ts';
+import type { PendingItem } from '../../../src/shared/contract/event.ts';
+import type { RunHandle } from '../../../src/producer/client/run-handle.ts';
+import type { RunRequestInput } from '../../../src/shared/contract/run.ts';
+import { request, type ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from './run-writer.ts';
 
 /** A run as a worker leaves it when it lets go of it: suspended, with what it waits for in its record and log. */

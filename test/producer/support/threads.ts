@@ -1,12 +1,12 @@
-import { systemClock } from '../../../src/shared/clock.ts';
-import { newNonce } from '../../../src/shared/ids.ts';
-import type { JournalEntry } from '../../../src/shared/journal.ts';
-import type { AssistantPart } from '../../../src/shared/message.ts';
-import { zeroUsage } from '../../../src/shared/money.ts';
-import type { ThreadEntry } from '../../../src/shared/thread.ts';
-import type { Threads } from '../../../src/worker/ports.ts';
-import { redisThreads } from '../../../src/worker/stores/redis-threads.ts';
-import type { ClientWorld } from './client.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import { newNonce } from '../../../src/shared/base/ids.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
+import type { AssistantPart } from '../../../src/shared/contract/message.ts';
+import { zeroUsage } from '../../../src/shared/contract/money.ts';
+import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
+import type { Threads } from '../../../src/shared/state/ports.ts';
+import { redisThreads } from '../../../src/shared/state/thread/redis-threads.ts';
+import type { ClientWorld } from '../cli/options/client.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
 export const tenant = 'default';

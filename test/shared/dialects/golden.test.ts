@@ -2,7 +2,7 @@ import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { createProjector, dialectNames, readFrom, type DialectName } from '../../../src/shared/dialects/project.ts';
-import { eventSchema, isTerminal, parseEvent, type RunEvent } from '../../../src/shared/event.ts';
+import { eventSchema, isTerminal, parseEvent, type RunEvent } from '../../../src/shared/contract/event.ts';
 
 const folder = join(import.meta.dirname, '../../fixtures/dialects');
 const scenarios = globSync('*.native.jsonl', { cwd: folder }).map((file) => file.replace('.native.jsonl', ''));

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Sensitivity } from '../../../src/shared/message.ts';
+import type { Sensitivity } from '../../../src/shared/contract/message.ts';
 import type { ChainRequest } from '../../../src/worker/llm/candidate.ts';
 import { entry, fake, world } from './chain-world.ts';
 

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import type { AssistantPart } from '../../../src/shared/message.ts';
-import type { Usage } from '../../../src/shared/money.ts';
+import type { AssistantPart } from '../../../src/shared/contract/message.ts';
+import type { Usage } from '../../../src/shared/contract/money.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmAnswer, LlmPart } from '../../../src/worker/llm/provider.ts';
 import { deep } from '../../support/odd.ts';

@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Attempt } from '../../../src/shared/journal.ts';
-import { runUsage } from '../../../src/shared/money.ts';
+import type { Attempt } from '../../../src/shared/contract/journal.ts';
+import { runUsage } from '../../../src/shared/contract/money.ts';
 import { addAttempt, addRunUsage, costOf, emptyRunUsage } from '../../../src/worker/llm/cost.ts';
 
 const used = (input: number, output = 0, cached = 0, cacheWrite = 0) => ({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
-import { RunError } from '../../../src/shared/errors.ts';
-import type { Message } from '../../../src/shared/message.ts';
+import { RunError } from '../../../src/shared/base/errors.ts';
+import type { Message } from '../../../src/shared/contract/message.ts';
 import { LlmError, type LlmErrorKind } from '../../../src/worker/llm/errors.ts';
 import type { AttemptEnd, ChainCall, Permit, PlannedAttempt } from '../../../src/worker/llm/chain-call.ts';
 import { FallbackChain } from '../../../src/worker/llm/fallback-chain.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import type { Message } from '../../../src/shared/message.ts';
+import type { Message } from '../../../src/shared/contract/message.ts';
 import { requestFor, type ChainRequest } from '../../../src/worker/llm/candidate.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 
 const schema = { type: 'object', properties: { n: { type: 'integer' } } };
 const user: Message = { role: 'user', content: 'hi' };

@@ -1,8 +1,8 @@
 import { describe, expect, test } from 'vitest';
-import { parseConfig } from '../../../src/shared/config.ts';
-import { createIterableBackend } from '../../../src/worker/llm/iterable.ts';
+import { parseConfig } from '../../../src/shared/contract/config.ts';
+import { createIterableBackend } from '../../../src/worker/llm/backends/iterable.ts';
 import { familyOf } from '../../../src/worker/llm/model-name.ts';
-import { createProviders, withResolver } from '../../../src/worker/llm/providers.ts';
+import { createProviders, withResolver } from '../../../src/worker/llm/backends/providers.ts';
 import { scratchFile } from './scratch-file.ts';
 
 test.each([

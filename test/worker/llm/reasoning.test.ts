@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Message } from '../../../src/shared/message.ts';
+import type { Message } from '../../../src/shared/contract/message.ts';
 import { withoutReasoning } from '../../../src/worker/llm/reasoning.ts';
 
 const ask = (content: string): Message => ({ role: 'user', content });

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Message } from '../../../src/shared/message.ts';
+import type { Message } from '../../../src/shared/contract/message.ts';
 import { withinSensitivity } from '../../../src/worker/llm/sensitivity.ts';
 
 const result = (content: string, sensitivity?: 'public' | 'internal' | 'secret'): Message => ({

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { agentDefinition } from '../../../src/shared/agent.ts';
-import type { SkillManifest } from '../../../src/shared/skill.ts';
+import { agentDefinition } from '../../../src/shared/contract/agent/agent.ts';
+import type { SkillManifest } from '../../../src/shared/contract/agent/skill.ts';
 import { defaultPrompt, systemText } from '../../../src/worker/prompt/system-prompt.ts';
 
 const agent = agentDefinition.parse({ id: 'clerk', model: 'm', instructions: 'You are a clerk.' });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
-import { silentLog } from '../../../src/shared/log.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { from, tool } from '../tools/world.ts';
 import { makeJobs } from './job-world.ts';
 

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import type { CancelRequest } from '../../../src/shared/control.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import type { CancelRequest } from '../../../src/shared/contract/control.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';

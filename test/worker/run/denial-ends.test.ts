@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { silentLog } from '../../../src/shared/log.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
-import { loadedFrom } from '../../../src/worker/run/load-agents.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
+import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';
 

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import { RunError } from '../../../src/shared/errors.ts';
-import type { RunRecord } from '../../../src/shared/run.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { RunError } from '../../../src/shared/base/errors.ts';
+import type { RunRecord } from '../../../src/shared/contract/run.ts';
+import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { makeJobs } from './job-world.ts';
 
 /** Runs in a thread. What follows them is taken note of, with who holds the thread by then. */

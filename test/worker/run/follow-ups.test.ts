@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { RunError } from '../../../src/shared/errors.ts';
-import { followUpId } from '../../../src/shared/steer.ts';
+import { RunError } from '../../../src/shared/base/errors.ts';
+import { followUpId } from '../../../src/shared/state/run/control/steer.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
-import type { Ports } from '../../../src/worker/ports.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
+import type { Ports } from '../../../src/shared/state/ports.ts';
 import { makeJobs } from './job-world.ts';
 
 const agent = defineAgent({ id: 'support', model: 'm' });

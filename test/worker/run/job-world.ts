@@ -1,17 +1,17 @@
-import type { RunEvent, EventOf } from '../../../src/shared/event.ts';
-import { silentLog } from '../../../src/shared/log.ts';
-import { tenantsOf } from '../../../src/shared/tenants.ts';
-import { runRequest, type RunRequestInput } from '../../../src/shared/run.ts';
-import { modelsOf, singleProvider } from '../../../src/worker/chain.ts';
+import type { RunEvent, EventOf } from '../../../src/shared/contract/event.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
+import { runRequest, type RunRequestInput } from '../../../src/shared/contract/run.ts';
+import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
-import type { Agent } from '../../../src/worker/run/define-agent.ts';
+import type { Agent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
-import { loadedFrom } from '../../../src/worker/run/load-agents.ts';
+import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import type { RunDeps } from '../../../src/worker/run/open.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
-import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 

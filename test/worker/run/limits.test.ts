@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
-import { agentDefinition, limits, requestBounds, type AgentInput } from '../../../src/shared/agent.ts';
-import { budgetCap } from '../../../src/shared/money.ts';
-import { runRequest } from '../../../src/shared/run.ts';
+import { agentDefinition, limits, requestBounds, type AgentInput } from '../../../src/shared/contract/agent/agent.ts';
+import { budgetCap } from '../../../src/shared/contract/money.ts';
+import { runRequest } from '../../../src/shared/contract/run.ts';
 import {
   effectiveBounds,
   effectiveBudget,

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
-import { maxMediaBytes, type MediaRequest } from '../../../src/shared/media.ts';
+import { maxMediaBytes, type MediaRequest } from '../../../src/shared/contract/media.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmProvider, MediaBytes, MediaCall, MediaPort } from '../../../src/worker/llm/provider.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent, type AgentSource } from '../../../src/worker/run/define-agent.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { makeJobs } from './job-world.ts';
 
 const png: MediaBytes = { bytes: Buffer.from('a picture'), mediaType: 'image/png' };

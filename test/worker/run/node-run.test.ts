@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import type { AgentSource } from '../../../src/worker/run/define-agent.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import type { AgentSource } from '../../../src/worker/agents/define-agent.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
-import { createScriptedProvider, type Script, type ScriptedAnswer } from '../../../src/worker/llm/scripted.ts';
+import { createScriptedProvider, type Script, type ScriptedAnswer } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';
 

@@ -1,12 +1,12 @@
 import { expect, test, vi } from 'vitest';
-import { systemClock } from '../../../src/shared/clock.ts';
-import { silentLog } from '../../../src/shared/log.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
-import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
-import { RedisRuns } from '../../../src/worker/stores/redis-runs.ts';
-import { redisThreads } from '../../../src/worker/stores/redis-threads.ts';
-import { clientWorld } from '../../producer/support/client.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
+import { RedisRuns } from '../../../src/shared/state/run/redis-runs.ts';
+import { redisThreads } from '../../../src/shared/state/thread/redis-threads.ts';
+import { clientWorld } from '../../producer/cli/options/client.ts';
 import { runPlace } from '../../support/run-place.ts';
 import { makeJobs } from './job-world.ts';
 

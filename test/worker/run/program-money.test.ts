@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { silentLog } from '../../../src/shared/log.ts';
-import { viewOf, type RunRequestInput } from '../../../src/shared/run.ts';
-import { tenantsOf } from '../../../src/shared/tenants.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
-import { defineTaskAdapter, type TaskAdapter, type TaskContext } from '../../../src/worker/run/task/adapter.ts';
-import { createMemoryLedgerRows } from '../../../src/worker/run/task/ledger.ts';
-import { runAgentTask } from '../../../src/worker/run/task/run-task.ts';
-import { memoryLedger } from '../../../src/worker/stores/memory-ledger.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import { viewOf, type RunRequestInput } from '../../../src/shared/contract/run.ts';
+import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
+import { defineTaskAdapter, type TaskAdapter, type TaskContext } from '../../../src/worker/agents/adapter.ts';
+import { createMemoryLedgerRows } from '../../../src/worker/orchestration/task/ledger.ts';
+import { runAgentTask } from '../../../src/worker/orchestration/task/run-task.ts';
+import { memoryLedger } from '../../../src/worker/local/stores/memory-ledger.ts';
 import { makeJobs } from './job-world.ts';
 
 /** Charges for its decisions what the input of its task says, one after the other, and acts until there are no more. */

@@ -1,9 +1,9 @@
 import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
-import { isTerminal } from '../../../src/shared/event.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { isTerminal } from '../../../src/shared/contract/event.ts';
+import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { makeJobs } from './job-world.ts';
 

@@ -1,19 +1,19 @@
-import type { Artifacts, ClaimRequest } from '../../../src/worker/ports.ts';
+import type { Artifacts, ClaimRequest } from '../../../src/shared/state/ports.ts';
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import type { EventBody } from '../../../src/shared/event.ts';
+import type { EventBody } from '../../../src/shared/contract/event.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
-import { createScriptedProvider, scripted } from '../../../src/worker/llm/scripted.ts';
-import { modelsOf, singleProvider } from '../../../src/worker/chain.ts';
-import { silentLog } from '../../../src/shared/log.ts';
-import { tenantsOf } from '../../../src/shared/tenants.ts';
+import { createScriptedProvider, scripted } from '../../../src/worker/llm/backends/scripted.ts';
+import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
-import { loadedFrom } from '../../../src/worker/run/load-agents.ts';
+import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { createMemoryPorts } from '../../../src/worker/stores/memory.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { makeJobs } from './job-world.ts';
 

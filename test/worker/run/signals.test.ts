@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { RunError } from '../../../src/shared/errors.ts';
+import { RunError } from '../../../src/shared/base/errors.ts';
 import { RunSignals } from '../../../src/worker/run/signals.ts';
 
 const request = { drain: false, onPendingApprovals: 'deny' } as const;

@@ -1,9 +1,9 @@
 import { getEventListeners } from 'node:events';
 import { describe, expect, test, vi } from 'vitest';
-import { RunError } from '../../../src/shared/errors.ts';
-import type { OnBusy } from '../../../src/shared/thread.ts';
-import { createScriptedProvider, scripted } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { RunError } from '../../../src/shared/base/errors.ts';
+import type { OnBusy } from '../../../src/shared/contract/thread/thread.ts';
+import { createScriptedProvider, scripted } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { makeJobs } from './job-world.ts';
 
 function inThread() {

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { createLog, silentLog } from '../../../src/shared/log.ts';
-import { Redactor } from '../../../src/shared/redact.ts';
-import type { ThreadManifest } from '../../../src/shared/thread.ts';
-import { defineAgent, type AgentSource } from '../../../src/worker/run/define-agent.ts';
-import type { LoadedAgent } from '../../../src/worker/run/load-agents.ts';
+import { createLog, silentLog } from '../../../src/shared/base/log.ts';
+import { Redactor } from '../../../src/shared/base/redact.ts';
+import type { ThreadManifest } from '../../../src/shared/contract/thread/thread.ts';
+import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
+import type { LoadedAgent } from '../../../src/worker/agents/load-agents.ts';
 import { openToolbox, type ToolboxRun } from '../../../src/worker/run/toolbox.ts';
-import type { ToolServices } from '../../../src/worker/toolkit.ts';
+import type { ToolServices } from '../../../src/worker/agents/toolkit.ts';
 import { createCapabilityRegistry, type CapabilityContext } from '../../../src/worker/tools/capabilities.ts';
-import { createToolExecutor } from '../../../src/worker/tools/execute.ts';
+import { createToolExecutor } from '../../../src/worker/tools/execute/execute.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { calls, from, makeWorld, tool } from '../tools/world.ts';
 

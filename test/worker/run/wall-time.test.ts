@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { viewOf, type RunRecord } from '../../../src/shared/run.ts';
-import type { RunStore } from '../../../src/worker/ports.ts';
-import { createScriptedProvider } from '../../../src/worker/llm/scripted.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
-import { defineTaskAdapter } from '../../../src/worker/run/task/adapter.ts';
+import { viewOf, type RunRecord } from '../../../src/shared/contract/run.ts';
+import type { RunStore } from '../../../src/shared/state/ports.ts';
+import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
+import { defineTaskAdapter } from '../../../src/worker/agents/adapter.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import { agentDefinition } from '../../../src/shared/agent.ts';
-import { eventBodies, type EventBody } from '../../../src/shared/event.ts';
+import { agentDefinition } from '../../../src/shared/contract/agent/agent.ts';
+import { eventBodies, type EventBody } from '../../../src/shared/contract/event.ts';
 import {
   createCapabilityRegistry,
   mergedParts,
@@ -10,7 +10,7 @@ import {
 } from '../../../src/worker/tools/capabilities.ts';
 import { notifyUser } from '../../../src/worker/tools/builtin/notify-user.ts';
 import shareNote from '../../../agents/capabilities/share-note.ts';
-import { graceMs } from '../../../src/worker/tools/within.ts';
+import { graceMs } from '../../../src/shared/base/within.ts';
 import { contextOf } from './mcp/world.ts';
 import { ManualClock } from './manual-clock.ts';
 import { tool } from './world.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { memoryBreakers } from '../../../src/worker/stores/memory-breakers.ts';
+import { memoryBreakers } from '../../../src/worker/local/stores/memory-breakers.ts';
 import { withOptions } from '../../../src/worker/tools/configure.ts';
 import { ToolError } from '../../../src/worker/tools/tool-error.ts';
 import type { Tool } from '../../../src/worker/tools/tool.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { RunError } from '../../../src/shared/errors.ts';
+import { RunError } from '../../../src/shared/base/errors.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { configuredTools } from '../../../src/worker/tools/configure.ts';
 import { createToolRegistry } from '../../../src/worker/tools/registry.ts';

@@ -1,5 +1,5 @@
 import { setImmediate as tick } from 'node:timers/promises';
-import type { Clock } from '../../../src/shared/clock.ts';
+import type { Clock } from '../../../src/shared/base/clock.ts';
 
 interface Sleeper {
   readonly ms: number;

@@ -1,16 +1,16 @@
 import { expect, test } from 'vitest';
-import { parseConfig } from '../../../src/shared/config.ts';
-import { systemClock } from '../../../src/shared/clock.ts';
-import { silentLog } from '../../../src/shared/log.ts';
-import { Redactor } from '../../../src/shared/redact.ts';
-import { createToolkit } from '../../../src/worker/toolkit.ts';
+import { parseConfig } from '../../../src/shared/contract/config.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import { Redactor } from '../../../src/shared/base/redact.ts';
+import { createToolkit } from '../../../src/worker/agents/toolkit.ts';
 import { createAskAgentTools } from '../../../src/worker/tools/builtin/ask-agent.ts';
 import { createHandoffTool } from '../../../src/worker/tools/builtin/hand-off.ts';
 import { createReadResultTool } from '../../../src/worker/tools/builtin/read-result.ts';
 import { createReadSkillTool } from '../../../src/worker/tools/builtin/read-skill.ts';
 import { createToolSearch } from '../../../src/worker/tools/builtin/tool-search.ts';
 import { isFreeForServers, isReservedName } from '../../../src/worker/tools/names.ts';
-import { memoryBreakers } from '../../../src/worker/stores/memory-breakers.ts';
+import { memoryBreakers } from '../../../src/worker/local/stores/memory-breakers.ts';
 
 test('no server may call its tool like a tool of this package, and no code like one that is added by itself', async () => {
   const secrets = { get: () => undefined, values: () => [] };

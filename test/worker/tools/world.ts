@@ -1,12 +1,12 @@
 import { z } from 'zod';
-import type { EventBody } from '../../../src/shared/event.ts';
-import type { JournalEntry, JournalEntryOf } from '../../../src/shared/journal.ts';
-import { Redactor } from '../../../src/shared/redact.ts';
-import type { ToolHost } from '../../../src/worker/tools/batch.ts';
+import type { EventBody } from '../../../src/shared/contract/event.ts';
+import type { JournalEntry, JournalEntryOf } from '../../../src/shared/contract/journal.ts';
+import { Redactor } from '../../../src/shared/base/redact.ts';
+import type { ToolHost } from '../../../src/worker/tools/execute/batch.ts';
 import type { StepCall } from '../../../src/worker/tools/call.ts';
-import type { ToolRunContext } from '../../../src/worker/tools/context.ts';
+import type { ToolRunContext } from '../../../src/worker/tools/execute/context.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { createToolExecutor, type BatchEnd, type ToolSet } from '../../../src/worker/tools/execute.ts';
+import { createToolExecutor, type BatchEnd, type ToolSet } from '../../../src/worker/tools/execute/execute.ts';
 import type { Tool, ToolContext, ToolDefinition } from '../../../src/worker/tools/tool.ts';
 import { ManualClock } from './manual-clock.ts';
 

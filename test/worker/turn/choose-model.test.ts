@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { ModelHint } from '../../../src/shared/agent.ts';
+import type { ModelHint } from '../../../src/shared/contract/agent/agent.ts';
 import { chooseModel, type ModelPreferences } from '../../../src/worker/turn/choose-model.ts';
 
 const spec = { provider: 'p', model: 'exact' };

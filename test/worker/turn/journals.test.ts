@@ -1,20 +1,20 @@
 import { array, assert, asyncProperty, boolean, integer, record, uniqueArray } from 'fast-check';
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import type { CallDecision } from '../../../src/shared/control.ts';
-import type { JournalEntry } from '../../../src/shared/journal.ts';
-import { journalEntry } from '../../../src/shared/journal.ts';
+import type { CallDecision } from '../../../src/shared/contract/control.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
+import { journalEntry } from '../../../src/shared/contract/journal.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
-import { createAgentTool } from '../../../src/worker/run/agent-tool.ts';
+import { createAgentTool } from '../../../src/worker/agents/agent-tool.ts';
 import { createHandoffTool } from '../../../src/worker/tools/builtin/hand-off.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { createToolExecutor } from '../../../src/worker/tools/execute.ts';
+import { createToolExecutor } from '../../../src/worker/tools/execute/execute.ts';
 import type { SuspendedWait, TurnOutcome } from '../../../src/worker/turn/contract.ts';
 import { boundary } from '../../../src/worker/turn/handoff-filters.ts';
 import { nextMove } from '../../../src/worker/turn/next-move.ts';
 import { foldJournal } from '../../../src/worker/turn/state.ts';
-import { limits } from '../../../src/shared/agent.ts';
-import { pairingProblems } from './memory-world.ts';
+import { limits } from '../../../src/shared/contract/agent/agent.ts';
+import { pairingProblems } from './compaction/memory-world.ts';
 import { makeTurn, question, stepOf } from './world.ts';
 import { rounds } from '../../support/lane.ts';
 

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { createAgentWith } from '../../../src/worker/create-agent.ts';
-import { defineAgent } from '../../../src/worker/run/define-agent.ts';
+import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
+import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { makeTurn } from './world.ts';
 
 const signature = 'SIGNATURE-5f3a';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { JournalEntry } from '../../../src/shared/journal.ts';
-import { zeroUsage } from '../../../src/shared/money.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
+import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import { continueFrom, foldJournal, hasOpenCalls } from '../../../src/worker/turn/state.ts';
 import { question } from './world.ts';
 

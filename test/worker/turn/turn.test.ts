@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { RunError } from '../../../src/shared/errors.ts';
+import { RunError } from '../../../src/shared/base/errors.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider } from '../../../src/worker/llm/provider.ts';
-import { createIterableBackend } from '../../../src/worker/llm/iterable.ts';
-import { createScriptedProvider, scripted } from '../../../src/worker/llm/scripted.ts';
-import { graceMs } from '../../../src/worker/tools/within.ts';
+import { createIterableBackend } from '../../../src/worker/llm/backends/iterable.ts';
+import { createScriptedProvider, scripted } from '../../../src/worker/llm/backends/scripted.ts';
+import { graceMs } from '../../../src/shared/base/within.ts';
 import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn, question } from './world.ts';
 

@@ -1,4 +1,4 @@
-import { asRunError } from '../../../shared/errors.ts';
+import { asRunError } from '../../../shared/base/errors.ts';
 import type { Talk } from './talk.ts';
 
 interface Interrupted {

@@ -1,7 +1,7 @@
-import { RunError } from '../../../shared/errors.ts';
-import type { ThreadItem } from '../../../shared/thread-items.ts';
-import type { Millrace } from '../../millrace.ts';
-import { maxMessages } from '../../threads.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import type { ThreadItem } from '../../../shared/contract/thread/thread-items.ts';
+import type { Millrace } from '../../client/millrace.ts';
+import { maxMessages } from '../../client/threads.ts';
 
 /** The last messages of a thread, oldest first, without what was done in between. None for a thread that there is not. */
 export async function lastMessages(mill: Millrace, thread: string, count: number): Promise<readonly ThreadItem[]> {

@@ -1,5 +1,5 @@
-import { systemClock } from '../../../shared/clock.ts';
-import { RunError } from '../../../shared/errors.ts';
+import { systemClock } from '../../../shared/base/clock.ts';
+import { RunError } from '../../../shared/base/errors.ts';
 
 const lookAgainMs = 500;
 

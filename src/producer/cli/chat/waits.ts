@@ -1,4 +1,4 @@
-import { isTerminal, type PendingView, type RunEvent } from '../../../shared/event.ts';
+import { isTerminal, type PendingView, type RunEvent } from '../../../shared/contract/event.ts';
 
 /** What a run and those that work for it wait for, by run. */
 export type Waits = Map<string, readonly PendingView[]>;

@@ -1,5 +1,5 @@
 import { Cluster } from 'ioredis';
-import { connect, whenReady } from '../../../shared/redis.ts';
+import { connect, whenReady } from '../../../shared/state/redis.ts';
 
 const pageSize = 500;
 

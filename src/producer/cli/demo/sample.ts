@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs';
 import type { BatchProgress, BatchSummary } from '../../batch/contract.ts';
 import { runBatch } from '../../batch/run-batch.ts';
 import { batchResult } from '../../batch/batch-output.ts';
-import type { Millrace } from '../../millrace.ts';
+import type { Millrace } from '../../client/millrace.ts';
 import type { Cli } from '../cli.ts';
 import { batchLine } from '../show/batch-line.ts';
 import { LiveLine } from '../show/live-line.ts';

@@ -1,6 +1,6 @@
-import { formatUsd } from '../../../shared/money.ts';
-import type { RunView } from '../../../shared/run.ts';
-import type { Millrace } from '../../millrace.ts';
+import { formatUsd } from '../../../shared/contract/money.ts';
+import type { RunView } from '../../../shared/contract/run.ts';
+import type { Millrace } from '../../client/millrace.ts';
 import { count, duration, table } from '../show/paint.ts';
 
 /** What a set of runs came to, as text and as the number that decides over the exit code. */

@@ -1,5 +1,5 @@
-import { isPostrunQueue, maintenanceQueue, postrunQueueOf, quarantineQueue } from '../../../shared/queues.ts';
-import type { Diagnosis } from '../../diagnose.ts';
+import { isPostrunQueue, maintenanceQueue, postrunQueueOf, quarantineQueue } from '../../../shared/contract/queues.ts';
+import type { Diagnosis } from '../../client/diagnose.ts';
 import { count, duration } from '../show/paint.ts';
 
 /** One line of `doctor`. `warn` can wait, `fail` needs attention; `advice` says what to do. */

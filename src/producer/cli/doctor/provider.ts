@@ -1,4 +1,4 @@
-import type { Config } from '../../../shared/config.ts';
+import type { Config } from '../../../shared/contract/config.ts';
 import type { Check } from './checks.ts';
 
 const defaultBaseUrl = 'https://api.openai.com/v1';

@@ -1,4 +1,4 @@
-import { formatUsd } from '../../../shared/money.ts';
+import { formatUsd } from '../../../shared/contract/money.ts';
 import type { BatchProgress } from '../../batch/contract.ts';
 import { count, duration } from './paint.ts';
 

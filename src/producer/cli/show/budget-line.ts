@@ -1,4 +1,4 @@
-import { formatUsd, type BudgetView } from '../../../shared/money.ts';
+import { formatUsd, type BudgetView } from '../../../shared/contract/money.ts';
 import { count } from './paint.ts';
 
 const ends = { fail: 'fails a run', pause_for_approval: 'pauses a run', warn: 'only warns' } as const;

@@ -1,5 +1,5 @@
-import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/decisions.ts';
-import type { PendingView } from '../../../shared/event.ts';
+import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/contract/decisions.ts';
+import type { PendingView } from '../../../shared/contract/event.ts';
 import { oneLine, printable } from './paint.ts';
 
 /** What people are asked, and how to answer it in a chat, a line each; none for waits that end by themselves. */

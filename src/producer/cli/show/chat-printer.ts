@@ -1,4 +1,4 @@
-import type { RunEvent } from '../../../shared/event.ts';
+import type { RunEvent } from '../../../shared/contract/event.ts';
 import type { Cli } from '../cli.ts';
 import { chatHints } from './chat-hints.ts';
 import { bold, dim } from './paint.ts';

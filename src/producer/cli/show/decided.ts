@@ -1,8 +1,8 @@
-import type { DecisionInput } from '../../../shared/control.ts';
-import { pendingNameOf, type DecisionView } from '../../../shared/decisions.ts';
-import type { PendingView } from '../../../shared/event.ts';
-import { formatUsd } from '../../../shared/money.ts';
-import type { RunView } from '../../../shared/run.ts';
+import type { DecisionInput } from '../../../shared/contract/control.ts';
+import { pendingNameOf, type DecisionView } from '../../../shared/contract/decisions.ts';
+import type { PendingView } from '../../../shared/contract/event.ts';
+import { formatUsd } from '../../../shared/contract/money.ts';
+import type { RunView } from '../../../shared/contract/run.ts';
 import { oneLine } from './paint.ts';
 import { waitsFor } from './pending.ts';
 

@@ -1,5 +1,5 @@
-import type { EventOf, EventType, RunEvent } from '../../../shared/event.ts';
-import { formatUsd } from '../../../shared/money.ts';
+import type { EventOf, EventType, RunEvent } from '../../../shared/contract/event.ts';
+import { formatUsd } from '../../../shared/contract/money.ts';
 import { count, duration, oneLine } from './paint.ts';
 import { waitsFor } from './pending.ts';
 

@@ -1,7 +1,7 @@
 import { createProjector, readFrom, type DialectName } from '../../../shared/dialects/project.ts';
-import { isTerminal, type RunEvent } from '../../../shared/event.ts';
-import { taskResult } from '../../../shared/task.ts';
-import type { Millrace } from '../../millrace.ts';
+import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
+import { taskResult } from '../../../shared/contract/orchestration/task.ts';
+import type { Millrace } from '../../client/millrace.ts';
 import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
 import { RunPrinter } from './run-printer.ts';
 import { yellow } from './paint.ts';

@@ -1,6 +1,6 @@
-import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/decisions.ts';
-import type { PendingView } from '../../../shared/event.ts';
-import type { RunView } from '../../../shared/run.ts';
+import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/contract/decisions.ts';
+import type { PendingView } from '../../../shared/contract/event.ts';
+import type { RunView } from '../../../shared/contract/run.ts';
 import { oneLine } from './paint.ts';
 
 const maxReason = 160;

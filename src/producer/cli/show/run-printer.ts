@@ -1,4 +1,4 @@
-import { isTerminal, type RunEvent } from '../../../shared/event.ts';
+import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
 import type { Cli } from '../cli.ts';
 import { lineOf } from './event-line.ts';
 import { dim, printable, red } from './paint.ts';

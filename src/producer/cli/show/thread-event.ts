@@ -1,6 +1,6 @@
 import type { WriteStream } from 'node:tty';
-import { assertNever } from '../../../shared/errors.ts';
-import type { ThreadEvent } from '../../../shared/thread-event.ts';
+import { assertNever } from '../../../shared/base/errors.ts';
+import type { ThreadEvent } from '../../../shared/contract/thread/thread-event.ts';
 import { dim, oneLine, red } from './paint.ts';
 
 const maxTextChars = 200;

@@ -1,6 +1,6 @@
 import type { WriteStream } from 'node:tty';
-import { assertNever } from '../../../shared/errors.ts';
-import type { ThreadItem } from '../../../shared/thread-items.ts';
+import { assertNever } from '../../../shared/base/errors.ts';
+import type { ThreadItem } from '../../../shared/contract/thread/thread-items.ts';
 import { dim, oneLine, printable } from './paint.ts';
 
 const maxDataChars = 400;

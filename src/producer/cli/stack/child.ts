@@ -1,7 +1,7 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
-import { RunError } from '../../../shared/errors.ts';
+import { RunError } from '../../../shared/base/errors.ts';
 import { entryOf, type Role } from './entry.ts';
 import type { Part } from './supervise.ts';
 

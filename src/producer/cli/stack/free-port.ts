@@ -1,5 +1,5 @@
 import { createServer } from 'node:net';
-import { RunError } from '../../../shared/errors.ts';
+import { RunError } from '../../../shared/base/errors.ts';
 
 const maxTries = 100;
 

@@ -1,4 +1,4 @@
-import { startDevRedis } from '../../../shared/dev-redis.ts';
+import { startDevRedis } from '../../../shared/base/dev-redis.ts';
 import type { Cli } from '../cli.ts';
 import { startChild } from './child.ts';
 import { nextFreePort } from './free-port.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { budgetScope, budgetView } from '../../../shared/money.ts';
-import { budgetSettings, topUpRequest, type BudgetSettings, type TopUpRequest } from '../../budgets.ts';
+import { budgetScope, budgetView } from '../../../shared/contract/money.ts';
+import { budgetSettings, topUpRequest, type BudgetSettings, type TopUpRequest } from '../../client/budgets.ts';
 import type { App } from '../app.ts';
 import { errorBody, topUpKey } from '../openapi.ts';
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { cancelRequest } from '../../../shared/control.ts';
-import { isTerminalStatus, runStatus } from '../../../shared/run.ts';
+import { cancelRequest } from '../../../shared/contract/control.ts';
+import { isTerminalStatus, runStatus } from '../../../shared/contract/run.ts';
 import type { App } from '../app.ts';
 import { errorBody, runIdParam } from '../openapi.ts';
 

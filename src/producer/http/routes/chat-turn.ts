@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { RunError } from '../../../shared/errors.ts';
-import { chatLine } from '../../chat/chat-lines.ts';
-import { chatTurnRequest, type ChatTurnRequest } from '../../chat/chat-request.ts';
-import type { ChatTurn } from '../../chat/chat-turn.ts';
-import type { Millrace } from '../../millrace.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { chatLine } from '../../client/chat/chat-lines.ts';
+import { chatTurnRequest, type ChatTurnRequest } from '../../client/chat/chat-request.ts';
+import type { ChatTurn } from '../../client/chat/chat-turn.ts';
+import type { Millrace } from '../../client/millrace.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import type { ProducerMetrics } from '../metrics.ts';

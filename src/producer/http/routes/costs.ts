@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { costReport } from '../../costs.ts';
+import { costReport } from '../../client/costs.ts';
 import type { App } from '../app.ts';
 import { errorBody } from '../openapi.ts';
 

@@ -1,10 +1,10 @@
 import { z } from 'zod';
-import { decisionRequest, type DecisionInput } from '../../../shared/control.ts';
-import { decisionView } from '../../../shared/decisions.ts';
-import { RunError } from '../../../shared/errors.ts';
-import { pendingView } from '../../../shared/event.ts';
-import { budgetView } from '../../../shared/money.ts';
-import { runStatus } from '../../../shared/run.ts';
+import { decisionRequest, type DecisionInput } from '../../../shared/contract/control.ts';
+import { decisionView } from '../../../shared/contract/decisions.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { pendingView } from '../../../shared/contract/event.ts';
+import { budgetView } from '../../../shared/contract/money.ts';
+import { runStatus } from '../../../shared/contract/run.ts';
 import type { App } from '../app.ts';
 import { errorBody, runIdParam, topUpKey } from '../openapi.ts';
 

@@ -1,5 +1,5 @@
-import { RunError } from '../../../shared/errors.ts';
-import { runRequest, type RunRequestInput } from '../../../shared/run.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { runRequest, type RunRequestInput } from '../../../shared/contract/run.ts';
 import { z } from 'zod';
 import type { App, Services } from '../app.ts';
 import { acceptedRun, errorBody } from '../openapi.ts';

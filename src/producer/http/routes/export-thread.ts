@@ -1,5 +1,5 @@
 import { Readable } from 'node:stream';
-import { jsonText } from '../../../shared/json-text.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
 import type { App } from '../app.ts';
 import { errorBody, threadIdParam } from '../openapi.ts';
 

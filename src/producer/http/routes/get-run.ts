@@ -1,4 +1,4 @@
-import { runView } from '../../../shared/run.ts';
+import { runView } from '../../../shared/contract/run.ts';
 import type { App } from '../app.ts';
 import { errorBody, runIdParam } from '../openapi.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { agentView } from '../../../shared/agent.ts';
+import { agentView } from '../../../shared/contract/agent/agent.ts';
 import type { App } from '../app.ts';
 import { errorBody } from '../openapi.ts';
 

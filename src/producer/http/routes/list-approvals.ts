@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { publicId } from '../../../shared/ids.ts';
-import { approvalKind, approvalView, type ApprovalsQuery } from '../../approvals.ts';
+import { publicId } from '../../../shared/base/ids.ts';
+import { approvalKind, approvalView, type ApprovalsQuery } from '../../client/approvals.ts';
 import type { App } from '../app.ts';
 import { errorBody, wholeNumber } from '../openapi.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { publicId, runId } from '../../../shared/ids.ts';
-import { runStatus, runView } from '../../../shared/run.ts';
-import type { ListQuery } from '../../options.ts';
+import { publicId, runId } from '../../../shared/base/ids.ts';
+import { runStatus, runView } from '../../../shared/contract/run.ts';
+import type { ListQuery } from '../../client/options.ts';
 import type { App } from '../app.ts';
 import { errorBody, wholeNumber } from '../openapi.ts';
 

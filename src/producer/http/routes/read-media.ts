@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { handleOf, mediaSha256 } from '../../../shared/media.ts';
+import { handleOf, mediaSha256 } from '../../../shared/contract/media.ts';
 import type { App } from '../app.ts';
 import { errorBody } from '../openapi.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { createProjector, dialectNames, readFrom } from '../../../shared/dialects/project.ts';
-import { eventSchema } from '../../../shared/event.ts';
-import { eventProfiles } from '../../../shared/profile.ts';
+import { eventSchema } from '../../../shared/contract/event.ts';
+import { eventProfiles } from '../../../shared/dialects/profile.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import { errorBody, runIdParam, wholeNumber } from '../openapi.ts';

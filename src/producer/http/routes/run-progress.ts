@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { maxNotesRead } from '../../../shared/progress.ts';
-import { progressEntry } from '../../progress.ts';
+import { maxNotesRead } from '../../../shared/contract/progress.ts';
+import { progressEntry } from '../../client/progress.ts';
 import type { App } from '../app.ts';
 import { errorBody, runIdParam } from '../openapi.ts';
 

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { isTerminalStatus, runOutcomeView } from '../../../shared/run.ts';
+import { isTerminalStatus, runOutcomeView } from '../../../shared/contract/run.ts';
 import type { App, Services } from '../app.ts';
 import { errorBody, runIdParam } from '../openapi.ts';
 

@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { jsonText } from '../../../shared/json-text.ts';
-import { maxThreadEvents } from '../../../shared/thread-event.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
+import { maxThreadEvents } from '../../../shared/contract/thread/thread-event.ts';
 import type { App } from '../app.ts';
 import { errorBody, threadIdParam, wholeNumber } from '../openapi.ts';
 

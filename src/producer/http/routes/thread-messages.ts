@@ -1,6 +1,6 @@
 import { z } from 'zod';
-import { threadItem } from '../../../shared/thread-items.ts';
-import { maxMessages } from '../../threads.ts';
+import { threadItem } from '../../../shared/contract/thread/thread-items.ts';
+import { maxMessages } from '../../client/threads.ts';
 import type { App } from '../app.ts';
 import { errorBody, threadIdParam, wholeNumber } from '../openapi.ts';
 

@@ -1,7 +1,7 @@
 import { z } from 'zod';
-import { publicId } from '../../../shared/ids.ts';
-import { threadView } from '../../../shared/thread-items.ts';
-import { threadChanges, type ThreadChanges } from '../../threads.ts';
+import { publicId } from '../../../shared/base/ids.ts';
+import { threadView } from '../../../shared/contract/thread/thread-items.ts';
+import { threadChanges, type ThreadChanges } from '../../client/threads.ts';
 import type { App } from '../app.ts';
 import { errorBody, threadIdParam, wholeNumber } from '../openapi.ts';
 

@@ -1,6 +1,6 @@
 import { realpathSync, statSync } from 'node:fs';
 import { isAbsolute, join, sep } from 'node:path';
-import { jsonText } from '../../../shared/json-text.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
 
 /** A folder with no link in its path, or why there is none and which of the two is wrong. */
 export type FolderBelow =

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import type { Egress } from '../../../shared/egress.ts';
-import { assertNever, type ToolErrorKind } from '../../../shared/errors.ts';
-import { EgressError } from '../../../shared/egress-error.ts';
-import type { EgressResponse } from '../../../shared/egress-fetch.ts';
-import { jsonText } from '../../../shared/json-text.ts';
+import type { Egress } from '../../../shared/egress/egress.ts';
+import { assertNever, type ToolErrorKind } from '../../../shared/base/errors.ts';
+import { EgressError } from '../../../shared/egress/egress-error.ts';
+import type { EgressResponse } from '../../../shared/egress/egress-fetch.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
 import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';

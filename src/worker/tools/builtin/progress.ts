@@ -1,10 +1,16 @@
 import { z } from 'zod';
-import { RunError } from '../../../shared/errors.ts';
-import { runId } from '../../../shared/ids.ts';
-import { sensitivity, type Sensitivity } from '../../../shared/message.ts';
-import { maxNoteBytes, maxNotesRead, progressRole, progressSeq, progressTags } from '../../../shared/progress.ts';
-import type { Redactor } from '../../../shared/redact.ts';
-import type { ProgressNotes } from '../../ports.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { runId } from '../../../shared/base/ids.ts';
+import { sensitivity, type Sensitivity } from '../../../shared/contract/message.ts';
+import {
+  maxNoteBytes,
+  maxNotesRead,
+  progressRole,
+  progressSeq,
+  progressTags,
+} from '../../../shared/contract/progress.ts';
+import type { Redactor } from '../../../shared/base/redact.ts';
+import type { ProgressNotes } from '../../../shared/state/ports.ts';
 import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type HostContext, type Tool, type ToolContext } from '../tool.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { jsonText } from '../../../shared/json-text.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
 import { maxScannedChars, treatmentOf } from '../../guards/sanitise.ts';
 import { defineTool } from '../define.ts';
 import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../result-reader.ts';

@@ -1,11 +1,11 @@
 import { realpath } from 'node:fs/promises';
 import { z } from 'zod';
-import type { Skill } from '../../../shared/skill.ts';
+import type { Skill } from '../../../shared/contract/agent/skill.ts';
 import { defineTool } from '../define.ts';
 import { readSkillFile } from '../skill-file.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';
-import { maxPageAnswerBytes, openWithin, pageOf, pageRange, relativePath } from './file-within.ts';
+import { maxPageAnswerBytes, openWithin, pageOf, pageRange, relativePath } from '../file-within.ts';
 
 const maxFileBytes = 16 * 1024 * 1024;
 

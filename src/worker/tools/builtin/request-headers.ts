@@ -1,4 +1,4 @@
-import { connectionHeaders } from '../../../shared/egress-fetch.ts';
+import { connectionHeaders } from '../../../shared/egress/egress-fetch.ts';
 
 const token = /^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$/;
 // What HTTP allows in a value: no line ends, and no other control characters but the tab.

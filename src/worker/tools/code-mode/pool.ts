@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../../../shared/clock.ts';
-import type { Log } from '../../../shared/log.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { Log } from '../../../shared/base/log.ts';
 import { converse, type ScriptOutcome, type ScriptRequest } from './conversation.ts';
 import { ScriptProcess } from './process.ts';
 import type { RunOrder, ScriptFailure } from './protocol.ts';

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { ToolErrorKind } from '../../../shared/errors.ts';
+import type { ToolErrorKind } from '../../../shared/base/errors.ts';
 import { maxErrorChars, maxLogLineChars, maxLogLines, type ScriptLimits } from './limits.ts';
 
 /** Why a script has no value. */

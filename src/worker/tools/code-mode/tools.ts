@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { assertNever, type ToolErrorKind } from '../../../shared/errors.ts';
+import { assertNever, type ToolErrorKind } from '../../../shared/base/errors.ts';
 import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import type { HostContext, InnerOutcome, Tool } from '../tool.ts';

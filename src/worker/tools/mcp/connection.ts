@@ -1,9 +1,9 @@
-import type { Clock } from '../../../shared/clock.ts';
-import type { Egress } from '../../../shared/egress.ts';
-import type { Log } from '../../../shared/log.ts';
-import type { McpServer } from '../../../shared/mcp.ts';
-import type { Redactor } from '../../../shared/redact.ts';
-import { within } from '../within.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { Egress } from '../../../shared/egress/egress.ts';
+import type { Log } from '../../../shared/base/log.ts';
+import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
+import type { Redactor } from '../../../shared/base/redact.ts';
+import { within } from '../../../shared/base/within.ts';
 import { FloodGate } from './flood.ts';
 import { maxListReads, maxReconnects, reconnectWindowMs } from './limits.ts';
 import { Link, ServerGone, SessionGone, type RequestOptions } from './link.ts';

@@ -1,4 +1,4 @@
-import type { Clock } from '../../../shared/clock.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
 
 /** Counts what happens in a window of time, and says when it is too much. */
 export class FloodGate {

@@ -1,5 +1,5 @@
-import type { AgentDefinition } from '../../../shared/agent.ts';
-import { serverPrefix, serverTool } from '../../../shared/mcp.ts';
+import type { AgentDefinition } from '../../../shared/contract/agent/agent.ts';
+import { serverPrefix, serverTool } from '../../../shared/contract/agent/mcp.ts';
 
 /** What an agent may use of a server: all of it, or these tools. */
 export type Grant = 'all' | ReadonlySet<string>;

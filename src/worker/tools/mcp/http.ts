@@ -1,6 +1,6 @@
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
-import type { Clock } from '../../../shared/clock.ts';
-import type { Egress, FetchLike } from '../../../shared/egress.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { Egress, FetchLike } from '../../../shared/egress/egress.ts';
 import { FloodGate } from './flood.ts';
 import { maxMessageBytes, maxMessageDepth, maxReconnects, reconnectWindowMs } from './limits.ts';
 

@@ -13,10 +13,10 @@ import {
   type Transport,
 } from '@modelcontextprotocol/client';
 import { z } from 'zod';
-import type { Clock } from '../../../shared/clock.ts';
-import { cleanJson } from '../../../shared/clean-text.ts';
-import { EgressError } from '../../../shared/egress-error.ts';
-import type { Egress } from '../../../shared/egress.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import { cleanJson } from '../../../shared/base/clean-text.ts';
+import { EgressError } from '../../../shared/egress/egress-error.ts';
+import type { Egress } from '../../../shared/egress/egress.ts';
 import { FloodGate } from './flood.ts';
 import { httpTransport } from './http.ts';
 import { floodWindowMs, maxUnaskedMessages } from './limits.ts';

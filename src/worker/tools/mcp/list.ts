@@ -1,7 +1,7 @@
-import { jsonText } from '../../../shared/json-text.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
 import { withoutHidden } from '../../guards/hidden-text.ts';
 import { sanitise } from '../../guards/sanitise.ts';
-import { clip } from '../../../shared/bound-text.ts';
+import { clip } from '../../../shared/base/bound-text.ts';
 import { maxListPages, maxToolDescriptionChars, maxTools } from './limits.ts';
 import { boundSchema, type BoundSchema } from './schema.ts';
 

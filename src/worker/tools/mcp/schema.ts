@@ -1,8 +1,8 @@
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
-import { jsonText } from '../../../shared/json-text.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
 import { withoutHidden } from '../../guards/hidden-text.ts';
-import { clip } from '../../../shared/bound-text.ts';
+import { clip } from '../../../shared/base/bound-text.ts';
 import { maxSchemaBytes, maxSchemaDepth, maxSchemaTextChars } from './limits.ts';
 import { acceptsPattern } from './patterns.ts';
 

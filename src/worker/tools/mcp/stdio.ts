@@ -7,8 +7,8 @@ import {
   type JSONRPCMessage,
   type Transport,
 } from '@modelcontextprotocol/client';
-import type { Clock } from '../../../shared/clock.ts';
-import { depthOver } from '../../../shared/json-depth.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import { depthOver } from '../../../shared/base/json-depth.ts';
 import { FloodGate } from './flood.ts';
 import { floodWindowMs, maxMessageBytes, maxMessageDepth, maxWindowBytes } from './limits.ts';
 

@@ -1,8 +1,8 @@
 import type { Progress } from '@modelcontextprotocol/client';
-import type { ToolEffect } from '../../../shared/agent.ts';
-import type { Clock } from '../../../shared/clock.ts';
-import type { Log } from '../../../shared/log.ts';
-import type { McpServer } from '../../../shared/mcp.ts';
+import type { ToolEffect } from '../../../shared/contract/agent/agent.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { Log } from '../../../shared/base/log.ts';
+import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
 import { ToolOutput, type Tool, type ToolContext } from '../tool.ts';
 import { ToolError } from '../tool-error.ts';
 import type { ArgumentChecks } from './check.ts';

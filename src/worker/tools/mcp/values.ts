@@ -1,7 +1,7 @@
 import { dirname } from 'node:path';
-import { RunError } from '../../../shared/errors.ts';
-import type { HttpServer, McpServer, StdioServer } from '../../../shared/mcp.ts';
-import { isSecretName } from '../../../shared/redact.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import type { HttpServer, McpServer, StdioServer } from '../../../shared/contract/agent/mcp.ts';
+import { isSecretName } from '../../../shared/base/redact.ts';
 import type { HttpAddress } from './http.ts';
 import type { StdioCommand } from './stdio.ts';
 

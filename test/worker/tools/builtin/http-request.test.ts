@@ -1,13 +1,13 @@
 import type { IncomingHttpHeaders, RequestListener } from 'node:http';
 import { gzipSync } from 'node:zlib';
 import { describe, expect, onTestFinished, test } from 'vitest';
-import { createEgress } from '../../../../src/shared/egress.ts';
+import { createEgress } from '../../../../src/shared/egress/egress.ts';
 import { createHttpRequestTool } from '../../../../src/worker/tools/builtin/http-request.ts';
 import type { HostContext } from '../../../../src/worker/tools/tool.ts';
 import { ToolOutput } from '../../../../src/worker/tools/tool.ts';
 import { refusedHosts, startListener, testLookup } from '../../../support/egress.ts';
 import { calls, makeWorld } from '../world.ts';
-import { callTool } from './context.ts';
+import { callTool } from '../execute/context.ts';
 
 interface Answer {
   readonly status: number;

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { systemClock } from '../../../../src/shared/clock.ts';
-import { RunError } from '../../../../src/shared/errors.ts';
-import type { ProgressNote } from '../../../../src/shared/progress.ts';
-import { Redactor } from '../../../../src/shared/redact.ts';
-import type { ProgressNotes } from '../../../../src/worker/ports.ts';
-import { memoryProgress } from '../../../../src/worker/stores/memory-progress.ts';
+import { systemClock } from '../../../../src/shared/base/clock.ts';
+import { RunError } from '../../../../src/shared/base/errors.ts';
+import type { ProgressNote } from '../../../../src/shared/contract/progress.ts';
+import { Redactor } from '../../../../src/shared/base/redact.ts';
+import type { ProgressNotes } from '../../../../src/shared/state/ports.ts';
+import { memoryProgress } from '../../../../src/worker/local/stores/memory-progress.ts';
 import { createProgressTools } from '../../../../src/worker/tools/builtin/progress.ts';
 import type { ToolOutput } from '../../../../src/worker/tools/tool.ts';
-import { callTool, valueOf } from './context.ts';
+import { callTool, valueOf } from '../execute/context.ts';
 
 const earlier = '01KAPN3YV8Q2T5W7X9Z0A1B2C4';
 

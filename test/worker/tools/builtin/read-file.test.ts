@@ -9,7 +9,7 @@ import { describe, expect, onTestFinished, test } from 'vitest';
 import { createReadFileTool } from '../../../../src/worker/tools/builtin/read-file.ts';
 import { ToolError } from '../../../../src/worker/tools/tool-error.ts';
 import type { HostContext, Tool } from '../../../../src/worker/tools/tool.ts';
-import { callTool } from './context.ts';
+import { callTool } from '../execute/context.ts';
 import { rounds } from '../../../support/lane.ts';
 
 interface Page {

@@ -1,17 +1,17 @@
 import * as fc from 'fast-check';
 import { beforeEach, expect, test } from 'vitest';
-import { systemClock } from '../../../../src/shared/clock.ts';
-import { silentLog } from '../../../../src/shared/log.ts';
+import { systemClock } from '../../../../src/shared/base/clock.ts';
+import { silentLog } from '../../../../src/shared/base/log.ts';
 import { maxScannedChars } from '../../../../src/worker/guards/sanitise.ts';
-import type { Artifacts } from '../../../../src/worker/ports.ts';
-import { memoryArtifacts } from '../../../../src/worker/stores/memory-artifacts.ts';
-import { boundOf } from '../../../../src/worker/tools/bound.ts';
+import type { Artifacts } from '../../../../src/shared/state/ports.ts';
+import { memoryArtifacts } from '../../../../src/worker/local/stores/memory-artifacts.ts';
+import { boundOf } from '../../../../src/worker/tools/execute/bound.ts';
 import { createReadResultTool } from '../../../../src/worker/tools/builtin/read-result.ts';
 import type { ResultReader } from '../../../../src/worker/tools/result-reader.ts';
-import { createSpillReader, spillOf } from '../../../../src/worker/tools/spill.ts';
+import { createSpillReader, spillOf } from '../../../../src/worker/tools/execute/spill.ts';
 import { ToolError } from '../../../../src/worker/tools/tool-error.ts';
 import type { ResultOrigin, ToolOutput } from '../../../../src/worker/tools/tool.ts';
-import { callTool, valueOf } from './context.ts';
+import { callTool, valueOf } from '../execute/context.ts';
 
 interface Page {
   readonly content: string;

@@ -2,7 +2,7 @@ import { linkSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, wr
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import type { Skill } from '../../../../src/shared/skill.ts';
+import type { Skill } from '../../../../src/shared/contract/agent/skill.ts';
 import { createReadSkillTool } from '../../../../src/worker/tools/builtin/read-skill.ts';
 import { calls, makeWorld } from '../world.ts';
 

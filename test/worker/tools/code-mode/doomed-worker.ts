@@ -1,5 +1,5 @@
-import { systemClock } from '../../../../src/shared/clock.ts';
-import { silentLog } from '../../../../src/shared/log.ts';
+import { systemClock } from '../../../../src/shared/base/clock.ts';
+import { silentLog } from '../../../../src/shared/base/log.ts';
 import { defaultLimits } from '../../../../src/worker/tools/code-mode/limits.ts';
 import { createScriptPool } from '../../../../src/worker/tools/code-mode/pool.ts';
 

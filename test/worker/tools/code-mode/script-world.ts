@@ -1,6 +1,6 @@
 import { afterAll } from 'vitest';
-import { systemClock, type Clock } from '../../../../src/shared/clock.ts';
-import { silentLog } from '../../../../src/shared/log.ts';
+import { systemClock, type Clock } from '../../../../src/shared/base/clock.ts';
+import { silentLog } from '../../../../src/shared/base/log.ts';
 import type { ScriptOutcome, ScriptRequest } from '../../../../src/worker/tools/code-mode/conversation.ts';
 import { defaultLimits, type ScriptLimits } from '../../../../src/worker/tools/code-mode/limits.ts';
 import { createScriptPool, type ScriptPool } from '../../../../src/worker/tools/code-mode/pool.ts';

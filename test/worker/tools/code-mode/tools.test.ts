@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { silentLog } from '../../../../src/shared/log.ts';
+import { silentLog } from '../../../../src/shared/base/log.ts';
 import { createCodeTools } from '../../../../src/worker/tools/code-mode/tools.ts';
 import type { CatalogueEntry, HostContext, InnerOutcome } from '../../../../src/worker/tools/tool.ts';
 import { scriptWorld } from './script-world.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { agentDefinition } from '../../../../src/shared/agent.ts';
+import { agentDefinition } from '../../../../src/shared/contract/agent/agent.ts';
 import { grantsOf, mcpGrantProblems } from '../../../../src/worker/tools/mcp/grants.ts';
 
 const mcpServers = { files: { command: 'files' }, crm: { url: 'https://crm.example.com/mcp' } };

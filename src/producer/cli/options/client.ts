@@ -1,0 +1,29 @@
+import { parseConfig, type Config } from '../../../shared/contract/config.ts';
+import { clientOptions } from '../../client/client-options.ts';
+import { Millrace } from '../../client/millrace.ts';
+import type { Cli } from '../cli.ts';
+import { findDevState } from '../stack/dev-state.ts';
+
+/**
+ * The configuration of this command. Without `REDIS_URL`, outside production, a development stack that runs for the
+ * working directory is the one that is meant. Throws `invalid_config`.
+ */
+export function configOf(cli: Cli): Config {
+  const config = parseConfig(cli.env);
+  const dev = cli.env['REDIS_URL'] || config.NODE_ENV === 'production' ? undefined : findDevState(cli.cwd);
+  if (!dev) return config;
+  return { ...config, REDIS_URL: dev.redisUrl, MILLRACE_PREFIX: cli.env['MILLRACE_PREFIX'] || dev.prefix };
+}
+
+/** A client for this command, to be closed by it. Throws `invalid_config`. */
+export function openClient(cli: Cli, onError?: (error: Error) => void): Millrace {
+  return clientFor(configOf(cli), onError, cli.tenant);
+}
+
+export function clientFor(config: Config, onError?: (error: Error) => void, tenant?: string): Millrace {
+  return new Millrace({
+    ...clientOptions(config),
+    ...(tenant !== undefined && { tenant }),
+    ...(onError && { onError }),
+  });
+}

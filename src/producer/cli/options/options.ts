@@ -1,0 +1,57 @@
+import { InvalidArgumentError, Option } from 'commander';
+import { dialectNames } from '../../../shared/dialects/project.ts';
+
+/** A whole number within bounds, from the command line. */
+export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER): (text: string) => number {
+  return (text) => {
+    const value = Number(text);
+    if (!/^\d+$/.test(text) || value < min || value > max) {
+      throw new InvalidArgumentError(
+        `Not a whole number ${max === Number.MAX_SAFE_INTEGER ? `of at least ${min}` : `from ${min} to ${max}`}.`,
+      );
+    }
+    return value;
+  };
+}
+
+/** A number above zero, from the command line. */
+export function positiveNumber(text: string): number {
+  const value = Number(text);
+  if (!/^\d*\.?\d+$/.test(text) || value <= 0) throw new InvalidArgumentError('Not a number above 0.');
+  return value;
+}
+
+const onExceeds = ['fail', 'pause', 'warn'] as const;
+/** As people write it; requests understand it. */
+export type OnExceedName = (typeof onExceeds)[number];
+
+/** What happens before a call that could pass the cap. */
+export function onExceedOption(cap = '--max-cost'): Option {
+  return new Option('--on-exceed <what>', `before a call that could pass ${cap} (default: fail)`).choices(onExceeds);
+}
+
+const deadline = 'end the run so long after its acceptance, whatever it waits for';
+
+/** Seconds, for {@link deadlineFrom}. */
+export function deadlineOption(means = deadline): Option {
+  return new Option('--deadline <seconds>', means).argParser(positiveNumber);
+}
+
+/** What `--deadline` says about a run. */
+export function deadlineFrom({ deadline: seconds }: { readonly deadline?: number | undefined }): {
+  deadlineMs?: number;
+} {
+  return seconds === undefined ? {} : { deadlineMs: Math.ceil(seconds * 1_000) };
+}
+
+/** Events in the words of another system. */
+export function dialectOption(): Option {
+  return new Option('--dialect <name>', 'print one event a line, in this dialect').choices(dialectNames);
+}
+
+/** Collects a repeated `key=value`. */
+export function keyValue(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const at = text.indexOf('=');
+  if (at < 1) throw new InvalidArgumentError('Not of the form key=value.');
+  return { ...before, [text.slice(0, at)]: text.slice(at + 1) };
+}

@@ -1,0 +1,91 @@
+import { Cluster } from 'ioredis';
+import { RunError } from '../../../shared/base/errors.ts';
+import type { Keys, RedisConnection } from '../../../shared/state/redis.ts';
+import { listThread } from '../../../shared/state/thread/list.ts';
+import type { ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
+import type { ThreadRef } from '../../../shared/contract/thread/thread.ts';
+import type { Places } from './places.ts';
+
+const retryAfterS = 5;
+const memoryAgeMs = 1_000;
+/** Members of a tenant's set that are looked at when it seems full: some may be of runs that ended with their process. */
+const maxLookedAt = 1_000;
+
+/** What it needs of a client. */
+interface Admitting {
+  readonly keys: Keys;
+  readonly settings: {
+    readonly maxOpenRuns: number;
+    readonly maxOpenRunsPerTenant: number;
+    readonly memoryMarkPercent: number;
+  };
+  readonly queues: { readonly places: Places };
+}
+
+/**
+ * Decides whether there is room for another run: in Redis, in the fleet, for the tenant. Only what callers start is asked
+ * about; runs that work for others are not, since what has begun must be able to end.
+ */
+export class Admission {
+  #memory: { readonly readAt: number; readonly percent: Promise<number> } | undefined;
+
+  /** Throws `queue_full`: 503 where everybody is refused, 429 where this tenant is. */
+  async check(tenant: string, { keys, settings, queues }: Admitting, redis: RedisConnection): Promise<void> {
+    const { maxOpenRuns, maxOpenRunsPerTenant, memoryMarkPercent } = settings;
+    const percent = await this.#usedPercent(redis);
+    if (percent >= memoryMarkPercent)
+      throw full(
+        503,
+        'memory',
+        `Redis uses ${Math.floor(percent)} % of its memory, and runs are accepted below ${memoryMarkPercent} %`,
+      );
+    if (!(await queues.places.take('open', maxOpenRuns, () => redis.zcard(keys.open))))
+      throw full(503, 'open_runs', `there are ${maxOpenRuns} open runs, which is the most`);
+    const ofTenant = () => openRunsOf(tenant, maxOpenRunsPerTenant, keys, redis);
+    if (!(await queues.places.take(`open ${tenant}`, maxOpenRunsPerTenant, ofTenant)))
+      throw full(429, 'tenant_open_runs', `tenant ${tenant} has ${maxOpenRunsPerTenant} open runs, which is the most`);
+  }
+
+  async #usedPercent(redis: RedisConnection): Promise<number> {
+    const now = performance.now();
+    if (!this.#memory || now - this.#memory.readAt > memoryAgeMs)
+      this.#memory = { readAt: now, percent: usedPercentOf(redis) };
+    return await this.#memory.percent;
+  }
+}
+
+/** Gives a thread its place in the list of its tenant before it is made. Throws `queue_full` (429) where there is none. */
+export async function admitThread(place: ThreadPlace, thread: ThreadRef, max: number): Promise<void> {
+  if (await listThread(place, thread, max)) return;
+  const message = `tenant ${thread.tenant} has ${max} threads, which is the most: delete some to begin others`;
+  throw full(429, 'tenant_threads', message);
+}
+
+/**
+ * Of the fullest node: a run lands where its id says. 0 where Redis has no limit. A node that does not say counts as empty: it
+ * refuses by itself what it cannot take, and must not keep runs from the others.
+ */
+async function usedPercentOf(redis: RedisConnection): Promise<number> {
+  const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];
+  const shares = nodes.map(async (node) => {
+    const info = await node.info('memory').catch(() => '');
+    const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
+    const limit = field('maxmemory');
+    return limit === 0 ? 0 : (field('used_memory') / limit) * 100;
+  });
+  return Math.max(0, ...(await Promise.all(shares)));
+}
+
+async function openRunsOf(tenant: string, max: number, keys: Keys, redis: RedisConnection): Promise<number> {
+  const key = keys.openOf(tenant);
+  const count = await redis.scard(key);
+  if (count < max) return count;
+  const members = await redis.srandmember(key, maxLookedAt);
+  const scores = members.length > 0 ? await redis.zmscore(keys.open, ...members) : [];
+  const ended = members.filter((_, i) => scores[i] === null);
+  return ended.length > 0 ? count - (await redis.srem(key, ...ended)) : count;
+}
+
+function full(http: 429 | 503, limit: string, message: string): RunError {
+  return new RunError('queue_full', message, { http, details: { limit, retryAfterS } });
+}

@@ -1,0 +1,44 @@
+import type { RunRequestInput } from '../../../shared/contract/run.ts';
+
+/** What any run may have beside its program. */
+type Rest = Partial<Omit<RunRequestInput, 'fanOut' | 'evaluate' | 'taskRun'>>;
+
+/** A fan-out, and what any run may have. `agent` is whose budget and limits hold; default: the first child's. */
+export type FanOutRun = NonNullable<RunRequestInput['fanOut']> & Rest;
+
+export function fanOutRequestOf(given: FanOutRun): RunRequestInput {
+  const { children, mergeStrategy, perBudget, maxConcurrentChildren, ...rest } = given;
+  return {
+    // Without children there is no agent either, and the request says so.
+    agent: children[0]?.agent ?? '',
+    input: '',
+    ...rest,
+    fanOut: {
+      children,
+      ...(mergeStrategy && { mergeStrategy }),
+      ...(perBudget && { perBudget }),
+      ...(maxConcurrentChildren !== undefined && { maxConcurrentChildren }),
+    },
+  };
+}
+
+/** An evaluator-optimizer, and what any run may have. `agent` is whose budget and limits hold; default: the generator. */
+export type EvaluateRun = NonNullable<RunRequestInput['evaluate']> & Rest & { readonly input: string };
+
+export function evaluateRequestOf(given: EvaluateRun): RunRequestInput {
+  const { generator, evaluator, maxIterations, select, ...rest } = given;
+  return {
+    agent: generator,
+    ...rest,
+    evaluate: { generator, evaluator, maxIterations, ...(select && { select }) },
+  };
+}
+
+/** A task for an adapter that workers have. */
+export type TaskRun = NonNullable<RunRequestInput['taskRun']>;
+/** What any run may have beside its task. `agent` is only shown, unless workers have one of that name; default: the adapter. */
+export type TaskRunOptions = Rest & { readonly signal?: AbortSignal };
+
+export function taskRequestOf(taskRun: TaskRun, rest: Rest): RunRequestInput {
+  return { agent: taskRun.adapter, input: '', ...rest, taskRun };
+}

@@ -1,0 +1,174 @@
+import type { NewRun } from '../../../shared/state/run/create-runs.ts';
+import { stopRuns } from '../../../shared/state/run/children/children.ts';
+import { assertNever, RunError } from '../../../shared/base/errors.ts';
+import type { RedisConnection } from '../../../shared/state/redis.ts';
+import { enterThread as enter, interruptionBy, refusedIn, type Entered } from '../../../shared/state/thread/line.ts';
+import type { OnBusy } from '../../../shared/contract/thread/thread.ts';
+import { forgetOpen } from '../../../shared/state/run/open-runs.ts';
+import { passOn } from '../../../shared/state/thread/turns.ts';
+import { familyOf } from '../control.ts';
+import { runStatus, type RunStatus } from '../../../shared/contract/run.ts';
+import { followUpId, sayToRun } from '../../../shared/state/run/control/steer.ts';
+import { admitThread } from './admission.ts';
+import {
+  claimRequest,
+  noteListener,
+  releaseRequest,
+  type ClaimedRequest,
+} from '../../../shared/state/run/claim-request.ts';
+import { placeOf, retentionS, threadPlaceOf } from '../layout.ts';
+import type { Link } from '../link.ts';
+
+/** The run that hears what a request says. */
+export interface Listener {
+  readonly runId: string;
+  readonly status: RunStatus;
+}
+
+/** `waits`: another run holds its thread, and queues it when it is over. */
+export type Arrived =
+  | { readonly kind: 'said'; readonly listener: Listener }
+  | { readonly kind: 'entered'; readonly waits: boolean };
+
+/**
+ * What a request does in its thread before its run is created: nothing that remains where it is refused. Throws what
+ * `enterThread` throws, `idempotency_conflict`, and `queue_full` for a run that was told too much and for a tenant with too many
+ * threads. A delayed run gets its place when its time has come.
+ */
+export async function arrive(run: NewRun, link: Link, redis: RedisConnection): Promise<Arrived> {
+  const { thread: threadId, onBusy, delayMs = 0 } = run.request;
+  if (threadId === undefined) return { kind: 'entered', waits: false };
+  const admit = async () =>
+    await admitThread(threadPlaceOf(link, redis), { tenant: run.tenant, threadId }, link.settings.maxThreadsPerTenant);
+  if (delayMs > 0) {
+    await admit();
+    return { kind: 'entered', waits: false };
+  }
+  const claimed = await claimRequest(run, { keys: link.keys, redis });
+  try {
+    const steers = onBusy === 'steer' && claimed.kind !== 'created';
+    const listener = steers ? await steer(run, threadId, claimed, link, redis) : undefined;
+    if (listener) return { kind: 'said', listener };
+    if (claimed.kind !== 'created') await admit();
+    return { kind: 'entered', waits: await enterThread(run, threadId, link, redis) };
+  } catch (error) {
+    if (claimed.kind === 'free' && error instanceof RunError && error.code !== 'queue_unavailable')
+      await releaseRequest(run, { keys: link.keys, redis });
+    throw error;
+  }
+}
+
+/**
+ * Gives a run its place in its thread before it is created, so that the order of acceptance is the order of turns. Answers
+ * true when it has to wait there: whoever holds the thread queues it. Also when it was passed over before it came to be: it gets
+ * another place once it is there.
+ * Throws `validation` for the thread of another agent, `concurrent_run` and `thread_suspended` where it was not to wait.
+ */
+async function enterThread(run: NewRun, threadId: string, link: Link, redis: RedisConnection): Promise<boolean> {
+  const { agent: agentId } = run.request;
+  const entered = await place(run, threadId, link, redis);
+  switch (entered.kind) {
+    case 'turn':
+      return false;
+    case 'waiting':
+    case 'left':
+      return true;
+    case 'refused_busy':
+    case 'refused_suspended':
+      throw refusedIn({ tenant: run.tenant, threadId }, entered);
+    case 'other_agent':
+      throw new RunError('validation', `thread ${threadId} belongs to agent ${entered.agentId}, not to ${agentId}`);
+    default:
+      return assertNever(entered);
+  }
+}
+
+/**
+ * Looks again where a run stands that had to wait, once it is created. Only now is the holder cancelled for it: a thread that is
+ * passed on to a run which is not there yet is passed on past it, and then it gets another place here. Answers true when its
+ * turn has come: then nobody else may queue it.
+ */
+export async function lookAgain(run: NewRun, link: Link, redis: RedisConnection): Promise<boolean> {
+  const { runId, request } = run;
+  if (request.thread === undefined) return false;
+  const found = await place(run, request.thread, link, redis);
+  // Before it is acknowledged, so that nobody who comes later goes before it.
+  const stands = found.kind === 'left' ? await place(run, request.thread, link, redis, 'afresh') : found;
+  if (stands.kind === 'waiting' && stands.cancel)
+    await stopRuns([stands.holder], interruptionBy(runId), familyOf(link, redis));
+  return stands.kind === 'turn';
+}
+
+async function place(
+  { tenant, runId, request }: NewRun,
+  threadId: string,
+  link: Link,
+  redis: RedisConnection,
+  busy: OnBusy | 'afresh' = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue'),
+): Promise<Entered> {
+  const { agent: agentId } = request;
+  return await enter(threadPlaceOf(link, redis), { tenant, threadId, runId, agentId }, busy);
+}
+
+/**
+ * Says the input to the run that holds the thread, where the request asks for that. Undefined when nobody is at work, or it is
+ * too late: then the input is a message like any other. Throws `queue_full`.
+ */
+async function steer(
+  run: NewRun,
+  threadId: string,
+  claimed: ClaimedRequest,
+  link: Link,
+  redis: RedisConnection,
+): Promise<Listener | undefined> {
+  if (claimed.kind === 'steering' && (claimed.said || (await say(run, claimed.listener, link, redis))))
+    return await listenerNow(claimed.listener, run, link, redis);
+  const { tenant, request } = run;
+  const [holder, agentId] = await redis.hmget(link.keys.thread(tenant, threadId, 'manifest'), 'holder', 'agentId');
+  if (!holder || agentId !== request.agent) return undefined;
+  return (await say(run, holder, link, redis)) ? { runId: holder, status: 'running' } : undefined;
+}
+
+/** With an execution id the message goes to one run, however often it is sent: whom it is for is noted before it is said. */
+async function say(run: NewRun, listener: string, link: Link, redis: RedisConnection): Promise<boolean> {
+  const { runId, request } = run;
+  const isKnown = request.executionId !== undefined;
+  if (isKnown) await noteListener(run, listener, 'meant', { keys: link.keys, redis }, retentionS(link, run));
+  const message = { id: runId, text: request.input, at: new Date().toISOString() };
+  const said = await sayToRun(placeOf(link, redis), listener, message);
+  if (said === 'full') throw new RunError('queue_full', `run ${listener} has not yet heard what was said before`);
+  if (isKnown)
+    await noteListener(
+      run,
+      listener,
+      said === 'said' ? 'said' : 'late',
+      { keys: link.keys, redis },
+      retentionS(link, run),
+    );
+  return said === 'said';
+}
+
+/** Who answers what was said: the run that was told, or, when it ended before it heard, the one that came after it. */
+async function listenerNow(told: string, { runId }: NewRun, link: Link, redis: RedisConnection): Promise<Listener> {
+  for (const id of [followUpId(told, runId), told]) {
+    const status = await redis.hget(link.keys.run(id), 'status');
+    if (status) return { runId: id, status: runStatus.parse(status) };
+  }
+  throw new RunError('run_not_found', `run ${told}, which was told, is past its retention`);
+}
+
+/** It ended before: the repeat of its request must not keep a place in a thread, nor a mark that it is open. */
+export async function forgetEnded(
+  { runId, tenant, request }: NewRun,
+  link: Link,
+  redis: RedisConnection,
+): Promise<void> {
+  await forgetOpen(placeOf(link, redis), runId, tenant);
+  if (request.thread === undefined) return;
+  const [endedAt, epoch] = await redis.hmget(link.keys.run(runId), 'endedAt', 'epoch');
+  // It was driven again since, and its place is needed.
+  if (!endedAt) return;
+  const { addJob } = familyOf(link, redis);
+  const leaver = { runId, epoch: Number(epoch) };
+  await passOn(threadPlaceOf(link, redis), { tenant, threadId: request.thread }, leaver, addJob);
+}

@@ -1,0 +1,123 @@
+import { cleanJson, maxLevels } from '../../../shared/base/clean-text.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { runId as runIdSchema } from '../../../shared/base/ids.ts';
+import { refuseMixed } from '../../../shared/contract/orchestration/program-request.ts';
+import { cutText, findSecretKey } from '../../../shared/base/redact.ts';
+import { maxInputBytes, runRequest, type RunRequest } from '../../../shared/contract/run.ts';
+import type { z } from 'zod';
+
+const idFields: ReadonlySet<PropertyKey> = new Set([
+  'agent',
+  'thread',
+  'batch',
+  'executionId',
+  'sessionId',
+  'projectId',
+]);
+
+/**
+ * A caller's request with defaults in place. Throws `too_deep`, `secret_in_payload`, `payload_too_large`, `invalid_id`
+ * when nothing but ids is wrong, or `validation` whose details list every problem as path and message.
+ */
+export function parseRequest(input: unknown): RunRequest {
+  const request = parseSafely(runRequest, 'input', input);
+  refuseMixed(request);
+  refuseContradictions(request);
+  return request;
+}
+
+/** Fields that make no sense beside each other. */
+function refuseContradictions({ deadlineMs, delayMs = 0, onBusy, thread }: RunRequest): void {
+  const problems = [
+    ...(deadlineMs !== undefined && deadlineMs <= delayMs
+      ? [{ path: 'deadlineMs', message: 'must be more than delayMs: both count from the acceptance of the run' }]
+      : []),
+    ...(onBusy === 'steer' && delayMs > 0
+      ? [{ path: 'onBusy', message: 'steer cannot be delayed: it names the run that is told, which is at work now' }]
+      : []),
+    ...(onBusy !== undefined && thread === undefined
+      ? [{ path: 'onBusy', message: 'needs a thread: without one no other run is in the way' }]
+      : []),
+  ];
+  const [first] = problems;
+  if (!first) return;
+  throw new RunError('validation', `the request is not valid: ${first.path}: ${first.message}`, { details: problems });
+}
+
+/** The same for any schema whose field `text` is the user's message. */
+export function parseSafely<T extends z.ZodType>(schema: T, text: string, input: unknown): z.output<T> {
+  const safe = safeInput(input);
+  refuseLargeText(text, safe);
+  const parsed = schema.safeParse(safe);
+  if (parsed.success) return parsed.data;
+  const { issues } = parsed.error;
+  const code = issues.every(isIdIssue) ? 'invalid_id' : 'validation';
+  throw invalid(code, 'the request is not valid', issues);
+}
+
+/**
+ * What a caller sent, with clean texts: half a character or a NUL becomes U+FFFD. Throws `too_deep`, or `secret_in_payload`
+ * for a key that looks like a credential.
+ */
+export function safeInput(input: unknown): unknown {
+  if (deeperThan(input, maxLevels))
+    throw new RunError('too_deep', `the request is nested deeper than ${maxLevels} levels`);
+  const found = findSecretKey(input);
+  if (found === undefined) return cleanJson(input);
+  const secret = cutText(found, maxProblemBytes);
+  throw new RunError('secret_in_payload', `${secret} looks like a credential; runs must not carry any`, {
+    details: { path: secret },
+  });
+}
+
+/** What an error tells of a request that is wrong in thousands of places: enough of them to see what is wrong. */
+const maxProblems = 50;
+const maxProblemBytes = 256;
+
+/** An error that lists the problems of a zod parse in its details, the first 50 of them, each cut to 256 bytes. */
+export function invalid(
+  code: 'validation' | 'invalid_id',
+  what: string,
+  issues: readonly z.core.$ZodIssue[],
+): RunError {
+  const problems = issues.slice(0, maxProblems).map((issue) => ({
+    path: cutText(issue.path.join('.'), maxProblemBytes),
+    message: cutText(issue.message, maxProblemBytes),
+  }));
+  const list = problems.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message));
+  return new RunError(code, `${what}: ${list.join('; ')}`, { details: problems });
+}
+
+/**
+ * Run ids are made by us, so one with any other character is a mistake (`invalid_id`), and one that merely is not of our
+ * form cannot exist (`run_not_found`). Nothing else reaches a Redis key.
+ */
+export function checkRunId(runId: unknown): string {
+  if (typeof runId !== 'string' || !/^[A-Za-z0-9_-]{1,128}$/.test(runId))
+    throw new RunError('invalid_id', 'this is not a run id');
+  if (!runIdSchema.safeParse(runId).success) throw runNotFound(runId);
+  return runId;
+}
+
+/** The one answer for a run that does not exist and for one that belongs to somebody else. */
+export function runNotFound(runId: string): RunError {
+  return new RunError('run_not_found', `there is no run ${runId}`);
+}
+
+function refuseLargeText(field: string, input: unknown): void {
+  if (input === null || typeof input !== 'object') return;
+  const text: unknown = Reflect.get(input, field);
+  if (typeof text === 'string' && Buffer.byteLength(text) > maxInputBytes)
+    throw new RunError('payload_too_large', `${field} is over ${maxInputBytes} bytes`);
+}
+
+/** A string of the wrong form in a field that holds an id; a missing or non-string one is a plain mistake of shape. */
+function isIdIssue(issue: z.core.$ZodIssue): boolean {
+  return issue.code === 'invalid_format' && issue.path.length === 1 && idFields.has(issue.path[0] as PropertyKey);
+}
+
+function deeperThan(value: unknown, levels: number): boolean {
+  if (value === null || typeof value !== 'object') return false;
+  if (levels === 0) return true;
+  return Object.values(value).some((item) => deeperThan(item, levels - 1));
+}

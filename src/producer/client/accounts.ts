@@ -1,0 +1,141 @@
+import { assertNever, RunError } from '../../shared/base/errors.ts';
+import {
+  accountField,
+  accountTtlS,
+  budgetViewOf,
+  runAccountTtlS,
+  type AccountPlace,
+} from '../../shared/state/money/ledger.ts';
+import {
+  budgetCap,
+  budgetScope,
+  budgetWindow,
+  windowOf,
+  type BudgetScope,
+  type BudgetView,
+  type BudgetWindow,
+  type OnExceed,
+} from '../../shared/contract/money.ts';
+import { pairsOf } from '../../shared/base/pairs.ts';
+import { loadScript, runScript, type RedisConnection } from '../../shared/state/redis.ts';
+import type { Link } from './link.ts';
+import { loadRecord } from './reads.ts';
+
+const topUpScript = loadScript(import.meta.url, '../../shared/state/money/top-up.lua');
+const setScript = loadScript(import.meta.url, '../../shared/state/money/set-budget.lua');
+
+/** Whose money: a run, a batch, or the tenant. */
+export interface AccountName {
+  readonly scope: BudgetScope;
+  readonly id: string;
+}
+
+/** A cap that is not written in the account yet. */
+interface KnownCap {
+  readonly capMicrocents: number;
+  readonly onExceed: OnExceed;
+}
+
+/** The account that a pending item of kind `budget` names as `scope:id`, or undefined. */
+export function parseAccountName(name: string): AccountName | undefined {
+  const at = name.indexOf(':');
+  const scope = budgetScope.safeParse(name.slice(0, at));
+  return scope.success ? { scope: scope.data, id: name.slice(at + 1) } : undefined;
+}
+
+/** The account now. Throws `run_not_found` for a run that the tenant does not have. */
+export async function readAccount(
+  name: AccountName,
+  tenant: string,
+  link: Link,
+  redis: RedisConnection,
+): Promise<BudgetView> {
+  const { place, known } = await locate(name, tenant, link, redis);
+  const [account, waiting] = keysOf(place, tenant, link);
+  const [hash, runs] = await Promise.all([redis.hgetall(account), redis.zcard(waiting)]);
+  return budgetViewOf(place, hash, runs, known);
+}
+
+/** Sets the cap of a batch; top-ups stay. */
+export async function setBatchCap(
+  id: string,
+  tenant: string,
+  { capMicrocents, onExceed }: KnownCap,
+  link: Link,
+  redis: RedisConnection,
+): Promise<BudgetView> {
+  const place = wholePlace('batch', id);
+  const args = [capMicrocents, onExceed, ttlOf(place)];
+  const reply = (await runScript(redis, setScript, keysOf(place, tenant, link), args)) as [string[], number];
+  return budgetViewOf(place, Object.fromEntries(pairsOf(reply[0])), reply[1]);
+}
+
+/** Adds money, once for each key. Throws `validation` for an account without a cap. */
+export async function topUpAccount(
+  name: AccountName,
+  tenant: string,
+  topUp: { readonly microcents: number; readonly key?: string },
+  link: Link,
+  redis: RedisConnection,
+): Promise<BudgetView> {
+  const { place, known } = await locate(name, tenant, link, redis);
+  const remember = topUp.key === undefined ? '' : `t:${topUp.key}`;
+  const args = [topUp.microcents, remember, ttlOf(place), known ? 1 : 0];
+  const reply = (await runScript(redis, topUpScript, keysOf(place, tenant, link), args)) as [0] | [1, string[], number];
+  if (reply[0] === 0)
+    throw new RunError('validation', `${name.scope} ${name.id} has no cap, so there is nothing to add to`);
+  return budgetViewOf(place, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
+}
+
+/** Where the account is kept, and its cap as far as it is known elsewhere. */
+async function locate(
+  { scope, id }: AccountName,
+  tenant: string,
+  link: Link,
+  redis: RedisConnection,
+): Promise<{ readonly place: AccountPlace; readonly known: KnownCap | undefined }> {
+  switch (scope) {
+    case 'batch':
+      return { place: wholePlace(scope, id), known: undefined };
+    case 'run': {
+      const { budget } = (await loadRecord(link, redis, id, tenant)).request;
+      const capMicrocents = budgetCap(budget);
+      const known = budget && capMicrocents !== undefined ? { capMicrocents, onExceed: budget.onExceed } : undefined;
+      return { place: wholePlace(scope, id), known };
+    }
+    case 'tenant': {
+      const { budget } = link.tenants.of(id);
+      if (!budget) return { place: await windowInUse(id, link, redis), known: undefined };
+      return { place: tenantPlace(id, budget.window), known: budget };
+    }
+    default:
+      return assertNever(scope);
+  }
+}
+
+function wholePlace(scope: BudgetScope, id: string): AccountPlace {
+  return { scope, id, window: 'total', windowStart: 'total' };
+}
+
+/** A client without `tenantsFile` knows no window; the account that workers have written a cap into shows it. */
+async function windowInUse(tenant: string, { keys }: Link, redis: RedisConnection): Promise<AccountPlace> {
+  const places = budgetWindow.options.map((window) => tenantPlace(tenant, window));
+  const caps = await Promise.all(
+    places.map(({ windowStart }) =>
+      redis.hexists(keys.account(tenant, 'tenant', tenant, windowStart), accountField.cap),
+    ),
+  );
+  return places[Math.max(0, caps.indexOf(1))] as AccountPlace;
+}
+
+function tenantPlace(id: string, window: BudgetWindow): AccountPlace {
+  return { scope: 'tenant', id, window, windowStart: windowOf(window, Date.now()) };
+}
+
+function keysOf({ scope, id, windowStart }: AccountPlace, tenant: string, { keys }: Link): [string, string] {
+  return [keys.account(tenant, scope, id, windowStart), keys.accountWaiting(tenant, scope, id)];
+}
+
+function ttlOf({ scope, window }: AccountPlace): number {
+  return scope === 'run' ? runAccountTtlS : accountTtlS(window);
+}

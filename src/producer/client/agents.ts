@@ -1,0 +1,74 @@
+import { agentView, type AgentView } from '../../shared/contract/agent/agent.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import type { Keys, RedisConnection } from '../../shared/state/redis.ts';
+
+const maxAgeMs = 2_000;
+const maxNamed = 50;
+
+/** The agents that workers announced, with a short memory so that accepting a run costs no read of its own. */
+export class AgentDirectory {
+  readonly #keys: Keys;
+  #known: ReadonlySet<string> = new Set();
+  #readAt = Number.NEGATIVE_INFINITY;
+  #models: readonly string[] = [];
+  #modelsReadAt = Number.NEGATIVE_INFINITY;
+
+  constructor(keys: Keys) {
+    this.#keys = keys;
+  }
+
+  /**
+   * Throws `validation` for an agent that nobody announced, named at this place of the request. While nobody announced any,
+   * every name is accepted.
+   */
+  async check(id: string, redis: RedisConnection, path = 'agent'): Promise<void> {
+    const isFresh = performance.now() - this.#readAt <= maxAgeMs;
+    if (!(isFresh && this.#known.has(id))) await this.#read(redis);
+    if (this.#known.size === 0 || this.#known.has(id)) return;
+    const known = [...this.#known].sort();
+    const message = `there is no agent ${id}; known are ${known.slice(0, maxNamed).join(', ')}`;
+    throw new RunError('validation', message, { details: [{ path, message: 'is not a known agent' }] });
+  }
+
+  /** All of them, by id. Entries that a newer worker wrote in another form are left out. */
+  async list(redis: RedisConnection): Promise<readonly AgentView[]> {
+    const entries = await redis.hvals(this.#keys.agents);
+    const agents = entries
+      .map((json) => agentView.safeParse(parseJson(json)).data)
+      .filter((agent) => agent !== undefined);
+    return agents.sort((a, b) => (a.id < b.id ? -1 : 1));
+  }
+
+  /** The models that they use, with a short memory. */
+  async models(redis: RedisConnection): Promise<readonly string[]> {
+    if (performance.now() - this.#modelsReadAt > maxAgeMs) {
+      const agents = await this.list(redis);
+      this.#models = [...new Set(agents.flatMap(({ model, models = [] }) => [model, ...models]))].sort();
+      this.#modelsReadAt = performance.now();
+    }
+    return this.#models;
+  }
+
+  async register(agents: readonly AgentView[], redis: RedisConnection): Promise<void> {
+    if (agents.length === 0) return;
+    const seenAt = new Date().toISOString();
+    const entries = agents.map((agent) => [agent.id, jsonText({ ...agent, seenAt })]);
+    await redis.hset(this.#keys.agents, Object.fromEntries(entries));
+    this.#readAt = Number.NEGATIVE_INFINITY;
+    this.#modelsReadAt = Number.NEGATIVE_INFINITY;
+  }
+
+  async #read(redis: RedisConnection): Promise<void> {
+    this.#known = new Set(await redis.hkeys(this.#keys.agents));
+    this.#readAt = performance.now();
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,166 @@
+import { z } from 'zod';
+import {
+  isAboutCall,
+  pendingViewOf,
+  votesOf,
+  voteView,
+  waitsForPeople,
+  type DecisionRecord,
+} from '../../shared/contract/decisions.ts';
+import { pendingView, type PendingItem } from '../../shared/contract/event.ts';
+import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
+import { pairsOf } from '../../shared/base/pairs.ts';
+import type { RedisConnection } from '../../shared/state/redis.ts';
+import { listedRecord } from '../../shared/state/run/listed-record.ts';
+import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
+import { inGroups } from './in-groups.ts';
+import type { Link } from './link.ts';
+import { loadDecisions } from './reads.ts';
+import { invalid } from './accept/validate.ts';
+
+const batchSize = 50;
+const maxScanned = 2_000;
+/** A run is listed before its record says that it waits; an entry whose run does not is only dead once it is older than this. */
+const settledMs = 60_000;
+const cursorForm = /^(\d{1,16})-([0-9A-Z]{26})$/;
+
+export const approvalKind = z.enum(['approval', 'user_input', 'unknown_outcome', 'budget']);
+export type ApprovalKind = z.infer<typeof approvalKind>;
+
+const approvalsQuery = z.strictObject({
+  agent: publicId.optional(),
+  kind: approvalKind.optional(),
+  cursor: z.string().regex(cursorForm, 'is not a cursor of this list').optional(),
+  limit: z.int().min(1).max(100).default(50),
+});
+
+export interface ApprovalsQuery {
+  readonly agent?: string;
+  readonly kind?: ApprovalKind;
+  /** From the previous page; absent for the first. */
+  readonly cursor?: string;
+  /** 1 to 100, default 50. What one run waits for is never split, so a page may hold more. */
+  readonly limit?: number;
+}
+
+/** One thing that a run waits for people to decide: all that an inbox shows. */
+export const approvalView = z.object({
+  ...pendingView.shape,
+  kind: approvalKind,
+  runId: z.string(),
+  agent: z.string(),
+  thread: z.string().optional(),
+  batch: z.string().optional(),
+  metadata: z.record(z.string(), z.string()).optional(),
+  votes: z.array(voteView).describe('Who said what already, where several people have to agree.'),
+  href: z.string().describe('The run. Decisions are posted to `decisions` below it.'),
+});
+export type ApprovalView = z.infer<typeof approvalView>;
+
+/** A run in the list of those that wait for people: by the time at which these were asked. */
+interface Entry {
+  readonly runId: string;
+  readonly askedAtMs: number;
+}
+
+/** A page of what the runs of a tenant wait for people to decide, newest first. Looks at no more than 2,000 runs. */
+export async function listApprovals(
+  input: ApprovalsQuery,
+  tenant: string,
+  link: Link,
+): Promise<{ approvals: readonly ApprovalView[]; cursor?: string }> {
+  const parsed = approvalsQuery.safeParse(input);
+  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error.issues);
+  const { agent, kind, cursor, limit } = parsed.data;
+  return await link.reach(async (redis) => {
+    const approvals: ApprovalView[] = [];
+    let last = cursor === undefined ? undefined : parseCursor(cursor);
+    for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
+      const entries = await entriesAfter(last, link.keys.asking(tenant), redis);
+      const found = await readEntries(entries, tenant, link, redis);
+      for (const [at, entry] of entries.entries()) {
+        last = entry;
+        const views = found[at] ?? [];
+        approvals.push(...views.filter((view) => (!agent || view.agent === agent) && (!kind || view.kind === kind)));
+        if (approvals.length >= limit) return { approvals, cursor: `${entry.askedAtMs}-${entry.runId}` };
+      }
+      if (entries.length < batchSize) return { approvals };
+    }
+    return last === undefined ? { approvals } : { approvals, cursor: `${last.askedAtMs}-${last.runId}` };
+  });
+}
+
+/** The entries that follow one in the list, which may be gone by now. */
+async function entriesAfter(last: Entry | undefined, key: string, redis: RedisConnection): Promise<readonly Entry[]> {
+  const start = last === undefined ? 0 : await rankAfter(last, key, redis);
+  const flat = await redis.zrevrange(key, start, start + batchSize - 1, 'WITHSCORES');
+  return pairsOf(flat).map(([runId, at]) => ({ runId, askedAtMs: Number(at) }));
+}
+
+async function rankAfter({ runId, askedAtMs }: Entry, key: string, redis: RedisConnection): Promise<number> {
+  const newer = await redis.zcount(key, `(${askedAtMs}`, '+inf');
+  // Within one millisecond the order is that of the ids.
+  const same = await redis.zrangebyscore(key, askedAtMs, askedAtMs);
+  return newer + same.filter((other) => other >= runId).length;
+}
+
+/** What each run waits for people to decide, in the order of the entries. Those that do not wait leave the list. */
+async function readEntries(
+  entries: readonly Entry[],
+  tenant: string,
+  link: Link,
+  redis: RedisConnection,
+): Promise<readonly (readonly ApprovalView[])[]> {
+  const found = await inGroups(entries, ({ runId }) => readEntry(runId, tenant, link, redis));
+  const settledBefore = Date.now() - settledMs;
+  const dead = entries.filter(({ askedAtMs }, at) => found[at]?.length === 0 && askedAtMs < settledBefore);
+  if (dead.length > 0) await redis.zrem(link.keys.asking(tenant), ...dead.map(({ runId }) => runId));
+  return found;
+}
+
+async function readEntry(
+  runId: string,
+  tenant: string,
+  link: Link,
+  redis: RedisConnection,
+): Promise<readonly ApprovalView[]> {
+  const record = await listedRecord(redis, link.keys.run(runId), tenant);
+  if (!record) return [];
+  const items = asksOf(record);
+  const severalDecide = items.some(({ approvers = 1 }) => approvers > 1);
+  const decisions = severalDecide ? await loadDecisions(link, redis, runId) : [];
+  return items.map((item) => approvalOf(record, item, decisions));
+}
+
+/** Money is only waited for while the run is suspended; calls stay open while it works on what was decided about others. */
+function asksOf({ status, pending }: RunRecord): readonly PendingItem[] {
+  if (isTerminalStatus(status)) return [];
+  return pending.filter((item) => (status === 'suspended' ? waitsForPeople(item) : isAboutCall(item)));
+}
+
+function approvalOf(
+  { runId, request }: RunRecord,
+  item: PendingItem,
+  decisions: readonly DecisionRecord[],
+): ApprovalView {
+  const { agent, thread, batch, metadata } = request;
+  const record = decisions.find(
+    ({ id, expiresAt, verdict }) => !verdict && id === item.id && expiresAt === item.expiresAt,
+  );
+  return {
+    runId,
+    agent,
+    ...(thread !== undefined && { thread }),
+    ...(batch !== undefined && { batch }),
+    ...(metadata && { metadata }),
+    ...pendingViewOf(item),
+    kind: approvalKind.parse(item.kind),
+    votes: record ? votesOf(record) : [],
+    href: `/v1/runs/${runId}`,
+  };
+}
+
+function parseCursor(cursor: string): Entry {
+  const [, askedAtMs, runId] = cursorForm.exec(cursor) as RegExpExecArray;
+  return { runId: runIdSchema.parse(runId), askedAtMs: Number(askedAtMs) };
+}

@@ -1,0 +1,158 @@
+import { z } from 'zod';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
+import { publicId } from '../../shared/base/ids.ts';
+import {
+  budgetOnExceed,
+  budgetScope,
+  usdToMicrocents,
+  type BudgetScope,
+  type BudgetView,
+} from '../../shared/contract/money.ts';
+import { readAccount, setBatchCap, topUpAccount, type AccountName } from './accounts.ts';
+import { requireOperator, type Rights } from './accept/caller.ts';
+import type { Link } from './link.ts';
+import { checkRunId, invalid } from './accept/validate.ts';
+
+/** Ten million dollars: sums of such amounts are exact in every place that adds them. */
+const maxMicrocents = 1e15;
+const usd = z
+  .number()
+  .positive()
+  .max(maxMicrocents / 1e8);
+const microcents = z.int().positive().max(maxMicrocents);
+
+/** A cap for a batch. */
+export const budgetSettings = z
+  .strictObject({
+    maxCostUsd: usd.optional(),
+    maxCostMicrocents: microcents.optional(),
+    onExceed: budgetOnExceed.default('fail'),
+  })
+  .refine(
+    (b) => (b.maxCostUsd === undefined) !== (b.maxCostMicrocents === undefined),
+    'give maxCostUsd or maxCostMicrocents, one of them',
+  );
+
+/** A cap for a batch. Give one of the two amounts. */
+export interface BudgetSettings {
+  readonly maxCostUsd?: number;
+  readonly maxCostMicrocents?: number;
+  /** Before a call that could pass the cap: `fail` (the default), `pause` or `warn`. */
+  readonly onExceed?: 'fail' | 'pause' | 'pause_for_approval' | 'warn';
+}
+
+/** More money for an account. */
+export const topUpRequest = z
+  .strictObject({ usd: usd.optional(), microcents: microcents.optional() })
+  .refine((t) => (t.usd === undefined) !== (t.microcents === undefined), 'give usd or microcents, one of them');
+
+/** More money for an account. Give one of the two. */
+export interface TopUpRequest {
+  readonly usd?: number;
+  readonly microcents?: number;
+}
+
+export interface TopUpOptions {
+  /** The same key again adds nothing, for as long as the account is kept. */
+  readonly idempotencyKey?: string;
+}
+
+/** The budgets of one tenant. Every method throws `RunError`, like the client that it belongs to. */
+export class Budgets {
+  readonly #tenant: string;
+  readonly #link: Link;
+  readonly #rights: Rights;
+
+  constructor(tenant: string, link: Link, rights: Rights) {
+    this.#tenant = tenant;
+    this.#link = link;
+    this.#rights = rights;
+  }
+
+  /**
+   * What an account may spend and has spent: a run's, a batch's, or the tenant's own in its present window. One that
+   * nothing was spent from has zeros. Throws `not_found` for another tenant, `run_not_found`, `invalid_id`.
+   */
+  async get(scope: BudgetScope, id: string): Promise<BudgetView> {
+    const name = checkName(scope, id, this.#tenant);
+    return await this.#link.reach((redis) => readAccount(name, this.#tenant, this.#link, redis));
+  }
+
+  /**
+   * Sets what all runs that name this batch may cost together. Set again it replaces the cap; what was topped up stays.
+   * Runs that wait for money go on by themselves when the new cap lets them. Throws `validation`, `invalid_id`.
+   */
+  async set(scope: 'batch', id: string, settings: BudgetSettings): Promise<BudgetView> {
+    const parsed = budgetSettings.safeParse(settings);
+    if (!parsed.success) throw invalid('validation', 'the budget is not valid', parsed.error.issues);
+    const name = checkName(scope, id, this.#tenant);
+    if (name.scope !== 'batch') throw new RunError('validation', 'only the budget of a batch can be set');
+    const { maxCostUsd, maxCostMicrocents, onExceed } = parsed.data;
+    const capMicrocents = microcentsOf(maxCostUsd, maxCostMicrocents, 'maxCostUsd');
+    const cap = { capMicrocents, onExceed };
+    return await this.#link.reach((redis) => setBatchCap(name.id, this.#tenant, cap, this.#link, redis));
+  }
+
+  /**
+   * Adds money to an account, to a tenant's for its present window. Runs that wait for it go on by themselves within
+   * seconds. Throws `validation` also for an account without a cap, `forbidden` for a caller and the tenant's money,
+   * `not_found`, `run_not_found`, `invalid_id`.
+   */
+  async topUp(
+    scope: BudgetScope,
+    id: string,
+    request: TopUpRequest,
+    { idempotencyKey }: TopUpOptions = {},
+  ): Promise<BudgetView> {
+    const parsed = topUpRequest.safeParse(request);
+    if (!parsed.success) throw invalid('validation', 'the top-up is not valid', parsed.error.issues);
+    const name = checkName(scope, id, this.#tenant);
+    if (name.scope === 'tenant') requireOperator({ rights: this.#rights }, 'adding money to a tenant');
+    const topUp = topUpOf(parsed.data.usd, parsed.data.microcents, 'usd', idempotencyKey);
+    return await this.#link.reach((redis) => topUpAccount(name, this.#tenant, topUp, this.#link, redis));
+  }
+}
+
+/** A top-up from its amount in either unit. Throws `validation` for less than a microcent and for too much. */
+export function topUpOf(
+  dollars: number | undefined,
+  exact: number | undefined,
+  field: string,
+  idempotencyKey: string | undefined,
+): { readonly microcents: number; readonly key?: string } {
+  const key = publicId.optional().safeParse(idempotencyKey);
+  if (!key.success) throw invalid('validation', 'the idempotency key is not valid', key.error.issues);
+  const amount = microcentsOf(dollars, exact, field);
+  return { microcents: amount, ...(key.data !== undefined && { key: key.data }) };
+}
+
+function microcentsOf(dollars: number | undefined, exact: number | undefined, field: string): number {
+  const amount = exact ?? usdToMicrocents(dollars ?? 0);
+  if (amount >= 1 && amount <= maxMicrocents) return amount;
+  const message = amount < 1 ? 'is less than one microcent (0.00000001 USD)' : 'is more than 10,000,000 USD';
+  throw new RunError('validation', `${field} ${message}`, { details: [{ path: field, message }] });
+}
+
+/** Throws `validation`, `invalid_id`, `run_not_found`, or `not_found` for another tenant. */
+function checkName(scope: unknown, id: unknown, tenant: string): AccountName {
+  const parsed = budgetScope.safeParse(scope);
+  if (!parsed.success) throw invalid('validation', 'the scope is not valid', parsed.error.issues);
+  return { scope: parsed.data, id: checkId(parsed.data, id, tenant) };
+}
+
+function checkId(scope: BudgetScope, id: unknown, tenant: string): string {
+  switch (scope) {
+    case 'run':
+      return checkRunId(id);
+    case 'batch': {
+      const parsed = publicId.safeParse(id);
+      if (!parsed.success) throw invalid('invalid_id', 'the batch id is not valid', parsed.error.issues);
+      return parsed.data;
+    }
+    case 'tenant':
+      if (id !== tenant) throw new RunError('not_found', 'there is no such tenant; you can only see your own');
+      return tenant;
+    default:
+      return assertNever(scope);
+  }
+}

@@ -1,0 +1,115 @@
+import { z } from 'zod';
+import type { DialectEvent } from '../../../shared/dialects/dialect.ts';
+import { createProjector } from '../../../shared/dialects/project.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
+import { isTerminalStatus, type RunView } from '../../../shared/contract/run.ts';
+import type { EventsOptions } from '../options.ts';
+import { stoppable } from '../stop.ts';
+import { lastWords } from './last-words.ts';
+import { executionNotFound, isUnknownRun, type OpenTurn } from './open-turn.ts';
+
+/** One line of a turn that is a run. */
+export const chatLine = z.object({
+  type: z.string(),
+  seq: z
+    .int()
+    .min(0)
+    .optional()
+    .describe(
+      'Number of the event that it comes from: resume after it. Absent where there is nothing to resume after.',
+    ),
+  data: z.unknown().optional(),
+});
+export type ChatLine = Readonly<z.infer<typeof chatLine>>;
+
+/** What a turn asks of the client that opened it. */
+export interface TurnReads {
+  events(runId: string, options: EventsOptions): AsyncIterable<RunEvent>;
+  get(runId: string): Promise<RunView>;
+}
+
+export interface ChatLinesOptions {
+  /** The `seq` of the last line that the caller has; 0 or absent is the beginning. */
+  readonly after?: number;
+  /** Ends the iteration, without an error, as soon as it aborts. */
+  readonly signal?: AbortSignal;
+}
+
+/**
+ * A turn in the dialect `ndjson-chat`, each line with its number; ends after `session.run.completed` or
+ * `session.run.failed`. It begins with `session.run.started`; resumed, it goes on without one. Where it cannot go on,
+ * because the events are gone or belong to another run, the stored result is told from `session.run.started` on.
+ */
+export function chatLines(
+  turn: OpenTurn,
+  { after = 0, signal }: ChatLinesOptions,
+  reads: TurnReads,
+): AsyncIterableIterator<ChatLine> {
+  return stoppable([signal], (stop) => follow(turn, after, reads, stop));
+}
+
+async function* follow(
+  turn: OpenTurn,
+  after: number,
+  reads: TurnReads,
+  stop: AbortSignal,
+): AsyncGenerator<ChatLine, void, undefined> {
+  // A run that did not exist a moment ago has told nothing yet: the number is that of an earlier one.
+  const from = turn.attached ? after : 0;
+  const project = createProjector('ndjson-chat', { tenant: turn.tenantId }, from);
+  let begun = false;
+  try {
+    for await (const event of reads.events(turn.runId, { signal: stop })) {
+      if (!begun && from === 0) yield startOf(turn);
+      begun = true;
+      if (isTerminal(event) && from > event.sequenceNumber) yield* retell(turn, reads);
+      yield* linesOf(project(event), event.sequenceNumber, turn);
+    }
+  } catch (error) {
+    if (begun || !isGone(error)) throw error;
+    yield* retell(turn, reads, error);
+  }
+}
+
+/** The stored result. While there is none, what kept the events from being told is thrown. */
+async function* retell(
+  turn: OpenTurn,
+  reads: TurnReads,
+  why: unknown = executionNotFound(turn.executionId),
+): AsyncGenerator<ChatLine, void, undefined> {
+  const run = await reads.get(turn.runId).catch((error: unknown) => {
+    throw isUnknownRun(error) ? executionNotFound(turn.executionId) : error;
+  });
+  if (!isTerminalStatus(run.status)) throw why;
+  const again = { ...turn, replayed: true };
+  const project = createProjector('ndjson-chat', { tenant: turn.tenantId });
+  yield startOf(again);
+  for (const event of lastWords(run, turn.sessionId)) yield* linesOf(project(event), event.sequenceNumber, again);
+}
+
+function startOf({ runId, executionId, tenantId, sessionId, turnIndex, replayed }: OpenTurn): ChatLine {
+  const place = { sessionId, tenantId, ...(turnIndex !== undefined && { turnIndex }) };
+  return {
+    type: 'session.run.started',
+    seq: 0,
+    data: { ...place, runId, executionId, ...(replayed && { replayed }) },
+  };
+}
+
+/**
+ * Only the last line of an event has its number, those before it the number before: who resumes after a break in between
+ * gets all of them again, and misses none.
+ */
+function linesOf(told: readonly DialectEvent[], number: number, { replayed }: OpenTurn): ChatLine[] {
+  const shown = told.filter(({ type }) => type !== 'session.run.started');
+  return shown.map(({ type, data }, index) => {
+    const isEnd = type === 'session.run.completed' || type === 'session.run.failed';
+    const seq = index === shown.length - 1 ? number : number - 1;
+    return { type, seq, data: isEnd && replayed ? { ...(data as object), replayed } : data };
+  });
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof RunError && (error.code === 'execution_not_found' || error.code === 'replay_truncated');
+}

@@ -1,0 +1,69 @@
+import { stopFamily, type Family } from '../../shared/state/run/children/children.ts';
+import { cancelRequest, type CancelRequest } from '../../shared/contract/control.ts';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
+import type { RedisConnection } from '../../shared/state/redis.ts';
+import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
+import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
+import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
+import { leaveLines } from './follow/lines.ts';
+import type { Link } from './link.ts';
+import { tellAccepted } from './accept/tell-accepted.ts';
+import { loadLegible } from './reads.ts';
+import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
+
+/**
+ * Asks a run to stop, and the runs that work for it. One that waits for people ends at once too, its open calls denied,
+ * unless these are to be held: then it goes on waiting, and whoever is asked may still decide. One that waits for other runs
+ * ends once they have.
+ */
+export async function cancelRun(
+  id: string,
+  tenant: string,
+  input: Partial<CancelRequest>,
+  link: Link,
+): Promise<RunView> {
+  const runId = checkRunId(id);
+  const parsed = cancelRequest.safeParse(safeInput(input));
+  if (!parsed.success) throw invalid('validation', 'the cancel request is not valid', parsed.error.issues);
+  return await link.reach(async (redis) => {
+    const record = await loadLegible(link, redis, runId, tenant);
+    const stopped = await stopFamily(record, parsed.data, familyOf(link, redis));
+    switch (stopped) {
+      case 'gone':
+        throw runNotFound(runId);
+      case 'ended_before':
+        throw alreadyTerminal(record);
+      case 'ended_here':
+        await forget(record, link, redis);
+        break;
+      case 'held':
+      case 'asked':
+        break;
+      default:
+        return assertNever(stopped);
+    }
+    return viewOf(await loadLegible(link, redis, runId, tenant));
+  });
+}
+
+/** What a producer does for runs that work for each other. */
+export function familyOf(link: Link, redis: RedisConnection): Family {
+  return {
+    place: placeOf(link, redis),
+    threads: threadPlaceOf(link, redis),
+    keepOf: (record) => ({ recordS: retentionS(link, record), eventsS: link.settings.eventLogTtlS }),
+    onAccepted: (run) => tellAccepted(run, { status: 'queued', attached: false }, link),
+    onEnded: (run) => link.onRun({ kind: 'ended', jobKind: run.kind, ...factsOf(run), ...endFactsOf(run) }),
+    addJob: async (run) => await link.queues.add({ ...run, priority: undefined, delayMs: undefined, first: true }),
+  };
+}
+
+/** The run has ended here; a job that is left would only be skipped by a worker, so a failure to remove it is no matter. */
+async function forget(record: RunRecord, link: Link, redis: RedisConnection): Promise<void> {
+  await leaveLines(record, link, redis);
+  await link.queues.remove(record.queue, record.runId, record.segment).catch(link.onError);
+}
+
+function alreadyTerminal(record: RunRecord): RunError {
+  return new RunError('already_terminal', `run ${record.runId} has already ended`);
+}

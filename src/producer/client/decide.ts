@@ -1,0 +1,166 @@
+import { cleanText } from '../../shared/base/clean-text.ts';
+import { decisionRequest, type DecisionRequest } from '../../shared/contract/control.ts';
+import { decideAboutRun, type DecideOutcome } from '../../shared/state/run/control/decide.ts';
+import { callVerdicts, refusalError, summaryOf, type CallVerdict } from '../../shared/contract/decisions.ts';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
+import type { PendingItem } from '../../shared/contract/event.ts';
+import type { BudgetView } from '../../shared/contract/money.ts';
+import type { RedisConnection } from '../../shared/state/redis.ts';
+import { isTerminalStatus, type RunRecord, type RunView } from '../../shared/contract/run.ts';
+import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts';
+import { topUpOf } from './budgets.ts';
+import { requireOperator, type Caller } from './accept/caller.ts';
+import { leaveLines } from './follow/lines.ts';
+import type { Link } from './link.ts';
+import { loadBelow, loadLegible, loadView } from './reads.ts';
+import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
+import { placeOf } from './layout.ts';
+
+/** Who decides, and a key that makes a repeat of a top-up harmless. */
+export interface DecideOptions {
+  /** A person, kept with the decision: 1 to 200 characters. Where several people have to agree, one that gives no name does not count. */
+  readonly by?: string;
+  /** With a top-up: the same key again adds nothing. */
+  readonly idempotencyKey?: string;
+}
+
+/** What a decision leaves behind. */
+export interface DecisionAnswer {
+  /** `pending` is what the run still waits for, `decisions` what people said about its calls so far. */
+  readonly run: RunView;
+  /** After a top-up: the account that the run waited for. */
+  readonly budget?: BudgetView;
+}
+
+const maxByChars = 200;
+
+/**
+ * Says something about what a run waits for. All of it is taken, or nothing; the run goes on as soon as one of its calls, or
+ * the money, is decided. A top-up leaves the run suspended: a worker wakes it as soon as the money is enough.
+ */
+export async function decideRun(
+  id: string,
+  caller: Caller,
+  input: unknown,
+  options: DecideOptions,
+  link: Link,
+): Promise<DecisionAnswer> {
+  const runId = checkRunId(id);
+  const { tenant } = caller;
+  const parsed = decisionRequest.safeParse(safeInput(input));
+  if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error.issues);
+  const decision = decisionOf(parsed.data, options, Date.now());
+  return await link.reach(async (redis) => {
+    const record = await whoAsks(await loadLegible(link, redis, runId, tenant), decision.verdicts, link, redis);
+    if (isTerminalStatus(record.status)) throw ended(runId);
+    if (decision.topUp || decision.budget === 'approve') guardMoney(record, caller);
+    const account = decision.topUp ? accountOf(record) : undefined;
+    if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, link, redis);
+    const budget =
+      decision.topUp && account ? await topUpAccount(account, tenant, decision.topUp, link, redis) : undefined;
+    return { run: await loadView(link, redis, runId, tenant), ...(budget && { budget }) };
+  });
+}
+
+/** The run whose call is decided about: this one, or one of those that work for it. */
+async function whoAsks(
+  record: RunRecord,
+  verdicts: readonly CallVerdict[],
+  link: Link,
+  redis: RedisConnection,
+): Promise<RunRecord> {
+  const [first] = verdicts;
+  if (!first || record.pending.some(({ id }) => id === first.id)) return record;
+  for (const child of await loadBelow(link, redis, record)) {
+    const found = await whoAsks(child, verdicts, link, redis);
+    if (found.pending.some(({ id }) => id === first.id)) return found;
+  }
+  return record;
+}
+
+interface Decision {
+  readonly verdicts: readonly CallVerdict[];
+  readonly budget: 'approve' | 'reject' | undefined;
+  readonly topUp: { readonly microcents: number; readonly key?: string } | undefined;
+  readonly by: string | undefined;
+  readonly summary: string;
+  readonly atMs: number;
+}
+
+function decisionOf(request: DecisionRequest, options: DecideOptions, atMs: number): Decision {
+  const { budget, reason } = request;
+  const by = personOf(options.by);
+  const verdicts = callVerdicts(request, by, new Date(atMs).toISOString());
+  const topUp =
+    typeof budget === 'object'
+      ? topUpOf(budget.topUpUsd, budget.topUpMicrocents, 'budget.topUpUsd', options.idempotencyKey)
+      : undefined;
+  const verdict = typeof budget === 'object' ? undefined : budget;
+  const money = verdict && `budget ${verdict === 'approve' ? 'approved' : 'rejected'}`;
+  const said = [money, verdicts.length > 0 ? summaryOf(verdicts) : undefined].filter(Boolean).join(', ');
+  return { verdicts, budget: verdict, topUp, by, summary: reason === undefined ? said : `${said}: ${reason}`, atMs };
+}
+
+/** Two spellings of a name that look the same are one person. */
+function personOf(by: string | undefined): string | undefined {
+  const name = by === undefined ? undefined : cleanText(by).normalize('NFC').trim();
+  if (name === undefined || (name !== '' && name.length <= maxByChars)) return name;
+  throw new RunError('validation', `by: must be 1 to ${maxByChars} characters`);
+}
+
+/** Going past the cap of a tenant, and raising it, is not for whoever may approve calls. */
+function guardMoney({ pending }: RunRecord, caller: Caller): void {
+  const waits = pending.some(({ kind, id }) => kind === 'budget' && parseAccountName(id)?.scope === 'tenant');
+  if (waits) requireOperator(caller, 'a decision about the money of a tenant');
+}
+
+function accountOf({ runId, status, pending }: RunRecord): AccountName {
+  const item: PendingItem | undefined =
+    status === 'suspended' ? pending.find(({ kind }) => kind === 'budget') : undefined;
+  if (!item) throw refusalError(runId, { why: 'no_money' });
+  const name = parseAccountName(item.id);
+  if (name) return name;
+  throw new RunError('run_state_malformed', `run ${runId} waits for money of ${item.id}, which is no account`);
+}
+
+/** The journal gets the decision in the step that queues the run, so neither is there without the other. */
+async function apply(record: RunRecord, decision: Decision, link: Link, redis: RedisConnection): Promise<void> {
+  const { runId, segment } = record;
+  const { verdicts, budget, by, summary, atMs } = decision;
+  const at = new Date(atMs).toISOString();
+  const outcome = await decideAboutRun(placeOf(link, redis), runId, {
+    verdicts,
+    by,
+    summary,
+    atMs,
+    entry: { v: 1, t: 'decided', at, ...(budget && { budget, ...(by !== undefined && { by }) }) },
+    // A decision about money must never meet a later wait for it.
+    ...(budget && { segment }),
+  });
+  await goOn(record, outcome, link, redis);
+}
+
+async function goOn(record: RunRecord, outcome: DecideOutcome, link: Link, redis: RedisConnection): Promise<void> {
+  const { runId } = record;
+  switch (outcome.kind) {
+    case 'gone':
+      throw runNotFound(runId);
+    case 'terminal':
+      throw ended(runId);
+    case 'refused':
+      throw refusalError(runId, outcome.refusal);
+    case 'recorded':
+      return;
+    case 'resumed':
+      await leaveLines(record, link, redis);
+      // A process that dies here leaves a queued run without a job, which the reconciler puts back.
+      await link.queues.add({ ...outcome.resumed, runId, priority: undefined, delayMs: undefined, first: true });
+      return;
+    default:
+      assertNever(outcome);
+  }
+}
+
+function ended(runId: string): RunError {
+  return new RunError('already_terminal', `run ${runId} has already ended`);
+}

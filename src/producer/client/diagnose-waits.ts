@@ -1,0 +1,140 @@
+import { z } from 'zod';
+import { isAboutCall } from '../../shared/contract/decisions.ts';
+import { pendingItem } from '../../shared/contract/event.ts';
+import type { RedisConnection } from '../../shared/state/redis.ts';
+import { heldThreads } from '../../shared/state/thread/line.ts';
+import { threadPlaceOf } from './layout.ts';
+import type { Link } from './link.ts';
+
+/** A model that failed lately, over all workers. */
+export interface BreakerFacts {
+  /** `provider/model`. */
+  readonly target: string;
+  readonly failures: number;
+  /** Milliseconds until it may be probed: 0 from then on, undefined while it is closed. */
+  readonly openForMs: number | undefined;
+}
+
+/** Runs that wait for the limits of a provider. */
+export interface LimiterFacts {
+  readonly model: string;
+  readonly waiting: number;
+}
+
+/** Runs that wait for money. */
+export interface MoneyFacts {
+  readonly tenant: string;
+  /** `scope:id`, as `millrace budget` takes it. */
+  readonly account: string;
+  readonly waiting: number;
+}
+
+/** Runs that wait for people to decide about calls. */
+export interface PeopleFacts {
+  readonly tenant: string;
+  readonly waiting: number;
+  /** Milliseconds since the first of them was asked. */
+  readonly oldestMs: number;
+}
+
+/** Runs that wait for their turn in a thread. */
+export interface ThreadFacts {
+  readonly tenant: string;
+  readonly threadId: string;
+  readonly holder: string;
+  readonly waiting: number;
+  /** The holder waits for something outside. */
+  readonly suspended: boolean;
+}
+
+/** What runs wait for that is not a worker. At most the first hundred of each. */
+export interface WaitFacts {
+  readonly breakers: readonly BreakerFacts[];
+  readonly limiters: readonly LimiterFacts[];
+  readonly money: readonly MoneyFacts[];
+  /** Of each tenant, the thousand that have waited longest are looked at. */
+  readonly people: readonly PeopleFacts[];
+  readonly threads: readonly ThreadFacts[];
+}
+
+const maxShown = 100;
+const maxAsking = 1_000;
+
+export async function waitFacts(link: Link, redis: RedisConnection): Promise<WaitFacts> {
+  const { keys } = link;
+  const [targets, limiters, tenants, asking] = await Promise.all([
+    redis.smembers(keys.breakers),
+    redis.smembers(keys.limiters),
+    redis.smembers(keys.tenantsWaiting),
+    redis.smembers(keys.tenantsAsking),
+  ]);
+  const breakers = await Promise.all(
+    targets.slice(0, maxShown).map(async (target) => {
+      const [failures, openUntil] = await redis.hmget(keys.breaker(target), 'failures', 'openUntil');
+      const openForMs = openUntil ? Math.max(0, Number(openUntil) - Date.now()) : undefined;
+      return { target, failures: Number(failures ?? 0), openForMs };
+    }),
+  );
+  const lines = await Promise.all(
+    limiters.slice(0, maxShown).map(async (limiter) => ({
+      model: limiter.slice(limiter.indexOf(':') + 1),
+      waiting: await redis.zcard(keys.limiter(limiter, 'line')),
+    })),
+  );
+  const threads = await threadsOf(link, redis);
+  const people = await Promise.all(asking.slice(0, maxShown).map((tenant) => peopleOf(tenant, keys, redis)));
+  const money = await Promise.all(tenants.slice(0, maxShown).map((tenant) => accountsOf(tenant, keys, redis)));
+  return {
+    breakers: breakers.filter(({ failures }) => failures > 0),
+    limiters: lines.filter(({ waiting }) => waiting > 0),
+    money: money.flat().slice(0, maxShown),
+    people: people.filter(({ waiting }) => waiting > 0),
+    threads,
+  };
+}
+
+async function threadsOf(link: Link, redis: RedisConnection): Promise<readonly ThreadFacts[]> {
+  const threads = await heldThreads(threadPlaceOf(link, redis), maxShown);
+  const facts = await Promise.all(
+    threads.map(async ({ tenant, threadId, holder, suspended }) => ({
+      tenant,
+      threadId,
+      holder,
+      suspended,
+      waiting: await redis.zcard(link.keys.thread(tenant, threadId, 'line')),
+    })),
+  );
+  return facts.filter(({ waiting }) => waiting > 0).sort((a, b) => b.waiting - a.waiting);
+}
+
+async function accountsOf(tenant: string, keys: Link['keys'], redis: RedisConnection): Promise<readonly MoneyFacts[]> {
+  const names = await redis.smembers(keys.accountsWaiting(tenant));
+  const accounts = await Promise.all(
+    names.slice(0, maxShown).map(async (account) => {
+      const colon = account.indexOf(':');
+      const line = keys.accountWaiting(tenant, account.slice(0, colon), account.slice(colon + 1));
+      return { tenant, account, waiting: await redis.zcard(line) };
+    }),
+  );
+  return accounts.filter(({ waiting }) => waiting > 0);
+}
+
+/** Entries of runs that do not wait (any more) do not count: who lists what waits takes them off. */
+async function peopleOf(tenant: string, keys: Link['keys'], redis: RedisConnection): Promise<PeopleFacts> {
+  const runIds = await redis.zrange(keys.asking(tenant), 0, `${maxAsking - 1}`);
+  const pending = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'pending')));
+  const asked = pending.flatMap((json) => {
+    const times =
+      z
+        .array(pendingItem)
+        .safeParse(JSON.parse(json ?? '[]'))
+        .data?.filter(isAboutCall) ?? [];
+    const first = Math.min(...times.map(({ requestedAt }) => Date.parse(requestedAt)));
+    return Number.isFinite(first) ? [first] : [];
+  });
+  return {
+    tenant,
+    waiting: asked.length,
+    oldestMs: asked.length > 0 ? Math.max(0, Date.now() - Math.min(...asked)) : 0,
+  };
+}

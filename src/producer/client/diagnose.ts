@@ -1,0 +1,214 @@
+import { z } from 'zod';
+import { Cluster } from 'ioredis';
+import { workerTtlMs } from '../../shared/state/fleet/fleet.ts';
+import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../shared/contract/queues.ts';
+import { type RedisConnection } from '../../shared/state/redis.ts';
+import { isTerminalStatus, type RunStatus } from '../../shared/contract/run.ts';
+import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
+import type { QueueState } from './enqueue.ts';
+import type { Link } from './link.ts';
+
+/** What an acknowledged run survives: nothing, a killed process, a lost host, a lost Redis server. */
+export type DurabilityLevel = 'none' | 'process' | 'host' | 'replica';
+
+/** A worker by its last heartbeat. */
+export interface WorkerFacts {
+  readonly name: string;
+  readonly heartbeatAgeMs: number;
+  readonly queues: readonly string[];
+  /** Runs at once, at most and now. */
+  readonly concurrency: number;
+  readonly active: number;
+  readonly version: string;
+}
+
+/** A run that is open, has not changed for 60 seconds and has no job that could continue it. */
+export interface StuckRun {
+  readonly runId: string;
+  readonly status: string;
+  readonly ageMs: number;
+}
+
+/** What Redis says about itself. In a Cluster: of the node whose settings protect least; memory is the sum. */
+export interface RedisFacts {
+  readonly version: string;
+  readonly mode: string;
+  readonly aof: boolean;
+  readonly appendfsync: string | undefined;
+  readonly maxmemoryPolicy: string | undefined;
+  readonly usedMemoryBytes: number;
+  /** 0: no limit. */
+  readonly maxMemoryBytes: number;
+  readonly connectedReplicas: number;
+  /** Redis' clock minus ours in milliseconds, give or take half a round trip. */
+  readonly clockOffsetMs: number;
+  readonly roundTripMs: number;
+}
+
+/** What `doctor` and `/readyz` judge. Undefined where Redis did not tell (an ACL may forbid CONFIG). */
+export interface Diagnosis {
+  readonly redis: RedisFacts;
+  readonly durability: DurabilityLevel;
+  readonly openRuns: number;
+  /** Age in milliseconds of the run that has been queued longest, by queue. */
+  readonly oldestQueuedMs: Readonly<Record<string, number>>;
+  readonly stuckRuns: readonly StuckRun[];
+  readonly workers: readonly WorkerFacts[];
+  readonly queues: Readonly<Record<string, QueueState>>;
+  /** Runs held back because they keep losing their workers. */
+  readonly quarantined: number;
+  /** How often something happened in this fleet; under `<name>_at` when it last did, in milliseconds since the epoch. */
+  readonly counters: Readonly<Record<string, number>>;
+  readonly waits: WaitFacts;
+}
+
+const stuckAfterMs = 60_000;
+/** Open runs that are looked at: those that the fleet looks at next, so runs that wait for people come last. */
+const maxInspected = 1_000;
+
+const workerInfo = z.object({
+  queues: z.array(z.string()).catch([]),
+  concurrency: z.number().catch(0),
+  active: z.number().catch(0),
+  version: z.string().catch(''),
+});
+
+export async function diagnose(link: Link): Promise<Diagnosis> {
+  return await link.reach(async (redis) => {
+    const [facts, workers, openRuns, counters, waits] = await Promise.all([
+      redisFacts(redis),
+      liveWorkers(link, redis),
+      redis.zcard(link.keys.open),
+      redis.hgetall(link.keys.counters),
+      waitFacts(link, redis),
+    ]);
+    const queues = await depths(link, redis, workers);
+    const { oldestQueuedMs, stuckRuns } = await inspectOpen(link, redis);
+    const quarantine = queues[quarantineQueue];
+    return {
+      redis: facts,
+      durability: durabilityOf(facts, link),
+      openRuns,
+      oldestQueuedMs,
+      stuckRuns,
+      workers,
+      queues,
+      quarantined: quarantine ? quarantine.waiting + quarantine.active + quarantine.delayed : 0,
+      waits,
+      counters: Object.fromEntries(Object.entries(counters).map(([name, count]) => [name, Number(count)])),
+    };
+  });
+}
+
+/** Every queue that exists. */
+export async function queueDepths(link: Link): Promise<Readonly<Record<string, QueueState>>> {
+  return await link.reach(async (redis) => depths(link, redis, await liveWorkers(link, redis)));
+}
+
+async function depths(
+  link: Link,
+  redis: RedisConnection,
+  workers: readonly WorkerFacts[],
+): Promise<Record<string, QueueState>> {
+  const served = workers.flatMap(({ queues }) => [...queues, ...postrunQueues(queues), maintenanceQueue]);
+  const ofRuns = new Set([...(await link.directory.names(redis)), quarantineQueue]);
+  const names = new Set([...ofRuns, maintenanceQueue, ...postrunQueues([...ofRuns]), ...served]);
+  const stateOf = async (name: string): Promise<readonly [string, QueueState]> => [
+    name,
+    { ...(await link.queues.depth(name)), workers: served.filter((one) => one === name).length },
+  ];
+  return Object.fromEntries(await Promise.all([...names].map(stateOf)));
+}
+
+async function liveWorkers(link: Link, redis: RedisConnection): Promise<WorkerFacts[]> {
+  const now = Date.now();
+  const flat = await redis.zrangebyscore(link.keys.workers, now - workerTtlMs, '+inf', 'WITHSCORES');
+  const names = flat.filter((_, i) => i % 2 === 0);
+  if (names.length === 0) return [];
+  const infos = await redis.hmget(link.keys.workerInfo, ...names);
+  return names.map((name, i) => ({
+    name,
+    heartbeatAgeMs: Math.max(0, now - Number(flat[i * 2 + 1])),
+    ...workerInfo.parse(JSON.parse(infos[i] ?? '{}')),
+  }));
+}
+
+async function inspectOpen(
+  link: Link,
+  redis: RedisConnection,
+): Promise<Pick<Diagnosis, 'oldestQueuedMs' | 'stuckRuns'>> {
+  const runIds = await redis.zrange(link.keys.checks, 0, `${maxInspected - 1}`);
+  const now = Date.now();
+  const fields = await Promise.all(
+    runIds.map((runId) =>
+      redis.hmget(link.keys.run(runId), 'status', 'updatedAt', 'queue', 'segment', 'tenant', 'thread'),
+    ),
+  );
+  const oldestQueuedMs: Record<string, number> = {};
+  const stuckRuns: StuckRun[] = [];
+  for (const [i, runId] of runIds.entries()) {
+    const [status, updatedAt, queue, segment, tenant, thread] = fields[i] ?? [];
+    if (!status || !updatedAt || !queue || isTerminalStatus(status as RunStatus) || status === 'suspended') continue;
+    // It waits for its turn in a thread, and has no job until then.
+    if (thread && (await redis.zscore(link.keys.thread(tenant ?? '', thread, 'line'), runId)) !== null) continue;
+    const ageMs = Math.max(0, now - Date.parse(updatedAt));
+    if (status === 'queued') oldestQueuedMs[queue] = Math.max(oldestQueuedMs[queue] ?? 0, ageMs);
+    if (ageMs < stuckAfterMs || (await link.queues.isPending(queue, runId, Number(segment)))) continue;
+    stuckRuns.push({ runId, status, ageMs });
+  }
+  return { oldestQueuedMs, stuckRuns };
+}
+
+async function redisFacts(redis: RedisConnection): Promise<RedisFacts> {
+  const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];
+  const all = await Promise.all(nodes.map(factsOf));
+  const weakest = all.reduce((a, b) => (protection(b) < protection(a) ? b : a));
+  const sum = (of: (facts: RedisFacts) => number) => all.reduce((total, facts) => total + of(facts), 0);
+  return { ...weakest, usedMemoryBytes: sum((f) => f.usedMemoryBytes), maxMemoryBytes: sum((f) => f.maxMemoryBytes) };
+}
+
+type Node = Pick<RedisConnection, 'info' | 'config' | 'time'>;
+
+async function factsOf(node: Node): Promise<RedisFacts> {
+  const startedAt = Date.now();
+  const [seconds, micros] = await node.time();
+  const endedAt = Date.now();
+  const [info, appendfsync] = await Promise.all([node.info(), configValue(node, 'appendfsync')]);
+  const field = (name: string) => new RegExp(`^${name}:(.*?)\r?$`, 'm').exec(info)?.[1];
+  const number = (name: string) => Number(field(name) ?? 0);
+  return {
+    version: field('valkey_version') ?? field('redis_version') ?? '',
+    mode: field('redis_mode') ?? field('server_mode') ?? '',
+    aof: field('aof_enabled') === '1',
+    appendfsync,
+    maxmemoryPolicy: field('maxmemory_policy'),
+    usedMemoryBytes: number('used_memory'),
+    maxMemoryBytes: number('maxmemory'),
+    connectedReplicas: number('connected_slaves'),
+    clockOffsetMs: Math.round(Number(seconds) * 1_000 + Number(micros) / 1_000 - (startedAt + endedAt) / 2),
+    roundTripMs: endedAt - startedAt,
+  };
+}
+
+async function configValue(node: Node, name: string): Promise<string | undefined> {
+  try {
+    const [, value] = await node.config('GET', name);
+    return typeof value === 'string' ? value : undefined;
+  } catch {
+    // Managed Redis and strict ACLs refuse CONFIG; then we do not know.
+    return undefined;
+  }
+}
+
+function protection({ aof, maxmemoryPolicy, appendfsync }: RedisFacts): 0 | 1 | 2 {
+  if (!aof || maxmemoryPolicy !== 'noeviction') return 0;
+  return appendfsync === 'always' ? 2 : 1;
+}
+
+/** A replica only counts when this client waits for it before it accepts a run. */
+function durabilityOf(facts: RedisFacts, link: Link): DurabilityLevel {
+  const level = protection(facts);
+  if (level === 0) return 'none';
+  if (link.settings.durability === 'replica' && facts.connectedReplicas > 0) return 'replica';
+  return level === 2 ? 'host' : 'process';
+}

@@ -1,0 +1,156 @@
+import { RunError } from '../../../shared/base/errors.ts';
+import { orLate } from '../../../shared/base/or-late.ts';
+import type { RunEvent } from '../../../shared/contract/event.ts';
+import type { RedisConnection } from '../../../shared/state/redis.ts';
+
+/** Hears one channel. Both calls must return at once and must not throw: all listeners of a channel share them. */
+export interface Listener {
+  /** One message: one or more events in sequence order. The objects are shared, never change them. */
+  onEvents(events: readonly RunEvent[]): void;
+  /** Something may have been missed: a reconnect, a message that made no sense, or `idleMs` of silence. */
+  onSilence(): void;
+}
+
+/** A listener's place. Disposing it is the unsubscribe. */
+export interface Subscription extends Disposable {
+  /** Resolves once messages arrive. Rejects with `queue_unavailable` after 4.5 seconds without Redis. */
+  readonly ready: Promise<void>;
+}
+
+interface Channel {
+  readonly listeners: Set<Listener>;
+  readonly ready: Promise<void>;
+  readonly idle: NodeJS.Timeout;
+  readonly sharded: boolean;
+}
+
+const subscribeTimeoutMs = 4_500;
+
+/**
+ * All live subscriptions of a process on one connection: a channel is subscribed once however many listen to it, each
+ * message is parsed once, and every listener of a channel is woken at the same moment, so that their reads can be shared.
+ */
+export class EventHub {
+  readonly #connect: () => RedisConnection;
+  readonly #cluster: boolean;
+  readonly #idleMs: number;
+  readonly #channels = new Map<string, Channel>();
+  #connection: RedisConnection | undefined;
+  #closed = false;
+
+  constructor(connect: () => RedisConnection, cluster: boolean, idleMs: number) {
+    this.#connect = connect;
+    this.#cluster = cluster;
+    this.#idleMs = idleMs;
+  }
+
+  /** Hears the live channel of a run. In a Cluster it is a sharded one. */
+  subscribeRun(channel: string, listener: Listener): Subscription {
+    return this.#subscribe(channel, listener, this.#cluster);
+  }
+
+  /** Hears a channel that all nodes carry. */
+  subscribe(channel: string, listener: Listener): Subscription {
+    return this.#subscribe(channel, listener, false);
+  }
+
+  /** Ends all subscriptions. Whoever subscribes afterwards gets `queue_unavailable`. */
+  close(): void {
+    this.#closed = true;
+    for (const channel of this.#channels.values()) clearTimeout(channel.idle);
+    this.#channels.clear();
+    this.#connection?.disconnect();
+  }
+
+  #subscribe(name: string, listener: Listener, sharded: boolean): Subscription {
+    if (this.#closed) throw new RunError('queue_unavailable', 'this client is closed');
+    const channel = this.#channels.get(name) ?? this.#openChannel(name, sharded);
+    channel.listeners.add(listener);
+    return {
+      ready: channel.ready,
+      [Symbol.dispose]: () => {
+        channel.listeners.delete(listener);
+        if (channel.listeners.size === 0 && this.#channels.get(name) === channel) this.#closeChannel(name, channel);
+      },
+    };
+  }
+
+  #openChannel(name: string, sharded: boolean): Channel {
+    const connection = (this.#connection ??= this.#open());
+    const asked = sharded ? connection.ssubscribe(name) : connection.subscribe(name);
+    const channel: Channel = {
+      listeners: new Set(),
+      ready: withinTimeout(asked),
+      idle: setTimeout(() => this.#silence(channel), this.#idleMs),
+      sharded,
+    };
+    // Whoever awaits it sees the rejection; a listener that left before must not bring the process down.
+    channel.ready.catch(() => {});
+    this.#channels.set(name, channel);
+    return channel;
+  }
+
+  #closeChannel(name: string, channel: Channel): void {
+    clearTimeout(channel.idle);
+    this.#channels.delete(name);
+    const connection = this.#connection;
+    const left = channel.sharded ? connection?.sunsubscribe(name) : connection?.unsubscribe(name);
+    // A connection that is down has forgotten the channel by itself.
+    left?.catch(() => {});
+  }
+
+  #open(): RedisConnection {
+    const connection = this.#connect();
+    const onMessage = (name: string, message: string) => this.#deliver(name, message);
+    connection.on('message', onMessage);
+    connection.on('smessage', onMessage);
+    connection.on('ready', () => this.#afterReconnect(connection));
+    return connection;
+  }
+
+  #deliver(name: string, message: string): void {
+    const channel = this.#channels.get(name);
+    if (!channel) return;
+    channel.idle.refresh();
+    const events = parseMessage(message);
+    for (const listener of channel.listeners) {
+      if (events) listener.onEvents(events);
+      else listener.onSilence();
+    }
+  }
+
+  /** The answer to a ping comes after those to the resubscriptions: from then on nothing can be missed unseen. */
+  #afterReconnect(connection: RedisConnection): void {
+    const wake = () => {
+      for (const channel of this.#channels.values()) this.#silence(channel);
+    };
+    if (this.#cluster) wake();
+    else connection.ping().then(wake, () => {});
+  }
+
+  #silence(channel: Channel): void {
+    channel.idle.refresh();
+    for (const listener of channel.listeners) listener.onSilence();
+  }
+}
+
+function parseMessage(message: string): RunEvent[] | undefined {
+  try {
+    const events: unknown = JSON.parse(message);
+    return Array.isArray(events) ? (events as RunEvent[]) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+async function withinTimeout(asked: Promise<unknown>): Promise<void> {
+  try {
+    await orLate(subscribeTimeoutMs, asked, () => {
+      throw new RunError('queue_unavailable', 'Redis did not confirm the subscription in time');
+    });
+  } catch (error) {
+    throw error instanceof RunError
+      ? error
+      : new RunError('queue_unavailable', 'the subscription failed', { cause: error });
+  }
+}

@@ -1,0 +1,73 @@
+import { parseEvent, type RunEvent } from '../../../shared/contract/event.ts';
+import type { Keys, RedisConnection } from '../../../shared/state/redis.ts';
+import { isTerminalStatus, type RunStatus } from '../../../shared/contract/run.ts';
+
+const pageSize = 500;
+
+/** What the log of a run holds after some number, and what its record said just before. */
+export interface LogPage {
+  readonly events: readonly RunEvent[];
+  /** There may be more than fit into a page. */
+  readonly more: boolean;
+  /** Undefined: there is no such run. */
+  readonly run: LoggedRun | undefined;
+}
+
+interface LoggedRun {
+  readonly tenant: string;
+  readonly ended: boolean;
+  readonly lastSequence: number;
+  /** The log begins after this number: 0, or higher for a run that was driven again. */
+  readonly logStart: number;
+}
+
+type Reach = <T>(work: (redis: RedisConnection) => Promise<T>) => Promise<T>;
+
+/**
+ * Reads pages of logs. Readers that ask for the same page in the same moment share one read: a hundred subscribers of a
+ * run that all wake at once cost Redis as much as one.
+ */
+export class EventLog {
+  readonly #keys: Keys;
+  readonly #reach: Reach;
+  readonly #asked = new Map<string, Promise<LogPage>>();
+
+  constructor(keys: Keys, reach: Reach) {
+    this.#keys = keys;
+    this.#reach = reach;
+  }
+
+  /** The events after number `after`, oldest first. Throws `queue_unavailable`. */
+  async page(runId: string, after: number): Promise<LogPage> {
+    const question = `${runId} ${after}`;
+    return await (this.#asked.get(question) ?? this.#ask(question, runId, after));
+  }
+
+  /** Waits one tick for others, then reads. From then on nobody joins: what they missed may be newer than this read. */
+  #ask(question: string, runId: string, after: number): Promise<LogPage> {
+    const { promise: gathered, resolve } = Promise.withResolvers<void>();
+    setImmediate(() => {
+      this.#asked.delete(question);
+      resolve();
+    });
+    const page = gathered.then(() => this.#reach((redis) => readPage(this.#keys, redis, runId, after)));
+    this.#asked.set(question, page);
+    return page;
+  }
+}
+
+/** The record first: what it says about the end of the run then holds for the log that is read after it. */
+async function readPage(keys: Keys, redis: RedisConnection, runId: string, after: number): Promise<LogPage> {
+  const [record, entries] = await Promise.all([
+    redis.hmget(keys.run(runId), 'tenant', 'status', 'lastSequence', 'logStart'),
+    redis.xrange(keys.events(runId), `(${after}-0`, '+', 'COUNT', pageSize),
+  ]);
+  const events = entries.map(([, [, json]]) => parseEvent(json as string));
+  return { events, more: entries.length === pageSize, run: loggedRun(record) };
+}
+
+function loggedRun([tenant, status, lastSequence, logStart]: readonly (string | null)[]): LoggedRun | undefined {
+  if (!tenant || !status) return undefined;
+  const ended = isTerminalStatus(status as RunStatus);
+  return { tenant, ended, lastSequence: Number(lastSequence), logStart: Number(logStart ?? 0) };
+}

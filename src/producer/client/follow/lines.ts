@@ -1,0 +1,21 @@
+import type { RedisConnection } from '../../../shared/state/redis.ts';
+import type { RunRecord } from '../../../shared/contract/run.ts';
+import { parseAccountName } from '../accounts.ts';
+import type { Link } from '../link.ts';
+
+/**
+ * Takes a run that waits no longer out of the lines for money and time. Workers drop such runs too when their turn comes;
+ * until then they would keep others waiting.
+ */
+export async function leaveLines(
+  { runId, tenant, pending }: RunRecord,
+  { keys }: Link,
+  redis: RedisConnection,
+): Promise<void> {
+  await redis.zrem(keys.timers, runId);
+  for (const item of pending) {
+    if (item.kind !== 'budget') continue;
+    const account = parseAccountName(item.id);
+    if (account) await redis.zrem(keys.accountWaiting(tenant, account.scope, account.id), runId);
+  }
+}

@@ -1,0 +1,104 @@
+import { RunError } from '../../../shared/base/errors.ts';
+import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
+import type { Subscription } from './event-hub.ts';
+import type { LogPage } from './event-log.ts';
+import { Inbox } from '../inbox.ts';
+import type { Link } from '../link.ts';
+import type { EventsOptions } from '../options.ts';
+import { stoppable, untilStopped } from '../stop.ts';
+import { checkRunId, runNotFound } from '../accept/validate.ts';
+
+/** Live events that a slow subscriber may fall behind before it goes back to reading the log. */
+const inboxCapacity = 1_000;
+
+/** The events of a run after a number, in order, each once. Ends after the terminal one. */
+export function followRun(
+  id: string,
+  tenant: string,
+  { after = 0, signal }: EventsOptions,
+  link: Link,
+): AsyncIterable<RunEvent> {
+  return stoppable([signal, link.closing], (stop) => follow(id, tenant, after, link, stop));
+}
+
+/**
+ * The log first, then the channel; on any gap the log again. Nothing is subscribed for a run that the caller may not
+ * see, nor for one whose log already holds its end.
+ */
+async function* follow(
+  id: string,
+  tenant: string,
+  after: number,
+  link: Link,
+  stop: AbortSignal,
+): AsyncGenerator<RunEvent, void, undefined> {
+  const runId = checkRunId(id);
+  if (!Number.isSafeInteger(after) || after < 0)
+    throw new RunError('validation', 'after must be a whole number from 0');
+  const inbox = new Inbox(inboxCapacity);
+  using resources = new DisposableStack();
+  let subscription: Subscription | undefined;
+  let page = await link.log.page(runId, after);
+  const from = after === 0 ? (page.run?.logStart ?? 0) : after;
+
+  for (let cursor = from; ; page = await nextPage(link, runId, cursor, stop)) {
+    checkPage(runId, tenant, page, cursor);
+    for (const event of page.events) {
+      if (stop.aborted) return;
+      cursor = event.sequenceNumber;
+      yield event;
+      if (isTerminal(event)) return;
+    }
+    if (page.more) continue;
+    if (page.run?.ended && cursor >= page.run.lastSequence) return;
+    if (!subscription) {
+      subscription = resources.use(link.hub.subscribeRun(link.keys.live(runId), inbox));
+      await untilStopped(subscription.ready, stop);
+      continue;
+    }
+    const live = yield* followLive(inbox, cursor, stop);
+    if (live.ended) return;
+    cursor = live.cursor;
+  }
+}
+
+/** Live events for as long as they connect. Returns the last number delivered, and whether that was the end. */
+async function* followLive(
+  inbox: Inbox,
+  start: number,
+  stop: AbortSignal,
+): AsyncGenerator<RunEvent, { readonly cursor: number; readonly ended: boolean }, undefined> {
+  let cursor = start;
+  for (;;) {
+    await inbox.filled(stop);
+    const { events, missed } = inbox.take();
+    for (const event of events) {
+      if (event.sequenceNumber <= cursor) continue;
+      if (event.sequenceNumber > cursor + 1) return { cursor, ended: false };
+      if (stop.aborted) return { cursor, ended: true };
+      cursor = event.sequenceNumber;
+      yield event;
+      if (isTerminal(event)) return { cursor, ended: true };
+    }
+    if (stop.aborted) return { cursor, ended: true };
+    if (missed) return { cursor, ended: false };
+  }
+}
+
+async function nextPage(link: Link, runId: string, cursor: number, stop: AbortSignal): Promise<LogPage> {
+  stop.throwIfAborted();
+  return await link.patiently(() => link.log.page(runId, cursor), stop);
+}
+
+function checkPage(runId: string, tenant: string, { run, events }: LogPage, cursor: number): void {
+  if (run?.tenant !== tenant) throw runNotFound(runId);
+  const first = events[0]?.sequenceNumber;
+  if (first !== undefined && first > cursor + 1) {
+    throw new RunError('replay_truncated', `the log of run ${runId} begins at event ${first}`, {
+      details: { firstSequence: first },
+    });
+  }
+  if (first === undefined && run.ended && cursor < run.lastSequence) {
+    throw new RunError('execution_not_found', `the events of run ${runId} are past their retention`);
+  }
+}

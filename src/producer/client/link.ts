@@ -1,0 +1,224 @@
+import { z } from 'zod';
+import { systemClock } from '../../shared/base/clock.ts';
+import { asRunError, RunError } from '../../shared/base/errors.ts';
+import {
+  bullPrefix,
+  connect,
+  isClusterUrl,
+  keysFor,
+  whenReady,
+  type Keys,
+  type RedisConnection,
+} from '../../shared/state/redis.ts';
+import { orLate } from '../../shared/base/or-late.ts';
+import { redisError } from '../../shared/state/redis-error.ts';
+import { LifecycleStream } from '../../shared/state/lifecycle-stream.ts';
+import { maxQueues, runQueue } from '../../shared/contract/queues.ts';
+import { loadTenants, type Tenants } from '../../shared/contract/tenants.ts';
+import { WriteProbe } from '../../shared/state/write-probe.ts';
+import { Admission } from './accept/admission.ts';
+import { AgentDirectory } from './agents.ts';
+import { JobQueues } from './enqueue.ts';
+import { EventHub } from './follow/event-hub.ts';
+import { EventLog } from './follow/event-log.ts';
+import { ModelGate } from './accept/models.ts';
+import { QueueDirectory } from '../../shared/state/fleet/queue-directory.ts';
+import type { MillraceOptions, RunFact } from './options.ts';
+
+/** How long one command of a caller may take all in all while Redis is away or slow. */
+const deadlineMs = 4_500;
+/** The first connection may need TLS, Sentinel or a Cluster's map. */
+const firstConnectMs = 2_000;
+/** A reset connection is back within this; a Redis that is away is not. */
+const reconnectMs = 500;
+
+/** How long a subscriber or a waiting caller outlasts a Redis that is away, and how often it looks. */
+const patienceMs = 60_000;
+const retryMs = 250;
+
+const pruneEvery = 100;
+const maxPruneSample = 2_000;
+
+/** The settings of a client with every default in place. */
+export interface Settings {
+  readonly queueMaxLength: number;
+  readonly maxOpenRuns: number;
+  readonly maxOpenRunsPerTenant: number;
+  readonly maxThreadsPerTenant: number;
+  readonly memoryMarkPercent: number;
+  /** Undefined: a run may wait for its start as long as it takes. */
+  readonly queueTtlMs: number | undefined;
+  readonly eventLogMax: number;
+  readonly eventLogTtlS: number;
+  readonly resultTtlS: number;
+  readonly idleMs: number;
+  readonly durability: 'process' | 'host' | 'replica' | 'any';
+}
+
+/** What all tenants' clients of one process share: two connections, the queues, the subscriptions. */
+export class Link {
+  readonly keys: Keys;
+  readonly cluster: boolean;
+  readonly settings: Settings;
+  readonly queues: JobQueues;
+  readonly hub: EventHub;
+  readonly log: EventLog;
+  readonly agents: AgentDirectory;
+  readonly directory: QueueDirectory;
+  readonly admission = new Admission();
+  readonly tenants: Tenants;
+  readonly models: ModelGate;
+  readonly writes: WriteProbe;
+  readonly lifecycle: LifecycleStream;
+  /** Where the texts of progress notes are; undefined: in Redis. */
+  readonly artifactFolder: string | undefined;
+  readonly onError: (error: Error) => void;
+  readonly onRun: (fact: RunFact) => void;
+  readonly #redis: RedisConnection;
+  #wasReady = false;
+  #becomingReady: Promise<void> | undefined;
+  #closed = false;
+  #acceptedSincePrune = 0;
+  readonly #closing = new AbortController();
+  readonly #inProgress = new Set<Promise<unknown>>();
+
+  constructor(options: MillraceOptions) {
+    const prefix = checkPrefix(options.prefix ?? 'mr');
+    this.tenants = loadTenants(options.tenantsFile);
+    this.artifactFolder = options.artifactFolder;
+    this.keys = keysFor(prefix);
+    this.cluster = isClusterUrl(options.redis);
+    this.settings = {
+      queueMaxLength: options.queueMaxLength ?? 1_000_000,
+      maxOpenRuns: options.maxOpenRuns ?? 1_000_000,
+      maxOpenRunsPerTenant: options.maxOpenRunsPerTenant ?? 250_000,
+      maxThreadsPerTenant: options.maxThreadsPerTenant ?? 1_000_000,
+      memoryMarkPercent: options.memoryMarkPercent ?? 90,
+      queueTtlMs: (options.queueTtlMs ?? 604_800_000) || undefined,
+      eventLogMax: options.eventLogMax ?? 10_000,
+      eventLogTtlS: options.eventLogTtlS ?? 120,
+      resultTtlS: options.resultTtlS ?? 86_400,
+      idleMs: options.idleMs ?? 5_000,
+      durability: options.durability ?? 'any',
+    };
+    this.onRun = (fact) => options.onRun?.(fact);
+    this.onError = (error) => void (this.#closed || options.onError?.(error));
+    this.#redis = connect(options.redis, 'command', this.onError);
+    this.writes = new WriteProbe(this.#redis, this.keys);
+    const { keys, cluster, onError } = this;
+    this.lifecycle = new LifecycleStream({ redis: this.#redis, keys, cluster }, onError);
+    this.queues = new JobQueues(this.#redis, bullPrefix(prefix, this.cluster), this.onError);
+    this.hub = new EventHub(
+      () => connect(options.redis, 'subscribe', this.onError),
+      this.cluster,
+      this.settings.idleMs,
+    );
+    this.log = new EventLog(this.keys, (work) => this.reach(work));
+    this.agents = new AgentDirectory(this.keys);
+    this.models = new ModelGate(options, () => this.reach((redis) => this.agents.models(redis)));
+    this.directory = new QueueDirectory(this.keys, options.queues && checkQueues(options.queues));
+  }
+
+  /** Aborts when the client closes. */
+  get closing(): AbortSignal {
+    return this.#closing.signal;
+  }
+
+  /**
+   * Runs work that talks to Redis. Whatever goes wrong with Redis comes out as `queue_unavailable`, and it does so
+   * within 5 seconds. Work that is overtaken by the deadline may still take effect.
+   */
+  async reach<T>(work: (redis: RedisConnection) => Promise<T>): Promise<T> {
+    if (this.#closed) throw new RunError('queue_unavailable', 'this client is closed');
+    const attempt = this.#attempt(work);
+    this.#inProgress.add(attempt);
+    try {
+      return await attempt;
+    } finally {
+      this.#inProgress.delete(attempt);
+    }
+  }
+
+  /**
+   * Tries a read that a long wait depends on again while Redis is away, for up to a minute. Throws `queue_unavailable`
+   * after that, and the signal's reason when it aborts in between.
+   */
+  async patiently<T>(read: () => Promise<T>, stop: AbortSignal): Promise<T> {
+    const giveUpAt = performance.now() + patienceMs;
+    for (;;) {
+      try {
+        return await read();
+      } catch (error) {
+        const away = error instanceof RunError && error.code === 'queue_unavailable';
+        if (!away || performance.now() > giveUpAt) throw error;
+      }
+      await systemClock.sleep(retryMs, stop);
+    }
+  }
+
+  /** Counts accepted runs. Answers how many index entries to look at now: none, or twice what came since the last time. */
+  pruneSample(accepted: number): number {
+    this.#acceptedSincePrune += accepted;
+    if (this.#acceptedSincePrune < pruneEvery) return 0;
+    const sample = Math.min(this.#acceptedSincePrune * 2, maxPruneSample);
+    this.#acceptedSincePrune = 0;
+    return sample;
+  }
+
+  /** Ends all subscriptions, lets calls in progress end (they have a deadline), then closes the connections. */
+  async close(): Promise<void> {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#closing.abort();
+    this.hub.close();
+    await Promise.allSettled(this.#inProgress);
+    this.#redis.disconnect();
+    await this.queues.close();
+  }
+
+  async #attempt<T>(work: (redis: RedisConnection) => Promise<T>): Promise<T> {
+    try {
+      const answer = this.#ready().then(() => work(this.#redis));
+      return await orLate(deadlineMs, answer, () => {
+        throw new RunError('queue_unavailable', 'Redis did not answer in time');
+      });
+    } catch (error) {
+      throw failure(error);
+    }
+  }
+
+  /** All callers of a connection that is not ready wait together, for one and the same moment. */
+  async #ready(): Promise<void> {
+    if (this.#redis.status !== 'ready') {
+      this.#becomingReady ??= whenReady(this.#redis, this.#wasReady ? reconnectMs : firstConnectMs).finally(() => {
+        this.#becomingReady = undefined;
+      });
+      await this.#becomingReady;
+    }
+    this.#wasReady = true;
+  }
+}
+
+/** The form of `MILLRACE_PREFIX`. */
+function checkPrefix(prefix: string): string {
+  if (/^[A-Za-z0-9_-]{1,32}$/.test(prefix)) return prefix;
+  throw new RunError('invalid_config', 'a prefix is 1 to 32 letters, digits, _ or -');
+}
+
+/** The form of `MILLRACE_QUEUES`. */
+function checkQueues(queues: readonly string[]): readonly string[] {
+  const parsed = z.array(runQueue).min(1).max(maxQueues).safeParse(queues);
+  if (parsed.success) return parsed.data;
+  const problems = parsed.error.issues.map(({ path, message }) => ['queues', ...path].join('.') + `: ${message}`);
+  throw new RunError('invalid_config', problems.join('; '), { details: problems });
+}
+
+/** A mistake in our own code must not look like a Redis that is away. */
+function failure(error: unknown): RunError {
+  const ours =
+    error instanceof TypeError ||
+    error instanceof RangeError ||
+    error instanceof SyntaxError ||
+    error instanceof z.ZodError;
+  return ours ? asRunError(error) : redisError(error, 'a request of the producer');
+}

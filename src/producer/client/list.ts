@@ -1,0 +1,137 @@
+import { z } from 'zod';
+import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
+import { pairsOf } from '../../shared/base/pairs.ts';
+import type { RedisConnection } from '../../shared/state/redis.ts';
+import { listedRecord } from '../../shared/state/run/listed-record.ts';
+import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
+import { inGroups } from './in-groups.ts';
+import type { Link } from './link.ts';
+import type { ListQuery } from './options.ts';
+import { invalid } from './accept/validate.ts';
+
+const batchSize = 100;
+const maxScanned = 2_000;
+/** A run is listed before its record is written; an entry without a record is only dead once it is older than this. */
+const settledMs = 60_000;
+const cursorForm = /^(\d{1,16})-([0-9A-Z]{26})$/;
+
+const listQuery = z.strictObject({
+  status: runStatus.optional(),
+  agent: publicId.optional(),
+  thread: publicId.optional(),
+  parent: runIdSchema.optional(),
+  cursor: z.string().regex(cursorForm, 'is not a cursor of this list').optional(),
+  limit: z.int().min(1).max(100).default(50),
+});
+type Query = z.output<typeof listQuery>;
+
+/** One run in a tenant's index: a sorted set by creation time. */
+interface IndexEntry {
+  readonly runId: string;
+  readonly createdAtMs: number;
+}
+
+/** A page of a tenant's runs, newest first. Looks at no more than 2,000 entries. */
+export async function listRuns(
+  input: ListQuery,
+  tenant: string,
+  link: Link,
+): Promise<{ runs: readonly RunView[]; cursor?: string }> {
+  const parsed = listQuery.safeParse(input);
+  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error.issues);
+  const query = parsed.data;
+  return await link.reach(async (redis) => {
+    const runs: RunView[] = [];
+    let last = query.cursor === undefined ? undefined : parseCursor(query.cursor);
+    for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
+      const entries = await entriesAfter(last, tenant, link, redis);
+      const views = await readViews(entries, query, query.limit - runs.length, tenant, link, redis);
+      for (const entry of entries) {
+        last = entry;
+        const view = views.get(entry.runId);
+        if (view) runs.push(view);
+        if (runs.length === query.limit) break;
+      }
+      const isRead = entries.length === 0 || last === entries.at(-1);
+      if (entries.length < batchSize && isRead) return { runs };
+      if (runs.length === query.limit) break;
+    }
+    return last === undefined ? { runs } : { runs, cursor: `${last.createdAtMs}-${last.runId}` };
+  });
+}
+
+/** The entries that follow one in the index, which may be gone by now. */
+async function entriesAfter(
+  last: IndexEntry | undefined,
+  tenant: string,
+  link: Link,
+  redis: RedisConnection,
+): Promise<readonly IndexEntry[]> {
+  const key = link.keys.index(tenant);
+  const start = last === undefined ? 0 : await rankAfter(last, key, redis);
+  const flat = await redis.zrevrange(key, start, start + batchSize - 1, 'WITHSCORES');
+  return pairsOf(flat).map(([runId, at]) => ({ runId, createdAtMs: Number(at) }));
+}
+
+async function rankAfter(last: IndexEntry, key: string, redis: RedisConnection): Promise<number> {
+  const rank = await redis.zrevrank(key, last.runId);
+  if (rank !== null) return rank + 1;
+  // It is gone. Within one millisecond the order is that of the ids, and bulk requests put many runs into one.
+  const newer = await redis.zcount(key, `(${last.createdAtMs}`, '+inf');
+  const same = await redis.zrangebyscore(key, last.createdAtMs, last.createdAtMs);
+  return newer + same.filter((runId) => runId > last.runId).length;
+}
+
+/** The views of the entries that match, at most `room` of them. Entries whose record has expired leave the index. */
+async function readViews(
+  entries: readonly IndexEntry[],
+  query: Query,
+  room: number,
+  tenant: string,
+  link: Link,
+  redis: RedisConnection,
+): Promise<ReadonlyMap<string, RunView>> {
+  const facts = await Promise.all(
+    entries.map(({ runId }) => redis.hmget(link.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId')),
+  );
+  const settledBefore = Date.now() - settledMs;
+  const dead = entries.filter((entry, i) => facts[i]?.[0] === null && entry.createdAtMs < settledBefore);
+  if (dead.length > 0) await redis.zrem(link.keys.index(tenant), ...dead.map((entry) => entry.runId));
+  const matches = entries.filter((_, i) => facts[i] && fits(facts[i], query)).slice(0, room);
+  const views = await inGroups(matches, async ({ runId }) => {
+    const record = await listedRecord(redis, link.keys.run(runId), tenant);
+    return record && viewOf(record);
+  });
+  return new Map(views.flatMap((view) => (view ? [[view.runId, view] as const] : [])));
+}
+
+function fits([status, agent, thread, parent]: readonly (string | null)[], query: Query): boolean {
+  if (!status) return false;
+  return (
+    (query.status === undefined || query.status === status) &&
+    (query.agent === undefined || query.agent === agent) &&
+    (query.thread === undefined || query.thread === thread) &&
+    (query.parent === undefined || query.parent === parent)
+  );
+}
+
+function parseCursor(cursor: string): IndexEntry {
+  const [, createdAtMs, runId] = cursorForm.exec(cursor) as RegExpExecArray;
+  return { runId: runIdSchema.parse(runId), createdAtMs: Number(createdAtMs) };
+}
+
+/**
+ * Looks at some entries at random and drops those whose record has expired. With twice as many looked at as were added,
+ * at most about half of an index is dead entries, also when nobody ever lists it.
+ */
+export async function pruneIndex(tenant: string, sample: number, link: Link): Promise<void> {
+  await link.reach(async (redis) => {
+    const key = link.keys.index(tenant);
+    const flat = await redis.zrandmember(key, sample, 'WITHSCORES');
+    const settledBefore = Date.now() - settledMs;
+    const old = flat.filter((_, i) => i % 2 === 0 && Number(flat[i + 1]) < settledBefore);
+    const alive = await Promise.all(old.map((runId) => redis.exists(link.keys.run(runId))));
+    const dead = old.filter((_, i) => alive[i] === 0);
+    if (dead.length > 0) await redis.zrem(key, ...dead);
+  });
+}

@@ -1,0 +1,347 @@
+import type { AgentView } from '../../shared/contract/agent/agent.ts';
+import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
+import type { DialectEvent } from '../../shared/dialects/dialect.ts';
+import { createProjector, eachTold, readFrom } from '../../shared/dialects/project.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { RunEvent } from '../../shared/contract/event.ts';
+import { tellShown } from '../../shared/dialects/profile.ts';
+import { outcomeViewOf, type RunOutcomeView, type RunRequestInput, type RunView } from '../../shared/contract/run.ts';
+import type { WriteProblem } from '../../shared/state/write-probe.ts';
+import { acceptRun, acceptRuns } from './accept/accept.ts';
+import { listApprovals, type ApprovalsQuery, type ApprovalView } from './approvals.ts';
+import { Budgets } from './budgets.ts';
+import type { ChatTurnRequest } from './chat/chat-request.ts';
+import { ChatTurn } from './chat/chat-turn.ts';
+import { findTurn, submitTurn, type ChatOptions } from './chat/open-turn.ts';
+import type { Caller, Rights } from './accept/caller.ts';
+import { cancelRun } from './control.ts';
+import { readCosts, type CostQuery, type CostReport } from './costs.ts';
+import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts';
+import { diagnose, queueDepths, type Diagnosis } from './diagnose.ts';
+import type { BulkAnswer, QueueState } from './enqueue.ts';
+import { followAll } from './follow/firehose.ts';
+import { Link } from './link.ts';
+import { listRuns } from './list.ts';
+import { readMedia, type MediaFile } from './media.ts';
+import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
+import {
+  evaluateRequestOf,
+  fanOutRequestOf,
+  taskRequestOf,
+  type EvaluateRun,
+  type FanOutRun,
+  type TaskRun,
+  type TaskRunOptions,
+} from './accept/programs.ts';
+import { readProgress, type ProgressEntry, type ProgressQuery } from './progress.ts';
+import { loadView, waitForEnd } from './reads.ts';
+import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
+import { RunHandle } from './run-handle.ts';
+import { followRun } from './follow/subscribe.ts';
+import { Threads } from './threads.ts';
+import { checkRunId } from './accept/validate.ts';
+
+/**
+ * The producer side of Millrace: accepts runs, reads them, follows and cancels them.
+ *
+ * Every method throws `RunError` with a code of the error table, and `queue_unavailable` within 5 seconds while Redis is
+ * away. A run of another tenant is `run_not_found`. The constructor connects in the background and never throws for an
+ * unreachable Redis.
+ *
+ * @example
+ * await using mill = new Millrace({ redis: 'redis://127.0.0.1:6379' });
+ * const run = await mill.enqueue({ agent: 'support', input: 'Where is order 7?' });
+ * for await (const event of run.events()) console.log(event.type);
+ * const { text, costMicrocents } = await run.result();
+ */
+export class Millrace implements AsyncDisposable {
+  readonly tenant: string;
+  /** What the tenant, its batches and its runs may spend. */
+  readonly budgets: Budgets;
+  /** The conversations of the tenant. */
+  readonly threads: Threads;
+  readonly #link: Link;
+  readonly #rights: Rights;
+  readonly #requestId: string | undefined;
+  readonly #isOriginal: boolean;
+
+  /** The other parameters are for {@link forTenant}. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
+  constructor(options: MillraceOptions, link?: Link, rights: Rights = 'operator') {
+    this.tenant = checkTenant(options.tenant ?? 'default');
+    this.#requestId = options.requestId;
+    this.#link = link ?? new Link(options);
+    this.#isOriginal = link === undefined;
+    this.#rights = rights;
+    this.budgets = new Budgets(this.tenant, this.#link, rights);
+    this.threads = new Threads(this.tenant, this.#link);
+  }
+
+  /**
+   * The same client for another tenant. Shares the connections; only the original closes them. With the rights of a
+   * `caller` it cannot raise what operators and authors have set: `forbidden` for `raise`, and for money of the tenant. The
+   * runs that it accepts carry `requestId` into the lines of their workers.
+   */
+  forTenant(tenant: string, rights: Rights = this.#rights, requestId?: string): Millrace {
+    const options = { redis: '', tenant, ...(requestId !== undefined && { requestId }) };
+    return new Millrace(options, this.#link, this.#rights === 'caller' ? 'caller' : rights);
+  }
+
+  /**
+   * Accepts a run: when this resolves, its record and its job are in Redis. With an `executionId` that was used before,
+   * the same body answers with that run and `attached: true`, another body throws `idempotency_conflict`. After
+   * `queue_unavailable` it is unknown whether the run exists; repeat with the same `executionId`.
+   *
+   * Throws `validation`, `invalid_id`, `too_deep`, `payload_too_large`, `secret_in_payload`, `model_not_allowed`,
+   * `unknown_queue`, `queue_full` (with `details.retryAfterS`), `idempotency_conflict`, `queue_unavailable`.
+   */
+  async enqueue(request: RunRequestInput, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
+    const { runId, status, attached, warnings } = await acceptRun(request, this.#caller, this.#link, options.signal);
+    return new RunHandle(this, runId, status, attached, warnings);
+  }
+
+  /**
+   * Accepts up to 10,000 runs; one answer per request, in order. A refused request does not hinder the others. Throws
+   * only `validation` for more than 10,000, and `queue_unavailable` when nothing could be accepted.
+   */
+  async enqueueMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]> {
+    return await acceptRuns(requests, this.#caller, this.#link);
+  }
+
+  /**
+   * Asks several agents at the same time and makes one answer of theirs. The children are runs of their own, on whichever
+   * worker takes them; the fan-out waits for them without a worker. Throws as {@link enqueue}.
+   *
+   * @example
+   * const run = await mill.fanOut({ input: 'Is 7 prime?', children: [{ agent: 'euler' }, { agent: 'gauss' }] });
+   * const { text } = await run.result();
+   */
+  async fanOut(fanOut: FanOutRun, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
+    return await this.enqueue(fanOutRequestOf(fanOut), options);
+  }
+
+  /**
+   * Has an agent write an answer, and again with a critique, until it is good enough. Generator and judge are runs of their
+   * own, as with {@link fanOut}. Throws as {@link enqueue}.
+   *
+   * @example
+   * const evaluator = { judge: 'editor', rubric: 'Short, and nothing that is not so.' };
+   * const run = await mill.evaluate({ generator: 'writer', evaluator, maxIterations: 4, input: 'What is a tide?' });
+   */
+  async evaluate(evaluate: EvaluateRun, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
+    return await this.enqueue(evaluateRequestOf(evaluate), options);
+  }
+
+  /**
+   * Runs a task over an adapter that workers have by this name, step by step, wherever one is free. Where it asks, the run
+   * waits for an answer ({@link RunHandle.answer}). Throws as {@link enqueue}.
+   *
+   * @example
+   * const run = await mill.task({ adapter: 'inbox', input: { folder: 'new' }, limits: { maxSteps: 20 } });
+   * const { text, result } = await run.result();
+   */
+  async task(task: TaskRun, { signal, ...rest }: TaskRunOptions = {}): Promise<RunHandle> {
+    return await this.enqueue(taskRequestOf(task, rest), signal ? { signal } : {});
+  }
+
+  /**
+   * Submits one turn of a chat: a run whose execution id is `project:session:turn`, so that the same turn is never
+   * answered twice however often it is asked. Throws as {@link enqueue}.
+   *
+   * @example
+   * const turn = await mill.chat({ agent: 'support', message: 'Where is order 7?', sessionId: 's-1', turnIndex: 0 });
+   * for await (const line of turn.events()) response.write(`${JSON.stringify(line)}\n`);
+   */
+  async chat(request: ChatTurnRequest, options: ChatOptions = {}): Promise<ChatTurn> {
+    return new ChatTurn(this, await submitTurn(request, this.#caller, options, this.#link));
+  }
+
+  /**
+   * A turn that was submitted before, by this process or another. Throws `execution_not_found` when nothing is known of
+   * it any more, and `invalid_id`.
+   */
+  async chatTurn(executionId: string): Promise<ChatTurn> {
+    return new ChatTurn(this, await findTurn(executionId, this.tenant, this.#link));
+  }
+
+  /** A handle on a run that exists already. Asks nothing; a wrong id shows at the first call. */
+  run(runId: string): RunHandle {
+    return new RunHandle(this, runId);
+  }
+
+  /** The present state. Throws `run_not_found`, `invalid_id`. */
+  async get(runId: string): Promise<RunView> {
+    const id = checkRunId(runId);
+    return await this.#link.reach((redis) => loadView(this.#link, redis, id, this.tenant));
+  }
+
+  /**
+   * Runs, newest first. One call looks at no more than 2,000 runs: a page may hold fewer than `limit`, even none, and
+   * still have a `cursor`. No cursor means the end. Throws `validation` for a cursor or limit that makes no sense.
+   */
+  async list(query: ListQuery = {}): Promise<{ readonly runs: readonly RunView[]; readonly cursor?: string }> {
+    return await listRuns(query, this.tenant, this.#link);
+  }
+
+  /**
+   * Resolves when the run has ended, or with its state after `waitMs`. A run that failed does not throw. Throws
+   * `run_not_found`, `invalid_id`, or the signal's reason.
+   */
+  async result(runId: string, options: ResultOptions = {}): Promise<RunOutcomeView> {
+    return outcomeViewOf(await waitForEnd(runId, this.tenant, options, this.#link));
+  }
+
+  /**
+   * Every event after number `after`, in order, without gap or repeat, first from the log and then live; ends after the
+   * terminal event. Survives reconnects. All local subscribers of a run get the same event objects: do not change them.
+   * With a `dialect` they come in the words of another system; a dialect that remembers is read from the first event on,
+   * so that a log that was trimmed cannot be told in it. With the profile `interactive` a run in the background shows only
+   * what its agent sends to people, and its iteration ends without a terminal event.
+   *
+   * Throws on the first step `run_not_found`, `invalid_id`, `validation` (`after`), `execution_not_found` (the log is
+   * past its retention), and at any step `replay_truncated` (`details.firstSequence`) or `queue_unavailable` (Redis away
+   * for longer than a minute).
+   */
+  events(runId: string, options?: EventsOptions & { readonly dialect?: undefined }): AsyncIterable<RunEvent>;
+  events(runId: string, options: DialectEventsOptions): AsyncIterable<DialectEvent>;
+  events(
+    runId: string,
+    options: EventsOptions & { readonly dialect?: DialectEventsOptions['dialect'] | undefined } = {},
+  ): AsyncIterable<RunEvent | DialectEvent> {
+    const { dialect, after = 0, profile = 'full' } = options;
+    const from = dialect ? readFrom(dialect, after) : after;
+    const events = followRun(runId, this.tenant, { ...options, after: from }, this.#link);
+    if (dialect) return eachTold(events, tellShown(profile, createProjector(dialect, this, after)));
+    return profile === 'full'
+      ? events
+      : eachTold(
+          events,
+          tellShown(profile, (event) => [event]),
+        );
+  }
+
+  /** All events of the tenant's runs from now on, without text deltas. Live only: what is missed is not repeated. */
+  firehose(options: { readonly signal?: AbortSignal } = {}): AsyncIterable<RunEvent> {
+    return followAll(this.tenant, options.signal, this.#link);
+  }
+
+  /**
+   * Asks a run to stop and answers with its state. A run that waits ends at once; one that works soon after
+   * (`cancelling`). What people were asked is denied; with `onPendingApprovals: 'hold'` a run that waits for people goes on
+   * waiting and can still be decided about, with `'fail'` it fails with `run_aborted`. Asking again changes nothing, except that a request without `drain` overrides one with it. Throws
+   * `already_terminal`, `run_not_found`, `invalid_id`, `validation`.
+   */
+  async cancel(runId: string, request: Partial<CancelRequest> = {}): Promise<RunView> {
+    return await cancelRun(runId, this.tenant, request, this.#link);
+  }
+
+  /**
+   * Decides about what a run waits for: calls (`{ approvals: [{ toolCallId, granted, reason?, updatedArgs? }] }`), questions
+   * and deferred calls (`{ answers: [{ toolCallId, answer }] }`), and money (`{ budget }`). All of it is taken, or nothing.
+   * The run goes on as soon as one of its calls is decided; the others stay pending. A granted call runs once, with
+   * `updatedArgs` in place of the model's arguments when there are any. What was said before is accepted and changes
+   * nothing.
+   *
+   * Money: `{ budget: 'approve' }` lets the step that waits pass the caps, `{ budget: 'reject' }` fails the run with
+   * `budget_exceeded`, `{ budget: { topUpUsd: 5 } }` adds money to the account that it waits for; the run goes on by itself
+   * once that is enough.
+   *
+   * Throws `approval_not_pending` (the run does not wait for this, or somebody else decided otherwise), `approval_expired`,
+   * `already_terminal`, `run_not_found`, `invalid_id`, `secret_in_payload` (a key of `updatedArgs`), `validation`.
+   *
+   * @example
+   * await mill.decide(runId, { approvals: [{ toolCallId: 'call_1', granted: true }] }, { by: 'kim' });
+   */
+  async decide(runId: string, decision: DecisionInput, options: DecideOptions = {}): Promise<DecisionAnswer> {
+    return await decideRun(runId, this.#caller, decision, options, this.#link);
+  }
+
+  /**
+   * What runs of the tenant wait for people to decide, newest first: calls, questions, calls whose outcome nobody knows, and
+   * money. One call looks at no more than 2,000 runs; no cursor means the end. Throws `validation` for a query that makes no
+   * sense.
+   */
+  async approvals(
+    query: ApprovalsQuery = {},
+  ): Promise<{ readonly approvals: readonly ApprovalView[]; readonly cursor?: string }> {
+    return await listApprovals(query, this.tenant, this.#link);
+  }
+
+  /**
+   * What the model calls of the tenant cost, by day (UTC), agent and model, from counters that outlive the runs. Throws
+   * `validation` for days that make no sense, or more than 400 of them.
+   */
+  async costs(query: CostQuery = {}): Promise<CostReport> {
+    return await readCosts(query, this.tenant, this.#link);
+  }
+
+  /**
+   * The bytes behind a handle `media://sha256-…` of a result. Throws `invalid_id` for what is no handle and `not_found`
+   * for files of others, and for those whose time is over.
+   */
+  async media(handle: string): Promise<MediaFile> {
+    return await readMedia(handle, this.tenant, this.#link);
+  }
+
+  /**
+   * Notes that agents left in a run, by number and then by role; they outlive the run. Throws `run_not_found`,
+   * `invalid_id`, `validation`.
+   */
+  async progress(runId: string, query: ProgressQuery = {}): Promise<readonly ProgressEntry[]> {
+    return await readProgress(runId, this.tenant, query, this.#link);
+  }
+
+  /** The agents that workers or producers announced, by id. */
+  async agents(): Promise<readonly AgentView[]> {
+    return await this.#link.reach((redis) => this.#link.agents.list(redis));
+  }
+
+  /** Announces agents, so that `enqueue` knows their names. Workers do it at start. */
+  async registerAgents(agents: readonly AgentView[]): Promise<void> {
+    await this.#link.reach((redis) => this.#link.agents.register(agents, redis));
+  }
+
+  /** Jobs by queue and state, and the workers that serve it, for every queue that exists. */
+  async queueDepths(): Promise<Readonly<Record<string, QueueState>>> {
+    return await queueDepths(this.#link);
+  }
+
+  /**
+   * Puts failed runs of this tenant back into their queues: the same run continues from its journal in a new job. Its
+   * event numbers go on; its log begins anew.
+   */
+  async redrive(request: RedriveRequest = {}): Promise<RedriveAnswer> {
+    return await redriveRuns(request, this.tenant, this.#link);
+  }
+
+  /** Facts about Redis, queues, workers and stuck runs, for `doctor` and `/readyz`. */
+  async diagnose(): Promise<Diagnosis> {
+    return await diagnose(this.#link);
+  }
+
+  /**
+   * Why Redis takes no writes now, and what to do; undefined while it does. One small write to each master, shared by
+   * all who ask within a second. Never throws.
+   */
+  async writeProblem(): Promise<WriteProblem | undefined> {
+    return await this.#link.writes.look();
+  }
+
+  /** Ends all iterations and closes the connections. Does nothing on a client from `forTenant`. */
+  async close(): Promise<void> {
+    if (this.#isOriginal) await this.#link.close();
+  }
+
+  get #caller(): Caller {
+    return { tenant: this.tenant, rights: this.#rights, requestId: this.#requestId };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close();
+  }
+}
+
+/** Tenants become part of keys. The form is that of `MILLRACE_API_KEYS`. */
+function checkTenant(tenant: string): string {
+  if (/^[A-Za-z0-9._-]{1,64}$/.test(tenant)) return tenant;
+  throw new RunError('invalid_config', 'a tenant is 1 to 64 characters of A-Z a-z 0-9 . _ -');
+}

@@ -1,0 +1,101 @@
+import type { DialectName } from '../../shared/dialects/project.ts';
+import type { EventProfile } from '../../shared/dialects/profile.ts';
+import type { EndFacts, RunFacts } from '../../shared/contract/run-facts.ts';
+import type { JobKind, RunStatus } from '../../shared/contract/run.ts';
+
+/** What a client has done to a run: it was accepted, or cancelled while no worker had it. */
+export type RunFact = RunFacts &
+  (
+    | {
+        readonly kind: 'accepted';
+        readonly status: RunStatus;
+        /** It was there already. */
+        readonly attached: boolean;
+        readonly thread: string | undefined;
+      }
+    | ({ readonly kind: 'ended'; readonly jobKind: JobKind } & EndFacts)
+  );
+
+/** How a client reaches Millrace. Everything but `redis` has the default that the processes themselves use. */
+export interface MillraceOptions {
+  /** `redis://…`, `rediss://…`, `redis+sentinel://…` or `redis+cluster://…`, as `REDIS_URL`. */
+  readonly redis: string;
+  /** Key prefix, default `mr`. Two prefixes never see each other. */
+  readonly prefix?: string;
+  /** Whose runs this client makes and sees. Default `default`. */
+  readonly tenant?: string;
+  /** The queues that a request may name. Default: `runs` and every queue that a worker announced in the last seven days. */
+  readonly queues?: readonly string[];
+  /** Jobs that may wait in one queue before `enqueue` refuses with `queue_full`. Default 1,000,000. */
+  readonly queueMaxLength?: number;
+  /** Runs that may be open before `enqueue` refuses with `queue_full` (503). Default 1,000,000. Runs that work for others count and are never refused. */
+  readonly maxOpenRuns?: number;
+  /** The same for each tenant (429). Default 250,000. */
+  readonly maxOpenRunsPerTenant?: number;
+  /** Threads that a tenant may have before a run that would begin another is refused with `queue_full` (429). Default 1,000,000. */
+  readonly maxThreadsPerTenant?: number;
+  /** Percent of `maxmemory` at which Redis takes no more runs (503). Default 90; without `maxmemory` never. */
+  readonly memoryMarkPercent?: number;
+  /** The `queueTtlMs` of requests that have none. 0: they wait as long as it takes. Default 604,800,000, seven days. */
+  readonly queueTtlMs?: number;
+  /** Events kept per run for replay. Default 10,000. */
+  readonly eventLogMax?: number;
+  /** Seconds that the events of a run are kept after its end. Default 120. */
+  readonly eventLogTtlS?: number;
+  /** Seconds that finished runs are kept; at least 24 hours with an execution id. Default 86,400. */
+  readonly resultTtlS?: number;
+  /** Silence on a run's channel, in milliseconds, after which its log is read again. Default 5,000. */
+  readonly idleMs?: number;
+  /** `replica`: a run is only accepted once a replica has it. Default `any`. */
+  readonly durability?: 'process' | 'host' | 'replica' | 'any';
+  /** YAML file with the budgets of tenants, as `MILLRACE_TENANTS`: their caps show before anything was spent. */
+  readonly tenantsFile?: string;
+  /**
+   * Models that a request may name in `overrides.model` or its node; `*` allows any. Default, without a router too: the models
+   * that announced agents use. Others are `model_not_allowed`.
+   */
+  readonly modelAllowlist?: readonly string[];
+  /** Server whose `/v1/models` lists further models that a request may name. */
+  readonly modelRouterUrl?: string;
+  /** The folder of `ARTIFACT_STORE`, where the texts of progress notes are then. Default: they are in Redis. */
+  readonly artifactFolder?: string;
+  /** The id of the request that this client serves: the runs that it accepts carry it into the lines of their workers. */
+  readonly requestId?: string;
+  /** Told about each run that was accepted, or ended here. Must not throw. */
+  readonly onRun?: (fact: RunFact) => void;
+  /** Told about connection errors, which are never thrown from an event. Default: ignored. */
+  readonly onError?: (error: Error) => void;
+}
+
+export interface EventsOptions {
+  /** The last sequence number that the caller already has; 0 or absent is the beginning. */
+  readonly after?: number;
+  /** `interactive`: of a run in the background only what its agent sends to people. Default `full`. */
+  readonly profile?: EventProfile;
+  /** Ends the iteration, without an error, as soon as it aborts. */
+  readonly signal?: AbortSignal;
+}
+
+/** Events in the words of another system: see `docs/dialects.md`. */
+export interface DialectEventsOptions extends EventsOptions {
+  readonly dialect: DialectName;
+}
+
+export interface ResultOptions {
+  /** Longest wait in milliseconds; 0 answers with the present state. Absent: until the run ends. */
+  readonly waitMs?: number;
+  /** Rejects the wait with its reason. */
+  readonly signal?: AbortSignal;
+}
+
+export interface ListQuery {
+  readonly status?: RunStatus;
+  readonly agent?: string;
+  readonly thread?: string;
+  /** Only runs that work for this one. */
+  readonly parent?: string;
+  /** From the previous page; absent for the first. */
+  readonly cursor?: string;
+  /** 1 to 100, default 50. */
+  readonly limit?: number;
+}

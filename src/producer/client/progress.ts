@@ -1,0 +1,44 @@
+import { z } from 'zod';
+import { progressNote, progressQuery, selectNotes, type ProgressNote } from '../../shared/contract/progress.ts';
+import { readNotes, readTexts } from '../../shared/state/results/read-notes.ts';
+import type { Link } from './link.ts';
+import { loadRecord } from './reads.ts';
+import { checkRunId, invalid } from './accept/validate.ts';
+
+/** A note with its text, which is absent when this process cannot read it. */
+export const progressEntry = progressNote.extend({ text: z.string().optional() });
+export type ProgressEntry = ProgressNote & { readonly text?: string };
+
+/** Which notes are wanted. */
+export interface ProgressQuery {
+  readonly role?: string;
+  /** Only notes with a higher number. */
+  readonly sinceSeq?: number;
+  /** 1 to 100, default 100. */
+  readonly maxArtifacts?: number;
+}
+
+/**
+ * Notes that agents left in a run, by number and then by role. They outlive the record of their run. Throws
+ * `run_not_found`, `invalid_id`, `validation`.
+ */
+export async function readProgress(
+  id: string,
+  tenant: string,
+  query: ProgressQuery,
+  link: Link,
+): Promise<readonly ProgressEntry[]> {
+  const runId = checkRunId(id);
+  const parsed = progressQuery.safeParse(query);
+  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error.issues);
+  return await link.reach(async (redis) => {
+    const all = await readNotes(redis, link.keys, tenant, runId);
+    if (all.length === 0) await loadRecord(link, redis, runId, tenant);
+    const notes = selectNotes(all, parsed.data);
+    const texts = await readTexts(redis, link.keys, tenant, notes, link.artifactFolder);
+    return notes.map((note, index) => {
+      const text = texts[index];
+      return { ...note, ...(text !== undefined && { text }) };
+    });
+  });
+}

@@ -1,0 +1,122 @@
+import { childrenOf } from '../../shared/state/run/children/children.ts';
+import { readDecision, type DecisionRecord } from '../../shared/contract/decisions.ts';
+import { isTerminal } from '../../shared/contract/event.ts';
+import { legibleRecord } from '../../shared/contract/legible-record.ts';
+import type { RedisConnection } from '../../shared/state/redis.ts';
+import { isTerminalStatus, recordFromHash, viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
+import { Inbox } from './inbox.ts';
+import type { Link } from './link.ts';
+import type { ResultOptions } from './options.ts';
+import { Stop, untilStopped } from './stop.ts';
+import { checkRunId, runNotFound } from './accept/validate.ts';
+
+/** The record of a run that the tenant owns. Throws `run_not_found` for any other. */
+export async function loadRecord(
+  link: Link,
+  redis: RedisConnection,
+  runId: string,
+  tenant: string,
+): Promise<RunRecord> {
+  return recordFromHash(await ownHash(link, redis, runId, tenant));
+}
+
+/** The same as far as it can be read, for whoever stops the run, decides about it or starts it again. */
+export async function loadLegible(
+  link: Link,
+  redis: RedisConnection,
+  runId: string,
+  tenant: string,
+): Promise<RunRecord> {
+  return legibleRecord(await ownHash(link, redis, runId, tenant));
+}
+
+async function ownHash(
+  link: Link,
+  redis: RedisConnection,
+  runId: string,
+  tenant: string,
+): Promise<Record<string, string>> {
+  const hash = await redis.hgetall(link.keys.run(runId));
+  if (hash['tenant'] !== tenant) throw runNotFound(runId);
+  return hash;
+}
+
+/** A run as it is shown, with what people decided about its calls. Throws `run_not_found` for one of another tenant. */
+export async function loadView(link: Link, redis: RedisConnection, runId: string, tenant: string): Promise<RunView> {
+  const [record, decisions] = await Promise.all([
+    loadLegible(link, redis, runId, tenant),
+    loadDecisions(link, redis, runId),
+  ]);
+  return viewOf(record, decisions, await loadBelow(link, redis, record));
+}
+
+/** The runs that a run waits for, as far as they exist by now. */
+export async function loadBelow(link: Link, redis: RedisConnection, record: RunRecord): Promise<readonly RunRecord[]> {
+  const hashes = await Promise.all(childrenOf(record).map((id) => redis.hgetall(link.keys.run(id))));
+  return hashes.filter((hash) => hash['tenant'] === record.tenant).map(legibleRecord);
+}
+
+/** What people said about the calls of a run, whether it is enough or not. */
+export async function loadDecisions(
+  link: Link,
+  redis: RedisConnection,
+  runId: string,
+): Promise<readonly DecisionRecord[]> {
+  const texts = await redis.hvals(link.keys.decisions(runId));
+  return texts.flatMap((text) => legibleDecision(text, runId) ?? []);
+}
+
+/** One that cannot be read must not hide the others. */
+function legibleDecision(text: string, runId: string): DecisionRecord | undefined {
+  try {
+    return readDecision(text, runId);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The record for an id that nobody has checked yet. Throws `invalid_id` as well. */
+export async function getRecord(id: string, tenant: string, link: Link): Promise<RunRecord> {
+  const runId = checkRunId(id);
+  return await link.reach((redis) => loadRecord(link, redis, runId, tenant));
+}
+
+/**
+ * The record once the run has ended, or as it is after `waitMs`. The terminal event on the channel is the bell; after
+ * silence the record is looked at anyway. Rejects with the reason of an aborted signal.
+ */
+export async function waitForEnd(
+  id: string,
+  tenant: string,
+  { waitMs, signal }: ResultOptions,
+  link: Link,
+): Promise<RunRecord> {
+  signal?.throwIfAborted();
+  let record = await getRecord(id, tenant, link);
+  if (isTerminalStatus(record.status) || waitMs === 0) return record;
+
+  using stop = new Stop({ signals: [signal, link.closing], afterMs: waitMs });
+  const bell = new Inbox(1);
+  using subscription = link.hub.subscribeRun(link.keys.live(record.runId), {
+    onEvents: (events) => void (events.some(isTerminal) && bell.onSilence()),
+    onSilence: () => bell.onSilence(),
+  });
+  await untilStopped(subscription.ready, stop.signal);
+  for (;;) {
+    record = await readAgain(record, link, stop.signal);
+    signal?.throwIfAborted();
+    if (isTerminalStatus(record.status) || stop.signal.aborted) return record;
+    await bell.filled(stop.signal);
+    bell.take();
+  }
+}
+
+/** When the wait ends while Redis is away, the last state that is known is the answer. */
+async function readAgain(known: RunRecord, link: Link, stop: AbortSignal): Promise<RunRecord> {
+  try {
+    return await link.patiently(() => getRecord(known.runId, known.tenant, link), stop);
+  } catch (error) {
+    if (stop.aborted) return known;
+    throw error;
+  }
+}

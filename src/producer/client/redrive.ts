@@ -1,0 +1,132 @@
+import { z } from 'zod';
+import { maxDeadlineMs } from '../../shared/contract/agent/agent.ts';
+import { deadlineOf } from '../../shared/contract/deadline.ts';
+import { errorCode, RunError, type ErrorCode } from '../../shared/base/errors.ts';
+import { newNonce } from '../../shared/base/ids.ts';
+import { loadScript, runScript } from '../../shared/state/redis.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
+import { listOpen } from '../../shared/state/run/open-runs.ts';
+import { queueOf } from '../../shared/state/run/create-runs.ts';
+import { scriptEvent } from '../../shared/state/script-event.ts';
+import { eventTargets, scriptKeys } from './layout.ts';
+import type { Link } from './link.ts';
+import { listRuns } from './list.ts';
+import { loadLegible } from './reads.ts';
+import { checkRunId, invalid, runNotFound } from './accept/validate.ts';
+
+const script = loadScript(import.meta.url, '../../shared/state/run/redrive.lua');
+/** Pages of the tenant's runs that one call looks through. */
+const maxPages = 50;
+
+const redriveRequest = z.strictObject({
+  runId: z.string().optional(),
+  code: errorCode.optional(),
+  limit: z.int().min(1).max(1_000).default(100),
+  deadlineMs: z.int().min(1).max(maxDeadlineMs).optional(),
+});
+
+export interface RedriveRequest {
+  /** Just this run. Absent: failed runs, newest first. */
+  readonly runId?: string;
+  /** Only failures with this code. */
+  readonly code?: ErrorCode;
+  /** At most this many in one call: 1 to 1,000, default 100. */
+  readonly limit?: number;
+  /**
+   * Milliseconds from now until each of them has to have ended. Absent: the deadline that it has. One whose deadline has passed
+   * needs a new one.
+   */
+  readonly deadlineMs?: number;
+}
+
+export interface RedriveAnswer {
+  /** Runs that are queued again. */
+  readonly redriven: readonly string[];
+  /** Runs that were left alone because their deadline has passed: redrive them with a new `deadlineMs`. */
+  readonly late: readonly string[];
+  /** There may be more failed runs than this call looked at. */
+  readonly more: boolean;
+}
+
+/** Queues failed runs again: one of them, or as many as `limit`. */
+export async function redriveRuns(input: RedriveRequest, tenant: string, link: Link): Promise<RedriveAnswer> {
+  const parsed = redriveRequest.safeParse(input);
+  if (!parsed.success) throw invalid('validation', 'the redrive request is not valid', parsed.error.issues);
+  const { runId, code, limit, deadlineMs } = parsed.data;
+  if (runId !== undefined) {
+    const record = await legible(checkRunId(runId), tenant, link);
+    const done = await redriveRun(record, deadlineMs, link);
+    if (done === 'not_failed')
+      throw new RunError('validation', `run ${runId} has not failed; only failed runs are driven again`);
+    if (done === 'late')
+      throw new RunError(
+        'deadline_exceeded',
+        `the deadline of run ${runId} has passed: redrive it with a new deadlineMs`,
+      );
+    return { redriven: [runId], late: [], more: false };
+  }
+  const redriven: string[] = [];
+  const late: string[] = [];
+  let cursor: string | undefined;
+  for (let page = 0; page < maxPages; page++) {
+    const found = await listRuns({ status: 'failed', ...(cursor !== undefined && { cursor }) }, tenant, link);
+    for (const run of found.runs) {
+      if (redriven.length === limit) return { redriven, late, more: true };
+      if (code !== undefined && run.error?.code !== code) continue;
+      const done = await redriveRun(await legible(run.runId, tenant, link), deadlineMs, link);
+      if (done === 'redriven') redriven.push(run.runId);
+      if (done === 'late') late.push(run.runId);
+    }
+    cursor = found.cursor;
+    if (cursor === undefined) return { redriven, late, more: false };
+  }
+  return { redriven, late, more: true };
+}
+
+async function legible(runId: string, tenant: string, link: Link): Promise<RunRecord> {
+  return await link.reach((redis) => loadLegible(link, redis, runId, tenant));
+}
+
+/** `late`: it would end at once, because its deadline has passed. */
+async function redriveRun(
+  record: RunRecord,
+  deadlineMs: number | undefined,
+  link: Link,
+): Promise<'redriven' | 'late' | 'not_failed'> {
+  const { runId, tenant, kind, request } = record;
+  const queue = queueOf(request);
+  const now = Date.now();
+  const at = new Date(now).toISOString();
+  const endBy = deadlineMs === undefined ? deadlineOf(record) : now + deadlineMs;
+  // One that no worker has begun gets its whole time in the queue again.
+  const startBy = record.epoch > 0 || request.queueTtlMs === undefined ? undefined : now + request.queueTtlMs;
+  if (record.status !== 'failed') return 'not_failed';
+  if (endBy !== undefined && endBy <= now) return 'late';
+  const queued = scriptEvent(record, at, { type: 'run.queued', kind, queuedAt: at });
+  return await link.reach(async (redis) => {
+    const times = [endBy, startBy].filter((time) => time !== undefined);
+    const next = times.length === 0 ? undefined : Math.min(...times);
+    const place = { redis, keys: link.keys };
+    await listOpen(place, record, next);
+    const reply = (await runScript(redis, script, scriptKeys(link, runId), [
+      newNonce(),
+      queue,
+      at,
+      queued,
+      ...eventTargets(link, runId),
+      deadlineMs === undefined ? '' : new Date(now + deadlineMs).toISOString(),
+      startBy === undefined ? '' : new Date(startBy).toISOString(),
+    ])) as [0] | [1, string] | [2, number];
+    if (reply[0] === 0) throw runNotFound(runId);
+    if (reply[0] === 1) return 'not_failed';
+    const [, segment] = reply;
+    // Again: whoever tidies up after its end has perhaps taken it out before it was open.
+    await listOpen(place, record, next);
+    await link.lifecycle.tell(runId);
+    await redis.zadd(link.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
+    await link.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });
+    // The dead letter has been answered.
+    await link.queues.remove(record.queue, runId, record.segment).catch(link.onError);
+    return 'redriven';
+  });
+}

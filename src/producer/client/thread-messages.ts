@@ -1,0 +1,65 @@
+import { itemsOf, type ThreadItem } from '../../shared/contract/thread/thread-items.ts';
+import { readThread, type ThreadRange } from '../../shared/state/thread/log.ts';
+import { holderOf } from '../../shared/state/thread/holder.ts';
+import type { ThreadPlace } from '../../shared/state/thread/thread-place.ts';
+import type { NumberedEntry, ThreadEntryOf, ThreadRef } from '../../shared/contract/thread/thread.ts';
+import { readLiveTurn } from './chat/live-turn.ts';
+
+/** `next`: there are more messages; ask with this number as `after`, or as `before` for `desc`. */
+export interface MessagesPage {
+  readonly messages: readonly ThreadItem[];
+  readonly next?: number;
+}
+
+/**
+ * A page of a thread as it would be if the run that holds it ended now. What that run has done is in its journal until its turn
+ * ends, so it belongs to the page that reaches the end of the log; of a turn that is to leave no trace nothing is shown.
+ */
+export async function readMessages(place: ThreadPlace, thread: ThreadRef, range: ThreadRange): Promise<MessagesPage> {
+  const { order = 'asc', before = Infinity } = range;
+  const holder = await holderOf(place, thread);
+  const end = holder?.rolledBack ? holder.began + 1 : Infinity;
+  // The journal is read before the page: what moves from one to the other meanwhile is seen twice, and shown once.
+  const live =
+    holder && end === Infinity && before === Infinity ? await readLiveTurn(place, thread, holder) : undefined;
+  const until = Math.min(before, end);
+  const page = await messagesIn(place, thread, { ...range, ...(until < Infinity && { before: until }) });
+  const { messages, more, passed } = page;
+  const last = messages.at(-1);
+  const items = messages.flatMap(({ entry, seq }) => inOrder(order, itemsOf(entry, seq)));
+  const reachesEnd = live && (order === 'desc' || !more);
+  const done = live && reachesEnd ? live.since(passed).flatMap((entry) => itemsOf(entry, undefined)) : [];
+  return {
+    messages: order === 'asc' ? [...items, ...done] : [...done.toReversed(), ...items],
+    ...(more && last && { next: last.seq }),
+  };
+}
+
+interface MessageEntry {
+  readonly seq: number;
+  readonly entry: ThreadEntryOf<'message'>;
+}
+
+/** `passed`: these messages and all else that stands between them. `more`: the range holds other messages beyond the last. */
+async function messagesIn(
+  place: ThreadPlace,
+  thread: ThreadRef,
+  range: ThreadRange,
+): Promise<{ messages: readonly MessageEntry[]; passed: readonly NumberedEntry[]; more: boolean }> {
+  const { limit, order = 'asc' } = range;
+  const passed: NumberedEntry[] = [];
+  const messages: MessageEntry[] = [];
+  for (let more = true; more && messages.length <= limit;) {
+    const from = passed.at(-1)?.seq;
+    const rest = from === undefined ? range : { ...range, [order === 'asc' ? 'after' : 'before']: from };
+    const page = await readThread(place, thread, { ...rest, limit: limit + 1 - messages.length });
+    for (const { seq, entry } of page.entries) if (entry.t === 'message') messages.push({ seq, entry });
+    passed.push(...page.entries);
+    ({ more } = page);
+  }
+  return { messages: messages.slice(0, limit), passed, more: messages.length > limit };
+}
+
+function inOrder<T>(order: 'asc' | 'desc', items: readonly T[]): readonly T[] {
+  return order === 'asc' ? items : items.toReversed();
+}

@@ -1,0 +1,195 @@
+import { z } from 'zod';
+import { RunError } from '../../shared/base/errors.ts';
+import { publicId } from '../../shared/base/ids.ts';
+import { maxThreadEvents, type ThreadEventsPage } from '../../shared/contract/thread/thread-event.ts';
+import { readThreadEvents } from '../../shared/state/thread/events.ts';
+import { exportedThread, type ThreadExportLine } from '../../shared/contract/thread/thread-export.ts';
+import { holderOf } from '../../shared/state/thread/holder.ts';
+import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../../shared/state/thread/list.ts';
+import { viewOfThread, type ThreadView } from '../../shared/contract/thread/thread-items.ts';
+import { readThread, threadInfo, updateThread } from '../../shared/state/thread/log.ts';
+import type { ThreadPlace } from '../../shared/state/thread/thread-place.ts';
+import type { ThreadRef } from '../../shared/contract/thread/thread.ts';
+import { threadPlaceOf } from './layout.ts';
+import type { Link } from './link.ts';
+import { readMessages, type MessagesPage } from './thread-messages.ts';
+import { invalid, safeInput } from './accept/validate.ts';
+
+const maxListed = 100;
+/** Messages that one answer shows at most. */
+export const maxMessages = 200;
+const exportedAtOnce = 100;
+
+export interface ThreadsQuery {
+  /** Only threads of this agent. */
+  readonly agent?: string;
+  /** From the previous page; absent for the first. */
+  readonly cursor?: string;
+  /** 1 to 100, default 50. */
+  readonly limit?: number;
+}
+
+/** Which messages of a thread. Their numbers in the log, both excluded. */
+export interface MessagesQuery {
+  readonly after?: number;
+  readonly before?: number;
+  /** Messages, 1 to 200, default 100. One may show as several items. */
+  readonly limit?: number;
+  /** Default `asc`: oldest first. */
+  readonly order?: 'asc' | 'desc';
+}
+
+/** Which events of a thread. */
+export interface ThreadEventsQuery {
+  /** Only events with a higher number. */
+  readonly after?: number;
+  /** 1 to 1,000, default 100. */
+  readonly limit?: number;
+}
+
+/** Fields of a thread that may be changed; null takes one away. */
+export const threadChanges = z
+  .strictObject({
+    title: z.string().min(1).max(200).nullable().optional(),
+    taskId: publicId.nullable().optional(),
+  })
+  .refine(({ title, taskId }) => title !== undefined || taskId !== undefined, 'give title or taskId');
+
+/** Fields of a thread that may be changed; null takes one away. */
+export interface ThreadChanges {
+  /** 1 to 200 characters. */
+  readonly title?: string | null;
+  readonly taskId?: string | null;
+}
+
+const seq = z.int().min(0);
+const listQuery = z.strictObject({
+  agent: publicId.optional(),
+  cursor: z.string().max(256).optional(),
+  limit: z.int().min(1).max(maxListed).default(50),
+});
+const eventsQuery = z.strictObject({
+  after: seq.optional(),
+  limit: z.int().min(1).max(maxThreadEvents).default(100),
+});
+const messagesQuery = z.strictObject({
+  after: seq.optional(),
+  before: seq.optional(),
+  limit: z.int().min(1).max(maxMessages).default(100),
+  order: z.enum(['asc', 'desc']).default('asc'),
+});
+
+/** The threads of one tenant. Every method throws `RunError`; a thread of another tenant is `not_found`. */
+export class Threads {
+  readonly #tenant: string;
+  readonly #link: Link;
+
+  constructor(tenant: string, link: Link) {
+    this.#tenant = tenant;
+    this.#link = link;
+  }
+
+  /**
+   * Threads, last changed first. A page may hold fewer than `limit`, even none, and still have a `cursor`; no cursor means the
+   * end. Throws `validation`.
+   */
+  async list(query: ThreadsQuery = {}): Promise<{ readonly threads: readonly ThreadView[]; readonly cursor?: string }> {
+    const { agent, cursor, limit } = parse(listQuery, query);
+    const filter = { limit, ...(agent !== undefined && { agent }), ...(cursor !== undefined && { cursor }) };
+    const page = await this.#reach((place) => listThreads(place, this.#tenant, filter));
+    return { ...page, threads: page.threads.map(viewOfThread) };
+  }
+
+  /** The thread, who holds it and how many runs wait. Throws `not_found`, `invalid_id`. */
+  async get(threadId: string): Promise<ThreadView> {
+    const thread = this.#ref(threadId);
+    return viewOfThread(await this.#reach((place) => threadInfo(place, thread)));
+  }
+
+  /**
+   * What was said and done in the thread; handoffs, results and summaries are in its `export`. Items of the run that is at work come last (`desc`: first) and are `live`: they
+   * have no number until its turn has ended. Throws `not_found`, `invalid_id`, `validation`.
+   */
+  async messages(threadId: string, query: MessagesQuery = {}): Promise<MessagesPage> {
+    const thread = this.#ref(threadId);
+    const { after, before, ...rest } = parse(messagesQuery, query);
+    const range = { ...rest, ...(after !== undefined && { after }), ...(before !== undefined && { before }) };
+    return await this.#reach((place) => readMessages(place, thread, range));
+  }
+
+  /**
+   * What followed the runs of the thread: titles, embeddings, and what of it failed. Oldest first; of each thread the newest
+   * 1,000 are kept. Throws `not_found`, `invalid_id`, `validation`.
+   */
+  async events(threadId: string, query: ThreadEventsQuery = {}): Promise<ThreadEventsPage> {
+    const thread = this.#ref(threadId);
+    const { after, limit } = parse(eventsQuery, query);
+    const range = { limit, ...(after !== undefined && { after }) };
+    return await this.#reach((place) => readThreadEvents(place, thread, range));
+  }
+
+  /** Changes the title or the task, whoever holds the thread. Throws `not_found`, `invalid_id`, `validation`. */
+  async update(threadId: string, changes: ThreadChanges): Promise<ThreadView> {
+    const thread = this.#ref(threadId);
+    const { title, taskId } = parse(threadChanges, changes, 'change');
+    const patch = { ...(title !== undefined && { title }), ...(taskId !== undefined && { taskId }) };
+    await this.#reach((place) => updateThread(place, thread, patch));
+    return await this.get(threadId);
+  }
+
+  /**
+   * Deletes the thread with all that was said in it. Throws `concurrent_run` (its message and `details.runs` name the runs)
+   * while one holds it or waits for it, `not_found`, `invalid_id`.
+   */
+  async delete(threadId: string): Promise<void> {
+    const thread = this.#ref(threadId);
+    await this.#reach((place) => removeThread(place, thread));
+  }
+
+  /**
+   * Deletes up to 500 threads of the tenant and answers how many there were, which were `kept` because they are in use, and
+   * a `cursor` when there are more. Threads that change after the first call are kept. Throws `validation`.
+   */
+  async purge(query: { readonly cursor?: string } = {}): Promise<ThreadPurge> {
+    return await this.#reach((place) => purgeThreads(place, this.#tenant, query.cursor));
+  }
+
+  /**
+   * The thread and its whole log as it is when the iteration begins, oldest entry first. Throws at its first step `not_found`
+   * and `invalid_id`, at any step `queue_unavailable`.
+   *
+   * @example
+   * for await (const line of mill.threads.export('customer-42')) file.write(`${JSON.stringify(line)}\n`);
+   */
+  async *export(threadId: string): AsyncGenerator<ThreadExportLine, void, void> {
+    const thread = this.#ref(threadId);
+    const info = await this.#reach((place) => threadInfo(place, thread));
+    yield { ...exportedThread.parse(info), t: 'thread' };
+    const holder = await this.#reach((place) => holderOf(place, thread));
+    const last = holder?.rolledBack ? Math.min(holder.began, info.lastSeq) : info.lastSeq;
+    let after = 0;
+    for (;;) {
+      const range = { after, before: last + 1, limit: exportedAtOnce };
+      const { entries, more } = await this.#reach((place) => readThread(place, thread, range));
+      for (const { seq: number, entry } of entries) yield { ...entry, seq: number };
+      if (!more) return;
+      after = entries.at(-1)?.seq ?? last;
+    }
+  }
+
+  #ref(threadId: string): ThreadRef {
+    const parsed = publicId.safeParse(threadId);
+    if (!parsed.success) throw new RunError('invalid_id', 'a thread id is 1 to 128 characters of A-Z a-z 0-9 . _ : -');
+    return { tenant: this.#tenant, threadId: parsed.data };
+  }
+
+  async #reach<T>(work: (place: ThreadPlace) => Promise<T>): Promise<T> {
+    return await this.#link.reach((redis) => work(threadPlaceOf(this.#link, redis)));
+  }
+}
+
+function parse<T>(schema: z.ZodType<T>, input: unknown, what = 'query'): T {
+  const parsed = schema.safeParse(safeInput(input));
+  if (!parsed.success) throw invalid('validation', `the ${what} is not valid`, parsed.error.issues);
+  return parsed.data;
+}

@@ -1,0 +1,402 @@
+import { z } from 'zod';
+import { limitsOverride, maxDeadlineMs } from './agent/agent.ts';
+import { deadlineOf } from './deadline.ts';
+import { decisionView, decisionViews, pendingViewOf, type DecisionRecord } from './decisions.ts';
+import { errorInfo, RunError } from '../base/errors.ts';
+import { evaluateRequest } from './orchestration/evaluate-request.ts';
+import { fanOutRequest } from './orchestration/fan-out-request.ts';
+import { pendingItem, pendingView, runResult } from './event.ts';
+import { publicId, runId } from '../base/ids.ts';
+import { attempt } from './journal.ts';
+import { jsonText, storedJson } from '../base/json-text.ts';
+import { mediaRequest } from './media.ts';
+import { message } from './message.ts';
+import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
+import { runNode } from './node.ts';
+import { runQueue } from './queues.ts';
+import { taskLedgerOf } from './orchestration/task-ledger.ts';
+import { taskRequest } from './orchestration/task-request.ts';
+import { ledgerRow } from './orchestration/task.ts';
+import { onBusy } from './thread/thread.ts';
+
+export const maxInputBytes = 256 * 1024;
+export const maxMetadataKeys = 16;
+export const maxMetadataChars = 512;
+export const maxBulk = 10_000;
+
+export const runStatus = z.enum([
+  'queued',
+  'running',
+  'suspended',
+  'completed',
+  'degraded',
+  'blocked',
+  'failed',
+  'cancelled',
+]);
+export type RunStatus = z.infer<typeof runStatus>;
+
+const terminalStatuses: ReadonlySet<RunStatus> = new Set<RunStatus>([
+  'completed',
+  'degraded',
+  'blocked',
+  'failed',
+  'cancelled',
+]);
+
+export function isTerminalStatus(status: RunStatus): boolean {
+  return terminalStatuses.has(status);
+}
+
+export const runOverrides = z.strictObject({
+  model: z.string().min(1).max(200).optional(),
+  maxTurns: z.int().min(1).max(10_000).optional(),
+  background: z.boolean().optional(),
+});
+
+const metadata = z
+  .record(z.string().min(1).max(maxMetadataChars), z.string().max(maxMetadataChars))
+  .refine((m) => Object.keys(m).length <= maxMetadataKeys, `at most ${maxMetadataKeys} keys`);
+
+/** Where a turn stands in its session, and whose turn it is. Turns are counted from 0. */
+export const chatPlace = z.strictObject({
+  turnIndex: z.int().min(0),
+  userId: z.string().min(1).max(128).optional(),
+});
+
+/** What a caller asks for. `input` is the user message of the turn. Delays and times are in milliseconds. */
+export const runRequest = z.strictObject({
+  agent: publicId,
+  input: z.string().refine((text) => Buffer.byteLength(text) <= maxInputBytes, `at most ${maxInputBytes} bytes`),
+  thread: publicId.optional(),
+  /** What becomes of this run while another one holds its thread. Default `queue`. */
+  onBusy: z.enum([...onBusy.options, 'steer']).optional(),
+  /** Runs of one batch share its budget and are counted together. */
+  batch: publicId.optional(),
+  executionId: publicId.optional(),
+  sessionId: publicId.optional(),
+  /** The run is a turn of a chat. */
+  chat: chatPlace.optional(),
+  overrides: runOverrides.optional(),
+  limits: limitsOverride.optional(),
+  budget: budget.optional(),
+  /**
+   * `limits` and `budget` hold as they are given, also where the agent has smaller ones. Needs the scope `admin`. What the
+   * worker and the tenant may use bounds them still.
+   */
+  raise: z.boolean().optional(),
+  priority: z.int().min(0).max(2_097_151).optional(),
+  delayMs: z
+    .int()
+    .min(0)
+    .max(365 * 86_400_000)
+    .optional(),
+  /** The run fails with `deadline_exceeded` when it has not ended so long after its acceptance, whatever it does or waits for. */
+  deadlineMs: z.int().min(1).max(maxDeadlineMs).optional(),
+  /** The run fails with `queue_expired` when no worker has begun it so long after its acceptance and its delay. Default: a setting. */
+  queueTtlMs: z.int().min(1).max(maxDeadlineMs).optional(),
+  queue: runQueue.optional(),
+  metadata: metadata.optional(),
+  /** The run is a node of a workflow: its template makes the user message, and `input` is `{{ input }}` there. */
+  node: runNode.optional(),
+  /** The task that it works on, by the name of its file. */
+  task: publicId.optional(),
+  /** For models that make images, sound or video. */
+  media: mediaRequest.optional(),
+  /** In place of a turn: several agents are asked at the same time. `agent` is whose budget holds, and who is shown. */
+  fanOut: fanOutRequest.optional(),
+  /** In place of a turn: an agent is asked until its answer is good enough. */
+  evaluate: evaluateRequest.optional(),
+  /** In place of a turn: a task over an adapter that workers have. Then nobody has to know `agent`. */
+  taskRun: taskRequest.optional(),
+});
+export type RunRequestInput = z.input<typeof runRequest>;
+export type RunRequest = z.output<typeof runRequest>;
+
+export const jobKind = z.enum(['agent.turn', 'node', 'chat.turn', 'task', 'fanout.child', 'resume', 'postrun']);
+export type JobKind = z.infer<typeof jobKind>;
+
+export const jobVersion = 1;
+
+/** BullMQ job data: only a reference. Everything about the run is in its record. */
+export const runJob = z.object({
+  v: z.int().min(1),
+  kind: jobKind,
+  runId,
+  segment: z.int().min(0),
+  traceparent: z.string().max(128).optional(),
+});
+export type RunJob = z.infer<typeof runJob>;
+
+/** BullMQ options of a run's job. Attempts are for lost workers and a lost Redis; a run's own errors never use one up. */
+export const jobOptions = {
+  attempts: 10,
+  backoff: { type: 'exponential', delay: 1_000, jitter: 0.5 },
+  removeOnComplete: { age: 3_600, count: 1_000 },
+  removeOnFail: { age: 604_800, count: 5_000 },
+};
+
+/** How deep runs may work for each other, hand-overs between agents included. */
+export const maxDepth = 3;
+
+/** The run that another one works for, and what follows from that. */
+export const lineage = z.object({
+  runId,
+  /** 1 for the child of a run that nobody else asked for. */
+  depth: z.int().min(1).max(maxDepth),
+  /** Which of its events the runs above are told: all but deltas, the end, or none. */
+  expose: z.enum(['all', 'final', 'none']).default('all'),
+  /** The runs above, nearest first, each with what its events say about it: those that are told of this one's. */
+  above: z.array(z.record(z.string(), z.unknown())).max(maxDepth),
+  /** The conversation that it begins with. */
+  history: z.array(message).optional(),
+  /** Caps of the runs above. What this one spends counts there, too. */
+  payers: z
+    .array(z.object({ runId, capMicrocents: microcents, onExceed: budgetOnExceed }))
+    .max(maxDepth)
+    .default([]),
+  /** The batch of the topmost run, whose budget pays. */
+  batch: publicId.optional(),
+  /** Names of the tool secrets that this run may use; absent: what its tools may ask for by themselves. */
+  secrets: z.array(z.string()).optional(),
+  /** How long it may be on workers, in milliseconds. */
+  maxWorkMs: z.int().min(1).optional(),
+});
+export type Lineage = z.output<typeof lineage>;
+
+/**
+ * What a run does on its worker, for whoever finds it after a crash.
+ *
+ * - idle: no call of a tool; it may be in a model call
+ * - calls: calls of its step run, beside those of other runs
+ * - watched: what it does now runs while no other suspect on the worker does anything
+ * - waiting: it waits for others that are watched
+ */
+export const activity = z.enum(['idle', 'calls', 'watched', 'waiting']);
+export type Activity = z.infer<typeof activity>;
+
+export const runRecordVersion = 1;
+
+/** A run as it is kept in Redis and as `GET /v1/runs/:id` shows it. Times are ISO strings, money is microcents. */
+export const runRecord = z.object({
+  v: z.literal(runRecordVersion),
+  runId,
+  tenant: z.string(),
+  kind: jobKind,
+  status: runStatus,
+  request: runRequest,
+  /** The id of the HTTP request that it came with, for the lines of logs. */
+  requestId: z.string().optional(),
+  parent: lineage.optional(),
+  queue: z.string(),
+  segment: z.int().min(0),
+  createdAt: z.string(),
+  updatedAt: z.string(),
+  startedAt: z.string().optional(),
+  endedAt: z.string().optional(),
+  /** A deadline that is not the request's own: the agent's, or that of a redrive. */
+  deadlineAt: z.string().optional(),
+  /** In place of what `queueTtlMs` says, of one that was redriven. */
+  startBy: z.string().optional(),
+  lastSequence: z.int().min(0),
+  worker: z.string().optional(),
+  epoch: z.int().min(0),
+  /** Workers lost in a row while they held it: without a call that finished, or a clean release, in between. */
+  crashes: z.int().min(0),
+  /** How much speaks for it as the one that takes its workers down. Only a redrive sets it back. Absent: nothing. */
+  blame: z.int().min(0).optional(),
+  /** What it does on the worker that holds it. Absent: nothing that could be blamed on it alone. */
+  activity: activity.optional(),
+  /** How often its wait was ended, and the epoch at which that happened last. */
+  resumes: z.int().min(0).optional(),
+  resumedEpoch: z.int().min(0).optional(),
+  cancel: z.string().optional(),
+  /** Its log says so already: it waits for runs below to end, and then ends itself. */
+  isCancelling: z.boolean().optional(),
+  steps: z.int().min(0),
+  toolCalls: z.int().min(0).optional(),
+  usage: runUsage.optional(),
+  costMicrocents: microcents,
+  childCostMicrocents: microcents.optional(),
+  /** Milliseconds that it has been on a worker, over all segments, as of its last commit. A redrive begins again at 0. */
+  workedMs: z.int().min(0).optional(),
+  attempts: z.array(attempt),
+  pending: z.array(pendingItem),
+  result: runResult.optional(),
+  error: errorInfo.optional(),
+  /** Ids of what the user said while the run worked and its journal has. It outlives the journal. Absent: nothing. */
+  heard: z.array(z.string()).optional(),
+});
+export type RunRecord = z.infer<typeof runRecord>;
+
+/** The public view of a run: the record without what only the machinery needs. */
+export const runView = z.object({
+  runId,
+  executionId: publicId.optional(),
+  agent: z.string(),
+  thread: z.string().optional(),
+  batch: z.string().optional(),
+  /** The run that this one works for, and how deep below the first one it is. */
+  parentRunId: z.string().optional(),
+  depth: z.int().optional(),
+  status: runStatus,
+  cancelling: z.boolean(),
+  result: runResult.optional(),
+  error: errorInfo.optional(),
+  usage: runUsage.optional(),
+  costMicrocents: microcents,
+  /** The part of it that runs cost which worked for this one. Absent: none did. */
+  childCostMicrocents: microcents.optional(),
+  /** Of a task: what it has cost so far, as one row. */
+  ledger: ledgerRow.optional(),
+  steps: z.int(),
+  attempts: z.array(attempt),
+  pending: z.array(pendingView),
+  /** The runs that work for this one now, and what they wait for. Absent in lists, and where there is none. */
+  below: z.array(z.object({ runId, agent: z.string(), status: runStatus, pending: z.array(pendingView) })).optional(),
+  /** What people decided about calls, oldest first. Absent in lists, and where there is none. */
+  decisions: z.array(decisionView).optional(),
+  metadata: z.record(z.string(), z.string()).optional(),
+  queue: z.string(),
+  createdAt: z.string(),
+  startedAt: z.string().optional(),
+  endedAt: z.string().optional(),
+  /** When it fails, if it has not ended before. Absent: it has no deadline. */
+  deadlineAt: z.string().optional(),
+  durationMs: z.int().optional(),
+  lastSequence: z.int(),
+  worker: z.string().optional(),
+  recoveries: z.int(),
+});
+export type RunView = z.infer<typeof runView>;
+
+/** What a caller who waited gets: how the run ended, and the parts that are read most at the top level. */
+export const runOutcomeView = z.object({
+  runId,
+  status: runStatus,
+  text: z.string(),
+  result: runResult.optional(),
+  error: errorInfo.optional(),
+  usage: runUsage.optional(),
+  costMicrocents: microcents,
+  steps: z.int(),
+  durationMs: z.int().optional(),
+});
+export type RunOutcomeView = z.infer<typeof runOutcomeView>;
+
+export function viewOf(
+  record: RunRecord,
+  decisions: readonly DecisionRecord[] = [],
+  below: readonly RunRecord[] = [],
+): RunView {
+  const { request } = record;
+  return {
+    runId: record.runId,
+    executionId: request.executionId,
+    agent: request.agent,
+    thread: request.thread,
+    batch: request.batch,
+    ...(record.parent && { parentRunId: record.parent.runId, depth: record.parent.depth }),
+    status: record.status,
+    cancelling: Boolean(record.cancel) && !isTerminalStatus(record.status),
+    result: record.result,
+    error: record.error,
+    usage: record.usage,
+    costMicrocents: record.costMicrocents,
+    childCostMicrocents: record.childCostMicrocents,
+    ledger: taskLedgerOf(record),
+    steps: record.steps,
+    attempts: record.attempts,
+    pending: record.pending.map(pendingViewOf),
+    ...(below.length > 0 && {
+      below: below.map(({ runId: id, request: asked, status, pending }) => ({
+        runId: id,
+        agent: asked.agent,
+        status,
+        pending: pending.map(pendingViewOf),
+      })),
+    }),
+    ...(decisions.length > 0 && { decisions: decisionViews(decisions) }),
+    metadata: request.metadata,
+    queue: record.queue,
+    createdAt: record.createdAt,
+    startedAt: record.startedAt,
+    endedAt: record.endedAt,
+    deadlineAt: isoOf(deadlineOf(record)),
+    durationMs:
+      record.startedAt && record.endedAt
+        ? Math.max(0, Date.parse(record.endedAt) - Date.parse(record.startedAt))
+        : undefined,
+    lastSequence: record.lastSequence,
+    worker: record.worker,
+    recoveries: Math.max(0, record.epoch - 1 - (record.resumes ?? 0)),
+  };
+}
+
+function isoOf(ms: number | undefined): string | undefined {
+  return ms === undefined ? undefined : new Date(ms).toISOString();
+}
+
+export function outcomeViewOf(record: RunRecord): RunOutcomeView {
+  const view = viewOf(record);
+  return {
+    runId: view.runId,
+    status: view.status,
+    text: view.result?.text ?? '',
+    result: view.result,
+    error: view.error,
+    usage: view.usage,
+    costMicrocents: view.costMicrocents,
+    steps: view.steps,
+    durationMs: view.durationMs,
+  };
+}
+
+/**
+ * A record, or the part of one that changed, as flat hash fields. Fields that do not exist yet are absent; JSON is used only inside a field.
+ * The machinery's own fields (owner, op, held, unclean, previousWorker, claimSegment, claimTry, bodyHash, nonce, listedRequest, listedParent) live
+ * beside these and are not part of the record.
+ */
+export function recordToHash(record: Readonly<Partial<RunRecord>>): Record<string, string> {
+  const hash: Record<string, string> = {};
+  for (const [field, value] of Object.entries(record)) {
+    if (value !== undefined) hash[field] = typeof value === 'string' ? value : jsonText(value);
+  }
+  return hash;
+}
+
+const plainFields: ReadonlySet<string> = new Set([
+  'runId',
+  'tenant',
+  'kind',
+  'status',
+  'queue',
+  'createdAt',
+  'updatedAt',
+  'startedAt',
+  'endedAt',
+  'deadlineAt',
+  'startBy',
+  'worker',
+  'requestId',
+  'activity',
+  'cancel',
+]);
+
+/** Reads a record back. Throws `run_state_malformed` or `run_state_version_unsupported`. */
+export function recordFromHash(hash: Record<string, string>): RunRecord {
+  const name = `the record of run ${hash['runId'] ?? 'without an id'}`;
+  if (hash['v'] !== undefined && hash['v'] !== String(runRecordVersion)) {
+    throw new RunError('run_state_version_unsupported', `${name} has version ${hash['v']}`);
+  }
+  const fields: Record<string, unknown> = {};
+  try {
+    for (const field of Object.keys(runRecord.shape)) {
+      const text = hash[field];
+      if (text !== undefined) fields[field] = plainFields.has(field) ? text : storedJson(text);
+    }
+    return runRecord.parse(fields);
+  } catch (cause) {
+    throw new RunError('run_state_malformed', `${name} cannot be read`, { cause });
+  }
+}

@@ -1,0 +1,49 @@
+import type { JournalEntryOf } from '../journal.ts';
+import type { Message, Sensitivity } from '../message.ts';
+import { keepEnds } from '../../base/bound-text.ts';
+
+/** The first line of every summary: by it a summary is known again on whatever worker goes on with the conversation. */
+const firstLine = '[Summary of the earlier part of this conversation. What follows it is word by word.]';
+const envelope = '<<<UNTRUSTED_CONTENT ';
+const maxRequestBytes = 8_192;
+
+type UserMessage = Extract<Message, { role: 'user' }>;
+
+/** In the position of a user, never of the system: a model wrote it. */
+export function summaryMessage(text: string, sensitivity: Sensitivity | undefined): UserMessage {
+  return { role: 'user', content: text, ...(sensitivity && { sensitivity }) };
+}
+
+/**
+ * The text of a summary message. `request` is what the user asked for and is still being worked on, where that is among
+ * the messages that the summary stands for: it is repeated word by word, up to 8 KB.
+ */
+export function summaryText(summary: string, request: string | undefined): string {
+  const asked = request === undefined ? '' : `\n\nThe user's request:\n${keepEnds(request, maxRequestBytes)}`;
+  return `${firstLine}\n${summary}${asked}`;
+}
+
+/** Is this a summary, made by whatever worker? Only the first message of a conversation can be one. */
+export function isSummary(message: Message | undefined): boolean {
+  return message?.role === 'user' && message.content.startsWith(`${firstLine}\n`);
+}
+
+/** Does the text carry the marker lines of content that nobody vouches for? */
+export function isEnveloped(text: string): boolean {
+  return text.includes(envelope);
+}
+
+/** The message that takes the place of the first `replaced` messages of a conversation that began like this. */
+export function summaryOf(
+  initial: readonly Message[],
+  { summary, replaced, sensitivity }: Pick<JournalEntryOf<'compacted'>, 'summary' | 'replaced' | 'sensitivity'>,
+): ReturnType<typeof summaryMessage> {
+  return summaryMessage(summaryText(summary, requestFor(initial, replaced)), sensitivity);
+}
+
+/** What the messages that stay are an answer to; undefined where they begin with their own question. */
+function requestFor(initial: readonly Message[], replaced: number): string | undefined {
+  if (replaced < initial.length && initial[replaced]?.role === 'user') return undefined;
+  const asked = initial.slice(0, replaced).filter((message) => message.role === 'user');
+  return asked.findLast((message) => !isSummary(message))?.content;
+}

@@ -1,0 +1,57 @@
+import { pairEach } from './pair-messages.ts';
+import type { Sensitivity } from '../message.ts';
+import type { NumberedEntry, ThreadManifest, ThreadMessage } from './thread.ts';
+
+/** A message with the number of the entry that it came from. A result that was missing has that of its call. */
+export interface ContextMessage {
+  readonly seq: number;
+  /** The run that wrote it. */
+  readonly runId: string;
+  readonly byRuntime?: true;
+  readonly message: ThreadMessage;
+}
+
+/** What a model is given of a thread. */
+export interface ThreadContext {
+  readonly manifest: ThreadManifest;
+  /** Stands for everything up to entry `upTo`, which `messages` do not repeat. */
+  readonly summary?: {
+    readonly seq: number;
+    readonly text: string;
+    readonly upTo: number;
+    readonly sensitivity?: Sensitivity;
+  };
+  readonly messages: readonly ContextMessage[];
+  /** What is written next has a higher number. */
+  readonly lastNumber: number;
+}
+
+/**
+ * The conversation after the latest summary among the entries, such that every call has exactly one result, next to it.
+ * Entries before that summary are left out.
+ */
+export function threadContext(
+  manifest: ThreadManifest,
+  entries: readonly NumberedEntry[],
+  lastNumber = entries.at(-1)?.seq ?? 0,
+): ThreadContext {
+  let summary: ThreadContext['summary'];
+  for (const { seq, entry } of entries) {
+    if (entry.t === 'summary' && seq > (summary?.seq ?? 0)) {
+      const { text, upTo, sensitivity } = entry;
+      summary = { seq, text, upTo, ...(sensitivity && { sensitivity }) };
+    }
+  }
+  const upTo = summary?.upTo ?? 0;
+  const said = entries.flatMap(({ seq, entry }) =>
+    entry.t === 'message' && seq > upTo
+      ? [{ seq, runId: entry.runId, message: entry.message, ...(entry.byRuntime && { byRuntime: true as const }) }]
+      : [],
+  );
+  const messages = pairEach(
+    said,
+    ({ message }) => message,
+    ({ seq, runId, byRuntime }, message) => ({ seq, runId, message, ...(byRuntime && { byRuntime }) }),
+  );
+  return { manifest, ...(summary && { summary }), messages, lastNumber };
+}

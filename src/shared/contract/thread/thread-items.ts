@@ -1,0 +1,100 @@
+import { z } from 'zod';
+import { assertNever } from '../../base/errors.ts';
+import { textOf } from '../message.ts';
+import { threadSession, type ThreadEntryOf, type ThreadInfo } from './thread.ts';
+
+/** A thread as it is shown: without what only a provider can read. */
+export const threadView = z.object({
+  threadId: z.string(),
+  agentId: z.string().describe('The agent that the thread belongs to.'),
+  title: z.string().optional(),
+  taskId: z.string().optional(),
+  session: threadSession
+    .pick({ provider: true, model: true })
+    .optional()
+    .describe('Who keeps the conversation as well, so that it is not sent again.'),
+  createdAt: z.string(),
+  updatedAt: z.string(),
+  holder: z.string().optional().describe('The run whose turn it is.'),
+  waiting: z.int().describe('How many runs wait for it to end.'),
+  suspendedBy: z.string().optional().describe('That run, when it waits for something outside.'),
+  lastSeq: z.int().describe('The number of the last entry, 0 before the first.'),
+});
+export type ThreadView = Readonly<z.infer<typeof threadView>>;
+
+const itemBase = {
+  seq: z.int().optional().describe('The number of its message in the log. A message may show as several items.'),
+  runId: z.string(),
+  at: z.string(),
+  live: z.literal(true).optional().describe('From the run that is at work: not in the log yet, and without a number.'),
+};
+
+/**
+ * What was said and done in a thread, one thing each.
+ *
+ * - message: what a person said (`user`), what we said in a person's place (`system`), or a final answer (`assistant`)
+ * - assistant_text: what a model said beside the calls that it made
+ * - tool_use, tool_result: a call and what came of it. `input` is the model's own text where that is not JSON
+ */
+export const threadItem = z.discriminatedUnion('kind', [
+  z.object({
+    ...itemBase,
+    kind: z.literal('message'),
+    role: z.enum(['user', 'assistant', 'system']),
+    text: z.string(),
+  }),
+  z.object({ ...itemBase, kind: z.literal('assistant_text'), text: z.string() }),
+  z.object({ ...itemBase, kind: z.literal('tool_use'), toolCallId: z.string(), name: z.string(), input: z.unknown() }),
+  z.object({
+    ...itemBase,
+    kind: z.literal('tool_result'),
+    toolCallId: z.string(),
+    name: z.string(),
+    content: z.string(),
+    isError: z.boolean(),
+  }),
+]);
+export type ThreadItem = z.infer<typeof threadItem>;
+
+export function viewOfThread(info: ThreadInfo): ThreadView {
+  const { v: _, session, ...rest } = info;
+  return { ...rest, ...(session && { session: { provider: session.provider, model: session.model } }) };
+}
+
+/** A message as items, in order. Without a number it is live. */
+export function itemsOf(entry: ThreadEntryOf<'message'>, seq: number | undefined): ThreadItem[] {
+  const { runId, at, message, byRuntime } = entry;
+  const base = { ...(seq === undefined ? { live: true as const } : { seq }), runId, at };
+  switch (message.role) {
+    case 'user':
+      return [{ ...base, kind: 'message', role: byRuntime ? 'system' : 'user', text: message.content }];
+    case 'tool': {
+      const { toolCallId, toolName, content, isError = false } = message;
+      return [{ ...base, kind: 'tool_result', toolCallId, name: toolName, content, isError }];
+    }
+    case 'assistant': {
+      const calls = message.parts.flatMap((part) => (part.type === 'tool_call' ? [part] : []));
+      const text = textOf(message);
+      if (calls.length === 0) return [{ ...base, kind: 'message', role: 'assistant', text }];
+      const said: ThreadItem[] = text === '' ? [] : [{ ...base, kind: 'assistant_text', text }];
+      const uses = calls.map(({ id, name, args }): ThreadItem => ({
+        ...base,
+        kind: 'tool_use',
+        toolCallId: id,
+        name,
+        input: valueOf(args),
+      }));
+      return [...said, ...uses];
+    }
+    default:
+      return assertNever(message);
+  }
+}
+
+function valueOf(args: string): unknown {
+  try {
+    return JSON.parse(args);
+  } catch {
+    return args;
+  }
+}

@@ -1,0 +1,132 @@
+import { canonicalJson } from '../../base/canonical-json.ts';
+import type { HandoffFilterDescriptor } from '../handoff.ts';
+import { sha256 } from '../../base/ids.ts';
+import type { Message, Sensitivity } from '../message.ts';
+import { pairEach } from './pair-messages.ts';
+import { threadMessage } from './thread-message.ts';
+import { threadVersion, type ThreadEntryOf } from './thread.ts';
+
+/** A handoff within a turn. */
+export interface TurnHandoff {
+  /** How many messages of the turn had been said. */
+  readonly after: number;
+  readonly step: number;
+  readonly fromAgentId: string;
+  readonly toAgentId: string;
+  readonly descriptor: HandoffFilterDescriptor;
+  /** Stood for all but the last `kept` messages of the conversation. */
+  readonly summary?: { readonly text: string; readonly kept: number; readonly sensitivity?: Sensitivity };
+  readonly digest?: string;
+}
+
+/** What was said and done in the turn of a run. */
+export interface TurnSaid {
+  /** Since the user's message, whole. */
+  readonly messages: readonly Message[];
+  readonly handoffs: readonly TurnHandoff[];
+  /** Texts that the user said meanwhile. */
+  readonly steered: ReadonlySet<string>;
+}
+
+/** Which turn: `began` is the number of the last entry of its thread before it. */
+export interface TurnPlace {
+  readonly runId: string;
+  readonly at: string;
+  readonly began: number;
+}
+
+export type TurnEntry = ThreadEntryOf<'message' | 'handoff'>;
+
+/**
+ * A turn as its thread keeps it, with neither thoughts nor messages that held nothing else. Every call has its result next to
+ * it; one without a result gets an error that says so, or, of a turn that is still going on (`open`), nothing yet.
+ */
+export function entriesOfTurn(place: TurnPlace, said: TurnSaid, calls: 'closed' | 'open'): TurnEntry[] {
+  const { messages, handoffs } = said;
+  const entries: TurnEntry[] = [];
+  let [from, count] = [0, 0];
+  const add = (part: readonly Message[]) => {
+    for (const { message, isMissing } of paired(part)) {
+      const index = count++;
+      if (!(isMissing && calls === 'open')) entries.push(...messageEntries(place, said, message, index));
+    }
+  };
+  for (const [index, handoff] of handoffs.entries()) {
+    add(messages.slice(from, handoff.after));
+    entries.push(handoffEntry(place, handoff, index + 1));
+    from = handoff.after;
+  }
+  add(messages.slice(from));
+  return entries;
+}
+
+interface Paired {
+  readonly message: Message;
+  readonly isMissing: boolean;
+}
+
+function paired(messages: readonly Message[]): Paired[] {
+  return pairEach<Paired>(
+    messages.map((message) => ({ message, isMissing: false })),
+    ({ message }) => message,
+    (_, message) => ({ message, isMissing: true }),
+  );
+}
+
+function messageEntries(
+  { runId, at }: TurnPlace,
+  { steered }: TurnSaid,
+  message: Message,
+  index: number,
+): ThreadEntryOf<'message'>[] {
+  const kept = threadMessage(message);
+  if (!kept) return [];
+  // Nobody said these but the person who wrote to the run while it worked, or this system.
+  const isOurs = kept.role === 'user' && !steered.has(kept.content);
+  const key = kept.role === 'user' ? { key: `${runId}:${index}` } : {};
+  return [
+    { v: threadVersion, t: 'message', runId, at, ...key, ...(isOurs && { byRuntime: true as const }), message: kept },
+  ];
+}
+
+function handoffEntry({ runId, at, began }: TurnPlace, handoff: TurnHandoff, number: number): ThreadEntryOf<'handoff'> {
+  const { after: _, ...facts } = handoff;
+  return { v: threadVersion, t: 'handoff', runId, at, key: `${runId}:handoff:${number}`, began, ...facts };
+}
+
+/** Without the first words of agents and tools, so many as the thread already has of a run that was driven again. */
+export function withoutLogged<T extends TurnEntry>(entries: readonly T[], logged: number): T[] {
+  let left = logged;
+  return entries.filter((entry) => {
+    const isCounted = entry.t === 'message' && entry.message.role !== 'user';
+    return !isCounted || left-- <= 0;
+  });
+}
+
+/**
+ * How many messages of a thread follow the first `replaced` ones of a conversation: those before the turn, then the turn's
+ * own.
+ */
+export function keptAfter(replaced: number, initial: readonly Message[], own: readonly Message[]): number {
+  const rest = [...initial.slice(replaced), ...own.slice(Math.max(0, replaced - initial.length))];
+  return paired(rest).filter(({ message }) => threadMessage(message)).length;
+}
+
+/** Where the entries of a turn are: after entry `began`, which those of the conversation before have as their `numbers`. */
+interface Numbering {
+  readonly began: number;
+  readonly numbers: readonly number[];
+  /** How many entries follow the user's message, which is the first of the turn. */
+  readonly spoken: number;
+}
+
+/** The number of the last entry that a summary stands for, when it leaves the last `kept` messages; undefined for none. */
+export function lastReplaced({ began, numbers, spoken }: Numbering, kept: number): number | undefined {
+  const all = [...numbers, ...Array.from({ length: spoken + 1 }, (_, n) => began + 1 + n)];
+  return all[all.length - 1 - kept];
+}
+
+/** By which what crosses is known again, whoever rebuilds it. */
+export function payloadDigest(messages: readonly Message[]): string {
+  return sha256(canonicalJson(messages));
+}

@@ -1,0 +1,31 @@
+import { among } from './dialect.ts';
+import { RunError } from '../base/errors.ts';
+import type { RunEvent } from '../contract/event.ts';
+
+/**
+ * Who looks at a run. `interactive`: a person in a conversation, who is told nothing of a run in the background but what
+ * its agent sends on purpose: files, notes and messages to the user.
+ */
+export const eventProfiles = ['full', 'interactive'] as const;
+export type EventProfile = (typeof eventProfiles)[number];
+
+const isSentOnPurpose = among(['capability.user_notified', 'capability.file_sent', 'capability.note_shared']);
+
+/** Makes the check whether an event is for whoever looks with this profile. Throws `validation` for one that there is not. */
+export function shownIn(profile: EventProfile): (event: RunEvent) => boolean {
+  if (!eventProfiles.includes(profile))
+    throw new RunError('validation', `there is no such profile; there are ${eventProfiles.join(', ')}`);
+  return (event) => profile === 'full' || !event.background || isSentOnPurpose(event);
+}
+
+/** Takes note of every event with `tell` and says only what is shown. */
+export function tellShown<T>(
+  profile: EventProfile,
+  tell: (event: RunEvent) => readonly T[],
+): (event: RunEvent) => readonly T[] {
+  const isShown = shownIn(profile);
+  return (event) => {
+    const told = tell(event);
+    return isShown(event) ? told : [];
+  };
+}

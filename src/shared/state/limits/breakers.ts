@@ -1,0 +1,238 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../base/clock.ts';
+import type { Log } from '../../base/log.ts';
+import type { Admission, Breakers } from '../ports.ts';
+
+/** What is known of one breaker. */
+export interface BreakerState {
+  /** Consecutive ones, over the fleet. */
+  readonly failures: number;
+  /** Milliseconds until a probe may be made; undefined while it is closed. */
+  readonly waitMs: number | undefined;
+  /** For how long somebody holds the probe; 0: nobody. */
+  readonly probedMs: number;
+  /** When this was so, in microseconds on the store's clock. */
+  readonly at: number;
+}
+
+type Policy = Parameters<Breakers['report']>[3];
+
+/** The breakers that all processes share. */
+export interface SharedBreakers {
+  /** `token` names the caller's probe, if it has one. */
+  fail(target: string, token: string, policy: Policy): Promise<BreakerState>;
+  succeed(target: string, token: string): Promise<BreakerState>;
+  /** Takes the probe when it is due and free, or renews it. */
+  probe(target: string, token: string): Promise<BreakerState & { readonly mine: boolean }>;
+  release(target: string, token: string): Promise<BreakerState>;
+  /** Every breaker that is not closed without failures. */
+  all(): Promise<ReadonlyMap<string, BreakerState>>;
+  /** Calls back with changes that anybody makes. Changes may be missed: `all` is asked as well. */
+  onChange(listener: (target: string, state: BreakerState) => void): Disposable;
+}
+
+export interface CachedBreakersOptions {
+  readonly shared: SharedBreakers;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+interface Known {
+  readonly failures: number;
+  /** On the monotonic clock; undefined while it is closed. */
+  readonly openUntil: number | undefined;
+  readonly probedUntil: number;
+  readonly at: number;
+}
+
+/** A probe belongs to its process for this long, and is renewed with every look while its call goes on. */
+export const probeLeaseMs = 15_000;
+const pollMs = 1_000;
+/** Longest wait for the store: while it is away, its connection waits for it as long as that takes. */
+const storeMs = 5_000;
+const maxKnown = 10_000;
+
+/**
+ * Breakers with a memory of this process: while a model is well nothing is asked and nothing is written. What others
+ * find out arrives by their changes, at the latest by the next look a second later. While the store is away calls are let
+ * through as far as this process knows, and what they find out is forgotten.
+ */
+export class CachedBreakers implements Breakers {
+  readonly #options: CachedBreakersOptions;
+  readonly #known = new Map<string, Known>();
+  readonly #probes = new WeakMap<Admission, string>();
+  readonly #held = new Map<string, string>();
+  readonly #waiting = new Set<() => void>();
+  readonly #subscription: Disposable;
+  readonly #timer: NodeJS.Timeout;
+  #polling = false;
+
+  constructor(options: CachedBreakersOptions) {
+    this.#options = options;
+    this.#subscription = options.shared.onChange((target, state) => this.#hear(target, state));
+    this.#timer = setInterval(() => void this.#poll(), pollMs);
+    this.#timer.unref();
+    void this.#poll();
+  }
+
+  async admit(target: string, patienceMs: number, signal: AbortSignal): Promise<Admission> {
+    const until = this.#now() + patienceMs;
+    for (;;) {
+      signal.throwIfAborted();
+      const known = this.#known.get(target);
+      if (known?.openUntil === undefined) return { kind: 'closed' };
+      const waitMs = known.openUntil - this.#now();
+      if (waitMs > 0) return { kind: 'open', retryAfterMs: Math.ceil(waitMs) };
+      const probedMs = known.probedUntil - this.#now();
+      if (probedMs <= 0) {
+        const admission = await this.#tryProbe(target, signal);
+        if (admission) return admission;
+        continue;
+      }
+      const patience = until - this.#now();
+      if (patience <= 0) return { kind: 'open', retryAfterMs: Math.ceil(Math.min(probedMs, pollMs)) };
+      await this.#changed(Math.min(patience, probedMs, pollMs), signal);
+    }
+  }
+
+  async report(
+    target: string,
+    outcome: 'success' | 'failure' | 'neutral',
+    admission: Admission,
+    policy: Policy,
+  ): Promise<void> {
+    const { shared, log } = this.#options;
+    const token = this.#probes.get(admission) ?? '';
+    if (token) this.#held.delete(token);
+    try {
+      if (outcome === 'failure') await this.#ask(target, shared.fail(target, token, policy));
+      else if (outcome === 'neutral') {
+        if (token) await this.#ask(target, shared.release(target, token));
+      } else if (token || this.#known.has(target)) await this.#ask(target, shared.succeed(target, token));
+    } catch (error) {
+      log.debug({ err: error, target }, 'the breaker was not told of a call');
+    }
+  }
+
+  states(): ReadonlyMap<string, 'closed' | 'open' | 'half_open'> {
+    const now = this.#now();
+    return new Map(
+      [...this.#known].map(([target, { openUntil, probedUntil }]) => {
+        if (openUntil === undefined) return [target, 'closed'];
+        return [target, probedUntil > now || openUntil <= now ? 'half_open' : 'open'];
+      }),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    this.#subscription[Symbol.dispose]();
+    for (const [token, target] of this.#held) {
+      await this.#inTime(this.#options.shared.release(target, token)).catch(() => undefined);
+    }
+  }
+
+  /** Undefined: look again, somebody else has it or it is closed by now. */
+  async #tryProbe(target: string, signal: AbortSignal): Promise<Admission | undefined> {
+    const token = randomUUID();
+    const asked = this.#options.shared.probe(target, token);
+    try {
+      const { mine } = await this.#ask(target, asked, signal);
+      if (!mine) return undefined;
+      const admission: Admission = { kind: 'probe' };
+      this.#probes.set(admission, token);
+      this.#held.set(token, target);
+      return admission;
+    } catch (error) {
+      // A probe that comes now belongs to nobody.
+      asked.then(({ mine }) => (mine ? this.#options.shared.release(target, token) : undefined)).catch(() => {});
+      signal.throwIfAborted();
+      this.#options.log.debug({ err: error, target }, 'the breaker could not be asked');
+      return { kind: 'closed' };
+    }
+  }
+
+  async #ask<T extends BreakerState>(target: string, asked: Promise<T>, signal?: AbortSignal): Promise<T> {
+    const before = this.#known.get(target);
+    const state = await this.#inTime(asked, signal);
+    if (this.#known.get(target) === before) this.#learn(target, state);
+    else this.#hear(target, state);
+    return state;
+  }
+
+  /** Replies and changes come on different connections: what is older than what is known says nothing. */
+  #hear(target: string, state: BreakerState): void {
+    if (state.at >= (this.#known.get(target)?.at ?? 0)) this.#learn(target, state);
+  }
+
+  #learn(target: string, { failures, waitMs, probedMs, at }: BreakerState): void {
+    const before = this.#known.get(target);
+    if (failures === 0 && waitMs === undefined) this.#known.delete(target);
+    else if (before || this.#known.size < maxKnown) {
+      const now = this.#now();
+      this.#known.set(target, {
+        failures,
+        openUntil: waitMs === undefined ? undefined : now + waitMs,
+        probedUntil: now + probedMs,
+        at,
+      });
+    }
+    const isOpen = waitMs !== undefined;
+    if (isOpen !== (before?.openUntil !== undefined)) {
+      this.#options.log.warn(
+        { target, failures, ...(isOpen && { cooldownMs: waitMs }) },
+        `breaker ${isOpen ? 'open' : 'closed'}`,
+      );
+    }
+    for (const wake of this.#waiting) wake();
+  }
+
+  async #changed(ms: number, signal: AbortSignal): Promise<void> {
+    const stop = new AbortController();
+    const wake = () => stop.abort();
+    this.#waiting.add(wake);
+    signal.addEventListener('abort', wake, { once: true });
+    try {
+      await this.#options.clock.sleep(Math.max(1, ms), stop.signal).catch(() => {});
+    } finally {
+      this.#waiting.delete(wake);
+      signal.removeEventListener('abort', wake);
+    }
+  }
+
+  async #poll(): Promise<void> {
+    if (this.#polling) return;
+    this.#polling = true;
+    try {
+      for (const [token, target] of this.#held) await this.#options.shared.probe(target, token);
+      const before = new Map(this.#known);
+      const all = await this.#options.shared.all();
+      for (const target of new Set([...all.keys(), ...before.keys()])) {
+        // What was heard during the look is newer than what it saw.
+        if (this.#known.get(target) !== before.get(target)) continue;
+        this.#learn(target, all.get(target) ?? { failures: 0, waitMs: undefined, probedMs: 0, at: 0 });
+      }
+    } catch (error) {
+      this.#options.log.debug({ err: error }, 'the breakers were not looked at');
+    } finally {
+      this.#polling = false;
+    }
+  }
+
+  async #inTime<T>(asked: Promise<T>, signal?: AbortSignal): Promise<T> {
+    const answered = new AbortController();
+    const stop = signal ? AbortSignal.any([answered.signal, signal]) : answered.signal;
+    const late = this.#options.clock.sleep(storeMs, stop).then(() => {
+      throw new Error(`the store of the breakers did not answer within ${storeMs} ms`);
+    });
+    try {
+      return await Promise.race([asked, late]);
+    } finally {
+      answered.abort();
+    }
+  }
+
+  #now(): number {
+    return this.#options.clock.monotonic();
+  }
+}

@@ -1,0 +1,400 @@
+import { randomUUID } from 'node:crypto';
+import type { Clock } from '../../../base/clock.ts';
+import { assertNever, RunError } from '../../../base/errors.ts';
+import type { ProviderLimits } from '../../../contract/limits.ts';
+import type { Grant, GrantOutcome, GrantRequest, Governor } from '../../ports.ts';
+
+/** What a limiter says to somebody who asks, or asked, for a grant. */
+export type LimiterAnswer =
+  /** No limit is known: nothing is counted. */
+  | { readonly kind: 'free' }
+  | { readonly kind: 'granted'; readonly tokens: number; readonly waitedMs: number }
+  | { readonly kind: 'waiting'; readonly retryMs: number }
+  | { readonly kind: 'parked'; readonly expectedMs: number }
+  /** The limiter does not know of this wait, or not any more: ask again. */
+  | { readonly kind: 'unknown' };
+
+/** Somebody who waits in this process. `waiter` is the run, or tells apart two calls of one run. */
+export interface Waiting {
+  readonly waiter: string;
+  readonly grantId: string;
+}
+
+export interface Ask extends Waiting {
+  readonly request: GrantRequest;
+  readonly patienceMs: number;
+  /** Calls that this process made without asking since the last time. */
+  readonly freed: number;
+}
+
+export interface Settling {
+  readonly limiter: string;
+  readonly limits: ProviderLimits;
+  /** Absent for a call that was made without asking. */
+  readonly grantId?: string;
+  readonly ageMs: number;
+  readonly outcome: GrantOutcome;
+  readonly freed: number;
+}
+
+/** What is known after a settlement; 0: nothing. */
+export interface Learnt {
+  /** Of a cooldown that begins with this refusal. */
+  readonly cooldownMs: number;
+  readonly requestsPerMinute: number;
+  readonly tokensPerMinute: number;
+  /** Learnt from refusals. */
+  readonly requestsPerWindow: number;
+}
+
+/**
+ * The limiters that all processes share, by name: the lines, the window of what was granted, the cooldowns. Leases of
+ * waiters that are not polled lapse after 4 s, those of grants after 60 s. Throws `queue_unavailable`.
+ */
+export interface Limiters {
+  ask(ask: Ask): Promise<LimiterAnswer>;
+  /** Renews the waiters and the grants, gives out what there is, and answers for each waiter. */
+  poll(
+    limiter: string,
+    limits: ProviderLimits,
+    waiting: readonly Waiting[],
+    grantIds: readonly string[],
+  ): Promise<{ readonly retryMs: number; readonly answers: readonly LimiterAnswer[] }>;
+  /** Ends a wait: granted meanwhile, or parked, and then its place is kept for a while. */
+  stepAway(limiter: string, waiting: Waiting): Promise<LimiterAnswer>;
+  park(request: GrantRequest): Promise<void>;
+  leave(runId: string): Promise<void>;
+  settle(settling: Settling): Promise<Learnt>;
+  /** Takes the runs to wake, by limiter. */
+  pump(): Promise<ReadonlyMap<string, readonly string[]>>;
+}
+
+/** Hears what the governor does; for metrics. Must not throw. */
+export interface GovernorObserver {
+  /** A grant was given after this long, counted from the first time that the run asked. */
+  waited?(limiter: string, seconds: number): void;
+  parked?(limiter: string): void;
+  woken?(limiter: string, runs: number): void;
+  /** The provider refused a call, and nobody calls it for this long. Once per cooldown in the fleet. */
+  cooled?(limiter: string, ms: number): void;
+  /** A limit that nobody configured, as it is known now. */
+  learnt?(limiter: string, limits: ProviderLimits): void;
+}
+
+export interface GovernorOptions {
+  readonly limiters: Limiters;
+  readonly clock: Clock;
+  readonly observe?: GovernorObserver;
+}
+
+/** How long it may go unnoticed here that a limiter without known limits has got one, in milliseconds. */
+const freeForMs = 1_000;
+const longestPollMs = 50;
+const shortestPollMs = 5;
+const renewMs = 15_000;
+/** A store that does not answer for so long, beyond the patience of who asks, is away. */
+const answerMs = 2_000;
+
+interface LocalWaiter extends Waiting {
+  readonly request: GrantRequest;
+  readonly answered: PromiseWithResolvers<LimiterAnswer>;
+}
+
+/** What one process knows of a limiter. */
+class LocalLimiter {
+  limits: ProviderLimits = {};
+  freeUntil = 0;
+  freed = 0;
+  learnt = '';
+  renewedAt = 0;
+  polling: AbortController | undefined;
+  pollAt = 0;
+  readonly waiters = new Map<string, LocalWaiter>();
+  /** Names of those who ask or wait here. */
+  readonly present = new Set<string>();
+  /** Grants that are not settled, with the time at which they were given. */
+  readonly grants = new Map<string, number>();
+
+  takeFreed(): number {
+    const { freed } = this;
+    this.freed = 0;
+    return freed;
+  }
+}
+
+/**
+ * The governor of one process over limiters that many share: waits for those who ask here, with one poll for all of them,
+ * and keeps their leases and grants alive.
+ */
+export class PolledGovernor implements Governor {
+  readonly #limiters: Limiters;
+  readonly #clock: Clock;
+  readonly #observe: GovernorObserver;
+  readonly #locals = new Map<string, LocalLimiter>();
+  readonly #renewal: NodeJS.Timeout;
+  #closed = false;
+
+  constructor({ limiters, clock, observe = {} }: GovernorOptions) {
+    this.#limiters = limiters;
+    this.#clock = clock;
+    this.#observe = observe;
+    this.#renewal = setInterval(() => {
+      for (const [name, local] of this.#locals) if (local.grants.size > 0) this.#poll(name, local, 0);
+    }, renewMs).unref();
+  }
+
+  async acquire(request: GrantRequest, patienceMs: number, signal: AbortSignal): ReturnType<Governor['acquire']> {
+    signal.throwIfAborted();
+    const { limiter, limits, runId } = request;
+    const local = this.#local(limiter);
+    local.limits = limits;
+    if (isUnlimited(limits) && this.#clock.monotonic() < local.freeUntil) return this.#free(local, request);
+
+    const grantId = randomUUID();
+    // Two calls of one run are told apart; what was promised to the run goes to the first.
+    const waiter = local.present.has(runId) ? `${runId}#${grantId}` : runId;
+    const waiting: LocalWaiter = { waiter, grantId, request, answered: Promise.withResolvers() };
+    local.present.add(waiter);
+    try {
+      return await this.#acquire(local, waiting, patienceMs, signal);
+    } finally {
+      local.present.delete(waiter);
+    }
+  }
+
+  async park(request: GrantRequest): Promise<void> {
+    await this.#limiters.park(request);
+  }
+
+  async leave(runId: string): Promise<void> {
+    await this.#limiters.leave(runId);
+  }
+
+  async settle(grant: Grant, outcome: GrantOutcome): Promise<void> {
+    const local = this.#local(grant.limiter);
+    const grantedAt = local.grants.get(grant.id) ?? Number(/^free:(\d+)/.exec(grant.id)?.[1] ?? 0);
+    local.grants.delete(grant.id);
+    const free = grant.id.startsWith('free:');
+    if (free && !saysLimit(outcome)) return;
+    const sent = this.#limiters.settle({
+      limiter: grant.limiter,
+      limits: local.limits,
+      ...(!free && { grantId: grant.id }),
+      ageMs: Math.max(0, Math.round(this.#clock.monotonic() - grantedAt)),
+      outcome,
+      freed: local.takeFreed(),
+    });
+    // What was learnt is worth a look at once: others may be waiting here for what was given back.
+    const learnt = sent.then((result) => {
+      this.#tell(grant.limiter, local, result);
+      if (local.waiters.size > 0) this.#poll(grant.limiter, local, 0);
+    });
+    await this.#within(answerMs, learnt, 'settle a grant');
+  }
+
+  async pump(): Promise<readonly string[]> {
+    const woken = await this.#limiters.pump();
+    for (const [limiter, runs] of woken) if (runs.length > 0) this.#observe.woken?.(limiter, runs.length);
+    return [...woken.values()].flat();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    clearInterval(this.#renewal);
+    for (const local of this.#locals.values()) local.polling?.abort();
+  }
+
+  #local(limiter: string): LocalLimiter {
+    const known = this.#locals.get(limiter);
+    if (known) return known;
+    const local = new LocalLimiter();
+    this.#locals.set(limiter, local);
+    return local;
+  }
+
+  async #acquire(
+    local: LocalLimiter,
+    waiter: LocalWaiter,
+    patienceMs: number,
+    signal: AbortSignal,
+  ): ReturnType<Governor['acquire']> {
+    const until = this.#clock.monotonic() + patienceMs;
+    let answer = await this.#ask(local, waiter, patienceMs, signal);
+    while (answer.kind === 'waiting' || answer.kind === 'unknown') {
+      const leftMs = Math.max(0, until - this.#clock.monotonic());
+      if (answer.kind === 'unknown') answer = await this.#ask(local, waiter, leftMs, signal);
+      else answer = await this.#wait(local, waiter, answer.retryMs, leftMs, signal);
+    }
+    return this.#given(local, waiter, answer);
+  }
+
+  #free(local: LocalLimiter, { limiter, tenant }: GrantRequest): { readonly kind: 'granted'; readonly grant: Grant } {
+    local.freed++;
+    this.#observe.waited?.(limiter, 0);
+    const id = `free:${Math.round(this.#clock.monotonic())}:${randomUUID()}`;
+    return { kind: 'granted', grant: { id, limiter, tenant, tokens: 0, waitedMs: 0 } };
+  }
+
+  #given(
+    local: LocalLimiter,
+    { grantId, request }: LocalWaiter,
+    answer: Exclude<LimiterAnswer, { kind: 'waiting' | 'unknown' }>,
+  ): Awaited<ReturnType<Governor['acquire']>> {
+    const { limiter, tenant } = request;
+    switch (answer.kind) {
+      case 'free':
+        local.freeUntil = this.#clock.monotonic() + freeForMs;
+        return this.#free(local, request);
+      case 'granted': {
+        const { tokens, waitedMs } = answer;
+        local.grants.set(grantId, this.#clock.monotonic());
+        this.#observe.waited?.(limiter, waitedMs / 1000);
+        return { kind: 'granted', grant: { id: grantId, limiter, tenant, tokens, waitedMs } };
+      }
+      case 'parked':
+        this.#observe.parked?.(limiter);
+        return { kind: 'parked', expectedMs: answer.expectedMs };
+      default:
+        return assertNever(answer);
+    }
+  }
+
+  async #ask(
+    local: LocalLimiter,
+    waiter: LocalWaiter,
+    patienceMs: number,
+    signal: AbortSignal,
+  ): Promise<LimiterAnswer> {
+    const asked = this.#limiters.ask({ ...waiter, patienceMs, freed: local.takeFreed() });
+    try {
+      return await this.#within(Math.max(patienceMs, answerMs), asked, 'ask for a grant', signal);
+    } catch (error) {
+      void this.#giveBack(waiter, asked);
+      throw error;
+    }
+  }
+
+  async #wait(
+    local: LocalLimiter,
+    waiter: LocalWaiter,
+    retryMs: number,
+    patienceMs: number,
+    signal: AbortSignal,
+  ): Promise<LimiterAnswer> {
+    const { limiter } = waiter.request;
+    local.waiters.set(waiter.grantId, waiter);
+    this.#poll(limiter, local, retryMs);
+    const over = new AbortController();
+    const timer = setTimeout(() => over.abort(), patienceMs);
+    try {
+      const gone = Promise.withResolvers<undefined>();
+      const stop = AbortSignal.any([over.signal, signal]);
+      stop.addEventListener('abort', () => gone.resolve(undefined), { once: true });
+      if (stop.aborted) gone.resolve(undefined);
+      const answer = await Promise.race([waiter.answered.promise, gone.promise]);
+      if (answer) return answer;
+    } finally {
+      clearTimeout(timer);
+      local.waiters.delete(waiter.grantId);
+    }
+    const left = this.#limiters.stepAway(limiter, waiter);
+    if (!signal.aborted) return await this.#within(answerMs, left, 'end a wait for a grant');
+    void this.#giveBack(waiter, left);
+    throw signal.reason;
+  }
+
+  /** Of an answer that nobody waits for any more. What fails here ends with its lease. */
+  async #giveBack(waiter: LocalWaiter, answered: Promise<LimiterAnswer>): Promise<void> {
+    const { limiter, tenant } = waiter.request;
+    try {
+      const late = await answered;
+      const grant = { id: waiter.grantId, limiter, tenant, tokens: 0, waitedMs: 0 };
+      if (late.kind === 'granted') await this.settle(grant, { unused: true });
+      if (late.kind === 'waiting') await this.#giveBack(waiter, this.#limiters.stepAway(limiter, waiter));
+    } catch {
+      return;
+    }
+  }
+
+  /** Polls after `afterMs`, and then for as long as somebody waits here. One loop per limiter. */
+  #poll(limiter: string, local: LocalLimiter, afterMs: number): void {
+    const dueAt = this.#clock.monotonic() + Math.min(longestPollMs, afterMs);
+    if (this.#closed || (local.polling && local.pollAt <= dueAt)) return;
+    local.polling?.abort();
+    local.polling = new AbortController();
+    // Aborted: a sooner one has taken its place.
+    this.#pollFrom(limiter, local, local.polling, dueAt).catch(() => {});
+  }
+
+  async #pollFrom(limiter: string, local: LocalLimiter, polling: AbortController, dueAt: number): Promise<void> {
+    local.pollAt = dueAt;
+    while (local.polling === polling) {
+      await this.#clock.sleep(Math.max(0, local.pollAt - this.#clock.monotonic()), polling.signal);
+      const retryMs = await this.#pollOnce(limiter, local);
+      if (local.polling !== polling) return;
+      local.pollAt = this.#clock.monotonic() + Math.min(longestPollMs, Math.max(shortestPollMs, retryMs));
+      if (local.waiters.size === 0) local.polling = undefined;
+    }
+  }
+
+  async #pollOnce(limiter: string, local: LocalLimiter): Promise<number> {
+    const waiting = [...local.waiters.values()];
+    const renew = this.#clock.monotonic() - local.renewedAt >= renewMs;
+    if (renew) local.renewedAt = this.#clock.monotonic();
+    try {
+      const { retryMs, answers } = await this.#limiters.poll(
+        limiter,
+        local.limits,
+        waiting,
+        renew ? [...local.grants.keys()] : [],
+      );
+      for (const [index, waiter] of waiting.entries()) {
+        const answer = answers[index];
+        if (answer && answer.kind !== 'waiting') waiter.answered.resolve(answer);
+      }
+      return retryMs;
+    } catch {
+      // Each waiter has its own patience, and then says what is wrong.
+      return longestPollMs;
+    }
+  }
+
+  #tell(limiter: string, local: LocalLimiter, learnt: Learnt): void {
+    const { cooldownMs, requestsPerMinute, tokensPerMinute, requestsPerWindow } = learnt;
+    if (cooldownMs > 0) this.#observe.cooled?.(limiter, cooldownMs);
+    if (cooldownMs > 0 || requestsPerMinute > 0 || tokensPerMinute > 0) local.freeUntil = 0;
+    const perMinute = Math.floor((requestsPerWindow * 60_000) / (local.limits.windowMs ?? 60_000));
+    const requests = perMinute > 0 ? Math.min(perMinute, requestsPerMinute || Infinity) : requestsPerMinute;
+    const known = `${requests} ${tokensPerMinute}`;
+    if (known === local.learnt || known === '0 0') return;
+    local.learnt = known;
+    this.#observe.learnt?.(limiter, {
+      ...(requests > 0 && { requestsPerMinute: requests }),
+      ...(tokensPerMinute > 0 && { tokensPerMinute }),
+    });
+  }
+
+  async #within<T>(ms: number, work: Promise<T>, doing: string, signal?: AbortSignal): Promise<T> {
+    const end = Promise.withResolvers<never>();
+    const away = () => end.reject(new RunError('queue_unavailable', `Redis did not answer within ${ms} ms: ${doing}`));
+    const abort = () => end.reject(signal?.reason);
+    const timer = setTimeout(away, ms);
+    signal?.addEventListener('abort', abort, { once: true });
+    try {
+      return await Promise.race([work, end.promise]);
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener('abort', abort);
+      work.catch(() => {});
+    }
+  }
+}
+
+function isUnlimited({ requestsPerMinute, tokensPerMinute, maxInFlight }: ProviderLimits): boolean {
+  return requestsPerMinute === undefined && tokensPerMinute === undefined && maxInFlight === undefined;
+}
+
+function saysLimit({ limited, report }: GrantOutcome): boolean {
+  const windows = [report?.requests, report?.tokens];
+  return limited !== undefined || windows.some((window) => window?.limit !== undefined || window?.remaining === 0);
+}

@@ -1,0 +1,15 @@
+--[[ Takes the runs that have to be woken for their turn.
+KEYS as in governor-state   Returns how many runs are in line or about to come, then the ids. ]]
+-- include state
+-- include window
+-- include line
+-- include grant
+-- include dispatch
+begin()
+open_window()
+sweep()
+dispatch()
+local woken = redis.call('LPOP', WAKE, 1000) or {}
+table.insert(woken, 1, redis.call('HLEN', WAITERS))
+save()
+return woken

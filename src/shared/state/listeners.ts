@@ -1,0 +1,30 @@
+import type { Log } from '../base/log.ts';
+
+/** Functions that want to be called, each until it is disposed. */
+export interface Listeners<Args extends readonly unknown[]> {
+  add(listener: (...args: Args) => void): Disposable;
+  /** Calls all of them. One that throws is logged and keeps nobody else from being called. */
+  call(...args: Args): void;
+  clear(): void;
+}
+
+export function createListeners<Args extends readonly unknown[]>(log: Log): Listeners<Args> {
+  const registered = new Set<{ readonly listener: (...args: Args) => void }>();
+  return {
+    add(listener) {
+      const entry = { listener };
+      registered.add(entry);
+      return { [Symbol.dispose]: () => void registered.delete(entry) };
+    },
+    call(...args) {
+      for (const { listener } of registered) {
+        try {
+          listener(...args);
+        } catch (err) {
+          log.error({ err }, 'listener failed');
+        }
+      }
+    },
+    clear: () => registered.clear(),
+  };
+}

@@ -1,0 +1,25 @@
+import { loadScript, runScript, type RedisConnection } from './redis.ts';
+
+const script = loadScript(import.meta.url, './look-later.lua');
+
+/** A member of a sorted set, the time that it was found under, and when it is looked at again. */
+export type LookAgain = readonly [member: string, dueAt: string, nextMs: number];
+
+/** Says when they are looked at again. One for which somebody has asked for another time since keeps that. */
+export async function lookLater(redis: RedisConnection, key: string, again: readonly LookAgain[]): Promise<void> {
+  if (again.length === 0) return;
+  const args = again.flatMap(([member, dueAt, nextMs]) => [member, dueAt, Math.round(nextMs)]);
+  await runScript(redis, script, [key], args);
+}
+
+/** Has a page of what one set lists looked at some time: what no time is known of is due now. Answers where the next page begins. */
+export async function relist(
+  redis: RedisConnection,
+  { listed, checks }: { readonly listed: string; readonly checks: string },
+  offset: number,
+  limit: number,
+): Promise<number> {
+  const members = await redis.zrange(listed, offset, String(offset + limit - 1));
+  if (members.length > 0) await redis.zadd(checks, 'NX', ...members.flatMap((member) => [Date.now(), member]));
+  return members.length < limit ? 0 : offset + limit;
+}

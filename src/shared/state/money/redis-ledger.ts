@@ -1,0 +1,178 @@
+import type { Clock } from '../../base/clock.ts';
+import { costIncrements, costSource, waitingAccountTtlS } from './ledger.ts';
+import type { Log } from '../../base/log.ts';
+import { windowOf, type OnExceed } from '../../contract/money.ts';
+import { loadScript, runScript, type Keys, type RedisConnection, type Script } from '../redis.ts';
+import { redisError } from '../redis-error.ts';
+import type { Tenants } from '../../contract/tenants.ts';
+import type { AccountState, Ledger, Purse, Reservation, ReserveRequest, Settlement } from '../ports.ts';
+import { lineFront, purseFront } from './ledger-front.ts';
+import { accountsOf, dearerThanHeld, isCapped, placeInLine, waitedFor, type PurseAccount } from './purse.ts';
+import { RedisCosts } from './redis-costs.ts';
+import { RedisLines } from './redis-lines.ts';
+
+const scripts = {
+  reserve: loadScript(import.meta.url, './reserve.lua'),
+  settle: loadScript(import.meta.url, './settle.lua'),
+  release: loadScript(import.meta.url, './release.lua'),
+  forfeit: loadScript(import.meta.url, './forfeit.lua'),
+  await: loadScript(import.meta.url, './await.lua'),
+};
+
+const daySeconds = 86_400;
+
+export interface RedisLedgerOptions {
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+  /** Says which hour, day or month a tenant's money belongs to. */
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly tenants: Tenants;
+  readonly costsRetentionDays: number;
+}
+
+/**
+ * The ledger in Redis. Every call on a purse is one script over all its accounts.
+ *
+ * Where a call cost more than the caller reckoned, the accounts of its purse remember the largest such excess of that
+ * model and hold it on top of every later reservation: a provider that counts differently can pass a cap by the error of
+ * the calls that were under way when it was found out, not again and again. What is learnt never shrinks; it ends with
+ * the account.
+ */
+export function redisLedger(options: RedisLedgerOptions): Ledger {
+  const { redis, keys, clock, log, tenants } = options;
+  const keepCostsS = (options.costsRetentionDays + 1) * daySeconds;
+  const costs = new RedisCosts({ redis, keys, clock, keepCostsS });
+  const lines = new RedisLines({ redis, keys, clock, tenants });
+
+  const onPurse = async (script: Script, doing: string, { purse, more = [], args }: PurseCall): Promise<unknown> => {
+    const front = purseFront(keys, purse.tenant, accountsOf(purse, tenants, clock.now()));
+    const call = runScript(redis, script, [...front.keys, ...more], [...front.args, ...args]);
+    return await call.catch((error: unknown) => {
+      throw redisError(error, `${doing} of run ${purse.runId}`);
+    });
+  };
+  const costsToday = ({ tenant }: Purse) => keys.costs(tenant, windowOf('day', clock.now()));
+
+  return {
+    isCapped: (purse) => isCapped(purse, tenants),
+
+    async reserve(request) {
+      const { purse, id, wanted, least, force } = request;
+      const accounts = accountsOf(purse, tenants, clock.now());
+      const args = [
+        id,
+        wanted,
+        least,
+        force ? 1 : 0,
+        sourceOf(request),
+        excessField(request),
+        purse.runId,
+        purse.run?.spentMicrocents ?? 0,
+      ];
+      const reply = await onPurse(scripts.reserve, 'reservation', { purse, args });
+      return readReservation(reply as Reply, accounts);
+    },
+
+    async settle(settlement) {
+      const { purse, id, provider, model, costMicrocents, expectedMicrocents = '', presumed } = settlement;
+      if (!isCapped(purse, tenants)) {
+        await costs.add(settlement);
+        return [];
+      }
+      const counters = costIncrements(purse.agentId, settlement.parts ?? [settlement]).flat();
+      const fixed = [
+        id,
+        costMicrocents,
+        presumed ? 1 : 0,
+        sourceOf(settlement),
+        excessField(settlement),
+        keepCostsS,
+        expectedMicrocents,
+      ];
+      const call = { purse, more: [costsToday(purse)], args: [...fixed, ...counters] };
+      const reply = await onPurse(scripts.settle, 'settlement', call);
+      const [overMicrocents, runIds] = reply as readonly [number, readonly string[]];
+      if (overMicrocents > 0) log.warn({ provider, model, overMicrocents }, dearerThanHeld);
+      return runIds;
+    },
+
+    async release(purse, id) {
+      return (await onPurse(scripts.release, 'release', { purse, args: [id] })) as readonly string[];
+    },
+
+    async forfeit(purse) {
+      if (!isCapped(purse, tenants)) return [];
+      const call = { purse, more: [costsToday(purse)], args: [purse.runId, keepCostsS] };
+      return (await onPurse(scripts.forfeit, 'forfeit', call)) as readonly string[];
+    },
+
+    async await({ runId, tenant }, account, amount) {
+      const now = clock.now();
+      const front = lineFront(keys, tenant, waitedFor(account, tenant, tenants, now));
+      const own = keys.account(tenant, 'run', runId, 'total');
+      const name = `${account.scope}:${account.id}`;
+      try {
+        const reply = await runScript(
+          redis,
+          scripts.await,
+          [...front.keys, keys.accountsWaiting(tenant), own],
+          [...front.args, runId, amount, placeInLine(runId, now), name, waitingAccountTtlS],
+        );
+        // In a Cluster this set is elsewhere. After the line, because whoever finds no line takes the tenant out of it.
+        if (reply === 0) await redis.sadd(keys.tenantsWaiting, tenant);
+        return reply === 1;
+      } catch (error) {
+        throw redisError(error, `wait for money of run ${runId}`);
+      }
+    },
+
+    pump: () => lines.take(),
+  };
+}
+
+interface PurseCall {
+  readonly purse: Purse;
+  readonly more?: readonly string[];
+  readonly args: readonly (string | number)[];
+}
+
+function sourceOf({ purse, provider, model }: ReserveRequest | Settlement): string {
+  return costSource({ agent: purse.agentId, provider, model });
+}
+
+function excessField({ provider, model }: ReserveRequest | Settlement): string {
+  return `x:${provider}/${model}`;
+}
+
+type Reply =
+  | readonly [kind: 1, amount: number, ...warnings: number[]]
+  | readonly [
+      kind: 2 | 3,
+      account: number,
+      cap: number,
+      spent: number,
+      reserved: number,
+      mode: Exclude<OnExceed, 'warn'>,
+    ];
+
+function readReservation(reply: Reply, accounts: readonly PurseAccount[]): Reservation {
+  const stateOf = ([
+    account = 0,
+    capMicrocents = 0,
+    spentMicrocents = 0,
+    reservedMicrocents = 0,
+  ]: readonly number[]) => {
+    const { scope, id } = accounts[account - 1] as PurseAccount;
+    return { scope, id, capMicrocents, spentMicrocents, reservedMicrocents };
+  };
+  if (reply[0] === 1) {
+    const [, amount, ...passed] = reply;
+    const warnings: AccountState[] = [];
+    for (let at = 0; at < passed.length; at += 4) warnings.push(stateOf(passed.slice(at, at + 4)));
+    return { kind: 'reserved', amount, warnings };
+  }
+  const [kind, account, cap, spent, reserved, onExceed] = reply;
+  const state = stateOf([account, cap, spent, reserved]);
+  return kind === 2 ? { kind: 'busy', account: state } : { kind: 'exceeded', account: state, onExceed };
+}

@@ -1,0 +1,73 @@
+import type { Clock } from '../../base/clock.ts';
+import { budgetScope } from '../../contract/money.ts';
+import { loadScript, runScript, type Keys, type RedisConnection } from '../redis.ts';
+import { redisError } from '../redis-error.ts';
+import type { Tenants } from '../../contract/tenants.ts';
+import { waitedFor } from './purse.ts';
+import { lineFront } from './ledger-front.ts';
+
+const script = loadScript(import.meta.url, './pump.lua');
+
+/** Lines that one call looks at, and tenants that they belong to. Where there are more, chance decides which. */
+const mostLines = 1_000;
+const mostTenants = 50;
+
+export interface RedisLinesOptions {
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+  readonly clock: Clock;
+  readonly tenants: Tenants;
+}
+
+/** The lines of all accounts, looked at without a purse at hand. */
+export class RedisLines {
+  readonly #options: RedisLinesOptions;
+
+  constructor(options: RedisLinesOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Takes the runs whose money is there. Throws `queue_unavailable` when none could be taken: what was taken before the
+   * connection broke is in nobody's line any more, so it is answered.
+   */
+  async take(): Promise<readonly string[]> {
+    const { redis, keys } = this.#options;
+    const taken: string[] = [];
+    try {
+      const tenants = await redis.srandmember(keys.tenantsWaiting, mostTenants);
+      const each = Math.ceil(mostLines / Math.max(1, tenants.length));
+      const looks = await Promise.allSettled(tenants.map((tenant) => this.#takeOf(tenant, each, taken)));
+      const failed = looks.find((look) => look.status === 'rejected');
+      if (failed) throw failed.reason;
+    } catch (error) {
+      if (taken.length === 0) throw redisError(error, 'take of runs that wait for money');
+    }
+    return taken;
+  }
+
+  async #takeOf(tenant: string, lines: number, taken: string[]): Promise<void> {
+    const { redis, keys } = this.#options;
+    const names = await redis.srandmember(keys.accountsWaiting(tenant), lines);
+    if (names.length === 0) await this.#forget(tenant);
+    const looks = await Promise.allSettled(names.map((name) => this.#takeFrom(tenant, name, taken)));
+    const failed = looks.find((look) => look.status === 'rejected');
+    if (failed) throw failed.reason;
+  }
+
+  async #takeFrom(tenant: string, name: string, taken: string[]): Promise<void> {
+    const { redis, keys, clock, tenants } = this.#options;
+    const colon = name.indexOf(':');
+    const account = { scope: budgetScope.parse(name.slice(0, colon)), id: name.slice(colon + 1) };
+    const front = lineFront(keys, tenant, waitedFor(account, tenant, tenants, clock.now()));
+    const all = [...front.keys, keys.accountsWaiting(tenant)];
+    taken.push(...((await runScript(redis, script, all, [...front.args, name])) as readonly string[]));
+  }
+
+  /** A run may have come in line meanwhile: then the tenant belongs back. */
+  async #forget(tenant: string): Promise<void> {
+    const { redis, keys } = this.#options;
+    await redis.srem(keys.tenantsWaiting, tenant);
+    if ((await redis.exists(keys.accountsWaiting(tenant))) === 1) await redis.sadd(keys.tenantsWaiting, tenant);
+  }
+}

@@ -1,0 +1,16 @@
+--[[ Gives back what is held for an attempt that was never sent. Once per id.
+KEYS, ARGV begin as ledger-purse says; then ARGV[1] id, counted from the end of that front
+Returns runs whose money is there.
+The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
+-- include purse
+-- include line
+-- include book
+local id = ARGV[lastArg + 1]
+local taken = {}
+local reservation = openReservation(id)
+if not reservation then return taken end
+book(reservation, 0, 0)
+finish(id, reservation.given, 0, '=')
+keepAccounts()
+for i = 1, accounts do takeWhoFits(i, taken) end
+return taken

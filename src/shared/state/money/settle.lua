@@ -1,0 +1,43 @@
+--[[ Puts what an attempt cost in the place of what was held for it. Once per id. One that was presumed spent in the
+meantime is corrected; one that nothing was held for is counted all the same.
+KEYS, ARGV begin as ledger-purse says; then, counted from the end of that front:
+KEYS[1] cost counters of the day   ARGV[1] id  [2] cost  [3] 1: it may have cost more, all that was held counts
+  [4] cost source  [5] field of what calls of this model cost beyond what was held  [6] seconds to keep the counters
+  [7] what the answer should have cost, '' unknown;
+  then fields of the cost counters, each followed by what it grows by
+Returns {excess that was learnt now or 0, runs whose money is there}.
+The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
+-- include purse
+-- include line
+-- include book
+local id, cost, unknown, source, excess, keep, expected = unpack(ARGV, lastArg + 1)
+local costs = KEYS[lastKey + 1]
+cost = tonumber(cost)
+local open, finished = openReservation(id), finishedReservation(id)
+local reservation = open or finished or { held = 0, given = 0, presumed = 0, window = ARGV[2] }
+if finished and finished.final then return { 0, {} } end
+
+local presumed = 0
+if unknown == '1' then presumed = math.max(0, math.max(reservation.held, reservation.presumed) - cost) end
+for at = lastArg + 8, #ARGV, 2 do redis.call('HINCRBY', costs, ARGV[at], ARGV[at + 1]) end
+local guessed = presumed - reservation.presumed
+if guessed ~= 0 then redis.call('HINCRBY', costs, 'presumedMicrocents ' .. source, guessed) end
+redis.call('EXPIRE', costs, keep)
+book(reservation, cost + guessed, guessed)
+finish(id, reservation.given, 0, '=')
+
+local learnt = 0
+local reckoned = open and math.min(open.given, tonumber(expected) or open.given)
+if open and cost > reckoned then
+  local over = cost - reckoned
+  for i = 1, accounts do
+    if over > number(redis.call('HGET', accountKey(i), excess)) then
+      redis.call('HSET', accountKey(i), excess, over)
+      learnt = over
+    end
+  end
+end
+keepAccounts()
+local taken = {}
+for i = 1, accounts do takeWhoFits(i, taken) end
+return { learnt, taken }

@@ -1,0 +1,53 @@
+import { RunError } from '../base/errors.ts';
+
+/** What a Redis that is reachable answers while it cannot take this command; the same command succeeds later. */
+const temporary: ReadonlySet<string> = new Set([
+  'OOM',
+  'LOADING',
+  'READONLY',
+  'NOREPLICAS',
+  'MISCONF',
+  'MASTERDOWN',
+  'CLUSTERDOWN',
+  'TRYAGAIN',
+  'BUSY',
+]);
+
+/**
+ * The error of a Redis command as a RunError with the original as cause: `queue_unavailable` when Redis cannot be
+ * reached or refuses for now, `internal` for an answer that says we asked for nonsense. When a reply was lost or timed
+ * out it is unknown whether the command took effect.
+ */
+export function redisError(thrown: unknown, doing: string): RunError {
+  if (thrown instanceof RunError) return thrown;
+  const isReply = thrown instanceof Error && thrown.name === 'ReplyError';
+  if (isReply) return refusal(thrown.message, doing, thrown);
+  return new RunError('queue_unavailable', `Redis cannot be reached: ${doing}`, { cause: thrown });
+}
+
+/** Did the store, or the one node of it that was asked, not answer or refuse for now? Others may answer. */
+export function isUnavailable(error: unknown): error is RunError {
+  return error instanceof RunError && error.code === 'queue_unavailable';
+}
+
+/** The same for an error answer that a script passed on as text. Its first word is Redis' own code. */
+export function refusal(answer: string, doing: string, cause?: unknown): RunError {
+  const [word = ''] = answer.split(' ', 1);
+  const original = cause ?? new Error(answer);
+  if (temporary.has(word))
+    return new RunError('queue_unavailable', `Redis refuses for now (${word}): ${doing}`, { cause: original });
+  if (word === 'NOPERM' || word === 'NOAUTH' || word === 'WRONGPASS')
+    return new RunError('queue_unavailable', `${rightsProblem(answer)}: ${doing}`, {
+      cause: original,
+      retryable: false,
+    });
+  return new RunError('internal', `Redis answered ${word}: ${doing}`, { cause: original });
+}
+
+/** What the user in `REDIS_URL` lacks, as an answer of Redis says it: it names the command or what was entered, no values. */
+export function rightsProblem(answer: string): string {
+  if (!answer.startsWith('NOPERM')) return 'Redis refuses the user or password of REDIS_URL';
+  const command = /'([a-z|_-]{1,64})' command/i.exec(answer)?.[1];
+  if (command === undefined) return 'the user of REDIS_URL may not reach all keys and channels (~* &*)';
+  return `the user of REDIS_URL may not run ${command.toUpperCase()}: add +${command.toLowerCase()} to its ACL rule`;
+}

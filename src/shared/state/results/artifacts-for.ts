@@ -1,0 +1,96 @@
+import type { Clock } from '../../base/clock.ts';
+import type { Config } from '../../contract/config.ts';
+import { assertNever } from '../../base/errors.ts';
+import type { Log } from '../../base/log.ts';
+import type { Keys, RedisConnection } from '../redis.ts';
+import type { Artifacts, ProgressNotes } from '../ports.ts';
+import type { Swept } from './artifact-rules.ts';
+import { folderArtifacts } from './folder-artifacts.ts';
+import { announceFolder, probeFolder } from './folder-root.ts';
+import { redisArtifacts } from './redis-artifacts.ts';
+import { redisProgress } from './redis-progress.ts';
+import { openS3Artifacts } from './s3-artifacts.ts';
+
+const hourMs = 3_600_000;
+/** One worker of the fleet sweeps, and not more often than this. */
+const sweepEveryS = 6 * 3_600;
+const daySeconds = 86_400;
+
+type ArtifactSettings = Pick<
+  Config,
+  'ARTIFACT_STORE' | 'ARTIFACT_MAX_BYTES' | 'ARTIFACT_RUN_MAX_BYTES' | 'PROGRESS_RETENTION_DAYS'
+>;
+
+export interface ArtifactsDeps {
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+  readonly clock: Clock;
+  readonly log: Log;
+}
+
+/** What runs leave behind, until it is disposed of. */
+export interface OpenedArtifacts extends AsyncDisposable {
+  readonly artifacts: Artifacts;
+  readonly progress: ProgressNotes;
+}
+
+/**
+ * The stores that the configuration names, tried out: throws `invalid_config` for a folder or a bucket that cannot be
+ * written to. Removes by itself what runs that crashed have left.
+ */
+export async function artifactsFor(config: ArtifactSettings, deps: ArtifactsDeps): Promise<OpenedArtifacts> {
+  const { ARTIFACT_STORE: store, ARTIFACT_MAX_BYTES: maxBytes, ARTIFACT_RUN_MAX_BYTES: maxRunBytes } = config;
+  const bounds = { maxBytes, maxRunBytes };
+  const ttlS = config.PROGRESS_RETENTION_DAYS * daySeconds;
+  switch (store.kind) {
+    case 'redis': {
+      const artifacts = redisArtifacts({ ...deps, bounds });
+      return { artifacts, progress: redisProgress({ ...deps, ttlS }), async [Symbol.asyncDispose]() {} };
+    }
+    case 'folder': {
+      const { root } = store;
+      await probeFolder(root);
+      const artifacts = folderArtifacts({ root, bounds, progressTtlS: ttlS });
+      const chores = repeat(async () => {
+        await announceFolder(root, deps);
+        await sweepIfDue(artifacts, deps);
+      }, deps.log);
+      return { artifacts, progress: redisProgress({ ...deps, ttlS, root }), [Symbol.asyncDispose]: chores.stop };
+    }
+    case 's3': {
+      const artifacts = await openS3Artifacts({ store, bounds });
+      const chores = repeat(() => sweepIfDue(artifacts, deps), deps.log);
+      return {
+        artifacts,
+        progress: redisProgress({ ...deps, ttlS }),
+        async [Symbol.asyncDispose]() {
+          await chores.stop();
+          artifacts[Symbol.dispose]();
+        },
+      };
+    }
+    default:
+      return assertNever(store);
+  }
+}
+
+/** Now and every hour, one at a time. A failure is logged. `stop` waits for one that is under way. */
+function repeat(chore: () => Promise<void>, log: Log): { readonly stop: () => Promise<void> } {
+  const once = () => chore().catch((error: unknown) => log.warn({ err: error }, 'care of kept results failed'));
+  let running = once();
+  const timer = setInterval(() => {
+    running = running.then(once);
+  }, hourMs);
+  timer.unref();
+  return {
+    async stop() {
+      clearInterval(timer);
+      await running;
+    },
+  };
+}
+
+async function sweepIfDue(artifacts: Swept, { redis, keys, clock }: ArtifactsDeps): Promise<void> {
+  const mine = await redis.set(keys.artifactSweep, 'swept', 'EX', sweepEveryS, 'NX');
+  if (mine !== null) await artifacts.sweep(clock.now());
+}

@@ -1,0 +1,134 @@
+import { open, readdir, rm, rmdir, stat } from 'node:fs/promises';
+import { join } from 'node:path';
+import { artifactTtlS } from '../../contract/artifact-store.ts';
+import { RunError } from '../../base/errors.ts';
+import { runId as runIdForm } from '../../base/ids.ts';
+import { jsonText } from '../../base/json-text.ts';
+import type { Artifacts } from '../ports.ts';
+import {
+  checkNames,
+  checkSize,
+  keptInfo,
+  rangeIn,
+  runIsFull,
+  type ArtifactBounds,
+  type Swept,
+} from './artifact-rules.ts';
+import { isMissing, writeWhole } from './whole-file.ts';
+
+/** The first line of a file is what is known about the body, which is the rest. */
+const maxHeaderBytes = 4_096;
+const newline = 10;
+
+export interface FolderArtifactsOptions {
+  readonly root: string;
+  readonly bounds: ArtifactBounds;
+  /** Progress notes stand beside the results and are kept longer. */
+  readonly progressTtlS: number;
+}
+
+/** Kept results in a folder that all workers share: `<root>/<runId>/spill/<name>`, readable by their owner only. */
+export function folderArtifacts({ root, bounds, progressTtlS }: FolderArtifactsOptions): Artifacts & Swept {
+  const folderOf = (runId: string) => join(root, runId, 'spill');
+  return {
+    async put(runId, name, body, info) {
+      checkNames(runId, name);
+      checkSize(body, bounds);
+      const path = join(folderOf(runId), name);
+      await guarded('write of a kept result', async () => {
+        if ((await bytesBeside(folderOf(runId), name)) + body.length > bounds.maxRunBytes) throw runIsFull(bounds);
+        await writeWhole(path, [Buffer.from(`${jsonText(keptInfo.parse(info))}\n`), body]);
+      });
+    },
+    async read(runId, name, offset, length) {
+      checkNames(runId, name);
+      return await guarded(
+        'read of a kept result',
+        async () => await readPart(join(folderOf(runId), name), offset, length),
+      );
+    },
+    async drop(runId) {
+      checkNames(runId);
+      await guarded('removal of kept results', async () => {
+        await rm(folderOf(runId), { recursive: true, force: true });
+        await rmdir(join(root, runId)).catch(() => {});
+      });
+    },
+    async sweep(nowMs) {
+      for (const runId of await namesIn(root)) {
+        // Whatever else somebody keeps there is not ours.
+        if (!runIdForm.safeParse(runId).success) continue;
+        await sweepFolder(join(root, runId, 'spill'), nowMs - artifactTtlS * 1_000);
+        await sweepFolder(join(root, runId, 'progress'), nowMs - progressTtlS * 1_000);
+        await rmdir(join(root, runId)).catch(() => {});
+      }
+    },
+  };
+}
+
+async function readPart(path: string, offset: number, length: number) {
+  try {
+    await using file = await open(path, 'r');
+    const { size } = await file.stat();
+    const start = Buffer.alloc(Math.min(maxHeaderBytes, size));
+    await readFully(file, start, 0);
+    const bodyAt = start.indexOf(newline) + 1;
+    const info = keptInfo.parse(JSON.parse(start.toString('utf8', 0, bodyAt)));
+    const totalBytes = size - bodyAt;
+    const [from, to] = rangeIn(totalBytes, offset, length);
+    const bytes = Buffer.alloc(to - from);
+    await readFully(file, bytes, bodyAt + from);
+    return { bytes, info: { ...info, totalBytes } };
+  } catch (error) {
+    if (isMissing(error)) return undefined;
+    throw error;
+  }
+}
+
+async function readFully(file: Awaited<ReturnType<typeof open>>, into: Buffer, position: number): Promise<void> {
+  for (let done = 0; done < into.length;) {
+    const { bytesRead } = await file.read(into, done, into.length - done, position + done);
+    if (bytesRead === 0) throw new Error('the file ended early');
+    done += bytesRead;
+  }
+}
+
+/** Bytes of all files of a folder but one. */
+async function bytesBeside(folder: string, name: string): Promise<number> {
+  const others = (await namesIn(folder)).filter((other) => other !== name);
+  const sizes = await Promise.all(others.map(async (other) => (await statOf(join(folder, other)))?.size ?? 0));
+  return sizes.reduce((sum, size) => sum + size, 0);
+}
+
+async function sweepFolder(folder: string, beforeMs: number): Promise<void> {
+  for (const name of await namesIn(folder)) {
+    const path = join(folder, name);
+    const found = await statOf(path);
+    if (found && found.mtimeMs < beforeMs) await rm(path, { force: true });
+  }
+  await rmdir(folder).catch(() => {});
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  return await readdir(folder).catch((error: unknown) => {
+    if (isMissing(error)) return [];
+    throw error;
+  });
+}
+
+async function statOf(path: string) {
+  return await stat(path).catch((error: unknown) => {
+    if (isMissing(error)) return undefined;
+    throw error;
+  });
+}
+
+async function guarded<T>(doing: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (error) {
+    if (error instanceof RunError) throw error;
+    const { code = 'unknown' } = error as { readonly code?: string };
+    throw new RunError('queue_unavailable', `the folder of ARTIFACT_STORE fails (${code}): ${doing}`, { cause: error });
+  }
+}

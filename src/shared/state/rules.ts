@@ -1,0 +1,71 @@
+import { RunError } from '../base/errors.ts';
+import type { JournalEntry, JournalEntryOf } from '../contract/journal.ts';
+import { isTerminalStatus, type Activity } from '../contract/run.ts';
+import type { Commit, OutgoingEvent, Resumption } from './ports.ts';
+
+/** After this a run whose time came, and which nobody woke, is due again: whoever got it has probably died. */
+export const dueLeaseMs = 30_000;
+
+/** A claim without an event would leave a stale writer's next number free, and `flush` without a fence. */
+export function checkClaimEvents(opening: readonly OutgoingEvent[], recovering: readonly OutgoingEvent[]): void {
+  if (opening.length > 0 && recovering.length > 0) return;
+  throw new RunError('internal', 'a claim needs at least one event, whether it opens or recovers the run');
+}
+
+/** A run ends in one way only: a terminal status, the time of the end and the release together, or none of them. */
+export function checkCommit(runId: string, { patch, release }: Commit): void {
+  const ends = release === 'terminal';
+  const status = patch?.status !== undefined && isTerminalStatus(patch.status);
+  const at = patch?.endedAt !== undefined;
+  if (ends === status && ends === at) return;
+  throw new RunError(
+    'internal',
+    `run ${runId}: a terminal release needs a terminal status and endedAt, and they need it`,
+  );
+}
+
+/** What every end of a wait leaves in the journal. */
+export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalEntryOf<'decided'> {
+  return {
+    v: 1,
+    t: 'decided',
+    at: new Date(atMs).toISOString(),
+    ...(by !== undefined && { by }),
+    ...(budget && { budget }),
+  };
+}
+
+/** Calls of a model, a tool or a program that this process has outlived. */
+const finished: ReadonlySet<JournalEntry['t']> = new Set([
+  'answered',
+  'attempted',
+  'compacted',
+  'called',
+  'inner_called',
+  'stepped',
+  'submitted',
+  'generated',
+]);
+/** What a call was answered with that was never made, or that another worker left behind. */
+const notMade: ReadonlySet<JournalEntryOf<'called'>['errorKind']> = new Set([
+  'outcome_unknown',
+  'unknown_tool',
+  'invalid_input',
+  'approval_denied',
+  'capability_blocked',
+  'dataflow_policy_blocked',
+  'depth_limit',
+]);
+
+/** Is the run that writes this not what brings its workers down, as far as its last crashes go? */
+export function clearsCrashes({ entries, release }: Pick<Commit, 'entries' | 'release'>): boolean {
+  return (
+    release !== undefined ||
+    entries.some((entry) => finished.has(entry.t) && !(entry.t === 'called' && notMade.has(entry.errorKind)))
+  );
+}
+
+/** The blame that a run has earned by what it did when it lost its worker. In Redis `claim.lua` counts the same. */
+export function blameFor(activity: Activity): number {
+  return activity === 'watched' ? 2 : activity === 'calls' ? 1 : 0;
+}

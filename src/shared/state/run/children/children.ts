@@ -1,0 +1,306 @@
+import { z } from 'zod';
+import { callDecision, storedCancel, type CancelRequest, type ChildEnd } from '../../../contract/control.ts';
+import type { EventBody } from '../../../contract/event.ts';
+import { createRuns, type NewRun } from '../create-runs.ts';
+import { newNonce } from '../../../base/ids.ts';
+import { zeroUsage } from '../../../contract/money.ts';
+import { legibleRecord } from '../../../contract/legible-record.ts';
+import { jsonText } from '../../../base/json-text.ts';
+import { loadScript, runScript } from '../../redis.ts';
+import { forgetOpen } from '../open-runs.ts';
+import { cutText } from '../../../base/redact.ts';
+import {
+  afterWait,
+  resumedEvent,
+  resumeRun,
+  waitEndArgs,
+  waitEndKeys,
+  waitingRun,
+  type AddJob,
+  type WaitEnded,
+} from '../waits/resume.ts';
+import type { RunPlace } from '../../run-place.ts';
+import { isTerminalStatus, type RunOutcomeView, type RunRecord } from '../../../contract/run.ts';
+import { publishCommand } from '../../script-event.ts';
+import { stopRun, type Retention } from '../control/stop-run.ts';
+import type { ThreadPlace } from '../../thread/thread-place.ts';
+import { lookSoonAtThread } from '../../thread/line.ts';
+import { passOn } from '../../thread/turns.ts';
+
+const endedScript = loadScript(import.meta.url, './child-ended.lua');
+const groupScript = loadScript(import.meta.url, './wait-for-group.lua');
+const eventsScript = loadScript(import.meta.url, './child-events.lua');
+
+/** Longer texts of a child are cut: the run above gets a result of a tool, not a file. */
+const maxTextBytes = 256 * 1024;
+/** Events of runs below that a run at work has not told yet; the oldest go first. */
+const maxWaiting = 1_000;
+const waitingTtlS = 7 * 86_400;
+/** A run that waits for years is not what its group is lost to. */
+const groupTtlS = 400 * 86_400;
+
+/** How runs are stopped whose run above is over. */
+export const forNobody: CancelRequest = {
+  drain: false,
+  onPendingApprovals: 'deny',
+  reason: 'the run that it worked for is over',
+};
+
+/** What work on a family of runs needs beside their place. */
+export interface Family {
+  readonly place: RunPlace;
+  readonly keepOf: (record: RunRecord) => Retention;
+  readonly threads: ThreadPlace;
+  readonly addJob: AddJob;
+  /** Told of a run that was made here. */
+  readonly onAccepted: (run: NewRun) => void;
+  /** Told of a run that has ended here, because no worker had it, as it is after its end, and of its last event. */
+  readonly onEnded: (run: RunRecord, last: EventBody) => void;
+}
+
+/** How a run waits for several others: until all have ended, and not until the next one has. */
+export interface RunGroup {
+  /** Of the run that waits: the segment in which it does. Of another one nothing is changed. */
+  readonly segment: number;
+  /** The first that completes ends the wait. */
+  readonly first: boolean;
+  /** Runs of one kind, which begin one by one as others end, in this order. */
+  readonly later: readonly NewRun[];
+}
+
+/** What the run above is told of the end of this one. */
+export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined {
+  const { runId, status, result, error, costMicrocents, usage, steps, startedAt, endedAt, toolCalls } = record;
+  const parsed = callDecision.safeParse({
+    kind: 'child',
+    id: runId,
+    status,
+    text: cutText(result?.text ?? '', maxTextBytes),
+    ...(result?.structured !== undefined && { structured: result.structured }),
+    ...(error && { error }),
+    costMicrocents,
+    ...(usage && { usage }),
+    steps,
+    ...(toolCalls !== undefined && { toolCalls }),
+    ...(startedAt && endedAt && { durationMs: Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) }),
+    at,
+  });
+  return parsed.success && parsed.data.kind === 'child' ? parsed.data : undefined;
+}
+
+/** A degraded end is what the agent says in place of an answer. */
+export function isAnswer({ status }: Pick<RunOutcomeView, 'status'>): boolean {
+  return status === 'completed' || status === 'degraded';
+}
+
+/**
+ * Tells the run above how this one has ended, and puts it back into its queue if it waits for that; where it waits for several,
+ * the next one begins. Again changes nothing.
+ */
+export async function tellParent(record: RunRecord, family: Family): Promise<void> {
+  const { place, addJob } = family;
+  const { parent } = record;
+  const atMs = Date.now();
+  const at = new Date(atMs).toISOString();
+  const end = parent && childEndOf(record, at);
+  if (!end) return;
+  const { runId } = parent;
+  const above = await waitingRun(runId, place);
+  if (!above) return;
+  const summary = `run ${record.runId} ${record.status}`;
+  const wait = { summary, atMs, entry: { v: 1, t: 'decided', at } } as const;
+  const event = resumedEvent(above, wait);
+  const about = [end.id, jsonText(end), end.costMicrocents, isAnswer(end) ? 1 : 0];
+  const args = [...waitEndArgs(place, runId, event, wait), ...about];
+  const reply = (await runScript(place.redis, endedScript, waitEndKeys(place, runId), args)) as
+    | readonly [0 | 1]
+    | readonly [2, ...WaitEnded]
+    | readonly [3, string, string];
+  if (reply[0] === 3) return await startChildren([siblingOf(reply[1], reply[2])], family);
+  if (reply[0] !== 2) return;
+  const [, ...ended] = reply;
+  await addJob({ runId, ...(await afterWait(place, above, ended)) });
+}
+
+/** What a run that begins later has of its own. No input: that of the template. */
+interface OwnPart extends Pick<NewRun, 'runId' | 'bodyHash'> {
+  readonly agent: string;
+  readonly input?: string;
+}
+
+function siblingOf(templateJson: string, ownJson: string): NewRun {
+  const template = JSON.parse(templateJson) as NewRun;
+  const { runId, bodyHash, agent, input = template.request.input } = JSON.parse(ownJson) as OwnPart;
+  return { ...template, runId, bodyHash, nonce: newNonce(), request: { ...template.request, agent, input } };
+}
+
+/**
+ * Has runs work for another one: each is created once, however often it is asked for. One that has ended already is told to
+ * the run above again. With a `group` the run above waits for all of them, and for those that begin later. They are stopped
+ * where that run was to stop, or is over, before it could know of them.
+ */
+export async function startChildren(children: readonly NewRun[], family: Family, group?: RunGroup): Promise<void> {
+  const { place, addJob } = family;
+  const above = children[0]?.parent?.runId;
+  if (group && above !== undefined) await waitForGroup(above, group, place);
+  const tenant = children[0]?.tenant ?? '';
+  const created = await createRuns(children, tenant, place);
+  for (const [index, child] of children.entries()) if (created[index]?.kind === 'created') family.onAccepted(child);
+  await Promise.all(
+    children.map(async ({ runId, queue, kind }, index) => {
+      const child = created[index];
+      if (!child || child.kind === 'conflict') return;
+      if (child.status === 'queued') return await addJob({ runId, queue, kind, segment: child.segment });
+      const record = isTerminalStatus(child.status) ? await loadRun(runId, place) : undefined;
+      if (record) await tellParent(record, family);
+    }),
+  );
+  const cancel = await cancelAbove(above, place);
+  if (cancel)
+    await stopRuns(
+      children.map(({ runId }) => runId),
+      cancel,
+      family,
+    );
+}
+
+/** Looked up once the runs below are there: whoever stops the run above from then on finds them. */
+async function cancelAbove(runId: string | undefined, { redis, keys }: RunPlace): Promise<CancelRequest | undefined> {
+  if (runId === undefined) return undefined;
+  const [endedAt, cancel] = await redis.hmget(keys.run(runId), 'endedAt', 'cancel');
+  if (endedAt) return forNobody;
+  return cancel ? storedCancel(cancel) : undefined;
+}
+
+async function waitForGroup(
+  runId: string,
+  { segment, first, later }: RunGroup,
+  { redis, keys }: RunPlace,
+): Promise<void> {
+  const [template] = later;
+  const own = later.map(({ runId: id, bodyHash, request: { agent, input } }): OwnPart => ({
+    runId: id,
+    bodyHash,
+    agent,
+    ...(input !== template?.request.input && { input }),
+  }));
+  await runScript(
+    redis,
+    groupScript,
+    [keys.run(runId), keys.later(runId)],
+    [segment, first ? 1 : 0, template ? jsonText(template) : '', groupTtlS, ...own.map((part) => jsonText(part))],
+  );
+}
+
+/** Asks runs to stop, and those that work for them. Answers the ones that are not there. */
+export async function stopRuns(
+  runIds: readonly string[],
+  cancel: CancelRequest,
+  family: Family,
+): Promise<readonly string[]> {
+  const gone: string[] = [];
+  for (const runId of runIds) {
+    const record = await loadRun(runId, family.place);
+    if (!record) gone.push(runId);
+    else await stopFamily(record, cancel, family);
+  }
+  return gone;
+}
+
+/** Asks a run to stop, and those that work for it; it ends once they have. */
+export async function stopFamily(
+  record: RunRecord,
+  cancel: CancelRequest,
+  family: Family,
+): Promise<Awaited<ReturnType<typeof stopRun>>> {
+  const { tenant, runId, request } = record;
+  if (request.thread !== undefined) await lookSoonAtThread(family.threads, { tenant, threadId: request.thread });
+  const stopped = await stopRun(record, cancel, family.keepOf(record), family.place);
+  if (stopped === 'asked') {
+    // From now on none begins: those that work are known.
+    const below = childrenOf((await loadRun(runId, family.place)) ?? record);
+    const gone = await stopRuns(below, cancel, family);
+    if (gone.length > 0 || below.length === 0) await wakeToEnd(runId, family);
+  }
+  if (stopped === 'ended_here' && request.thread !== undefined)
+    await passOn(family.threads, { tenant, threadId: request.thread }, record, family.addJob);
+  if (stopped === 'ended_here') {
+    const ended = await loadRun(runId, family.place);
+    if (ended) family.onEnded(ended, lastOf(ended));
+    if (ended?.parent) await tellParent(ended, family);
+    // Last: what is lost on the way here is found where the run is listed.
+    await forgetOpen(family.place, runId, tenant);
+  }
+  return stopped;
+}
+
+/** The last event of a run that was stopped without a worker. */
+function lastOf({ error, usage, costMicrocents, startedAt, endedAt }: RunRecord): EventBody {
+  const end = {
+    usage: usage ?? { ...zeroUsage, byModel: {} },
+    costMicrocents,
+    ...(startedAt && endedAt && { durationMs: Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) }),
+  };
+  return error ? { type: 'run.failed', error, ...end } : { type: 'run.cancelled', drained: false, ...end };
+}
+
+/** A run of a thread ends on a worker, which writes down how it ended. One that is at work knows already. */
+async function wakeToEnd(runId: string, { place, addJob }: Family): Promise<void> {
+  const atMs = Date.now();
+  const entry = { v: 1, t: 'decided', at: new Date(atMs).toISOString() } as const;
+  const resumed = await resumeRun(place, runId, { summary: 'a cancel was asked for', entry, atMs });
+  if (resumed) await addJob({ runId, ...resumed });
+}
+
+/** The runs that a suspended run waits for. */
+export function childrenOf({ pending }: Pick<RunRecord, 'pending'>): readonly string[] {
+  return pending.flatMap(({ kind, id }) => (kind === 'child' ? [id] : []));
+}
+
+async function loadRun(runId: string, { redis, keys }: RunPlace): Promise<RunRecord | undefined> {
+  const hash = await redis.hgetall(keys.run(runId));
+  return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
+}
+
+/**
+ * Tells the log of a run above what runs below it do. `stamp` is what every event of that run says. Answers false when it is
+ * over and wants to hear nothing more.
+ */
+export async function tellEvents(
+  stamp: Readonly<Record<string, unknown>>,
+  events: readonly (EventBody & { readonly timestamp: string })[],
+  place: RunPlace,
+): Promise<boolean> {
+  const { redis, keys, eventLogMax } = place;
+  const runId = String(stamp['runId']);
+  const reply = (await runScript(
+    redis,
+    eventsScript,
+    [keys.run(runId), keys.events(runId), keys.relayed(runId)],
+    [
+      eventLogMax,
+      keys.live(runId),
+      keys.firehose,
+      publishCommand(place),
+      maxWaiting,
+      waitingTtlS,
+      // Flagged like deltas: the firehose has the events of the run below already.
+      ...events.map((event) => `D${jsonText({ ...stamp, ...event })}`),
+    ],
+  )) as readonly [0 | 1 | 2];
+  return reply[0] !== 0;
+}
+
+const told = z.object({
+  type: z.literal('subagent.event'),
+  childRunId: z.string(),
+  childDepth: z.int(),
+  event: z.unknown(),
+});
+
+/** Takes what runs below told while the run was at work. Only its owner may: nobody else tells its subscribers then. */
+export async function takeTold(runId: string, { redis, keys }: RunPlace): Promise<readonly EventBody[]> {
+  const key = keys.relayed(runId);
+  const [texts] = (await redis.multi().lrange(key, 0, -1).del(key).exec()) ?? [];
+  return ((texts?.[1] ?? []) as string[]).map((text) => told.parse(JSON.parse(text.slice(1))));
+}

@@ -1,0 +1,64 @@
+import type { NewRun } from './create-runs.ts';
+import { RunError } from '../../base/errors.ts';
+import { loadScript, runScript } from '../redis.ts';
+import type { RunPlace } from '../run-place.ts';
+
+const script = loadScript(import.meta.url, './claim-request.lua');
+
+type Place = Pick<RunPlace, 'keys' | 'redis'>;
+
+/** Longer than a producer takes from here to the record of the run; it may die in between. */
+const claimedMs = 300_000;
+
+/**
+ * - free: nobody has made the run, and nobody but this request may
+ * - created: the run is there, made by this request
+ * - steering: what it says was meant for `listener`, and `said` whether that run has been told
+ */
+export type ClaimedRequest =
+  | { readonly kind: 'free' | 'created' }
+  | { readonly kind: 'steering'; readonly listener: string; readonly said: boolean };
+
+/**
+ * Takes the execution id of a request, before anything is done for it that others can see: a place in a thread cannot be taken
+ * together with the record of the run. Throws `idempotency_conflict` for the id of another request.
+ */
+export async function claimRequest(
+  { runId, request, bodyHash }: NewRun,
+  { keys, redis }: Place,
+): Promise<ClaimedRequest> {
+  // An id that was made for this request is nobody else's.
+  if (request.executionId === undefined) return { kind: 'free' };
+  const reply = (await runScript(redis, script, [keys.run(runId), keys.claim(runId)], [bodyHash, claimedMs])) as
+    | [0 | 1 | 2]
+    | [3, string, 0 | 1];
+  if (reply[0] === 2) throw usedBefore(request.executionId);
+  if (reply[0] === 3) return { kind: 'steering', listener: reply[1], said: reply[2] === 1 };
+  return { kind: reply[0] === 0 ? 'free' : 'created' };
+}
+
+/**
+ * Notes whom a request is said to: `meant` before it is, so that a repeat asks the same run, and `said` once it was. `late`: that
+ * run does not hear it any more. `retentionS`: how long the run's record is kept, in seconds.
+ */
+export async function noteListener(
+  run: NewRun,
+  listener: string,
+  how: 'meant' | 'said' | 'late',
+  { keys, redis }: Place,
+  retentionS: number,
+): Promise<void> {
+  const key = keys.claim(run.runId);
+  if (how === 'late') return void (await redis.hdel(key, 'listener', 'said'));
+  const fields = { bodyHash: run.bodyHash, listener, said: how === 'said' ? 1 : 0 };
+  await redis.multi().hset(key, fields).expire(key, retentionS).exec();
+}
+
+/** The request was refused, and its id is free again. */
+export async function releaseRequest({ runId }: Pick<NewRun, 'runId'>, { keys, redis }: Place): Promise<void> {
+  await redis.del(keys.claim(runId));
+}
+
+export function usedBefore(executionId: string | undefined): RunError {
+  return new RunError('idempotency_conflict', `execution id ${executionId} was used before with another request`);
+}

@@ -1,0 +1,52 @@
+--[[ Gives a run to one processor call, in one step with the events that say so.
+KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
+ARGV[1] owner  [2] worker  [3] queue  [4] segment  [5] job try  [6] crash limit  [7] blame limit  [8] its first activity
+ARGV[9] a worker whose loss is not this run's doing, or ''  [10] ISO time
+ARGV[11] event log length  [12] live channel  [13] firehose channel  [14] publish command
+ARGV[15] number of opening events; these follow, then the recovering events
+Returns {0} gone, {1, status} terminal, {2} stale, {3, crashes} crashed too often,
+{4, record fields as found, record fields changed, journal entries} claimed.
+The same owner asking again changes nothing and gets the same answer. ]]
+-- include ../append-events
+local found, run = redis.call('HGETALL', KEYS[1]), {}
+for i = 1, #found, 2 do run[found[i]] = found[i + 1] end
+
+if #found == 0 then return {0} end
+if run.endedAt then return {1, run.status} end
+if run.owner == ARGV[1] then return {4, found, {}, redis.call('LRANGE', KEYS[2], 0, -1)} end
+
+local segment, try = tonumber(ARGV[4]), tonumber(ARGV[5])
+local lastSegment, lastTry = tonumber(run.claimSegment) or -1, tonumber(run.claimTry) or -1
+-- A suspended run goes on only by what ends its wait, which queues it again; its old job may be delivered once more.
+if run.status == 'suspended' or segment < tonumber(run.segment) or segment < lastSegment or (segment == lastSegment and try < lastTry) then return {2} end
+
+-- A worker that releases a run clears `held`. A run that is still held lost its worker: what it did says how much of that is
+-- its doing. One that waited until another suspect was done did nothing, and some losses have another cause for certain.
+local unclean, activity = run.held == '1', run.activity or 'idle'
+local crashes, blame = tonumber(run.crashes), tonumber(run.blame) or 0
+if unclean and activity ~= 'waiting' and run.worker ~= ARGV[9] then
+  crashes, blame = crashes + 1, blame + (({ watched = 2, calls = 1 })[activity] or 0)
+end
+if crashes >= tonumber(ARGV[6]) or blame >= tonumber(ARGV[7]) then
+  if unclean then
+    redis.call('HSET', KEYS[1], 'crashes', crashes, 'blame', blame, 'activity', 'idle', 'held', '0', 'owner', '')
+  end
+  return {3, crashes}
+end
+
+local opening, first = tonumber(ARGV[15]), run.epoch == '0'
+local events = {}
+for i = first and 16 or 16 + opening, first and 15 + opening or #ARGV do events[#events + 1] = ARGV[i] end
+-- Delta flushes do not touch the record: the log itself knows the last number.
+local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
+local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(run.lastSequence)
+seq = append(KEYS[3], ARGV[12], ARGV[13], KEYS[4], ARGV[14], ARGV[11], seq, events)
+
+local changed = {
+  'owner', ARGV[1], 'held', '1', 'status', 'running', 'epoch', tonumber(run.epoch) + 1, 'crashes', crashes,
+  'blame', blame, 'activity', ARGV[8], 'worker', ARGV[2], 'queue', ARGV[3], 'claimSegment', segment, 'claimTry', try,
+  'unclean', unclean and '1' or '0', 'previousWorker', run.worker or '',
+  'startedAt', run.startedAt or ARGV[10], 'updatedAt', ARGV[10], 'lastSequence', seq,
+}
+redis.call('HSET', KEYS[1], unpack(changed))
+return {4, found, changed, first and {} or redis.call('LRANGE', KEYS[2], 0, -1)}

@@ -1,0 +1,49 @@
+--[[ Writes journal entries, events and record fields under the ownership: all of it, or nothing.
+KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the journal does not have  KEYS[5] all decisions
+KEYS[6] lifecycle stream, in a Cluster the run's own
+ARGV[1] owner  [2] operation id  [3] last number given  [4] 1 when this ends the run, 3 when nobody
+needs its journal then, 2 when a cancel that holds what people were asked is answered by that, else 0
+ARGV[5] seconds to keep an ended run  [6] the same for a run with an execution id  [7] seconds to keep its events
+ARGV[8] event log length  [9] live channel  [10] firehose channel  [11] publish command
+ARGV[12] number of field and value strings  [13] number of journal entries; both follow in this order, then the events
+Returns {0} fenced, {1, last number, cancel request or ''} written, now or by the same operation before.
+The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
+-- include ../append-events
+-- include ../in-parts
+-- include ../money/costs-below
+local function arguments(from, count)
+  local list = {}
+  for i = from, from + count - 1 do list[#list + 1] = ARGV[i] end
+  return list
+end
+
+local ends = ARGV[4] == '1' or ARGV[4] == '3'
+-- The request can be large and matters only to the retention: otherwise a short field stands in for it.
+local run = redis.call('HMGET', KEYS[1], 'owner', 'op', 'endedAt', 'cancel', ends and 'request' or 'op')
+local owner, op, ended, cancel, request = run[1], run[2], run[3], run[4] or '', run[5]
+
+local fields = arguments(14, tonumber(ARGV[12]))
+local entries = arguments(14 + #fields, tonumber(ARGV[13]))
+local events = arguments(14 + #fields + #entries, #ARGV - 13 - #fields - #entries)
+
+if op == ARGV[2] then return {1, tonumber(ARGV[3]) + #events, cancel} end
+if owner ~= ARGV[1] or ended then return {0} end
+
+local seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[6], ARGV[11], ARGV[8], ARGV[3], events)
+push('RPUSH', KEYS[2], entries)
+redis.call('HSET', KEYS[1], 'op', ARGV[2], 'lastSequence', seq, unpack(fields))
+-- Inside a JSON string a quote is escaped, so only a real key can look like this.
+if ARGV[4] == '2' and string.find(cancel, '"onPendingApprovals":"hold"', 1, true) then
+  redis.call('HDEL', KEYS[1], 'cancel')
+  cancel = ''
+end
+if ends then
+  -- The worker that ends the run does not know these.
+  addCosts(redis.call('LRANGE', KEYS[4], 0, -1))
+  local keep = string.find(request, '"executionId":', 1, true) and ARGV[6] or ARGV[5]
+  redis.call('EXPIRE', KEYS[1], keep)
+  for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('EXPIRE', key, keep) end
+  redis.call('EXPIRE', KEYS[3], ARGV[7])
+  if ARGV[4] == '3' then redis.call('DEL', KEYS[2]) end
+end
+return {1, seq, cancel}

@@ -1,0 +1,99 @@
+import { readDecision, type CallVerdict, type Refusal } from '../../../contract/decisions.ts';
+import { assertNever } from '../../../base/errors.ts';
+import { jsonText } from '../../../base/json-text.ts';
+import { loadScript, runScript } from '../../redis.ts';
+import {
+  afterWait,
+  resumedEvent,
+  waitEndArgs,
+  waitEndKeys,
+  waitingRun,
+  type ResumedRun,
+  type WaitEnd,
+} from '../waits/resume.ts';
+import type { RunPlace } from '../../run-place.ts';
+
+const script = loadScript(import.meta.url, './decide.lua');
+
+/** What one person says about a run that waits. */
+export interface Decide extends WaitEnd {
+  readonly verdicts: readonly CallVerdict[];
+  /** Absent: nobody by name. */
+  readonly by?: string | undefined;
+}
+
+/**
+ * - gone, terminal: there is no such run, or it has ended
+ * - refused: nothing was recorded
+ * - recorded: more people have to agree, the run works on what was decided before, or everything was said before
+ * - resumed: something was decided, and the run is queued again. The caller adds its job
+ */
+export type DecideOutcome =
+  | { readonly kind: 'gone' | 'terminal' | 'recorded' }
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  | { readonly kind: 'resumed'; readonly resumed: ResumedRun };
+
+type Reply =
+  | readonly [0 | 1 | 3]
+  | readonly [2, Refusal['why'], string, string | number]
+  | readonly [4, number, number, string, string, number];
+
+/**
+ * Records decisions about what a run waits for, all or none, and ends its wait once something is decided. A verdict about
+ * money in `entry.budget` needs a run that waits for money. Errors of Redis come through as they are; the same decision may
+ * then be sent again.
+ */
+export async function decideAboutRun(place: RunPlace, runId: string, decide: Decide): Promise<DecideOutcome> {
+  const run = await waitingRun(runId, place);
+  if (!run) return { kind: 'gone' };
+  const event = resumedEvent(run, decide);
+  const reply = (await runScript(place.redis, script, waitEndKeys(place, runId), [
+    ...waitEndArgs(place, runId, event, decide),
+    decide.entry.budget ? 1 : 0,
+    decide.by ?? '',
+    ...decide.verdicts.flatMap(({ id, verdict, vote, decision }) => [
+      id,
+      verdict,
+      vote.fingerprint,
+      jsonText(vote),
+      decision,
+    ]),
+  ])) as Reply;
+  switch (reply[0]) {
+    case 0:
+      return { kind: 'gone' };
+    case 1:
+      return { kind: 'terminal' };
+    case 2:
+      return { kind: 'refused', refusal: refusalOf(runId, reply[1], reply[2], reply[3]) };
+    case 3:
+      return { kind: 'recorded' };
+    case 4: {
+      const [, ...ended] = reply;
+      return { kind: 'resumed', resumed: await afterWait(place, run, ended) };
+    }
+    default:
+      return assertNever(reply[0]);
+  }
+}
+
+function refusalOf(runId: string, why: Refusal['why'], id: string, detail: string | number): Refusal {
+  switch (why) {
+    case 'not_pending':
+      return { why, id };
+    case 'decided':
+      return { why, id, by: readDecision(String(detail), runId) };
+    case 'expired':
+      return { why, id, at: String(detail) };
+    case 'unsuitable':
+      return { why, id, kind: String(detail) };
+    case 'nameless':
+      return { why, id, needed: Number(detail) };
+    case 'too_many':
+      return { why, id, votes: Number(detail) };
+    case 'no_money':
+      return { why };
+    default:
+      return assertNever(why);
+  }
+}

@@ -1,0 +1,15 @@
+import { redisError } from '../../redis-error.ts';
+import type { RunPlace } from '../../run-place.ts';
+import { forgetSaid, heardBy } from './steer.ts';
+import type { Inbox } from '../../ports.ts';
+
+/** What users say to runs, in Redis. */
+export function redisInbox(place: RunPlace): Inbox {
+  const failed = (runId: string) => (error: unknown) => {
+    throw redisError(error, `what was said to run ${runId}`);
+  };
+  return {
+    heard: async (runId) => await heardBy(place, runId).catch(failed(runId)),
+    drop: async (runId, ids) => await forgetSaid(place, runId, ids).catch(failed(runId)),
+  };
+}

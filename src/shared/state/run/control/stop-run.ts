@@ -1,0 +1,121 @@
+import { storedCancel, type CancelRequest, type ControlMessage } from '../../../contract/control.ts';
+import { assertNever, type ErrorInfo } from '../../../base/errors.ts';
+import type { EventBody } from '../../../contract/event.ts';
+import { newNonce } from '../../../base/ids.ts';
+import { jsonText } from '../../../base/json-text.ts';
+import { zeroUsage } from '../../../contract/money.ts';
+import { lookSoon } from '../open-runs.ts';
+import { loadScript, runScript } from '../../redis.ts';
+import type { RunPlace } from '../../run-place.ts';
+import { waitEndKeys } from '../waits/resume.ts';
+import type { RunRecord } from '../../../contract/run.ts';
+import { eventStart, publishCommand, scriptEvent } from '../../script-event.ts';
+
+const script = loadScript(import.meta.url, './cancel.lua');
+
+/** Seconds that what is left of a run is kept. */
+export interface Retention {
+  readonly recordS: number;
+  readonly eventsS: number;
+}
+
+/**
+ * - gone, ended_before: there is nothing to stop
+ * - held: it goes on waiting for people, who may still decide
+ * - ended_here: nobody worked on it, and it is over now
+ * - asked: whoever works on it is told, and ends it. One that waits for other runs is among these: it ends once they have
+ */
+export type Stopped = 'gone' | 'ended_before' | 'held' | 'ended_here' | 'asked';
+
+/**
+ * Asks a run to stop, and ends it at once when nobody works on it. Listed as cancelled before the flag is set, so that a
+ * worker that misses the channel still finds it; taken off the list again when the run has ended. One that ended here stays in the
+ * sets of open runs, until the caller has told whoever waits for it.
+ */
+export async function stopRun(
+  record: RunRecord,
+  cancel: CancelRequest,
+  keep: Retention,
+  place: RunPlace,
+): Promise<Stopped> {
+  const { redis, keys } = place;
+  const { runId } = record;
+  // What follows the end of the run may be lost with this process.
+  await Promise.all([redis.sadd(keys.cancels, runId), lookSoon(place, runId)]);
+  const reply = await askToStop(record, cancel, keep, place);
+  switch (reply.kind) {
+    case 'asked': {
+      const message: ControlMessage = { v: 1, runId, op: 'cancel', cancel: reply.cancel };
+      await redis.publish(keys.control, jsonText(message));
+      return 'asked';
+    }
+    case 'ended_here':
+      await redis.zrem(keys.timers, runId);
+      return 'ended_here';
+    case 'gone':
+    case 'ended_before':
+    case 'held':
+      await redis.srem(keys.cancels, runId);
+      return reply.kind;
+    default:
+      return assertNever(reply);
+  }
+}
+
+type CancelReply =
+  | { readonly kind: 'gone' | 'ended_before' | 'held' | 'ended_here' }
+  | { readonly kind: 'asked'; readonly cancel: CancelRequest };
+
+async function askToStop(
+  record: RunRecord,
+  cancel: CancelRequest,
+  { recordS, eventsS }: Retention,
+  place: RunPlace,
+): Promise<CancelReply> {
+  const { redis, keys, eventLogMax } = place;
+  const at = new Date().toISOString();
+  const cancelled = {
+    type: 'run.cancelled',
+    drained: false,
+    ...(cancel.reason !== undefined && { reason: cancel.reason }),
+  } as const;
+  const error: ErrorInfo = { code: 'run_aborted', message: 'aborted while approvals were pending', retryable: false };
+  const said = (body: EventBody) => scriptEvent(record, at, body);
+  const reply = (await runScript(redis, script, waitEndKeys(place, record.runId), [
+    newNonce(),
+    jsonText(cancel),
+    cancel.onPendingApprovals,
+    at,
+    eventStart(record, at, cancelled),
+    eventStart(record, at, { type: 'run.failed', error }),
+    jsonText(error),
+    jsonText({ ...zeroUsage, byModel: {} }),
+    recordS,
+    eventsS,
+    eventLogMax,
+    keys.live(record.runId),
+    keys.firehose,
+    publishCommand(place),
+    said({ type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: cancel.onPendingApprovals }),
+    eventStart(record, at, { type: 'tool.approval.denied' }),
+    'the run was cancelled',
+    eventStart(record, at, { type: 'usage.recorded' }),
+    said({ type: 'agent.end', output: '', status: 'cancelled' }),
+    said({ type: 'agent.error', code: error.code, message: error.message }),
+    record.request.node ? said({ type: 'node.failed', error }) : '',
+  ])) as [0] | [1] | [2] | [3, string] | [4];
+  switch (reply[0]) {
+    case 0:
+      return { kind: 'gone' };
+    case 1:
+      return { kind: 'ended_before' };
+    case 2:
+      return { kind: 'ended_here' };
+    case 3:
+      return { kind: 'asked', cancel: storedCancel(reply[1]) };
+    case 4:
+      return { kind: 'held' };
+    default:
+      return assertNever(reply);
+  }
+}

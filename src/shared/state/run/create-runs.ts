@@ -1,0 +1,179 @@
+import { canonicalJson } from '../../base/canonical-json.ts';
+import { listedParentOf, listedRequestOf } from './listed-record.ts';
+import { nextDeadlineOf } from '../../contract/deadline.ts';
+import { newRunId, runIdForExecution, sha256 } from '../../base/ids.ts';
+import { settledMs } from './open-runs.ts';
+import { defaultQueue } from '../../contract/queues.ts';
+import { jsonText } from '../../base/json-text.ts';
+import { loadScript, runScript } from '../redis.ts';
+import type { RunPlace } from '../run-place.ts';
+import type { JobKind, Lineage, RunRequest, RunStatus } from '../../contract/run.ts';
+import { publishCommand, scriptEvent } from '../script-event.ts';
+
+const script = loadScript(import.meta.url, './create.lua');
+
+/** Runs that one call of the script creates; large enough to save round trips, small enough to hold nobody up. */
+const groupSize = 25;
+
+/** A process that stood still for so long finds its own entries old: those without a record are forgotten after a minute. */
+const lateMs = 30_000;
+
+/** A run that is about to be created. The nonce makes sending it twice the same as once. */
+export interface NewRun {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly kind: Exclude<JobKind, 'resume' | 'postrun'>;
+  readonly queue: string;
+  readonly request: RunRequest;
+  /** The run that it works for. */
+  readonly parent?: Lineage;
+  /** The id of the request that it was asked for with. It is no part of what was asked. */
+  readonly requestId?: string | undefined;
+  readonly bodyHash: string;
+  readonly nonce: string;
+}
+
+export type Created =
+  | { readonly kind: 'created' | 'attached'; readonly status: RunStatus; readonly segment: number }
+  | { readonly kind: 'conflict' };
+
+export function newRun(
+  request: RunRequest,
+  { tenant, requestId }: Pick<NewRun, 'tenant' | 'requestId'>,
+  nonce: string,
+): NewRun {
+  const { executionId, ...body } = request;
+  return {
+    runId: executionId === undefined ? newRunId(Date.now()) : runIdForExecution(tenant, executionId),
+    tenant,
+    kind: kindOf(request),
+    queue: queueOf(request),
+    request,
+    requestId,
+    bodyHash: sha256(canonicalJson(body)),
+    nonce,
+  };
+}
+
+/** Where a request belongs. */
+export function queueOf({ queue = defaultQueue }: Pick<RunRequest, 'queue'>): string {
+  return queue;
+}
+
+function kindOf({ node, taskRun, chat }: RunRequest): NewRun['kind'] {
+  if (node) return 'node';
+  if (taskRun) return 'task';
+  return chat ? 'chat.turn' : 'agent.turn';
+}
+
+/** Creates runs of one tenant and request, each unless it is there already. Answers in order; throws when Redis fails for any. */
+export async function createRuns(
+  runs: readonly NewRun[],
+  tenant: string,
+  place: RunPlace,
+): Promise<readonly Created[]> {
+  if (runs.length === 0) return [];
+  const [now, begunAt] = [Date.now(), performance.now()];
+  const listed = listRuns(runs, tenant, now, place);
+  // On one server all commands leave together, in this order. In a Cluster another node may refuse the listing that
+  // this one would have accepted, and a run that nobody lists would never be found again.
+  if (place.cluster) await listed;
+  const groups: (readonly NewRun[])[] = [];
+  const size = place.cluster ? 1 : groupSize;
+  for (let start = 0; start < runs.length; start += size) groups.push(runs.slice(start, start + size));
+  const [replies] = await Promise.all([Promise.all(groups.map((group) => createGroup(group, now, place))), listed]);
+  const created = replies.flat();
+  const isLate = performance.now() - begunAt > lateMs;
+  const again = runs.filter((run, i) => isNew(created[i]) && (isLate || mayBeListed(run)));
+  if (again.length > 0) await listRuns(again, tenant, now, place);
+  return created;
+}
+
+/**
+ * May an earlier try have left an entry? Whoever looks at it before there is a record forgets it, see `forgetOpen`, so such a run
+ * is listed again afterwards. An id that was made for this call had no earlier try.
+ */
+function mayBeListed({ request, parent }: NewRun): boolean {
+  return request.executionId !== undefined || parent !== undefined;
+}
+
+function isNew(created: Created | undefined): boolean {
+  return created?.kind === 'created' && created.status === 'queued';
+}
+
+/** The sets across runs: open runs for the reconciler, the tenant's runs for listing, deadlines. Never moves a run that is there. */
+async function listRuns(
+  runs: readonly NewRun[],
+  tenant: string,
+  now: number,
+  { keys, redis }: RunPlace,
+): Promise<void> {
+  const members = runs.flatMap((run) => [now, run.runId]);
+  const createdAt = new Date(now).toISOString();
+  const deadlines = runs.flatMap(({ runId, request }) => {
+    const at = nextDeadlineOf({ createdAt, epoch: 0, request });
+    return at === undefined ? [] : [at, runId];
+  });
+  await Promise.all([
+    redis.zadd(keys.open, 'NX', ...members),
+    redis.zadd(keys.checks, 'NX', ...runs.flatMap(({ runId }) => [now + settledMs, runId])),
+    redis.sadd(keys.openOf(tenant), ...runs.map(({ runId }) => runId)),
+    redis.zadd(keys.index(tenant), 'NX', ...members),
+    deadlines.length > 0 && redis.zadd(keys.deadlines, 'NX', ...deadlines),
+  ]);
+}
+
+async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace): Promise<readonly Created[]> {
+  const { keys, lifecycle, redis, eventLogMax } = place;
+  const at = new Date(now).toISOString();
+  const own = runs.flatMap(({ runId }) => [
+    keys.run(runId),
+    keys.journal(runId),
+    keys.events(runId),
+    keys.claim(runId),
+  ]);
+  const replies = (await runScript(
+    redis,
+    script,
+    [...own, lifecycle.keyOf(runs[0]?.runId ?? '')],
+    [
+      eventLogMax,
+      keys.firehose,
+      publishCommand(place),
+      runs[0]?.tenant ?? '',
+      at,
+      runs[0]?.requestId ?? '',
+      ...runs.flatMap((run) => argumentsOf(run, at, place)),
+    ],
+  )) as readonly ([0 | 1, RunStatus, string] | [2])[];
+  for (const [i, run] of runs.entries()) if (replies[i]?.[0] === 0) await lifecycle.tell(run.runId);
+  return replies.map(([code, status = 'queued', segment]) =>
+    code === 2 ? { kind: 'conflict' } : { kind: code === 0 ? 'created' : 'attached', status, segment: Number(segment) },
+  );
+}
+
+/** `agent` and `thread` stand beside the request so that listing can filter without reading it. */
+function argumentsOf(run: NewRun, at: string, { keys }: RunPlace): (string | number)[] {
+  const { runId, kind, queue, request, bodyHash, nonce, parent } = run;
+  const events = firstEvents(run, at);
+  const record = [
+    runId,
+    queue,
+    jsonText(request),
+    request.agent,
+    request.thread ?? '',
+    kind,
+    parent ? jsonText(parent) : '',
+    parent?.runId ?? '',
+    jsonText(listedRequestOf(request)),
+    parent ? jsonText(listedParentOf(parent)) : '',
+  ];
+  return [nonce, bodyHash, keys.live(runId), ...record, events.length, ...events];
+}
+
+function firstEvents(run: NewRun, at: string): readonly string[] {
+  const queued = scriptEvent(run, at, { type: 'run.queued', kind: run.kind, queuedAt: at });
+  return run.request.executionId === undefined
+    ? [queued]
+    : [queued, scriptEvent(run, at, { type: 'execution.started' })];
+}

@@ -1,0 +1,40 @@
+import { legibleRecord } from '../../contract/legible-record.ts';
+import { runRecord, type Lineage, type RunRecord, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
+
+/** A record without what no list shows: the input of the run, and the conversation that it began with. */
+const listedFields = Object.keys(runRecord.shape).filter((field) => field !== 'request' && field !== 'parent');
+const hashFields = ['listedRequest', 'listedParent', ...listedFields];
+
+interface Hashes {
+  hmget(key: string, ...fields: string[]): Promise<(string | null)[]>;
+  hgetall(key: string): Promise<Record<string, string>>;
+}
+
+/** As much of a request as lists show; it is a request itself. Stands beside the whole one, and like that it never changes. */
+export function listedRequestOf(request: RunRequest): RunRequestInput {
+  const { agent, executionId, thread, batch, metadata, deadlineMs, taskRun } = request;
+  const task = taskRun && { adapter: taskRun.adapter };
+  return { agent, input: '', executionId, thread, batch, metadata, deadlineMs, taskRun: task };
+}
+
+/** The same of what a run works for. */
+export function listedParentOf({ runId, depth }: Lineage): Pick<Lineage, 'runId' | 'depth' | 'above'> {
+  return { runId, depth, above: [] };
+}
+
+/** The record under a key as lists show it. Undefined where there is none of this tenant. Throws as `legibleRecord` does. */
+export async function listedRecord(redis: Hashes, key: string, tenant: string): Promise<RunRecord | undefined> {
+  const values = await redis.hmget(key, ...hashFields);
+  const found = Object.fromEntries(
+    hashFields.flatMap((field, i) => (typeof values[i] === 'string' ? [[field, values[i]]] : [])),
+  );
+  if (found['tenant'] !== tenant) return undefined;
+  const { listedRequest, listedParent, ...rest } = found;
+  // One that an earlier version made.
+  if (listedRequest === undefined) return legibleRecord(await redis.hgetall(key));
+  return legibleRecord({
+    ...rest,
+    request: listedRequest,
+    ...(listedParent !== undefined && { parent: listedParent }),
+  });
+}

@@ -1,0 +1,59 @@
+import { nextDeadlineOf } from '../../contract/deadline.ts';
+import { legibleRecord } from '../../contract/legible-record.ts';
+import type { RunPlace } from '../run-place.ts';
+import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
+
+type Place = Pick<RunPlace, 'redis' | 'keys'>;
+
+/** A run that did not change for this long and has no job is taken to be lost. Longer than any enqueue takes. */
+export const settledMs = 15_000;
+
+/**
+ * Has an open run looked at soon. Called before a step that could be lost half-way with its process: a job that is still to be
+ * added, a wake-up that is still to be given.
+ */
+export async function lookSoon({ redis, keys }: Place, runId: string): Promise<void> {
+  await redis.zadd(keys.checks, 'XX', Date.now() + settledMs, runId);
+}
+
+/**
+ * Takes a run that has ended out of the sets of open runs, and of those that wait for people. A record that is gone does not say
+ * its tenant. A run that is open again by now, because whoever heard of its end was faster, stays. While lifecycle events of the
+ * run are still to be told, it is looked at again.
+ */
+export async function forgetOpen(
+  place: Pick<RunPlace, 'redis' | 'keys' | 'lifecycle'>,
+  runId: string,
+  tenant: string | undefined,
+): Promise<void> {
+  const { redis, keys } = place;
+  const told = place.lifecycle.tell(runId);
+  await Promise.all([
+    redis.zrem(keys.open, runId),
+    told.then(async (all) => await (all ? redis.zrem(keys.checks, runId) : lookSoon(place, runId))),
+    redis.srem(keys.cancels, runId),
+    redis.zrem(keys.deadlines, runId),
+    tenant !== undefined && redis.srem(keys.openOf(tenant), runId),
+    tenant !== undefined && redis.zrem(keys.asking(tenant), runId),
+  ]);
+  // Afterwards: whoever opens it lists it when it is open, too.
+  const [status, endedAt] = await redis.hmget(keys.run(runId), 'status', 'endedAt');
+  if (!status || endedAt) return;
+  const record = legibleRecord(await redis.hgetall(keys.run(runId)));
+  if (!isTerminalStatus(record.status)) await listOpen(place, record, nextDeadlineOf(record));
+}
+
+/** Lists a run that is open again. `deadlineMs`: when it has to have ended or begun, in milliseconds since the epoch. */
+export async function listOpen(
+  { redis, keys }: Place,
+  { runId, tenant }: Pick<RunRecord, 'runId' | 'tenant'>,
+  deadlineMs: number | undefined,
+): Promise<void> {
+  const now = Date.now();
+  await Promise.all([
+    redis.zadd(keys.open, now, runId),
+    redis.zadd(keys.checks, now + settledMs, runId),
+    redis.sadd(keys.openOf(tenant), runId),
+    deadlineMs !== undefined && redis.zadd(keys.deadlines, deadlineMs, runId),
+  ]);
+}

@@ -1,0 +1,100 @@
+import { storedCancel } from '../../contract/control.ts';
+import { assertNever, RunError } from '../../base/errors.ts';
+import { pairsOf } from '../../base/pairs.ts';
+import { loadScript, runScript } from '../redis.ts';
+import { redisError } from '../redis-error.ts';
+import { recordFromHash, type RunStatus } from '../../contract/run.ts';
+import type { Claim, ClaimRequest, OutgoingEvent } from '../ports.ts';
+import { eventTargets, scriptKeys, tellLifecycle, type RedisRunsOptions } from '../redis-layout.ts';
+import { readEntry, scriptEvent } from '../wire.ts';
+
+const script = loadScript(import.meta.url, './claim.lua');
+
+type ClaimReply =
+  | readonly [0]
+  | readonly [1, RunStatus]
+  | readonly [2]
+  | readonly [3, number]
+  | readonly [4, readonly string[], readonly (string | number)[], readonly string[]];
+
+/** `claim.lua` as a function. Throws `queue_unavailable`, or what {@link claimed} throws. */
+export async function claimRun(
+  options: RedisRunsOptions,
+  request: ClaimRequest,
+  opening: readonly OutgoingEvent[],
+  recovering: readonly OutgoingEvent[],
+): Promise<Claim> {
+  const {
+    runId,
+    owner,
+    worker,
+    queue,
+    segment,
+    jobTry,
+    crashLimit,
+    blameLimit,
+    activity,
+    excusedWorker = '',
+  } = request;
+  const at = new Date(options.clock.now()).toISOString();
+  const reply = (await runScript(options.redis, script, scriptKeys(options, runId), [
+    owner,
+    worker,
+    queue,
+    segment,
+    jobTry,
+    crashLimit,
+    blameLimit,
+    activity,
+    excusedWorker,
+    at,
+    ...eventTargets(options, runId),
+    opening.length,
+    ...opening.map(scriptEvent),
+    ...recovering.map(scriptEvent),
+  ]).catch((error: unknown) => {
+    throw redisError(error, `claim of run ${runId}`);
+  })) as ClaimReply;
+
+  switch (reply[0]) {
+    case 0:
+      return { kind: 'gone' };
+    case 1:
+      return { kind: 'terminal', status: reply[1] };
+    case 2:
+      return { kind: 'stale' };
+    case 3:
+      return { kind: 'crashed_too_often', crashes: reply[1] };
+    case 4: {
+      const hash: Record<string, string> = Object.fromEntries(pairsOf([...reply[1], ...reply[2].map(String)]));
+      tellLifecycle(options, runId, hash['epoch'] === '1' ? opening : recovering);
+      return claimed(runId, hash, reply[3]);
+    }
+    default:
+      return assertNever(reply[0]);
+  }
+}
+
+/**
+ * Reads what was claimed. The run is already ours when its record or journal turns out to be unreadable, so the error
+ * (`run_state_malformed`, `run_state_version_unsupported`) carries `details.seq`, from which the caller can end the run.
+ */
+function claimed(runId: string, hash: Record<string, string>, journal: readonly string[]): Claim {
+  const seq = Number(hash['lastSequence']);
+  const { previousWorker, cancel } = hash;
+  try {
+    return {
+      kind: 'claimed',
+      record: recordFromHash(hash),
+      entries: journal.map((text) => readEntry(text, runId)),
+      seq,
+      first: hash['epoch'] === '1',
+      unclean: hash['unclean'] === '1',
+      ...(previousWorker && { previousWorker }),
+      ...(cancel && { cancel: storedCancel(cancel) }),
+    };
+  } catch (error) {
+    if (!(error instanceof RunError)) throw error;
+    throw new RunError(error.code, error.message, { cause: error.cause, details: { seq } });
+  }
+}

@@ -1,0 +1,134 @@
+import type { EventBody } from '../../../contract/event.ts';
+import { newNonce } from '../../../base/ids.ts';
+import type { JournalEntryOf } from '../../../contract/journal.ts';
+import { legibleLineage, legibleRequest } from '../../../contract/legible-record.ts';
+import { jsonText } from '../../../base/json-text.ts';
+import { lookSoon } from '../open-runs.ts';
+import { loadScript, runScript } from '../../redis.ts';
+import type { RunPlace } from '../../run-place.ts';
+import { jobKind, type JobKind, type Lineage, type RunRequest } from '../../../contract/run.ts';
+import { stampOf } from '../../script-event.ts';
+
+const script = loadScript(import.meta.url, './resume.lua');
+
+/** What ends the wait. */
+export interface WaitEnd {
+  /** In words, for `run.resumed`. */
+  readonly summary: string;
+  /**
+   * Into the journal, in the same step, with every decision about the run's calls that the journal does not have yet.
+   */
+  readonly entry: JournalEntryOf<'decided'>;
+  /** Only when the run is still at this segment, so that a decision never meets a later wait. Absent: at any. */
+  readonly segment?: number;
+  /** Milliseconds since the epoch. */
+  readonly atMs: number;
+}
+
+/** Where the new job of the run belongs. */
+export interface ResumedRun {
+  readonly queue: string;
+  readonly segment: number;
+  readonly kind: JobKind;
+}
+
+/** Adds the job of a run that goes on, in front of other runs: what has begun is to end. */
+export type AddJob = (run: ResumedRun & { readonly runId: string }) => Promise<void>;
+
+/**
+ * Ends the wait of a suspended run: it is queued at its next segment, with `run.resumed` in its log, and its timer is
+ * gone. Calls that people were asked about and that nobody decided stay pending. The caller adds the job; until then the
+ * reconciler would. Undefined when the run is not suspended (any more). Errors of Redis come through as they are; after
+ * one it is unknown whether the run was resumed.
+ */
+export async function resumeRun(place: RunPlace, runId: string, end: WaitEnd): Promise<ResumedRun | undefined> {
+  const run = await waitingRun(runId, place);
+  if (run?.status !== 'suspended') return undefined;
+  const event = resumedEvent(run, end);
+  const args = waitEndArgs(place, runId, event, end);
+  const reply = (await runScript(place.redis, script, waitEndKeys(place, runId), args)) as
+    | readonly [0]
+    | readonly [1, ...WaitEnded];
+  if (reply[0] === 0) return undefined;
+  const [, ...ended] = reply;
+  return await afterWait(place, run, ended);
+}
+
+/** Segment, number of the event, queue, job kind, calls that are still pending. */
+export type WaitEnded = readonly [number, number, string, string, number];
+
+/** The keys of the scripts that end a wait. */
+export function waitEndKeys({ keys, lifecycle }: RunPlace, runId: string): string[] {
+  const { run, journal, events, decided, decisions, later } = keys;
+  const own = [run, journal, events, decided, decisions, later].map((key) => key(runId));
+  return [...own, lifecycle.keyOf(runId)];
+}
+
+/** A run that waits for years is not what decisions are lost to. */
+const decisionsTtlS = 400 * 86_400;
+
+/** The first arguments of those scripts. */
+export function waitEndArgs(
+  { keys, cluster, eventLogMax }: RunPlace,
+  runId: string,
+  event: string,
+  { segment, atMs, entry }: WaitEnd,
+): (string | number)[] {
+  return [
+    newNonce(),
+    segment ?? '',
+    new Date(atMs).toISOString(),
+    `L${event}`,
+    eventLogMax,
+    keys.live(runId),
+    keys.firehose,
+    cluster ? 'SPUBLISH' : 'PUBLISH',
+    jsonText(entry),
+    decisionsTtlS,
+  ];
+}
+
+/** What no script can do, because it is about more than one run. */
+export async function afterWait(
+  { redis, keys, lifecycle }: RunPlace,
+  run: { readonly runId: string; readonly tenant: string },
+  [segment, , queue, kind, pending]: WaitEnded,
+): Promise<ResumedRun> {
+  await lifecycle.tell(run.runId);
+  // A timer that outlived its wait would end the next one. No job exists yet, so there is no next one.
+  const timer = redis.zrem(keys.timers, run.runId);
+  await Promise.all(pending === 0 ? [timer, redis.zrem(keys.asking(run.tenant), run.runId)] : [timer]);
+  return { queue, segment, kind: jobKind.parse(kind) };
+}
+
+/** The run that a script is about, as far as its events say. */
+export interface WaitingRun {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly status: string;
+  readonly request: RunRequest;
+  readonly parent: Lineage | undefined;
+}
+
+/** A run whose wait is about to end: it is looked at soon, in case its job is lost. Undefined when there is no such run. */
+export async function waitingRun(runId: string, { redis, keys }: RunPlace): Promise<WaitingRun | undefined> {
+  const [fields] = await Promise.all([
+    redis.hmget(keys.run(runId), ...(['status', 'request', 'tenant', 'parent', 'agent', 'thread'] as const)),
+    lookSoon({ redis, keys }, runId),
+  ]);
+  const [status, request, tenant, parent, agent, thread] = fields;
+  if (!status || !tenant) return undefined;
+  return {
+    runId,
+    tenant,
+    status,
+    request: legibleRequest({ request, agent, thread }),
+    parent: legibleLineage(parent),
+  };
+}
+
+/** The event's JSON without version and number, which the script gives. */
+export function resumedEvent(run: WaitingRun, { summary, atMs }: Pick<WaitEnd, 'summary' | 'atMs'>): string {
+  const body: EventBody = { type: 'run.resumed', directiveSummary: summary };
+  return jsonText({ ...stampOf(run, new Date(atMs).toISOString()), ...body });
+}

@@ -1,0 +1,31 @@
+--[[ Gives a thread to the worker that has claimed the run, if it is the turn of this run; if not, the run waits in line.
+How its turn ended by the word of a worker that was lost before the run ended is taken back: it may end otherwise now.
+KEYS as in thread-place.lua
+ARGV[1] run  [2] agent  [3] thread  [4] ISO time  [5] number of the claim of the run  [6] time before which a
+run that left is forgotten, in milliseconds since the epoch
+Returns {6} a later claim of the run has come for it: this worker was lost in between, and must not undo what that one wrote;
+{2, fence, manifest fields} it holds the thread, and only writes with this fence count from now on; else as place
+in thread-place.lua.
+The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
+-- include place
+-- include take-back
+-- Who took the thread up last is known after it has left, too, but not for ever: once its record has expired, its execution
+-- id may be that of another run, whose claims are counted anew.
+local taken = redis.call('HMGET', KEYS[1], 'takenBy', 'takenEpoch')
+local left = tonumber(redis.call('ZSCORE', KEYS[4], ARGV[1]) or 0) > tonumber(ARGV[6])
+local before = left and taken[1] == ARGV[1] and taken[2] or 0
+local claimed = redis.call('HGET', KEYS[8], ARGV[1]) or 0
+if math.max(tonumber(before), tonumber(claimed)) > tonumber(ARGV[5]) then return {6} end
+local answer = place(ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'queue')
+if answer[1] == 2 or answer[1] == 3 then redis.call('HSET', KEYS[8], ARGV[1], ARGV[5]) end
+if answer[1] ~= 2 then return answer end
+local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)
+redis.call('HSET', KEYS[1], 'suspendedBy', '', 'gaveWay', '', 'takenBy', ARGV[1], 'takenEpoch', ARGV[5])
+if redis.call('HGET', KEYS[1], 'over') == ARGV[1] then
+  takeBack('overFrom')
+  redis.call('HSET', KEYS[1], 'over', '', 'session', redis.call('HGET', KEYS[1], 'overSession'))
+  redis.call('DEL', KEYS[6])
+end
+-- A run that ended and was put back has left before.
+redis.call('ZREM', KEYS[4], ARGV[1])
+return {2, fence, redis.call('HGETALL', KEYS[1])}

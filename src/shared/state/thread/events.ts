@@ -1,0 +1,43 @@
+import { jsonText } from '../../base/json-text.ts';
+import { loadScript, runScript } from '../redis.ts';
+import {
+  maxThreadEvents,
+  threadEventVersion,
+  type ThreadEvent,
+  type ThreadEventBody,
+  type ThreadEventOrigin,
+  type ThreadEventsPage,
+  type ThreadEventsRange,
+} from '../../contract/thread/thread-event.ts';
+import { readManifest, type ThreadPlace } from './thread-place.ts';
+import type { ThreadRef } from '../../contract/thread/thread.ts';
+
+const tellScript = loadScript(import.meta.url, './tell.lua');
+
+/** Adds an event to a thread; to one that is gone, nothing. `op` is unique per event: a repeat right after it changes nothing. */
+export async function tellThread(
+  { redis, keys, clock }: ThreadPlace,
+  { tenant, threadId }: ThreadRef,
+  { agentId, runId }: ThreadEventOrigin,
+  op: string,
+  body: ThreadEventBody,
+): Promise<void> {
+  const timestamp = new Date(clock.now()).toISOString();
+  const event = { v: threadEventVersion, timestamp, threadId, agentId, runId, ...body };
+  const own = (['manifest', 'events'] as const).map((part) => keys.thread(tenant, threadId, part));
+  await runScript(redis, tellScript, own, [op, maxThreadEvents, jsonText(event)]);
+}
+
+/** Throws `not_found`. */
+export async function readThreadEvents(
+  place: ThreadPlace,
+  thread: ThreadRef,
+  { after = 0, limit }: ThreadEventsRange,
+): Promise<ThreadEventsPage> {
+  const { redis, keys } = place;
+  const log = keys.thread(thread.tenant, thread.threadId, 'events');
+  await readManifest(place, thread);
+  const found = await redis.xrange(log, `(${after}-0`, '+', 'COUNT', limit + 1);
+  const events = found.map(([, [, json = '']]) => JSON.parse(json) as ThreadEvent);
+  return { events: events.slice(0, limit), more: events.length > limit };
+}

@@ -1,0 +1,294 @@
+import type { CancelRequest } from '../../contract/control.ts';
+import { RunError } from '../../base/errors.ts';
+import { inTime } from '../in-time.ts';
+import { lookLater } from '../look-later.ts';
+import { pairsOf } from '../../base/pairs.ts';
+import { loadScript, runScript } from '../redis.ts';
+import { isUnavailable } from '../redis-error.ts';
+import { threadKeys, type ThreadPlace } from './thread-place.ts';
+import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from '../../contract/thread/thread.ts';
+
+const enterScript = loadScript(import.meta.url, './enter.lua');
+const acquireScript = loadScript(import.meta.url, './acquire.lua');
+const suspendScript = loadScript(import.meta.url, './suspend.lua');
+const leaveScript = loadScript(import.meta.url, './leave.lua');
+const unlistScript = loadScript(import.meta.url, './unlist.lua');
+
+/** A run and the thread that it belongs to. */
+export interface ThreadRun extends ThreadRef {
+  readonly runId: string;
+  readonly agentId: string;
+}
+
+/** A run that takes its thread up. */
+export interface ThreadClaim extends ThreadRun {
+  /** Counts the claims of the run. */
+  readonly epoch: number;
+}
+
+/** A run that is over, and leaves its thread. */
+export interface Leaver {
+  readonly runId: string;
+  /** Its last claim when it was over. A later one has driven it again, and stays. Undefined: nothing is known of it. */
+  readonly epoch: number | undefined;
+}
+
+/** The right to write to a thread. Taking the thread up again gives a new fence, and makes the old one worthless. */
+export interface ThreadHold extends ThreadRef {
+  readonly runId: string;
+  readonly fence: number;
+}
+
+/**
+ * `ahead` counts the runs that go before it, the holder included. `cancel`: the caller has to cancel the holder; asking again
+ * says so again while that run holds the thread.
+ */
+export interface WaitingInLine {
+  readonly kind: 'waiting';
+  readonly holder: string;
+  readonly ahead: number;
+  readonly cancel: boolean;
+}
+
+/**
+ * - turn: nobody goes before it
+ * - refused_busy, refused_suspended: it was told not to wait, and the holder works, or waits for something outside
+ * - other_agent: the thread belongs to another agent
+ * - left: it has left the thread within the last hour and gets no other place
+ */
+export type Entered =
+  | { readonly kind: 'turn' }
+  | WaitingInLine
+  | { readonly kind: 'refused_busy' | 'refused_suspended'; readonly holder: string }
+  | { readonly kind: 'other_agent'; readonly agentId: string }
+  | { readonly kind: 'left' };
+
+/**
+ * `rolledBack`: somebody asked that this turn leave no trace. Nothing that it writes is kept. `stale`: a later claim of the run has
+ * come to take the thread up.
+ */
+export type Acquired =
+  | { readonly kind: 'held'; readonly fence: number; readonly manifest: ThreadManifest; readonly rolledBack: boolean }
+  | Omit<WaitingInLine, 'cancel'>
+  | { readonly kind: 'other_agent'; readonly agentId: string }
+  | { readonly kind: 'stale' };
+
+/** A thread that a run holds. */
+export interface HeldThread extends ThreadRef {
+  readonly holder: string;
+  /** The first of those who wait. */
+  readonly next?: string;
+  /** The holder waits for something outside. */
+  readonly suspended: boolean;
+  /** The holder is to be cancelled, because a run that came later asked for it. */
+  readonly interrupted: boolean;
+}
+
+/** The entry of a thread that is due to be looked at. `dueAt` is the time that it was found under. */
+export interface DueEntry extends ThreadRef {
+  readonly dueAt: string;
+}
+
+export type DueThread = HeldThread & DueEntry;
+
+/** `unreachable`: due, and on a node of Redis that cannot be asked. `more`: others are due, too. */
+export interface DueThreads {
+  readonly threads: readonly DueThread[];
+  readonly unreachable: readonly (DueEntry & { readonly error: RunError })[];
+  readonly more: boolean;
+}
+
+/** The error of a run that was not to wait for the one that holds its thread. */
+export function refusedIn(
+  { threadId }: ThreadRef,
+  { kind, holder }: Extract<Entered, { kind: 'refused_busy' | 'refused_suspended' }>,
+): RunError {
+  return kind === 'refused_busy'
+    ? new RunError('concurrent_run', `run ${holder} is at work on thread ${threadId}`)
+    : new RunError('thread_suspended', `run ${holder} waits for a decision on thread ${threadId}`);
+}
+
+/** How the holder of a thread is cancelled for this run. */
+export function interruptionBy(runId: string): CancelRequest {
+  return { drain: false, onPendingApprovals: 'deny', reason: `run ${runId} interrupts it` };
+}
+
+/** How long a run that left is known, so that a late repeat of its entry takes no place. */
+export const leftMs = 3_600_000;
+/** How many of them are known per thread. */
+export const maxLeft = 1_000;
+/** An entry is listed before it is made; a listed thread without a holder is only forgotten once it is older than this. */
+const settledMs = 300_000;
+/** A thread that somebody entered, or whose holder was stopped, is looked at so much later: by then it was passed on, unless whoever had to is lost. */
+export const lookAfterMs = 15_000;
+
+type PlaceReply = readonly [0, string] | readonly [3, string, number, 0 | 1];
+type EnterReply = PlaceReply | readonly [1] | readonly [2] | readonly [4 | 5, string];
+type AcquireReply = PlaceReply | readonly [2, number, readonly string[]] | readonly [6];
+
+/**
+ * Gives a run its place in a thread, and makes the thread when it is the first run of it. Again for the same run changes
+ * nothing and answers how it stands now. Errors of Redis come through as they are; the same call may then be made again.
+ * `afresh`: like `queue`, and one that has left gets a place as well, because it was passed over before it came to be.
+ */
+export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBusy | 'afresh'): Promise<Entered> {
+  const atMs = place.clock.now();
+  const [onBusy, forgottenBefore] =
+    busy === 'afresh' ? (['queue', Number.MAX_SAFE_INTEGER] as const) : [busy, atMs - leftMs];
+  const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString(), onBusy, forgottenBefore];
+  const reply = (await listed(place, run, atMs, () =>
+    runScript(place.redis, enterScript, threadKeys(place, run), args),
+  )) as EnterReply;
+  switch (reply[0]) {
+    case 0:
+      return { kind: 'other_agent', agentId: reply[1] };
+    case 1:
+      return { kind: 'left' };
+    case 2:
+      return { kind: 'turn' };
+    case 3:
+      return { kind: 'waiting', holder: reply[1], ahead: reply[2], cancel: reply[3] === 1 };
+    default:
+      return { kind: reply[0] === 4 ? 'refused_busy' : 'refused_suspended', holder: reply[1] };
+  }
+}
+
+/**
+ * Takes the thread up for a run that has been claimed; one that has no place gets one, at the end. The answer `held` carries
+ * the only fence that counts from now on, and the run is not suspended any more.
+ */
+export async function acquireThread(place: ThreadPlace, run: ThreadClaim): Promise<Acquired> {
+  const atMs = place.clock.now();
+  const at = new Date(atMs).toISOString();
+  const args = [run.runId, run.agentId, run.threadId, at, run.epoch, atMs - leftMs];
+  const reply = (await listed(place, run, atMs, () =>
+    runScript(place.redis, acquireScript, threadKeys(place, run), args),
+  )) as AcquireReply;
+  if (reply[0] === 0) return { kind: 'other_agent', agentId: reply[1] };
+  if (reply[0] === 3) return { kind: 'waiting', holder: reply[1], ahead: reply[2] };
+  if (reply[0] === 6) return { kind: 'stale' };
+  const hash: Record<string, string> = Object.fromEntries(pairsOf(reply[2]));
+  const rolledBack = hash['rollback'] === run.runId;
+  return { kind: 'held', fence: reply[1], manifest: manifestFromHash(hash), rolledBack };
+}
+
+/**
+ * The lists across threads come first: a surplus entry is harmless, a thread that nobody lists would never be found again.
+ * On one server both leave together, in this order.
+ */
+async function listed<T>(
+  { redis, keys, cluster }: ThreadPlace,
+  { tenant, threadId }: ThreadRef,
+  atMs: number,
+  act: () => Promise<T>,
+): Promise<T> {
+  const lists = Promise.all([
+    redis.zadd(keys.threads(tenant), 'NX', atMs, threadId),
+    redis.zadd(keys.threadsHeld, atMs, memberOf({ tenant, threadId })),
+    redis.zadd(keys.threadChecks, atMs + lookAfterMs, memberOf({ tenant, threadId })),
+  ]);
+  if (cluster) await lists;
+  const [reply] = await Promise.all([act(), lists]);
+  return reply;
+}
+
+/** The holder waits for something outside and keeps its turn. `fenced`: it is not the holder any more. */
+export async function suspendThread(place: ThreadPlace, hold: ThreadHold): Promise<'ok' | 'fenced'> {
+  const { runId, fence } = hold;
+  const reply = await runScript(place.redis, suspendScript, threadKeys(place, hold).slice(0, 1), [runId, fence]);
+  return reply === 1 ? 'ok' : 'fenced';
+}
+
+/**
+ * Takes a run out of a thread, whether it holds it, waits, or was never there. `next` holds the thread from now on, and the
+ * caller has to wake it; asked again after a lost reply it is answered until it has taken the thread up. Nothing changes for a
+ * run that a later claim has brought back.
+ */
+export async function leaveThread(
+  place: ThreadPlace,
+  thread: ThreadRef,
+  { runId, epoch }: Leaver,
+): Promise<{ readonly next?: string }> {
+  const args = [runId, place.clock.now(), leftMs, maxLeft, epoch ?? ''];
+  const next = (await runScript(place.redis, leaveScript, threadKeys(place, thread), args)) as string;
+  return next === '' ? {} : { next };
+}
+
+/** Some of the threads that runs hold, longest unentered first. */
+export async function heldThreads(place: ThreadPlace, limit: number): Promise<readonly HeldThread[]> {
+  const members = await place.redis.zrange(place.keys.threadsHeld, 0, String(limit - 1));
+  const found = await Promise.all(members.map((member) => readHeld(place, member)));
+  return found.filter((thread) => thread !== undefined);
+}
+
+/** Has a thread looked at soon. Called before its holder ends without a worker, which would be the one to pass it on. */
+export async function lookSoonAtThread({ redis, keys, clock }: ThreadPlace, thread: ThreadRef): Promise<void> {
+  await redis.zadd(keys.threadChecks, 'XX', clock.now() + lookAfterMs, memberOf(thread));
+}
+
+/** Held threads that are due, longest first. One that nobody holds any more leaves the lists five minutes after the last entry. */
+export async function dueThreads(place: ThreadPlace, limit: number): Promise<DueThreads> {
+  const { redis, keys, clock } = place;
+  const range = ['-inf', clock.now(), 'WITHSCORES', 'LIMIT', 0, limit] as const;
+  const flat = await inTime(redis.zrangebyscore(keys.threadChecks, ...range), 'list of threads that are due');
+  const due = pairsOf(flat);
+  const unreachable: (DueEntry & { readonly error: RunError })[] = [];
+  const look = async (member: string, dueAt: string): Promise<DueThread | undefined> => {
+    const held = await readHeld(place, member);
+    if (!held) await unlist(place, member, dueAt);
+    return held && { ...held, dueAt };
+  };
+  const found = await Promise.all(
+    due.map(([member, dueAt]) =>
+      inTime(look(member, dueAt), `look at thread ${member}`).catch((error: unknown) => {
+        if (!isUnavailable(error)) throw error;
+        unreachable.push({ ...threadOf(member), dueAt, error });
+        return undefined;
+      }),
+    ),
+  );
+  return { threads: found.filter((thread) => thread !== undefined), unreachable, more: due.length === limit };
+}
+
+/** Says when threads are looked at again, in milliseconds since the epoch, unless somebody entered them meanwhile. */
+export async function lookAgainAtThreads(
+  { redis, keys }: ThreadPlace,
+  threads: readonly (DueEntry & { readonly nextMs: number })[],
+): Promise<void> {
+  const again = threads.map((thread) => [memberOf(thread), thread.dueAt, thread.nextMs] as const);
+  await inTime(lookLater(redis, keys.threadChecks, again), 'next look at threads');
+}
+
+async function unlist({ redis, keys, clock }: ThreadPlace, member: string, dueAt: string): Promise<void> {
+  const entered = await redis.zscore(keys.threadsHeld, member);
+  const dropMs = Number(entered ?? 0) + settledMs;
+  if (dropMs > clock.now()) return await lookLater(redis, keys.threadChecks, [[member, dueAt, dropMs]]);
+  if (entered !== null) await runScript(redis, unlistScript, [keys.threadsHeld], [member, entered]);
+  await runScript(redis, unlistScript, [keys.threadChecks], [member, dueAt]);
+}
+
+function memberOf({ tenant, threadId }: ThreadRef): string {
+  return `${tenant}:${threadId}`;
+}
+
+function threadOf(member: string): ThreadRef {
+  const colon = member.indexOf(':');
+  return { tenant: member.slice(0, colon), threadId: member.slice(colon + 1) };
+}
+
+async function readHeld({ redis, keys }: ThreadPlace, member: string): Promise<HeldThread | undefined> {
+  const { tenant, threadId } = threadOf(member);
+  const [[holder, suspendedBy, interrupted], [next]] = await Promise.all([
+    redis.hmget(keys.thread(tenant, threadId, 'manifest'), 'holder', 'suspendedBy', 'interrupted'),
+    redis.zrange(keys.thread(tenant, threadId, 'line'), 0, '0'),
+  ]);
+  if (!holder) return undefined;
+  return {
+    tenant,
+    threadId,
+    holder,
+    ...(next !== undefined && { next }),
+    suspended: suspendedBy === holder,
+    interrupted: interrupted === holder,
+  };
+}

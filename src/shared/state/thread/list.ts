@@ -1,0 +1,189 @@
+import { RunError } from '../../base/errors.ts';
+import { publicId } from '../../base/ids.ts';
+import { loadScript, runScript } from '../redis.ts';
+import { infoFromHash } from './log.ts';
+import { threadKeys, type ThreadPlace } from './thread-place.ts';
+import { threadInUse, threadNotFound, type ThreadInfo, type ThreadRef } from '../../contract/thread/thread.ts';
+
+const listScript = loadScript(import.meta.url, './list.lua');
+const removeScript = loadScript(import.meta.url, './remove.lua');
+
+/** Runs in the way of a removal that its error names. */
+export const maxNamedRuns = 10;
+const batchSize = 100;
+const maxScanned = 2_000;
+/** Threads that one call of a purge looks at. */
+export const purgedAtOnce = 500;
+/** Entries of a full list that are looked at when somebody asks for room. */
+const sampled = 10;
+/** A thread is listed before it is made; an entry without a thread is only dead once it is older than this. */
+const settledMs = 300_000;
+
+export interface ThreadQuery {
+  readonly cursor?: string;
+  readonly limit: number;
+  /** Only threads of this agent. */
+  readonly agent?: string;
+}
+
+/** No cursor means the end. A page may hold fewer than were asked for, even none, and still have one. */
+export interface ThreadList {
+  readonly threads: readonly ThreadInfo[];
+  readonly cursor?: string;
+}
+
+/** One step of a purge. `kept`: threads that runs hold or wait for. With a `cursor` there is more to do. */
+export interface ThreadPurge {
+  readonly removed: number;
+  readonly kept: readonly string[];
+  readonly cursor?: string;
+}
+
+/** A thread in the list of its tenant, by the time of its last change. */
+export interface ListedThread {
+  readonly threadId: string;
+  readonly changedAtMs: number;
+}
+
+/** Threads of a tenant, last changed first. One call looks at no more than 2,000. Throws `validation` for a cursor of a wrong form. */
+export async function listThreads(place: ThreadPlace, tenant: string, query: ThreadQuery): Promise<ThreadList> {
+  const threads: ThreadInfo[] = [];
+  let last = query.cursor === undefined ? undefined : parseListCursor(query.cursor);
+  for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
+    const listed = await listedBelow(place, tenant, last);
+    const infos = await Promise.all(listed.map((entry) => infoOf(place, tenant, entry)));
+    for (const [i, entry] of listed.entries()) {
+      last = entry;
+      const info = infos[i];
+      if (info && (query.agent === undefined || info.agentId === query.agent)) threads.push(info);
+      if (threads.length === query.limit) break;
+    }
+    const isRead = listed.length === 0 || last === listed.at(-1);
+    if (listed.length < batchSize && isRead) return { threads };
+    if (threads.length === query.limit) break;
+  }
+  return { threads, ...(last && { cursor: listCursor(last) }) };
+}
+
+/** Those that follow one in the list, which may stand elsewhere by now. */
+async function listedBelow(
+  { redis, keys }: ThreadPlace,
+  tenant: string,
+  last: ListedThread | undefined,
+): Promise<readonly ListedThread[]> {
+  const key = keys.threads(tenant);
+  if (!last) return listedOf(await redis.zrevrange(key, 0, batchSize - 1, 'WITHSCORES'));
+  const { changedAtMs, threadId } = last;
+  const same = await redis.zrangebyscore(key, changedAtMs, changedAtMs);
+  const skip = same.filter((id) => id >= threadId).length;
+  return listedOf(await redis.zrevrangebyscore(key, changedAtMs, '-inf', 'WITHSCORES', 'LIMIT', skip, batchSize));
+}
+
+async function infoOf(place: ThreadPlace, tenant: string, listed: ListedThread): Promise<ThreadInfo | undefined> {
+  const { redis, keys, clock } = place;
+  const { threadId, changedAtMs } = listed;
+  const [hash, waiting] = await Promise.all([
+    redis.hgetall(keys.thread(tenant, threadId, 'manifest')),
+    redis.zcard(keys.thread(tenant, threadId, 'line')),
+  ]);
+  if (hash['agentId'] !== undefined) return infoFromHash(hash, waiting);
+  if (changedAtMs < clock.now() - settledMs) await unlist(place, { tenant, threadId });
+  return undefined;
+}
+
+/**
+ * Lists a thread that is about to be made. Answers false where the tenant has as many as it may have, and this is none of them; whoever
+ * asks again has entries of threads that were never made forgotten, a few at a time.
+ */
+export async function listThread(place: ThreadPlace, { tenant, threadId }: ThreadRef, max: number): Promise<boolean> {
+  const { redis, keys, clock } = place;
+  const key = keys.threads(tenant);
+  const list = async () => (await runScript(redis, listScript, [key], [threadId, clock.now(), max])) === 1;
+  if (await list()) return true;
+  const some = listedOf(await redis.zrandmember(key, sampled, 'WITHSCORES'));
+  const settled = some.filter(({ changedAtMs }) => changedAtMs < clock.now() - settledMs);
+  const made = await Promise.all(settled.map((one) => redis.exists(keys.thread(tenant, one.threadId, 'manifest'))));
+  const unmade = settled.filter((_, i) => made[i] === 0);
+  await Promise.all(unmade.map((one) => unlist(place, { tenant, threadId: one.threadId })));
+  return unmade.length > 0 && (await list());
+}
+
+/** Deletes a thread with all of its log. Throws `not_found`, and `concurrent_run` while a run holds it or waits for it. */
+export async function removeThread(place: ThreadPlace, thread: ThreadRef): Promise<void> {
+  const reply = await remove(place, thread);
+  if (reply[0] === 0) throw threadNotFound(thread.threadId);
+  const [code, ...runs] = reply;
+  if (code === 2) throw threadInUse(thread.threadId, runs);
+}
+
+type RemoveReply = readonly [0] | readonly [1] | readonly [2, ...string[]];
+
+async function remove(place: ThreadPlace, thread: ThreadRef): Promise<RemoveReply> {
+  const reply = (await runScript(place.redis, removeScript, threadKeys(place, thread), [maxNamedRuns])) as RemoveReply;
+  if (reply[0] === 1) await unlist(place, thread);
+  return reply;
+}
+
+/** A run that enters the thread meanwhile makes it anew, and it has to be listed then. */
+async function unlist({ redis, keys, clock }: ThreadPlace, { tenant, threadId }: ThreadRef): Promise<void> {
+  await redis.zrem(keys.threads(tenant), threadId);
+  const isBack = await redis.exists(keys.thread(tenant, threadId, 'manifest'));
+  if (isBack === 1) await redis.zadd(keys.threads(tenant), 'NX', clock.now(), threadId);
+}
+
+/**
+ * Deletes threads of a tenant, at most 500 with one call, until an answer has no cursor. Those that change after the first
+ * call are kept. Throws `validation` for a cursor of a wrong form.
+ */
+export async function purgeThreads(place: ThreadPlace, tenant: string, cursor?: string): Promise<ThreadPurge> {
+  const { redis, keys, clock } = place;
+  const { untilMs, last } = cursor === undefined ? { untilMs: clock.now(), last: undefined } : parsePurgeCursor(cursor);
+  const key = keys.threads(tenant);
+  const same = last ? await redis.zrangebyscore(key, last.changedAtMs, last.changedAtMs) : [];
+  const skip = same.filter((id) => id <= (last?.threadId ?? '')).length;
+  const from = last?.changedAtMs ?? '-inf';
+  const listed = listedOf(await redis.zrangebyscore(key, from, untilMs, 'WITHSCORES', 'LIMIT', skip, purgedAtOnce));
+  const replies: RemoveReply[] = [];
+  for (let at = 0; at < listed.length; at += batchSize) {
+    const some = listed.slice(at, at + batchSize);
+    replies.push(...(await Promise.all(some.map(({ threadId }) => remove(place, { tenant, threadId })))));
+  }
+  const end = listed.at(-1);
+  return {
+    removed: replies.filter(([code]) => code === 1).length,
+    kept: listed.filter((_, i) => replies[i]?.[0] === 2).map(({ threadId }) => threadId),
+    ...(end && listed.length === purgedAtOnce && { cursor: purgeCursor(untilMs, end) }),
+  };
+}
+
+function listedOf(flat: readonly string[]): ListedThread[] {
+  return Array.from({ length: flat.length / 2 }, (_, i) => ({
+    threadId: flat[2 * i] as string,
+    changedAtMs: Number(flat[2 * i + 1]),
+  }));
+}
+
+export function listCursor({ changedAtMs, threadId }: ListedThread): string {
+  return `${changedAtMs}-${threadId}`;
+}
+
+export function parseListCursor(cursor: string): ListedThread {
+  const [, at, threadId] = /^(\d{1,16})-(.+)$/.exec(cursor) ?? [];
+  if (at === undefined || !publicId.safeParse(threadId).success) throw wrongCursor();
+  return { changedAtMs: Number(at), threadId: threadId as string };
+}
+
+export function purgeCursor(untilMs: number, last: ListedThread): string {
+  return `${untilMs}-${listCursor(last)}`;
+}
+
+export function parsePurgeCursor(cursor: string): { readonly untilMs: number; readonly last: ListedThread } {
+  const [, until, rest] = /^(\d{1,16})-(.+)$/.exec(cursor) ?? [];
+  if (until === undefined) throw wrongCursor();
+  return { untilMs: Number(until), last: parseListCursor(rest as string) };
+}
+
+function wrongCursor(): RunError {
+  const message = 'is not a cursor of this list';
+  return new RunError('validation', message, { details: [{ path: 'cursor', message }] });
+}

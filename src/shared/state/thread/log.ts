@@ -1,0 +1,156 @@
+import { jsonText } from '../../base/json-text.ts';
+import { loadScript, runScript } from '../redis.ts';
+import { threadContext, type ThreadContext } from '../../contract/thread/thread-context.ts';
+import type { ThreadHold } from './line.ts';
+import { readManifest, threadKeys, type ThreadPlace } from './thread-place.ts';
+import {
+  manifestFromHash,
+  onceKey,
+  patchFields,
+  readEntry,
+  threadNotFound,
+  type NumberedEntry,
+  type ThreadEntry,
+  type ThreadInfo,
+  type ThreadPatch,
+  type ThreadRef,
+} from '../../contract/thread/thread.ts';
+
+const appendScript = loadScript(import.meta.url, './append.lua');
+const updateScript = loadScript(import.meta.url, './update.lua');
+
+/** `rolledBack`: this turn is to leave no trace. Nothing was written, and what it wrote before is gone. */
+export type Appended =
+  | { readonly kind: 'ok'; readonly seq: number; readonly rolledBack: boolean }
+  | { readonly kind: 'fenced' };
+
+/** Which entries. Numbers as in `seq`, both ends excluded. */
+export interface ThreadRange {
+  readonly after?: number;
+  readonly before?: number;
+  readonly limit: number;
+  /** Default `asc`: oldest first. */
+  readonly order?: 'asc' | 'desc';
+}
+
+/** `more`: the range holds others beyond the last of these. */
+export interface ThreadPage {
+  readonly entries: readonly NumberedEntry[];
+  readonly more: boolean;
+}
+
+/** Entries that one round trip reads: they can be large. */
+const readAtOnce = 200;
+
+/**
+ * Writes entries and fields of the manifest for the run that holds a thread, all or nothing. `op` is unique per write of
+ * its turn; a repeat by whichever worker holds it changes nothing and answers like the first. The thread counts as changed even where nothing is given.
+ */
+export async function appendToThread(
+  place: ThreadPlace,
+  hold: ThreadHold,
+  op: string,
+  entries: readonly ThreadEntry[],
+  patch: ThreadPatch = {},
+): Promise<Appended> {
+  const { redis, keys, clock } = place;
+  const atMs = clock.now();
+  const fields = Object.entries(patchFields(patch)).flat();
+  const reply = (await runScript(redis, appendScript, threadKeys(place, hold), [
+    hold.runId,
+    hold.fence,
+    op,
+    new Date(atMs).toISOString(),
+    fields.length,
+    ...fields,
+    ...entries.flatMap((entry) => [markOf(entry), jsonText(entry)]),
+  ])) as readonly [0] | readonly [1 | 2, number];
+  if (reply[0] === 0) return { kind: 'fenced' };
+  if (reply[0] === 1) await redis.zadd(keys.threads(hold.tenant), 'GT', atMs, hold.threadId);
+  return { kind: 'ok', seq: reply[1], rolledBack: reply[0] === 2 };
+}
+
+function markOf(entry: ThreadEntry): string {
+  const key = onceKey(entry);
+  if (key !== undefined) return `U${key}`;
+  if (entry.t === 'message') return 'N';
+  return entry.t === 'summary' ? 'S' : 'R';
+}
+
+/** Changes fields of the manifest whoever holds the thread. Throws `not_found`. */
+export async function updateThread(place: ThreadPlace, thread: ThreadRef, patch: ThreadPatch): Promise<void> {
+  const { redis, keys, clock } = place;
+  const atMs = clock.now();
+  const fields = { ...patchFields(patch), updatedAt: new Date(atMs).toISOString() };
+  const [manifest = ''] = threadKeys(place, thread);
+  const reply = await runScript(redis, updateScript, [manifest], Object.entries(fields).flat());
+  if (reply === 0) throw threadNotFound(thread.threadId);
+  await redis.zadd(keys.threads(thread.tenant), 'GT', atMs, thread.threadId);
+}
+
+/** Throws `not_found`. */
+export async function threadInfo(place: ThreadPlace, thread: ThreadRef): Promise<ThreadInfo> {
+  const { redis, keys } = place;
+  const [hash, waiting] = await Promise.all([
+    readManifest(place, thread),
+    redis.zcard(keys.thread(thread.tenant, thread.threadId, 'line')),
+  ]);
+  return infoFromHash(hash, waiting);
+}
+
+export function infoFromHash(hash: Readonly<Record<string, string>>, waiting: number): ThreadInfo {
+  const { holder, suspendedBy, seq } = hash;
+  return {
+    ...manifestFromHash(hash),
+    ...(holder && { holder }),
+    waiting,
+    ...(suspendedBy && { suspendedBy }),
+    lastSeq: Number(seq),
+  };
+}
+
+/** A page of the log. Throws `not_found`. */
+export async function readThread(place: ThreadPlace, thread: ThreadRef, range: ThreadRange): Promise<ThreadPage> {
+  const { redis, keys } = place;
+  const { after = 0, before, limit, order = 'asc' } = range;
+  const log = keys.thread(thread.tenant, thread.threadId, 'log');
+  const entries: NumberedEntry[] = [];
+  let [from, to] = [`(${after}-0`, before === undefined ? '+' : `(${before}-0`];
+  await readManifest(place, thread);
+  while (entries.length <= limit) {
+    const count = Math.min(readAtOnce, limit + 1 - entries.length);
+    const found =
+      order === 'asc'
+        ? await redis.xrange(log, from, to, 'COUNT', count)
+        : await redis.xrevrange(log, to, from, 'COUNT', count);
+    for (const [id, [, json = '']] of found) {
+      const seq = Number.parseInt(id, 10);
+      entries.push({ seq, entry: readEntry(json, thread, seq) });
+    }
+    const last = entries.at(-1);
+    if (found.length < count || !last) break;
+    if (order === 'asc') from = `(${last.seq}-0`;
+    else to = `(${last.seq}-0`;
+  }
+  return { entries: entries.slice(0, limit), more: entries.length > limit };
+}
+
+/**
+ * What a model is given of the thread: from the last summary on. For the run that holds it, as it was when its turn began.
+ * Throws `not_found`.
+ */
+export async function readContext(place: ThreadPlace, thread: ThreadRef, holder?: string): Promise<ThreadContext> {
+  const { redis, keys } = place;
+  const hash = await readManifest(place, thread);
+  const manifest = manifestFromHash(hash);
+  const isHeld = holder !== undefined && hash['holder'] === holder;
+  const lastNumber = Number(hash[isHeld ? 'heldFrom' : 'seq']);
+  const summarySeq = Number(hash[isHeld ? 'heldSummary' : 'summarySeq']);
+  const log = keys.thread(thread.tenant, thread.threadId, 'log');
+  const [at] = summarySeq === 0 ? [] : await redis.xrange(log, `${summarySeq}-0`, `${summarySeq}-0`);
+  const summary = at && { seq: summarySeq, entry: readEntry(at[1][1] ?? '', thread, summarySeq) };
+  const after = summary?.entry.t === 'summary' ? summary.entry.upTo : 0;
+  const range = { after, ...(isHeld && { before: lastNumber + 1 }), limit: Number.MAX_SAFE_INTEGER };
+  const { entries } = await readThread(place, thread, range);
+  return threadContext(manifest, summary ? [summary, ...entries] : entries, lastNumber);
+}

@@ -1,0 +1,33 @@
+import { loadScript, runScript } from '../redis.ts';
+import type { AddJob } from '../run/waits/resume.ts';
+import { jobKind } from '../../contract/run.ts';
+import { leaveThread, type Leaver } from './line.ts';
+import type { ThreadPlace } from './thread-place.ts';
+import type { ThreadRef } from '../../contract/thread/thread.ts';
+
+const wakeScript = loadScript(import.meta.url, './wake-queued.lua');
+/** Runs that ended while they waited and that one call takes out of the line; the reconciler takes the rest. */
+const maxSkipped = 1_000;
+
+/**
+ * Takes a run that has ended out of its thread, and queues the run whose turn it is now. Again changes nothing, so that
+ * whoever finds a thread whose holder is over may do it, also late: a run that was driven again since keeps its thread.
+ */
+export async function passOn(place: ThreadPlace, thread: ThreadRef, leaver: Leaver, addJob: AddJob): Promise<void> {
+  const { redis, keys, clock } = place;
+  let leaving = leaver;
+  for (let skipped = 0; skipped < maxSkipped; skipped++) {
+    const { next } = await leaveThread(place, thread, leaving);
+    if (next === undefined) return;
+    const at = new Date(clock.now()).toISOString();
+    const [segment, queue, kind] = (await runScript(redis, wakeScript, [keys.run(next)], [at])) as
+      | [number, string, string]
+      | [];
+    if (segment !== undefined)
+      return await addJob({ runId: next, segment, queue: queue ?? '', kind: jobKind.parse(kind) });
+    // One that works already has been woken; one that is over will not come for its turn.
+    const [status, ended, epoch = 0] = await redis.hmget(keys.run(next), 'status', 'endedAt', 'epoch');
+    if (status && !ended) return;
+    leaving = { runId: next, epoch: Number(epoch) };
+  }
+}

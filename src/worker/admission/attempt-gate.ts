@@ -1,0 +1,190 @@
+import type { BreakerPolicy } from '../../shared/contract/agent/agent.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { PendingItem } from '../../shared/contract/event.ts';
+import { zeroUsage } from '../../shared/contract/money.ts';
+import { costOfCall, maxOutputTokensOf, promptTokensOf, type CallCost } from '../llm/estimate.ts';
+import type { AttemptEnd, Permit, PlannedAttempt } from '../llm/chain-call.ts';
+import { mayBeBilled, type LlmError } from '../llm/errors.ts';
+import type { Admission, Grant, GrantOutcome, GrantRequest, Ports } from '../../shared/state/ports.ts';
+import { TurnSuspension } from '../turn/contract.ts';
+import { Cashier, type CashierOptions } from './cashier.ts';
+
+export interface GateOptions extends CashierOptions {
+  readonly ports: Pick<Ports, 'breakers' | 'governor' | 'ledger'>;
+  readonly weight: number;
+  readonly breaker: Pick<BreakerPolicy, 'failureThreshold' | 'cooldownMs'>;
+  readonly denyUnpriced: boolean;
+  /** A person allowed this step to pass the caps. */
+  approved(step: number): boolean;
+}
+
+/** A run that is kept out of a line looks again after this, in case its wake-up got lost. */
+const recheckMs = 600_000;
+
+/**
+ * The gate before every attempt of a run: is the model known to be down, does the fleet's share of the provider's limits
+ * allow a call, is there money for it. In this order, because money that is held while a run waits for its turn is
+ * missing elsewhere. What was taken is given back by the permit's `settle`, or here when a later question is answered no.
+ */
+export class AttemptGate {
+  readonly #options: GateOptions;
+  readonly #cashier: Cashier;
+
+  constructor(options: GateOptions) {
+    this.#options = options;
+    this.#cashier = new Cashier(options);
+  }
+
+  /**
+   * Throws `budget_exceeded` or `budget_unpriced` where the run must end, and `TurnSuspension` where it must wait without
+   * a worker.
+   */
+  async admit(planned: PlannedAttempt, signal: AbortSignal): Promise<Permit> {
+    const { ports, patienceMs, breaker } = this.#options;
+    const target = `${planned.provider.id}/${this.#cashier.modelName(planned.request.model)}`;
+    const admission = await ports.breakers.admit(target, patienceMs, signal);
+    if (admission.kind === 'open')
+      return { kind: 'skip', reason: 'circuit_open', retryAfterMs: admission.retryAfterMs };
+    const report = (outcome: 'success' | 'failure' | 'neutral') =>
+      ports.breakers.report(target, outcome, admission, breaker);
+    try {
+      const grant = await this.#takeTurn(planned, signal);
+      try {
+        const paid = await this.#takeMoney(planned, signal);
+        return {
+          kind: 'go',
+          ...(paid.maxOutputTokens !== undefined && { maxOutputTokens: paid.maxOutputTokens }),
+          settle: (end) => this.#settle(planned, paid.id, grant, admission, report, end),
+        };
+      } catch (error) {
+        await ports.governor.settle(grant, { unused: true }).catch((cause: unknown) => this.#cashier.lost(cause));
+        throw error;
+      }
+    } catch (error) {
+      await report('neutral').catch((cause: unknown) => this.#cashier.lost(cause));
+      throw error;
+    }
+  }
+
+  async #takeTurn({ provider, request }: PlannedAttempt, signal: AbortSignal): Promise<Grant> {
+    const { ports, patienceMs, purse, weight, clock } = this.#options;
+    const wanted: GrantRequest = {
+      limiter: `${provider.credential ?? provider.id}:${this.#cashier.modelName(request.model)}`,
+      limits: provider.limitsOf?.(request.model) ?? {},
+      runId: purse.runId,
+      tenant: purse.tenant,
+      weight,
+      promptTokens: promptTokensOf(request),
+      maxOutputTokens: maxOutputTokensOf(request),
+    };
+    const answer = await ports.governor.acquire(wanted, patienceMs, signal);
+    if (answer.kind === 'granted') return answer.grant;
+    const item: PendingItem = {
+      kind: 'provider_limit',
+      id: `${provider.id}:${request.model}`,
+      requestedAt: new Date(clock.now()).toISOString(),
+      reason: `the provider's limits leave no room for about ${Math.ceil(answer.expectedMs / 1000)} s`,
+    };
+    throw new TurnSuspension({
+      reason: 'provider_limit',
+      pending: [item],
+      recheckMs,
+      standInLine: async () => {
+        await ports.governor.park(wanted);
+        return false;
+      },
+    });
+  }
+
+  async #takeMoney(
+    { step, provider, price, fixedMicrocents, request, optional = false }: PlannedAttempt,
+    signal: AbortSignal,
+  ): Promise<{ readonly id: string; readonly maxOutputTokens?: number }> {
+    const id = this.#cashier.nextId();
+    if (!this.#cashier.isCapped) return { id };
+    if (!price && fixedMicrocents === undefined && this.#options.denyUnpriced) {
+      throw new RunError('budget_unpriced', `no price is known for model ${request.model}, and the budget denies that`);
+    }
+    const cost: CallCost | undefined = price && costOfCall(request, price);
+    const most = fixedMicrocents ?? cost?.most ?? 0;
+    const least = fixedMicrocents ?? cost?.least ?? 0;
+    const amount = await this.#cashier.hold(
+      id,
+      {
+        what: 'model call',
+        provider: provider.id,
+        model: request.model,
+        wanted: most,
+        least,
+        force: this.#options.approved(step),
+        optional,
+      },
+      signal,
+    );
+    // What the ledger adds for models that turned out dearer than estimated does not make the answer longer.
+    return cost && amount < most ? { id, maxOutputTokens: Math.max(1, cost.outputTokensFor(amount)) } : { id };
+  }
+
+  async #settle(
+    { provider, request, price, fixedMicrocents }: PlannedAttempt,
+    id: string,
+    grant: Grant,
+    admission: Admission,
+    report: (outcome: 'success' | 'failure' | 'neutral') => Promise<void>,
+    end: AttemptEnd,
+  ): Promise<void> {
+    const { usage = zeroUsage, costMicrocents, priced, error } = end;
+    const settlement = {
+      id,
+      provider: provider.id,
+      model: request.model,
+      usage,
+      costMicrocents,
+      ...(price &&
+        fixedMicrocents === undefined &&
+        end.usage && { expectedMicrocents: costOfCall(request, price).costWith(end.usage.output) }),
+      priced,
+      presumed: error !== undefined && mayBeBilled(error),
+    };
+    const results = await Promise.allSettled([
+      report(healthOf(error, admission)),
+      this.#options.ports.governor.settle(grant, outcomeOf(end)),
+      this.#cashier.settle(settlement),
+    ]);
+    for (const result of results) if (result.status === 'rejected') this.#cashier.lost(result.reason);
+  }
+}
+
+/**
+ * What an attempt says about the health of its model. Refusals of this very request say nothing. A 429 is the
+ * governor's: it makes runs wait, where an open breaker would make them fail.
+ */
+function healthOf(error: LlmError | undefined, admission: Admission): 'success' | 'failure' | 'neutral' {
+  switch (error?.kind) {
+    case undefined:
+      return 'success';
+    case 'overloaded':
+    case 'timeout':
+    case 'transport':
+      return 'failure';
+    case 'cancelled':
+    case 'unknown':
+      return 'neutral';
+    default:
+      // The model answered, if only to refuse: a probe has found out what it was sent for.
+      return admission.kind === 'probe' ? 'success' : 'neutral';
+  }
+}
+
+function outcomeOf({ usage, rateLimit, error }: AttemptEnd): GrantOutcome {
+  return {
+    ...(usage && {
+      usedTokens: usage.input + usage.cached + usage.cacheWrite + usage.output,
+      outputTokens: usage.output,
+    }),
+    ...(rateLimit && { report: rateLimit }),
+    ...(error?.kind === 'rate_limit' && {
+      limited: { ...(error.retryAfterMs !== undefined && { retryAfterMs: error.retryAfterMs }) },
+    }),
+  };
+}

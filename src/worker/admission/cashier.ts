@@ -1,0 +1,167 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { formatUsd } from '../../shared/contract/money.ts';
+import type { AccountState, Ports, Purse, Reservation, ReserveRequest, Settlement } from '../../shared/state/ports.ts';
+import { TurnSuspension } from '../turn/contract.ts';
+
+export interface CashierOptions {
+  readonly ports: Pick<Ports, 'ledger'>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly purse: Purse;
+  /** Tells this holder's reservations from those of an earlier one. */
+  readonly owner: string;
+  /** Longest wait that holds a worker, in milliseconds. */
+  readonly patienceMs: number;
+  readonly emit: (event: EventBody) => void;
+  /** The name under which a model is counted. Absent: its own. */
+  readonly modelName?: ((model: string) => string) | undefined;
+  /** Told of money that moves, in microcents; for metrics. */
+  readonly meter?: MoneyMeter;
+  /** Runs that fit now. */
+  readonly wake: (runIds: readonly string[]) => void;
+}
+
+export interface MoneyMeter {
+  reserved(agentId: string, microcents: number): void;
+  spent(agentId: string, microcents: number): void;
+  /** A call that may have been billed without saying for how much. */
+  presumed(agentId: string): void;
+}
+
+/** What is about to be paid for. `optional`: where there is no money it is left out, and nobody waits for it. */
+export interface Purchase extends Pick<ReserveRequest, 'provider' | 'model' | 'wanted' | 'least' | 'force'> {
+  /** In words, for people. */
+  readonly what: string;
+  readonly optional?: boolean;
+}
+
+const settleTries = 4;
+const firstRetryMs = 50;
+const longestRetryMs = 500;
+
+/** Holds money of one purse before it is spent, and counts what was paid. */
+export class Cashier {
+  readonly #options: CashierOptions;
+  #purchases = 0;
+
+  constructor(options: CashierOptions) {
+    this.#options = options;
+  }
+
+  /** Without a cap nothing has to be held. */
+  get isCapped(): boolean {
+    const { ports, purse } = this.#options;
+    return ports.ledger.isCapped(purse);
+  }
+
+  /** Names come from callers and adapters; those that nobody configured share one. */
+  modelName(model: string): string {
+    return this.#options.modelName?.(model) ?? model;
+  }
+
+  /** Names the next purchase. */
+  nextId(): string {
+    return `${this.#options.owner}:${++this.#purchases}`;
+  }
+
+  /**
+   * Holds money in all accounts of the purse and answers how much. Throws `budget_exceeded` where the run must end, and
+   * `TurnSuspension` where it must wait without a worker.
+   */
+  async hold(id: string, { what, optional = false, ...wanted }: Purchase, signal: AbortSignal): Promise<number> {
+    const { ports, purse, meter } = this.#options;
+    const model = this.modelName(wanted.model);
+    const ask = () => ports.ledger.reserve({ purse, id, ...wanted, model, force: wanted.force && !optional });
+    const reservation = await this.#patiently(ask, signal);
+    if (reservation.kind !== 'reserved') throw this.#refusal(reservation, wanted.least, what, optional);
+    meter?.reserved(purse.agentId, reservation.amount);
+    for (const account of reservation.warnings) this.#warn(account);
+    return reservation.amount;
+  }
+
+  /** Counts what was paid. A store that is away for a moment is asked again; then it throws `queue_unavailable`. */
+  async settle(paid: Omit<Settlement, 'purse'>): Promise<void> {
+    const { ports, purse, meter, wake } = this.#options;
+    meter?.spent(purse.agentId, paid.costMicrocents);
+    if (paid.presumed) meter?.presumed(purse.agentId);
+    const model = this.modelName(paid.model);
+    const parts = paid.parts?.map((part) => ({ ...part, model: this.modelName(part.model) }));
+    wake(await this.#insist(() => ports.ledger.settle({ purse, ...paid, model, ...(parts && { parts }) })));
+  }
+
+  /** Gives money back that nothing was paid with. Throws as `settle` does. */
+  async release(id: string): Promise<void> {
+    const { ports, purse, wake } = this.#options;
+    wake(await this.#insist(() => ports.ledger.release(purse, id)));
+  }
+
+  /** What was bought is there and paid for: a store that is away must not take it back. The next claim sorts it out. */
+  lost(cause: unknown): void {
+    this.#options.log.warn({ err: cause }, 'an attempt was not settled');
+  }
+
+  /** Calls of others that are under way may turn out cheaper than what is held for them: that is worth a short wait. */
+  async #patiently(ask: () => Promise<Reservation>, signal: AbortSignal): Promise<Reservation> {
+    const { clock, patienceMs } = this.#options;
+    const until = clock.monotonic() + patienceMs;
+    for (let waitMs = firstRetryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
+      const answer = await ask();
+      if (answer.kind !== 'busy' || clock.monotonic() + waitMs > until) return answer;
+      await clock.sleep(waitMs, signal);
+    }
+  }
+
+  #refusal(answer: Exclude<Reservation, { kind: 'reserved' }>, needed: number, what: string, optional: boolean): Error {
+    const { account } = answer;
+    if (optional || (answer.kind === 'exceeded' && answer.onExceed === 'fail')) {
+      return new RunError('budget_exceeded', `the next ${what} could pass the cap of ${figures(account, needed)}`, {
+        details: { scope: account.scope, id: account.id },
+      });
+    }
+    const { ports, purse, emit, clock } = this.#options;
+    const { scope, id, spentMicrocents, capMicrocents: limitMicrocents } = account;
+    const gateId = `${scope}:${id}`;
+    emit({ type: 'budget.paused', spentMicrocents, limitMicrocents, gateId, scope, accountId: id });
+    const item: PendingItem = {
+      kind: 'budget',
+      id: gateId,
+      requestedAt: new Date(clock.now()).toISOString(),
+      reason: `no money left in ${figures(account, needed)}`,
+      args: { neededMicrocents: needed },
+    };
+    return new TurnSuspension({
+      reason: 'budget',
+      pending: [item],
+      standInLine: () => ports.ledger.await(purse, { scope, id }, needed),
+    });
+  }
+
+  #warn({ spentMicrocents, capMicrocents: limitMicrocents }: AccountState): void {
+    const thresholdPct = Math.round((spentMicrocents * 100) / Math.max(1, limitMicrocents));
+    this.#options.emit({ type: 'budget.warning', spentMicrocents, limitMicrocents, thresholdPct });
+  }
+
+  /** Money that stays held is missing to others for long. */
+  async #insist<T>(settle: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await settle();
+      } catch (error) {
+        if (tries >= settleTries) throw error;
+        await this.#options.clock.sleep(100 * 2 ** tries);
+      }
+    }
+  }
+}
+
+function figures(
+  { scope, id, spentMicrocents, reservedMicrocents, capMicrocents }: AccountState,
+  needed: number,
+): string {
+  const held = reservedMicrocents > 0 ? `, ${formatUsd(reservedMicrocents)} held for calls under way` : '';
+  const name = scope === 'run' ? 'the run' : `${scope} ${id}`;
+  return `${name}: ${formatUsd(spentMicrocents)} spent${held}, ${formatUsd(needed)} needed, cap ${formatUsd(capMicrocents)}`;
+}

@@ -1,0 +1,89 @@
+import { RunError } from '../../shared/base/errors.ts';
+import type { PaidAttempt } from '../../shared/state/money/ledger.ts';
+import { addUsage, zeroUsage, type RunUsage } from '../../shared/contract/money.ts';
+import type { TurnState } from '../turn/state.ts';
+import { Cashier, type CashierOptions } from './cashier.ts';
+
+/** What a step pays by itself. */
+export interface StepCosts {
+  /** Who is paid, as the ledger names it: without white space, and one name for calls that cost alike. */
+  readonly payee: { readonly provider: string; readonly model: string };
+  /** The most that it may cost, in microcents, as far as that is known. */
+  readonly mostMicrocents: number;
+  /** What was paid, by its answer; without one, what is known to be paid by now. */
+  spent(answer?: unknown): Spent;
+}
+
+export interface Spent {
+  readonly costMicrocents: number;
+  readonly usage: RunUsage;
+  /** What it is the sum of. */
+  readonly parts: readonly PaidAttempt[];
+  /** It was left behind, and may have been billed for more. */
+  readonly isCutOff: boolean;
+}
+
+export interface StepGateOptions extends CashierOptions {
+  /** What has no price that anybody knows may not be bought. */
+  readonly denyUnpriced: boolean;
+}
+
+/** A step may begin. `settle` is to be called once, when it is over: without an answer with what was paid by then. */
+export interface StepPermit {
+  settle(spent: Spent): Promise<void>;
+}
+
+/**
+ * The gate before every step of a program that pays by itself: the same accounts as before a model call. What such a step
+ * costs is only known afterwards. So what is said of it beforehand is held, or the smallest amount, and by the ledger's own
+ * rule what the dearest of its kind has cost beyond that; what it cost more is counted, and the next one is refused.
+ */
+export class StepGate {
+  readonly #options: StepGateOptions;
+  readonly #cashier: Cashier;
+
+  constructor(options: StepGateOptions) {
+    this.#options = options;
+    this.#cashier = new Cashier(options);
+  }
+
+  /**
+   * Throws `budget_exceeded` or `budget_unpriced` where the run must end, and `TurnSuspension` where it must wait without
+   * a worker.
+   */
+  async admit(
+    { payee, mostMicrocents }: StepCosts,
+    { program, budgetDecision }: Pick<TurnState, 'program' | 'budgetDecision'>,
+    signal: AbortSignal,
+  ): Promise<StepPermit> {
+    const id = this.#cashier.nextId();
+    if (!this.#cashier.isCapped) return { settle: (spent) => this.#settle(id, payee, spent) };
+    if (budgetDecision === 'reject') throw new RunError('budget_exceeded', 'more money for the run was refused');
+    if (this.#options.denyUnpriced && program.unpriced)
+      throw new RunError('budget_unpriced', 'a step cost what nobody has a price for, and the budget denies that');
+    const wanted = Math.max(1, mostMicrocents);
+    const force = budgetDecision === 'approve';
+    const { provider, model } = payee;
+    await this.#cashier.hold(id, { what: `call of ${model}`, provider, model, wanted, least: wanted, force }, signal);
+    return { settle: (spent) => this.#settle(id, payee, spent) };
+  }
+
+  async #settle(id: string, payee: StepCosts['payee'], { parts, costMicrocents, isCutOff }: Spent): Promise<void> {
+    const paid = {
+      id,
+      ...payee,
+      usage: parts.reduce((sum, { usage }) => addUsage(sum, usage), zeroUsage),
+      costMicrocents,
+      priced: parts.every(({ priced }) => priced),
+      presumed: isCutOff,
+      parts,
+    };
+    try {
+      const { isCapped } = this.#cashier;
+      if (parts.length > 0 || (isCutOff && isCapped)) await this.#cashier.settle(paid);
+      else if (isCapped) await this.#cashier.release(id);
+    } catch (cause) {
+      this.#cashier.lost(cause);
+    }
+  }
+}

@@ -1,0 +1,29 @@
+import type { EventOf } from '../../shared/contract/event.ts';
+import type { JournalEntryOf } from '../../shared/contract/journal.ts';
+import type { PaidAttempt } from '../../shared/state/money/ledger.ts';
+import { addRunUsage } from '../llm/cost.ts';
+import { costTokens, type CostTokens } from '../turn/cost-event.ts';
+import type { Spent } from './step-gate.ts';
+
+type Spending = NonNullable<JournalEntryOf<'stepped'>['spent']>;
+
+/** As the journal keeps it. */
+export function spendingOf({ costMicrocents, usage, parts }: Spent): Spending {
+  return { costMicrocents, usage, ...(parts.some(({ priced }) => !priced) && { unpriced: true }) };
+}
+
+export function addSpending(a: Spending, b: Spending): Spending {
+  return {
+    costMicrocents: a.costMicrocents + b.costMicrocents,
+    usage: addRunUsage(a.usage, b.usage),
+    ...((a.unpriced || b.unpriced) && { unpriced: true }),
+  };
+}
+
+type CostEvent = Pick<EventOf<'cost.updated'>, 'type' | 'model' | 'costMicrocents' | 'priced' | 'usageReported'> &
+  CostTokens;
+
+/** As the log tells it, apart from what it adds up to. */
+export function costEvent({ model, usage, costMicrocents, priced }: PaidAttempt): CostEvent {
+  return { type: 'cost.updated', model, ...costTokens(usage), costMicrocents, priced, usageReported: true };
+}

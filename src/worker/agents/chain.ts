@@ -1,0 +1,123 @@
+import { systemClock } from '../../shared/base/clock.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { inChunks } from '../llm/backends/chunked.ts';
+import { FallbackChain, type ChainDeps, type ChainPast } from '../llm/fallback-chain.ts';
+import type { PriceLookup } from '../llm/cost.ts';
+import { assertMiddlewareOrder, withMiddleware, type Middleware } from '../llm/backends/middleware.ts';
+import type { LlmProvider } from '../llm/provider.ts';
+import type { Providers } from '../llm/backends/providers.ts';
+import type { LoadedAgent } from './load-agents.ts';
+import { memoryModels } from './memory-models.ts';
+import { preferredModels, type PreferredModels } from './preferred-models.ts';
+import type { ModelPreferences } from '../turn/choose-model.ts';
+import type { MediaMaking } from '../turn/contract.ts';
+import type { MemoryModels } from '../turn/compaction/memory.ts';
+
+export interface ModelsOptions {
+  readonly price: PriceLookup;
+  readonly onAuthError?: ChainDeps['onAuthError'];
+  /** Known from the start. */
+  readonly agents?: Iterable<LoadedAgent>;
+}
+
+/** The models of an agent, as a run asks for them. */
+export interface AgentModels {
+  /** A chain for one run of this agent; undefined when no provider serves the model. */
+  readonly chainFor: (agent: LoadedAgent, model: string, past: ChainPast, log: Log) => FallbackChain | undefined;
+  /** Who makes media with this model of the agent; undefined for chat models. */
+  readonly mediaFor: (
+    agent: LoadedAgent,
+    model: string,
+  ) => Pick<MediaMaking, 'provider' | 'model' | 'offer'> | undefined;
+  /** What this agent and its tools wish for, looked up. */
+  readonly preferencesFor: (agent: LoadedAgent) => ModelPreferences;
+  /** The models that compact an agent's context; undefined for agents without compaction. */
+  readonly memoryFor: (agent: LoadedAgent) => MemoryModels | undefined;
+}
+
+const defaultRetry = { max: 4, backoff: 'exponential' } as const;
+
+/**
+ * Chains for runs. A chain has the wanted model first, then the agent's fallback models, each with the agent's retries.
+ * Undefined when any of them has no provider: a typing mistake in a fallback must show before it is needed. Throws
+ * `agent_manifest_invalid` when a model that one of `agents` or its tools prefers has none.
+ */
+export function modelsOf(providers: Providers, { price, onAuthError, agents = [] }: ModelsOptions): AgentModels {
+  const preferred = new Map<string, PreferredModels>();
+  const preferredOf = (agent: LoadedAgent) => {
+    const { id } = agent.definition;
+    const known = preferred.get(id) ?? preferredModels(agent, providers);
+    preferred.set(id, known);
+    return known;
+  };
+  const problems = [...agents].flatMap((agent) => preferredOf(agent).problems);
+  if (problems.length > 0) throw new RunError('agent_manifest_invalid', problems.join('\n'), { details: problems });
+  return {
+    preferencesFor: (agent) => preferredOf(agent).preferences,
+    mediaFor({ definition }, model) {
+      const found = providers.providerFor(model, definition.provider);
+      const offer = found?.provider.mediaOf?.(found.model);
+      return found && offer && { ...found, offer };
+    },
+    memoryFor(agent) {
+      const { summarizer, served } = preferredOf(agent);
+      const lookUp = (name: string, provider: string | undefined) =>
+        served(name, provider) ?? providers.providerFor(name, provider);
+      const deps = { clock: systemClock, price, ...(onAuthError && { onAuthError }) };
+      return summarizer && memoryModels(agent.definition, summarizer, lookUp, deps);
+    },
+    chainFor(agent, model, past, log) {
+      const { definition } = agent;
+      const { served } = preferredOf(agent);
+      const { max: maxAttempts, backoff } = definition.retry ?? defaultRetry;
+      const resolve = (name: string, provider?: string) => {
+        const found = served(name, provider) ?? providers.providerFor(name, provider);
+        return found && { ...found, provider: inChunks(found.provider), maxAttempts, backoff };
+      };
+      const wanted = [
+        { model, provider: definition.provider },
+        ...definition.fallbackModels.map((entry) =>
+          typeof entry === 'string' ? { model: entry, provider: undefined } : entry,
+        ),
+      ];
+      const candidates = [];
+      for (const entry of wanted) {
+        const found = resolve(entry.model, entry.provider);
+        if (!found) return undefined;
+        candidates.push(found);
+      }
+      const { fallbackOnAuth, midStream, rateLimitCooldownMs: cooldownMs } = definition;
+      const policy = { fallbackOnAuth, retryMidStream: midStream === 'retry_step' };
+      const deps = { clock: systemClock, price, log, cooldownMs, policy, resolve, ...(onAuthError && { onAuthError }) };
+      return new FallbackChain(candidates, deps, past);
+    },
+  };
+}
+
+/** One provider for every model: what library users and tests pass in. */
+export function singleProvider(provider: LlmProvider): Providers {
+  return { providerFor: (model) => ({ provider, model }), scripted: false, secrets: [] };
+}
+
+/** The same providers, each behind these middlewares. Throws `middleware_order_violation`. */
+export function behind(middleware: readonly Middleware[], providers: Providers): Providers {
+  if (middleware.length === 0) return providers;
+  assertMiddlewareOrder(middleware);
+  return wrapped(providers, (provider) => withMiddleware(provider, middleware));
+}
+
+/** The same providers, each as `wrap` makes it of one, once. */
+export function wrapped(providers: Providers, wrap: (provider: LlmProvider) => LlmProvider): Providers {
+  const made = new WeakMap<LlmProvider, LlmProvider>();
+  return {
+    ...providers,
+    providerFor(model, id) {
+      const found = providers.providerFor(model, id);
+      if (!found) return undefined;
+      const provider = made.get(found.provider) ?? wrap(found.provider);
+      made.set(found.provider, provider);
+      return { ...found, provider };
+    },
+  };
+}

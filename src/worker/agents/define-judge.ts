@@ -1,0 +1,79 @@
+import { z } from 'zod';
+import { RunError } from '../../shared/base/errors.ts';
+import { publicId } from '../../shared/base/ids.ts';
+import type { MergeGuard } from './judge.ts';
+import type { FanOutResultChild } from './judge.ts';
+
+/** The fan-out whose answers are merged. */
+export interface MergeContext {
+  readonly runId: string;
+  /** Of the request. */
+  readonly input: string;
+  /** Aborts when the run is to stop here. */
+  readonly signal: AbortSignal;
+}
+
+/** Makes one text of the answers of all children, in their order, whatever became of each. */
+export interface MergeJudge {
+  readonly id: string;
+  judge(children: readonly FanOutResultChild[], context: MergeContext): Promise<string> | string;
+  /** Looks at that text before it is used. */
+  readonly mergeGuard?: MergeGuard;
+}
+
+/** The same, with any JSON in place of the text. */
+export interface AnswerMerge {
+  readonly id: string;
+  merge(children: readonly FanOutResultChild[], context: MergeContext): unknown;
+}
+
+const judgeBrand = Symbol.for('millrace.judge');
+const mergeBrand = Symbol.for('millrace.merge');
+const must = z.custom((value) => typeof value === 'function', 'must be a function');
+
+/**
+ * Declares a judge by name: the default export of a module in the `judges` folder beside agents. It runs once for each
+ * fan-out, and again only when its worker is lost meanwhile. Throws `agent_manifest_invalid` with every problem.
+ *
+ * @example
+ * export default defineJudge({ id: 'longest', judge: (children) => longestOf(children) });
+ */
+export function defineJudge(judge: MergeJudge): Readonly<MergeJudge> {
+  return declared(
+    'judge',
+    judge,
+    z.strictObject({ id: publicId, judge: must, mergeGuard: must.optional() }),
+    judgeBrand,
+  );
+}
+
+/** Declares a merge function by name, in the same folder. Throws as `defineJudge` does. */
+export function defineMerge(merge: AnswerMerge): Readonly<AnswerMerge> {
+  return declared('merge function', merge, z.strictObject({ id: publicId, merge: must }), mergeBrand);
+}
+
+/** Were these made by `defineJudge` and `defineMerge`, also by another copy of this package? */
+export function isJudge(value: unknown): value is MergeJudge {
+  return typeof value === 'object' && value !== null && judgeBrand in value;
+}
+
+export function isMerge(value: unknown): value is AnswerMerge {
+  return typeof value === 'object' && value !== null && mergeBrand in value;
+}
+
+function declared<T extends { readonly id: string }>(
+  what: string,
+  given: T,
+  shape: z.ZodType,
+  brand: symbol,
+): Readonly<T> {
+  const { error } = shape.safeParse(given);
+  if (error) {
+    const problems = error.issues.map(({ path, message }) => `${path.join('.') || what}: ${message}`);
+    const id = typeof given?.id === 'string' ? given.id : 'without an id';
+    throw new RunError('agent_manifest_invalid', `${what} ${id}:\n  ${problems.join('\n  ')}`, { details: problems });
+  }
+  const made = { ...given };
+  Object.defineProperty(made, brand, { value: true });
+  return Object.freeze(made);
+}

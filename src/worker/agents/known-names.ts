@@ -1,0 +1,43 @@
+import { modelsOfAgent } from '../../shared/contract/agent/agent.ts';
+import { otherName } from '../../shared/base/closed-names.ts';
+import type { RunRequest } from '../../shared/contract/run.ts';
+import type { Providers } from '../llm/backends/providers.ts';
+import type { LoadedAgent } from './load-agents.ts';
+import type { NamedFunctions } from './named-functions.ts';
+
+/** The models that operators and authors of agents name, as they are written and as their providers are asked for them. */
+export function configuredModels(
+  agents: Iterable<LoadedAgent>,
+  further: readonly string[],
+  providers: Providers,
+): readonly string[] {
+  const names = new Set<string>(further);
+  const add = (model: string, provider: string | undefined) => {
+    names.add(model);
+    const served = providers.providerFor(model, provider);
+    if (served) names.add(served.model);
+  };
+  for (const name of further) add(name, undefined);
+  for (const { definition, tools } of agents) {
+    for (const { model, provider } of modelsOfAgent(definition)) add(model, provider);
+    for (const { preferredModel } of tools)
+      if (typeof preferredModel === 'object') add(preferredModel.model, preferredModel.provider);
+  }
+  for (const name of [...(providers.models ?? []), ...(providers.prices ?? []).map(({ model }) => model)])
+    names.add(name);
+  return [...names];
+}
+
+interface Known {
+  readonly agents: ReadonlyMap<string, unknown>;
+  readonly functions?: Pick<NamedFunctions, 'adapters'>;
+}
+
+/** The agent that a run is counted for. A task may give any name as its agent. */
+export function countedAgent(
+  { agent, taskRun }: Pick<RunRequest, 'agent' | 'taskRun'>,
+  { agents, functions }: Known,
+): string {
+  if (agents.has(agent) || functions?.adapters.has(agent)) return agent;
+  return taskRun && functions?.adapters.has(taskRun.adapter) ? taskRun.adapter : otherName;
+}

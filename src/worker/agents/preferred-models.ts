@@ -1,0 +1,79 @@
+import { modelTier, type AgentDefinition, type ModelHint } from '../../shared/contract/agent/agent.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import type { LlmProvider } from '../llm/provider.ts';
+import type { Providers } from '../llm/backends/providers.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { ModelPreferences } from '../turn/choose-model.ts';
+
+/** A model, and who serves it. */
+export interface Served {
+  readonly provider: LlmProvider;
+  readonly model: string;
+}
+
+/** The models that an agent and its tools prefer, each looked up once. */
+export interface PreferredModels {
+  readonly preferences: ModelPreferences;
+  /** Who writes summaries for the agent; undefined where it wants none. */
+  readonly summarizer: Served | undefined;
+  /** Preferences that no provider serves. */
+  readonly problems: readonly string[];
+  /** One of those that were found. */
+  readonly served: (model: string, provider: string | undefined) => Served | undefined;
+}
+
+/** Looks up the models of `modelTierMap`, and those that the agent and its tools name themselves. */
+export function preferredModels(
+  { definition, tools }: { readonly definition: AgentDefinition; readonly tools: readonly Tool[] },
+  providers: Pick<Providers, 'providerFor'>,
+): PreferredModels {
+  const problems: string[] = [];
+  const found = new Map<string, Served>();
+  const look = (field: string, model: string, provider?: string) => {
+    const name = keyOf(model, provider);
+    const served = found.get(name) ?? providers.providerFor(model, provider);
+    if (!served) {
+      const whose = provider === undefined ? '' : ` of provider ${provider}`;
+      problems.push(`agent ${definition.id}: ${field}: no provider serves model ${model}${whose}`);
+      return undefined;
+    }
+    found.set(name, served).set(keyOf(served.model, served.provider.id), served);
+    return { provider: served.provider.id, model: served.model };
+  };
+  const lookHint = (field: string, hint: ModelHint | undefined): ModelHint | undefined =>
+    typeof hint === 'object' ? look(field, hint.model, hint.provider) : hint;
+
+  const tiers: ModelPreferences['tiers'] = Object.fromEntries(
+    modelTier.options.flatMap((tier) => {
+      const entry = definition.modelTierMap[tier];
+      if (entry === undefined) return [];
+      const field = `modelTierMap.${tier}`;
+      const name = typeof entry === 'string' ? look(field, entry) : look(field, entry.model, entry.provider);
+      return name ? [[tier, name] as const] : [];
+    }),
+  );
+  const agent = lookHint('preferredModel', definition.preferredModel);
+  const hints = tools.flatMap((tool) => {
+    const hint = lookHint(`tool ${tool.name}: preferredModel`, tool.preferredModel);
+    return hint === undefined ? [] : [[tool.name, hint] as const];
+  });
+  const summarizer = summarizerOf(definition, tiers);
+  const writer = summarizer && look('memory.summarizer', summarizer.model, summarizer.provider);
+  return {
+    summarizer: writer && found.get(keyOf(writer.model, writer.provider)),
+    preferences: { tiers, tools: new Map(hints), ...(agent !== undefined && { agent }) },
+    problems,
+    served: (model, provider) => found.get(keyOf(model, provider)),
+  };
+}
+
+/** Who the agent says writes its summaries: else the fast tier, else its own model. */
+function summarizerOf({ memory, provider, model }: AgentDefinition, { fast }: ModelPreferences['tiers']) {
+  if (!memory) return undefined;
+  const { summarizer = fast ?? { model, provider } } = memory;
+  return typeof summarizer === 'string' ? { model: summarizer, provider: undefined } : summarizer;
+}
+
+function keyOf(model: string, provider: string | undefined): string {
+  return jsonText([model, provider]);
+}

@@ -1,0 +1,190 @@
+import { join } from 'node:path';
+import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import type { Config } from '../../shared/contract/config.ts';
+import { createEgress } from '../../shared/egress/egress.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { Redactor } from '../../shared/base/redact.ts';
+import type { Policy } from '../guards/policy.ts';
+import type { Artifacts, Breakers, ProgressNotes } from '../../shared/state/ports.ts';
+import type { LoadedAgent, ToolOffer } from './load-agents.ts';
+import { loadPolicyFile, policyFor, policyWarnings } from './policy-file.ts';
+import type { ToolSecrets } from './tool-secrets.ts';
+import { createAskUser } from '../tools/builtin/ask-user.ts';
+import { folderBelow } from '../tools/builtin/folder-below.ts';
+import { createHttpRequestTool } from '../tools/builtin/http-request.ts';
+import { notifyUser } from '../tools/builtin/notify-user.ts';
+import { createProgressTools } from '../tools/builtin/progress.ts';
+import { createReadFileTool } from '../tools/builtin/read-file.ts';
+import { createCapabilityRegistry, type CapabilityRegistry, type CapabilityResolver } from '../tools/capabilities.ts';
+import { createScriptPool } from '../tools/code-mode/pool.ts';
+import { createCodeTools } from '../tools/code-mode/tools.ts';
+import { mcpGrantProblems } from '../tools/mcp/grants.ts';
+import { createMcpHub, type McpRun } from '../tools/mcp/hub.ts';
+import type { ToolRunContext } from '../tools/execute/context.ts';
+import type { OpenedTools } from '../tools/source.ts';
+import type { Tool } from '../tools/tool.ts';
+import { packageVersion } from '../../shared/base/version.ts';
+
+export interface ToolkitOptions {
+  readonly config: Config;
+  readonly secrets: ToolSecrets;
+  readonly redactor: Redactor;
+  readonly log: Log;
+  readonly clock: Clock;
+  /** How long connections to MCP servers over HTTP outlive the last run that used them. See `createMcpHub`. */
+  readonly serverIdleMs?: number;
+  /** By name. */
+  readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
+}
+
+/** What the tools of all runs of a worker share. What is absent is not there for any of them. */
+export interface ToolServices {
+  /** Opens the MCP servers of an agent for one run. Throws `mcp_unavailable` when one that is required cannot be reached. */
+  readonly openServers?: (agent: AgentDefinition, run: McpRun, signal: AbortSignal) => Promise<OpenedTools>;
+  readonly capabilities?: CapabilityRegistry;
+  /** The folder that an agent's tools may read. */
+  readonly workspaceOf?: (agent: AgentDefinition) => string | undefined;
+  /** More folders that they are told of. */
+  readonly directoriesOf?: (agent: AgentDefinition) => readonly string[];
+  readonly policyOf?: (agent: AgentDefinition) => Policy;
+  readonly secrets?: NonNullable<ToolRunContext['secrets']>;
+  readonly artifacts?: Artifacts;
+  readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
+  /** The agents of this worker, for those that ask each other. */
+  readonly agents?: () => ReadonlyMap<string, LoadedAgent>;
+  /** The tools that run scripts, for agents in code mode. */
+  readonly codeTools?: readonly Tool[];
+  readonly log: Log;
+}
+
+/** What the tools of a process share, before and after its stores are there. */
+export interface Toolkit extends AsyncDisposable {
+  /** For loading agents. */
+  readonly offer: ToolOffer;
+  /** What is there once the stores are. */
+  services(stores: ToolStores): ToolServices;
+}
+
+export interface ToolStores {
+  readonly artifacts: Artifacts;
+  readonly progress: ProgressNotes;
+  readonly breakers: Breakers;
+}
+
+/** Names that agents may write into `tools` beside their own, each with what makes the tool. */
+type Builtins = Readonly<Record<string, (fileScope: string | undefined) => Tool>>;
+
+/** Throws `invalid_config` listing every problem of the policy file. Starts nothing that is not needed. */
+export function createToolkit({
+  config,
+  secrets,
+  redactor,
+  log,
+  clock,
+  serverIdleMs: idleMs,
+  capabilities: given = {},
+}: ToolkitOptions): Toolkit {
+  const policies = loadPolicyFile(config.MILLRACE_POLICIES);
+  const egress = createEgress({ allowedHosts: config.EGRESS_ALLOWED_HOSTS });
+  // Who may be contacted although it is inside may be contacted without TLS.
+  const allowInsecure = [...policies.allowInsecure, ...config.EGRESS_ALLOWED_HOSTS];
+  const operator = { ...policies, allowInsecure };
+  const domains = bothOf(config.EGRESS_DOMAINS, policies.domains);
+  const scripts = createScriptPool({ size: config.CODE_MODE_PROCESSES, log, clock });
+  const servers = createMcpHub({
+    egress,
+    secrets,
+    redactor,
+    log,
+    clock,
+    version: packageVersion,
+    ...(idleMs !== undefined && { idleMs }),
+  });
+  const known = new WeakMap<AgentDefinition, Policy>();
+  const policyOf = (agent: AgentDefinition): Policy => {
+    const policy = known.get(agent) ?? policyFor(operator, agent.policies, (host) => egress.isPrivateHost(host));
+    known.set(agent, policy);
+    return policy;
+  };
+  const capabilities = createCapabilityRegistry({ clock });
+  for (const [name, resolver] of Object.entries(given)) capabilities.register(name, resolver);
+  capabilities.inject('notify-user', notifyUser);
+  let stores: ToolStores | undefined;
+  const there = () => {
+    if (!stores) throw new RunError('internal', 'a tool was called before its store was there');
+    return stores;
+  };
+  const [writeProgress, readProgress] = createProgressTools({
+    redactor,
+    notes: {
+      write: (draft) => there().progress.write(draft),
+      read: (tenant, runId, query) => there().progress.read(tenant, runId, query),
+    },
+  });
+  const builtins: Builtins = {
+    ask_user: createAskUser,
+    http_request: () => createHttpRequestTool({ egress, domains }),
+    read_file: (scope) => createReadFileTool({ root: config.MILLRACE_FILES, scope }),
+    progress_write: () => writeProgress,
+    progress_read: () => readProgress,
+  };
+  return {
+    offer: {
+      names: Object.keys(builtins),
+      find: (name, { fileScope }) => (Object.hasOwn(builtins, name) ? builtins[name]?.(fileScope) : undefined),
+      register: (name, resolver) => capabilities.register(name, resolver),
+      problemsOf: (agent) => [
+        ...mcpGrantProblems(agent),
+        ...capabilities.check(agent).problems,
+        ...directoryProblems(agent, config.MILLRACE_FILES),
+      ],
+      warningsOf: (agent, tools) => [
+        ...capabilities.check(agent).warnings,
+        ...policyWarnings(policies, agent.policies, {
+          tools: new Set(tools.map(({ name }) => name)),
+          isComplete: Object.keys(agent.mcpServers).length === 0 && policies.rules.length === 0,
+        }),
+      ],
+    },
+    services(opened) {
+      stores = opened;
+      return {
+        openServers: (agent, run, signal) => servers.open(agent, run, signal),
+        capabilities,
+        workspaceOf: ({ fileScope }) => config.MILLRACE_FILES && join(config.MILLRACE_FILES, fileScope ?? ''),
+        directoriesOf: ({ directories }) => directories.map((path) => join(config.MILLRACE_FILES ?? '', path)),
+        policyOf,
+        secrets,
+        artifacts: opened.artifacts,
+        breakers: opened.breakers,
+        codeTools: createCodeTools(scripts, () => clock.now()),
+        log,
+      };
+    },
+    async [Symbol.asyncDispose]() {
+      await servers[Symbol.asyncDispose]();
+      await scripts[Symbol.asyncDispose]();
+      await egress[Symbol.asyncDispose]();
+    },
+  };
+}
+
+function directoryProblems({ directories }: AgentDefinition, root: string | undefined): readonly string[] {
+  if (directories.length === 0) return [];
+  if (root === undefined) return ['directories: MILLRACE_FILES is not set, below which they are'];
+  return directories.flatMap((path) => {
+    const below = folderBelow(root, path);
+    return below.kind === 'none' ? [`directories: ${below.problem}`] : [];
+  });
+}
+
+/** What both lists allow; a list that is absent allows everything. */
+function bothOf(
+  hosts: readonly string[] | undefined,
+  names: readonly string[] | undefined,
+): readonly string[] | undefined {
+  if (!hosts || !names) return hosts ?? names;
+  return hosts.filter((host) => names.includes(host.replace(/:\d+$/, '')));
+}

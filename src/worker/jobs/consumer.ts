@@ -1,0 +1,237 @@
+import { UnrecoverableError, WaitingError, Worker, type Job } from 'bullmq';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { RedisConnection } from '../../shared/state/redis.ts';
+import { quarantineQueue } from '../../shared/contract/queues.ts';
+import { jobOptions, runJob as runJobSchema, type RunJob } from '../../shared/contract/run.ts';
+import type { RunDeps } from '../run/open.ts';
+import type { JobOutcome } from '../run/outcome.ts';
+import { runJob } from '../run/run-job.ts';
+import { Leases } from './lease.ts';
+
+/**
+ * With so many crashes in a row, or so much blame ever, a run leaves the common queues. A run that kills its process in a call
+ * has earned one by its first death and two by each that it is watched at: it takes three workers down. Two unlucky kills, or
+ * crashes of others, are not enough for any run.
+ */
+const commonLimits = { crashLimit: 4, blameLimit: 5 } as const;
+/** In quarantine each run has a process to itself: two more deaths there, and it fails for good. */
+const quarantineLimits = { crashLimit: 6, blameLimit: 9 } as const;
+
+export interface ConsumerOptions {
+  readonly connection: RedisConnection;
+  readonly bullPrefix: string;
+  readonly queues: readonly string[];
+  readonly concurrency: number;
+  readonly worker: string;
+  readonly lockDurationMs: number;
+  readonly stalledIntervalMs: number;
+  readonly deps: Omit<RunDeps, 'stopping'>;
+  readonly log: Log;
+  /** Moves a run that keeps bringing workers down into the quarantine queue. */
+  quarantine(job: RunJob): Promise<void>;
+  /** Ends a run that brought down the quarantine as well. */
+  giveUp(job: RunJob): Promise<void>;
+}
+
+/**
+ * Takes run jobs from the queues, one processor call per delivery, and tells BullMQ how each ended. Neutralises BullMQ's
+ * own stalled limit: it would fail innocent neighbours of a run that crashes the process.
+ */
+export class Consumer {
+  readonly #options: ConsumerOptions;
+  readonly #leases: Leases;
+  readonly #workers: Worker[];
+  readonly #slots = new Map<string, Promise<unknown>>();
+  /** What stops each processor call. A set instead of one shared signal: combining a signal that lives as long as the
+   * process with short ones keeps memory for every call. */
+  readonly #calls = new Set<AbortController>();
+  #stopping = false;
+  /** Queues whose fetch loop has failed within the last second. */
+  readonly #backingOff = new Set<Worker>();
+
+  constructor(options: ConsumerOptions) {
+    this.#options = options;
+    this.#leases = new Leases(options.lockDurationMs);
+    this.#workers = options.queues.map((queue) => this.#openWorker(queue));
+  }
+
+  /** Processor calls in progress. */
+  get active(): number {
+    return this.#calls.size;
+  }
+
+  /** Is every fetch loop alive? What the liveness probe asks. */
+  get running(): boolean {
+    return this.#stopping || this.#workers.every((worker) => worker.isRunning());
+  }
+
+  async start(): Promise<void> {
+    await Promise.all(this.#workers.map((worker) => worker.waitUntilReady()));
+    for (const worker of this.#workers) {
+      worker
+        .run()
+        .catch((error: unknown) => this.#options.log.error({ err: error, queue: worker.name }, 'fetch loop ended'));
+    }
+  }
+
+  /**
+   * Stops fetching and lets every run reach its next commit; what still runs after `graceMs` is cut off and handed over
+   * from its last one. Either way the jobs go to the front of the queue.
+   */
+  async stop(graceMs: number): Promise<void> {
+    this.#stopping = true;
+    await Promise.all(this.#workers.map((worker) => worker.pause(true)));
+    const cut = setTimeout(() => {
+      for (const call of this.#calls) call.abort(new RunError('worker_lost', 'the worker is shutting down'));
+    }, graceMs);
+    await Promise.all(this.#slots.values());
+    clearTimeout(cut);
+    await Promise.all(this.#workers.map((worker) => worker.close()));
+    this.#leases[Symbol.dispose]();
+  }
+
+  #openWorker(queue: string): Worker {
+    const { connection, bullPrefix, concurrency, worker: name, lockDurationMs, stalledIntervalMs } = this.#options;
+    // Exactly three declared parameters: BullMQ makes a signal only for a processor that asks for one.
+    const process = (job: Job, token: string | undefined, signal: AbortSignal | undefined) =>
+      this.#process(queue, job, token, signal);
+    const worker = new Worker(queue, process, {
+      connection: connection,
+      prefix: bullPrefix,
+      name,
+      concurrency: queue === quarantineQueue ? 1 : concurrency,
+      autorun: false,
+      lockDuration: lockDurationMs,
+      stalledInterval: stalledIntervalMs,
+      maxStalledCount: 1_000_000,
+      runRetryDelay: 1_000,
+      removeOnComplete: jobOptions.removeOnComplete,
+      removeOnFail: jobOptions.removeOnFail,
+    });
+    worker.on('locksRenewed', ({ jobIds }) => this.#leases.renewed(jobIds));
+    worker.on('lockRenewalFailed', (jobIds) => {
+      for (const id of jobIds) {
+        this.#leases.lost(id);
+        // Without this a zombie that ends later would take the lock tracking of the live delivery with it.
+        worker.cancelJob(id, 'lock lost');
+      }
+    });
+    worker.on('error', (error) => void this.#onWorkerError(worker, error));
+    return worker;
+  }
+
+  async #process(
+    queue: string,
+    job: Job,
+    token: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<unknown> {
+    const data = this.#parse(job);
+    if (this.#stopping) {
+      // Fetched in the moment of stopping: nothing was claimed, so it goes back as it came.
+      await job.moveToWait(token);
+      throw new WaitingError();
+    }
+    const call = new AbortController();
+    const lease = this.#leases.hold(job.id as string, call);
+    signal?.addEventListener('abort', () => call.abort(new RunError('lock_lost', 'the job was taken away')), {
+      once: true,
+    });
+    this.#calls.add(call);
+    try {
+      const outcome = await this.#inSlot(data.runId, () => this.#run(queue, job, data, call.signal));
+      return await this.#verdict(outcome, queue, job, data, token);
+    } finally {
+      this.#calls.delete(call);
+      lease.end();
+    }
+  }
+
+  #parse(job: Job): RunJob {
+    const parsed = runJobSchema.safeParse(job.data);
+    if (!parsed.success) {
+      throw new UnrecoverableError(
+        `validation: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`,
+      );
+    }
+    if (parsed.data.kind === 'postrun') {
+      throw new UnrecoverableError('validation: jobs of kind postrun are those of a queue of their own');
+    }
+    return parsed.data;
+  }
+
+  /** A second delivery of a run in this process waits until the first, which has lost its lock, has settled. */
+  async #inSlot<T>(runId: string, work: () => Promise<T>): Promise<T> {
+    const before = this.#slots.get(runId);
+    const mine = (async () => {
+      await before?.catch(() => {});
+      return await work();
+    })();
+    const settled = mine.then(
+      () => {},
+      () => {},
+    );
+    this.#slots.set(runId, settled);
+    try {
+      return await mine;
+    } finally {
+      if (this.#slots.get(runId) === settled) this.#slots.delete(runId);
+    }
+  }
+
+  async #run(queue: string, job: Job, data: RunJob, stop: AbortSignal): Promise<JobOutcome> {
+    const { deps, worker } = this.#options;
+    const isAlone = queue === quarantineQueue;
+    const limits = isAlone ? quarantineLimits : commonLimits;
+    const activity = isAlone ? ('watched' as const) : ('idle' as const);
+    const delivery = { jobTry: job.attemptsStarted, queue, worker, ...limits, activity };
+    return await runJob(data, delivery, { ...deps, stopping: () => this.#stopping }, stop);
+  }
+
+  async #verdict(
+    outcome: JobOutcome,
+    queue: string,
+    job: Job,
+    data: RunJob,
+    token: string | undefined,
+  ): Promise<unknown> {
+    switch (outcome.kind) {
+      case 'ended':
+        // The prefix keeps a provider's or a tool's words from being read as one of BullMQ's control messages.
+        if (outcome.status === 'failed')
+          throw new UnrecoverableError(`run failed: ${outcome.error?.code ?? 'internal'}`);
+        return { status: outcome.status };
+      case 'suspended':
+        return { status: 'suspended' };
+      case 'skipped':
+        return { skipped: outcome.reason };
+      case 'handed_over':
+        await job.moveToWait(token);
+        throw new WaitingError();
+      case 'crashed_too_often':
+        if (queue === quarantineQueue) await this.#options.giveUp(data);
+        else await this.#options.quarantine(data);
+        return { quarantined: true };
+      default:
+        return assertNever(outcome);
+    }
+  }
+
+  /** A full or read-only Redis makes the fetch loop spin without delay; a second of pause keeps it to one error a second. */
+  async #onWorkerError(worker: Worker, error: Error): Promise<void> {
+    const { log } = this.#options;
+    if (this.#backingOff.has(worker) || this.#stopping) return;
+    this.#backingOff.add(worker);
+    log.warn({ err: error, queue: worker.name }, 'queue error');
+    const refused = /^(OOM|MISCONF|READONLY|NOREPLICAS|LOADING)/.test(error.message);
+    if (refused) await worker.pause(true).catch(() => {});
+    await new Promise((resolve) => setTimeout(resolve, 1_000));
+    if (refused && !this.#stopping) {
+      worker
+        .resume()
+        .catch((cause: unknown) => log.error({ err: cause, queue: worker.name }, 'fetch loop did not resume'));
+    }
+    this.#backingOff.delete(worker);
+  }
+}

@@ -1,0 +1,89 @@
+import { deadlineExceeded, deadlineOf, nextDeadlineOf, queueExpired } from '../../shared/contract/deadline.ts';
+import type { ErrorInfo } from '../../shared/base/errors.ts';
+import { jobIdFor } from '../../shared/base/ids.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import type { RunStore, Threads, Timers } from '../../shared/state/ports.ts';
+import type { RunQueues } from './queues.ts';
+
+export interface DeadlineDeps {
+  readonly deadlines: Timers;
+  readonly runs: Pick<RunStore, 'load'>;
+  readonly threads: Pick<Threads, 'enter'>;
+  readonly queues: Pick<RunQueues, 'get'>;
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: Log;
+  /** Ends a queued run before a worker begins it, see `endUnstarted`. */
+  end(record: RunRecord, error: ErrorInfo, options: { readonly anew: boolean }): Promise<boolean>;
+  wake(runId: string, summary: string): void;
+}
+
+/** Every worker looks so often; each run is handed to one of them. */
+const everyMs = 1_000;
+const atOnce = 100;
+
+/**
+ * Ends runs whose deadline has passed, or their time in the queue, and that no worker has: those that nobody has begun at once, those that wait by putting
+ * them in front of their queue, where the worker that takes them ends them. A run on a worker is ended by that one, and a
+ * begun run in a queue by the next.
+ */
+export class DeadlineWatch implements AsyncDisposable {
+  readonly #deps: DeadlineDeps;
+  readonly #timer: NodeJS.Timeout;
+  #looking: Promise<void> | undefined;
+
+  constructor(deps: DeadlineDeps) {
+    this.#deps = deps;
+    this.#timer = setInterval(() => {
+      // One look at a time: a slow Redis is not asked faster than it answers.
+      this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+    }, everyMs).unref();
+  }
+
+  async #look(): Promise<void> {
+    const { deadlines, log } = this.#deps;
+    try {
+      for (const runId of await deadlines.due(atOnce))
+        await this.#expire(runId).catch((err: unknown) =>
+          log.warn({ err, runId }, 'run was not ended at its deadline'),
+        );
+    } catch (err) {
+      log.debug({ err }, 'deadlines were not looked at');
+    }
+  }
+
+  async #expire(runId: string): Promise<void> {
+    const { deadlines, runs, clock } = this.#deps;
+    const record = await runs.load(runId);
+    const atMs = record && nextDeadlineOf(record);
+    if (!record || atMs === undefined || isTerminalStatus(record.status)) return await deadlines.clear(runId);
+    if (atMs > clock.now()) return await deadlines.at(runId, atMs);
+    if (record.status === 'suspended') this.#deps.wake(runId, 'its deadline has passed');
+    if (record.status === 'queued') await this.#endUnstarted(record, atMs);
+  }
+
+  async #endUnstarted(record: RunRecord, atMs: number): Promise<void> {
+    const { queues, log } = this.#deps;
+    const { runId, queue, segment } = record;
+    const isLate = deadlineOf(record) === atMs;
+    const { code, message, retryable } = isLate ? deadlineExceeded(atMs) : queueExpired(queue, atMs);
+    const anew = record.epoch > 0 && (await this.#waitsForThread(record));
+    if (!(await this.#deps.end(record, { code, message, retryable }, { anew }))) return;
+    // A job that is left would only be skipped.
+    await queues
+      .get(queue)
+      .remove(jobIdFor(runId, segment))
+      .catch((err: unknown) => log.debug({ err, runId }, 'job of an ended run is left'));
+  }
+
+  async #waitsForThread({ runId, tenant, request: { thread: threadId, agent: agentId } }: RunRecord): Promise<boolean> {
+    if (threadId === undefined) return false;
+    return (await this.#deps.threads.enter({ tenant, threadId, runId, agentId })).kind === 'waiting';
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#looking;
+  }
+}

@@ -1,0 +1,52 @@
+import type { JobsOptions, Queue } from 'bullmq';
+import { queueOf } from '../../shared/state/run/create-runs.ts';
+import { postrunQueueOf, quarantineQueue } from '../../shared/contract/queues.ts';
+import { sha256 } from '../../shared/base/ids.ts';
+import { postrunVersion, type PostrunEffect, type PostrunJob } from '../../shared/contract/postrun.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
+import type { LoadedAgent } from '../agents/load-agents.ts';
+
+export interface DispatchDeps {
+  readonly queues: { get(name: string): Queue };
+  readonly agents: ReadonlyMap<string, LoadedAgent>;
+  readonly embeds: boolean;
+}
+
+/** A job is forgotten when it is over: a thread that could not be given a title is tried again after its next run. */
+const options: JobsOptions = {
+  attempts: 3,
+  backoff: { type: 'exponential', delay: 2_000, jitter: 0.5 },
+  priority: 10,
+  removeOnComplete: true,
+  removeOnFail: true,
+};
+
+/**
+ * Queues what follows the answer of a run in a thread, as its agent wants it: one job for each effect, so that none waits for
+ * another. What an agent handles as secret is given to no other model.
+ */
+export async function dispatchEffects(record: RunRecord, { queues, agents, embeds }: DispatchDeps): Promise<void> {
+  const { runId, tenant, request, queue: own, parent } = record;
+  const { thread: threadId, agent: agentId } = request;
+  const definition = agents.get(agentId)?.definition;
+  if (threadId === undefined || !definition || definition.sensitivity === 'secret') return;
+  const { title, embeddings } = definition.effects;
+  const wanted: PostrunEffect[] = [
+    ...(title ? ['title' as const] : []),
+    ...(embeddings && embeds ? ['embeddings' as const] : []),
+  ];
+  if (wanted.length === 0) return;
+  const batch = request.batch ?? parent?.batch;
+  const queue = own === quarantineQueue ? queueOf(request) : own;
+  const jobs = wanted.map((effect) => {
+    const about = { runId, tenant, threadId, agentId, ...(batch !== undefined && { batch }) };
+    const data: PostrunJob = { v: postrunVersion, kind: 'postrun', effect, ...about };
+    return { name: 'postrun', data, opts: { ...options, jobId: jobIdOf(data) } };
+  });
+  await queues.get(postrunQueueOf(queue)).addBulk(jobs);
+}
+
+/** A thread is given one title, whichever of its runs asks for it first. */
+function jobIdOf({ effect, runId, tenant, threadId }: PostrunJob): string {
+  return effect === 'title' ? `title-${sha256(`${tenant}\0${threadId}`).slice(0, 32)}` : `${effect}-${runId}`;
+}

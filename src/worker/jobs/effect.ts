@@ -1,0 +1,23 @@
+import type { PostrunJob } from '../../shared/contract/postrun.ts';
+import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
+import type { Embedder } from '../../shared/state/ports.ts';
+import type { SideCall, SideCallDeps } from './side-call.ts';
+
+/** What effects work with. */
+export interface EffectDeps extends SideCallDeps {
+  /** Absent: nothing is embedded. */
+  readonly embedder?: Embedder;
+  /** Of one try of one effect. Default 30,000. */
+  readonly deadlineMs?: number;
+}
+
+/** One effect of one run. */
+export interface EffectRun {
+  readonly job: PostrunJob;
+  readonly call: SideCall;
+  readonly deps: EffectDeps;
+  readonly signal: AbortSignal;
+}
+
+/** Answers what to tell the thread; nothing where there was nothing to do. May be made again after a crash. */
+export type Effect = (run: EffectRun) => Promise<ThreadEventBody | undefined>;

@@ -1,0 +1,328 @@
+import { Worker } from 'bullmq';
+import { z } from 'zod';
+import { isAboutCall } from '../../shared/contract/decisions.ts';
+import type { PendingItem } from '../../shared/contract/event.ts';
+import type { RunError } from '../../shared/base/errors.ts';
+import { inLanes } from '../../shared/base/in-lanes.ts';
+import { inTime } from '../../shared/state/in-time.ts';
+import { settledMs } from '../../shared/state/run/open-runs.ts';
+import { jobIdFor } from '../../shared/base/ids.ts';
+import type { Log } from '../../shared/base/log.ts';
+import { budgetScope } from '../../shared/contract/money.ts';
+import { type RedisConnection } from '../../shared/state/redis.ts';
+import { isUnavailable } from '../../shared/state/redis-error.ts';
+import { maintenanceQueue, quarantineQueue } from '../../shared/contract/queues.ts';
+import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/contract/run.ts';
+import type { DueThread, DueEntry } from '../../shared/state/thread/line.ts';
+import type { Children, Ledger, OpenRunInfo, RunStore, Supervision, Threads } from '../../shared/state/ports.ts';
+import type { RunQueues } from './queues.ts';
+
+export interface ReconcileDeps {
+  readonly supervision: Supervision;
+  readonly queues: RunQueues;
+  readonly ledger: Pick<Ledger, 'await'>;
+  readonly threads: Pick<Threads, 'due' | 'enter' | 'lookAgain' | 'passOn'>;
+  readonly runs: Pick<RunStore, 'load'>;
+  readonly children: Pick<Children, 'stop' | 'ended'>;
+  readonly log: Log;
+  wake(runId: string, summary: string): void;
+  giveUp(job: RunJob): Promise<void>;
+  /** There are runs in quarantine and no live worker serves it. */
+  onUnservedQuarantine(waiting: number): void;
+  onPutBack(): void;
+  /** A run or thread was due whose node of Redis cannot be asked. */
+  onUnreachable(): void;
+}
+
+/** How often a run that works, or waits for a worker, is looked at: as often as the fleet manages, and at least once an hour. */
+const shortestMs = 5_000;
+const longestMs = 3_600_000;
+const perSecond = 200;
+/** The same for a run that waits for something else, unless its time comes sooner. What ends its wait has it looked at. */
+const parkedMs = 86_400_000;
+/** Money that a run was told of may be lost with the worker that was to wake it. */
+const moneyMs = 600_000;
+/** Holders without a record that are remembered. */
+const maxMissing = 10_000;
+/** An entry without a record for this long belongs to a creation that never finished, or to an expired record. */
+const orphanMs = 60_000;
+const pageSize = 500;
+const maxPages = 10;
+/** Entries of open runs of which each pass makes sure that they are looked at. */
+const relistSize = 2_000;
+const interruption = { drain: false, onPendingApprovals: 'deny', reason: 'a newer message interrupts it' } as const;
+const accountName = z.tuple([budgetScope, z.string()]);
+/** Looked at side by side: one whose node is away must not have the others wait for it. */
+const lanes = 20;
+const maxPutBacks = 10;
+const openJobStates = ['waiting', 'active', 'delayed', 'prioritized'] as const;
+/** How often queues and agents are looked for that nobody announces any more. */
+const forgetEveryMs = 3_600_000;
+
+type Verdict = 'forgotten' | 'put_back' | 'fine' | 'unreachable';
+
+/**
+ * Finds runs that have not ended and have neither a job nor anything else to wait for, and puts them back. In a healthy
+ * fleet it finds none: each one is a loss that was repaired, and `doctor` shows the count.
+ */
+export class Reconciler {
+  readonly #deps: ReconcileDeps;
+  #offset = 0;
+  #threadOffset = 0;
+  #forgottenAt = Number.NEGATIVE_INFINITY;
+  #missingHolders: ReadonlySet<string> = new Set();
+  /** What this pass could not look at, because a node of Redis was away. */
+  #unreachable: { readonly error: RunError; readonly count: number } | undefined;
+
+  constructor(deps: ReconcileDeps) {
+    this.#deps = deps;
+  }
+
+  /**
+   * One bounded pass over the runs that are due. Runs that changed hands are due soon after, those that work or wait for a
+   * worker again and again, and those that wait for something else hardly ever: however many there are, they delay nothing.
+   * Answers how many runs were put back.
+   */
+  async pass(): Promise<number> {
+    this.#unreachable = undefined;
+    let putBack = 0;
+    const parts = [
+      async () => void (putBack = await this.#lookAfterRuns()),
+      () => this.#lookAfterThreads(),
+      () => inTime(this.lookAfterQuarantine(), 'look after the quarantine'),
+      () => inTime(this.#forgetUnannounced(), 'look for what nobody announces'),
+    ];
+    const failures: unknown[] = [];
+    // Their lists may be on different nodes.
+    for (const part of parts) await part().catch((error: unknown) => failures.push(error));
+    if (this.#unreachable) {
+      const { error: err, count } = this.#unreachable;
+      this.#deps.log.warn({ err, count }, 'open runs or threads were not looked after: their node of Redis is away');
+    }
+    if (failures.length > 0) throw failures[0];
+    return putBack;
+  }
+
+  async #lookAfterRuns(): Promise<number> {
+    const { supervision } = this.#deps;
+    this.#offset = await supervision.relist(this.#offset, relistSize);
+    const everyMs = paceMs(await supervision.dueWithin(longestMs));
+    let putBack = 0;
+    for (let page = 0; page < maxPages; page++) {
+      const due = await supervision.dueRuns(pageSize);
+      const again: (OpenRunInfo & { readonly nextMs: number })[] = [];
+      await inLanes(due, lanes, async (open) => {
+        const verdict = await this.#tryToRepair(open);
+        if (verdict === 'put_back') putBack += 1;
+        if (verdict === 'fine') again.push({ ...open, nextMs: nextLook(open, everyMs) });
+        if (verdict === 'unreachable') again.push({ ...open, nextMs: lookAtNode(everyMs) });
+      });
+      await supervision.lookAgain(again);
+      if (due.length < pageSize) break;
+    }
+    return putBack;
+  }
+
+  /** What is wrong with one run, or with the node that it is on, must not keep the others from being looked at. */
+  async #tryToRepair(open: OpenRunInfo): Promise<Verdict> {
+    const { log } = this.#deps;
+    const { runId, unread } = open;
+    if (unread === 'illegible') log.warn({ runId }, 'the record of an open run cannot be read');
+    if (unread === 'illegible') return 'fine';
+    try {
+      if (unread) throw unread;
+      return await inTime(this.#repair(open), `repair of open run ${runId}`);
+    } catch (err) {
+      if (this.#isAway(err)) return 'unreachable';
+      log.warn({ err, runId }, 'open run could not be looked after');
+      return 'fine';
+    }
+  }
+
+  #isAway(error: unknown): boolean {
+    if (!isUnavailable(error)) return false;
+    this.#unreachable = { error: this.#unreachable?.error ?? error, count: (this.#unreachable?.count ?? 0) + 1 };
+    this.#deps.onUnreachable();
+    return true;
+  }
+
+  async #repair({ runId, run, ageMs }: OpenRunInfo): Promise<Exclude<Verdict, 'unreachable'>> {
+    const { supervision, queues, log } = this.#deps;
+    if (!run || isTerminalStatus(run.status)) {
+      if (!run && ageMs < orphanMs) return 'fine';
+      if (run) await this.#deps.children.ended(runId);
+      await supervision.forget(runId);
+      return 'forgotten';
+    }
+    if (ageMs < settledMs) return 'fine';
+    if (run.status === 'suspended') {
+      if (run.mayGoOn) this.#deps.wake(runId, 'what it waited for has come');
+      else if (isOverdue(run.pending)) this.#deps.wake(runId, 'its time has come');
+      else await this.#keepInLine(runId, run);
+      return 'fine';
+    }
+    const state = await queues.get(run.queue).getJobState(jobIdFor(runId, run.segment));
+    if (state !== 'unknown' && state !== 'completed' && state !== 'failed') return 'fine';
+    // Only now: a delayed run has a job, and no place in its thread before its time has come.
+    if (run.status === 'queued' && (await this.#waitsForThread(runId, run))) return 'fine';
+    log.warn({ runId, status: run.status, jobState: state, putBacks: run.putBacks }, 'run had no job and is put back');
+    if (run.putBacks >= maxPutBacks) {
+      await this.#deps.giveUp({ v: jobVersion, kind: run.kind, runId, segment: run.segment });
+      await supervision.count('given_up', 1);
+      return 'put_back';
+    }
+    const segment = await supervision.requeue(runId, run.segment, run.queue);
+    if (segment === undefined) return 'fine';
+    await queues.add(run.queue, { runId, kind: run.kind, segment });
+    await supervision.count('put_back', 1);
+    this.#deps.onPutBack();
+    return 'put_back';
+  }
+
+  /** A run that was taken out of its line and never woken would wait for ever. One that waits for people is left to them. */
+  async #keepInLine(runId: string, { tenant, pending }: NonNullable<OpenRunInfo['run']>): Promise<void> {
+    const money = pending.find(({ kind }) => kind === 'budget');
+    const account = money && accountName.safeParse(money.id.split(/:(.*)/s).slice(0, 2));
+    if (!money || !account?.success) return;
+    const [scope, id] = account.data;
+    const needed = Number(money.args?.['neededMicrocents'] ?? 0);
+    const fits = await this.#deps.ledger.await({ runId, tenant, agentId: '' }, { scope, id }, needed);
+    if (fits) this.#deps.wake(runId, 'there is money for it now');
+  }
+
+  /** It has no job on purpose: whoever holds its thread queues it. */
+  async #waitsForThread(runId: string, { tenant, thread, agentId }: NonNullable<OpenRunInfo['run']>): Promise<boolean> {
+    if (thread === undefined) return false;
+    const entered = await this.#deps.threads.enter({ tenant, threadId: thread, runId, agentId });
+    return entered.kind === 'waiting';
+  }
+
+  /** Threads whose holder is over, or should be: somebody died before it could pass the thread on, or stop the holder. */
+  async #lookAfterThreads(): Promise<void> {
+    const { threads, supervision, log } = this.#deps;
+    this.#threadOffset = await supervision.relistThreads(this.#threadOffset, relistSize);
+    const everyMs = paceMs(await supervision.threadsDueWithin(longestMs));
+    const missing = new Set<string>();
+    for (let page = 0; page < maxPages; page++) {
+      const { threads: due, unreachable, more } = await threads.due(pageSize);
+      const again: (DueEntry & { readonly nextMs: number })[] = [];
+      for (const { error, ...entry } of unreachable)
+        if (this.#isAway(error)) again.push({ ...entry, nextMs: lookAtNode(everyMs) });
+      await inLanes(due, lanes, async (thread) => {
+        const work = this.#lookAfterThread(thread, everyMs, missing);
+        const nextMs = await inTime(work, `look after thread ${thread.threadId}`).catch((err: unknown) => {
+          if (this.#isAway(err)) return lookAtNode(everyMs);
+          log.warn({ err, runId: thread.holder }, 'held thread could not be looked after');
+          return Date.now() + everyMs;
+        });
+        again.push({ ...thread, nextMs });
+      });
+      await threads.lookAgain(again);
+      if (!more) break;
+    }
+    this.#missingHolders = new Set([...this.#missingHolders, ...missing].slice(-maxMissing));
+  }
+
+  /** Answers when the thread is looked at again. */
+  async #lookAfterThread(
+    { tenant, threadId, holder, suspended, interrupted }: DueThread,
+    everyMs: number,
+    missing: Set<string>,
+  ): Promise<number> {
+    const { threads, runs, children } = this.#deps;
+    const record = await runs.load(holder);
+    const now = Date.now();
+    if (record && !isTerminalStatus(record.status)) {
+      if (interrupted) await children.stop([holder], interruption);
+      // Whoever ends a wait, or enters the thread, has it looked at.
+      return now + (suspended && !interrupted ? parkedMs * (0.75 + Math.random() / 4) : everyMs);
+    }
+    // A run enters its thread before its record is written: one pass is no proof.
+    if (!record) missing.add(holder);
+    if (!record && !this.#missingHolders.has(holder)) return now;
+    await threads.passOn(tenant, threadId, { runId: holder, epoch: record?.epoch });
+    return now + settledMs;
+  }
+
+  /** A queue that still has jobs is kept: somebody should see it. */
+  async #forgetUnannounced(): Promise<void> {
+    const now = performance.now();
+    if (now - this.#forgottenAt < forgetEveryMs) return;
+    this.#forgottenAt = now;
+    const { supervision, queues } = this.#deps;
+    for (const queue of await supervision.unannounced())
+      if ((await queues.get(queue).getJobCountByTypes(...openJobStates)) === 0) await supervision.forgetQueue(queue);
+  }
+
+  /** Has processes lent to the quarantine when runs wait there and no worker serves it. */
+  async lookAfterQuarantine(): Promise<void> {
+    const { supervision, queues } = this.#deps;
+    const waiting = await queues.get(quarantineQueue).getJobCountByTypes(...openJobStates);
+    if (waiting === 0) return;
+    const workers = await supervision.liveWorkers();
+    if (!workers.some((worker) => worker.queues.includes(quarantineQueue))) this.#deps.onUnservedQuarantine(waiting);
+  }
+}
+
+/** When what a node of Redis has is looked at again that was away. */
+function lookAtNode(everyMs: number): number {
+  return Date.now() + Math.max(everyMs, settledMs);
+}
+
+/** How often each of so many is looked at. */
+function paceMs(count: number): number {
+  return Math.min(longestMs, Math.max(shortestMs, (count / perSecond) * 1_000));
+}
+
+/** When a run that is fine is looked at again, in milliseconds since the epoch. */
+function nextLook({ run, ageMs, untold }: OpenRunInfo, everyMs: number): number {
+  const now = Date.now();
+  if (untold) return now + settledMs;
+  if (run?.status !== 'suspended' || ageMs < settledMs) return now + everyMs;
+  if (run.pending.some(({ kind }) => kind === 'budget')) return now + moneyMs;
+  const expiries = run.pending.flatMap((item) => (isAboutCall(item) ? [Date.parse(item.expiresAt ?? '')] : []));
+  const times = expiries.filter((time) => time + settledMs > now).map((time) => time + settledMs);
+  // Spread: those that were suspended together need not be looked at together.
+  return Math.min(now + parkedMs * (0.75 + Math.random() / 4), ...times);
+}
+
+/** Has a call expired so long ago that the timer which should have ended the wait must be gone? */
+function isOverdue(pending: readonly PendingItem[]): boolean {
+  const before = Date.now() - settledMs;
+  return pending.some((item) => isAboutCall(item) && Date.parse(item.expiresAt ?? '') < before);
+}
+
+/** Runs the pass on one worker of the fleet at a time, every `everyMs`, by a BullMQ job scheduler. */
+export async function scheduleReconciler(
+  reconciler: Reconciler,
+  options: {
+    readonly connection: RedisConnection;
+    readonly bullPrefix: string;
+    readonly queues: RunQueues;
+    readonly everyMs: number;
+    readonly lockDurationMs: number;
+    readonly stalledIntervalMs: number;
+    readonly log: Log;
+  },
+): Promise<AsyncDisposable> {
+  const { connection, bullPrefix, queues, everyMs, lockDurationMs, stalledIntervalMs, log } = options;
+  await queues
+    .get(maintenanceQueue)
+    .upsertJobScheduler(
+      'reconcile',
+      { every: everyMs },
+      { name: 'reconcile', opts: { removeOnComplete: true, removeOnFail: { count: 10 } } },
+    );
+  const worker = new Worker(maintenanceQueue, () => reconciler.pass(), {
+    connection: connection,
+    prefix: bullPrefix,
+    concurrency: 1,
+    lockDuration: lockDurationMs,
+    stalledInterval: stalledIntervalMs,
+    maxStalledCount: 1_000_000,
+    runRetryDelay: 5_000,
+  });
+  worker.on('error', (error) => log.debug({ err: error }, 'maintenance queue error'));
+  worker.on('failed', (_, error) => log.warn({ err: error }, 'reconciling failed'));
+  return { [Symbol.asyncDispose]: () => worker.close(true) };
+}

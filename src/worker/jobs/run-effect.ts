@@ -1,0 +1,74 @@
+import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
+import type { PostrunEffect, PostrunJob } from '../../shared/contract/postrun.ts';
+import { cutText } from '../../shared/base/redact.ts';
+import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
+import type { Effect, EffectDeps } from './effect.ts';
+import { embedMessages } from './embeddings.ts';
+import { makeTitle } from './title.ts';
+
+const defaultDeadlineMs = 30_000;
+const maxErrorBytes = 2_048;
+
+/** Where a delivery of the job stands. */
+export interface EffectDelivery {
+  /** It was begun before, and nobody knows how far it came. */
+  readonly isRepeat: boolean;
+  /** No other will follow if this one fails. */
+  readonly isLast: boolean;
+}
+
+/**
+ * Does what follows a run, within its time, and tells the thread. Throws what is worth another try. A failure that is final is told
+ * as `postrun.failed` and answered as `failed`; a thread that is gone has nobody to tell.
+ */
+export async function runEffect(
+  job: PostrunJob,
+  { isRepeat, isLast }: EffectDelivery,
+  deps: EffectDeps,
+  stop: AbortSignal,
+): Promise<'over' | 'failed'> {
+  const { effect, runId, tenant, agentId, threadId, batch } = job;
+  const name = `${effect}:${runId}`;
+  const tell = async (body: ThreadEventBody) =>
+    await deps.ports.threads.tell({ tenant, threadId }, { agentId, runId }, `${name}:${body.type}`, body);
+  const purse = { runId: name, tenant, agentId, ...(batch !== undefined && { batch }) };
+  const { deadlineMs = defaultDeadlineMs } = deps;
+  const late = AbortSignal.timeout(deadlineMs);
+  const signal = AbortSignal.any([stop, late]);
+  try {
+    const done = await effectOf(effect)({ job, call: { purse, requestId: name, isRepeat }, deps, signal });
+    if (done) await tell(done);
+    return 'over';
+  } catch (thrown) {
+    const error = late.aborted
+      ? new RunError('provider_unavailable', `it took longer than ${deadlineMs} ms`, { cause: thrown })
+      : asRunError(thrown);
+    if (error.code === 'not_found') return 'over';
+    if (stop.aborted || error.code === 'queue_unavailable' || (error.retryable && !isLast)) throw error;
+    await fail(job, error, deps, tell);
+    return 'failed';
+  }
+}
+
+async function fail(
+  { effect, runId }: PostrunJob,
+  error: RunError,
+  { ports }: EffectDeps,
+  tell: (body: ThreadEventBody) => Promise<void>,
+): Promise<void> {
+  const { code, retryable } = error;
+  ports.log.warn({ runId, effect, code, err: error }, 'an effect after a run failed');
+  const message = cutText(ports.redactor.text(error.message), maxErrorBytes);
+  await tell({ type: 'postrun.failed', effect, error: { code, message, retryable } });
+}
+
+function effectOf(effect: PostrunEffect): Effect {
+  switch (effect) {
+    case 'title':
+      return makeTitle;
+    case 'embeddings':
+      return embedMessages;
+    default:
+      return assertNever(effect);
+  }
+}

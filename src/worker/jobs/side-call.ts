@@ -1,0 +1,164 @@
+import type { Log } from '../../shared/base/log.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { newNonce } from '../../shared/base/ids.ts';
+import { textOf } from '../../shared/contract/message.ts';
+import { zeroUsage } from '../../shared/contract/money.ts';
+import { asLlmError } from '../llm/candidate.ts';
+import { costOf } from '../llm/cost.ts';
+import { LlmError, runErrorFrom } from '../llm/errors.ts';
+import { promptTokensOf } from '../llm/estimate.ts';
+import type { LlmRequest } from '../llm/provider.ts';
+import type { Embedder, Purse } from '../../shared/state/ports.ts';
+import { TurnSuspension } from '../turn/contract.ts';
+import { AttemptGate } from '../admission/attempt-gate.ts';
+import { unknownAgent, type RunDeps } from '../run/open.ts';
+
+export type SideCallDeps = Pick<
+  RunDeps,
+  'ports' | 'agents' | 'chainFor' | 'preferencesFor' | 'patienceMs' | 'tenants' | 'meter' | 'modelName' | 'wake'
+>;
+
+/** A model call that is no part of a turn. It passes the same gate, and whoever the purse names pays. */
+export interface SideCall {
+  readonly purse: Omit<Purse, 'run' | 'payers'>;
+  /** The same for each time that the same call is made. */
+  readonly requestId: string;
+  /** Somebody may have begun this call before and died: what was held for it counts as spent. */
+  readonly isRepeat: boolean;
+}
+
+/**
+ * Asks the agent's fast model, or its own where it maps none, and answers the text. Throws `RunError`: also
+ * `provider_rate_limit` where it would have to wait for long, and `budget_exceeded` where there is no money for it.
+ */
+export async function askModel(
+  call: SideCall,
+  prompt: { readonly system: string; readonly user: string; readonly maxOutputTokens: number },
+  deps: SideCallDeps,
+  signal: AbortSignal,
+): Promise<string> {
+  const { agentId } = call.purse;
+  const agent = deps.agents.get(agentId);
+  if (!agent) throw unknownAgent(agentId);
+  const { model } = agent.definition;
+  const log = logOf(call, deps);
+  const chain = deps.chainFor(agent, model, {}, log);
+  if (!chain) throw new RunError('internal', `no provider serves model ${model}`);
+  const { fast } = deps.preferencesFor(agent).tiers;
+  const gate = await gateFor(call, deps, log);
+  const { system, user, maxOutputTokens } = prompt;
+  const { requestId } = call;
+  try {
+    const { answer } = await chain.run(
+      {
+        requestId,
+        idempotencyKey: requestId,
+        messages: [
+          { role: 'system', content: system },
+          { role: 'user', content: user },
+        ],
+        maxOutputTokens,
+      },
+      {
+        step: 1,
+        firstAttemptNumber: 1,
+        ...(fast && { primary: fast, only: true }),
+        onPart() {},
+        onAttempt() {},
+        admit: async (planned, stop) => await gate.admit({ ...planned, optional: true }, stop),
+      },
+      signal,
+    );
+    return textOf(answer.message);
+  } catch (thrown) {
+    throw failureOf(thrown);
+  }
+}
+
+/** Has the embedder make vectors of texts, one for each. Throws as `askModel` does. */
+export async function embedTexts(
+  call: SideCall,
+  texts: readonly string[],
+  embedder: Embedder,
+  deps: SideCallDeps,
+  signal: AbortSignal,
+): Promise<readonly (readonly number[])[]> {
+  const { id, model, limits, microcentsPerMillionTokens: rate } = embedder;
+  const price = rate === undefined ? undefined : { input: rate, output: 0, cached: 0, cacheWrite: 0 };
+  const request: LlmRequest = {
+    model,
+    requestId: call.requestId,
+    idempotencyKey: call.requestId,
+    messages: texts.map((content) => ({ role: 'user', content })),
+    maxOutputTokens: 0,
+  };
+  const gate = await gateFor(call, deps, logOf(call, deps));
+  const provider = { id, limitsOf: () => limits };
+  const priced = price !== undefined;
+  try {
+    const permit = await gate.admit({ step: 1, provider, attemptNumber: 1, price, request, optional: true }, signal);
+    if (permit.kind === 'skip') throw new LlmError('overloaded', id, `embedder ${id} is not called for now`);
+    try {
+      const { vectors, inputTokens: input = promptTokensOf(request) } = await inTime(embedder, texts, signal);
+      const usage = { ...zeroUsage, input, total: input };
+      await permit.settle({ usage, costMicrocents: price ? costOf(usage, price) : 0, priced, rateLimit: undefined });
+      if (vectors.length === texts.length) return vectors;
+    } catch (thrown) {
+      const error = asLlmError(thrown, id, signal);
+      await permit.settle({ usage: undefined, costMicrocents: 0, priced, rateLimit: undefined, error });
+      throw error;
+    }
+    throw new RunError('provider_unavailable', `embedder ${id} did not answer one vector for each text`);
+  } catch (thrown) {
+    throw failureOf(thrown);
+  }
+}
+
+/** An embedder is somebody's own code, and may not listen to the signal. */
+async function inTime(embedder: Embedder, texts: readonly string[], signal: AbortSignal) {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const listener = () => reject(signal.reason);
+  signal.throwIfAborted();
+  signal.addEventListener('abort', listener, { once: true });
+  try {
+    return await Promise.race([embedder.embed(texts, signal), aborted]);
+  } finally {
+    signal.removeEventListener('abort', listener);
+  }
+}
+
+async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps, log: Log): Promise<AttemptGate> {
+  const { ports, patienceMs, tenants, meter, modelName, agents, wake } = deps;
+  const { weight, budget } = tenants.of(purse.tenant);
+  const wakeAll = (runIds: readonly string[]) => {
+    for (const id of runIds) wake(id, 'there is money for it now');
+  };
+  if (isRepeat && ports.ledger.isCapped(purse)) wakeAll(await ports.ledger.forfeit(purse));
+  return new AttemptGate({
+    ports,
+    clock: ports.clock,
+    log,
+    purse,
+    owner: newNonce(),
+    weight,
+    breaker: agents.get(purse.agentId)?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
+    patienceMs,
+    denyUnpriced: budget?.unpriced === 'deny',
+    modelName,
+    ...(meter && { meter }),
+    approved: () => false,
+    emit: () => {},
+    wake: wakeAll,
+  });
+}
+
+function failureOf(thrown: unknown): unknown {
+  if (thrown instanceof LlmError) return runErrorFrom(thrown);
+  // Nothing is suspended here: whoever asks tries again later.
+  if (thrown instanceof TurnSuspension) return new RunError('provider_rate_limit', thrown.message, { cause: thrown });
+  return thrown;
+}
+
+function logOf({ purse: { runId, agentId: agent, tenant } }: SideCall, { ports }: SideCallDeps): Log {
+  return ports.log.child({ runId, agent, tenant });
+}

@@ -1,0 +1,83 @@
+import type { Log } from '../../shared/base/log.ts';
+import { isTerminalStatus } from '../../shared/contract/run.ts';
+import type { Governor, Ledger, Resumption, RunStore, Waits } from '../../shared/state/ports.ts';
+import type { RunQueues } from './queues.ts';
+
+export interface WakerDeps {
+  readonly runs: Pick<RunStore, 'load'>;
+  readonly waits: Waits;
+  readonly governor: Governor;
+  readonly ledger: Ledger;
+  readonly queues: RunQueues;
+  readonly log: Log;
+}
+
+/** How often the lines are looked at, in milliseconds. Every worker looks; each run is handed to one of them. */
+const turnsEveryMs = 200;
+const timersEveryMs = 500;
+const moneyEveryMs = 2_000;
+const timersAtOnce = 100;
+
+/**
+ * Puts suspended runs back into their queue when what they wait for has come: their turn at a provider, money, or a time.
+ * A run that is woken without need looks for itself and waits again.
+ */
+export class Waker implements AsyncDisposable {
+  readonly #deps: WakerDeps;
+  readonly #timers: NodeJS.Timeout[];
+  readonly #busy = new Set<string>();
+  readonly #inFlight = new Set<Promise<void>>();
+
+  constructor(deps: WakerDeps) {
+    this.#deps = deps;
+    const { waits, governor, ledger } = deps;
+    this.#timers = [
+      this.#every(turnsEveryMs, 'turns', 'its turn at the provider has come', () => governor.pump()),
+      this.#every(timersEveryMs, 'timers', 'its time has come', () => waits.due(timersAtOnce)),
+      this.#every(moneyEveryMs, 'money', 'there is money for it now', () => ledger.pump()),
+    ];
+  }
+
+  /** Returns at once; a failure is logged, and what keeps the run's place in line brings it up again. */
+  wake(runId: string, summary: string): void {
+    const done = this.#resume(runId, { summary }).catch((error: unknown) => {
+      this.#deps.log.warn({ err: error, runId }, 'a waiting run could not be woken');
+    });
+    this.#inFlight.add(done);
+    void done.finally(() => this.#inFlight.delete(done));
+  }
+
+  async #resume(runId: string, resumption: Resumption): Promise<void> {
+    const { waits, queues, governor, runs } = this.#deps;
+    const resumed = await waits.resume(runId, resumption);
+    if (resumed) {
+      await queues.add(resumed.queue, { runId, kind: resumed.kind, segment: resumed.segment }, 'front');
+      return;
+    }
+    // One that goes on already will ask for its place. One that has ended will not: the place is somebody else's.
+    const record = await runs.load(runId);
+    if (record && !isTerminalStatus(record.status)) return;
+    await governor.leave(runId);
+    await waits.clear(runId);
+  }
+
+  /** One look at a time: a slow Redis is not asked faster than it answers. */
+  #every(ms: number, name: string, summary: string, look: () => Promise<readonly string[]>): NodeJS.Timeout {
+    const timer = setInterval(() => {
+      if (this.#busy.has(name)) return;
+      this.#busy.add(name);
+      look()
+        .then((runIds) => {
+          for (const runId of runIds) this.wake(runId, summary);
+        })
+        .catch((error: unknown) => this.#deps.log.debug({ err: error }, `waiting runs were not looked at: ${name}`))
+        .finally(() => this.#busy.delete(name));
+    }, ms);
+    return timer.unref();
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const timer of this.#timers) clearInterval(timer);
+    await Promise.all(this.#inFlight);
+  }
+}

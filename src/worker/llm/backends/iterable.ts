@@ -1,0 +1,75 @@
+import { assertNever } from '../../../shared/base/errors.ts';
+import type { FinishReason } from '../../../shared/contract/event.ts';
+import type { Sensitivity } from '../../../shared/contract/message.ts';
+import type { Usage } from '../../../shared/contract/money.ts';
+import { AnswerBuilder } from '../answer-builder.ts';
+import { cancelledCall } from '../errors.ts';
+import type { LlmPart, LlmProvider, LlmRequest, ProviderCapabilities } from '../provider.ts';
+import { untilAborted } from '../until-aborted.ts';
+
+/** What a generator may yield beside parts: how the answer ended, and what it used. The last one counts. */
+export interface IterableEnd {
+  readonly type: 'end';
+  readonly finishReason?: FinishReason;
+  readonly usage?: Usage;
+}
+
+export interface IterableOptions {
+  readonly id?: string;
+  readonly capabilities?: ProviderCapabilities;
+  /** Default: public texts only. */
+  readonly acceptsSensitivity?: readonly Sensitivity[];
+}
+
+/**
+ * Any async generator as a provider. A generator that returns has answered: without an `end` it stopped, for tools when
+ * it called any. What it throws fails the call. It is told to stop (`return()`) when the call is cancelled.
+ */
+export function createIterableBackend(
+  generator: (request: LlmRequest, signal: AbortSignal) => AsyncIterable<LlmPart | IterableEnd>,
+  { id = 'iterable', capabilities = { tools: true, reasoning: true }, acceptsSensitivity }: IterableOptions = {},
+): LlmProvider {
+  return {
+    id,
+    capabilities,
+    ...(acceptsSensitivity && { acceptsSensitivity }),
+    async generate(request, onPart, signal) {
+      if (signal.aborted) throw cancelledCall(id, signal);
+      const builder = new AnswerBuilder(id, onPart);
+      const started = new Map<string, string>();
+      let end: IterableEnd | undefined;
+      try {
+        for await (const part of untilAborted(generator(request, signal), signal)) {
+          if (part.type === 'end') end = part;
+          else add(part, builder, started);
+        }
+      } catch (error) {
+        throw signal.aborted ? cancelledCall(id, signal) : error;
+      }
+      if (signal.aborted) throw cancelledCall(id, signal);
+      return builder.finish({
+        finishReason: end?.finishReason ?? (started.size > 0 ? 'tool_use' : 'stop'),
+        usage: end?.usage,
+      });
+    },
+  };
+}
+
+function add(part: LlmPart, builder: AnswerBuilder, started: Map<string, string>): void {
+  switch (part.type) {
+    case 'text':
+      return builder.text(part.delta);
+    case 'reasoning':
+      return builder.reasoning(part.delta);
+    case 'tool_call_start':
+      started.set(part.id, builder.startCall(part.id, part.name));
+      return;
+    case 'tool_call_delta':
+      return builder.callArgs(started.get(part.id) ?? part.id, part.delta);
+    case 'tool_relayed_call':
+    case 'tool_relayed_result':
+      return builder.relay(part);
+    default:
+      assertNever(part);
+  }
+}

@@ -1,0 +1,101 @@
+import { z } from 'zod';
+import { finishReason } from '../../../shared/contract/event.ts';
+import { createBuiltinScript } from './builtin-script.ts';
+import type { LlmRequest } from '../provider.ts';
+import { turnOf, type TurnSoFar } from './script-turn.ts';
+import type { Script, ScriptedAnswer } from './scripted.ts';
+import { readYamlFile } from '../../../shared/base/yaml-file.ts';
+
+const errorKind = z.enum([
+  'auth',
+  'rate_limit',
+  'overloaded',
+  'timeout',
+  'transport',
+  'content_filter',
+  'bad_request',
+  'context_length',
+  'unknown',
+]);
+
+const scriptedAnswer = z
+  .strictObject({
+    reasoning: z.string().optional(),
+    text: z.string().optional(),
+    toolCalls: z
+      .array(z.strictObject({ name: z.string().min(1), args: z.unknown().optional() }))
+      .max(1_000)
+      .optional(),
+    deltaMs: z.int().min(0).max(60_000).optional(),
+    finishReason: finishReason.optional(),
+    error: z
+      .strictObject({
+        kind: errorKind,
+        message: z.string().optional(),
+        status: z.int().optional(),
+        retryAfterMs: z.int().min(0).optional(),
+      })
+      .optional(),
+  })
+  .refine((answer) => Object.keys(answer).length > 0, 'is empty');
+
+const rule = z.strictObject({
+  /** All that are given must hold. */
+  when: z
+    .strictObject({
+      /** The agent's id. */
+      agent: z.string().optional(),
+      /** Text that the user's message contains, in any case. */
+      user: z.string().optional(),
+      /** Has a tool answered since the user's message? */
+      hasToolResult: z.boolean().optional(),
+      /** A tool of this name is on offer. */
+      toolNamed: z.string().optional(),
+    })
+    .default({}),
+  answer: scriptedAnswer,
+});
+
+const scriptFile = z.strictObject({ rules: z.array(rule).min(1).max(1_000) });
+type Rule = z.infer<typeof rule>;
+
+/**
+ * Reads a script from YAML. The first rule that holds answers; where none does, the built-in script does. In texts and
+ * arguments `{{input}}` is the user's message and `{{toolResult}}` the last tool result. Throws `invalid_config` whose
+ * details list every problem.
+ */
+export function loadScript(path: string): Script {
+  const { rules } = readYamlFile(path, scriptFile);
+  const otherwise = createBuiltinScript();
+  return (request, signal) => {
+    const turn = turnOf(request);
+    const found = rules.find(({ when }) => holds(when, request, turn));
+    return found ? fill(found.answer, turn) : otherwise(request, signal);
+  };
+}
+
+function holds(when: Rule['when'], request: LlmRequest, turn: TurnSoFar): boolean {
+  const { agent, user, hasToolResult, toolNamed } = when;
+  if (agent !== undefined && request.metadata?.['agent_name'] !== agent) return false;
+  if (user !== undefined && !turn.input.toLowerCase().includes(user.toLowerCase())) return false;
+  if (hasToolResult !== undefined && hasToolResult !== turn.results.length > 0) return false;
+  return toolNamed === undefined || Boolean(request.tools?.some((tool) => tool.name === toolNamed));
+}
+
+function fill(answer: Rule['answer'], turn: TurnSoFar): ScriptedAnswer {
+  const values: Readonly<Record<string, string>> = {
+    input: turn.input,
+    toolResult: turn.results.at(-1)?.content ?? '',
+  };
+  return { ...answer, text: filled(answer.text, values), toolCalls: filled(answer.toolCalls, values) };
+}
+
+/** Replaces the templates in every string of a value. */
+function filled<T>(value: T, values: Readonly<Record<string, string>>): T;
+function filled(value: unknown, values: Readonly<Record<string, string>>): unknown {
+  if (typeof value === 'string')
+    return value.replace(/\{\{(input|toolResult)\}\}/g, (_, name: string) => values[name] ?? '');
+  if (Array.isArray(value)) return value.map((item: unknown) => filled(item, values));
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, item]) => [name, filled(item, values)]));
+}

@@ -1,0 +1,139 @@
+import { systemClock, type Clock } from '../../../shared/base/clock.ts';
+import type { FinishReason } from '../../../shared/contract/event.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
+import type { Usage } from '../../../shared/contract/money.ts';
+import { AnswerBuilder } from '../answer-builder.ts';
+import { cancelledCall, LlmError, type LlmErrorKind } from '../errors.ts';
+import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
+
+/** An answer as a script gives it. With `error` the call fails, after the parts that are given have been sent. */
+export interface ScriptedAnswer {
+  readonly reasoning?: string | undefined;
+  readonly text?: string | undefined;
+  /** Arguments that are a string are sent as they are, also when they are not JSON. */
+  readonly toolCalls?:
+    | readonly { readonly name: string; readonly args?: unknown; readonly id?: string | undefined }[]
+    | undefined;
+  /** Milliseconds before every part. */
+  readonly deltaMs?: number | undefined;
+  readonly finishReason?: FinishReason | undefined;
+  /** Estimated from the lengths when absent. */
+  readonly usage?: Usage | undefined;
+  readonly error?: ScriptedError | undefined;
+}
+
+interface ScriptedError {
+  readonly kind: LlmErrorKind;
+  readonly message?: string | undefined;
+  readonly status?: number | undefined;
+  readonly retryAfterMs?: number | undefined;
+}
+
+/** Decides what the model says. Deterministic scripts depend on the request alone. */
+export type Script = (request: LlmRequest, signal: AbortSignal) => ScriptedAnswer | Promise<ScriptedAnswer>;
+
+export interface ScriptedOptions {
+  readonly id?: string;
+  readonly clock?: Clock;
+}
+
+const charsPerToken = 4;
+
+/** A provider that answers by a script, word by word, without any network. */
+export function createScriptedProvider(
+  script: Script,
+  { id = 'scripted', clock = systemClock }: ScriptedOptions = {},
+): LlmProvider {
+  return {
+    id,
+    capabilities: { tools: true, reasoning: true },
+    // Nothing leaves the process.
+    acceptsSensitivity: ['public', 'internal', 'secret'],
+    async generate(request, onPart, signal) {
+      if (signal.aborted) throw cancelledCall(id, signal);
+      const answer = await script(request, signal);
+      return await play(answer, request, onPart, signal, { id, clock });
+    },
+  };
+}
+
+async function play(
+  answer: ScriptedAnswer,
+  request: LlmRequest,
+  onPart: (part: LlmPart) => void,
+  signal: AbortSignal,
+  { id, clock }: Required<ScriptedOptions>,
+): Promise<LlmAnswer> {
+  const builder = new AnswerBuilder(id, onPart);
+  for (const send of partsOf(answer, request, builder)) {
+    if (answer.deltaMs) await clock.sleep(answer.deltaMs, signal).catch(() => {});
+    if (signal.aborted) throw cancelledCall(id, signal);
+    send();
+  }
+  if (signal.aborted) throw cancelledCall(id, signal);
+  const { error } = answer;
+  if (error) throw new LlmError(error.kind, id, error.message ?? `the script answers ${error.kind}`, error);
+  const finishReason = answer.finishReason ?? (answer.toolCalls?.length ? 'tool_use' : 'stop');
+  return builder.finish({ finishReason, usage: answer.usage ?? estimate(request, answer) });
+}
+
+/** The steps of an answer, one part each. */
+function* partsOf(answer: ScriptedAnswer, request: LlmRequest, builder: AnswerBuilder): Generator<() => void> {
+  for (const word of words(answer.reasoning ?? '')) yield () => builder.reasoning(word);
+  for (const word of words(answer.text ?? '')) yield () => builder.text(word);
+  // Ids differ from step to step, as those of good providers do.
+  const step = request.messages.filter((message) => message.role === 'assistant').length + 1;
+  for (const [index, call] of (answer.toolCalls ?? []).entries()) {
+    let id = '';
+    yield () => (id = builder.startCall(call.id ?? `call_${step}_${index + 1}`, call.name));
+    yield () => builder.callArgs(id, argsText(call.args));
+  }
+}
+
+function words(text: string): readonly string[] {
+  return text.match(/\s*\S+|\s+/g) ?? [];
+}
+
+function argsText(args: unknown): string {
+  return typeof args === 'string' ? args : jsonText(args ?? {});
+}
+
+function estimate(request: LlmRequest, answer: ScriptedAnswer): Usage {
+  const calls = (answer.toolCalls ?? []).reduce((sum, call) => sum + call.name.length + argsText(call.args).length, 0);
+  const input = tokens(request.messages.reduce((sum, message) => sum + lengthOf(message), 0));
+  const output = tokens((answer.reasoning?.length ?? 0) + (answer.text?.length ?? 0) + calls);
+  return { input, output, cached: 0, cacheWrite: 0, total: input + output };
+}
+
+function lengthOf(message: LlmRequest['messages'][number]): number {
+  if (message.role !== 'assistant') return message.content.length;
+  return message.parts.reduce(
+    (sum, part) => sum + (part.type === 'tool_call' ? part.name.length + part.args.length : part.text.length),
+    0,
+  );
+}
+
+function tokens(chars: number): number {
+  return Math.ceil(chars / charsPerToken);
+}
+
+/** Scripts for tests. */
+export const scripted = {
+  /** Always says this. */
+  text(text: string): Script {
+    return () => ({ text });
+  },
+  /** Calls a tool, and says `then` once the tool has answered in this turn. */
+  callsTool(name: string, args: unknown = {}, then = 'done'): Script {
+    return (request) => (request.messages.at(-1)?.role === 'tool' ? { text: then } : { toolCalls: [{ name, args }] });
+  },
+  /** One after the other, call by call. A call too many fails: nothing is repeated in silence. */
+  sequence(answers: readonly (ScriptedAnswer | Script)[]): Script {
+    let next = 0;
+    return (request, signal) => {
+      const answer = answers[next++];
+      if (answer === undefined) throw new LlmError('unknown', 'scripted', 'the script has no further answer');
+      return typeof answer === 'function' ? answer(request, signal) : answer;
+    };
+  },
+};

@@ -1,0 +1,220 @@
+import OpenAI from 'openai';
+import type { Dispatcher } from 'undici';
+import { createHash } from 'node:crypto';
+import { systemClock, type Clock } from '../../../shared/base/clock.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import type { ProviderLimits, RateLimitReport } from '../../../shared/contract/limits.ts';
+import type { Sensitivity } from '../../../shared/contract/message.ts';
+import { Redactor } from '../../../shared/base/redact.ts';
+import { sensitivityAt } from '../base-url.ts';
+import { cancelledCall, LlmError } from '../errors.ts';
+import { errorFromClient } from './openai-errors.ts';
+import { readAnswer, type AnswerFold, type WireObject } from './openai-read.ts';
+import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
+import { rateLimitOf } from './rate-limit.ts';
+import { requestIdOf } from '../request-id.ts';
+import { createTransport, fetchThrough, type StreamResponse } from './transport.ts';
+import { Watchdog } from '../watchdog.ts';
+
+export interface OpenAiOptions {
+  /** Name of the provider in attempts, errors and reasoning. */
+  readonly id: string;
+  /** With its version path, for instance `https://api.openai.com/v1`. */
+  readonly baseUrl: string;
+  /** A function is asked at every attempt; what it throws is never shown. */
+  readonly apiKey: string | (() => Promise<string> | string);
+  /** Names the key for limits that the fleet shares. Default: by base URL and key, or by the id of a key that is asked for. */
+  readonly credential?: string | undefined;
+  readonly organization?: string | undefined;
+  /** Longest wait for the first byte of an answer, connecting included. */
+  readonly startTimeoutMs: number;
+  /** Longest silence within an answer. Comments that keep the connection open are no silence. */
+  readonly idleTimeoutMs: number;
+  /** Default: tools and reasoning. */
+  readonly capabilities?:
+    | {
+        readonly tools?: boolean | undefined;
+        readonly reasoning?: boolean | undefined;
+        readonly responseFormat?: boolean | undefined;
+      }
+    | undefined;
+  /** `false`: the server cannot stream and is asked for answers in one piece, which are told in pieces all the same. */
+  readonly streams?: boolean | undefined;
+  /** Default: by the base URL, see `sensitivityAt`. */
+  readonly acceptsSensitivity?: readonly Sensitivity[] | undefined;
+  readonly limitsOf?: ((model: string) => ProviderLimits | undefined) | undefined;
+  /** Header that carries the idempotency key, default `Idempotency-Key`. `false`: none. */
+  readonly idempotencyHeader?: string | false | undefined;
+  /** The server takes the run's metadata; strict servers refuse it. Default: not sent. */
+  readonly sendsMetadata?: boolean | undefined;
+  readonly clock?: Clock;
+  /** Shared between providers; an own one when absent. */
+  readonly dispatcher?: Dispatcher;
+}
+
+/** One of OpenAI's interfaces: how a call is asked for and how its answer is put together. */
+export interface OpenAiInterface<Chunk extends WireObject> {
+  /** Resolves with the headers of the response; its body is not read. */
+  send(client: OpenAI, request: LlmRequest, options: SendOptions): { asResponse(): Promise<Response> };
+  fold(onPart: (part: LlmPart) => void): AnswerFold<Chunk>;
+}
+
+interface SendOptions {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal;
+}
+
+interface Connection<Chunk extends WireObject> {
+  readonly options: OpenAiOptions;
+  readonly wire: OpenAiInterface<Chunk>;
+  readonly client: OpenAI;
+  readonly clock: Clock;
+  /** That were used, newest last. */
+  readonly keys: Set<string>;
+}
+
+/** Of keys that are renewed, an answer may still hold the one before. */
+const maxKeys = 10;
+
+/** A server that speaks this interface. Throws `invalid_config` when the base URL or the key is missing. */
+export function createOpenAiProvider<Chunk extends WireObject>(
+  options: OpenAiOptions,
+  wire: OpenAiInterface<Chunk>,
+): LlmProvider {
+  const { id, baseUrl, apiKey, clock = systemClock, capabilities, limitsOf } = options;
+  if (!URL.canParse(baseUrl)) throw new RunError('invalid_config', `provider ${id} has no valid base URL`);
+  if (!apiKey) throw new RunError('invalid_config', `provider ${id} has no API key`);
+  const connection: Connection<Chunk> = { options, wire, clock, client: createClient(options), keys: new Set() };
+  return {
+    id,
+    capabilities: {
+      tools: capabilities?.tools ?? true,
+      reasoning: capabilities?.reasoning ?? true,
+      responseFormat: capabilities?.responseFormat ?? false,
+    },
+    acceptsSensitivity: options.acceptsSensitivity ?? sensitivityAt(baseUrl),
+    credential: options.credential ?? credentialOf(baseUrl, typeof apiKey === 'string' ? apiKey : `provider ${id}`),
+    ...(limitsOf && { limitsOf }),
+    secrets: () => [...connection.keys],
+    generate: (request, onPart, signal) => generate(connection, request, onPart, signal),
+  };
+}
+
+/** Two providers with one key at one server share its limits. Tells nothing of the key. */
+export function credentialOf(baseUrl: string, secret: string): string {
+  const { origin, pathname } = new URL(baseUrl);
+  const account = `${origin}${pathname.replace(/\/+$/, '')}\n${secret}`;
+  return createHash('sha256').update(account).digest('hex').slice(0, 16);
+}
+
+/** Every setting is given, so that the client takes nothing from the environment of its own accord. */
+export function createClient(options: OpenAiOptions): OpenAI {
+  return new OpenAI({
+    baseURL: options.baseUrl,
+    apiKey: 'given per request',
+    adminAPIKey: null,
+    organization: options.organization ?? null,
+    project: null,
+    webhookSecret: null,
+    logLevel: 'off',
+    maxRetries: 0,
+    // The watchdog ends the wait first; this one covers the headers only.
+    timeout: options.startTimeoutMs + 1_000,
+    fetch: fetchThrough(options.dispatcher ?? createTransport()),
+  });
+}
+
+async function generate<Chunk extends WireObject>(
+  connection: Connection<Chunk>,
+  request: LlmRequest,
+  onPart: (part: LlmPart) => void,
+  signal: AbortSignal,
+): Promise<LlmAnswer> {
+  const { clock, options, wire } = connection;
+  const { id, startTimeoutMs } = options;
+  if (signal.aborted) throw cancelledCall(id, signal);
+  const stop = new AbortController();
+  const onAbort = () => stop.abort(cancelledCall(id, signal));
+  signal.addEventListener('abort', onAbort, { once: true });
+  const watchdog = new Watchdog(clock, (limitMs) =>
+    stop.abort(new LlmError('timeout', id, `provider ${id} was silent for ${limitMs} ms`)),
+  );
+  const fold = wire.fold(onPart);
+  let key: string | undefined;
+  let rateLimit: RateLimitReport | undefined;
+  let providerRequestId: string | undefined;
+  try {
+    watchdog.expect(startTimeoutMs);
+    key = await resolveKey(options, stop.signal);
+    remember(key, connection.keys);
+    const response = await post(connection, request, key, stop.signal);
+    rateLimit = rateLimitOf(response.headers);
+    providerRequestId = requestIdOf(response.headers);
+    await readAnswer(response, fold, watchdog, options);
+    if (signal.aborted) throw cancelledCall(id, signal);
+    return { ...fold.answer(), ...(rateLimit && { rateLimit }), ...(providerRequestId && { providerRequestId }) };
+  } catch (thrown) {
+    // The abort's own reason explains more than what the transport made of it: cancelled, or silence.
+    const error: unknown = stop.signal.aborted ? stop.signal.reason : thrown;
+    if (error instanceof LlmError) {
+      error.usage ??= fold.usage;
+      error.rateLimit ??= rateLimit;
+      error.providerRequestId ??= providerRequestId;
+      // Servers quote the key that they refuse.
+      error.message = new Redactor([key]).text(error.message);
+    }
+    throw error;
+  } finally {
+    watchdog.stop();
+    signal.removeEventListener('abort', onAbort);
+  }
+}
+
+function remember(key: string, keys: Set<string>): void {
+  keys.add(key);
+  for (const oldest of keys) {
+    if (keys.size <= maxKeys) return;
+    keys.delete(oldest);
+  }
+}
+
+async function post<Chunk extends WireObject>(
+  { client, options, wire, clock }: Connection<Chunk>,
+  request: LlmRequest,
+  key: string,
+  signal: AbortSignal,
+): Promise<StreamResponse> {
+  const { idempotencyHeader = 'Idempotency-Key' } = options;
+  const headers = {
+    Authorization: `Bearer ${key}`,
+    'X-Client-Request-Id': request.requestId,
+    ...(idempotencyHeader !== false && { [idempotencyHeader]: idempotencyKeyOf(request) }),
+  };
+  try {
+    const response = await wire.send(client, request, { headers, signal }).asResponse();
+    return response as unknown as StreamResponse;
+  } catch (thrown) {
+    throw errorFromClient(options.id, thrown, clock.now());
+  }
+}
+
+/** A server that compares bodies refuses one key for two models. */
+function idempotencyKeyOf({ idempotencyKey, model, isFallback }: LlmRequest): string {
+  return isFallback ? `${idempotencyKey}:${model}` : idempotencyKey;
+}
+
+export async function resolveKey({ id, apiKey }: OpenAiOptions, signal: AbortSignal): Promise<string> {
+  if (typeof apiKey === 'string') return apiKey;
+  const gone = Promise.withResolvers<never>();
+  const onAbort = () => gone.reject(signal.reason);
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    const key = await Promise.race([apiKey(), gone.promise]);
+    if (key) return key;
+  } catch {
+    // Its text is kept out of the error below: what a secret store throws may hold the secret.
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+  throw new LlmError('auth', id, `the API key of provider ${id} could not be looked up`);
+}

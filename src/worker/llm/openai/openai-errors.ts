@@ -1,0 +1,145 @@
+import { APIError } from 'openai';
+import { z } from 'zod';
+import { cutText } from '../../../shared/base/redact.ts';
+import { LlmError, type LlmErrorKind } from '../errors.ts';
+import { refusedCode } from '../base-url.ts';
+import { rateLimitOf } from './rate-limit.ts';
+import { requestIdOf } from '../request-id.ts';
+import { retryAfterMs } from '../retry.ts';
+
+const maxMessageBytes = 2_048;
+
+/** Codes and types of OpenAI-compatible servers. */
+const kindByCode: ReadonlyMap<unknown, LlmErrorKind> = new Map([
+  ['context_length_exceeded', 'context_length'],
+  ['content_filter', 'content_filter'],
+  ['content_policy_violation', 'content_filter'],
+  ['image_content_policy_violation', 'content_filter'],
+  ['bio_policy', 'content_filter'],
+  ['misalignment_policy_violation', 'content_filter'],
+  ['invalid_prompt', 'bad_request'],
+  ['insufficient_quota', 'rate_limit'],
+  ['rate_limit_exceeded', 'rate_limit'],
+  ['rate_limit_error', 'rate_limit'],
+  ['invalid_api_key', 'auth'],
+  ['authentication_error', 'auth'],
+  ['permission_error', 'auth'],
+  ['model_not_found', 'bad_request'],
+  ['invalid_request_error', 'bad_request'],
+  ['server_error', 'overloaded'],
+  ['api_error', 'overloaded'],
+  ['overloaded_error', 'overloaded'],
+  ['timeout', 'timeout'],
+]);
+
+/** The codes that say more than the status they come with. */
+const decisiveCodes: ReadonlySet<unknown> = new Set([
+  'context_length_exceeded',
+  'content_filter',
+  'content_policy_violation',
+  'image_content_policy_violation',
+  'bio_policy',
+  'misalignment_policy_violation',
+  'insufficient_quota',
+]);
+
+/**
+ * Whatever the `openai` client or the transport threw, as a model error. Messages carry at most 2 KiB of what the
+ * provider said, and of a transport failure only its code.
+ */
+export function errorFromClient(provider: string, thrown: unknown, nowMs: number): LlmError {
+  if (thrown instanceof LlmError) return thrown;
+  const { status, headers } = thrown instanceof APIError ? thrown : {};
+  const refused = refusalIn(thrown);
+  if (refused)
+    return new LlmError('transport', provider, `provider ${provider} is not asked: ${refused.message}`, {
+      cause: refused,
+      retryable: false,
+    });
+  if (!(thrown instanceof APIError) || status === undefined) {
+    return new LlmError('transport', provider, `provider ${provider} could not be reached${codeIn(thrown)}`, {
+      cause: thrown,
+    });
+  }
+  const code =
+    firstIn(decisiveCodes, thrown.code, thrown.type) ?? (typeof thrown.code === 'string' ? thrown.code : undefined);
+  const kind = decisiveCodes.has(code) ? kindByCode.get(code) : kindByStatus(status);
+  return new LlmError(
+    kind ?? 'unknown',
+    provider,
+    cutText(`provider ${provider} answered ${thrown.message}`, maxMessageBytes),
+    {
+      status,
+      code,
+      retryAfterMs: headers && retryAfterMs(headers, nowMs),
+      rateLimit: headers && rateLimitOf(headers),
+      providerRequestId: headers && requestIdOf(headers),
+      retryable: retryableBy(code),
+    },
+  );
+}
+
+/** The connection ended before the answer did. */
+export function brokenOff(provider: string, cause: Error): LlmError {
+  return new LlmError('transport', provider, `provider ${provider} broke off its answer${codeIn(cause)}`, { cause });
+}
+
+/** Every field may be missing or of another type, which counts as missing. */
+const errorBody = z.object({
+  code: z.union([z.string(), z.int()]).optional().catch(undefined),
+  type: z.string().optional().catch(undefined),
+  message: z.string().optional().catch(undefined),
+});
+
+/** An `error` object that came in place of a part of the answer. What is not classified is the server's own trouble. */
+export function errorFromBody(provider: string, body: unknown): LlmError {
+  const { code, type, message } = errorBody.safeParse(body).data ?? {};
+  const known = firstIn(kindByCode, code, type);
+  const status = Number(code) >= 400 ? Number(code) : undefined;
+  const kind = kindByCode.get(known) ?? (status === undefined ? 'overloaded' : kindByStatus(status));
+  const text = `provider ${provider} sent an error: ${message ?? known ?? 'no reason given'}`;
+  return new LlmError(kind, provider, cutText(text, maxMessageBytes), {
+    status,
+    code: known ?? code?.toString(),
+    retryable: retryableBy(known),
+  });
+}
+
+function firstIn(codes: { has(code: unknown): boolean }, ...candidates: unknown[]): string | undefined {
+  return candidates.find((candidate) => typeof candidate === 'string' && codes.has(candidate))?.toString();
+}
+
+/** A used-up account does not fill up while we wait, although it comes as 429. */
+function retryableBy(code: string | undefined): false | undefined {
+  return code === 'insufficient_quota' ? false : undefined;
+}
+
+function kindByStatus(status: number): LlmErrorKind {
+  if (status === 429) return 'rate_limit';
+  if (status >= 500) return 'overloaded';
+  if (status === 408 || status === 425) return 'timeout';
+  if (status === 401 || status === 402 || status === 403) return 'auth';
+  if (status === 400 || status === 404 || status === 409 || status === 413 || status === 422) return 'bad_request';
+  return 'unknown';
+}
+
+/** The address rule's own words, when it stopped the connection. */
+function refusalIn(thrown: unknown): Error | undefined {
+  return causes(thrown).find((error) => 'code' in error && error.code === refusedCode.code);
+}
+
+/** An error and what caused it, from the outside in. */
+function causes(thrown: unknown): Error[] {
+  const found: Error[] = [];
+  for (let error = thrown; error instanceof Error && found.length < 5; error = error.cause) found.push(error);
+  return found;
+}
+
+/** The system's name for a failure (ECONNRESET, UND_ERR_SOCKET), from the innermost cause that has one. */
+function codeIn(thrown: unknown): string {
+  let code: string | undefined;
+  for (const error of causes(thrown)) {
+    if ('code' in error && typeof error.code === 'string' && /^[A-Z0-9_]{1,64}$/.test(error.code)) code = error.code;
+  }
+  return code ? ` (${code})` : '';
+}

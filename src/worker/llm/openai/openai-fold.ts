@@ -1,0 +1,167 @@
+import type { FinishReason } from '../../../shared/contract/event.ts';
+import type { Usage } from '../../../shared/contract/money.ts';
+import { AnswerBuilder } from '../answer-builder.ts';
+import type { AnswerFold } from './openai-read.ts';
+import { pieces, usageFrom, wireText as text } from '../openai-wire-values.ts';
+import type { LlmAnswer, LlmPart } from '../provider.ts';
+
+/** The fields of a chunk, or of a whole completion, that are read. All may be missing: servers differ. */
+export interface WireChunk {
+  readonly id?: unknown;
+  readonly choices?: readonly WireChoice[] | null;
+  readonly usage?: WireUsage | null;
+  readonly error?: unknown;
+}
+interface WireChoice {
+  readonly index?: number;
+  readonly delta?: WireDelta | null;
+  readonly message?: WireDelta | null;
+  readonly finish_reason?: string | null;
+}
+interface WireDelta {
+  readonly content?: string | null;
+  readonly refusal?: string | null;
+  readonly reasoning_content?: string | null;
+  readonly reasoning?: string | null;
+  readonly reasoning_details?: readonly unknown[] | null;
+  readonly tool_calls?: readonly WireCall[] | null;
+}
+interface WireCall {
+  readonly index?: number;
+  readonly id?: string | null;
+  readonly function?: { readonly name?: string | null; readonly arguments?: string | null } | null;
+}
+interface WireUsage {
+  readonly prompt_tokens?: unknown;
+  readonly completion_tokens?: unknown;
+  readonly prompt_tokens_details?: { readonly cached_tokens?: unknown; readonly cache_write_tokens?: unknown } | null;
+}
+
+/** A call on the wire: known by its index, begun once its name has come. */
+interface OpenCall {
+  readonly wireId: string | undefined;
+  readonly id: string;
+}
+
+const maxProofs = 10_000;
+
+/** Folds the chunks of one chat completion, in one pass, into an answer. */
+export class ChatFold implements AnswerFold<WireChunk> {
+  /** The usage comes after the finish reason, and servers differ in whether it comes at all. */
+  readonly complete = false;
+  readonly #builder: AnswerBuilder;
+  readonly #calls = new Map<number, OpenCall>();
+  readonly #reasoningProofs: unknown[] = [];
+  #lastIndex = -1;
+  #finish: string | undefined;
+  #usage: Usage | undefined;
+  #id: string | undefined;
+
+  constructor(provider: string, onPart: (part: LlmPart) => void) {
+    this.#builder = new AnswerBuilder(provider, onPart);
+  }
+
+  /** The model said why it stopped: what is still to come is only the usage. */
+  get finished(): boolean {
+    return this.#finish !== undefined;
+  }
+
+  /** What was used so far, as far as the provider told. */
+  get usage(): Usage | undefined {
+    return this.#usage;
+  }
+
+  chunk(chunk: WireChunk): void {
+    this.#head(chunk);
+    const choice = chunk.choices?.[0];
+    if (!choice) return;
+    if (choice.delta) this.#delta(choice.delta);
+    this.#finish = text(choice.finish_reason) ?? this.#finish;
+  }
+
+  /** A completion that came in one piece, told as if it had streamed. */
+  whole(completion: WireChunk): void {
+    this.#head(completion);
+    const choice = completion.choices?.[0];
+    if (!choice?.message) return;
+    const { content, tool_calls, ...rest } = choice.message;
+    this.#delta(rest);
+    if (typeof content === 'string') for (const piece of pieces(content)) this.#builder.text(piece);
+    if (Array.isArray(tool_calls)) for (const [index, call] of tool_calls.entries()) this.#call({ ...call, index });
+    this.#finish = text(choice.finish_reason) ?? 'stop';
+  }
+
+  /** Throws what {@link AnswerBuilder.finish} throws. */
+  answer(): LlmAnswer {
+    return this.#builder.finish({
+      finishReason: finishReasonOf(this.#finish),
+      usage: this.#usage,
+      providerRequestId: this.#id,
+      ...(this.#reasoningProofs.length > 0 && { reasoningMeta: this.#reasoningProofs }),
+    });
+  }
+
+  #head(chunk: WireChunk): void {
+    if (this.#id === undefined && typeof chunk.id === 'string' && chunk.id !== '') this.#id = chunk.id;
+    if (chunk.usage) this.#usage = usageOf(chunk.usage) ?? this.#usage;
+  }
+
+  #delta(delta: WireDelta): void {
+    const reasoning = delta.reasoning_content ?? delta.reasoning;
+    if (typeof reasoning === 'string') this.#builder.reasoning(reasoning);
+    if (Array.isArray(delta.reasoning_details) && this.#reasoningProofs.length < maxProofs) {
+      this.#reasoningProofs.push(...delta.reasoning_details);
+    }
+    if (typeof delta.content === 'string') this.#builder.text(delta.content);
+    if (typeof delta.refusal === 'string') this.#builder.text(delta.refusal);
+    if (Array.isArray(delta.tool_calls)) for (const call of delta.tool_calls) if (call) this.#call(call);
+  }
+
+  /**
+   * One fragment of a call. Servers exist that leave the index out, and that give every call index 0: a fragment with a
+   * name and another id than the call at its index begins a call of its own.
+   */
+  #call(call: WireCall): void {
+    const id = text(call.id);
+    const name = text(call.function?.name);
+    const args = text(call.function?.arguments);
+    const begins = id !== undefined && name !== undefined;
+    const index =
+      typeof call.index === 'number' ? call.index : begins ? this.#lastIndex + 1 : Math.max(0, this.#lastIndex);
+    this.#lastIndex = index;
+    let open = this.#calls.get(index);
+    if (name !== undefined && (!open || (begins && open.wireId !== id))) open = this.#open(index, id, name);
+    if (open && args !== undefined) this.#builder.callArgs(open.id, args);
+  }
+
+  #open(index: number, wireId: string | undefined, name: string): OpenCall {
+    const open = { wireId, id: this.#builder.startCall(wireId, name) };
+    this.#calls.set(index, open);
+    return open;
+  }
+}
+
+/** What servers call the ends of an answer. Any other word is a stop. */
+const finishReasons: Readonly<Record<string, FinishReason>> = {
+  length: 'length',
+  max_tokens: 'length',
+  tool_calls: 'tool_use',
+  function_call: 'tool_use',
+  content_filter: 'content_filter',
+  error: 'error',
+  insufficient_system_resource: 'error',
+};
+
+function finishReasonOf(wire: string | undefined): FinishReason {
+  return finishReasons[wire ?? 'stop'] ?? 'stop';
+}
+
+function usageOf(wire: WireUsage): Usage | undefined {
+  const { prompt_tokens: prompt, completion_tokens: output, prompt_tokens_details: details } = wire;
+  return usageFrom({
+    prompt,
+    output,
+    cached: details?.cached_tokens,
+    cacheWrite: details?.cache_write_tokens,
+  });
+}

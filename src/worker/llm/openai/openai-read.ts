@@ -1,0 +1,146 @@
+import { maxLevels } from '../../../shared/base/clean-text.ts';
+import { depthOver } from '../../../shared/base/json-depth.ts';
+import { LlmError } from '../errors.ts';
+import { brokenOff, errorFromBody } from './openai-errors.ts';
+import type { LlmAnswer } from '../provider.ts';
+import { SseSplitter, type SseVerdict } from './sse.ts';
+import { discardBody, readBody, type StreamResponse } from './transport.ts';
+import type { Watchdog } from '../watchdog.ts';
+import type { Usage } from '../../../shared/contract/money.ts';
+
+const sseLimits = { maxLineBytes: 1024 * 1024, maxBytes: 128 * 1024 * 1024 };
+const maxJsonBytes = 10 * 1024 * 1024;
+/** After the finish reason only the usage is missing: no reason to wait as long as for a token. */
+const tailTimeoutMs = 5_000;
+
+/** Any object on the wire may be an error instead. */
+export interface WireObject {
+  readonly error?: unknown;
+}
+
+/** Puts an answer together from what a server sends. */
+export interface AnswerFold<Chunk extends WireObject> {
+  /** The model said why it stopped: what is still to come is only the usage. */
+  readonly finished: boolean;
+  /** Not even the usage is still to come. */
+  readonly complete: boolean;
+  /** What was used so far, as far as the provider told. */
+  readonly usage: Usage | undefined;
+  chunk(chunk: Chunk): void;
+  /** An answer that came in one piece, told as if it had streamed. */
+  whole(answer: Chunk): void;
+  answer(): LlmAnswer;
+}
+
+interface ReadOptions {
+  readonly id: string;
+  readonly idleTimeoutMs: number;
+}
+
+/**
+ * Reads a response into the fold, whether it streams or not. Returns once the answer has its finish reason; throws for
+ * everything else: a web page, a stream that broke off, an error in the place of a chunk, more than fits the limits.
+ */
+export async function readAnswer<Chunk extends WireObject>(
+  response: StreamResponse,
+  fold: AnswerFold<Chunk>,
+  watchdog: Watchdog,
+  options: ReadOptions,
+): Promise<void> {
+  const { id } = options;
+  const type = response.headers.get('content-type') ?? '';
+  if (type.startsWith('text/html')) {
+    discardBody(response.body);
+    throw new LlmError('transport', id, `provider ${id} answered with a web page`);
+  }
+  const read = type.startsWith('application/json') ? readWhole<Chunk> : readStream<Chunk>;
+  const broken = await read(response, fold, watchdog, options);
+  // A connection that dies after the finish reason has taken nothing of the answer with it.
+  if (fold.finished) return;
+  if (broken) throw brokenOff(id, broken);
+  throw new LlmError('transport', id, `provider ${id} ended its answer without a finish reason`);
+}
+
+/** Resolves with what broke the stream off, or undefined. */
+async function readStream<Chunk extends WireObject>(
+  response: StreamResponse,
+  fold: AnswerFold<Chunk>,
+  watchdog: Watchdog,
+  { id, idleTimeoutMs }: ReadOptions,
+) {
+  let phase: 'start' | 'parts' | 'tail' | 'done' = 'start';
+  const splitter = new SseSplitter(sseLimits, (payload) => {
+    if (payload.startsWith('[DONE]')) phase = 'done';
+    else if (payload !== '' && phase !== 'done') fold.chunk(parseChunk(payload, id) as Chunk);
+  });
+  const broken = await readBody(response.body, (bytes) => {
+    if (phase === 'start') {
+      phase = 'parts';
+      watchdog.expect(idleTimeoutMs);
+    } else {
+      watchdog.seen();
+    }
+    assertWithinLimits(splitter.push(bytes), id);
+    if (phase === 'parts' && fold.finished) {
+      phase = 'tail';
+      watchdog.expect(Math.min(tailTimeoutMs, idleTimeoutMs));
+    }
+    if (fold.complete) phase = 'done';
+    return phase !== 'done';
+  });
+  if (!broken) splitter.end();
+  return broken;
+}
+
+/** A server that does not stream: its whole answer comes out as parts all the same. */
+async function readWhole<Chunk extends WireObject>(
+  response: StreamResponse,
+  fold: AnswerFold<Chunk>,
+  watchdog: Watchdog,
+  { id, idleTimeoutMs }: ReadOptions,
+) {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  watchdog.expect(idleTimeoutMs);
+  const broken = await readBody(response.body, (chunk) => {
+    watchdog.seen();
+    bytes += chunk.length;
+    if (bytes > maxJsonBytes)
+      throw new LlmError('transport', id, `the answer of provider ${id} is over ${maxJsonBytes} bytes`);
+    chunks.push(chunk);
+    return true;
+  });
+  if (!broken) fold.whole(parseChunk(Buffer.concat(chunks).toString('utf8'), id) as Chunk);
+  return broken;
+}
+
+/** Throws the error that the chunk holds, or `transport` when it is not JSON. */
+function parseChunk(json: string, provider: string): WireObject {
+  const chunk = jsonObject(json);
+  // Without the cause: it quotes the text, which belongs to the user.
+  if (!chunk)
+    throw new LlmError(
+      'transport',
+      provider,
+      `provider ${provider} sent a chunk that is not a JSON object of at most ${maxLevels} levels`,
+    );
+  if (chunk.error) throw errorFromBody(provider, chunk.error);
+  return chunk;
+}
+
+/** The one place where wire data is taken for a chunk: checking every chunk by a schema would cost more than reading it. */
+function jsonObject(json: string): WireObject | undefined {
+  try {
+    if (depthOver(json, maxLevels)) return undefined;
+    const value: unknown = JSON.parse(json);
+    return typeof value === 'object' && value !== null ? value : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function assertWithinLimits(verdict: SseVerdict, provider: string): void {
+  if (verdict === 'ok') return;
+  const limit = verdict === 'line' ? sseLimits.maxLineBytes : sseLimits.maxBytes;
+  throw new LlmError('transport', provider, `a ${verdict} of provider ${provider} is over ${limit} bytes`);
+}

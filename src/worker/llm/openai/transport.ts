@@ -1,0 +1,108 @@
+import { request, type Dispatcher } from 'undici';
+import { guardedAgent, type Lookup } from '../../../shared/egress/guarded-agent.ts';
+import { providerGuard, type EgressRule } from '../base-url.ts';
+
+/** More of an error body is not read: only 2 KiB of it are shown. */
+const maxErrorBytes = 64 * 1024;
+
+const connectTimeoutMs = 10_000;
+const anywhereButLocal: EgressRule = { allowedHosts: [], production: false };
+
+/**
+ * Connections to model providers: one per process, shared by all of them. Deadlines are the caller's. A name that
+ * resolves to an address which the rule refuses is never connected to. One stream on a connection: a connection that
+ * breaks then takes one answer with it.
+ */
+export function createTransport(rule: EgressRule = anywhereButLocal, lookup?: Lookup): Dispatcher {
+  return guardedAgent(providerGuard(rule), {
+    connectTimeoutMs,
+    lookup,
+    // The watchdog of each call knows better what is silence: keep-alive comments, start and end of an answer.
+    headersTimeout: 0,
+    bodyTimeout: 0,
+  });
+}
+
+/** A response of {@link fetchThrough}: its body is undici's own stream, not a web stream. */
+export interface StreamResponse {
+  readonly ok: boolean;
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Dispatcher.ResponseData['body'];
+  text(): Promise<string>;
+}
+
+/**
+ * A `fetch` for the `openai` client that skips web streams: they cost more than all the rest of reading an answer. It
+ * knows just what that client sends: a URL, headers, a text. Redirects are not followed, so credentials go nowhere else.
+ * Error bodies are cut.
+ */
+export function fetchThrough(dispatcher: Dispatcher): typeof fetch {
+  const send = async (url: string, init: SentByClient): Promise<StreamResponse> => {
+    const { statusCode: status, headers, body } = await request(url, { ...init, dispatcher });
+    const ok = status >= 200 && status < 300;
+    return { ok, status, headers: headersOf(headers), body, text: () => (ok ? body.text() : beginning(body)) };
+  };
+  return send as unknown as typeof fetch;
+}
+
+interface SentByClient {
+  readonly method: Dispatcher.HttpMethod;
+  readonly headers: Headers;
+  readonly body: string;
+  readonly signal: AbortSignal;
+}
+
+function headersOf(raw: Record<string, string | string[] | undefined>): Headers {
+  const headers = new Headers();
+  for (const [name, value] of Object.entries(raw)) {
+    for (const one of Array.isArray(value) ? value : [value]) if (one !== undefined) headers.append(name, one);
+  }
+  return headers;
+}
+
+/**
+ * Hands over the bytes of a body as they arrive. `onChunk` answers false when it has all it needs: the rest is then
+ * thrown away in the background, so that the connection can be used again. Resolves with what broke the body off before
+ * its end, or undefined. A throw of `onChunk` destroys the body and is thrown on.
+ */
+export async function readBody(
+  body: StreamResponse['body'],
+  onChunk: (chunk: Buffer) => boolean,
+): Promise<Error | undefined> {
+  const { promise, resolve, reject } = Promise.withResolvers<Error | undefined>();
+  const onData = (chunk: Buffer) => {
+    try {
+      if (onChunk(chunk)) return;
+    } catch (error) {
+      body.off('data', onData);
+      reject(error);
+      body.destroy();
+      return;
+    }
+    body.off('data', onData);
+    resolve(undefined);
+    body.dump({ limit: maxErrorBytes, signal: AbortSignal.timeout(1_000) }).catch(() => {});
+  };
+  body.on('data', onData);
+  body.once('end', () => resolve(undefined));
+  body.on('error', resolve);
+  body.once('close', () => resolve(new Error('the body was closed before its end')));
+  return await promise;
+}
+
+/** Throws a body away unread. */
+export function discardBody(body: StreamResponse['body']): void {
+  body.on('error', () => {}).destroy();
+}
+
+async function beginning(body: StreamResponse['body']): Promise<string> {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  await readBody(body, (chunk) => {
+    chunks.push(chunk);
+    bytes += chunk.length;
+    return bytes < maxErrorBytes;
+  });
+  return Buffer.concat(chunks).subarray(0, maxErrorBytes).toString('utf8');
+}

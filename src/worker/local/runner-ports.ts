@@ -1,0 +1,164 @@
+import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
+import type { RunEvent } from '../../shared/contract/event.ts';
+import type { RunUsage } from '../../shared/contract/money.ts';
+import type { SideChannels } from '../tools/capabilities.ts';
+
+/** How one run executes. Never what the agent is. */
+export interface RunAgentOverrides {
+  readonly model?: string;
+  readonly maxTurns?: number;
+  /** Nobody sits in front of this run. */
+  readonly background?: boolean;
+}
+
+/** The only way up: what the caller of a run is told while it goes on. The runner knows nobody else. */
+export interface RunnerCallbacks {
+  readonly onThinking?: () => void;
+  /** The whole text of a step. */
+  readonly onAssistantMessage?: (text: string) => void;
+  readonly onToolUse?: (toolName: string, input: Record<string, unknown>, summary: string) => void;
+  readonly onToolUseSummary?: (summary: string) => void;
+  /** Every event of the engine, as it is. */
+  readonly onEvent?: (event: RunEvent) => void;
+  /** The answer, once it is in the thread. */
+  readonly onResponse?: (agentId: string, threadId: string, text: string) => void;
+  /** What went wrong, scrubbed. The run then rejects. */
+  readonly onError?: (agentId: string, threadId: string, error: string) => void;
+  /** A path in the workspace, or the handle of a result. */
+  readonly onFileSend?: (
+    agentId: string,
+    threadId: string,
+    filePath: string,
+    caption: string | undefined,
+    fileType: string,
+  ) => void;
+  readonly onShareNote?: (
+    agentId: string,
+    threadId: string,
+    title: string,
+    slug: string,
+    message: string | undefined,
+  ) => void;
+  readonly onPinChange?: (agentId: string) => void;
+  readonly onNotifyUser?: (agentId: string, threadId: string, message: string) => void;
+}
+
+/** What an engine calls. They are the caller's own, but for `onEvent`, which also keeps the event in the thread. */
+export type EngineCallbacks = Pick<
+  RunnerCallbacks,
+  'onThinking' | 'onAssistantMessage' | 'onToolUse' | 'onToolUseSummary'
+> &
+  Required<Pick<RunnerCallbacks, 'onEvent'>>;
+
+/** What the runner reads of an agent. */
+export type RunnerAgent = Pick<AgentDefinition, 'id' | 'model' | 'capabilities' | 'subagents' | 'trust'>;
+
+/** What the runner reads of a thread's manifest. */
+export interface RunnerManifest {
+  /** What the engine remembers of the conversation, by the name that it gave it. */
+  readonly sessionId?: string;
+  readonly taskId?: string;
+}
+
+/** Something that was said in a thread. */
+export interface Said {
+  readonly role: 'user' | 'assistant';
+  readonly text: string;
+  /** The engine answered, with nothing. */
+  readonly emptyResponse?: true;
+}
+
+/** A thread in the hands of one run. Disposing of it lets the next one have it. */
+export interface HeldRunnerThread extends AsyncDisposable {
+  manifest(): Promise<RunnerManifest>;
+  append(said: Said): Promise<void>;
+  /** Keeps an event of the engine beside the messages. Returns at once. */
+  record(event: RunEvent): void;
+  /** Sets the time of the last change, and the session where there is a new one. */
+  update(change: { readonly sessionId?: string }): Promise<void>;
+}
+
+export interface RunnerThreads {
+  /**
+   * Resolves when it is the turn of this caller, in the order in which they asked. Undefined: the signal was aborted before
+   * that.
+   */
+  acquire(threadId: string, agentId: string, signal: AbortSignal): Promise<HeldRunnerThread | undefined>;
+}
+
+/** MCP servers by name. What they are is between those who resolve them and the engine. */
+export type Servers = Readonly<Record<string, unknown>>;
+
+/** The run that servers are resolved for. */
+export interface ResolverContext<Agent> {
+  readonly agent: Agent;
+  readonly agentId: string;
+  readonly threadId: string;
+  readonly background: boolean;
+  /** Told to the caller of the run, with its agent and thread. */
+  readonly callbacks: SideChannels;
+  /** How many runs have asked for each other above this one. */
+  readonly askAgentDepth: number;
+  /**
+   * Has another agent answer in a thread of its own, with the callbacks and the abort of this run. Its answer is not delivered,
+   * but returned. Throws `depth_limit` below the third, `concurrent_run` for a thread that is held above, and what the run
+   * throws.
+   */
+  readonly askAgent: (agentId: string, threadId: string, message: string) => Promise<{ readonly text: string }>;
+}
+
+export interface EngineOptions {
+  readonly cwd: string;
+  readonly directories: readonly string[];
+  readonly systemPrompt: string;
+  readonly model: string;
+  readonly maxTurns: number | undefined;
+  readonly agents: readonly string[];
+  readonly mcpServers: Servers;
+}
+
+export interface EngineResult {
+  readonly text: string;
+  readonly sessionId?: string | undefined;
+  readonly usage?: RunUsage | undefined;
+}
+
+/** What executes a turn. The runner is its only caller. */
+export interface Engine {
+  run(
+    message: string,
+    options: EngineOptions,
+    trust: RunnerAgent['trust'],
+    sessionId: string | undefined,
+    callbacks: EngineCallbacks,
+    abort: AbortController,
+  ): Promise<EngineResult>;
+}
+
+/** Everything that the runner touches and knows nothing about. Each may be replaced. */
+export interface RunnerCollaborators<Agent extends RunnerAgent = RunnerAgent, Task = unknown> {
+  readonly threads: RunnerThreads;
+  readonly agents: { load(agentId: string): Promise<Agent> | Agent };
+  readonly tasks: { get(taskId: string): Promise<Task | undefined> | Task | undefined };
+  /** Answers the whole system prompt: nobody adds to it. */
+  readonly buildSystemPrompt: (
+    agent: Agent,
+    cwd: string,
+    directories: readonly string[],
+    about: { readonly task: Task | undefined; readonly background: boolean | undefined },
+  ) => Promise<string> | string;
+  readonly capabilities: {
+    resolve(names: readonly string[], context: ResolverContext<Agent>): Promise<Servers> | Servers;
+  };
+  /** Over what the capabilities bring, where names are the same. */
+  readonly injections: {
+    resolve(overrides: RunAgentOverrides, context: ResolverContext<Agent>): Promise<Servers> | Servers;
+  };
+  readonly engine: Engine;
+  readonly usage: { record(agentId: string, threadId: string, usage: RunUsage): Promise<void> | void };
+  /** Begins what follows an answer. Nobody waits for it, and its failures are its own. */
+  readonly effects: { dispatch(agentId: string, threadId: string): Promise<void> | void };
+  /** An error as it may be shown. */
+  readonly scrub: (error: unknown) => string;
+  readonly workspace: { readonly cwd: string; readonly directories: readonly string[] };
+}

@@ -1,0 +1,182 @@
+import { RunError } from '../../shared/base/errors.ts';
+import { maxDepth } from '../../shared/contract/run.ts';
+import type { SideChannels } from '../tools/capabilities.ts';
+import type {
+  EngineCallbacks,
+  EngineResult,
+  HeldRunnerThread,
+  ResolverContext,
+  RunAgentOverrides,
+  RunnerAgent,
+  RunnerCallbacks,
+  RunnerCollaborators,
+} from './runner-ports.ts';
+
+/** Runs turns of conversations in this process. */
+export interface AgentRunner {
+  /**
+   * A message in, a response out, one turn at a time for each thread. Aborted it resolves with an empty text; the thread then
+   * says `(stopped by user)`. Where assembling the turn or the engine fails, the thread says `(error: …)`, `onError` is called
+   * and the error thrown.
+   */
+  readonly runAgent: (
+    agentId: string,
+    threadId: string,
+    message: string,
+    callbacks?: RunnerCallbacks,
+    overrides?: RunAgentOverrides,
+    abortController?: AbortController,
+  ) => Promise<{ readonly text: string }>;
+}
+
+interface Asked {
+  readonly agentId: string;
+  readonly threadId: string;
+  readonly message: string;
+  readonly callbacks: RunnerCallbacks;
+  readonly overrides: RunAgentOverrides;
+  readonly abort: AbortController;
+  /** Threads of the runs that wait for this one. */
+  readonly above: readonly string[];
+}
+
+/**
+ * Makes a runner of what it works with. It is a sequence and nothing else: what a prompt says, which servers there are, who may
+ * do what and who is told are for the others to know.
+ */
+export function createRunner<Agent extends RunnerAgent, Task>(
+  collaborators: RunnerCollaborators<Agent, Task>,
+): AgentRunner {
+  const { threads, agents, engine, usage, effects, scrub, workspace } = collaborators;
+
+  async function run(asked: Asked): Promise<{ readonly text: string }> {
+    const { agentId, threadId, message, callbacks, overrides, abort } = asked;
+    // Held until all of it is over, whatever becomes of it.
+    await using thread = await threads.acquire(threadId, agentId, abort.signal);
+    if (!thread) return { text: '' };
+    const agent = await agents.load(agentId);
+    const { sessionId, taskId } = await thread.manifest();
+    await thread.append({ role: 'user', text: message });
+    let result: EngineResult;
+    try {
+      const systemPrompt = await promptFor(agent, taskId, overrides);
+      const mcpServers = await serversFor(agent, asked);
+      result = await engine.run(
+        message,
+        {
+          ...workspace,
+          systemPrompt,
+          model: overrides.model ?? agent.model,
+          maxTurns: overrides.maxTurns,
+          agents: agent.subagents,
+          mcpServers,
+        },
+        agent.trust,
+        sessionId,
+        engineCallbacks(callbacks, thread),
+        abort,
+      );
+      abort.signal.throwIfAborted();
+    } catch (error) {
+      if (abort.signal.aborted) return await stopped(thread);
+      await thread.append({ role: 'assistant', text: `(error: ${scrub(error)})` });
+      callbacks.onError?.(agentId, threadId, scrub(error));
+      throw error;
+    }
+    const { text } = result;
+    await thread.append({ role: 'assistant', text, ...(text === '' && { emptyResponse: true }) });
+    await thread.update(result.sessionId === undefined ? {} : { sessionId: result.sessionId });
+    if (result.usage) await usage.record(agentId, threadId, result.usage);
+    callbacks.onResponse?.(agentId, threadId, text);
+    dispatch(agentId, threadId);
+    return { text };
+  }
+
+  async function promptFor(agent: Agent, taskId: string | undefined, { background }: RunAgentOverrides) {
+    const { cwd, directories } = workspace;
+    const task = taskId === undefined ? undefined : await collaborators.tasks.get(taskId);
+    return await collaborators.buildSystemPrompt(agent, cwd, directories, { task, background });
+  }
+
+  async function serversFor(agent: Agent, asked: Asked) {
+    const context = contextOf(agent, asked);
+    const brought = await collaborators.capabilities.resolve(agent.capabilities, context);
+    return { ...brought, ...(await collaborators.injections.resolve(asked.overrides, context)) };
+  }
+
+  function contextOf(agent: Agent, asked: Asked): ResolverContext<Agent> {
+    const { agentId, threadId, callbacks, overrides, above } = asked;
+    return {
+      agent,
+      agentId,
+      threadId,
+      background: overrides.background ?? false,
+      callbacks: channelsTo(callbacks, agentId, threadId),
+      askAgentDepth: above.length,
+      askAgent: async (target, targetThread, question) => await run(questionTo(target, targetThread, question, asked)),
+    };
+  }
+
+  function dispatch(agentId: string, threadId: string): void {
+    void (async () => await effects.dispatch(agentId, threadId))().catch(() => {});
+  }
+
+  return {
+    runAgent: async (agentId, threadId, message, callbacks = {}, overrides = {}, abort = new AbortController()) =>
+      await run({ agentId, threadId, message, callbacks, overrides, abort, above: [] }),
+  };
+}
+
+async function stopped(thread: HeldRunnerThread): Promise<{ readonly text: string }> {
+  await thread.append({ role: 'assistant', text: '(stopped by user)' });
+  await thread.update({});
+  return { text: '' };
+}
+
+/** The run that another one asks for: its answer goes back to that one, and to nobody else. */
+function questionTo(agentId: string, threadId: string, message: string, asking: Asked): Asked {
+  const { abort, overrides } = asking;
+  const above = [...asking.above, asking.threadId];
+  if (above.length > maxDepth)
+    throw new RunError('depth_limit', `agents may work for each other at most ${maxDepth} deep`);
+  if (above.includes(threadId))
+    throw new RunError('concurrent_run', `thread ${threadId} is held by a run that waits for this answer`);
+  const { onResponse: _, ...callbacks } = asking.callbacks;
+  const { background } = overrides;
+  return {
+    agentId,
+    threadId,
+    message,
+    callbacks,
+    overrides: background === undefined ? {} : { background },
+    abort,
+    above,
+  };
+}
+
+/** The caller's own, as they are; and its events are kept on the way. */
+function engineCallbacks(callbacks: RunnerCallbacks, thread: HeldRunnerThread): EngineCallbacks {
+  const { onThinking, onAssistantMessage, onToolUse, onToolUseSummary, onEvent } = callbacks;
+  return {
+    ...(onThinking && { onThinking }),
+    ...(onAssistantMessage && { onAssistantMessage }),
+    ...(onToolUse && { onToolUse }),
+    ...(onToolUseSummary && { onToolUseSummary }),
+    onEvent(event) {
+      thread.record(event);
+      onEvent?.(event);
+    },
+  };
+}
+
+/** What capabilities tell, with who they are told for. */
+function channelsTo(callbacks: RunnerCallbacks, agentId: string, threadId: string): SideChannels {
+  const { onFileSend, onShareNote, onPinChange, onNotifyUser } = callbacks;
+  return {
+    sendFile: ({ path, handle, caption, fileType }) =>
+      onFileSend?.(agentId, threadId, path ?? handle ?? '', caption, fileType),
+    shareNote: ({ title, slug, message }) => onShareNote?.(agentId, threadId, title, slug, message),
+    changePin: () => onPinChange?.(agentId),
+    notifyUser: (message) => onNotifyUser?.(agentId, threadId, message),
+  };
+}

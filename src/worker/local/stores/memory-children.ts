@@ -1,0 +1,66 @@
+import { childEndOf, childrenOf, forNobody } from '../../../shared/state/run/children/children.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { CancelRequest } from '../../../shared/contract/control.ts';
+import type { Children, OutgoingEvent } from '../../../shared/state/ports.ts';
+import { queuedRecord } from './memory-row.ts';
+import type { MemoryRuns } from './memory-runs.ts';
+
+/** Runs that work for other runs, in one process. Whoever drives this process has to run them. */
+export function memoryChildren(
+  runs: MemoryRuns,
+  clock: Clock,
+  onCancel: (runId: string, cancel: CancelRequest) => void,
+): Children {
+  const cancelAbove = async (runId = ''): Promise<CancelRequest | undefined> => {
+    const above = await runs.load(runId);
+    return above?.endedAt ? forNobody : (await runs.pendingCancels()).get(runId);
+  };
+  const children: Children = {
+    async start(planned, group) {
+      const above = planned[0]?.parent?.runId;
+      if (group && above !== undefined) runs.waitForGroup(above, group);
+      for (const run of planned) {
+        runs.create(queuedRecord(run, clock.now()));
+        await children.ended(run.runId);
+      }
+      const cancel = await cancelAbove(above);
+      if (cancel)
+        await children.stop(
+          planned.map(({ runId }) => runId),
+          cancel,
+        );
+    },
+    async stop(runIds, cancel) {
+      const gone: string[] = [];
+      for (const runId of runIds) {
+        const record = await runs.load(runId);
+        if (!record) gone.push(runId);
+        else if (record.endedAt) await children.ended(runId);
+        else {
+          runs.cancel(runId, cancel);
+          onCancel(runId, cancel);
+          await children.stop(childrenOf(record), cancel);
+          // One that waits for others ends after them; any other wait is over.
+          if (childrenOf(record).length === 0) runs.resume(runId, { summary: 'a cancel was asked for' });
+        }
+      }
+      return gone;
+    },
+    async ended(runId) {
+      const record = await runs.load(runId);
+      const end =
+        record?.parent && record.endedAt ? childEndOf(record, new Date(clock.now()).toISOString()) : undefined;
+      const next = end && record?.parent && runs.childEnded(record.parent.runId, end);
+      if (next) await children.start([next]);
+    },
+    async tell(stamp, events) {
+      const runId = String(stamp['runId']);
+      return runs.tell(
+        runId,
+        events.map((event) => ({ ...stamp, ...event }) as OutgoingEvent),
+      );
+    },
+    takeTold: async (runId) => runs.takeTold(runId),
+  };
+  return children;
+}

@@ -1,0 +1,137 @@
+import { callDecision, type CallDecision } from '../../../shared/contract/control.ts';
+import type { Decide } from '../../../shared/state/run/control/decide.ts';
+import {
+  decidersOf,
+  isAboutCall,
+  type CallVerdict,
+  type DecisionRecord,
+  type Refusal,
+} from '../../../shared/contract/decisions.ts';
+import type { PendingItem } from '../../../shared/contract/event.ts';
+import type { Row } from './memory-row.ts';
+
+const maxVotes = 50;
+
+/** What is to be recorded, or why nothing is. */
+type Votes =
+  | { readonly kind: 'refused'; readonly refusal: Refusal }
+  | { readonly kind: 'counted'; readonly complete: number };
+
+/** Records what one person says about the calls that a run waits for: all of it, or nothing. */
+export function vote(row: Row, { verdicts, by = '', entry, segment }: Decide, at: string): Votes {
+  const { pending, status } = row.record;
+  const isHere = segment === undefined || segment === row.record.segment;
+  if (entry.budget && !(isHere && status === 'suspended' && pending.some(({ kind }) => kind === 'budget'))) {
+    return { kind: 'refused', refusal: { why: 'no_money' } };
+  }
+  const changes = new Map<string, DecisionRecord>();
+  const complete: CallDecision[] = [];
+  for (const said of verdicts) {
+    const item = pending.find((each) => isAboutCall(each) && each.id === said.id);
+    const counted = count(row, item, said, by, at, changes);
+    if (counted && 'why' in counted) return { kind: 'refused', refusal: counted };
+    if (counted?.verdict) complete.push(withNames(counted, said));
+  }
+  for (const [field, record] of changes) row.decisions.set(field, record);
+  row.decided.push(...complete);
+  const decided = new Set(complete.map(({ id }) => id));
+  row.record = { ...row.record, pending: pending.filter((item) => !isAboutCall(item) || !decided.has(item.id)) };
+  return { kind: 'counted', complete: complete.length };
+}
+
+/** What is known about the call from now on; undefined when this was said before. */
+function count(
+  row: Row,
+  item: PendingItem | undefined,
+  said: CallVerdict,
+  by: string,
+  at: string,
+  changes: Map<string, DecisionRecord>,
+): DecisionRecord | Refusal | undefined {
+  const { id, verdict, vote: mine, decision } = said;
+  const resumes = row.record.resumes ?? 0;
+  let known = row.decisions.get(id);
+  if (known && item && isAnother(known, item, resumes)) {
+    changes.set(`${id}@${known.resumes ?? resumes}`, known);
+    known = undefined;
+  }
+  if (known?.verdict) {
+    if (known.verdict === 'expired') return { why: 'expired', id, at: known.expiresAt ?? '' };
+    return known.fingerprint === mine.fingerprint ? undefined : { why: 'decided', id, by: known };
+  }
+  if (!item) return { why: 'not_pending', id };
+  if (item.expiresAt !== undefined && item.expiresAt <= at) return { why: 'expired', id, at: item.expiresAt };
+  if (!suits(item, verdict)) return { why: 'unsuitable', id, kind: item.kind };
+  const needed = item.approvers ?? 1;
+  if (needed > 1 && by === '') return { why: 'nameless', id, needed };
+
+  const votes = known?.votes ?? [];
+  const latest = new Map(votes.map((each) => [each.by ?? '', each.fingerprint]));
+  if (latest.get(by) === mine.fingerprint) return undefined;
+  if (votes.length >= maxVotes && verdict !== 'denied') return { why: 'too_many', id, votes: maxVotes };
+  latest.set(by, mine.fingerprint);
+  const agreed = [...latest.values()].filter((print) => print === mine.fingerprint).length;
+  const isDecided = verdict === 'denied' || agreed >= needed;
+  const record: DecisionRecord = {
+    ...questionOf(item),
+    votes: [...votes, { ...mine, ...(needed > 1 && { decision }) }],
+    ...(isDecided && { verdict, fingerprint: mine.fingerprint, at, resumes }),
+  };
+  changes.set(id, record);
+  return record;
+}
+
+/**
+ * Models give ids to calls more than once. What was decided before an earlier resumption was about another call; and a call
+ * that has another time to expire is another one.
+ */
+function isAnother(known: DecisionRecord, item: PendingItem, resumes: number): boolean {
+  return known.verdict ? resumes > (known.resumes ?? 0) : known.expiresAt !== item.expiresAt;
+}
+
+function suits({ kind, mode }: PendingItem, verdict: CallVerdict['verdict']): boolean {
+  if (kind === 'user_input') return verdict !== 'granted';
+  return verdict !== 'answered' || kind === 'unknown_outcome' || mode === 'deferred';
+}
+
+function questionOf(item: PendingItem): Omit<DecisionRecord, 'votes'> {
+  const { id, kind, toolName, requestedAt, expiresAt, approvers = 1 } = item;
+  return {
+    id,
+    kind,
+    requestedAt,
+    needed: approvers,
+    ...(toolName !== undefined && { toolName }),
+    ...(expiresAt !== undefined && { expiresAt }),
+  };
+}
+
+function withNames(record: DecisionRecord, { decision }: CallVerdict): CallDecision {
+  const by = decidersOf(record).flatMap((each) => (each.by === undefined ? [] : [each.by]));
+  return callDecision.parse({ ...(JSON.parse(decision) as object), by });
+}
+
+/**
+ * Takes the decisions that the journal does not have yet, and leaves of what the run waits for the calls that nobody
+ * decided about, and the runs that have not ended. Of those whose time is over it is kept that they expired.
+ */
+export function takeDecided(
+  row: Row,
+  at: string,
+): { readonly decisions: CallDecision[]; readonly left: PendingItem[] } {
+  const decisions = row.decided.splice(0);
+  const ids = new Set(decisions.map(({ id }) => id));
+  const open = row.record.pending.filter((item) => (isAboutCall(item) || item.kind === 'child') && !ids.has(item.id));
+  const isOver = ({ expiresAt }: PendingItem) => expiresAt !== undefined && expiresAt <= at;
+  for (const item of open.filter(isOver)) expire(row, item, at);
+  return { decisions, left: open.filter((item) => !isOver(item)) };
+}
+
+function expire(row: Row, item: PendingItem, at: string): void {
+  const resumes = row.record.resumes ?? 0;
+  const known = row.decisions.get(item.id);
+  const isSame = known !== undefined && !known.verdict && known.expiresAt === item.expiresAt;
+  if (known && !isSame) row.decisions.set(`${item.id}@${known.resumes ?? resumes}`, known);
+  const votes = isSame ? known.votes : [];
+  row.decisions.set(item.id, { ...questionOf(item), votes, verdict: 'expired', at, resumes });
+}

@@ -1,0 +1,187 @@
+import type { RunGroup } from '../../../shared/state/run/children/children.ts';
+import { storedCancel, type CallDecision, type CancelRequest } from '../../../shared/contract/control.ts';
+import type { NewRun } from '../../../shared/state/run/create-runs.ts';
+import type { DecisionRecord } from '../../../shared/contract/decisions.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import { eventVersion, type EventBody, type RunEvent } from '../../../shared/contract/event.ts';
+import type { JournalEntry } from '../../../shared/contract/journal.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
+import type { RunRecord } from '../../../shared/contract/run.ts';
+import { stampOf } from '../../../shared/state/script-event.ts';
+import type { Claim, ClaimRequest, OutgoingEvent } from '../../../shared/state/ports.ts';
+
+/** Events kept per run, oldest dropped first. */
+const maxEvents = 10_000;
+
+/** A run in memory: its record, journal and event log, and the fields that Redis keeps beside the record. */
+export interface Row {
+  record: RunRecord;
+  readonly entries: JournalEntry[];
+  readonly events: RunEvent[];
+  owner: string;
+  op: string;
+  held: boolean;
+  unclean: boolean;
+  previousWorker: string | undefined;
+  claimSegment: number;
+  claimTry: number;
+  /** What people decided about calls, by the id of what was pending, and those of it that the journal does not have. */
+  readonly decisions: Map<string, DecisionRecord>;
+  readonly decided: CallDecision[];
+  /** Runs that worked for it and have ended, and what was told of them while it was at work. */
+  readonly ended: Set<string>;
+  readonly told: OutgoingEvent[];
+  /** While it waits for several runs: those that begin later, who begins by the end of whom, and whose cost it has. */
+  group:
+    | (RunGroup & { readonly next: NewRun[]; readonly begunBy: Map<string, NewRun>; readonly counted: Set<string> })
+    | undefined;
+}
+
+/** What a run needs to go on in another process. */
+export interface SavedRun {
+  readonly record: RunRecord;
+  readonly entries: readonly JournalEntry[];
+  readonly decisions: readonly DecisionRecord[];
+}
+
+/** The record of a run that is about to be created. */
+export function queuedRecord(
+  run: Pick<RunRecord, 'runId' | 'tenant' | 'kind' | 'queue' | 'request' | 'parent'>,
+  atMs: number,
+): RunRecord {
+  const { runId, tenant, kind, queue, request, parent } = run;
+  const now = new Date(atMs).toISOString();
+  return {
+    v: 1,
+    runId,
+    tenant,
+    kind,
+    status: 'queued',
+    request,
+    ...(parent && { parent }),
+    queue,
+    segment: 0,
+    createdAt: now,
+    updatedAt: now,
+    lastSequence: 0,
+    epoch: 0,
+    crashes: 0,
+    steps: 0,
+    costMicrocents: 0,
+    attempts: [],
+    pending: [],
+  };
+}
+
+/** A run as it is just after its creation: queued, with that as its first event. */
+export function newRow(record: RunRecord): Row {
+  const queued: EventBody = { type: 'run.queued', kind: record.kind, queuedAt: record.createdAt };
+  const about = { ...aboutRun(record), timestamp: record.createdAt };
+  return {
+    record: { ...record, lastSequence: 1 },
+    entries: [],
+    events: [numbered({ ...about, ...queued }, 1)],
+    owner: '',
+    op: '',
+    held: false,
+    unclean: false,
+    previousWorker: undefined,
+    claimSegment: -1,
+    claimTry: -1,
+    decisions: new Map(),
+    decided: [],
+    ended: new Set(),
+    told: [],
+    group: undefined,
+  };
+}
+
+/** What runs below have cost, in the record of the run above, where no worker may be left to sum it up. */
+export function addCosts(row: Row, decisions: readonly CallDecision[]): void {
+  const ends = decisions.filter((decision) => decision.kind === 'child');
+  if (ends.length === 0) return;
+  const sum = ends.reduce((costMicrocents, end) => costMicrocents + end.costMicrocents, 0);
+  const { costMicrocents, childCostMicrocents = 0 } = row.record;
+  row.record = {
+    ...row.record,
+    costMicrocents: costMicrocents + sum,
+    childCostMicrocents: childCostMicrocents + sum,
+  };
+}
+
+/** A run that was taken out of another process: as if whoever held it had let go of it. Its earlier events stay there. */
+export function importedRow({ record, entries, decisions }: SavedRun): Row {
+  const { cancel: _, ...rest } = record;
+  const status = record.status === 'running' ? 'queued' : record.status;
+  return {
+    ...newRow(record),
+    record: { ...rest, status },
+    entries: [...entries],
+    events: [],
+    decisions: new Map(decisions.map((decision) => [keyOf(decision, decisions), decision])),
+  };
+}
+
+/** Where a call has the id of an earlier one, the latest is found by it. */
+function keyOf(decision: DecisionRecord, all: readonly DecisionRecord[]): string {
+  const isLatest = all.findLast(({ id }) => id === decision.id) === decision;
+  return isLatest ? decision.id : `${decision.id}@${decision.resumes ?? 0}`;
+}
+
+/** What every event of a run says about it. */
+export function aboutRun(record: RunRecord): Omit<OutgoingEvent, 'timestamp' | 'type'> {
+  const { timestamp: _, ...about } = stampOf(record, '');
+  return about;
+}
+
+/** Was this delivery of the run's job overtaken by a later one? */
+export function isStale({ record, claimSegment, claimTry }: Row, { segment, jobTry }: ClaimRequest): boolean {
+  if (record.status === 'suspended') return true;
+  return segment < record.segment || segment < claimSegment || (segment === claimSegment && jobTry < claimTry);
+}
+
+/** What the present owner's claim answers. */
+export function claimed(row: Row): Claim {
+  const { record, entries, unclean, previousWorker } = row;
+  const cancel = cancelOf(row);
+  return {
+    kind: 'claimed',
+    record,
+    entries: [...entries],
+    seq: record.lastSequence,
+    first: record.epoch === 1,
+    unclean,
+    ...(previousWorker !== undefined && { previousWorker }),
+    ...(cancel && { cancel }),
+  };
+}
+
+export function cancelOf({ record }: Row): CancelRequest | undefined {
+  return !record.cancel ? undefined : storedCancel(record.cancel);
+}
+
+/** The number of the newest event: the log knows it, the record does not hear of flushes. */
+export function lastNumber({ record, events }: Row): number {
+  return events.at(-1)?.sequenceNumber ?? record.lastSequence;
+}
+
+/** Adds events after number `seq` and answers them as subscribers see them. Throws `internal` when that is taken. */
+export function append(row: Row, seq: number, events: readonly OutgoingEvent[]): readonly RunEvent[] {
+  if (events.length > 0 && lastNumber(row) > seq) {
+    throw new RunError('internal', `run ${row.record.runId} already has an event ${seq + 1}`);
+  }
+  const added = events.map((event, index) => numbered(event, seq + 1 + index));
+  row.events.push(...added);
+  if (row.events.length > maxEvents) row.events.splice(0, row.events.length - maxEvents);
+  return added;
+}
+
+/** Was this very event written at this number? */
+export function isWritten({ events }: Row, event: OutgoingEvent, sequenceNumber: number): boolean {
+  const there = events.find((candidate) => candidate.sequenceNumber === sequenceNumber);
+  return jsonText(there) === jsonText(numbered(event, sequenceNumber));
+}
+
+function numbered(event: OutgoingEvent, sequenceNumber: number): RunEvent {
+  return { v: eventVersion, sequenceNumber, ...event };
+}

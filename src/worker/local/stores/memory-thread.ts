@@ -1,0 +1,332 @@
+import type { Clock } from '../../../shared/base/clock.ts';
+import { threadContext, type ThreadContext } from '../../../shared/contract/thread/thread-context.ts';
+import {
+  leftMs,
+  lookAfterMs,
+  maxLeft,
+  type Acquired,
+  type DueThread,
+  type Entered,
+  type Leaver,
+} from '../../../shared/state/thread/line.ts';
+import type { OnBusy } from '../../../shared/contract/thread/thread.ts';
+import type { Appended } from '../../../shared/state/thread/log.ts';
+import {
+  maxThreadEvents,
+  threadEventVersion,
+  type ThreadEvent,
+  type ThreadEventBody,
+  type ThreadEventOrigin,
+} from '../../../shared/contract/thread/thread-event.ts';
+import {
+  onceKey,
+  threadVersion,
+  type NumberedEntry,
+  type ThreadEntry,
+  type ThreadInfo,
+  type ThreadManifest,
+  type ThreadPatch,
+} from '../../../shared/contract/thread/thread.ts';
+
+/** Who writes: see `ThreadHold`. */
+interface Writer {
+  readonly runId: string;
+  readonly fence: number;
+}
+
+/** The run whose turn it is. What it writes begins after entry `from`. */
+interface Holder {
+  readonly runId: string;
+  readonly from: number;
+  readonly summaryBefore: number;
+  /** It was the first in line when this run left, and nobody has taken the thread up since. */
+  gaveWay: string | undefined;
+  suspended: boolean;
+  interrupted: boolean;
+  rollback: boolean;
+  /** It has written how its turn ended: after which entry, and with which session in the manifest. */
+  over?: { readonly from: number; readonly session: ThreadManifest['session'] } | undefined;
+}
+
+type Place = Exclude<Entered, { kind: 'left' }>;
+
+/** One thread in memory, by the rules of the scripts `thread-*.lua`. It may outlive its contents, as the memory of who left. */
+export class MemoryThread {
+  readonly #threadId: string;
+  readonly #clock: Clock;
+  readonly #left = new Map<string, number>();
+  #manifest: ThreadManifest | undefined;
+  #dueMs = 0;
+  #holder: Holder | undefined;
+  #line: string[] = [];
+  #fence = 0;
+  /** Writes of the holder, with the last number after each. */
+  #ops = new Map<string, number>();
+  #seq = 0;
+  #summarySeq = 0;
+  #entries: NumberedEntry[] = [];
+  #once = new Set<string>();
+  #events: ThreadEvent[] = [];
+  #lastTold: string | undefined;
+  /** By the last claim that took it up. */
+  #taken: { readonly runId: string; readonly epoch: number } | undefined;
+  /** The last claim of each run that has come to take it up and has not left. */
+  readonly #claims = new Map<string, number>();
+  changedAtMs = 0;
+
+  constructor(threadId: string, clock: Clock) {
+    this.#threadId = threadId;
+    this.#clock = clock;
+  }
+
+  get exists(): boolean {
+    return this.#manifest !== undefined;
+  }
+
+  /** Only of a thread that exists. */
+  get manifest(): ThreadManifest {
+    return this.#manifest as ThreadManifest;
+  }
+
+  get events(): readonly ThreadEvent[] {
+    return this.#events;
+  }
+
+  get entries(): readonly NumberedEntry[] {
+    return this.#entries;
+  }
+
+  /** The holder first, then those who wait. */
+  get runs(): readonly string[] {
+    return this.#holder ? [this.#holder.runId, ...this.#line] : [];
+  }
+
+  get info(): ThreadInfo {
+    const { runId, suspended } = this.#holder ?? { suspended: false };
+    return {
+      ...this.manifest,
+      ...(runId !== undefined && { holder: runId }),
+      waiting: this.#line.length,
+      ...(suspended && runId !== undefined && { suspendedBy: runId }),
+      lastSeq: this.#seq,
+    };
+  }
+
+  /** For the run that holds it: as it was when its turn began. */
+  context(holder: string | undefined): ThreadContext {
+    const held = this.#holder?.runId === holder ? this.#holder : undefined;
+    const lastNumber = held?.from ?? this.#seq;
+    const summarySeq = held?.summaryBefore ?? this.#summarySeq;
+    const summary = this.#entries.find(({ seq }) => seq === summarySeq);
+    const after = summary?.entry.t === 'summary' ? summary.entry.upTo : 0;
+    const entries = this.#entries.filter(({ seq }) => seq > after && seq <= lastNumber);
+    return threadContext(this.manifest, summary ? [summary, ...entries] : entries, lastNumber);
+  }
+
+  due(tenant: string): DueThread | undefined {
+    if (!this.#holder || this.#dueMs > this.#clock.now()) return undefined;
+    const { runId, suspended, interrupted } = this.#holder;
+    const [next] = this.#line;
+    const threadId = this.#threadId;
+    return {
+      tenant,
+      threadId,
+      holder: runId,
+      ...(next !== undefined && { next }),
+      suspended,
+      interrupted,
+      dueAt: String(this.#dueMs),
+    };
+  }
+
+  lookAgain(dueAt: string, nextMs: number): void {
+    if (dueAt === String(this.#dueMs)) this.#dueMs = nextMs;
+  }
+
+  enter(runId: string, agentId: string, onBusy: OnBusy): Entered {
+    this.#dueMs = this.#clock.now() + lookAfterMs;
+    if (this.#isKnownToHaveLeft(runId)) return { kind: 'left' };
+    return this.#place(runId, agentId, onBusy);
+  }
+
+  acquire(runId: string, agentId: string, epoch: number): Acquired {
+    this.#dueMs = this.#clock.now() + lookAfterMs;
+    const before = this.#isKnownToHaveLeft(runId) && this.#taken?.runId === runId ? this.#taken.epoch : 0;
+    if (before > epoch) return { kind: 'stale' };
+    if ((this.#claims.get(runId) ?? 0) > epoch) return { kind: 'stale' };
+    const place = this.#place(runId, agentId, 'queue');
+    if (place.kind === 'other_agent') return place;
+    this.#claims.set(runId, epoch);
+    if (place.kind === 'waiting') return { kind: 'waiting', holder: place.holder, ahead: place.ahead };
+    const holder = this.#holder as Holder;
+    this.#taken = { runId, epoch };
+    holder.suspended = false;
+    holder.gaveWay = undefined;
+    if (holder.over) this.#reopen(holder, holder.over);
+    this.#left.delete(runId);
+    return {
+      kind: 'held',
+      fence: ++this.#fence,
+      manifest: this.manifest,
+      rolledBack: holder.rollback,
+    };
+  }
+
+  #place(runId: string, agentId: string, onBusy: OnBusy): Place {
+    this.#manifest ??= this.#created(agentId);
+    if (this.#manifest.agentId !== agentId) return { kind: 'other_agent', agentId: this.#manifest.agentId };
+    this.#holder ??= this.#give(runId);
+    const holder = this.#holder;
+    if (holder.runId === runId) return { kind: 'turn' };
+    const ahead = onBusy === 'interrupt' || onBusy === 'rollback';
+    if (!this.#line.includes(runId)) {
+      if (onBusy === 'reject')
+        return { kind: holder.suspended ? 'refused_suspended' : 'refused_busy', holder: holder.runId };
+      if (ahead) {
+        this.#line.unshift(runId);
+        holder.interrupted ||= !holder.over;
+        holder.rollback ||= !holder.over && onBusy === 'rollback';
+      } else this.#line.push(runId);
+    }
+    return {
+      kind: 'waiting',
+      holder: holder.runId,
+      ahead: this.#line.indexOf(runId) + 1,
+      cancel: ahead && holder.interrupted,
+    };
+  }
+
+  #created(agentId: string): ThreadManifest {
+    this.changedAtMs = this.#clock.now();
+    const at = new Date(this.changedAtMs).toISOString();
+    return { v: threadVersion, threadId: this.#threadId, agentId, createdAt: at, updatedAt: at };
+  }
+
+  #give(runId: string, gaveWay?: string): Holder {
+    this.#ops.clear();
+    return {
+      runId,
+      from: this.#seq,
+      summaryBefore: this.#summarySeq,
+      gaveWay,
+      suspended: false,
+      interrupted: false,
+      rollback: false,
+    };
+  }
+
+  append({ runId, fence }: Writer, op: string, entries: readonly ThreadEntry[], patch: ThreadPatch): Appended {
+    const before = this.#ops.get(op);
+    if (before !== undefined) return { kind: 'ok', seq: before, rolledBack: false };
+    const holder = this.#holder;
+    if (holder?.runId !== runId || fence !== this.#fence) return { kind: 'fenced' };
+    if (holder.rollback) {
+      this.#takeBack(holder);
+      return { kind: 'ok', seq: this.#seq, rolledBack: true };
+    }
+    if (entries.some(({ t }) => t === 'result')) holder.over = { from: this.#seq, session: this.manifest.session };
+    for (const entry of entries) {
+      const key = onceKey(entry);
+      if (key !== undefined && this.#once.has(key)) continue;
+      if (key !== undefined) this.#once.add(key);
+      this.#entries.push({ seq: ++this.#seq, entry });
+      if (entry.t === 'summary') this.#summarySeq = this.#seq;
+    }
+    this.#ops.set(op, this.#seq);
+    this.change(patch);
+    return { kind: 'ok', seq: this.#seq, rolledBack: false };
+  }
+
+  change(patch: ThreadPatch): void {
+    const { session, title, taskId, ...fixed } = this.manifest;
+    const next = { session, title, taskId, ...definedOf(patch) };
+    this.changedAtMs = this.#clock.now();
+    this.#manifest = {
+      ...fixed,
+      ...(next.session && { session: next.session }),
+      ...(next.title && { title: next.title }),
+      ...(next.taskId && { taskId: next.taskId }),
+      updatedAt: new Date(this.changedAtMs).toISOString(),
+    };
+  }
+
+  tell({ agentId, runId }: ThreadEventOrigin, op: string, body: ThreadEventBody): void {
+    if (!this.#manifest || op === this.#lastTold) return;
+    this.#lastTold = op;
+    const sequenceNumber = (this.#events.at(-1)?.sequenceNumber ?? 0) + 1;
+    const timestamp = new Date(this.#clock.now()).toISOString();
+    const threadId = this.#threadId;
+    this.#events.push({ sequenceNumber, v: threadEventVersion, timestamp, threadId, agentId, runId, ...body });
+    if (this.#events.length > maxThreadEvents) this.#events.shift();
+  }
+
+  suspend({ runId, fence }: Writer): 'ok' | 'fenced' {
+    if (this.#holder?.runId !== runId || fence !== this.#fence) return 'fenced';
+    this.#holder.suspended = true;
+    return 'ok';
+  }
+
+  leave({ runId, epoch = Infinity }: Leaver): { readonly next?: string } {
+    if ((this.#claims.get(runId) ?? 0) > epoch) return {};
+    this.#claims.delete(runId);
+    this.#remember(runId);
+    const holder = this.#holder;
+    if (holder?.runId !== runId) {
+      this.#line = this.#line.filter((waiting) => waiting !== runId);
+      return holder?.gaveWay === runId ? { next: holder.runId } : {};
+    }
+    if (holder.rollback) this.#takeBack(holder);
+    const next = this.#line.shift();
+    this.#holder = next === undefined ? undefined : this.#give(next, runId);
+    return next === undefined ? {} : { next };
+  }
+
+  #isKnownToHaveLeft(runId: string): boolean {
+    const leftAt = this.#left.get(runId);
+    return leftAt !== undefined && leftAt > this.#clock.now() - leftMs;
+  }
+
+  #remember(runId: string): void {
+    const now = this.#clock.now();
+    this.#left.delete(runId);
+    this.#left.set(runId, now);
+    for (const [oldest, at] of this.#left) {
+      if (this.#left.size <= maxLeft && at > now - leftMs) break;
+      this.#left.delete(oldest);
+    }
+  }
+
+  /** How its turn ended by the word of a worker that was lost before the run ended is taken back. */
+  #reopen(holder: Holder, { from, session }: NonNullable<Holder['over']>): void {
+    this.#takeBack({ ...holder, from });
+    const { session: _, ...manifest } = this.manifest;
+    this.#manifest = { ...manifest, ...(session && { session }) };
+    this.#ops.clear();
+    holder.over = undefined;
+  }
+
+  #takeBack({ from, summaryBefore }: Holder): void {
+    const isOwn = ({ seq }: NumberedEntry) => seq > from;
+    for (const { entry } of this.#entries.filter(isOwn)) this.#once.delete(onceKey(entry) ?? '');
+    this.#entries = this.#entries.filter((entry) => !isOwn(entry));
+    this.#summarySeq = summaryBefore;
+  }
+
+  /** Forgets everything but who left. */
+  clear(): void {
+    this.#events = [];
+    this.#lastTold = undefined;
+    this.#manifest = undefined;
+    this.#entries = [];
+    this.#once = new Set();
+    this.#ops.clear();
+    this.#claims.clear();
+    this.#fence = 0;
+    this.#seq = 0;
+    this.#summarySeq = 0;
+  }
+}
+
+function definedOf(patch: ThreadPatch): ThreadPatch {
+  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,23 @@
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { Timers } from '../../../shared/state/ports.ts';
+import { dueLeaseMs } from '../../../shared/state/rules.ts';
+
+/** Timers of one process, by the given clock. */
+export function memoryTimers(clock: Clock): Timers {
+  const timers = new Map<string, number>();
+  return {
+    async at(runId, dueMs) {
+      timers.set(runId, dueMs);
+    },
+    async clear(runId) {
+      timers.delete(runId);
+    },
+    async due(limit) {
+      const now = clock.now();
+      const due = [...timers].filter(([, at]) => at <= now).sort(([, a], [, b]) => a - b);
+      const taken = due.slice(0, limit).map(([runId]) => runId);
+      for (const runId of taken) timers.set(runId, now + dueLeaseMs);
+      return taken;
+    },
+  };
+}

@@ -1,0 +1,124 @@
+import { systemClock, type Clock } from '../../../shared/base/clock.ts';
+import type { CancelRequest, DecisionInput } from '../../../shared/contract/control.ts';
+import type { RunEvent } from '../../../shared/contract/event.ts';
+import { deadlineOf } from '../../../shared/contract/deadline.ts';
+import { silentLog, type Log } from '../../../shared/base/log.ts';
+import { Redactor } from '../../../shared/base/redact.ts';
+import type { RunRecord } from '../../../shared/contract/run.ts';
+import type { Artifacts, Observer, Ports, ProgressNotes } from '../../../shared/state/ports.ts';
+import { tenantsOf } from '../../../shared/contract/tenants.ts';
+import { createListeners } from '../../../shared/state/listeners.ts';
+import { memoryArtifacts } from './memory-artifacts.ts';
+import { childrenOf } from '../../../shared/state/run/children/children.ts';
+import { memoryChildren } from './memory-children.ts';
+import { memoryBreakers } from './memory-breakers.ts';
+import { memoryGovernor } from './memory-governor.ts';
+import { memoryInbox, type MemoryInbox } from './memory-inbox.ts';
+import { memoryMedia, type MemoryMedia } from './memory-media.ts';
+import { memoryLedger } from './memory-ledger.ts';
+import { memoryProgress } from './memory-progress.ts';
+import { memoryTimers } from './memory-timers.ts';
+import { memoryThreads } from './memory-threads.ts';
+import { memoryWaits } from './memory-waits.ts';
+import { decideOf, firstDue, hasResumed } from './memory-decide.ts';
+import type { SavedRun } from './memory-row.ts';
+import { MemoryRuns, type EventsListener } from './memory-runs.ts';
+
+export interface MemoryOptions {
+  readonly clock?: Clock;
+  readonly log?: Log;
+  readonly redactor?: Redactor;
+  readonly observe?: Observer;
+}
+
+/** Everything the run room asks of the outside, in memory, and what a producer does elsewhere. */
+export interface MemoryPorts extends Ports {
+  readonly artifacts: Artifacts;
+  readonly progress: ProgressNotes;
+  readonly media: MemoryMedia;
+  readonly inbox: MemoryInbox;
+  /** Adds a run and its `run.queued`. A run id that is there already changes nothing. */
+  create(record: RunRecord): void;
+  /** Asks for the end of a run and wakes whoever holds it. False when there is no such run or it has ended. */
+  cancel(runId: string, cancel: CancelRequest): boolean;
+  /**
+   * Decides about what a suspended run waits for, as `Millrace.decide` does; top-ups are for budgets in Redis. Answers false
+   * when the run does not go on yet: more people have to agree, or it works on what was decided before. Throws
+   * `approval_not_pending`, `approval_expired`, `already_terminal`, `run_not_found`, `secret_in_payload`, `validation`.
+   */
+  decide(runId: string, decision: DecisionInput, by?: string): boolean;
+  /** What a run needs to go on in another process; undefined when there is no such run. */
+  save(runId: string): SavedRun | undefined;
+  /** Takes up a run that was saved, replacing one of the same id. A run that waits for a time is woken at that time. */
+  restore(saved: SavedRun): Promise<void>;
+  /** The event log of a run as it is now: its newest 10,000 events, gone with the run. */
+  events(runId: string): readonly RunEvent[];
+  /** Calls back with the events of every run as they are added, until disposed. */
+  onEvents(listener: EventsListener): Disposable;
+}
+
+const maxArtifactBytes = 16 * 1024 ** 2;
+
+/**
+ * The ports of one process, without Redis. They pass the same contract suite as the Redis ones. The newest 1,000 runs
+ * that have ended are kept. A listener that throws is logged and disturbs nobody.
+ */
+export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
+  const { clock = systemClock, log = silentLog, redactor = new Redactor(), observe = () => {} } = options;
+  const eventListeners = createListeners<Parameters<EventsListener>>(log);
+  const cancelListeners = createListeners<[runId: string, cancel: CancelRequest]>(log);
+  const runs = new MemoryRuns(clock, (runId, events) => eventListeners.call(runId, events));
+  const waits = memoryWaits(runs, clock);
+  const deadlines = memoryTimers(clock);
+  const children = memoryChildren(runs, clock, (runId, cancel) => cancelListeners.call(runId, cancel));
+  const keepDeadline = (record: RunRecord) => {
+    const atMs = deadlineOf(record);
+    if (atMs !== undefined) void deadlines.at(record.runId, atMs);
+  };
+  return {
+    runs,
+    waits,
+    deadlines,
+    children,
+    threads: memoryThreads(clock),
+    inbox: memoryInbox(),
+    media: memoryMedia(),
+    artifacts: memoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
+    progress: memoryProgress(clock),
+    ledger: memoryLedger({ clock, log, tenants: tenantsOf({}) }),
+    governor: memoryGovernor({ clock }),
+    breakers: memoryBreakers({ clock }),
+    control: { onCancel: (listener) => cancelListeners.add(listener) },
+    clock,
+    log,
+    redactor,
+    observe,
+    create(record) {
+      runs.create(record);
+      keepDeadline(record);
+    },
+    cancel(runId, cancel) {
+      const asked = runs.cancel(runId, cancel);
+      if (asked) {
+        cancelListeners.call(runId, cancel);
+        const below = runs.record(runId)?.pending ?? [];
+        void children.stop(childrenOf({ pending: below }), cancel);
+      }
+      return asked;
+    },
+    decide(runId, decision, by) {
+      const outcome = runs.decide(runId, decideOf(decision, by, clock.now()));
+      if (outcome.kind === 'resumed') void waits.clear(runId);
+      return hasResumed(runId, outcome);
+    },
+    save: (runId) => runs.save(runId),
+    async restore(saved) {
+      runs.restore(saved);
+      keepDeadline(saved.record);
+      const dueMs = firstDue(saved, clock.now());
+      if (dueMs !== undefined) await waits.at(saved.record.runId, dueMs);
+    },
+    events: (runId) => runs.events(runId),
+    onEvents: (listener) => eventListeners.add(listener),
+  };
+}

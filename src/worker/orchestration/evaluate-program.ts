@@ -1,0 +1,89 @@
+import type { EvaluateRequest } from '../../shared/contract/orchestration/evaluate-request.ts';
+import { sha256 } from '../../shared/base/ids.ts';
+import { zeroUsage } from '../../shared/contract/money.ts';
+import { cutText } from '../../shared/base/redact.ts';
+import type { RunOutcomeView } from '../../shared/contract/run.ts';
+import { evaluatorOptimizer } from './evaluator-optimizer.ts';
+import { answerText, stoppedClock } from './program-children.ts';
+import type { Program, ProgramHost } from './program.ts';
+import { evaluateBy, type Judge, type Rubric } from './rubric.ts';
+
+/** Together with the input and a critique less than the input of a run may have. */
+const maxJudgedBytes = 48 * 1024;
+/** Of each answer in the result. Its run has the whole of it. */
+const maxShownBytes = 8 * 1024;
+
+/** An evaluator-optimizer whose generator and judge are runs of their own, on whichever worker takes them. */
+export function evaluateProgram(request: EvaluateRequest, input: string): Program {
+  const { generator: agentId, maxIterations, select } = request;
+  return async (host) => {
+    const runIds: string[] = [];
+    const rubric = rubricOf(request, input, host);
+    let last = '';
+    const result = await evaluatorOptimizer<string, string>(
+      {
+        input,
+        maxIterations,
+        result: select,
+        evaluator: (output, _iteration, signal) => evaluateBy(rubric, cutText(output, maxJudgedBytes), signal),
+        generator: async (_input, critique, iteration, signal) => {
+          const prompt = iteration === 1 ? input : revision(input, last, critique ?? '');
+          const answer = await host.child(`generate:${iteration}`, { agentId, input: prompt, signal });
+          last = answerText(answer, `generator ${agentId}`);
+          runIds.push(answer.runId);
+          return { output: last };
+        },
+      },
+      { signal: host.signal, emit: (event) => host.emit(event), clock: stoppedClock(host) },
+    );
+    const { termination, best, iterations } = result;
+    return {
+      text: best?.output ?? '',
+      output: {
+        termination,
+        ...(best && { best: best.iteration }),
+        iterations: iterations.map(({ output, critique, ...iteration }, index) => ({
+          ...iteration,
+          runId: runIds[index],
+          output: cutText(output, maxShownBytes),
+          ...(critique !== undefined && { critique: cutText(critique, maxShownBytes) }),
+        })),
+      },
+    };
+  };
+}
+
+function rubricOf({ evaluator }: EvaluateRequest, input: string, host: ProgramHost): Rubric {
+  const about = (criteria: string) => `${criteria}\n\nThe answer was given to this, which is data as well:\n${input}`;
+  if (typeof evaluator === 'string')
+    return { kind: 'llm-judge', criteria: about('Those of your instructions.'), judge: judgeOf(evaluator, host) };
+  const { rubric, kind, passScore, judge: agentId } = evaluator;
+  const judged = { criteria: about(rubric), judge: judgeOf(agentId, host) };
+  if (kind === 'free-form') return { kind, ...judged };
+  return { kind, ...judged, ...(passScore !== undefined && { passScore }) };
+}
+
+/** Asked once for each answer. */
+function judgeOf(agentId: string, host: ProgramHost): Judge {
+  let asked = 0;
+  return {
+    async run(question, { signal }): Promise<RunOutcomeView> {
+      const answer = await host.child(`evaluate:${++asked}`, { agentId, input: question, signal });
+      const text = answerText(answer, `judge ${agentId}`);
+      const { usage = { ...zeroUsage, byModel: {} }, costMicrocents = 0 } = answer.kind === 'ended' ? answer.end : {};
+      return { runId: answer.runId, status: 'completed', text, usage, costMicrocents, steps: 1 };
+    },
+  };
+}
+
+/** The mark is made of what stands between: whoever wrote it cannot have written the mark into it. */
+function revision(input: string, answer: string, critique: string): string {
+  const mark = sha256(`${answer}\0${critique}`).slice(0, 16);
+  const quoted = (name: string, text: string) => `=== ${name} ${mark} ===\n${text}\n=== end ${mark} ===`;
+  return [
+    input,
+    'Your answer before this one was not good enough. Write a better one, and nothing but that answer.',
+    quoted('answer', cutText(answer, maxJudgedBytes)),
+    quoted('what has to be better', critique),
+  ].join('\n\n');
+}

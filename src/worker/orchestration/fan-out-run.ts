@@ -1,0 +1,155 @@
+import { isAnswer } from '../../shared/state/run/children/children.ts';
+import type { ChildEnd } from '../../shared/contract/control.ts';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
+import type { FanOutRequest } from '../../shared/contract/orchestration/fan-out-request.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
+import { addUsage, zeroUsage } from '../../shared/contract/money.ts';
+import { cutText } from '../../shared/base/redact.ts';
+import type { AnswerMerge, MergeJudge } from '../agents/define-judge.ts';
+import type { MergeGuard } from '../agents/judge.ts';
+import { planOf, type MergeStrategy } from './fan-out-options.ts';
+import type { ChildOutcome, FanOutResultChild } from '../agents/judge.ts';
+import { fanOut } from './fan-out.ts';
+import { judgePrompt } from './judge-prompt.ts';
+import { answerText, stoppedClock } from './program-children.ts';
+import type { ChildAnswer, Program, ProgramHost } from './program.ts';
+
+/** Of the answer, and of what the result shows of all children together. */
+const maxTextBytes = 1024 * 1024;
+const maxShownBytes = 512 * 1024;
+const maxShownOfOneBytes = 64 * 1024;
+
+/** What a fan-out can name. */
+export interface FanOutParts {
+  readonly judges: ReadonlyMap<string, MergeJudge>;
+  readonly merges: ReadonlyMap<string, AnswerMerge>;
+  readonly hasAgent: (id: string) => boolean;
+}
+
+/**
+ * A fan-out whose children are runs of their own, on whichever worker takes them. Fails with `validation` before it asks
+ * anybody where this worker does not have what merges the answers.
+ */
+export function fanOutProgram(
+  request: FanOutRequest,
+  about: { runId: string; input: string },
+  parts: FanOutParts,
+): Program {
+  const { children, perBudget = {}, maxConcurrentChildren } = request;
+  const { tokens, toolCalls, durationMs } = perBudget;
+  const perChild = { ...(tokens !== undefined && { tokens }), ...(toolCalls !== undefined && { toolCalls }) };
+  return async (host) => {
+    const runIds: string[] = [];
+    const { mergeStrategy, mergeGuard } = mergeOf(request, about, parts, host);
+    const group = { width: maxConcurrentChildren, first: mergeStrategy.kind === 'first-success' };
+    const plan = planOf({
+      children: children.map(({ agent: agentId, id = agentId, input = about.input }, index) => ({
+        agentId,
+        id,
+        invoke: async (signal) => {
+          const answer = await host.child(`child:${index}`, { agentId, input, signal, durationMs, group });
+          runIds[index] = answer.runId;
+          return outcomeOf(answer);
+        },
+      })),
+      mergeStrategy,
+      perBudget: perChild,
+    });
+    // All of them are asked at once: the host sees to how many work.
+    const result = await fanOut(
+      { ...plan, width: children.length },
+      { signal: host.signal, emit: (event) => host.emit(event), clock: stoppedClock(host), mergeGuard },
+    );
+    const { output } = result;
+    const shownBytes = Math.min(maxShownOfOneBytes, Math.floor(maxShownBytes / children.length));
+    return {
+      text: cutText(typeof output === 'string' ? output : jsonText(output), maxTextBytes),
+      output: {
+        ...(typeof output !== 'string' && { merged: output }),
+        children: result.children.map((child, index) => shown(child, runIds[index], shownBytes)),
+      },
+    };
+  };
+}
+
+interface NamedMerge {
+  readonly mergeStrategy: MergeStrategy<unknown>;
+  readonly mergeGuard?: MergeGuard | undefined;
+}
+
+function mergeOf(
+  { mergeStrategy: asked }: FanOutRequest,
+  about: { runId: string; input: string },
+  { judges, merges, hasAgent }: FanOutParts,
+  host: ProgramHost,
+): NamedMerge {
+  switch (asked.kind) {
+    case 'concat': {
+      const { kind, separator, includeFailures = false } = asked;
+      return { mergeStrategy: { kind, includeFailures, ...(separator !== undefined && { separator }) } };
+    }
+    case 'first-success':
+      return { mergeStrategy: asked };
+    case 'judge-merge': {
+      const own = judges.get(asked.judge);
+      if (own) {
+        const judge = async (children: readonly FanOutResultChild[]) =>
+          textOf(await host.step('merge', (signal) => own.judge(children, { ...about, signal })), own.id);
+        return { mergeStrategy: { kind: 'judge-merge', judge }, mergeGuard: own.mergeGuard };
+      }
+      if (!hasAgent(asked.judge))
+        throw new RunError('validation', `this worker has neither a judge nor an agent ${asked.judge}`);
+      const judge = (children: readonly FanOutResultChild[], signal: AbortSignal) =>
+        askJudge(asked.judge, judgePrompt(about.input, children), signal, host);
+      return { mergeStrategy: { kind: 'judge-merge', judge } };
+    }
+    case 'custom': {
+      const own = merges.get(asked.merge);
+      if (!own) throw new RunError('validation', `this worker has no merge function ${asked.merge}`);
+      const merge = (children: readonly FanOutResultChild[]) =>
+        host.step('merge', (signal) => own.merge(children, { ...about, signal }));
+      return { mergeStrategy: { kind: 'custom', merge } };
+    }
+    default:
+      return assertNever(asked);
+  }
+}
+
+async function askJudge(agentId: string, input: string, signal: AbortSignal, host: ProgramHost): Promise<string> {
+  const answer = await host.child('judge', { agentId, input, signal });
+  return answerText(answer, `judge ${agentId}`);
+}
+
+function textOf(value: unknown, judge: string): string {
+  if (typeof value === 'string') return value;
+  throw new RunError('validation', `judge ${judge} did not answer with a text`);
+}
+
+function outcomeOf(answer: ChildAnswer): ChildOutcome {
+  if (answer.kind === 'never') return { status: 'cancelled', usage: zeroUsage, costMicrocents: 0, toolCalls: 0 };
+  const { end } = answer;
+  return {
+    status: statusOf(end),
+    ...(isAnswer(end) && { output: end.text }),
+    ...(end.error && { error: end.error }),
+    usage: end.usage ? addUsage(zeroUsage, end.usage) : zeroUsage,
+    costMicrocents: end.costMicrocents,
+    toolCalls: end.toolCalls ?? 0,
+    ...(end.durationMs !== undefined && { durationMs: end.durationMs }),
+  };
+}
+
+function statusOf(end: ChildEnd): ChildOutcome['status'] {
+  if (isAnswer(end)) return 'completed';
+  if (end.status === 'cancelled') return 'cancelled';
+  return end.error?.code === 'budget_exceeded' ? 'budget_exceeded' : 'failed';
+}
+
+/** The run of each child has the whole of its answer. */
+function shown({ output, ...child }: FanOutResultChild, runId: string | undefined, maxBytes: number) {
+  return {
+    ...child,
+    ...(runId !== undefined && { runId }),
+    ...(output !== undefined && { output: cutText(output, maxBytes) }),
+  };
+}

@@ -1,0 +1,89 @@
+import { systemClock, type Clock } from '../../shared/base/clock.ts';
+import type { EventBody } from '../../shared/contract/event.ts';
+import { addUsage, zeroUsage, type Usage } from '../../shared/contract/money.ts';
+import { inLanes } from '../../shared/base/in-lanes.ts';
+import { runChild } from './fan-out-child.ts';
+import { merge } from './fan-out-merge.ts';
+import type { MergeGuard } from '../agents/judge.ts';
+import { planOf, type FanOutOptions, type FanOutPlan } from './fan-out-options.ts';
+import type { FanOutResultChild } from '../agents/judge.ts';
+
+export interface FanOutDeps {
+  /** Cancels every child; the fan-out then resolves with an empty output and what became of them. */
+  readonly signal?: AbortSignal;
+  /** Is told `agent.fanout.spawned` and, unless the merge failed, `agent.fanout.merged`. */
+  readonly emit?: (event: EventBody) => void;
+  /** Looks at what a judge made before it is used. */
+  readonly mergeGuard?: MergeGuard;
+  readonly clock?: Clock;
+}
+
+export interface FanOutResult<T = string> {
+  readonly output: T | string;
+  /** In the order in which they were given, also those that were never started (`cancelled`). */
+  readonly children: readonly FanOutResultChild[];
+  /** Of all children, whatever became of them. */
+  readonly usage: Usage;
+  readonly costMicrocents: number;
+}
+
+/**
+ * Asks several agents and makes one answer of theirs. A child that fails, is late or uses too much changes its own status
+ * and nothing else. Throws `invalid_config` before anything starts, `merge_blocked`, and what a judge or a merge function
+ * throws. Nothing here looks at a clock but the race of a child with its deadline: whoever makes the children settle again
+ * as they did, in the order in which they did, gets the same result.
+ */
+export async function runFanOut<T = string>(
+  options: FanOutOptions<T>,
+  { signal = new AbortController().signal, emit = () => {}, mergeGuard, clock = systemClock }: FanOutDeps = {},
+): Promise<FanOutResult<T>> {
+  return await fanOut(planOf(options), { signal, emit, mergeGuard, clock });
+}
+
+/** The same by a plan. Throws as it does, apart from `invalid_config`. */
+export async function fanOut<T>(
+  plan: FanOutPlan<T>,
+  {
+    signal,
+    emit,
+    mergeGuard,
+    clock,
+  }: Required<Omit<FanOutDeps, 'mergeGuard'>> & { mergeGuard: MergeGuard | undefined },
+): Promise<FanOutResult<T>> {
+  const ids = plan.children.map(({ id }) => id);
+  emit({ type: 'agent.fanout.spawned', children: ids });
+  const { children, first } = await runChildren(plan, clock, signal);
+  const { output, weights } = await merge(plan.strategy, children, first, { clock, signal, mergeGuard });
+  emit({
+    type: 'agent.fanout.merged',
+    strategy: plan.strategy.kind,
+    children: ids,
+    statuses: children.map(({ status }) => status),
+    ...(weights && { weights: [...weights] }),
+  });
+  return {
+    output,
+    children,
+    usage: children.reduce((sum, child) => addUsage(sum, child.usage), zeroUsage),
+    costMicrocents: children.reduce((sum, child) => sum + child.costMicrocents, 0),
+  };
+}
+
+async function runChildren<T>(
+  { children, strategy, budget, width }: FanOutPlan<T>,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<{ readonly children: readonly FanOutResultChild[]; readonly first: FanOutResultChild | undefined }> {
+  const won = new AbortController();
+  const stop = AbortSignal.any([signal, won.signal]);
+  const results: FanOutResultChild[] = [];
+  let first: FanOutResultChild | undefined;
+  await inLanes([...children.entries()], width, async ([at, child]) => {
+    const result = await runChild(child, budget, clock, stop);
+    results[at] = result;
+    if (result.status !== 'completed') return;
+    first ??= result;
+    if (strategy.kind === 'first-success') won.abort(new DOMException('another child was faster', 'AbortError'));
+  });
+  return { children: results, first };
+}

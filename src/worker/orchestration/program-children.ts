@@ -1,0 +1,24 @@
+import { isAnswer } from '../../shared/state/run/children/children.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { ChildAnswer, ProgramHost } from './program.ts';
+
+/** What the run has answered. Throws as it failed. */
+export function answerText(answer: ChildAnswer, who: string): string {
+  if (answer.kind === 'never') throw new RunError('cancelled', `${who} was not asked`);
+  const { status, text, error } = answer.end;
+  if (isAnswer(answer.end)) return text;
+  throw new RunError(error?.code ?? 'internal', `${who} did not answer: ${error?.message ?? `its run is ${status}`}`);
+}
+
+/** No time passes for a program: who shall not wait for longer is stopped by its host, and answers. */
+export function stoppedClock(host: ProgramHost): Clock {
+  return {
+    now: () => host.now(),
+    monotonic: () => host.now(),
+    sleep: (_ms, signal) =>
+      new Promise((_resolve, reject) => {
+        signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      }),
+  };
+}

@@ -1,0 +1,417 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
+import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
+import { runIdForChild } from '../../shared/base/ids.ts';
+import type { JournalEntry } from '../../shared/contract/journal.ts';
+import type { Redactor } from '../../shared/base/redact.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
+import type { Children, Waits } from '../../shared/state/ports.ts';
+import type { PersonDecision } from '../tools/call.ts';
+import type { RunEnd } from '../tools/run-end.ts';
+import { within } from '../../shared/base/within.ts';
+import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
+import type { ProgramFact } from '../turn/program-facts.ts';
+import { continueFrom, type GrowingState, type TurnState } from '../turn/state.ts';
+import type { TurnOutcome } from '../turn/turn.ts';
+import { AskedChildren, notAsked } from './asked-children.ts';
+import { ChildPermits, isPermit, type AskedItem, type PermitHost } from './child-permits.ts';
+import type { ChildRules } from './child-rules.ts';
+import { longestMs } from './foreign-answer.ts';
+import type { AskedChild, ChildAnswer, Program, ProgramHost, ProgramResult } from './program.ts';
+import type { Spent, StepCosts, StepGate, StepPermit } from '../admission/step-gate.ts';
+import { addSpending, costEvent, spendingOf } from '../admission/step-spending.ts';
+
+/** Whoever was told to stop has a worker that ends it, or none: then the next one does, when the lock is over. */
+const lookAgainMs = 10_000;
+
+interface Step {
+  readonly key: string;
+  readonly work: (signal: AbortSignal) => unknown;
+  readonly costs: StepCosts | undefined;
+  readonly answer: PromiseWithResolvers<unknown>;
+  /** It does not begin before this. */
+  readonly dueMs?: number;
+}
+
+interface Question {
+  readonly item: AskedItem;
+  readonly answer: PromiseWithResolvers<PersonDecision>;
+}
+
+/** What there is to do about a step that is over, when it is its turn. */
+type AfterStep = () => Promise<void> | void;
+
+/** The run that a program works for, as far as the program needs it. */
+export interface ProgramRunHost {
+  readonly record: RunRecord;
+  readonly state: TurnState;
+  readonly writer: {
+    /** Keeps an event back until the next commit. */
+    hold(event: EventBody): void;
+    commit(write: { readonly entries: readonly JournalEntry[] }): Promise<void>;
+  };
+  /** `lost`: the run has another owner by now. */
+  readonly signals: { readonly lost: boolean };
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  readonly workedMs: () => number;
+  readonly redactor: Redactor;
+  readonly waits: Pick<Waits, 'hasDecisions'>;
+  readonly children: Pick<Children, 'stop'>;
+}
+
+/** What a program needs beside its run. */
+export interface ProgramDeps {
+  /** Before each step that costs something. */
+  readonly gate: StepGate;
+  /** About the agents that it asks. */
+  readonly rules: ChildRules | undefined;
+  stopRequested(): StopReason | undefined;
+}
+
+/**
+ * Runs a program up to where it ends or waits for others. First it is answered everything that the journal knows, one answer
+ * at a time, then its steps run here. Never rejects.
+ */
+export async function runProgram(program: Program, run: ProgramRunHost, deps: ProgramDeps): Promise<TurnOutcome> {
+  return await new ProgramRun(run, deps).outcome(program);
+}
+
+class ProgramRun implements ProgramHost, PermitHost {
+  readonly signal: AbortSignal;
+  readonly #run: ProgramRunHost;
+  readonly #deps: ProgramDeps;
+  readonly #growing: GrowingState;
+  readonly #facts: Iterator<ProgramFact>;
+  readonly #keys = new Set<string>();
+  /** Steps that the journal has an answer to. */
+  readonly #known: ReadonlySet<string>;
+  readonly #children: AskedChildren;
+  readonly #permits: ChildPermits;
+  readonly #questions = new Map<string, Question>();
+  /** Asked for and not answered by the journal; `#working` are those of them that run. */
+  readonly #steps = new Map<string, Step>();
+  readonly #working = new Set<string>();
+  readonly #after: AfterStep[] = [];
+  #whenDone = Promise.withResolvers<void>();
+  /** There is no money for a step. */
+  #parked: SuspendedWait | undefined;
+  /** Paid for steps that have no answer. */
+  readonly #lost: Spent[] = [];
+  #emitted = 0;
+  #nowMs: number;
+  #workedMs = 0;
+  #lostMicrocents = 0;
+  #end: { readonly result: ProgramResult } | { readonly error: RunError } | undefined;
+
+  constructor(run: ProgramRunHost, deps: ProgramDeps) {
+    this.#run = run;
+    this.#deps = deps;
+    this.signal = run.signal;
+    this.#growing = continueFrom(run.state);
+    const { facts } = run.state.program;
+    this.#facts = [...facts].values();
+    this.#known = new Set(facts.flatMap((fact) => (fact.kind === 'step' ? [fact.key] : [])));
+    this.#nowMs = Date.parse(run.record.startedAt ?? run.record.createdAt);
+    this.#permits = new ChildPermits(this, deps.rules, run.redactor);
+    this.#children = new AskedChildren((id) => this.#growing.state.program.children.get(id));
+  }
+
+  now(): number {
+    return this.#nowMs;
+  }
+
+  workedMs(): number {
+    return this.#workedMs;
+  }
+
+  lostMicrocents(): number {
+    return this.#lostMicrocents;
+  }
+
+  emit(event: EventBody): void {
+    // What a program makes of being stopped is no fact: whoever goes on with it is not stopped, and says something else.
+    if (this.signal.aborted) return;
+    this.#emitted++;
+    if (this.#emitted > this.#growing.state.program.told) this.#run.writer.hold(event);
+  }
+
+  async step(key: string, work: (signal: AbortSignal) => unknown, costs?: StepCosts): Promise<unknown> {
+    this.#use(key);
+    const answer = Promise.withResolvers<unknown>();
+    this.#steps.set(key, { key, work, costs, answer });
+    return await answer.promise;
+  }
+
+  async child(key: string, asked: AskedChild): Promise<ChildAnswer> {
+    this.#use(key);
+    const runId = runIdForChild(this.#run.record.runId, key);
+    const permitted = await this.#permits.of(key, runId, asked);
+    return 'kind' in permitted ? permitted : await this.#children.ask(runId, permitted);
+  }
+
+  async ask(key: string, reason: string): Promise<string> {
+    this.#use(key);
+    const decision = await this.question(key, { kind: 'user_input', reason });
+    if (decision.kind === 'answer') return decision.answer;
+    return `There is no answer: ${decision.reason ?? 'it was refused'}`;
+  }
+
+  async question(key: string, item: AskedItem): Promise<PersonDecision> {
+    const answer = Promise.withResolvers<PersonDecision>();
+    this.#questions.set(key, { item, answer });
+    return await answer.promise;
+  }
+
+  async due(key: string, dueMs: number): Promise<unknown> {
+    const answer = Promise.withResolvers<unknown>();
+    this.#steps.set(key, { key, work: () => true, costs: undefined, answer, dueMs });
+    return await answer.promise;
+  }
+
+  /** Nobody waits for these any more. */
+  drop(question: string, due: string): void {
+    this.#questions.delete(question);
+    this.#steps.delete(due);
+  }
+
+  isKnown(key: string): boolean {
+    return this.#known.has(key);
+  }
+
+  hasBegun(runId: string): boolean {
+    return this.#growing.state.program.children.has(runId);
+  }
+
+  end(end: RunEnd): void {
+    this.#end ??= end.kind === 'failed' ? { error: end.error } : { result: { text: end.text, degraded: true } };
+  }
+
+  async outcome(program: Program): Promise<TurnOutcome> {
+    program(this).then(
+      (result) => (this.#end ??= { result }),
+      (error: unknown) => (this.#end ??= { error: asRunError(error) }),
+    );
+    try {
+      for (;;) {
+        const outcome = await this.#next();
+        if (!outcome) continue;
+        const isWhole = outcome.status === 'completed' && !outcome.degraded;
+        if (!isWhole && outcome.status !== 'suspended') await this.#tellRest();
+        return outcome;
+      }
+    } catch (thrown) {
+      return this.#failed(asRunError(thrown));
+    }
+  }
+
+  #use(key: string): void {
+    if (this.#keys.has(key)) throw new RunError('internal', `the program uses the key ${key} twice`);
+    this.#keys.add(key);
+  }
+
+  /** One answer for the program, or what has become of it. */
+  async #next(): Promise<TurnOutcome | undefined> {
+    await allMicrotasks();
+    const { state } = this.#growing;
+    const after = this.#after.shift();
+    if (after) {
+      await after();
+      return undefined;
+    }
+    if (this.signal.aborted && this.#working.size === 0) return this.#interrupted();
+    const { value: fact } = this.#facts.next() as IteratorResult<ProgramFact, undefined>;
+    if (fact) return this.#answer(fact);
+    const end = this.#end;
+    if (end && !this.signal.aborted) return 'error' in end ? this.#failed(end.error) : this.#completed(end.result);
+    const isHeld = this.signal.aborted || this.#parked !== undefined;
+    const nowMs = this.#run.clock.now();
+    const isDue = ({ key, dueMs = 0 }: Step) => !this.#working.has(key) && dueMs <= nowMs;
+    const todo = isHeld ? [] : [...this.#steps.values()].filter(isDue);
+    if (todo.length > 0) {
+      const reason = this.#deps.stopRequested();
+      if (reason) return { status: 'stopped', reason, state };
+      await this.#tellRest();
+      for (const step of todo) this.#begin(step);
+    }
+    if (this.#working.size === 0) return await this.#wait();
+    await this.#whenDone.promise;
+    this.#whenDone = Promise.withResolvers();
+    return undefined;
+  }
+
+  #answer(fact: ProgramFact): undefined {
+    this.#nowMs = fact.atMs;
+    this.#workedMs = fact.workedMs;
+    this.#lostMicrocents = fact.lostMicrocents;
+    switch (fact.kind) {
+      case 'step':
+        return taken(this.#steps, fact.key).answer.resolve(fact.value) as undefined;
+      case 'child':
+        return this.#children.answer(fact.end) as undefined;
+      case 'said': {
+        const { decision } = fact;
+        // What was said about a permission that was not waited for any more changes nothing.
+        if (isPermit(decision.id) && !this.#questions.has(decision.id)) return undefined;
+        return taken(this.#questions, decision.id).answer.resolve(decision) as undefined;
+      }
+      default:
+        return assertNever(fact);
+    }
+  }
+
+  #begin(step: Step): void {
+    this.#working.add(step.key);
+    void this.#perform(step)
+      .catch((error: unknown): AfterStep => () => {
+        throw error;
+      })
+      .then((after) => {
+        this.#working.delete(step.key);
+        this.#after.push(after);
+        this.#whenDone.resolve();
+      });
+  }
+
+  async #perform(step: Step): Promise<AfterStep> {
+    const { key, work, costs, answer } = step;
+    let permit: StepPermit | undefined;
+    try {
+      permit = costs && (await this.#deps.gate.admit(costs, this.#growing.state, this.signal));
+    } catch (thrown) {
+      if (thrown instanceof TurnSuspension) return () => void (this.#parked ??= thrown.wait);
+      return () => this.#refuse(step, asRunError(thrown));
+    }
+    let hasBegun = false;
+    const begin = (signal: AbortSignal) => {
+      hasBegun = true;
+      return work(signal);
+    };
+    const settled = await within(longestMs, begin, this.#run.clock, this.signal);
+    if (settled.kind === 'value') {
+      const value = this.#run.redactor.json(settled.value ?? null);
+      const spent = costs?.spent(value);
+      if (spent) await permit?.settle(spent);
+      this.#steps.delete(key);
+      return async () => answer.resolve(await this.#keep(key, value, spent));
+    }
+    const spent = costs && { ...costs.spent(), ...(!hasBegun && { isCutOff: false }) };
+    if (spent) await permit?.settle(spent);
+    return () => {
+      if (spent && spent.parts.length > 0) this.#lost.push(spent);
+      const stopped = new RunError('cancelled', 'the run was stopped', { cause: this.signal.reason });
+      this.#refuse(step, settled.kind === 'threw' ? settled.error : stopped);
+    };
+  }
+
+  #refuse({ key, answer }: Step, error: unknown): void {
+    this.#steps.delete(key);
+    answer.reject(error);
+  }
+
+  /** From here on nobody does it again. */
+  async #keep(key: string, value: unknown, spent: Spent | undefined): Promise<unknown> {
+    const nowMs = this.#run.clock.now();
+    const at = new Date(nowMs).toISOString();
+    const told = this.#emitted;
+    const workedMs = this.#run.workedMs();
+    const entry = {
+      v: 1,
+      t: 'stepped',
+      key,
+      value,
+      at,
+      workedMs,
+      told,
+      ...(spent && { spent: spendingOf(spent) }),
+    } as const;
+    this.#growing.add(entry);
+    await this.#run.writer.commit({ entries: [entry] });
+    this.#nowMs = nowMs;
+    this.#workedMs = workedMs;
+    this.#lostMicrocents = this.#growing.state.program.lostMicrocents;
+    return value;
+  }
+
+  /** What the program has said so far goes into the log, and what it paid in vain; the journal knows that it did. */
+  async #tellRest(): Promise<void> {
+    const { program, costMicrocents } = this.#growing.state;
+    const lost = this.#lost.splice(0);
+    if ((this.#emitted <= program.told && lost.length === 0) || this.#run.signals.lost) return;
+    let cumulativeCostMicrocents = costMicrocents;
+    for (const part of lost.flatMap(({ parts }) => parts)) {
+      cumulativeCostMicrocents += part.costMicrocents;
+      this.#run.writer.hold({ ...costEvent(part), cumulativeCostMicrocents });
+    }
+    const told = Math.max(this.#emitted, program.told);
+    const spent = lost.length > 0 && { spent: lost.map(spendingOf).reduce(addSpending) };
+    const entry = { v: 1, t: 'told', told, ...spent } as const;
+    this.#growing.add(entry);
+    await this.#run.writer.commit({ entries: [entry] });
+  }
+
+  async #wait(): Promise<TurnOutcome> {
+    const parked = this.#parked;
+    if (!parked && this.#children.size + this.#questions.size === 0)
+      return this.#failed(new RunError('internal', 'the program waits for nothing that could come'));
+    const { clock, record, waits, children } = this.#run;
+    const nowMs = clock.now();
+    const unwanted = this.#children.unwanted();
+    if (unwanted.length > 0)
+      await children.stop(unwanted, { drain: false, onPendingApprovals: 'deny', reason: 'its answer is not needed' });
+    const { pending, ...program } = this.#children.wait(nowMs);
+    const times = [...this.#steps.values()].flatMap(({ dueMs }) => dueMs ?? []);
+    if (unwanted.length > 0) times.push(nowMs + lookAgainMs);
+    const kinds = new Set([...this.#questions.values()].map(({ item }) => item.kind));
+    const asks = kinds.has('approval') ? 'approval' : 'user_input';
+    const wait: SuspendedWait = {
+      reason: parked?.reason ?? (kinds.size > 0 ? asks : 'child'),
+      pending: [...(parked?.pending ?? []), ...this.#asked(nowMs), ...pending],
+      program: { ...program, told: this.#emitted },
+      ...(times.length > 0 && { resumeAtMs: Math.min(...times) }),
+      // Some may have ended while the run was at work.
+      standInLine: async () => (await waits.hasDecisions(record.runId)) || ((await parked?.standInLine?.()) ?? false),
+    };
+    return { status: 'suspended', wait, state: this.#growing.state };
+  }
+
+  #asked(nowMs: number): PendingItem[] {
+    const requestedAt = new Date(nowMs).toISOString();
+    return [...this.#questions].map(([id, { item }]) => ({ requestedAt, ...item, id }));
+  }
+
+  #completed({ text, output, blocked, degraded }: ProgramResult): TurnOutcome {
+    return {
+      status: 'completed',
+      text,
+      finishReason: degraded ? 'error' : 'stop',
+      ...(output !== undefined && { output }),
+      ...(blocked && { blocked }),
+      emptyResponse: text === '',
+      degraded: degraded === true,
+      state: this.#growing.state,
+    };
+  }
+
+  #failed(error: RunError): TurnOutcome {
+    return { status: 'failed', error, engaged: true, partialText: '', state: this.#growing.state };
+  }
+
+  #interrupted(): TurnOutcome {
+    const { reason } = this.signal;
+    if (reason instanceof RunError && reason.code !== 'cancelled') return this.#failed(reason);
+    return { status: 'cancelled', state: this.#growing.state };
+  }
+}
+
+/** What the program does with an answer that it has is done when this resolves. */
+async function allMicrotasks(): Promise<void> {
+  await new Promise((resolve) => void setImmediate(resolve));
+}
+
+function taken<T>(all: Map<string, T>, key: string): T {
+  const one = all.get(key);
+  all.delete(key);
+  if (one) return one;
+  throw notAsked(key);
+}

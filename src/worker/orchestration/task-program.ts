@@ -1,0 +1,76 @@
+import { RunError } from '../../shared/base/errors.ts';
+import type { Json } from '../../shared/base/json-value.ts';
+import { cutText } from '../../shared/base/redact.ts';
+import type { TaskRequest } from '../../shared/contract/orchestration/task-request.ts';
+import type {
+  TaskOutcome,
+  TaskResult,
+  TaskSettings,
+  TaskSettingsInput,
+  TaskSpec,
+} from '../../shared/contract/orchestration/task.ts';
+import type { Program, ProgramHost, ProgramResult } from './program.ts';
+import type { TaskAdapter } from '../agents/adapter.ts';
+import { callCosts } from './task-costs.ts';
+import { TaskHistory } from './task/history.ts';
+import type { TaskHost } from './task/host.ts';
+import { resumeAgentTask, runAgentTask } from './task/run-task.ts';
+
+/** More of an answer is cut. */
+const maxAnswerBytes = 64 * 1024;
+/** Of all steps in the result, as JSON. */
+const maxShownBytes = 512 * 1024;
+
+/**
+ * A task whose calls are steps of a run. It asks the people that the run asks, and goes on with what they say. Fails with
+ * `validation` where this worker has no such adapter.
+ */
+export function taskProgram(task: TaskRequest, runId: string, adapters: ReadonlyMap<string, TaskAdapter>): Program {
+  return async (host) => {
+    const adapter = adapters.get(task.adapter);
+    if (!adapter) throw new RunError('validation', `this worker has no task adapter ${task.adapter}`);
+    const place = { host: hostOf(host, adapter) };
+    let outcome = await runAgentTask(adapter, { ...settingsOf(task, runId), ...place });
+    while (outcome.status === 'suspended') {
+      const said = await host.ask(`question:${outcome.state.steps.length + 1}`, outcome.question);
+      const answer = said.trim() === '' ? 'There is no answer: it was left blank.' : cutText(said, maxAnswerBytes);
+      outcome = await resumeAgentTask(outcome.state, answer, adapter, place);
+    }
+    return resultOf(outcome);
+  };
+}
+
+function settingsOf(task: TaskRequest, id: string): TaskSettingsInput {
+  const { intent, input, requirements, knowledge, limits, stopPolicies, onActionFailure } = task;
+  return {
+    task: { id, intent, input: input as TaskSpec['input'], requirements },
+    knowledge: knowledge as TaskSettings['knowledge'],
+    budget: limits,
+    stopPolicies,
+    onActionFailure,
+  };
+}
+
+function hostOf(host: ProgramHost, adapter: TaskAdapter): TaskHost {
+  return {
+    step: async (name, fn) => {
+      const { onCharge, costs } = callCosts(adapter, name);
+      return (await host.step(`task:${name}`, () => fn(onCharge), costs)) as Json;
+    },
+    now: () => host.now(),
+    workedMs: () => host.workedMs(),
+    lostMicrocents: () => host.lostMicrocents(),
+    emit: (event) => host.emit(event),
+    signal: host.signal,
+  };
+}
+
+/** A task that its adapter broke has failed. Any other end is a result, and says whether it passed. */
+function resultOf(outcome: Exclude<TaskOutcome, { status: 'suspended' }>): ProgramResult {
+  const error = outcome.status === 'failed' ? outcome.error : undefined;
+  if (error) throw new RunError(error.code, error.message, { details: { steps: outcome.steps.length } });
+  const shown = new TaskHistory([], maxShownBytes);
+  for (const step of outcome.steps) shown.add(step);
+  const output: TaskResult = { ...outcome, steps: [...shown.steps] };
+  return { text: outcome.reason, output, ...(outcome.status === 'blocked' && { blocked: true }) };
+}

@@ -1,0 +1,63 @@
+import { z } from 'zod';
+import { RunError } from '../../../shared/base/errors.ts';
+import { jsonCopy, type Json } from '../../../shared/base/json-value.ts';
+import {
+  maxTaskActionBytes,
+  maxTaskEvalsBytes,
+  maxTaskStateBytes,
+  taskDecision,
+  taskEvals,
+} from '../../../shared/contract/orchestration/task.ts';
+import { usdToMicrocents } from '../../../shared/contract/money.ts';
+import type { AnyAdapter } from '../../agents/adapter.ts';
+
+/** What the functions of an adapter answer, as JSON that is what it has to be. All of these throw `validation`. */
+
+export function readState(answer: unknown): Json {
+  return jsonCopy(answer, 'the state that observe answers', maxTaskStateBytes);
+}
+
+export function readEvals(answer: unknown): Json {
+  return parsed(taskEvals, 'validate', jsonCopy(answer, 'what validate answers', maxTaskEvalsBytes));
+}
+
+export function readDecision(answer: unknown): Json {
+  return parsed(taskDecision, 'decide', jsonCopy(answer, 'what decide answers', maxTaskActionBytes));
+}
+
+const stopVerdict = z.strictObject({
+  stop: z.boolean(),
+  pass: z.boolean().default(false),
+  reason: z.string().max(2_000).default('the stop policy of the adapter'),
+  score: z.number().min(0).max(1).optional(),
+});
+export type ReadVerdict = z.infer<typeof stopVerdict>;
+
+export function readVerdict(answer: unknown): Json {
+  return parsed(stopVerdict, 'shouldStop', jsonCopy(answer, 'what shouldStop answers', maxTaskEvalsBytes));
+}
+
+export interface ActionAnswer {
+  readonly result: Json;
+  readonly costMicrocents?: number;
+}
+
+/** The result of an action, where nothing is `null`, with what it cost. */
+export function readResult(answer: unknown, adapter: AnyAdapter, of: { action: unknown; state: unknown }): Json {
+  const result = jsonCopy(answer ?? null, 'the result that act answers', maxTaskStateBytes);
+  const usd = adapter.getActionCostUsd?.({ ...of, result });
+  if (usd === undefined) return { result };
+  if (typeof usd !== 'number' || !(usd >= 0 && usd < Number.MAX_SAFE_INTEGER / 1e8))
+    throw new RunError(
+      'validation',
+      'getActionCostUsd: must answer with an amount of USD that is not negative, or nothing',
+    );
+  return { result, costMicrocents: usdToMicrocents(usd) };
+}
+
+function parsed(schema: z.ZodType, name: string, value: Json): Json {
+  const read = schema.safeParse(value);
+  if (read.success) return jsonCopy(read.data, name, Number.MAX_SAFE_INTEGER);
+  const problems = read.error.issues.map(({ path, message }) => `${[name, ...path].join('.')}: ${message}`);
+  throw new RunError('validation', problems.slice(0, 20).join('; '), { details: problems });
+}

@@ -1,0 +1,178 @@
+import { canonicalJson } from '../../../shared/base/canonical-json.ts';
+import { sha256 } from '../../../shared/base/ids.ts';
+import type { Json } from '../../../shared/base/json-value.ts';
+import {
+  taskCap,
+  type TaskActionOutcome,
+  type TaskDecision,
+  type TaskEval,
+  type TaskState,
+  type TaskStep,
+} from '../../../shared/contract/orchestration/task.ts';
+import type { TaskContext } from '../../agents/adapter.ts';
+import {
+  readDecision,
+  readEvals,
+  readResult,
+  readState,
+  readVerdict,
+  type ActionAnswer,
+  type ReadVerdict,
+} from './answers.ts';
+import { broken, exhausted, type Ending } from './ending.ts';
+import { toldDecision, toldOutcome, toldStep } from './history.ts';
+import { hasPassed, meanScore } from './score.ts';
+import { refuseAborted, type TaskRun } from './task-run.ts';
+
+type Act = Extract<TaskDecision, { type: 'act' }>;
+type Ask = Extract<TaskDecision, { type: 'ask' }>;
+/** What ends a stretch of work: the end of the task, or a question. */
+export type Stretch = Ending | { readonly asked: Ask };
+
+/** Everything up to the end or the first question. Throws `cancelled`, and what the host throws. */
+export async function beginTask(run: TaskRun): Promise<Stretch> {
+  return (await look(run, 0)) ?? (await goOn(run));
+}
+
+/** The same for a task that asked: the answer completes the step. */
+export async function answerTask(run: TaskRun, question: TaskState['question'], answer: string): Promise<Stretch> {
+  const nowMs = run.host.now();
+  const outcome = { ok: true, result: answer, durationMs: 0 } as const;
+  return (await finishStep(run, question, outcome, nowMs)) ?? (await goOn(run));
+}
+
+async function goOn(run: TaskRun): Promise<Stretch> {
+  for (;;) {
+    refuseAborted(run);
+    const over = (await stopOf(run)) ?? stuck(run) ?? spent(run, run.history.length);
+    if (over) return over;
+    const { stepNumber } = run;
+    const reply = await run.call(
+      `decide:${stepNumber}`,
+      (context) => run.adapter.decide(viewOf(run, context)),
+      readDecision,
+    );
+    if (!reply.ok) return broken(reply.failure);
+    const decision = reply.value as TaskDecision;
+    await run.tell({ type: 'task.decide', decision: toldDecision(decision) });
+    if (decision.type === 'stop') return stopped(decision, run.evals);
+    if (decision.type === 'ask') {
+      [run.lastAction, run.repeated] = [undefined, 0];
+      return { asked: decision };
+    }
+    const halt = spent(run, 0) ?? repeats(run, decision) ?? (await act(run, decision));
+    if (halt) return halt;
+  }
+}
+
+/** Observes and checks. Undefined: the adapter has done both. */
+async function look(run: TaskRun, stepNumber: number): Promise<Ending | undefined> {
+  const seen = await run.call(`observe:${stepNumber}`, (context) => run.adapter.observe(context), readState);
+  if (!seen.ok) return broken(seen.failure);
+  await run.tell({ type: 'task.observe' });
+  run.state = seen.value;
+  const validate = (context: TaskContext) => run.adapter.validate({ ...context, state: run.state });
+  const checked = await run.call(`validate:${stepNumber}`, validate, readEvals);
+  if (!checked.ok) return broken(checked.failure);
+  run.evals = checked.value as readonly TaskEval[];
+  await run.tell({ type: 'task.validate', evals: [...run.evals] });
+  return undefined;
+}
+
+async function act(run: TaskRun, decision: Act): Promise<Ending | undefined> {
+  const { adapter, stepNumber, state } = run;
+  const { action } = decision;
+  const startedMs = run.host.now();
+  const work = (context: TaskContext) => adapter.act({ ...viewOf(run, context), action });
+  const reply = await run.call(`act:${stepNumber}`, work, (answer) => readResult(answer, adapter, { action, state }));
+  const durationMs = Math.max(0, run.host.now() - startedMs);
+  const outcome = reply.ok
+    ? ({ ok: true, ...(reply.value as ActionAnswer), durationMs } as const)
+    : ({ ok: false, error: { code: reply.failure.code, message: reply.failure.message }, durationMs } as const);
+  await run.tell({ type: 'task.act', outcome: toldOutcome(outcome) });
+  const ended = await finishStep(run, decision, outcome, startedMs);
+  if (reply.ok) return ended;
+  const goesOn = run.settings.onActionFailure === 'continue' && reply.failure.kind === 'threw';
+  return goesOn ? ended : broken(reply.failure);
+}
+
+/** Looks again and writes the step down, also when nothing can be seen any more: what was done was done. */
+async function finishStep(
+  run: TaskRun,
+  decision: Act | Ask,
+  outcome: TaskActionOutcome,
+  startedMs: number,
+): Promise<Ending | undefined> {
+  const { stepNumber, state: beforeState, evals: beforeEvals } = run;
+  const ended = await look(run, stepNumber);
+  const step: TaskStep = {
+    stepNumber,
+    decision,
+    beforeState,
+    afterState: run.state,
+    beforeEvals: [...beforeEvals],
+    afterEvals: [...run.evals],
+    outcome,
+    startedAt: new Date(startedMs).toISOString(),
+    endedAt: new Date(run.host.now()).toISOString(),
+  };
+  run.noProgress = hasProgressed(run, step) ? 0 : run.noProgress + 1;
+  run.addStep(step);
+  await run.tell({ type: 'task.step', record: toldStep(step) });
+  return ended;
+}
+
+function hasProgressed({ settings }: TaskRun, { beforeState, afterState, beforeEvals, afterEvals }: TaskStep): boolean {
+  const moved = Math.abs((meanScore(afterEvals) ?? 0) - (meanScore(beforeEvals) ?? 0));
+  return moved >= settings.stopPolicies.minScoreDelta || canonicalJson(afterState) !== canonicalJson(beforeState);
+}
+
+/** What the adapter's own stop policy says. */
+async function stopOf(run: TaskRun): Promise<Ending | undefined> {
+  const { adapter, stepNumber } = run;
+  if (!adapter.shouldStop) return undefined;
+  const work = (context: TaskContext) => adapter.shouldStop?.(viewOf(run, context));
+  const reply = await run.call(`should-stop:${stepNumber}`, work, readVerdict);
+  if (!reply.ok) return broken(reply.failure);
+  const { stop, pass, reason, score } = reply.value as ReadVerdict;
+  return stop ? { stoppedBy: 'stop-policy', completed: true, pass, reason, score } : undefined;
+}
+
+function stuck({ noProgress, settings }: TaskRun): Ending | undefined {
+  const { maxNoProgressSteps } = settings.stopPolicies;
+  if (maxNoProgressSteps === undefined || noProgress < maxNoProgressSteps) return undefined;
+  return gotNowhere(`${noProgress} steps in a row changed neither the state nor the score`);
+}
+
+function repeats(run: TaskRun, { action }: Act): Ending | undefined {
+  const digest = sha256(canonicalJson(action));
+  run.repeated = digest === run.lastAction ? run.repeated + 1 : 1;
+  run.lastAction = digest;
+  const { maxRepeatedActions } = run.settings.stopPolicies;
+  if (maxRepeatedActions === undefined || run.repeated < maxRepeatedActions) return undefined;
+  return gotNowhere(`the same action was decided ${run.repeated} times in a row`);
+}
+
+function spent(run: TaskRun, steps: number): Ending | undefined {
+  const { maxSteps, maxWallMs } = run.settings.budget;
+  const cap = taskCap(run.settings);
+  if (steps >= maxSteps) return exhausted(`${maxSteps} steps are used up`);
+  if (cap !== undefined && run.spentMicrocents >= cap) return exhausted(`the cost has reached ${cap} microcents`);
+  if (run.elapsedMs() >= maxWallMs) return exhausted(`${maxWallMs} ms are over`);
+  return undefined;
+}
+
+function stopped({ reason, pass, score }: Extract<TaskDecision, { type: 'stop' }>, evals: readonly TaskEval[]): Ending {
+  return { stoppedBy: 'policy', completed: true, pass: pass ?? hasPassed(evals), reason, score };
+}
+
+function gotNowhere(reason: string): Ending {
+  return { stoppedBy: 'stop-policy', completed: true, pass: false, reason };
+}
+
+function viewOf(
+  { state, evals }: TaskRun,
+  context: TaskContext,
+): TaskContext & { state: Json; evals: readonly TaskEval[] } {
+  return { ...context, state: state as Json, evals };
+}

@@ -1,0 +1,72 @@
+import type { TrustClass } from '../../../shared/contract/agent/agent.ts';
+import type { Clock } from '../../../shared/base/clock.ts';
+import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
+import type { JournalEntry } from '../../../shared/contract/journal.ts';
+import type { Message, Sensitivity } from '../../../shared/contract/message.ts';
+import type { Redactor } from '../../../shared/base/redact.ts';
+import type { Ask, CallResult, StepCall } from '../call.ts';
+import type { ToolRunContext } from './context.ts';
+import type { PlannedChild } from '../call.ts';
+import type { Preparation } from './prepare.ts';
+import type { RunEnd } from '../run-end.ts';
+import type { StepResults } from './step-results.ts';
+
+/** What the executor asks of the turn that it works for. */
+export interface ToolHost {
+  readonly step: number;
+  readonly maxParallel: number;
+  /** How many calls of a step other agents do. */
+  readonly maxDelegated: number;
+  /** Calls of this run whose outcome is not known: an identical one needs a person's approval. */
+  readonly unknownCalls: readonly Pick<StepCall, 'name' | 'args'>[];
+  /** The conversation so far. */
+  readonly messages: readonly Message[];
+  /** Deferred tools that the model has found. */
+  readonly promoted: readonly string[];
+  /** What people were asked in this run, by id. */
+  readonly asked: ReadonlySet<string>;
+  readonly clock: Clock;
+  readonly redactor: Redactor;
+  emit(event: EventBody): void;
+  /** Durable when it resolves: the entries and the events that say so, all of it or nothing. */
+  record(entries: readonly JournalEntry[], events?: readonly EventBody[]): Promise<void>;
+}
+
+/** One step's calls on their way. */
+export interface Batch {
+  readonly context: ToolRunContext;
+  readonly host: ToolHost;
+  readonly preparation: Preparation;
+  /** Aborted from outside, and when a result cannot be recorded. */
+  readonly signal: AbortSignal;
+  readonly results: StepResults;
+  /** Fingerprints of the calls whose outcome is not known; grows while the step runs. */
+  readonly unknown: Set<string>;
+  /** What people have to settle before the step can go on, and what is new about it. */
+  readonly asks: { readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }[];
+  /** All calls of the step, also those that are over. */
+  readonly calls: readonly StepCall[];
+  /** Calls that other runs do, and those runs. */
+  readonly children: PlannedChild[];
+  /** By place of a script's call: the least trusted and the least public of what it has read. */
+  readonly mixed: Map<number, { readonly trust: TrustClass; readonly sensitivity: Sensitivity }>;
+  /** By place of a script's call: the tools that it could not call without a person. The model may call them itself. */
+  readonly needPeople: Map<number, Set<string>>;
+  /** What people have granted, until it is published with the intents of these calls. */
+  readonly grants: EventBody[];
+  /** What is published in the write that says that the step waits. */
+  readonly onWait: EventBody[];
+  /** What ends the run, the first one first. */
+  readonly fatal: RunEnd[];
+  /** A name for what people are asked about this call that the run has not used yet. */
+  newAskId(call: StepCall): string;
+}
+
+/**
+ * How a call ended. Only a result goes to the journal: `unknown` is settled by the tool's own policy, and an `aborted`
+ * call may still be run by the worker that continues.
+ */
+export type Ending =
+  | { readonly kind: 'result'; readonly result: CallResult }
+  | { readonly kind: 'unknown' }
+  | { readonly kind: 'aborted' };

@@ -1,0 +1,43 @@
+import type { AgentDefinition, ToolOptions } from '../../../shared/contract/agent/agent.ts';
+import type { Log } from '../../../shared/base/log.ts';
+import type { Policy } from '../../guards/policy.ts';
+import type { Breakers } from '../../../shared/state/ports.ts';
+import type { ResultOrigin } from '../tool.ts';
+
+/** Keeps results that are too large for a model, under a name of this run. */
+export interface Spill {
+  /** Answers the handle that reads it back. Rejects when it cannot be kept. */
+  put(body: string, of: ResultOrigin): Promise<string>;
+}
+
+/** What the executor knows of the run around the turn. What is absent is not asked for, or not there. */
+export interface ToolRunContext {
+  readonly runId: string;
+  readonly tenant: string;
+  /** Of the agent and the run, for rules. */
+  readonly about?: Readonly<Record<string, unknown>>;
+  readonly metadata?: Readonly<Record<string, string>>;
+  /** The idempotency key of a call: stable over retries, workers and crashes. */
+  keyFor(step: number, index: number): string;
+  /** The run that does the call at this place of the run. Absent: no run works for others here. */
+  readonly childIdFor?: (step: number, index: number) => string;
+  /** How deep this run is below the first one, hand-overs included. */
+  readonly depth?: number;
+  /** Is there an agent of this id to hand over to? */
+  readonly hasAgent?: (agentId: string) => boolean;
+  /** The tool secrets that this run may use. Absent: those that its tools may ask for. */
+  readonly secretsAllowed?: readonly string[];
+  /** By name of the tool: what the agent says over what the tool says itself. */
+  readonly options?: Readonly<Record<string, ToolOptions>>;
+  readonly policy?: Policy;
+  /** `nobody`: nobody can be asked, so that whatever needs a person is denied. */
+  readonly people?: { readonly nobody: boolean; readonly ttlMs: number; readonly approvers: number };
+  /** What a denial by a rule, or by a person, does. Default: the run fails by a rule, and the model is told of a person's. */
+  readonly denials?: Pick<AgentDefinition, 'policyDenial' | 'approvalDenial'>;
+  readonly secrets?: { get(name: string): string | undefined; values(): readonly string[] };
+  readonly spill?: Spill;
+  readonly workspaceDir?: string;
+  readonly directories?: readonly string[];
+  readonly log?: Log;
+  readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
+}

@@ -1,0 +1,88 @@
+import type { ChildEnd } from '../../../shared/contract/control.ts';
+import type { PendingItem } from '../../../shared/contract/event.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
+import { maxDepth, maxInputBytes } from '../../../shared/contract/run.ts';
+import type { Batch } from './batch.ts';
+import type { CallResult, PlannedChild, StepCall } from '../call.ts';
+import { conclude } from './conclude.ts';
+import type { ReadyCall } from './prepare.ts';
+import { finishFault, finishResult } from './result.ts';
+import { ToolError } from '../tool-error.ts';
+
+/** A conversation that goes along is no file. */
+const maxHistoryBytes = 128 * 1024;
+
+/** Is this call one that another run does, or shall do? */
+export function isDelegated({ tool }: ReadyCall): boolean {
+  return tool.delegate !== undefined;
+}
+
+/**
+ * The result of a call that is one too many for its step, before anybody is asked about it. The first calls of the step
+ * count, whatever becomes of them, so that every worker refuses the same ones.
+ */
+export function surplus(ready: ReadyCall, batch: Batch): CallResult | undefined {
+  const { calls, host, preparation } = batch;
+  if (!isDelegated(ready) || ready.call.child) return undefined;
+  const isBefore = ({ index, name }: StepCall) =>
+    index < ready.call.index && preparation.registry.find(name)?.delegate !== undefined;
+  if (calls.filter(isBefore).length < host.maxDelegated) return undefined;
+  const why = `one step may ask at most ${host.maxDelegated} agents, and this call was not made; ask again in your next step`;
+  return finishFault(ready, new ToolError('rate_limited', why), batch);
+}
+
+/**
+ * Has another run do the call, or finishes it with what that run answered. Until then the step waits. Never rejects.
+ */
+export async function delegate(ready: ReadyCall, batch: Batch): Promise<void> {
+  const { call } = ready;
+  const { child } = call;
+  if (child?.end) return await takeAnswer(ready, child.end, child.requestedAtMs, batch);
+  try {
+    batch.children.push(plan(ready, batch));
+    batch.results.settle(call.index, null);
+  } catch (thrown) {
+    conclude(ready, { kind: 'result', result: finishFault(ready, thrown, batch) }, 0, batch);
+  }
+}
+
+/** The same on every worker that comes to this call: its run is created once. */
+function plan({ call, tool, args, shown }: ReadyCall, { context, host }: Batch): PlannedChild {
+  const { childIdFor, depth = 0 } = context;
+  const spec = tool.delegate?.(args, { messages: host.messages });
+  if (!spec || !childIdFor) throw new ToolError('capability_blocked', 'no other agent can be asked here');
+  if (depth >= maxDepth)
+    throw new ToolError('depth_limit', `agents may work for each other at most ${maxDepth} deep; answer yourself`);
+  if (Buffer.byteLength(spec.input) > maxInputBytes)
+    throw new ToolError('invalid_input', `the message to ${spec.agentId} is over ${maxInputBytes} bytes`);
+  if (spec.history && Buffer.byteLength(jsonText(spec.history)) > maxHistoryBytes)
+    throw new ToolError(
+      'invalid_input',
+      `the conversation that goes to ${spec.agentId} is over ${maxHistoryBytes} bytes`,
+    );
+  const id = childIdFor(host.step, call.index);
+  const requestedAtMs = call.child?.requestedAtMs ?? host.clock.now();
+  const item: PendingItem = {
+    kind: 'child',
+    id,
+    toolName: call.name,
+    args: { ...shown, agentId: spec.agentId },
+    requestedAt: new Date(requestedAtMs).toISOString(),
+  };
+  return { id, index: call.index, spec, item, requestedAtMs };
+}
+
+/** Only an answer is one: a run that did not come to its end is a failed call, and the model is told why. */
+async function takeAnswer(ready: ReadyCall, end: ChildEnd, requestedAtMs: number, batch: Batch): Promise<void> {
+  const durationMs = Math.max(0, Math.round(Date.parse(end.at) - requestedAtMs));
+  const answered = end.status === 'completed' || end.status === 'degraded';
+  const result = answered
+    ? await finishResult(ready, end.structured ?? end.text, batch)
+    : finishFault(ready, new ToolError('execution_failed', whyNot(end)), batch);
+  conclude(ready, { kind: 'result', result }, durationMs, batch);
+}
+
+function whyNot({ status, error }: ChildEnd): string {
+  if (status === 'cancelled') return 'the other agent was stopped before it answered';
+  return `the other agent ${status === 'blocked' ? 'could not begin' : 'failed'}: ${error?.message ?? 'it did not say why'}`;
+}

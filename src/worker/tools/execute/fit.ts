@@ -1,0 +1,117 @@
+import { assertNever } from '../../../shared/base/errors.ts';
+import { isWithin, keepEnds, keepTail } from '../../../shared/base/bound-text.ts';
+import { cleanText } from '../../../shared/base/clean-text.ts';
+import { boundOf } from './bound.ts';
+import type { Spill } from './context.ts';
+import type { Tool } from '../tool.ts';
+
+/** What `fitResult` needs to know of a tool. */
+export type FittedTool = Pick<
+  Tool,
+  | 'name'
+  | 'maxResultTokens'
+  | 'maxResultBytes'
+  | 'truncationStrategy'
+  | 'summarize'
+  | 'sensitivity'
+  | 'trust'
+  | 'inboundSanitization'
+>;
+
+export interface FittedResult {
+  readonly content: string;
+  /** Names where all of it can be read with `read_result`. */
+  readonly handle?: string;
+}
+
+/** Longest wait for a store, or for a tool's `summarize`, in milliseconds. */
+const patienceMs = 30_000;
+/**
+ * What is being kept when its run is stopped goes on for so long, in milliseconds: the result may still be journalled, and one
+ * that was cut instead can never be read whole.
+ */
+const keepGraceMs = 2_000;
+/** A lower bound, in bytes, would leave no room for the handle: it counts as this one. */
+const minSpillBound = 256;
+
+/**
+ * A result's text within the tool's bound, in the way that the tool's strategy says. With `spill-to-file` all of it is
+ * kept and `content` is a preview with the handle, unless the tool is `secret`, there is no `spill` or it fails: then the
+ * middle is cut. So it is when `summarize` fails or says too much. Never rejects.
+ */
+export async function fitResult(
+  text: string,
+  tool: FittedTool,
+  spill: Spill | undefined,
+  signal: AbortSignal,
+): Promise<FittedResult> {
+  const whole = cleanText(text);
+  const maxBytes = boundOf(tool);
+  if (isWithin(whole, maxBytes)) return { content: whole };
+  switch (tool.truncationStrategy) {
+    case 'tail':
+      return { content: keepTail(whole, maxBytes) };
+    case 'summarize':
+      return { content: (await summaryOf(whole, tool, maxBytes, signal)) ?? keepEnds(whole, maxBytes) };
+    case 'spill-to-file':
+      return (await spilled(whole, tool, maxBytes, spill, signal)) ?? { content: keepEnds(whole, maxBytes) };
+    case 'middle':
+      return { content: keepEnds(whole, maxBytes) };
+    default:
+      return assertNever(tool.truncationStrategy);
+  }
+}
+
+async function summaryOf(
+  whole: string,
+  tool: FittedTool,
+  maxBytes: number,
+  signal: AbortSignal,
+): Promise<string | undefined> {
+  const summary = await settledWithin(signal, async (stop) => await tool.summarize?.(whole, stop));
+  if (typeof summary !== 'string') return undefined;
+  const shorter = cleanText(summary);
+  return shorter.trim() !== '' && isWithin(shorter, maxBytes) ? shorter : undefined;
+}
+
+async function spilled(
+  whole: string,
+  tool: FittedTool,
+  maxBytes: number,
+  spill: Spill | undefined,
+  signal: AbortSignal,
+): Promise<FittedResult | undefined> {
+  if (!spill || tool.sensitivity === 'secret') return undefined;
+  const { name: toolName, trust, sensitivity, inboundSanitization } = tool;
+  const origin = { toolName, trust, sensitivity, ...(inboundSanitization && { inboundSanitization }) };
+  const handle = await settledWithin(later(signal, keepGraceMs), async () => await spill.put(whole, origin));
+  if (handle === undefined) return undefined;
+  const hint = `\n[All ${Buffer.byteLength(whole)} bytes are kept. Read on with read_result, handle "${handle}".]`;
+  const room = Math.max(maxBytes, minSpillBound) - Buffer.byteLength(hint);
+  return { content: keepEnds(whole, room) + hint, handle };
+}
+
+/** What the work answers, or undefined when it throws, takes too long, or nobody waits for it any more. */
+async function settledWithin<T>(signal: AbortSignal, work: (stop: AbortSignal) => Promise<T>): Promise<T | undefined> {
+  const stop = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+  const { promise: stopped, resolve } = Promise.withResolvers<undefined>();
+  const give = () => resolve(undefined);
+  if (stop.aborted) return undefined;
+  stop.addEventListener('abort', give, { once: true });
+  try {
+    return await Promise.race([work(stop), stopped]);
+  } catch {
+    return undefined;
+  } finally {
+    stop.removeEventListener('abort', give);
+  }
+}
+
+/** Aborts so long after the other signal. */
+function later(signal: AbortSignal, ms: number): AbortSignal {
+  const late = new AbortController();
+  const abort = () => void setTimeout(() => late.abort(signal.reason), ms);
+  if (signal.aborted) abort();
+  else signal.addEventListener('abort', abort, { once: true });
+  return late.signal;
+}

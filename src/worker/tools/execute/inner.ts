@@ -1,0 +1,217 @@
+import { trustClass } from '../../../shared/contract/agent/agent.ts';
+import { assertNever } from '../../../shared/base/errors.ts';
+import type { EventBody } from '../../../shared/contract/event.ts';
+import type { JournalEntry } from '../../../shared/contract/journal.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
+import { sensitivity as sensitivityLabel } from '../../../shared/contract/message.ts';
+import { fingerprint } from './args.ts';
+import type { Batch } from './batch.ts';
+import type { CallResult, InnerCall, StepCall } from '../call.ts';
+import { announce, endEvent, endsRun } from './conclude.ts';
+import { jsonOf } from './json.ts';
+import { Turnstile } from './lanes.ts';
+import { permit } from './permit.ts';
+import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
+import { reconcile } from './reconcile.ts';
+import { runCall } from './run-call.ts';
+import { messageIn } from '../tool-error.ts';
+import type { InnerOutcome } from '../tool.ts';
+
+/** Publishes how a call ended, or has that wait for its entry. */
+type Say = (event: EventBody) => void;
+
+const maxOutcomeBytes = 1024 * 1024;
+
+/** The calls of one script. */
+interface Script {
+  /** All calls so far. */
+  calls: number;
+  /** The highest number of a call with a side effect. */
+  last: number;
+  /** Recorded by an earlier, interrupted run of the script, and not asked for again yet. */
+  readonly left: Map<number, InnerCall>;
+  readonly gate: Turnstile;
+}
+
+const scripts = new WeakMap<StepCall, Script>();
+
+/**
+ * Makes a call on behalf of another one, through the same checks. A call with a side effect is in the journal before it
+ * starts and after it has ended, so that a script which is run again gets the same answer and the effect happens once.
+ */
+export async function runInner(
+  parent: ReadyCall,
+  asked: { readonly name: string; readonly args: unknown },
+  batch: Batch,
+): Promise<InnerOutcome> {
+  const script = scriptOf(parent.call, batch);
+  const stopped = stopOf(batch);
+  if (stopped) return stopped;
+  try {
+    const args = jsonOf(asked.args) ?? '{}';
+    const call: StepCall = {
+      index: parent.call.index,
+      id: `${parent.call.id}/${++script.calls}`,
+      name: asked.name,
+      args,
+      status: 'todo',
+    };
+    // A script may call deferred tools at once: nothing of them is in the context.
+    const { registry } = batch.preparation;
+    const promoted = registry.listDeferred().map(({ name }) => name);
+    const prepared = await prepareCall(call, { ...batch.preparation, promoted });
+    const under = { ...prepared, parentToolCallId: parent.call.id };
+    const say = (event: EventBody) => batch.host.emit(event);
+    if (under.kind === 'refused') return tell(under, under.result, batch, say);
+    const permission = await permit(under, batch);
+    switch (permission.kind) {
+      case 'go':
+        return await dispatch({ ...permission.call, parentToolCallId: parent.call.id }, script, batch);
+      case 'concluded':
+        if (permission.denied) batch.host.emit(permission.denied);
+        return tell({ ...permission.call, parentToolCallId: parent.call.id }, permission.result, batch, say);
+      case 'ask':
+        tellModel(under, batch);
+        return failure('approval_denied', 'it needs a person: call it directly, not from a script');
+      case 'ends_run':
+        batch.fatal.push(permission.end);
+        return failure('capability_blocked', 'its denial ends the run');
+      default:
+        return assertNever(permission);
+    }
+  } catch (thrown) {
+    const message = thrown instanceof Error ? thrown.message : 'the call could not be made';
+    return stopOf(batch) ?? failure('execution_failed', message);
+  }
+}
+
+/** The model has to call this one itself, and so has to know of it. */
+function tellModel({ call, tool }: ReadyCall, { needPeople }: Batch): void {
+  const names = needPeople.get(call.index) ?? new Set();
+  needPeople.set(call.index, names.add(tool.name));
+}
+
+function scriptOf(call: StepCall, { host }: Batch): Script {
+  const known = scripts.get(call);
+  if (known) return known;
+  const left = new Map(call.inner);
+  const script = { calls: 0, last: Math.max(0, ...left.keys()), left, gate: new Turnstile(host.maxParallel) };
+  scripts.set(call, script);
+  return script;
+}
+
+async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise<InnerOutcome> {
+  const { host, context } = batch;
+  const exclusive = ready.tool.executionMode === 'sequential';
+  if (ready.tool.effect === 'read') {
+    return await script.gate.pass(
+      exclusive,
+      async () => stopOf(batch) ?? (await run(ready, batch, (event) => host.emit(event))),
+    );
+  }
+  const print = fingerprint(ready.call.name, ready.call.args);
+  const before = [...script.left].find(([, inner]) => inner.fingerprint === print);
+  const number = before?.[0] ?? ++script.last;
+  if (before) script.left.delete(number);
+  if (before?.[1].outcome !== undefined) return JSON.parse(before[1].outcome) as InnerOutcome;
+  const place = { v: 1, step: host.step, index: ready.call.index, number } as const;
+  const keyed: ReadyCall = { ...ready, key: `${context.keyFor(host.step, ready.call.index)}.${number}` };
+  return await script.gate.pass(exclusive, async () => {
+    // It may have waited for others while the run was stopped.
+    const stopped = stopOf(batch);
+    if (stopped) return stopped;
+    if (!before) await record({ ...place, t: 'inner_calling', fingerprint: print }, batch);
+    // What says how it ended leaves with its outcome: a script that is run again is answered from that, in silence.
+    const ended: EventBody[] = [];
+    const say = (event: EventBody) => void ended.push(event);
+    const inDoubt = before && ready.tool.effect === 'once';
+    const outcome = inDoubt ? await afterCrash(keyed, batch, say) : await run(keyed, batch, say);
+    const entry: JournalEntry = { ...place, t: 'inner_called', outcome: jsonText(outcome) };
+    if (!batch.signal.aborted) await record(entry, batch, ended);
+    else if (endsRun(batch.signal.reason)) for (const event of ended) host.emit(event);
+    return outcome;
+  });
+}
+
+/** What cannot be recorded is no matter between the script and its call: the whole step is lost. */
+async function record(entry: JournalEntry, { host, results }: Batch, events: readonly EventBody[] = []): Promise<void> {
+  try {
+    await host.record([entry], events);
+  } catch (error) {
+    results.lose(error);
+    throw error;
+  }
+}
+
+/** Why no further call may start; undefined while one may. */
+function stopOf({ signal, fatal }: Batch): InnerOutcome | undefined {
+  if (signal.aborted) return failure('aborted', 'the run was stopped');
+  return fatal.length > 0 ? failure('aborted', 'the run ends') : undefined;
+}
+
+/** Another worker began this call, and nobody knows whether it took effect. */
+async function afterCrash(ready: ReadyCall, batch: Batch, say: Say): Promise<InnerOutcome> {
+  const found = await reconcile(ready, batch);
+  if (found.kind === 'not_done') return await run(ready, batch, say);
+  if (found.kind === 'result') return tell(ready, found.result, batch, say);
+  const { id: toolCallId, name: toolName } = ready.call;
+  say({ type: 'tool.outcome_unknown', toolCallId, toolName, key: ready.key ?? '' });
+  return failure('outcome_unknown', 'it is not known whether this call took effect; do not repeat it, tell the user');
+}
+
+async function run(ready: ReadyCall, batch: Batch, say: Say): Promise<InnerOutcome> {
+  const { clock, redactor } = batch.host;
+  if (batch.signal.aborted) return failure('aborted', 'the run was stopped');
+  announce(ready, batch);
+  const startedMs = clock.monotonic();
+  // All of it, and as it is: what a script reads never reaches the context. What the script makes of it does.
+  const inboundSanitization = ready.tool.inboundSanitization === 'block' ? 'block' : 'pass';
+  const tool = { ...ready.tool, maxResultTokens: 0, maxResultBytes: maxOutcomeBytes, inboundSanitization } as const;
+  const ending = await runCall({ ...ready, tool }, batch);
+  if (ending.kind !== 'result') {
+    const unknown = ending.kind === 'unknown';
+    if (unknown)
+      say({
+        type: 'tool.outcome_unknown',
+        toolCallId: ready.call.id,
+        toolName: ready.call.name,
+        key: ready.key ?? '',
+      });
+    return unknown
+      ? failure('outcome_unknown', 'it is not known whether this call took effect; do not repeat it, tell the user')
+      : failure('aborted', 'the call was stopped before it answered');
+  }
+  say(endEvent(ready, ending.result, Math.round(clock.monotonic() - startedMs), redactor));
+  const { trust = tool.trust, sensitivity = tool.sensitivity } = ending.result;
+  const mixed = batch.mixed.get(ready.call.index);
+  batch.mixed.set(ready.call.index, {
+    trust: worse(trustClass.options, trust, mixed?.trust),
+    sensitivity: worse(sensitivityLabel.options, sensitivity, mixed?.sensitivity),
+  });
+  return outcomeOf(ending.result, batch);
+}
+
+function tell(prepared: PreparedCall, result: CallResult, batch: Batch, say: Say): InnerOutcome {
+  announce(prepared, batch, result);
+  say(endEvent(prepared, result, 0, batch.host.redactor));
+  return outcomeOf(result, batch);
+}
+
+function outcomeOf({ content, errorKind }: CallResult, { host }: Batch): InnerOutcome {
+  const text = host.redactor.secrets(content);
+  if (errorKind) return failure(errorKind, messageIn(text));
+  try {
+    return { ok: true, value: JSON.parse(text) };
+  } catch {
+    return { ok: true, value: text };
+  }
+}
+
+/** The later one of two labels in a list that goes from harmless to not. */
+function worse<T>(order: readonly T[], a: T, b: T | undefined): T {
+  return b === undefined || order.indexOf(a) >= order.indexOf(b) ? a : b;
+}
+
+function failure(kind: Extract<InnerOutcome, { ok: false }>['kind'], message: string): InnerOutcome {
+  return { ok: false, kind, message };
+}

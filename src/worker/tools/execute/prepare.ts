@@ -1,0 +1,103 @@
+import type { Redactor } from '../../../shared/base/redact.ts';
+import { fixedArgsIn } from '../../guards/config-args.ts';
+import { parseArgs, shownArgs } from './args.ts';
+import type { CallResult, StepCall } from '../call.ts';
+import { fixedArgs } from '../configure.ts';
+import type { ToolRegistry } from '../registry.ts';
+import type { Tool } from '../tool.ts';
+import { errorResult, faultOf } from '../tool-error.ts';
+
+/** A call that may be dispatched: its tool, its checked arguments, and the arguments as events show them. */
+export interface ReadyCall {
+  readonly kind: 'ready';
+  readonly call: StepCall;
+  readonly tool: Tool;
+  /** As the model gave them, before defaults and fixed arguments. */
+  readonly raw: Readonly<Record<string, unknown>>;
+  readonly args: unknown;
+  readonly shown: Record<string, unknown>;
+  /** Of the call on whose behalf this one is made. */
+  readonly parentToolCallId?: string;
+  /** Its idempotency key, where it is none of the model's own calls. */
+  readonly key?: string;
+}
+
+/** A call that never reaches its tool. Events show no arguments of it. */
+export interface RefusedCall {
+  readonly kind: 'refused';
+  readonly call: StepCall;
+  readonly result: CallResult;
+  readonly parentToolCallId?: string;
+}
+
+export type PreparedCall = ReadyCall | RefusedCall;
+
+/** What preparing a call needs of the run. */
+export interface Preparation {
+  readonly registry: ToolRegistry;
+  /** Deferred tools that the model has found: it may not call the others. */
+  readonly promoted: readonly string[];
+  readonly redactor: Redactor;
+  /** For the arguments that the agent sets itself. */
+  readonly secrets?: { get(name: string): string | undefined };
+  /** Is a secret among these? */
+  readonly carriesSecret: (args: unknown) => boolean;
+}
+
+/** Finds the tool, reads the arguments, validates them. Each mistake of the model is one that it may correct. */
+export async function prepareCall(call: StepCall, preparation: Preparation): Promise<PreparedCall> {
+  const { registry, promoted } = preparation;
+  const tool = registry.meant(call);
+  if (!tool || (tool.deferLoading && !promoted.includes(tool.name) && !promoted.includes(call.name)))
+    return refused(call, 'unknown_tool', unknownTool(preparation));
+  const parsed = parseArgs(call.args);
+  if (parsed.kind === 'refused') return refused(call, 'invalid_input', parsed.reason);
+  return await checkCall(call, tool, parsed.value, preparation);
+}
+
+/** The call with these arguments, if the tool takes them. */
+export async function checkCall(
+  call: StepCall,
+  tool: Tool,
+  raw: unknown,
+  { redactor, secrets, carriesSecret }: Preparation,
+): Promise<PreparedCall> {
+  try {
+    if (carriesSecret(raw))
+      return refused(call, 'invalid_input', 'the arguments hold a secret, which must not be passed on');
+    const fixed = fixedArgs(tool, secrets);
+    const taken = fixed ? fixedArgsIn(raw, Object.keys(fixed)) : [];
+    if (taken.length > 0) return refused(call, 'invalid_input', `these arguments are set already: ${taken.join(', ')}`);
+    const checked = await tool.check(fixed && isObject(raw) ? { ...raw, ...fixed } : raw, Object.keys(fixed ?? {}));
+    if (!checked.ok) return refused(call, 'invalid_input', redactor.text(checked.problems.join('; ')));
+    return {
+      kind: 'ready',
+      call,
+      tool,
+      raw: isObject(raw) ? raw : {},
+      args: checked.value,
+      shown: shownArgs(raw, redactor),
+    };
+  } catch (thrown) {
+    // A check that throws is a defect of the tool: the model cannot mend it.
+    const fault = faultOf(thrown);
+    return {
+      kind: 'refused',
+      call,
+      result: errorResult({ ...fault, message: redactor.text(fault.message) }, call.name),
+    };
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
+}
+
+function refused(call: StepCall, kind: 'unknown_tool' | 'invalid_input', message: string): RefusedCall {
+  return { kind: 'refused', call, result: errorResult({ kind, message }, call.name, true) };
+}
+
+function unknownTool({ registry, promoted }: Preparation): string {
+  const names = registry.advertised(promoted).map((tool) => tool.name);
+  return names.length === 0 ? 'there is no such tool' : `there is no such tool; the tools are ${names.join(', ')}`;
+}

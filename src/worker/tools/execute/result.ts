@@ -1,0 +1,103 @@
+import { createHash } from 'node:crypto';
+import type { Redactor } from '../../../shared/base/redact.ts';
+import { sanitise } from '../../guards/sanitise.ts';
+import type { Batch } from './batch.ts';
+import { clip } from '../../../shared/base/bound-text.ts';
+import type { CallResult } from '../call.ts';
+import { fitResult } from './fit.ts';
+import { jsonOf } from './json.ts';
+import type { ReadyCall } from './prepare.ts';
+import { errorResult, faultOf } from '../tool-error.ts';
+import { ToolOutput, type Tool } from '../tool.ts';
+
+const noOutput = 'The tool ran with no output.';
+const maxSummaryChars = 500;
+const maxShownChars = 4_000;
+const maxErrorChars = 1_500;
+
+/**
+ * A tool's return value as the model will see it: text as it is, everything else as JSON, within the tool's bound, and
+ * treated as the trust in what made it asks for. Never rejects.
+ */
+export async function finishResult({ tool, call }: ReadyCall, returned: unknown, batch: Batch): Promise<CallResult> {
+  const output = returned instanceof ToolOutput ? returned : new ToolOutput(returned);
+  const { trust, sensitivity } = batch.mixed.get(call.index) ?? tool;
+  const origin = output.origin ?? { toolName: call.name, trust, sensitivity };
+  try {
+    const written = typeof output.value === 'string' ? output.value : (jsonOf(output.value) ?? '');
+    // Before any of it is kept.
+    const text = batch.host.redactor.secrets(written);
+    if (text.trim() === '') return { content: noOutput };
+    // What is kept is labelled like what is shown: by what made it, which is not always the tool.
+    const maker = { ...tool, ...origin, name: origin.toolName };
+    const fitted = await fitResult(text, maker, batch.context.spill, batch.signal);
+    // An error is cut once more, and must not lose the end of its wrapping.
+    const clean = cleaned(output.isError ? clip(fitted.content, maxErrorChars) : fitted.content, tool, origin, batch);
+    if (clean.blocked) {
+      const message = `its result holds what looks like instructions (${clean.findings.join(', ')})`;
+      return errorResult({ kind: 'inbound_sanitization_blocked', message }, call.name);
+    }
+    if (output.isError) {
+      const failed = errorResult(
+        { kind: 'execution_failed', message: batch.host.redactor.text(clean.text) },
+        call.name,
+      );
+      return { ...failed, trust: origin.trust, findings: clean.findings };
+    }
+    const handle = output.handle ?? fitted.handle;
+    return {
+      content: clean.text,
+      trust: origin.trust,
+      ...(clean.findings.length > 0 && { findings: clean.findings }),
+      ...(origin.sensitivity !== tool.sensitivity && { sensitivity: origin.sensitivity }),
+      ...(handle !== undefined && { handle }),
+    };
+  } catch {
+    return errorResult({ kind: 'invalid_output', message: 'its result cannot be written as JSON' }, call.name);
+  }
+}
+
+/** What a tool said when it failed, as the model is told it. */
+export function finishFault({ tool, call }: ReadyCall, thrown: unknown, batch: Batch): CallResult {
+  const { kind, message } = faultOf(thrown);
+  const text = batch.host.redactor.text(clip(message, maxErrorChars));
+  const clean = cleaned(text, tool, { toolName: call.name, trust: tool.trust }, batch);
+  const told = clean.blocked ? 'it failed, and what it said about that was refused' : clean.text;
+  return { ...errorResult({ kind, message: told }, call.name), trust: tool.trust, findings: clean.findings };
+}
+
+type Origin = NonNullable<ToolOutput['origin']>;
+
+/** The text without what might be taken for an order, as far as its origin is not trusted. */
+export function cleaned(
+  text: string,
+  tool: Pick<Tool, 'inboundSanitization'>,
+  { toolName, trust, inboundSanitization }: Pick<Origin, 'toolName' | 'trust' | 'inboundSanitization'>,
+  { host, context }: Pick<Batch, 'host' | 'context'>,
+): ReturnType<typeof sanitise> {
+  const treatment = inboundSanitization ?? tool.inboundSanitization;
+  // The same for every worker that finishes the same call, and unknown to whoever wrote the text.
+  const nonce = nonceOf(`${context.runId}:${host.step}:${toolName}`);
+  return sanitise(text, { trust, toolName, nonce, ...(treatment && { treatment }) });
+}
+
+function nonceOf(text: string): string {
+  return createHash('sha256').update(text).digest('hex').slice(0, 12);
+}
+
+/** The beginning of a result for events, scrubbed. Scrubs more than it shows, so that no cut leaves half a credential. */
+export function outputSummary(content: string, redactor: Redactor): string {
+  return clip(redactor.text(clip(content, 4 * maxSummaryChars)), maxSummaryChars);
+}
+
+/** What a tool reports on its way (`progress`, `partial`), made safe and small enough for an event. Never throws. */
+export function shownData(data: unknown, redactor: Redactor): unknown {
+  try {
+    const json = jsonOf(data);
+    if (json === undefined) return null;
+    if (json.length > maxShownChars) return redactor.text(clip(json, maxShownChars));
+    return redactor.value(JSON.parse(json));
+  } catch {
+    return '[cannot be shown]';
+  }
+}

@@ -1,0 +1,160 @@
+import { RunError } from '../../../shared/base/errors.ts';
+import { silentLog } from '../../../shared/base/log.ts';
+import { toolBreaker, type ToolOwner } from '../../../shared/contract/agent/tool-breaker.ts';
+import type { Admission } from '../../../shared/state/ports.ts';
+import type { Batch, Ending } from './batch.ts';
+import type { ReadyCall } from './prepare.ts';
+import { finishFault, finishResult, shownData } from './result.ts';
+import { reconcile } from './reconcile.ts';
+import type { HostContext, InnerOutcome, Tool } from '../tool.ts';
+import { errorResult, faultOf, ToolError } from '../tool-error.ts';
+import { within, type Settled } from '../../../shared/base/within.ts';
+
+const maxRetries = 3;
+const retryBaseMs = 250;
+
+/** Consecutive failures of a tool, over all workers, after which nobody calls it for a while. */
+const breakerPolicy = { failureThreshold: 5, cooldownMs: 30_000 };
+
+export type CallInner = (name: string, args: unknown) => Promise<InnerOutcome>;
+
+/** What a call gathers while it runs. */
+interface Running {
+  readonly promoted: string[];
+  readonly settled: Settled;
+}
+
+/** Runs a call. A tool that says it is rate limited is tried again, if a repeat cannot do harm. Never rejects. */
+export async function runCall(ready: ReadyCall, batch: Batch, callInner?: CallInner): Promise<Ending> {
+  const { tool, call } = ready;
+  const target = toolBreaker(batch.context.tenant, ownerOf(tool, batch));
+  const admission = await admit(target, batch);
+  if (admission?.kind === 'open') {
+    const message = `it failed ${breakerPolicy.failureThreshold} times in a row and is not called for ${Math.ceil(admission.retryAfterMs / 1_000)} s`;
+    return { kind: 'result', result: errorResult({ kind: 'execution_failed', message }, call.name) };
+  }
+  for (let retry = 0; ; retry++) {
+    const run = await execute(ready, batch, callInner);
+    const { settled } = run;
+    const again = settled.kind === 'threw' && faultOf(settled.error).kind === 'rate_limited' && tool.effect !== 'once';
+    if (!again || retry === maxRetries) {
+      if (admission) report(target, settled, admission, batch);
+      return await endingOf(run, ready, batch);
+    }
+    await batch.host.clock.sleep(retryBaseMs * 2 ** retry, batch.signal).catch(() => {});
+    if (batch.signal.aborted) {
+      if (admission) report(target, { kind: 'aborted' }, admission, batch);
+      return { kind: 'aborted' };
+    }
+  }
+}
+
+function ownerOf({ name, source }: Tool, { context }: Batch): ToolOwner {
+  if (source) return { kind: 'server', ...source, tool: source.safeName };
+  const agentId = context.about?.['agentId'];
+  return { kind: 'agent', agentId: typeof agentId === 'string' ? agentId : '', tool: name };
+}
+
+async function admit(target: string, { context, signal }: Batch): Promise<Admission | undefined> {
+  return await context.breakers?.admit(target, 0, signal).catch(() => undefined);
+}
+
+/** Only what the tool itself did not manage counts against it: a mistake of the model says nothing about it. */
+function report(target: string, settled: Settled, admission: Admission, { context }: Batch): void {
+  const said = () => {
+    if (settled.kind === 'value') return 'success';
+    if (settled.kind === 'timeout') return 'failure';
+    if (settled.kind !== 'threw') return 'neutral';
+    const { kind } = faultOf(settled.error);
+    return kind === 'execution_failed' || kind === 'outcome_unknown' ? 'failure' : 'neutral';
+  };
+  context.breakers?.report(target, said(), admission, breakerPolicy).catch(() => {});
+}
+
+async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | undefined): Promise<Running> {
+  const { call, tool, args } = ready;
+  const { host, context } = batch;
+  const promoted: string[] = [];
+  let open = true;
+  // A call that was abandoned may go on talking; nobody listens any more.
+  const tell = (type: 'tool.execute.progress' | 'tool.execute.partial') => (data: unknown) => {
+    if (open) host.emit({ type, toolCallId: call.id, data: shownData(data, host.redactor) });
+  };
+  const given: Omit<HostContext, 'signal'> = {
+    runId: context.runId,
+    tenant: context.tenant,
+    toolCallId: call.id,
+    idempotencyKey: ready.key ?? context.keyFor(host.step, call.index),
+    effect: tool.effect,
+    progress: tell('tool.execute.progress'),
+    partial: tell('tool.execute.partial'),
+    secrets: { get: (name) => secretOf(name, tool, batch) },
+    logger: (context.log ?? silentLog).child({ tool: call.name, toolCallId: call.id }),
+    ...(context.workspaceDir !== undefined && { workspaceDir: context.workspaceDir }),
+    ...(context.directories && { directories: context.directories }),
+    ...(tool.trust === 'built-in' && {
+      ...(call.startedAtMs !== undefined && { startedAtMs: call.startedAtMs }),
+      emit: (event) => {
+        if (open) host.emit(event);
+      },
+      catalogue: () => batch.preparation.registry.catalogue(),
+      promote: (names) => void promoted.push(...names),
+      callTool: async (name, innerArgs) =>
+        open && callInner
+          ? await callInner(name, innerArgs)
+          : { ok: false, kind: 'aborted', message: 'the call that asks for it is over' },
+    }),
+  } as Omit<HostContext, 'signal'>;
+  const settled = await within(
+    tool.timeoutMs,
+    (signal) => tool.execute(args, { ...given, signal }),
+    host.clock,
+    batch.signal,
+  );
+  open = false;
+  return { promoted, settled };
+}
+
+function secretOf(name: string, tool: Tool, { context }: Batch): string {
+  const allowed = tool.secretsAllowed.includes(name) && (context.secretsAllowed?.includes(name) ?? true);
+  const value = allowed ? context.secrets?.get(name) : undefined;
+  if (value !== undefined) return value;
+  if (allowed) throw new ToolError('tool_unavailable', `this worker does not have the secret ${name}`);
+  throw new ToolError('capability_blocked', `secret ${name} is not for this tool: it may not ask for it`);
+}
+
+async function endingOf({ settled, promoted }: Running, ready: ReadyCall, batch: Batch): Promise<Ending> {
+  const ending = await resultOf(settled, ready, batch);
+  const names = [...promoted, ...(batch.needPeople.get(ready.call.index) ?? [])];
+  // A call of a script has no entry of its own: what it promotes goes with that of its script.
+  if (ending.kind !== 'result' || names.length === 0 || ready.parentToolCallId !== undefined) return ending;
+  return { kind: 'result', result: { ...ending.result, promoted: names } };
+}
+
+async function resultOf(settled: Settled, ready: ReadyCall, batch: Batch): Promise<Ending> {
+  const { tool, call } = ready;
+  if (settled.kind === 'aborted') return settled;
+  if (settled.kind === 'value') return { kind: 'result', result: await finishResult(ready, settled.value, batch) };
+  if (settled.kind === 'threw') {
+    // The run itself cannot go on: that is no matter between the tool and the model.
+    if (settled.error instanceof RunError && settled.error.code === 'lock_lost') return { kind: 'aborted' };
+    const { kind, message } = faultOf(settled.error);
+    const isUnsure = kind === 'outcome_unknown' && tool.effect === 'once';
+    const fault = isUnsure ? new ToolError('execution_failed', message) : settled.error;
+    const failed: Ending = { kind: 'result', result: finishFault(ready, fault, batch) };
+    return isUnsure ? await unlessKnown(failed, ready, batch) : failed;
+  }
+  const message = `it did not answer within ${tool.timeoutMs} ms`;
+  return await unlessKnown(
+    { kind: 'result', result: errorResult({ kind: 'timeout', message }, call.name) },
+    ready,
+    batch,
+  );
+}
+
+/** Nobody knows what a call that was not answered has done outside. Where it has surely done nothing, it has just failed. */
+async function unlessKnown(failed: Ending, ready: ReadyCall, batch: Batch): Promise<Ending> {
+  if (ready.tool.effect !== 'once') return failed;
+  const found = await reconcile(ready, batch);
+  return found.kind === 'not_done' ? failed : found;
+}

@@ -1,0 +1,93 @@
+import { constants, existsSync } from 'node:fs';
+import { lstat, open, readlink, realpath, type FileHandle } from 'node:fs/promises';
+import { isAbsolute, join } from 'node:path';
+import { z } from 'zod';
+import { isContinuation } from '../../shared/base/bound-text.ts';
+import { ToolError } from './tool-error.ts';
+import { utf8Text } from './builtin/body-text.ts';
+import { isBelow } from './builtin/folder-below.ts';
+
+const maxPathChars = 1_024;
+const maxPageBytes = 1024 * 1024;
+const defaultPageBytes = 64 * 1024;
+/** In JSON one byte of a page becomes six at most, and the other fields need some. */
+export const maxPageAnswerBytes = 6 * maxPageBytes + 8 * 1_024;
+/** A character has at most so many bytes after its first. */
+const maxContinuation = 3;
+
+export const relativePath = z.string().min(1).max(maxPathChars);
+
+/** Which part of a file a model asks for. */
+export const pageRange = {
+  offset: z.int().min(0).default(0).describe('First byte.'),
+  length: z.int().min(1).max(maxPageBytes).default(defaultPageBytes).describe('Bytes from there, up to 1 MiB.'),
+};
+
+/**
+ * Opens a file below a folder, without following it as a link or waiting for it as a pipe, and lets go of it when it is
+ * elsewhere. Links of every kind, pipes, devices and files beyond `maxBytes` are refused. Throws a `ToolError`.
+ */
+export async function openWithin(folder: string, path: unknown, maxBytes: number): Promise<FileHandle> {
+  if (typeof path !== 'string' || path.includes('\0') || isAbsolute(path) || path.length > maxPathChars)
+    throw new ToolError('invalid_input', `a path is relative, and has at most ${maxPathChars} characters`);
+  const target = join(folder, path);
+  if (!isBelow(folder, target)) throw notReadable();
+  const file = await opened(target);
+  try {
+    // Where it really is, whatever the path said, and whatever its folders have become since.
+    const where = await whereIs(file, target);
+    const stat = await file.stat();
+    if (!isBelow(folder, where) || !stat.isFile() || stat.nlink !== 1) throw notReadable();
+    if (stat.size > maxBytes)
+      throw new ToolError('capability_blocked', `the file has ${stat.size} bytes; ${maxBytes} can be read`);
+    return file;
+  } catch (error) {
+    await file.close();
+    throw error;
+  }
+}
+
+/** Only Linux says where an open file is. Elsewhere it is what its path leads to, as long as that is still the same file. */
+async function whereIs(file: FileHandle, target: string): Promise<string> {
+  if (saysWhereFilesAre()) return await readlink(`/proc/self/fd/${file.fd}`);
+  const path = await realpath(target);
+  const [there, here] = [await lstat(path), await file.stat()];
+  if (there.ino !== here.ino || there.dev !== here.dev) throw notReadable();
+  return path;
+}
+
+/** Can this system tell where a file is that is open already? */
+export function saysWhereFilesAre(): boolean {
+  return existsSync('/proc/self/fd');
+}
+
+async function opened(path: string): Promise<FileHandle> {
+  try {
+    return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  } catch (cause) {
+    const code = cause instanceof Error && 'code' in cause ? cause.code : undefined;
+    if (code === 'ENOENT' || code === 'ENOTDIR' || code === 'ENAMETOOLONG')
+      throw new ToolError('invalid_input', 'there is no such file', { cause });
+    throw notReadable(cause);
+  }
+}
+
+function notReadable(cause?: unknown): ToolError {
+  return new ToolError('capability_blocked', 'this is no file that may be read', { cause });
+}
+
+/** The characters that begin within the range, so that pages that follow each other are exactly the text. */
+export async function pageOf(file: FileHandle, offset: number, length: number) {
+  const { size } = await file.stat();
+  const buffer = Buffer.alloc(Math.min(length + maxContinuation, Math.max(0, size - offset)));
+  const { bytesRead } = await file.read(buffer, 0, buffer.length, offset);
+  const bytes = buffer.subarray(0, bytesRead);
+  let [start, end] = [0, Math.min(length, bytes.length)];
+  while (start < Math.min(maxContinuation, bytes.length) && isContinuation(bytes[start])) start++;
+  for (let more = 0; more < maxContinuation && end < bytes.length && isContinuation(bytes[end]); more++) end++;
+  const part = bytes.subarray(start, Math.max(start, end));
+  const facts = { offset: offset + start, bytes: part.length, totalBytes: size };
+  const eof = facts.offset + facts.bytes >= size;
+  const content = utf8Text(part, false);
+  return content === undefined ? { note: 'not text', ...facts, eof } : { content, ...facts, eof };
+}

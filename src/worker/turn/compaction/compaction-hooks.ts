@@ -1,0 +1,65 @@
+import type { JournalEntry } from '../../../shared/contract/journal.ts';
+import { clip } from '../../../shared/base/bound-text.ts';
+import { within } from '../../../shared/base/within.ts';
+import type { Turn } from '../contract.ts';
+import type { CompactionView, Memory, PostCompactionHook } from './memory.ts';
+import type { Compaction } from '../turn-state.ts';
+
+const timeoutMs = 10_000;
+const maxEssentialChars = 32_000;
+
+/** Asks the hooks about the last compaction, tells of it, and records what they want said. */
+export async function concludeCompaction(turn: Turn, memory: Memory, compaction: Compaction): Promise<void> {
+  const { deps, growing } = turn;
+  const { step: stepNumber, source, beforeTokens, afterTokens } = compaction;
+  const view = { stepNumber, source, beforeTokens, afterTokens, messages: growing.state.messages };
+  const asked = await Promise.all(memory.hooks.map((hook) => ask(hook, view, turn, memory)));
+  turn.signal.throwIfAborted();
+  const answered = asked.filter((text) => text !== undefined);
+  tellCompaction(turn, compaction, answered.length);
+  const entry: JournalEntry = {
+    v: 1,
+    t: 'essentials',
+    step: stepNumber,
+    texts: answered.filter((text) => text.trim() !== ''),
+  };
+  growing.add(entry);
+  await deps.record([entry]);
+}
+
+/** `hooksFiredCount` is how many hooks did not fail. */
+export function tellCompaction(
+  { deps }: Pick<Turn, 'deps'>,
+  {
+    beforeTokens,
+    afterTokens,
+    summaryTokens,
+    durationMs,
+    source,
+  }: Omit<Compaction, 'essentials' | 'hooksDue' | 'step'>,
+  hooksFiredCount: number,
+): void {
+  deps.emit({
+    type: 'context.compacted',
+    beforeTokens,
+    afterTokens,
+    summaryTokens,
+    durationMs,
+    hooksFiredCount,
+    source,
+  });
+}
+
+/** Undefined for a hook that failed. */
+async function ask(
+  hook: PostCompactionHook,
+  view: CompactionView,
+  { deps, signal }: Turn,
+  memory: Memory,
+): Promise<string | undefined> {
+  const ended = await within(timeoutMs, () => hook(view), deps.clock, signal);
+  const text = ended.kind === 'value' ? (ended.value ?? '') : undefined;
+  if (typeof text === 'string') return clip(text, maxEssentialChars);
+  if (ended.kind !== 'aborted') memory.report('hook_failed', ended.kind === 'threw' ? ended.error : undefined);
+  return undefined;
+}

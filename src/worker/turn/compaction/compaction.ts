@@ -1,0 +1,191 @@
+import type { CompactionSource } from '../../../shared/contract/event.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import type { Attempt, JournalEntry } from '../../../shared/contract/journal.ts';
+import type { Message } from '../../../shared/contract/message.ts';
+import { summaryOf } from '../../../shared/contract/thread/summary-message.ts';
+import { promptTokensOf } from '../../llm/estimate.ts';
+import { bodyStart, cutOf } from './compaction-cut.ts';
+import type { CompactionAnswer, CompactionSkip } from './compaction-desk.ts';
+import { concludeCompaction, tellCompaction } from './compaction-hooks.ts';
+import type { Turn } from '../contract.ts';
+import { placeOf } from '../conversation.ts';
+import { thresholdOf, type CompactionOutcome, type Memory } from './memory.ts';
+import { buildRequest } from '../request.ts';
+import { nextPart, summarise, type Part } from './summarise.ts';
+import type { Compaction, TurnState } from '../turn-state.ts';
+
+/** After a summary that could not be made, so many steps go on without trying again. */
+const restSteps = 3;
+/** What leaves the conversation with a summary that is already there has to be worth another one: a part of the threshold. */
+const worthShare = 0.05;
+
+/** The model call that is about to be made. */
+export interface ComingCall {
+  readonly step: number;
+  readonly model: string;
+  /** Absent: whoever serves it first. */
+  readonly provider?: string | undefined;
+}
+
+interface Compacting {
+  readonly turn: Turn;
+  readonly memory: Memory;
+  readonly coming: ComingCall;
+  readonly source: CompactionSource;
+}
+
+type Skipped = Extract<CompactionAnswer, { compacted: false }>;
+
+/**
+ * Before a step's model call: replaces older messages by a summary when the request is longer than its model takes, or
+ * when somebody asked for that. Whatever goes wrong with the summary, the turn goes on with what it has.
+ */
+export async function compactBefore(turn: Turn, coming: ComingCall): Promise<void> {
+  const { memory } = turn.deps;
+  if (!memory) return;
+  await concludeIfDue(turn, memory);
+  const { desk } = memory;
+  if (desk?.isAsked) {
+    const answer = await compact({ turn, memory, coming, source: 'manual' });
+    return desk.answer(answer);
+  }
+  if (coming.step < turn.restsUntilStep) return;
+  if (requestTokens(turn, coming) <= thresholdFor(memory, coming)) return;
+  await compact({ turn, memory, coming, source: 'auto-trigger' });
+}
+
+/**
+ * After a provider has refused the request of a step for its length: keeps less. Once in a step, also where another
+ * worker goes on with it. True: there is a shorter request now.
+ */
+export async function compactRefused(turn: Turn, coming: ComingCall): Promise<boolean> {
+  const { memory } = turn.deps;
+  const last = turn.growing.state.compaction;
+  if (!memory || (last?.step === coming.step && last.source === 'pre-step')) return false;
+  return (await compact({ turn, memory, coming, source: 'pre-step' })).compacted;
+}
+
+/** Why nothing of this conversation can be summarised, whoever asks; undefined when something can. */
+export function refusalOf({ messages }: TurnState, memory: Memory): CompactionSkip | undefined {
+  if (memory.secret || messages.some(isSecret)) return 'sensitivity-gated';
+  return cutOf(messages, memory.keepTurns, () => true) === undefined ? 'nothing-to-trim' : undefined;
+}
+
+function isSecret(message: Message): boolean {
+  return (message.role === 'tool' || message.role === 'user') && message.sensitivity === 'secret';
+}
+
+async function compact(compacting: Compacting): Promise<CompactionAnswer> {
+  const { turn, memory, coming } = compacting;
+  const { state } = turn.growing;
+  const cut = cutFor(compacting);
+  if (typeof cut === 'object') return cut;
+  const beforeTokens = requestTokens(turn, coming);
+  let made: Compaction | undefined;
+  for (let left = cut; left > bodyStart(state.messages);) {
+    const part = nextPart(state.messages, left, memory);
+    if (!(await replacePart(compacting, part))) break;
+    made = state.compaction;
+    // The summary stands where the part stood.
+    left -= part.count - 1;
+  }
+  await concludeIfDue(turn, memory);
+  if (!made) return { compacted: false, reason: 'summary-failed' };
+  memory.report('compacted');
+  return { compacted: true, beforeTokens, afterTokens: made.afterTokens, summaryTokens: made.summaryTokens };
+}
+
+/** Where what stays begins, or why nothing is done. */
+function cutFor({ turn, memory, coming, source }: Compacting): number | Skipped {
+  const { messages } = turn.growing.state;
+  if (memory.secret || messages.some(isSecret)) return skipped(memory, 'sensitivity-gated', 'sensitivity_gated');
+  const whole = requestTokens(turn, coming);
+  const threshold = thresholdFor(memory, coming);
+  const emergency = source === 'pre-step';
+  // Where a provider has refused the length, what is known of its window is wrong.
+  const most = emergency ? Math.min(threshold, whole / 2) : threshold;
+  const without = (from: number) => whole - tokensOf(messages.slice(0, from)) + memory.summaryMaxTokens;
+  const keep = emergency ? memory.emergencyKeepTurns : memory.keepTurns;
+  const cut = cutOf(messages, keep, (from) => without(from) <= most);
+  if (cut === undefined) return skipped(memory, 'nothing-to-trim', 'nothing_to_trim');
+  const start = bodyStart(messages);
+  const isWorth = start === 0 || tokensOf(messages.slice(start, cut)) >= worthShare * threshold;
+  return isWorth || source !== 'auto-trigger' ? cut : skipped(memory, 'nothing-to-trim', 'nothing_to_trim');
+}
+
+function skipped(memory: Memory, reason: CompactionSkip, outcome: CompactionOutcome): Skipped {
+  memory.report(outcome);
+  return { compacted: false, reason };
+}
+
+/** Has a part summarised, and puts the summary in its place. False: there is none, and all is as it was. */
+async function replacePart(compacting: Compacting, part: Part): Promise<boolean> {
+  const { turn, memory, coming, source } = compacting;
+  const { deps, growing } = turn;
+  const { state } = growing;
+  const { step } = coming;
+  const startedMs = deps.clock.monotonic();
+  const attempts: Attempt[] = [];
+  const summary = await trySummarise(compacting, part, attempts);
+  const replaced = placeOf(state, part.count);
+  const { sensitivity } = part;
+  const content = { summary: summary ?? '', replaced, ...(sensitivity && { sensitivity }) };
+  const summaryTokens = tokensOf([summaryOf(state.initial, content)]);
+  const beforeTokens = requestTokens(turn, coming);
+  const afterTokens = Math.max(0, beforeTokens - tokensOf(state.messages.slice(0, part.count)) + summaryTokens);
+  if (summary === undefined || afterTokens >= beforeTokens) {
+    if (summary !== undefined) memory.report('failed', new RunError('internal', 'the summary is no shorter'));
+    turn.restsUntilStep = step + 1 + restSteps;
+    if (attempts.length > 0) await record(turn, { v: 1, t: 'attempted', step, attempts });
+    return false;
+  }
+  // A part before this one, of which nobody has heard yet.
+  if (state.compaction?.hooksDue) tellCompaction(turn, state.compaction, 0);
+  const durationMs = Math.max(0, Math.round(deps.clock.monotonic() - startedMs));
+  const figures = { source, beforeTokens, afterTokens, summaryTokens, durationMs };
+  const hooksDue = memory.hooks.length > 0;
+  if (!hooksDue) tellCompaction(turn, figures, 0);
+  await record(turn, { v: 1, t: 'compacted', step, ...figures, ...content, attempts, ...(hooksDue && { hooksDue }) });
+  return true;
+}
+
+/** Undefined when there is no summary, for whatever reason but the end of the turn. */
+async function trySummarise(
+  { turn, memory, coming }: Compacting,
+  part: Part,
+  attempts: Attempt[],
+): Promise<string | undefined> {
+  try {
+    const summary = await summarise(turn, memory, part, coming.step, attempts);
+    turn.signal.throwIfAborted();
+    return summary;
+  } catch (cause) {
+    turn.signal.throwIfAborted();
+    memory.report('failed', cause);
+    return undefined;
+  }
+}
+
+/** Also of a compaction whose worker died before it came to that. */
+async function concludeIfDue(turn: Turn, memory: Memory): Promise<void> {
+  const { compaction } = turn.growing.state;
+  if (compaction?.hooksDue) await concludeCompaction(turn, memory, compaction);
+}
+
+async function record({ deps, growing }: Turn, entry: JournalEntry): Promise<void> {
+  growing.add(entry);
+  await deps.record([entry]);
+}
+
+function thresholdFor(memory: Memory, { model, provider }: ComingCall): number {
+  return thresholdOf(memory.contextWindowOf(model, provider));
+}
+
+function requestTokens({ spec, deps, growing: { state } }: Turn, { step }: ComingCall): number {
+  const tools = deps.tools.advertised(state.promoted);
+  return promptTokensOf(buildRequest(spec, state, tools, deps.requestId(step)));
+}
+
+function tokensOf(messages: readonly Message[]): number {
+  return promptTokensOf({ messages });
+}

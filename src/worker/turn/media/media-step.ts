@@ -1,0 +1,240 @@
+import { cleanText } from '../../../shared/base/clean-text.ts';
+import { RunError } from '../../../shared/base/errors.ts';
+import type { Attempt, JournalEntry } from '../../../shared/contract/journal.ts';
+import { handleOf, maxMediaBytes, type MediaPart } from '../../../shared/contract/media.ts';
+import { zeroUsage } from '../../../shared/contract/money.ts';
+import { asLlmError } from '../../llm/candidate.ts';
+import type { ChainCall, Permit } from '../../llm/chain-call.ts';
+import { cancelledCall, LlmError } from '../../llm/errors.ts';
+import type { MediaBytes, MediaCall, MediaPort, MediaStart } from '../../llm/provider.ts';
+import { TurnSuspension, type MediaMaking, type Turn } from '../contract.ts';
+import { attemptsMade, listen } from '../listen.ts';
+import { askPolicy } from '../model-step.ts';
+import { mediaCallFor, mediaTypeOf, priceOf } from './media-call.ts';
+import type { MediaJob } from '../state.ts';
+
+const firstPollMs = 5_000;
+const longestPollMs = 30_000;
+const jobDeadlineMs = 30 * 60_000;
+
+/**
+ * Has a model make media, instead of a model call that answers with a text: one call, no other model, no tools. A job is
+ * asked for its result now and then; in between the turn is suspended. Throws when there are no media; what was paid is
+ * recorded all the same.
+ */
+export async function makeMedia(turn: Turn, making: MediaMaking): Promise<void> {
+  const { mediaJob } = turn.growing.state;
+  await (mediaJob ? poll(turn, making, mediaJob) : begin(turn, making));
+}
+
+async function begin(turn: Turn, making: MediaMaking): Promise<void> {
+  const { spec, deps, signal, growing } = turn;
+  const step = growing.state.step + 1;
+  await askPolicy(turn, step);
+  const call = mediaCallFor(making, growing.state.messages, deps.requestId(step), attemptsMade(turn) + 1);
+  const port = portOf(making);
+  deps.emit({ type: 'step.start', stepNumber: step, model: spec.model, modelSource: spec.modelSource });
+  const attempts: Attempt[] = [];
+  const listening = listen(turn, step, attempts);
+  const permit = await admit(making, call, listening, signal);
+  try {
+    const started = await ask({ turn, making, call, port, permit, listening });
+    const { jobId, media } = checked(started, making, port);
+    await (media ? finish(turn, making, media, attempts) : submitted(turn, making, jobId, attempts));
+  } catch (error) {
+    if (attempts.length > 0 && !(error instanceof TurnSuspension) && !isRecorded(turn, attempts)) {
+      await record(turn, { v: 1, t: 'attempted', step, attempts });
+    }
+    throw error;
+  }
+}
+
+function portOf({ provider, model }: MediaMaking): MediaPort {
+  if (provider.media) return provider.media;
+  throw new RunError('internal', `provider ${provider.id} cannot make media, which model ${model} is mapped to`);
+}
+
+async function admit(
+  { provider, model, offer }: MediaMaking,
+  call: MediaCall,
+  listening: ChainCall,
+  signal: AbortSignal,
+): Promise<Extract<Permit, { kind: 'go' }>> {
+  const { step, firstAttemptNumber: attemptNumber } = listening;
+  const { requestId, idempotencyKey } = call;
+  // There are no tokens to pay for.
+  const request = { model, requestId, idempotencyKey, messages: [], maxOutputTokens: 0 };
+  const fixedMicrocents = priceOf(call, offer);
+  const planned = {
+    step,
+    provider,
+    attemptNumber,
+    price: undefined,
+    request,
+    ...(fixedMicrocents !== undefined && { fixedMicrocents }),
+  };
+  const permit: Permit = (await listening.admit?.(planned, signal)) ?? { kind: 'go', settle: async () => {} };
+  if (permit.kind === 'go') return permit;
+  const message = `model ${model} of provider ${provider.id} is not called for now: ${permit.reason}`;
+  throw new LlmError('overloaded', provider.id, message, {
+    code: permit.reason,
+    retryAfterMs: permit.retryAfterMs,
+  });
+}
+
+interface Asking {
+  readonly turn: Turn;
+  readonly making: MediaMaking;
+  readonly call: MediaCall;
+  readonly port: MediaPort;
+  readonly permit: Extract<Permit, { kind: 'go' }>;
+  readonly listening: ChainCall;
+}
+
+/** The one call. Its attempt is told and settled before anything else happens. */
+async function ask({ turn, making, call, port, permit, listening }: Asking): Promise<MediaStart> {
+  const { deps, signal } = turn;
+  const { provider, model, offer } = making;
+  const startedMs = deps.clock.monotonic();
+  const price = priceOf(call, offer);
+  const priced = price !== undefined;
+  const record = () => ({
+    attemptNumber: listening.firstAttemptNumber,
+    step: listening.step,
+    provider: provider.id,
+    model,
+    requestId: call.requestId,
+    priced,
+    latencyMs: Math.max(0, Math.round(deps.clock.monotonic() - startedMs)),
+  });
+  try {
+    if (signal.aborted) throw cancelledCall(provider.id, signal);
+    const started = await port.generateMedia(call, signal);
+    const costMicrocents = price ?? 0;
+    await permit.settle({ usage: zeroUsage, costMicrocents, priced, rateLimit: undefined });
+    listening.onAttempt({
+      ...record(),
+      outcome: 'succeeded',
+      usage: zeroUsage,
+      costMicrocents,
+      finishReason: 'stop',
+    });
+    return started;
+  } catch (thrown) {
+    const error = asLlmError(thrown, provider.id, signal);
+    const { kind, message, status, rateLimit } = error;
+    await permit.settle({ usage: undefined, costMicrocents: 0, priced, rateLimit, error });
+    const shown = { kind, message, ...(status !== undefined && { status }) };
+    listening.onAttempt({ ...record(), outcome: 'failed', costMicrocents: 0, error: shown });
+    throw thrown instanceof RunError ? thrown : error;
+  }
+}
+
+/** Providers are code of others: what they answer is looked at. */
+function checked(started: MediaStart, { provider, model }: MediaMaking, port: MediaPort): MediaStart {
+  const { media, jobId }: { readonly media?: unknown; readonly jobId?: unknown } = started;
+  if ((media === undefined) === (jobId === undefined)) {
+    throw new RunError('internal', `provider ${provider.id} must answer with media or with a job for model ${model}`);
+  }
+  if (jobId !== undefined && !port.pollMedia) {
+    throw new RunError('internal', `provider ${provider.id} gave a media job and cannot be asked for it`);
+  }
+  if (jobId === undefined) return started;
+  if (typeof jobId !== 'string' || jobId === '' || jobId.length > maxJobIdChars) {
+    throw new RunError('internal', `provider ${provider.id} gave a media job an id that is none`);
+  }
+  return { jobId: cleanText(jobId) };
+}
+
+/** It is what the run waits for, and part of the address that is asked. */
+const maxJobIdChars = 512;
+
+async function submitted(turn: Turn, making: MediaMaking, jobId = '', attempts: readonly Attempt[]): Promise<void> {
+  const { deps, growing } = turn;
+  const provider = making.provider.id;
+  const { model } = making;
+  deps.emit({ type: 'media_job.submitted', jobId, provider, model });
+  await record(turn, {
+    v: 1,
+    t: 'submitted',
+    step: growing.state.step + 1,
+    attempts: [...attempts],
+    provider,
+    model,
+    jobId,
+    at: new Date(deps.clock.now()).toISOString(),
+  });
+  throw waitFor(turn, growing.state.mediaJob as MediaJob);
+}
+
+async function poll(turn: Turn, making: MediaMaking, job: MediaJob): Promise<void> {
+  const { provider, model } = making;
+  const { signal, deps, growing } = turn;
+  if (job.provider !== provider.id) {
+    throw new RunError(
+      'internal',
+      `media job at provider ${job.provider}, which model ${model} is no longer served by`,
+    );
+  }
+  const media = await portOf(making)
+    .pollMedia?.(job.jobId, signal)
+    .catch((thrown: unknown) => {
+      const error = asLlmError(thrown, provider.id, signal);
+      return error.retryable ? undefined : error;
+    });
+  signal.throwIfAborted();
+  if (media && !(media instanceof LlmError)) return await finish(turn, making, media, []);
+  if (!media && deps.clock.now() < job.submittedAtMs + jobDeadlineMs) throw waitFor(turn, job);
+  // Nobody shall ask for this job again: whoever tries the run once more gives a new one.
+  await record(turn, { v: 1, t: 'attempted', step: growing.state.step + 1, attempts: [] });
+  const late = `provider ${provider.id} did not finish a media job within 30 minutes`;
+  throw media ?? new RunError('provider_unavailable', late);
+}
+
+function waitFor({ deps }: Turn, { jobId, submittedAtMs, polls, provider }: MediaJob): TurnSuspension {
+  const untilMs = submittedAtMs + jobDeadlineMs;
+  const pauseMs = Math.min(firstPollMs * 2 ** Math.min(polls, 10), longestPollMs);
+  const item = {
+    kind: 'media' as const,
+    id: jobId,
+    requestedAt: new Date(submittedAtMs).toISOString(),
+    expiresAt: new Date(untilMs).toISOString(),
+    reason: `provider ${provider} works on it`,
+  };
+  const resumeAtMs = Math.min(deps.clock.now() + pauseMs, untilMs);
+  return new TurnSuspension({ reason: 'media', pending: [item], resumeAtMs });
+}
+
+async function finish(
+  turn: Turn,
+  making: MediaMaking,
+  made: readonly MediaBytes[],
+  attempts: readonly Attempt[],
+): Promise<void> {
+  const { deps, growing } = turn;
+  const { provider, model, offer } = making;
+  const media: MediaPart[] = [];
+  if (made.length === 0)
+    throw new RunError('provider_unavailable', `provider ${provider.id} made no ${offer.modality}`);
+  for (const { bytes, mediaType: named } of made) {
+    const mediaType = mediaTypeOf(named, offer.modality);
+    if (bytes.length > maxMediaBytes) {
+      throw new RunError('validation', `a file of ${bytes.length} bytes from ${model} is over ${maxMediaBytes}`);
+    }
+    const handle = handleOf(await making.keep(bytes, mediaType));
+    media.push({ type: offer.modality, handle, mediaType, bytes: bytes.length });
+  }
+  const step = growing.state.step + 1;
+  for (const { handle, mediaType } of media) deps.emit({ type: 'file.generated', handle, mediaType });
+  deps.emit({ type: 'step.end', stepNumber: step, usage: zeroUsage, finishReason: 'stop' });
+  await record(turn, { v: 1, t: 'generated', step, attempts: [...attempts], provider: provider.id, model, media });
+}
+
+async function record({ deps, growing }: Turn, entry: JournalEntry): Promise<void> {
+  growing.add(entry);
+  await deps.record([entry]);
+}
+
+function isRecorded({ growing }: Turn, attempts: readonly Attempt[]): boolean {
+  return attempts.every((attempt) => growing.state.attempts.includes(attempt));
+}

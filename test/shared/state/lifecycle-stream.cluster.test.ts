@@ -1,0 +1,52 @@
+import { expect, onTestFinished, test } from 'vitest';
+import { Millrace } from '../../../src/producer/client/millrace.ts';
+import { parseEvent } from '../../../src/shared/contract/event.ts';
+import { connect, keysFor, whenReady } from '../../../src/shared/state/redis.ts';
+import { redisSupervision } from '../../../src/shared/state/run/redis-supervision.ts';
+import { until } from '../../support/redis.ts';
+import { runPlace } from '../../support/run-place.ts';
+import { startTwoMasters } from '../../support/two-masters.ts';
+
+/** Where `mr:lifecycle` is. */
+const slot = 9_539;
+
+test('runs are accepted and cancelled while the node of the lifecycle stream is away, and their events are told afterwards', async () => {
+  const [large, small] = await startTwoMasters([slot, slot]);
+  const keys = keysFor('mr');
+  expect(await small.redis.call('CLUSTER', 'KEYSLOT', keys.lifecycle)).toBe(slot);
+  const url = `redis+cluster://127.0.0.1:${large.port}`;
+  const mill = new Millrace({ redis: url });
+  onTestFinished(() => mill.close());
+  const redis = connect(url, 'work', () => {});
+  onTestFinished(() => redis.disconnect());
+  await whenReady(redis, 20_000);
+
+  const request = { agent: 'a', input: 'x' };
+  const early = await mill.enqueue(request);
+  await small.server.stop();
+  const late = await mill.enqueue(request);
+  expect(await early.cancel()).toMatchObject({ status: 'cancelled' });
+  expect(await redis.xlen(keys.untold(late.runId))).toBe(1);
+  await small.restart();
+  await until('writes go through again', async () => (await mill.writeProblem()) === undefined);
+
+  const { runId: last } = await mill.enqueue(request);
+  const told = async () => {
+    const entries = await redis.xrange(keys.lifecycle, '-', '+');
+    return new Set(entries.map(([, [, json = '']]) => parseEvent(json)).map(({ runId, type }) => `${runId} ${type}`));
+  };
+  const supervision = redisSupervision(runPlace(redis, keys, true));
+  await until('all is told', async () => {
+    for (const { runId } of [early, late]) await redis.zadd(keys.checks, 0, runId);
+    await supervision.dueRuns(10);
+    return (await told()).size === 4;
+  });
+  expect(await told()).toEqual(
+    new Set([
+      `${early.runId} run.queued`,
+      `${early.runId} run.cancelled`,
+      `${late.runId} run.queued`,
+      `${last} run.queued`,
+    ]),
+  );
+});

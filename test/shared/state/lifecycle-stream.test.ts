@@ -1,0 +1,96 @@
+import { expect, test } from 'vitest';
+import { createRuns, newRun } from '../../../src/shared/state/run/create-runs.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import type { CancelRequest } from '../../../src/shared/contract/control.ts';
+import { parseEvent } from '../../../src/shared/contract/event.ts';
+import { silentLog } from '../../../src/shared/base/log.ts';
+import { recordFromHash } from '../../../src/shared/contract/run.ts';
+import type { RunPlace } from '../../../src/shared/state/run-place.ts';
+import { forgetOpen } from '../../../src/shared/state/run/open-runs.ts';
+import { keysFor } from '../../../src/shared/state/redis.ts';
+import { stopRun } from '../../../src/shared/state/run/control/stop-run.ts';
+import { RedisRuns } from '../../../src/shared/state/run/redis-runs.ts';
+import { redisSupervision } from '../../../src/shared/state/run/redis-supervision.ts';
+import { claimed } from '../../contract/store-world.ts';
+import { testPrefix, testRedis, until } from '../../support/redis.ts';
+import { runPlace } from '../../support/run-place.ts';
+
+/** Processes that hold to the rules of a Cluster: no script touches two runs, nor the stream of all of them. */
+async function fleet() {
+  const redis = await testRedis();
+  const keys = keysFor(testPrefix());
+  const told = async () => {
+    const entries = await redis.xrange(keys.lifecycle, '-', '+');
+    return entries.map(([, [, json = '']]) => parseEvent(json)).map((event) => `${event.sequenceNumber} ${event.type}`);
+  };
+  return {
+    redis,
+    keys,
+    told,
+    process: () => runPlace(redis, keys, true),
+    /** Another type at its key: every XADD is refused. */
+    breakStream: () => redis.set(keys.lifecycle, 'x'),
+    mendStream: () => redis.del(keys.lifecycle),
+  };
+}
+
+async function created(place: RunPlace): Promise<string> {
+  const run = newRun({ agent: 'a', input: 'x' }, { tenant: 'default' }, 'n');
+  expect(await createRuns([run], 'default', place)).toMatchObject([{ kind: 'created' }]);
+  return run.runId;
+}
+
+test('a lifecycle event that its stream did not take is told later, before the next one of its run', async () => {
+  const { redis, keys, told, process, breakStream, mendStream } = await fleet();
+  await breakStream();
+  const runId = await created(process());
+  expect(await redis.xlen(keys.untold(runId))).toBe(1);
+  expect(await redis.ttl(keys.untold(runId))).toBeGreaterThan(6 * 86_400);
+  await mendStream();
+  const worker = { ...process(), eventLogTtlS: 60, resultTtlS: 60, clock: systemClock, log: silentLog };
+  await claimed({ runs: new RedisRuns(worker) }, runId);
+  await until('both are told', async () => (await told()).length === 2);
+  expect(await told()).toEqual(['1 run.queued', '3 run.started']);
+  await until('nothing is left behind', async () => (await redis.exists(keys.untold(runId))) === 0);
+});
+
+test('the end of a run that its stream did not take is told by whoever looks after open runs', async () => {
+  const { redis, keys, told, process, breakStream, mendStream } = await fleet();
+  const place = process();
+  const runId = await created(place);
+  await breakStream();
+  const cancel: CancelRequest = { drain: false, onPendingApprovals: 'deny' };
+  const record = recordFromHash(await redis.hgetall(keys.run(runId)));
+  expect(await stopRun(record, cancel, { recordS: 60, eventsS: 60 }, place)).toBe('ended_here');
+  await forgetOpen(place, runId, 'default');
+  expect(await redis.zscore(keys.open, runId)).toBeNull();
+  const soon = Number(await redis.zscore(keys.checks, runId));
+  expect(soon).toBeGreaterThan(Date.now());
+
+  const due = async () => {
+    await redis.zadd(keys.checks, 0, runId);
+    const supervision = redisSupervision(process());
+    const [open] = await supervision.dueRuns(10);
+    await supervision.forget(runId);
+    return open?.untold;
+  };
+  expect(await due()).toBe(true);
+  expect(await redis.zscore(keys.checks, runId)).not.toBeNull();
+  await mendStream();
+  expect(await due()).toBe(false);
+  expect(await redis.zscore(keys.checks, runId)).toBeNull();
+  expect(await told()).toEqual(['2 run.cancelled']);
+});
+
+test('a process that tells of one run many times at once tells each event once, and all in order', async () => {
+  const { redis, keys, process } = await fleet();
+  const place = process();
+  const event = (number: number) => `{"v":1,"sequenceNumber":${number},"type":"run.queued"}`;
+  for (let number = 1; number <= 120; number++) await redis.xadd(keys.untold('r'), '*', 'e', event(number));
+  await Promise.all(Array.from({ length: 20 }, () => place.lifecycle.tell('r')));
+  await until('nothing is left', async () => (await redis.exists(keys.untold('r'))) === 0);
+  const numbers = (await redis.xrange(keys.lifecycle, '-', '+')).map(
+    ([, [, json = '']]) => JSON.parse(json).sequenceNumber,
+  );
+  expect(numbers).toEqual(Array.from({ length: 120 }, (_, i) => i + 1));
+});

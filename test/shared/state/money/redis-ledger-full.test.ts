@@ -1,0 +1,70 @@
+import { mkdtempSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { startScratchRedis, type DevRedis } from '../../../../src/shared/base/dev-redis.ts';
+import { tenantsOf } from '../../../../src/shared/contract/tenants.ts';
+import { redisLedgerWorld, type RedisLedgerWorld } from '../../../contract/ledger-redis-world.ts';
+import { aPurse, ask, batch, capped, own, paid } from '../../../contract/ledger-world.ts';
+import { testRedis } from '../../../support/redis.ts';
+
+/** A Redis of its own: these tests change its configuration. */
+let server: DevRedis;
+
+beforeAll(async () => {
+  const dir = mkdtempSync(join(tmpdir(), 'millrace-scratch-'));
+  server = await startScratchRedis({ dir, env: process.env, root: join(import.meta.dirname, '../../../..') });
+});
+
+afterEach(async () => {
+  const redis = await testRedis('work', server.url);
+  await redis.config('SET', 'maxmemory', '0', 'min-replicas-to-write', '0');
+});
+
+afterAll(() => server.stop());
+
+/** Everything that the ledger has stored. */
+async function stored({ redis, keys }: RedisLedgerWorld): Promise<unknown> {
+  const names = await redis.keys(`${keys.account('acme', '', '', '').replace(/:::$/, '')}*`);
+  const read = async (name: string) =>
+    (await redis.type(name)) === 'hash' ? await redis.hgetall(name) : await redis.sort(name, 'ALPHA');
+  return Object.fromEntries(await Promise.all(names.sort().map(async (name) => [name, await read(name)])));
+}
+
+const refusals = [
+  ['is out of memory', ['maxmemory', '1']],
+  ['has lost its replicas', ['min-replicas-to-write', '1']],
+] as const;
+
+test.each(refusals)(
+  'a Redis that %s leaves no money half-booked, and the same calls succeed later',
+  async (_, config) => {
+    const world = await redisLedgerWorld(tenantsOf({}), server.url);
+    const { ledger, redis } = world;
+    await world.setBudget('b1', 1_000);
+    const purse = capped(900, 'fail', { batch: 'b1' });
+    const crashed = capped(900, 'fail', { batch: 'b1' });
+    const waiter = aPurse({ batch: 'b1' });
+    for (const id of ['a', 'b']) await ledger.reserve(ask(purse, id, 200));
+    await ledger.reserve(ask(crashed, 'c', 200));
+    const calls = [
+      () => ledger.reserve(ask(purse, 'd', 300)),
+      () => ledger.reserve(ask(purse, 'e', 850)),
+      () => ledger.await(waiter, batch('b1'), 500),
+      () => ledger.settle(paid(purse, 'a', 150)),
+      () => ledger.release(purse, 'b'),
+      () => ledger.forfeit(crashed),
+      () => ledger.settle(paid(aPurse(), 'free', 5)),
+    ];
+    const before = await stored(world);
+
+    await redis.config('SET', ...config);
+    for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'queue_unavailable' });
+    expect(await stored(world)).toEqual(before);
+
+    await redis.config('SET', config[0], '0');
+    for (const call of calls) await call();
+    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 150, reservedMicrocents: 300 });
+    expect(await world.view(batch('b1'))).toMatchObject({ spentMicrocents: 350, reservedMicrocents: 300, waiting: 1 });
+  },
+);

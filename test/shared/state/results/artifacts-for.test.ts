@@ -1,0 +1,104 @@
+import { mkdtempSync, readdirSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { expect, onTestFinished, test } from 'vitest';
+import { systemClock } from '../../../../src/shared/base/clock.ts';
+import { parseConfig } from '../../../../src/shared/contract/config.ts';
+import { silentLog, type Log } from '../../../../src/shared/base/log.ts';
+import { keysFor } from '../../../../src/shared/state/redis.ts';
+import { artifactsFor } from '../../../../src/shared/state/results/artifacts-for.ts';
+import { startS3Server, withoutS3 } from '../../../support/s3-server.ts';
+import { testPrefix, testRedis, until } from '../../../support/redis.ts';
+
+const run = '01KAPN3YV8Q2T5W7X9Z0A1B2C3';
+const info = { toolName: 'report', trust: 'built-in', sensitivity: 'public' } as const;
+const note = { runId: run, tenant: 'acme', role: 'agent', text: 'note', sensitivity: 'public', tags: [] } as const;
+
+function folder(): string {
+  const root = mkdtempSync(join(tmpdir(), 'millrace-store-'));
+  onTestFinished(() => rmSync(root, { recursive: true, force: true }));
+  return root;
+}
+
+async function makeWorld() {
+  const warnings: string[] = [];
+  const log = { ...silentLog, warn: (_: unknown, text: string) => void warnings.push(text) } as Log;
+  const redis = await testRedis();
+  const keys = keysFor(testPrefix());
+  const open = (store: string) =>
+    artifactsFor(parseConfig({ ARTIFACT_STORE: store }), { redis, keys, clock: systemClock, log });
+  return { warnings, redis, keys, open };
+}
+
+test('in Redis both results and notes are in Redis', async () => {
+  const { redis, keys, open } = await makeWorld();
+  await using store = await open('redis');
+  await store.artifacts.put(run, 'one', Buffer.from('text'), info);
+  await store.progress.write({ ...note, key: 'k' });
+  expect(await redis.exists(keys.artifacts(run), keys.progressTexts('acme', run))).toBe(2);
+});
+
+test('in a folder both are files, and the folder is made', async () => {
+  const root = join(folder(), 'new/place');
+  const { redis, keys, open, warnings } = await makeWorld();
+  await using store = await open(`file:${root}`);
+  await store.artifacts.put(run, 'one', Buffer.from('text'), info);
+  const { ref } = await store.progress.write({ ...note, key: 'k' });
+  expect(readdirSync(root, { recursive: true })).toEqual(expect.arrayContaining([`${run}/spill/one`, ref]));
+  expect(await redis.exists(keys.artifacts(run), keys.progressTexts('acme', run))).toBe(0);
+  expect(warnings).toEqual([]);
+});
+
+test.skipIf(withoutS3)('in a bucket results are objects, and notes are in Redis', async () => {
+  const server = await startS3Server();
+  onTestFinished(() => server.stop());
+  const { redis, keys, open } = await makeWorld();
+  await using store = await open(`s3://${server.bucket}/a?endpoint=${server.endpoint}&region=us-east-1`);
+  await store.artifacts.put(run, 'one', Buffer.from('text'), info);
+  expect((await store.artifacts.read(run, 'one', 1, 2))?.bytes.toString()).toBe('ex');
+  await store.progress.write({ ...note, key: 'k' });
+  expect(await redis.exists(keys.artifacts(run))).toBe(0);
+  expect(await redis.exists(keys.progressTexts('acme', run))).toBe(1);
+});
+
+test('a folder that cannot be written to stops the start, and says why', async () => {
+  const root = folder();
+  writeFileSync(join(root, 'file'), '');
+  const { open } = await makeWorld();
+  await expect(open(`file:${root}/file/below`)).rejects.toMatchObject({
+    code: 'invalid_config',
+    message: `ARTIFACT_STORE: files cannot be written in ${root}/file/below (ENOTDIR)`,
+  });
+});
+
+test('workers with one folder are content; one with a folder of its own warns', async () => {
+  const { open, warnings, redis, keys } = await makeWorld();
+  const shared = folder();
+  const first = await open(`file:${shared}`);
+  await until('the mark', () => redis.exists(keys.artifactRoot));
+  const second = await open(`file:${shared}`);
+  for (const store of [first, second]) await store[Symbol.asyncDispose]();
+  expect(warnings).toEqual([]);
+  await using other = await open(`file:${folder()}`);
+  await other[Symbol.asyncDispose]();
+  expect(warnings).toEqual([expect.stringContaining('mount the same one everywhere')]);
+});
+
+test('a worker that starts sweeps, and another one soon after does not', async () => {
+  const { open } = await makeWorld();
+  const root = folder();
+  const put = async () => {
+    await using store = await open(`file:${root}`);
+    await store[Symbol.asyncDispose]();
+    await store.artifacts.put(run, 'old', Buffer.from('text'), info);
+    const longAgo = new Date(Date.now() - 8 * 86_400_000);
+    utimesSync(join(root, run, 'spill/old'), longAgo, longAgo);
+  };
+  await put();
+  const { open: openElsewhere } = await makeWorld();
+  await (await openElsewhere(`file:${root}`))[Symbol.asyncDispose]();
+  expect(readdirSync(root)).not.toContain(run);
+  await put();
+  await (await open(`file:${root}`))[Symbol.asyncDispose]();
+  expect(readdirSync(join(root, run, 'spill'))).toEqual(['old']);
+});

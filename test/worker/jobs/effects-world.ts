@@ -1,0 +1,88 @@
+import { silentLog } from '../../../src/shared/base/log.ts';
+import type { PostrunEffect, PostrunJob } from '../../../src/shared/contract/postrun.ts';
+import type { Tenants } from '../../../src/shared/contract/tenants.ts';
+import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
+import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
+import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
+import { runEffect, type EffectDelivery } from '../../../src/worker/jobs/run-effect.ts';
+import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
+import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
+import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import type { Embedder, Settlement } from '../../../src/shared/state/ports.ts';
+import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
+import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
+import { memoryLedger } from '../../../src/worker/local/stores/memory-ledger.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
+
+export const tenant = 'acme';
+export const threadId = 'talk';
+export const agentId = 'support';
+export const runId = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
+
+interface Given {
+  readonly script?: Script;
+  readonly agent?: Partial<AgentSource>;
+  readonly embedder?: Embedder;
+  readonly tenants?: Tenants;
+  readonly deadlineMs?: number;
+}
+
+/** A thread in memory, and what follows its runs. */
+export function makeEffects({ script, agent, embedder, tenants = tenantsOf({}), deadlineMs }: Given = {}) {
+  const seen: LlmRequest[] = [];
+  const settled: Settlement[] = [];
+  const memory = createMemoryPorts();
+  const ledger = memoryLedger({ clock: memory.clock, log: silentLog, tenants });
+  const settle = ledger.settle.bind(ledger);
+  ledger.settle = async (settlement) => {
+    settled.push(settlement);
+    return await settle(settlement);
+  };
+  const ports = { ...memory, ledger };
+  const loaded = loadedFrom(defineAgent({ id: agentId, model: 'gpt-5.2-mini', ...agent }));
+  const provider = createScriptedProvider((request, signal) => {
+    seen.push(request);
+    return script?.(request, signal) ?? { text: '"Where is order seven?"' };
+  });
+  const deps = {
+    ports,
+    agents: new Map([[agentId, loaded]]),
+    patienceMs: 100,
+    tenants,
+    wake: () => {},
+    ...modelsOf(singleProvider(provider), { price: createPriceLookup() }),
+    ...(embedder && { embedder }),
+    ...(deadlineMs !== undefined && { deadlineMs }),
+  };
+  return {
+    seen,
+    settled,
+    ports,
+    /** A run has its turn in the thread. */
+    async turn(user: string, answer: string, run = runId, more: Partial<ThreadEntry> = {}) {
+      const at = new Date(ports.clock.now()).toISOString();
+      const base = { v: 1, t: 'message', runId: run, at, ...more } as const;
+      const held = await ports.threads.acquire({ tenant, threadId, runId: run, agentId, epoch: 1 });
+      if (held.kind !== 'held') throw new Error('the thread is not free');
+      await ports.threads.append({ tenant, threadId, runId: run, fence: held.fence }, `${run}:end`, [
+        { ...base, message: { role: 'user', content: user } },
+        { ...base, message: { role: 'assistant', parts: [{ type: 'text', text: answer }] } },
+      ] as ThreadEntry[]);
+      await ports.threads.leave(tenant, threadId, run);
+    },
+    async follow(
+      effect: PostrunEffect,
+      delivery: EffectDelivery = { isRepeat: false, isLast: true },
+      signal = new AbortController().signal,
+    ) {
+      const job: PostrunJob = { v: 1, kind: 'postrun', effect, runId, tenant, threadId, agentId };
+      return await runEffect(job, delivery, deps, signal);
+    },
+    async title() {
+      return (await ports.threads.get(tenant, threadId)).title;
+    },
+    async told() {
+      return (await ports.threads.events({ tenant, threadId }, { limit: 100 })).events;
+    },
+  };
+}

@@ -1,0 +1,105 @@
+import { expect, test } from 'vitest';
+import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
+import type { EmbeddedMessage, Embedder } from '../../../src/shared/state/ports.ts';
+import { agentId, makeEffects, runId, tenant, threadId } from './effects-world.ts';
+
+function anEmbedder(more: Partial<Embedder> = {}) {
+  const asked: (readonly string[])[] = [];
+  const kept: EmbeddedMessage[] = [];
+  const embedder: Embedder = {
+    id: 'vectors',
+    model: 'embed-3',
+    microcentsPerMillionTokens: 2_000_000,
+    async embed(texts) {
+      asked.push(texts);
+      return { vectors: texts.map((text) => [text.length, 1]), inputTokens: 50 };
+    },
+    keep: async (messages) => void kept.push(...messages),
+    ...more,
+  };
+  return { asked, kept, embedder };
+}
+
+test('what the user said last and what was answered are kept with their vectors, paid for, and told', async () => {
+  const { asked, kept, embedder } = anEmbedder();
+  const world = makeEffects({ embedder });
+  await world.turn('Where is order 7?', 'On its way.');
+  await world.follow('embeddings');
+  expect(asked).toEqual([['Where is order 7?', 'On its way.']]);
+  const base = { tenant, threadId, agentId, runId };
+  expect(kept).toEqual([
+    { ...base, seq: 1, role: 'user', text: 'Where is order 7?', vector: [17, 1] },
+    { ...base, seq: 2, role: 'assistant', text: 'On its way.', vector: [11, 1] },
+  ]);
+  expect(world.settled).toMatchObject([
+    { purse: { tenant, agentId }, provider: 'vectors', model: 'embed-3', costMicrocents: 100, priced: true },
+  ]);
+  expect(await world.told()).toMatchObject([{ type: 'thread.embedding_done', model: 'embed-3', messages: 2 }]);
+});
+
+test('only messages of the run are embedded, and none of a turn that was taken back', async () => {
+  const { asked, embedder } = anEmbedder();
+  const world = makeEffects({ embedder });
+  await world.turn('Where is order 7?', 'On its way.', '01K9Z5N3T8R6V2X4B7C1D0E9AA');
+  await world.follow('embeddings');
+  expect(asked).toEqual([]);
+  expect(await world.told()).toEqual([]);
+});
+
+test('without an embedder nothing happens', async () => {
+  const world = makeEffects();
+  await world.turn('Where is order 7?', 'On its way.');
+  await world.follow('embeddings');
+  expect(await world.told()).toEqual([]);
+});
+
+test.each<[string, Partial<Embedder>, string]>([
+  [
+    'throws',
+    { embed: () => Promise.reject(new Error('broken: sk-abcdefgh12345')) },
+    'vectors failed in an unknown way',
+  ],
+  ['hangs', { embed: () => new Promise(() => {}) }, 'it took longer than 50 ms'],
+  ['answers too few vectors', { embed: async () => ({ vectors: [[1]] }) }, 'did not answer one vector for each text'],
+  [
+    'cannot keep them',
+    { keep: () => Promise.reject(new Error('disk full: sk-abcdefgh12345')) },
+    'disk full: [redacted]',
+  ],
+])('an embedder that %s is told as a failure', async (_, more, message) => {
+  const { embedder } = anEmbedder(more);
+  const world = makeEffects({ embedder, deadlineMs: 50 });
+  await world.turn('Where is order 7?', 'On its way.');
+  await world.follow('embeddings');
+  expect(await world.told()).toMatchObject([
+    { type: 'postrun.failed', effect: 'embeddings', error: { message: expect.stringContaining(message) } },
+  ]);
+});
+
+test('a call of unknown outcome counts as spent, and what a dead worker held is not held for ever', async () => {
+  const { embedder } = anEmbedder({ embed: () => new Promise(() => {}) });
+  const budget = { maxCostMicrocents: 1_000, window: 'day', onExceed: 'fail', unpriced: 'deny' } as const;
+  const world = makeEffects({ embedder, tenants: tenantsOf({ tenants: { [tenant]: { budget } } }), deadlineMs: 30 });
+  await world.turn('Where is order 7?', 'On its way.');
+  await world.follow('embeddings');
+  expect(world.settled).toMatchObject([{ presumed: true }]);
+  const purse = { runId: `embeddings:${runId}`, tenant, agentId };
+  const hold = { purse, id: 'dead:1', provider: 'vectors', model: 'embed-3', wanted: 900, least: 900, force: false };
+  expect((await world.ports.ledger.reserve(hold)).kind).toBe('reserved');
+  await world.follow('embeddings', { isRepeat: true, isLast: true });
+  expect(await world.ports.ledger.reserve({ ...hold, id: 'new:1', wanted: 90, least: 90 })).toMatchObject({
+    kind: 'exceeded',
+    account: { scope: 'tenant', reservedMicrocents: 0 },
+  });
+});
+
+test('where the tenant denies what has no price, nothing is embedded without one', async () => {
+  const { asked, embedder } = anEmbedder();
+  const { microcentsPerMillionTokens: _, ...unpriced } = embedder;
+  const budget = { maxCostMicrocents: 1_000, window: 'day', onExceed: 'fail', unpriced: 'deny' } as const;
+  const world = makeEffects({ embedder: unpriced, tenants: tenantsOf({ tenants: { [tenant]: { budget } } }) });
+  await world.turn('Where is order 7?', 'On its way.');
+  await world.follow('embeddings');
+  expect(asked).toEqual([]);
+  expect(await world.told()).toMatchObject([{ type: 'postrun.failed', error: { code: 'budget_unpriced' } }]);
+});

@@ -1,0 +1,30 @@
+import { expect, test } from 'vitest';
+import { Leases } from '../../../src/worker/jobs/lease.ts';
+import { until } from '../../support/redis.ts';
+
+function held(leases: Leases, jobId: string) {
+  const controller = new AbortController();
+  return { ...leases.hold(jobId, controller), signal: controller.signal };
+}
+
+test('a lease that is not renewed aborts with lock_lost and a renewed one does not', async () => {
+  using leases = new Leases(250);
+  const kept = held(leases, 'kept');
+  const lost = held(leases, 'lost');
+  await until('the loss', () => {
+    leases.renewed(['kept', 'unknown']);
+    return lost.signal.aborted;
+  });
+  expect(lost.signal.reason).toMatchObject({ code: 'lock_lost' });
+  expect(kept.signal.aborted).toBe(false);
+});
+
+test('ending an overtaken lease leaves the lease of the later delivery alone', () => {
+  using leases = new Leases(10_000);
+  const first = held(leases, 'job');
+  const second = held(leases, 'job');
+  first.end();
+  leases.lost('job');
+  expect(second.signal.aborted).toBe(true);
+  expect(first.signal.aborted).toBe(false);
+});
