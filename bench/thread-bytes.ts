@@ -8,7 +8,7 @@ import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { silentLog } from '../src/shared/base/log.ts';
 import type { ThreadRun } from '../src/shared/state/thread/line.ts';
 import type { ThreadEntry, ThreadMessage } from '../src/shared/contract/thread/thread.ts';
-import type { Threads } from '../src/shared/state/ports.ts';
+import type { Threads } from '../src/shared/state/thread/threads.ts';
 import { redisThreads } from '../src/shared/state/thread/redis-threads.ts';
 import { connect, keysFor, whenReady, type Keys } from '../src/shared/state/redis.ts';
 import { tenantsOf } from '../src/shared/contract/tenants.ts';

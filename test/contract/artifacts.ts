@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Artifacts } from '../../src/shared/state/ports.ts';
+import type { Artifacts } from '../../src/shared/state/results/artifacts.ts';
 
 export const artifactBounds = { maxBytes: 1_000_000, maxRunBytes: 1_500_000 };
 

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { CallDecision, DecisionInput } from '../../src/shared/contract/control.ts';
-import { decisionRequest } from '../../src/shared/contract/control.ts';
+import { type CallDecision, type DecisionInput, decisionRequest } from '../../src/shared/contract/control.ts';
 import type { Decide, DecideOutcome } from '../../src/shared/state/run/control/decide.ts';
 import {
   callVerdicts,

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { newNonce } from '../../src/shared/base/ids.ts';
-import type { Inbox } from '../../src/shared/state/ports.ts';
+import type { Inbox } from '../../src/shared/state/run/control/inbox.ts';
 
 export interface InboxWorld {
   readonly inbox: Inbox;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../src/shared/contract/tenants.ts';
-import type { Purse, Reservation } from '../../src/shared/state/ports.ts';
+import type { Purse, Reservation } from '../../src/shared/state/money/reservations.ts';
 import { seeded } from '../support/seeded.ts';
 import {
   ask,

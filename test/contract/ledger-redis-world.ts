@@ -1,5 +1,4 @@
-import { budgetViewOf } from '../../src/shared/state/money/ledger.ts';
-import { costRowsOf } from '../../src/shared/state/money/ledger.ts';
+import { budgetViewOf, costRowsOf } from '../../src/shared/state/money/ledger.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { windowOf, type BudgetWindow } from '../../src/shared/contract/money.ts';
 import { keysFor, type Keys, type RedisConnection } from '../../src/shared/state/redis.ts';

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { maxMediaBytes } from '../../src/shared/contract/media.ts';
-import type { MediaStore } from '../../src/shared/state/ports.ts';
+import type { MediaStore } from '../../src/shared/state/results/media-store.ts';
 
 export interface MediaWorld {
   readonly media: MediaStore;

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
-import type { ProgressDraft, ProgressNotes } from '../../src/shared/state/ports.ts';
+import type { ProgressDraft, ProgressNotes } from '../../src/shared/state/results/progress-notes.ts';
 
 const run = '01KAPN3YV8Q2T5W7X9Z0A1B2C3';
 let keys = 0;

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { LlmErrorKind } from '../../src/worker/llm/errors.ts';
-import { LlmError } from '../../src/worker/llm/errors.ts';
+import { type LlmErrorKind, LlmError } from '../../src/worker/llm/errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../../src/worker/llm/provider.ts';
 
 /** What a model says, in nobody's wire format. */

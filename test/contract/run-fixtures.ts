@@ -1,7 +1,7 @@
 import { newNonce, newRunId } from '../../src/shared/base/ids.ts';
 import type { JournalEntry } from '../../src/shared/contract/journal.ts';
 import type { RunRecord } from '../../src/shared/contract/run.ts';
-import type { ClaimRequest, Commit, OutgoingEvent } from '../../src/shared/state/ports.ts';
+import type { ClaimRequest, Commit, OutgoingEvent } from '../../src/shared/state/run/run-store.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
 

@@ -2,8 +2,7 @@ import { expect, test } from 'vitest';
 import type { JournalEntry } from '../../src/shared/contract/journal.ts';
 import type { Activity, RunRecord } from '../../src/shared/contract/run.ts';
 import { aCommit, opened } from './run-fixtures.ts';
-import { claim, claimed, seeded, type MakeWorld } from './store-world.ts';
-import type { StoreWorld } from './store-world.ts';
+import { claim, claimed, seeded, type MakeWorld, type StoreWorld } from './store-world.ts';
 
 const limits = { crashLimit: 99, blameLimit: 99 } as const;
 

@@ -2,7 +2,7 @@ import { array, assert, asyncProperty, boolean, constantFrom, integer, record, t
 import { expect, test } from 'vitest';
 import { isTerminal } from '../../src/shared/contract/event.ts';
 import { newNonce } from '../../src/shared/base/ids.ts';
-import type { Commit, CommitReply } from '../../src/shared/state/ports.ts';
+import type { Commit, CommitReply } from '../../src/shared/state/run/run-store.ts';
 import { aClaim, aCommit, aTerminalCommit, complete, delta, opened, opening, recovering } from './run-fixtures.ts';
 import { seeded, type MakeWorld, type StoreWorld } from './store-world.ts';
 import { rounds } from '../support/lane.ts';

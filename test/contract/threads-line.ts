@@ -1,6 +1,5 @@
-import { lookAfterMs } from '../../src/shared/state/thread/line.ts';
+import { lookAfterMs, leftMs } from '../../src/shared/state/thread/line.ts';
 import { expect, test } from 'vitest';
-import { leftMs } from '../../src/shared/state/thread/line.ts';
 import { aRun, asks, ends, enter, hold, tenant, written, type MakeThreadsWorld } from './threads-world.ts';
 
 /** Who may go on with a thread, and when. */

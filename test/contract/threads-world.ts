@@ -1,7 +1,6 @@
-import type { ThreadEntryOf, ThreadMessage } from '../../src/shared/contract/thread/thread.ts';
+import type { ThreadEntryOf, ThreadMessage, OnBusy } from '../../src/shared/contract/thread/thread.ts';
 import type { ThreadHold } from '../../src/shared/state/thread/line.ts';
-import type { OnBusy } from '../../src/shared/contract/thread/thread.ts';
-import type { Threads } from '../../src/shared/state/ports.ts';
+import type { Threads } from '../../src/shared/state/thread/threads.ts';
 import type { ManualClock } from '../worker/tools/manual-clock.ts';
 
 export interface ThreadsWorld {

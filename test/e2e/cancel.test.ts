@@ -1,6 +1,5 @@
 import { expect, test } from 'vitest';
-import type { Observed } from '../support/check-run.ts';
-import { eventsOf } from '../support/check-run.ts';
+import { type Observed, eventsOf } from '../support/check-run.ts';
 import { call } from '../support/http.ts';
 import { keysFor } from '../../src/shared/state/redis.ts';
 import { testRedis, until } from '../support/redis.ts';

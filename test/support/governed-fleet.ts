@@ -1,5 +1,5 @@
 import type { ProviderLimits, RateLimitReport, RateLimitWindow } from '../../src/shared/contract/limits.ts';
-import type { Governor, Grant, GrantRequest } from '../../src/shared/state/ports.ts';
+import type { Governor, Grant, GrantRequest } from '../../src/shared/state/limits/rate/rate-limiter.ts';
 
 export interface FleetLoad {
   readonly tenant: string;

@@ -1,5 +1,4 @@
-import type { ErrorInfo } from '../../shared/base/errors.ts';
-import { RunError } from '../../shared/base/errors.ts';
+import { type ErrorInfo, RunError } from '../../shared/base/errors.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../shared/contract/run.ts';
 import { executionIdFor, identifyBatch, readBatch, type BatchDefaults, type BatchLine } from './batch-file.ts';
 import { BatchOutput, isFailure, type BatchResult } from './batch-output.ts';

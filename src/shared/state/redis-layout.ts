@@ -3,7 +3,7 @@ import { isLifecycle } from '../contract/event.ts';
 import type { LifecycleStream } from './lifecycle-stream.ts';
 import type { Log } from '../base/log.ts';
 import type { Keys, RedisConnection } from './redis.ts';
-import type { OutgoingEvent } from './ports.ts';
+import type { OutgoingEvent } from './run/run-store.ts';
 
 export interface RedisRunsOptions {
   readonly redis: RedisConnection;

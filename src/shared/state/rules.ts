@@ -1,7 +1,8 @@
 import { RunError } from '../base/errors.ts';
 import type { JournalEntry, JournalEntryOf } from '../contract/journal.ts';
 import { isTerminalStatus, type Activity } from '../contract/run.ts';
-import type { Commit, OutgoingEvent, Resumption } from './ports.ts';
+import type { Resumption } from './run/waits/waits.ts';
+import type { Commit, OutgoingEvent } from './run/run-store.ts';
 
 /** After this a run whose time came, and which nobody woke, is due again: whoever got it has probably died. */
 export const dueLeaseMs = 30_000;

@@ -3,7 +3,7 @@ import { RunError } from '../base/errors.ts';
 import { isDelta, isLifecycle } from '../contract/event.ts';
 import { journalEntry, journalVersion, type JournalEntry } from '../contract/journal.ts';
 import { jsonText, storedJson } from '../base/json-text.ts';
-import type { OutgoingEvent } from './ports.ts';
+import type { OutgoingEvent } from './run/run-store.ts';
 
 /** An event as scripts take it: one letter that says where it goes, then its JSON without version and number. */
 export function scriptEvent(event: OutgoingEvent): string {

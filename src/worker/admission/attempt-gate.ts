@@ -1,3 +1,4 @@
+import type { Ledger } from '../../shared/state/money/reservations.ts';
 import type { BreakerPolicy } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
@@ -5,12 +6,13 @@ import { zeroUsage } from '../../shared/contract/money.ts';
 import { costOfCall, maxOutputTokensOf, promptTokensOf, type CallCost } from '../llm/estimate.ts';
 import type { AttemptEnd, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import { mayBeBilled, type LlmError } from '../llm/errors.ts';
-import type { Admission, Grant, GrantOutcome, GrantRequest, Ports } from '../../shared/state/ports.ts';
+import type { Admission, Breakers } from '../../shared/state/limits/breaker-port.ts';
+import type { Governor, Grant, GrantOutcome, GrantRequest } from '../../shared/state/limits/rate/rate-limiter.ts';
 import { TurnSuspension } from '../turn/contract.ts';
 import { Cashier, type CashierOptions } from './cashier.ts';
 
 export interface GateOptions extends CashierOptions {
-  readonly ports: Pick<Ports, 'breakers' | 'governor' | 'ledger'>;
+  readonly ports: { readonly breakers: Breakers; readonly governor: Governor; readonly ledger: Ledger };
   readonly weight: number;
   readonly breaker: Pick<BreakerPolicy, 'failureThreshold' | 'cooldownMs'>;
   readonly denyUnpriced: boolean;

@@ -3,11 +3,18 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
-import type { AccountState, Ports, Purse, Reservation, ReserveRequest, Settlement } from '../../shared/state/ports.ts';
+import type {
+  AccountState,
+  Ledger,
+  Purse,
+  Reservation,
+  ReserveRequest,
+  Settlement,
+} from '../../shared/state/money/reservations.ts';
 import { TurnSuspension } from '../turn/contract.ts';
 
 export interface CashierOptions {
-  readonly ports: Pick<Ports, 'ledger'>;
+  readonly ports: { readonly ledger: Ledger };
   readonly clock: Clock;
   readonly log: Log;
   readonly purse: Purse;

@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import { publicId } from '../../shared/base/ids.ts';
-import type { MergeGuard } from './judge.ts';
-import type { FanOutResultChild } from './judge.ts';
+import type { MergeGuard, FanOutResultChild } from './judge.ts';
 
 /** The fan-out whose answers are merged. */
 export interface MergeContext {

@@ -4,7 +4,9 @@ import { jobIdFor } from '../../shared/base/ids.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
 import type { Clock } from '../../shared/base/clock.ts';
-import type { RunStore, Threads, Timers } from '../../shared/state/ports.ts';
+import type { Threads } from '../../shared/state/thread/threads.ts';
+import type { Timers } from '../../shared/state/run/waits/waits.ts';
+import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { RunQueues } from './queues.ts';
 
 export interface DeadlineDeps {

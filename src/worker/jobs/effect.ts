@@ -1,6 +1,6 @@
 import type { PostrunJob } from '../../shared/contract/postrun.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
-import type { Embedder } from '../../shared/state/ports.ts';
+import type { Embedder } from './embedder.ts';
 import type { SideCall, SideCallDeps } from './side-call.ts';
 
 /** What effects work with. */

@@ -14,7 +14,11 @@ import { isUnavailable } from '../../shared/state/redis-error.ts';
 import { maintenanceQueue, quarantineQueue } from '../../shared/contract/queues.ts';
 import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/contract/run.ts';
 import type { DueThread, DueEntry } from '../../shared/state/thread/line.ts';
-import type { Children, Ledger, OpenRunInfo, RunStore, Supervision, Threads } from '../../shared/state/ports.ts';
+import type { Threads } from '../../shared/state/thread/threads.ts';
+import type { Ledger } from '../../shared/state/money/reservations.ts';
+import type { Children } from '../../shared/state/run/children/children-port.ts';
+import type { OpenRunInfo, Supervision } from '../../shared/state/run/supervision.ts';
+import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { RunQueues } from './queues.ts';
 
 export interface ReconcileDeps {

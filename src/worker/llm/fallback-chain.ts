@@ -3,8 +3,18 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { Attempt } from '../../shared/contract/journal.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Usage } from '../../shared/contract/money.ts';
-import { asLlmError, fallbackFrom, followUp, reasonToSkip, requestFor, sameModel } from './candidate.ts';
-import type { Candidate, ChainPolicy, ChainRequest, ModelName } from './candidate.ts';
+import {
+  asLlmError,
+  fallbackFrom,
+  followUp,
+  reasonToSkip,
+  requestFor,
+  sameModel,
+  type Candidate,
+  type ChainPolicy,
+  type ChainRequest,
+  type ModelName,
+} from './candidate.ts';
 import type { ChainCall, ChainResult, NextAttempt, Permit, Walk } from './chain-call.ts';
 import { cleanAnswer, CleanParts, soundUsage } from './clean-answer.ts';
 import { costOf, type Price, type PriceLookup } from './cost.ts';

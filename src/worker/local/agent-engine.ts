@@ -1,8 +1,7 @@
 import { createProjector } from '../../shared/dialects/project.ts';
-import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
+import { serverPrefix, mcpServers, type McpServer } from '../../shared/contract/agent/mcp.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
-import { mcpServers, type McpServer } from '../../shared/contract/agent/mcp.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import type { Boundary } from '../agents/boundary.ts';
 import { createAgentWith, type AgentHandle, type CreateAgentOptions } from './create-agent.ts';

@@ -21,7 +21,7 @@ import type { Middleware } from '../llm/backends/middleware.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import { createPriceLookup } from '../llm/prices.ts';
 import type { ModelResolver } from '../llm/backends/providers.ts';
-import type { LoadTask } from '../../shared/state/ports.ts';
+import type { LoadTask } from '../agents/load-task.ts';
 import { createAgentTool, type AgentToolOptions } from '../agents/agent-tool.ts';
 import { CancelWatch } from '../run/cancel-watch.ts';
 import type { Agent } from '../agents/define-agent.ts';

@@ -4,9 +4,8 @@ import { addUsage, zeroUsage, type Usage } from '../../shared/contract/money.ts'
 import { inLanes } from '../../shared/base/in-lanes.ts';
 import { runChild } from './fan-out-child.ts';
 import { merge } from './fan-out-merge.ts';
-import type { MergeGuard } from '../agents/judge.ts';
+import type { MergeGuard, FanOutResultChild } from '../agents/judge.ts';
 import { planOf, type FanOutOptions, type FanOutPlan } from './fan-out-options.ts';
-import type { FanOutResultChild } from '../agents/judge.ts';
 
 export interface FanOutDeps {
   /** Cancels every child; the fan-out then resolves with an empty output and what became of them. */

@@ -1,5 +1,5 @@
 import type { CancelRequest } from '../../shared/contract/control.ts';
-import type { Ports } from '../../shared/state/ports.ts';
+import type { Ports } from './ports.ts';
 
 /** How often the durable flags are read, for the case that the channel is silent or its connection away. */
 const pollMs = 1_000;

@@ -7,7 +7,7 @@ import { lineage, runRequest, type RunRecord } from '../../shared/contract/run.t
 import { stampOf } from '../../shared/state/script-event.ts';
 import type { PlannedRun } from '../tools/call.ts';
 import type { TurnState } from '../turn/state.ts';
-import type { Purse } from '../../shared/state/ports.ts';
+import type { Purse } from '../../shared/state/money/reservations.ts';
 
 /** The run that has another one do something. */
 interface Asking {

@@ -3,7 +3,7 @@ import type { NewRun } from '../../shared/state/run/create-runs.ts';
 import { newNonce, sha256 } from '../../shared/base/ids.ts';
 import { runRequest, type RunRecord } from '../../shared/contract/run.ts';
 import { followUpId } from '../../shared/state/run/control/steer.ts';
-import type { Ports } from '../../shared/state/ports.ts';
+import type { Ports } from './ports.ts';
 
 /**
  * What was said to a run of a thread too late for it to hear becomes the next messages of the thread, as if it had been sent

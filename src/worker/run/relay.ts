@@ -1,6 +1,8 @@
 import { eventVersion, isDelta, isTerminal } from '../../shared/contract/event.ts';
 import type { Lineage } from '../../shared/contract/run.ts';
-import type { Children, OutgoingEvent, Ports } from '../../shared/state/ports.ts';
+import type { Ports } from './ports.ts';
+import type { Children } from '../../shared/state/run/children/children-port.ts';
+import type { OutgoingEvent } from '../../shared/state/run/run-store.ts';
 
 /** What the runs above are told while one of them cannot be reached; the oldest go first. */
 const maxWaiting = 1_000;

@@ -3,7 +3,8 @@ import { assertNever } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import type { Claim, Ports } from '../../shared/state/ports.ts';
+import type { Ports } from './ports.ts';
+import type { Claim } from '../../shared/state/run/run-store.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { JobOutcome } from './outcome.ts';
 

@@ -5,7 +5,8 @@ import { interruptionBy, refusedIn, type ThreadHold, type ThreadRun } from '../.
 import { pastOf } from '../../shared/contract/thread/thread-past.ts';
 import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '../../shared/contract/thread/thread.ts';
 import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/contract/thread/turn-log.ts';
-import type { Ports, Threads } from '../../shared/state/ports.ts';
+import type { Ports } from './ports.ts';
+import type { Threads } from '../../shared/state/thread/threads.ts';
 import { resultsSoFar, type TurnState } from '../turn/state.ts';
 
 /** A thread in the hands of a run. */

@@ -7,7 +7,7 @@ import type { RunUsage } from '../../shared/contract/money.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal.ts';
-import type { RecordPatch } from '../../shared/state/ports.ts';
+import type { RecordPatch } from '../../shared/state/run/run-store.ts';
 import type { SuspendedWait } from '../turn/contract.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { StepCall } from '../tools/call.ts';

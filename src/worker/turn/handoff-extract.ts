@@ -1,5 +1,4 @@
-import type { Message } from '../../shared/contract/message.ts';
-import { textOf, toolCallsOf } from '../../shared/contract/message.ts';
+import { type Message, textOf, toolCallsOf } from '../../shared/contract/message.ts';
 import { isEnveloped } from '../../shared/contract/thread/summary-message.ts';
 import { clip } from '../../shared/base/bound-text.ts';
 

@@ -4,17 +4,15 @@ import { silentLog } from '../../../src/shared/base/log.ts';
 import type { AttemptEnd, PlannedAttempt } from '../../../src/worker/llm/chain-call.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
+import type { Admission, Breakers } from '../../../src/shared/state/limits/breaker-port.ts';
+import type { Governor, GrantOutcome } from '../../../src/shared/state/limits/rate/rate-limiter.ts';
 import type {
   AccountState,
-  Admission,
-  Breakers,
-  Governor,
-  GrantOutcome,
   Ledger,
   ReserveRequest,
   Reservation,
   Settlement,
-} from '../../../src/shared/state/ports.ts';
+} from '../../../src/shared/state/money/reservations.ts';
 import { AttemptGate, type GateOptions } from '../../../src/worker/admission/attempt-gate.ts';
 import { TurnSuspension } from '../../../src/worker/turn/contract.ts';
 import { fakeClock, never, usage } from '../llm/chain-world.ts';

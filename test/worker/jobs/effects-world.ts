@@ -1,14 +1,14 @@
 import { silentLog } from '../../../src/shared/base/log.ts';
 import type { PostrunEffect, PostrunJob } from '../../../src/shared/contract/postrun.ts';
-import type { Tenants } from '../../../src/shared/contract/tenants.ts';
-import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
+import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
 import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
 import { runEffect, type EffectDelivery } from '../../../src/worker/jobs/run-effect.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
-import type { Embedder, Settlement } from '../../../src/shared/state/ports.ts';
+import type { Embedder } from '../../../src/worker/jobs/embedder.ts';
+import type { Settlement } from '../../../src/shared/state/money/reservations.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import { memoryLedger } from '../../../src/worker/local/stores/memory-ledger.ts';

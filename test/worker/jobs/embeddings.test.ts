@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
-import type { EmbeddedMessage, Embedder } from '../../../src/shared/state/ports.ts';
+import type { EmbeddedMessage, Embedder } from '../../../src/worker/jobs/embedder.ts';
 import { agentId, makeEffects, runId, tenant, threadId } from './effects-world.ts';
 
 function anEmbedder(more: Partial<Embedder> = {}) {

@@ -1,6 +1,5 @@
-import { writeFileSync } from 'node:fs';
+import { writeFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
-import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { onTestFinished, expect, test } from 'vitest';
 import { z } from 'zod';

@@ -10,7 +10,7 @@ import {
 } from '../../../src/shared/contract/message.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import { payloadDigest } from '../../../src/shared/contract/thread/turn-log.ts';
-import type { Threads } from '../../../src/shared/state/ports.ts';
+import type { Threads } from '../../../src/shared/state/thread/threads.ts';
 import { replayHandoffs } from '../../../src/worker/local/replay-handoffs.ts';
 import { recordTurn, takeThread } from '../../../src/worker/run/run-thread.ts';
 import { memoryThreads } from '../../../src/worker/local/stores/memory-threads.ts';

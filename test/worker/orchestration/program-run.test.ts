@@ -6,7 +6,7 @@ import { defineMerge } from '../../../src/worker/agents/define-judge.ts';
 import { loadedFrom, type LoadedAgent } from '../../../src/worker/agents/load-agents.ts';
 import type { NamedFunctions } from '../../../src/worker/agents/named-functions.ts';
 import { defineTaskAdapter } from '../../../src/worker/agents/adapter.ts';
-import type { CommitReply, RunStore } from '../../../src/shared/state/ports.ts';
+import type { CommitReply, RunStore } from '../../../src/shared/state/run/run-store.ts';
 import { makeJobs } from '../run/job-world.ts';
 
 type Jobs = ReturnType<typeof makeJobs>;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { CancelRequest } from '../../../src/shared/contract/control.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
-import type { Ports } from '../../../src/shared/state/ports.ts';
+import type { Ports } from '../../../src/worker/run/ports.ts';
 import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
 import { until } from '../../support/redis.ts';
 

@@ -4,7 +4,7 @@ import { followUpId } from '../../../src/shared/state/run/control/steer.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import type { Ports } from '../../../src/shared/state/ports.ts';
+import type { Ports } from '../../../src/worker/run/ports.ts';
 import { makeJobs } from './job-world.ts';
 
 const agent = defineAgent({ id: 'support', model: 'm' });

@@ -6,7 +6,7 @@ import { RunError } from '../../../src/shared/base/errors.ts';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { isTerminalStatus } from '../../../src/shared/contract/run.ts';
 import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
-import type { RunStore } from '../../../src/shared/state/ports.ts';
+import type { RunStore } from '../../../src/shared/state/run/run-store.ts';
 import { createAgentTool } from '../../../src/worker/agents/agent-tool.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';

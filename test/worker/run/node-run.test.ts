@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import type { AgentSource } from '../../../src/worker/agents/define-agent.ts';
-import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
+import { type AgentSource, defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type Script, type ScriptedAnswer } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';

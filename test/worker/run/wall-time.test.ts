@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { viewOf, type RunRecord } from '../../../src/shared/contract/run.ts';
-import type { RunStore } from '../../../src/shared/state/ports.ts';
+import type { RunStore } from '../../../src/shared/state/run/run-store.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { defineTaskAdapter } from '../../../src/worker/agents/adapter.ts';

@@ -2,8 +2,13 @@ import { summaryMessage, summaryText } from '../../../src/shared/contract/thread
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { AssistantPart, Message, Sensitivity } from '../../../src/shared/contract/message.ts';
-import { boundary, defaultHandoffFilter, filterFrom, filters } from '../../../src/worker/turn/handoff-filters.ts';
-import type { HandoffFilter } from '../../../src/worker/turn/handoff-filters.ts';
+import {
+  boundary,
+  defaultHandoffFilter,
+  filterFrom,
+  filters,
+  type HandoffFilter,
+} from '../../../src/worker/turn/handoff-filters.ts';
 import { pairMessages } from '../../../src/shared/contract/thread/pair-messages.ts';
 import { rounds } from '../../support/lane.ts';
 

@@ -2,8 +2,7 @@ import { array, assert, asyncProperty, boolean, integer, record, uniqueArray } f
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { CallDecision } from '../../../src/shared/contract/control.ts';
-import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
-import { journalEntry } from '../../../src/shared/contract/journal.ts';
+import { type JournalEntry, journalEntry } from '../../../src/shared/contract/journal.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createAgentTool } from '../../../src/worker/agents/agent-tool.ts';
 import { createHandoffTool } from '../../../src/worker/tools/builtin/hand-off.ts';

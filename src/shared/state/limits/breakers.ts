@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import type { Admission, Breakers } from '../ports.ts';
+import type { Admission, Breakers } from './breaker-port.ts';
 
 /** What is known of one breaker. */
 export interface BreakerState {

@@ -3,7 +3,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../redis.ts';
 import { redisError } from '../redis-error.ts';
-import type { Breakers } from '../ports.ts';
+import type { Breakers } from './breaker-port.ts';
 import { CachedBreakers, probeLeaseMs, type BreakerState, type SharedBreakers } from './breakers.ts';
 
 const script = loadScript(import.meta.url, './breaker.lua');

@@ -2,7 +2,7 @@ import { timeOfRunId } from '../../base/ids.ts';
 import { accountTtlS, runAccountTtlS, windowBefore } from './ledger.ts';
 import { windowOf, type BudgetScope, type OnExceed } from '../../contract/money.ts';
 import type { Tenants } from '../../contract/tenants.ts';
-import type { AccountState, Purse } from '../ports.ts';
+import type { AccountState, Purse } from './reservations.ts';
 
 /** One account of a purse, and the cap that its owner's settings give it. */
 export interface PurseAccount {

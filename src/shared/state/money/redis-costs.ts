@@ -3,7 +3,7 @@ import { costIncrements } from './ledger.ts';
 import { windowOf } from '../../contract/money.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../redis.ts';
 import { redisError } from '../redis-error.ts';
-import type { Settlement } from '../ports.ts';
+import type { Settlement } from './reservations.ts';
 
 const script = loadScript(import.meta.url, './count.lua');
 

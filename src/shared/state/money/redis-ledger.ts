@@ -5,7 +5,7 @@ import { windowOf, type OnExceed } from '../../contract/money.ts';
 import { loadScript, runScript, type Keys, type RedisConnection, type Script } from '../redis.ts';
 import { redisError } from '../redis-error.ts';
 import type { Tenants } from '../../contract/tenants.ts';
-import type { AccountState, Ledger, Purse, Reservation, ReserveRequest, Settlement } from '../ports.ts';
+import type { AccountState, Ledger, Purse, Reservation, ReserveRequest, Settlement } from './reservations.ts';
 import { lineFront, purseFront } from './ledger-front.ts';
 import { accountsOf, dearerThanHeld, isCapped, placeInLine, waitedFor, type PurseAccount } from './purse.ts';
 import { RedisCosts } from './redis-costs.ts';

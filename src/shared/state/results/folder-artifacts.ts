@@ -4,7 +4,7 @@ import { artifactTtlS } from '../../contract/artifact-store.ts';
 import { RunError } from '../../base/errors.ts';
 import { runId as runIdForm } from '../../base/ids.ts';
 import { jsonText } from '../../base/json-text.ts';
-import type { Artifacts } from '../ports.ts';
+import type { Artifacts } from './artifacts.ts';
 import {
   checkNames,
   checkSize,

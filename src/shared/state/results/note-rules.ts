@@ -14,7 +14,7 @@ import {
   type ProgressNote,
   type ProgressQuery,
 } from '../../contract/progress.ts';
-import type { ProgressDraft } from '../ports.ts';
+import type { ProgressDraft } from './progress-notes.ts';
 
 const draftForm = z.object({
   runId: z.string().regex(/^[A-Za-z0-9_-]{1,64}$/, 'is not a run id'),

@@ -4,7 +4,7 @@ import { newNonce } from '../../base/ids.ts';
 import { jsonText } from '../../base/json-text.ts';
 import { redisError } from '../redis-error.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../redis.ts';
-import type { Artifacts } from '../ports.ts';
+import type { Artifacts } from './artifacts.ts';
 import { checkNames, checkSize, keptInfo, rangeIn, runIsFull, type ArtifactBounds } from './artifact-rules.ts';
 
 const keepScript = loadScript(import.meta.url, './artifact-keep.lua');

@@ -1,6 +1,6 @@
 import type { Keys, RedisConnection } from '../redis.ts';
 import { redisError } from '../redis-error.ts';
-import type { MediaStore } from '../ports.ts';
+import type { MediaStore } from './media-store.ts';
 import { namedMedia } from './media-bytes.ts';
 
 export interface RedisMediaOptions {

@@ -8,7 +8,7 @@ import { maxNotes, noteField, noteRef, progressNote, selectNotes, type ProgressN
 import { readNotes, readTexts } from './read-notes.ts';
 import { redisError } from '../redis-error.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../redis.ts';
-import type { ProgressDraft, ProgressNotes } from '../ports.ts';
+import type { ProgressDraft, ProgressNotes } from './progress-notes.ts';
 import { checkDraft, checkQuery, noteOf, writeFailed } from './note-rules.ts';
 import { isMissing, writeWhole } from './whole-file.ts';
 

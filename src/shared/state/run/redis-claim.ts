@@ -4,7 +4,7 @@ import { pairsOf } from '../../base/pairs.ts';
 import { loadScript, runScript } from '../redis.ts';
 import { redisError } from '../redis-error.ts';
 import { recordFromHash, type RunStatus } from '../../contract/run.ts';
-import type { Claim, ClaimRequest, OutgoingEvent } from '../ports.ts';
+import type { Claim, ClaimRequest, OutgoingEvent } from './run-store.ts';
 import { eventTargets, scriptKeys, tellLifecycle, type RedisRunsOptions } from '../redis-layout.ts';
 import { readEntry, scriptEvent } from '../wire.ts';
 

@@ -5,7 +5,7 @@ import { forgetOpen, lookSoon } from './open-runs.ts';
 import { loadScript, runScript } from '../redis.ts';
 import { redisError } from '../redis-error.ts';
 import { recordToHash, type RunRecord } from '../../contract/run.ts';
-import type { Commit, CommitReply, Ownership } from '../ports.ts';
+import type { Commit, CommitReply, Ownership } from './run-store.ts';
 import { clearsCrashes } from '../rules.ts';
 import { commitKeys, eventTargets, tellLifecycle, type RedisRunsOptions } from '../redis-layout.ts';
 import { scriptEvent } from '../wire.ts';

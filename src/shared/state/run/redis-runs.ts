@@ -2,7 +2,7 @@ import { storedCancel, type CancelRequest } from '../../contract/control.ts';
 import { redisError } from '../redis-error.ts';
 import { legibleRecord } from '../../contract/legible-record.ts';
 import type { RunRecord } from '../../contract/run.ts';
-import type { Claim, ClaimRequest, Commit, CommitReply, OutgoingEvent, Ownership, RunStore } from '../ports.ts';
+import type { Claim, ClaimRequest, Commit, CommitReply, OutgoingEvent, Ownership, RunStore } from './run-store.ts';
 import { claimRun } from './redis-claim.ts';
 import { commitRun } from './redis-commit.ts';
 import { FlushGatherer } from './redis-flush.ts';

@@ -12,7 +12,7 @@ import { pairsOf } from '../../base/pairs.ts';
 import { quarantineQueue } from '../../contract/queues.ts';
 import type { RunPlace } from '../run-place.ts';
 import { jobKind, runStatus } from '../../contract/run.ts';
-import type { OpenRunInfo, Supervision, WorkerInfo } from '../ports.ts';
+import type { OpenRunInfo, Supervision, WorkerInfo } from './supervision.ts';
 
 const requeueScript = loadScript(import.meta.url, './requeue.lua');
 

@@ -6,7 +6,7 @@ import { appendToThread, readContext, readThread, threadInfo, updateThread } fro
 import type { ThreadPlace } from './thread-place.ts';
 import { readThreadEvents, tellThread } from './events.ts';
 import { passOn } from './turns.ts';
-import type { Threads } from '../ports.ts';
+import type { Threads } from './threads.ts';
 
 /** The threads in Redis. All keys of a thread share a slot, so that one script reaches them. */
 export function redisThreads(place: ThreadPlace, addJob: AddJob): Threads {

@@ -1,6 +1,5 @@
 import type OpenAI from 'openai';
-import type { AssistantMessage, Message } from '../../../shared/contract/message.ts';
-import { textOf, toolCallsOf } from '../../../shared/contract/message.ts';
+import { type AssistantMessage, type Message, textOf, toolCallsOf } from '../../../shared/contract/message.ts';
 import { wireArgs, wireMetadata } from '../openai-wire-values.ts';
 import type { LlmRequest } from '../provider.ts';
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import { artifactTtlS } from '../../../shared/contract/artifact-store.ts';
-import type { ArtifactInfo, Artifacts } from '../../../shared/state/ports.ts';
+import type { ArtifactInfo, Artifacts } from '../../../shared/state/results/artifacts.ts';
 import {
   checkNames,
   checkSize,

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import { silentLog, type Log } from '../../../shared/base/log.ts';
-import type { Breakers } from '../../../shared/state/ports.ts';
+import type { Breakers } from '../../../shared/state/limits/breaker-port.ts';
 import {
   CachedBreakers,
   probeLeaseMs,

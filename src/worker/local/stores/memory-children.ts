@@ -1,7 +1,8 @@
 import { childEndOf, childrenOf, forNobody } from '../../../shared/state/run/children/children.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { CancelRequest } from '../../../shared/contract/control.ts';
-import type { Children, OutgoingEvent } from '../../../shared/state/ports.ts';
+import type { Children } from '../../../shared/state/run/children/children-port.ts';
+import type { OutgoingEvent } from '../../../shared/state/run/run-store.ts';
 import { queuedRecord } from './memory-row.ts';
 import type { MemoryRuns } from './memory-runs.ts';
 

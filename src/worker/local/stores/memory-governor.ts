@@ -1,6 +1,6 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { ProviderLimits } from '../../../shared/contract/limits.ts';
-import type { GrantRequest } from '../../../shared/state/ports.ts';
+import type { GrantRequest } from '../../../shared/state/limits/rate/rate-limiter.ts';
 import {
   PolledGovernor,
   type Ask,

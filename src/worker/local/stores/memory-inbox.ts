@@ -1,6 +1,6 @@
 import type { SteeringMessage } from '../../../shared/contract/control.ts';
 import { maxHeard } from '../../../shared/state/run/control/steer.ts';
-import type { Inbox } from '../../../shared/state/ports.ts';
+import type { Inbox } from '../../../shared/state/run/control/inbox.ts';
 
 /** What is said to runs of this process. */
 export interface MemoryInbox extends Inbox {

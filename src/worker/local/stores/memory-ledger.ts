@@ -10,7 +10,7 @@ import type {
   Reservation,
   ReserveRequest,
   Settlement,
-} from '../../../shared/state/ports.ts';
+} from '../../../shared/state/money/reservations.ts';
 import { MemoryAccounts, roomOf, type Account, type AccountName } from './memory-accounts.ts';
 import {
   accountsOf,

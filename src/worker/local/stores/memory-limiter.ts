@@ -1,5 +1,5 @@
 import type { ProviderLimits } from '../../../shared/contract/limits.ts';
-import type { GrantRequest } from '../../../shared/state/ports.ts';
+import type { GrantRequest } from '../../../shared/state/limits/rate/rate-limiter.ts';
 import type { Ask, Learnt, LimiterAnswer, Settling, Waiting } from '../../../shared/state/limits/rate/governor.ts';
 import { LimitWindow } from './memory-window.ts';
 

@@ -1,4 +1,4 @@
-import type { MediaStore } from '../../../shared/state/ports.ts';
+import type { MediaStore } from '../../../shared/state/results/media-store.ts';
 import { namedMedia } from '../../../shared/state/results/media-bytes.ts';
 
 export interface StoredMedia {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import { maxNotes, noteField, selectNotes, type ProgressNote } from '../../../shared/contract/progress.ts';
-import type { ProgressNotes } from '../../../shared/state/ports.ts';
+import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
 import { checkDraft, checkQuery, noteOf, writeFailed } from '../../../shared/state/results/note-rules.ts';
 
 /** Runs whose notes are kept; the oldest make room. */

@@ -8,7 +8,7 @@ import type { JournalEntry } from '../../../shared/contract/journal.ts';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
 import { stampOf } from '../../../shared/state/script-event.ts';
-import type { Claim, ClaimRequest, OutgoingEvent } from '../../../shared/state/ports.ts';
+import type { Claim, ClaimRequest, OutgoingEvent } from '../../../shared/state/run/run-store.ts';
 
 /** Events kept per run, oldest dropped first. */
 const maxEvents = 10_000;

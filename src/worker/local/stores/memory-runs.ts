@@ -7,6 +7,8 @@ import type { RunGroup } from '../../../shared/state/run/children/children.ts';
 import type { NewRun } from '../../../shared/state/run/create-runs.ts';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
+import type { Resumed } from '../../../shared/state/run/children/children-port.ts';
+import type { Resumption } from '../../../shared/state/run/waits/waits.ts';
 import type {
   Claim,
   ClaimRequest,
@@ -14,10 +16,8 @@ import type {
   CommitReply,
   OutgoingEvent,
   Ownership,
-  Resumed,
-  Resumption,
   RunStore,
-} from '../../../shared/state/ports.ts';
+} from '../../../shared/state/run/run-store.ts';
 import {
   aboutRun,
   addCosts,

@@ -9,16 +9,8 @@ import {
   type Entered,
   type Leaver,
 } from '../../../shared/state/thread/line.ts';
-import type { OnBusy } from '../../../shared/contract/thread/thread.ts';
-import type { Appended } from '../../../shared/state/thread/log.ts';
 import {
-  maxThreadEvents,
-  threadEventVersion,
-  type ThreadEvent,
-  type ThreadEventBody,
-  type ThreadEventOrigin,
-} from '../../../shared/contract/thread/thread-event.ts';
-import {
+  type OnBusy,
   onceKey,
   threadVersion,
   type NumberedEntry,
@@ -27,6 +19,14 @@ import {
   type ThreadManifest,
   type ThreadPatch,
 } from '../../../shared/contract/thread/thread.ts';
+import type { Appended } from '../../../shared/state/thread/log.ts';
+import {
+  maxThreadEvents,
+  threadEventVersion,
+  type ThreadEvent,
+  type ThreadEventBody,
+  type ThreadEventOrigin,
+} from '../../../shared/contract/thread/thread-event.ts';
 
 /** Who writes: see `ThreadHold`. */
 interface Writer {

@@ -9,7 +9,7 @@ import {
   type ListedThread,
 } from '../../../shared/state/thread/list.ts';
 import { threadInUse, threadNotFound } from '../../../shared/contract/thread/thread.ts';
-import type { Threads } from '../../../shared/state/ports.ts';
+import type { Threads } from '../../../shared/state/thread/threads.ts';
 import { MemoryThread } from './memory-thread.ts';
 
 /** Threads that are kept; of those that nobody holds the longest unchanged make room. */

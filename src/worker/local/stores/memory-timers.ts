@@ -1,5 +1,5 @@
 import type { Clock } from '../../../shared/base/clock.ts';
-import type { Timers } from '../../../shared/state/ports.ts';
+import type { Timers } from '../../../shared/state/run/waits/waits.ts';
 import { dueLeaseMs } from '../../../shared/state/rules.ts';
 
 /** Timers of one process, by the given clock. */

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../shared/base/clock.ts';
-import type { Waits } from '../../../shared/state/ports.ts';
+import type { Waits } from '../../../shared/state/run/waits/waits.ts';
 import type { MemoryRuns } from './memory-runs.ts';
 import { memoryTimers } from './memory-timers.ts';
 

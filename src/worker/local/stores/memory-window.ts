@@ -1,5 +1,5 @@
 import type { ProviderLimits, RateLimitReport, RateLimitWindow } from '../../../shared/contract/limits.ts';
-import type { GrantOutcome } from '../../../shared/state/ports.ts';
+import type { GrantOutcome } from '../../../shared/state/limits/rate/rate-limiter.ts';
 
 interface Amount {
   readonly requests: number;

@@ -10,7 +10,7 @@ import {
   progressTags,
 } from '../../../shared/contract/progress.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
-import type { ProgressNotes } from '../../../shared/state/ports.ts';
+import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
 import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type HostContext, type Tool, type ToolContext } from '../tool.ts';

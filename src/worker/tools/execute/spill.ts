@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import type { Log } from '../../../shared/base/log.ts';
-import type { ArtifactInfo, Artifacts } from '../../../shared/state/ports.ts';
+import type { ArtifactInfo, Artifacts } from '../../../shared/state/results/artifacts.ts';
 import { isContinuation } from '../../../shared/base/bound-text.ts';
 import type { Spill } from './context.ts';
 import type { ReadPart, ReadRequest, ResultReader } from '../result-reader.ts';

@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Message } from '../../../../src/shared/contract/message.ts';
-import { toolCallsOf } from '../../../../src/shared/contract/message.ts';
+import { type Message, toolCallsOf } from '../../../../src/shared/contract/message.ts';
 import type { AdvertisedTool, LlmPart, LlmProvider, LlmRequest } from '../../../../src/worker/llm/provider.ts';
 import { argsFor, createBuiltinScript } from '../../../../src/worker/llm/backends/builtin-script.ts';
 import { createIterableBackend } from '../../../../src/worker/llm/backends/iterable.ts';

@@ -3,7 +3,7 @@ import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { RunError } from '../../../../src/shared/base/errors.ts';
 import type { ProgressNote } from '../../../../src/shared/contract/progress.ts';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
-import type { ProgressNotes } from '../../../../src/shared/state/ports.ts';
+import type { ProgressNotes } from '../../../../src/shared/state/results/progress-notes.ts';
 import { memoryProgress } from '../../../../src/worker/local/stores/memory-progress.ts';
 import { createProgressTools } from '../../../../src/worker/tools/builtin/progress.ts';
 import type { ToolOutput } from '../../../../src/worker/tools/tool.ts';

@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from 'vitest';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
 import { maxScannedChars } from '../../../../src/worker/guards/sanitise.ts';
-import type { Artifacts } from '../../../../src/shared/state/ports.ts';
+import type { Artifacts } from '../../../../src/shared/state/results/artifacts.ts';
 import { memoryArtifacts } from '../../../../src/worker/local/stores/memory-artifacts.ts';
 import { boundOf } from '../../../../src/worker/tools/execute/bound.ts';
 import { createReadResultTool } from '../../../../src/worker/tools/builtin/read-result.ts';

@@ -1,5 +1,5 @@
 import { readFileSync, readdirSync } from 'node:fs';
-import { silentLog } from '../../../../src/shared/base/log.ts';
+import { silentLog, createLog } from '../../../../src/shared/base/log.ts';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
@@ -7,7 +7,6 @@ import { onTestFinished } from 'vitest';
 import type { AgentDefinition } from '../../../../src/shared/contract/agent/agent.ts';
 import { systemClock, type Clock } from '../../../../src/shared/base/clock.ts';
 import { createEgress } from '../../../../src/shared/egress/egress.ts';
-import { createLog } from '../../../../src/shared/base/log.ts';
 import { mcpServers } from '../../../../src/shared/contract/agent/mcp.ts';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
 import type { OpenedTools } from '../../../../src/worker/tools/source.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../base/clock.ts';
 import { assertNever, RunError } from '../../../base/errors.ts';
 import type { ProviderLimits } from '../../../contract/limits.ts';
-import type { Grant, GrantOutcome, GrantRequest, Governor } from '../../ports.ts';
+import type { Grant, GrantOutcome, GrantRequest, Governor } from './rate-limiter.ts';
 
 /** What a limiter says to somebody who asks, or asked, for a grant. */
 export type LimiterAnswer =

@@ -2,7 +2,7 @@ import type { ProviderLimits } from '../../../contract/limits.ts';
 import { loadScript, runScript, type Keys, type RedisConnection, type Script } from '../../redis.ts';
 import { redisError } from '../../redis-error.ts';
 import type { Clock } from '../../../base/clock.ts';
-import type { GrantRequest } from '../../ports.ts';
+import type { GrantRequest } from './rate-limiter.ts';
 import {
   PolledGovernor,
   type Ask,

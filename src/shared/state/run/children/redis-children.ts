@@ -1,7 +1,7 @@
 import { startChildren, stopRuns, takeTold, tellEvents, tellParent, type Family } from './children.ts';
 import { legibleRecord } from '../../../contract/legible-record.ts';
 import { redisError } from '../../redis-error.ts';
-import type { Children } from '../../ports.ts';
+import type { Children } from './children-port.ts';
 
 /** Runs that work for other runs, in Redis. */
 export function redisChildren(family: Family): Children {

@@ -3,7 +3,7 @@ import { orLate } from '../../../base/or-late.ts';
 import type { Log } from '../../../base/log.ts';
 import type { RedisConnection } from '../../redis.ts';
 import { redisError } from '../../redis-error.ts';
-import type { ControlChannel } from '../../ports.ts';
+import type { ControlChannel } from './control-channel.ts';
 import { createListeners, type Listeners } from '../../listeners.ts';
 
 /** Longest wait for Redis to confirm the end of the subscription; the connection's owner closes it anyway. */

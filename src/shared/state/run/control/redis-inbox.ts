@@ -1,7 +1,7 @@
 import { redisError } from '../../redis-error.ts';
 import type { RunPlace } from '../../run-place.ts';
 import { forgetSaid, heardBy } from './steer.ts';
-import type { Inbox } from '../../ports.ts';
+import type { Inbox } from './inbox.ts';
 
 /** What users say to runs, in Redis. */
 export function redisInbox(place: RunPlace): Inbox {

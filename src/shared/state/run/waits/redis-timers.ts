@@ -1,6 +1,6 @@
 import { loadScript, runScript, type RedisConnection } from '../../redis.ts';
 import { redisError } from '../../redis-error.ts';
-import type { Timers } from '../../ports.ts';
+import type { Timers } from './waits.ts';
 import { dueLeaseMs } from '../../rules.ts';
 
 const dueScript = loadScript(import.meta.url, './due.lua');

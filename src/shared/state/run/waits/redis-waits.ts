@@ -2,7 +2,7 @@ import type { Clock } from '../../../base/clock.ts';
 import { redisError } from '../../redis-error.ts';
 import { resumeRun } from './resume.ts';
 import type { RunPlace } from '../../run-place.ts';
-import type { Waits } from '../../ports.ts';
+import type { Waits } from './waits.ts';
 import { redisTimers } from './redis-timers.ts';
 import { decidedEntry } from '../../rules.ts';
 

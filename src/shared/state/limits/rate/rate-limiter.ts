@@ -1,0 +1,60 @@
+import type { ProviderLimits, RateLimitReport } from '../../../contract/limits.ts';
+
+export interface GrantRequest {
+  /** Names the credential and model; the same on every worker. */
+  readonly limiter: string;
+  readonly limits: ProviderLimits;
+  readonly runId: string;
+  readonly tenant: string;
+  /** Of the tenant, where tenants share a limit; 1 unless configured. */
+  readonly weight: number;
+  /** Tokens of the prompt, estimated, and the most that the answer may have. The governor learns what answers really have. */
+  readonly promptTokens: number;
+  readonly maxOutputTokens: number;
+}
+
+export interface Grant {
+  readonly id: string;
+  readonly limiter: string;
+  readonly tenant: string;
+  readonly tokens: number;
+  readonly waitedMs: number;
+}
+
+export interface GrantOutcome {
+  /** What the provider counted; absent when it did not say. */
+  readonly usedTokens?: number;
+  readonly outputTokens?: number;
+  readonly report?: RateLimitReport;
+  /** The provider answered 429: nobody calls it for this long. */
+  readonly limited?: { readonly retryAfterMs?: number };
+  /** The call was never sent. */
+  readonly unused?: boolean;
+}
+
+/**
+ * Keeps the fleet within what a provider allows, by credential and model: requests and tokens per minute and calls in
+ * flight, fair between tenants by tokens and weight, in order within a tenant. Kept in Redis by
+ * `state/limits/rate/redis-governor.ts`, in memory by `local/stores/memory-governor.ts`; both pass `test/contract/governor.ts`.
+ */
+export interface Governor extends AsyncDisposable {
+  /**
+   * Waits for a place, at most `patienceMs`. `parked`: it would take longer; the run has to let go of its worker, then
+   * call `park`. A run that was woken for its turn gets it at once. Rejects when the signal is aborted.
+   */
+  acquire(
+    request: GrantRequest,
+    patienceMs: number,
+    signal: AbortSignal,
+  ): Promise<
+    { readonly kind: 'granted'; readonly grant: Grant } | { readonly kind: 'parked'; readonly expectedMs: number }
+  >;
+  /** Keeps the place in line of a run that is suspended now. */
+  park(request: GrantRequest): Promise<void>;
+  /** Takes a run out of every line, for instance because it was cancelled. */
+  leave(runId: string): Promise<void>;
+  /** After each granted attempt. Corrects the estimate, gives the place in flight back, and learns. */
+  settle(grant: Grant, outcome: GrantOutcome): Promise<void>;
+  /** Takes parked runs whose turn has come: their place is held for them for a while. Called several times a second. */
+  pump(): Promise<readonly string[]>;
+}

@@ -1,0 +1,36 @@
+import type { CancelRequest } from '../../../contract/control.ts';
+import type { EventBody } from '../../../contract/event.ts';
+import type { JobKind } from '../../../contract/run.ts';
+import type { RunGroup } from './children.ts';
+import type { NewRun } from '../create-runs.ts';
+
+export interface Resumed {
+  readonly queue: string;
+  readonly segment: number;
+  readonly kind: JobKind;
+}
+
+/**
+ * Runs that work for other runs. Each is a run of its own, on whichever worker takes it; the one that it works for is suspended
+ * meanwhile. Kept in Redis by `state/run/children/redis-children.ts`, in memory by `local/stores/memory-children.ts`; both pass
+ * `test/contract/children.ts`. Throws `queue_unavailable` when the store cannot be reached.
+ */
+export interface Children {
+  /**
+   * Creates these runs, each at most once, and queues those that have not begun. One that has ended by now is told to the run
+   * that it works for again. That one is woken by each of their ends; with a `group` when all have ended, those included that
+   * begin later, or when the `first` has completed. A cancel of it keeps the later ones from beginning.
+   */
+  start(children: readonly NewRun[], group?: RunGroup): Promise<void>;
+  /** Asks runs to stop, and those that work for them. Answers the ones that do not exist. */
+  stop(runIds: readonly string[], cancel: CancelRequest): Promise<readonly string[]>;
+  /** Tells the run that this one works for how it has ended, which may end its wait. Again changes nothing. */
+  ended(runId: string): Promise<void>;
+  /** Tells the log of a run above. `stamp` is what each of its events says. False: it has ended and wants to hear no more. */
+  tell(
+    stamp: Readonly<Record<string, unknown>>,
+    events: readonly (EventBody & { readonly timestamp: string })[],
+  ): Promise<boolean>;
+  /** Takes what was told meanwhile the run was at work. For its owner. */
+  takeTold(runId: string): Promise<readonly EventBody[]>;
+}

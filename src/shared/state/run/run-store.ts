@@ -1,0 +1,122 @@
+import type { ErrorInfo } from '../../base/errors.ts';
+import type { CancelRequest } from '../../contract/control.ts';
+import type { EventBody, EventEnvelope, PendingItem, RunResultBody } from '../../contract/event.ts';
+import type { Attempt, JournalEntry } from '../../contract/journal.ts';
+import type { RunUsage } from '../../contract/money.ts';
+import type { Activity, RunRecord, RunStatus } from '../../contract/run.ts';
+
+/** The right to write to a run: a fresh nonce per processor call. */
+export interface Ownership {
+  readonly runId: string;
+  readonly owner: string;
+}
+
+/** An event on its way out: the envelope without the number, which the store gives. */
+export type OutgoingEvent = Omit<EventEnvelope, 'sequenceNumber' | 'v'> & EventBody;
+
+export interface ClaimRequest {
+  readonly runId: string;
+  readonly owner: string;
+  readonly segment: number;
+  /** BullMQ's `attemptsStarted` of the job: a lower one than the last claimed is a delivery that was overtaken. */
+  readonly jobTry: number;
+  readonly worker: string;
+  readonly queue: string;
+  /** Crashes, and blame, from which on the run is refused here: it belongs to quarantine, or nowhere. */
+  readonly crashLimit: number;
+  readonly blameLimit: number;
+  /** A worker that lives, or died while it watched another run. If this run lost that one, it is not to blame. */
+  readonly excusedWorker?: string | undefined;
+  /** What the run does first: `watched` where the process works on nothing else. */
+  readonly activity: Activity;
+}
+
+/** What claiming a run answers. Only `claimed` gives the right to write. */
+export type Claim =
+  | {
+      readonly kind: 'claimed';
+      readonly record: RunRecord;
+      readonly entries: readonly JournalEntry[];
+      readonly seq: number;
+      /** No processor call ever held this run before. */
+      readonly first: boolean;
+      /** The previous holder let go without a word: it crashed or lost its lock. */
+      readonly unclean: boolean;
+      readonly previousWorker?: string;
+      readonly cancel?: CancelRequest;
+    }
+  | { readonly kind: 'crashed_too_often'; readonly crashes: number }
+  | { readonly kind: 'terminal'; readonly status: RunStatus }
+  | { readonly kind: 'gone' }
+  | { readonly kind: 'stale' };
+
+/** Fields of the record that a commit may change. */
+export interface RecordPatch {
+  readonly status?: RunStatus;
+  readonly steps?: number;
+  readonly toolCalls?: number;
+  readonly usage?: RunUsage;
+  readonly costMicrocents?: number;
+  readonly childCostMicrocents?: number;
+  readonly workedMs?: number;
+  readonly attempts?: readonly Attempt[];
+  readonly pending?: readonly PendingItem[];
+  readonly result?: RunResultBody;
+  readonly error?: ErrorInfo;
+  /** See the record. */
+  readonly heard?: readonly string[];
+  readonly startedAt?: string;
+  readonly endedAt?: string;
+  readonly deadlineAt?: string;
+  readonly isCancelling?: true;
+  /** Forgets a cancel request that was answered otherwise. */
+  readonly cancel?: '';
+  readonly activity?: Activity;
+}
+
+/**
+ * One durable write: new journal entries, new events and changed fields, all or nothing. `release` gives the ownership
+ * up in the same step: `handed_over` (another processor call continues), `suspended`, or `terminal` (sets the
+ * retention; nothing can be written afterwards). A release, and an entry of a call that finished here, set the crashes to 0.
+ */
+export interface Commit {
+  /** Unique per commit of an owner. A repeat of the same id changes nothing and answers like the first. */
+  readonly op: string;
+  /** The last number given so far. The first event of this commit gets the next one. */
+  readonly seq: number;
+  readonly entries: readonly JournalEntry[];
+  readonly events: readonly OutgoingEvent[];
+  readonly patch?: RecordPatch;
+  readonly release?: 'handed_over' | 'suspended' | 'terminal';
+  /** With a terminal release: what the journal holds is kept elsewhere, so that nobody needs it any more. */
+  readonly dropsJournal?: true;
+}
+
+/** `fenced`: somebody else owns the run, nothing was written, and nothing more may be. */
+export type CommitReply =
+  | { readonly kind: 'ok'; readonly seq: number; readonly cancel?: CancelRequest }
+  | { readonly kind: 'fenced' };
+
+/**
+ * Runs, their journals and their event logs. Kept in Redis by `state/run/redis-runs.ts`, in memory by `local/stores/memory.ts`;
+ * both pass `test/contract/run-store.ts`. Throws `queue_unavailable` when the store cannot be reached.
+ */
+export interface RunStore {
+  /**
+   * Takes the run over: new owner, status running, and in the same step the events that say so: `opening` for a run
+   * that nobody held before, `recovering` otherwise. Because a claim always adds an event, a stale writer's next event
+   * number is already taken: that is what fences `flush`.
+   */
+  claim(request: ClaimRequest, opening: readonly OutgoingEvent[], recovering: readonly OutgoingEvent[]): Promise<Claim>;
+  /** Writes under the ownership. One call at a time per run. */
+  commit(ownership: Ownership, commit: Commit): Promise<CommitReply>;
+  /**
+   * Adds events alone, after number `seq`. Cheaper than a commit: several runs' flushes of one tick leave together and
+   * no field is read. A number that is already taken answers `fenced`, unless it is this very flush sent twice.
+   */
+  flush(ownership: Ownership, seq: number, events: readonly OutgoingEvent[]): Promise<CommitReply>;
+  /** The record, or undefined. */
+  load(runId: string): Promise<RunRecord | undefined>;
+  /** Of the given runs held by this process, those asked to cancel; answers from one cheap read. */
+  pendingCancels(): Promise<ReadonlyMap<string, CancelRequest>>;
+}

@@ -1,0 +1,31 @@
+import type { ProviderLimits } from '../../shared/contract/limits.ts';
+
+/** A message with its vector. */
+export interface EmbeddedMessage {
+  readonly tenant: string;
+  readonly threadId: string;
+  readonly agentId: string;
+  readonly runId: string;
+  /** The number of its entry in the log of the thread. */
+  readonly seq: number;
+  readonly role: 'user' | 'assistant';
+  readonly text: string;
+  readonly vector: readonly number[];
+}
+
+/** Makes vectors of what was said in threads, and keeps them: the operator's own. A worker without one makes none. */
+export interface Embedder {
+  /** Of the provider, for limits, breakers and costs. */
+  readonly id: string;
+  readonly model: string;
+  /** Absent: the price is not known. */
+  readonly microcentsPerMillionTokens?: number;
+  readonly limits?: ProviderLimits;
+  /** One vector for each text, in their order. One call on the wire: it is paid for and counted as one. */
+  embed(
+    texts: readonly string[],
+    signal: AbortSignal,
+  ): Promise<{ readonly vectors: readonly (readonly number[])[]; readonly inputTokens?: number }>;
+  /** Keeps them. The same messages may come again. */
+  keep(messages: readonly EmbeddedMessage[], signal: AbortSignal): Promise<void>;
+}

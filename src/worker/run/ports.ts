@@ -1,0 +1,44 @@
+import type { Clock } from '../../shared/base/clock.ts';
+import type { Log } from '../../shared/base/log.ts';
+import type { Redactor } from '../../shared/base/redact.ts';
+import type { EventBody } from '../../shared/contract/event.ts';
+import type { Breakers } from '../../shared/state/limits/breaker-port.ts';
+import type { Governor } from '../../shared/state/limits/rate/rate-limiter.ts';
+import type { Ledger } from '../../shared/state/money/reservations.ts';
+import type { MediaStore } from '../../shared/state/results/media-store.ts';
+import type { Children } from '../../shared/state/run/children/children-port.ts';
+import type { ControlChannel } from '../../shared/state/run/control/control-channel.ts';
+import type { Inbox } from '../../shared/state/run/control/inbox.ts';
+import type { RunStore } from '../../shared/state/run/run-store.ts';
+import type { Timers, Waits } from '../../shared/state/run/waits/waits.ts';
+import type { Threads } from '../../shared/state/thread/threads.ts';
+
+/** Sees every event body before it leaves; metrics are made from it. Must not throw and must not block. */
+export type Observer = (event: EventBody, context: ObservedRun) => void;
+
+interface ObservedRun {
+  readonly agentId: string;
+  readonly kind: string;
+  /** With `run.started`: milliseconds from the acceptance of the run, or the end of its delay, to its start. */
+  readonly queueWaitMs?: number;
+}
+
+/** Everything the run room asks of the outside. */
+export interface Ports {
+  readonly runs: RunStore;
+  readonly waits: Waits;
+  /** When runs are to end at the latest. */
+  readonly deadlines: Timers;
+  readonly children: Children;
+  readonly threads: Threads;
+  readonly inbox: Inbox;
+  readonly ledger: Ledger;
+  readonly governor: Governor;
+  readonly breakers: Breakers;
+  readonly control: ControlChannel;
+  readonly media: MediaStore;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly redactor: Redactor;
+  readonly observe: Observer;
+}
