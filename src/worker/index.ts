@@ -148,7 +148,7 @@ export type {
   MediaPort,
   MediaStart,
 } from './llm/provider.ts';
-export { createOpenAICompatibleBackend, type OpenAiCompatibleOptions } from './llm/backends/openai-backend.ts';
+export { createOpenAICompatibleBackend, type OpenAiCompatibleOptions } from './llm/backends/openai.ts';
 export { createIterableBackend, type IterableEnd, type IterableOptions } from './llm/backends/iterable.ts';
 export { createSandboxPromptBackend, type SandboxPromptOptions } from './llm/backends/sandbox-prompt.ts';
 export type { SandboxEvent } from './llm/backends/sandbox-event.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { LlmError } from '../../src/worker/llm/errors.ts';
-import type { OpenAiOptions } from '../../src/worker/llm/openai/openai-call.ts';
+import type { OpenAiOptions } from '../../src/worker/llm/openai/call.ts';
 import type { LlmPart, LlmProvider, LlmRequest } from '../../src/worker/llm/provider.ts';
 import { createTransport } from '../../src/worker/llm/openai/transport.ts';
 import { until } from '../support/redis.ts';

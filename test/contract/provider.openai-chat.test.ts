@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import { createOpenAiChatProvider } from '../../src/worker/llm/openai/openai-chat.ts';
+import { createOpenAiChatProvider } from '../../src/worker/llm/openai/chat.ts';
 import { createTransport } from '../../src/worker/llm/openai/transport.ts';
 import { data, delta, finish, reset, stall, startRawProvider, stream, type Reply } from '../support/raw-provider.ts';
 import { httpContract } from './provider-http.ts';

@@ -1,5 +1,5 @@
 import { onTestFinished } from 'vitest';
-import { createOpenAiResponsesProvider } from '../../src/worker/llm/openai/openai-responses.ts';
+import { createOpenAiResponsesProvider } from '../../src/worker/llm/openai/responses.ts';
 import { createTransport } from '../../src/worker/llm/openai/transport.ts';
 import { data, reset, stall, startRawProvider, stream, type Reply } from '../support/raw-provider.ts';
 import { responsesEvents } from '../support/raw-responses.ts';

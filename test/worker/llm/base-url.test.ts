@@ -3,7 +3,7 @@ import { request } from 'undici';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import type { Lookup } from '../../../src/shared/egress/guarded-agent.ts';
 import { baseUrlProblem, sensitivityAt, type EgressRule } from '../../../src/worker/llm/base-url.ts';
-import { createOpenAiChatProvider } from '../../../src/worker/llm/openai/openai-chat.ts';
+import { createOpenAiChatProvider } from '../../../src/worker/llm/openai/chat.ts';
 import { createTransport } from '../../../src/worker/llm/openai/transport.ts';
 import { mayBeBilled } from '../../../src/worker/llm/errors.ts';
 import { startRawProvider } from '../../support/raw-provider.ts';

@@ -1,5 +1,5 @@
 import { cancelledCall } from '../errors.ts';
-import { pieces } from '../openai-wire-values.ts';
+import { pieces } from '../openai/wire-values.ts';
 import type { LlmAnswer, LlmPart, LlmProvider } from '../provider.ts';
 import { wrapProvider } from '../wrap.ts';
 

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import type { FinishReason } from '../../../shared/contract/event.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
-import { errorFromBody } from './openai-errors.ts';
-import type { AnswerFold } from './openai-read.ts';
-import { pieces, usageFrom, wireText } from '../openai-wire-values.ts';
+import { errorFromBody } from './errors.ts';
+import type { AnswerFold } from './read.ts';
+import { pieces, usageFrom, wireText } from './wire-values.ts';
 import type { LlmAnswer, LlmPart } from '../provider.ts';
 
 /** The fields of a stream event, or of a whole response, that are read. All may be missing: servers differ. */

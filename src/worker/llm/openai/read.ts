@@ -1,7 +1,7 @@
 import { maxLevels } from '../../../shared/base/clean-text.ts';
 import { depthOver } from '../../../shared/base/json-depth.ts';
 import { LlmError } from '../errors.ts';
-import { brokenOff, errorFromBody } from './openai-errors.ts';
+import { brokenOff, errorFromBody } from './errors.ts';
 import type { LlmAnswer } from '../provider.ts';
 import { SseSplitter, type SseVerdict } from './sse.ts';
 import { discardBody, readBody, type StreamResponse } from './transport.ts';

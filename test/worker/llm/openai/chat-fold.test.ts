@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { toolCallsOf } from '../../../../src/shared/contract/message.ts';
 import { LlmError } from '../../../../src/worker/llm/errors.ts';
-import { ChatFold, type WireChunk } from '../../../../src/worker/llm/openai/openai-fold.ts';
+import { ChatFold, type WireChunk } from '../../../../src/worker/llm/openai/chat-fold.ts';
 import type { LlmPart } from '../../../../src/worker/llm/provider.ts';
 import { rounds } from '../../../support/lane.ts';
 

@@ -1,8 +1,8 @@
 import type { FinishReason } from '../../../shared/contract/event.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
-import type { AnswerFold } from './openai-read.ts';
-import { pieces, usageFrom, wireText as text } from '../openai-wire-values.ts';
+import type { AnswerFold } from './read.ts';
+import { pieces, usageFrom, wireText as text } from './wire-values.ts';
 import type { LlmAnswer, LlmPart } from '../provider.ts';
 
 /** The fields of a chunk, or of a whole completion, that are read. All may be missing: servers differ. */

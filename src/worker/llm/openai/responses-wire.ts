@@ -1,8 +1,8 @@
 import type OpenAI from 'openai';
 import { z } from 'zod';
 import { textOf, toolCallsOf, type AssistantMessage, type Message } from '../../../shared/contract/message.ts';
-import { outputMark } from './openai-responses-fold.ts';
-import { wireArgs, wireMetadata } from '../openai-wire-values.ts';
+import { outputMark } from './responses-fold.ts';
+import { wireArgs, wireMetadata } from './wire-values.ts';
 import type { LlmRequest } from '../provider.ts';
 
 type Body = OpenAI.Responses.ResponseCreateParams;

@@ -1,7 +1,7 @@
 import { onTestFinished, describe, expect, test } from 'vitest';
 import { LlmError } from '../../../../src/worker/llm/errors.ts';
-import type { OpenAiOptions } from '../../../../src/worker/llm/openai/openai-call.ts';
-import { createOpenAiChatProvider } from '../../../../src/worker/llm/openai/openai-chat.ts';
+import type { OpenAiOptions } from '../../../../src/worker/llm/openai/call.ts';
+import { createOpenAiChatProvider } from '../../../../src/worker/llm/openai/chat.ts';
 import type { LlmPart, LlmRequest } from '../../../../src/worker/llm/provider.ts';
 import { createTransport } from '../../../../src/worker/llm/openai/transport.ts';
 import { until } from '../../../support/redis.ts';

@@ -1,6 +1,6 @@
-import { createOpenAiProvider, type OpenAiOptions } from './openai-call.ts';
-import { ChatFold, type WireChunk } from './openai-fold.ts';
-import { chatBody, type WireOptions } from './openai-wire.ts';
+import { createOpenAiProvider, type OpenAiOptions } from './call.ts';
+import { ChatFold, type WireChunk } from './chat-fold.ts';
+import { chatBody, type WireOptions } from './chat-wire.ts';
 import type { LlmProvider } from '../provider.ts';
 
 /**

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { createOpenAiMedia } from '../../../../src/worker/llm/openai/openai-media.ts';
+import { createOpenAiMedia } from '../../../../src/worker/llm/openai/media.ts';
 import type { MediaCall } from '../../../../src/worker/llm/provider.ts';
 import { body, reset, startRawProvider, status, type Reply } from '../../../support/raw-provider.ts';
 

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import {
   createOpenAICompatibleBackend,
   type OpenAiCompatibleOptions,
-} from '../../../../src/worker/llm/backends/openai-backend.ts';
+} from '../../../../src/worker/llm/backends/openai.ts';
 import type { LlmRequest } from '../../../../src/worker/llm/provider.ts';
 import { startRawProvider } from '../../../support/raw-provider.ts';
 import { responses } from '../../../support/raw-responses.ts';

@@ -4,8 +4,8 @@ import { systemClock } from '../../../shared/base/clock.ts';
 import { maxMediaBytes } from '../../../shared/contract/media.ts';
 import { Redactor } from '../../../shared/base/redact.ts';
 import { cancelledCall, LlmError } from '../errors.ts';
-import { createClient, resolveKey, type OpenAiOptions } from './openai-call.ts';
-import { brokenOff, errorFromBody, errorFromClient } from './openai-errors.ts';
+import { createClient, resolveKey, type OpenAiOptions } from './call.ts';
+import { brokenOff, errorFromBody, errorFromClient } from './errors.ts';
 import type { MediaBytes, MediaCall, MediaPort, MediaStart } from '../provider.ts';
 import { readBody, type StreamResponse } from './transport.ts';
 

@@ -1,6 +1,6 @@
-import { jsonText } from '../../shared/base/json-text.ts';
-import type { Usage } from '../../shared/contract/money.ts';
-import type { LlmRequest } from './provider.ts';
+import { jsonText } from '../../../shared/base/json-text.ts';
+import type { Usage } from '../../../shared/contract/money.ts';
+import type { LlmRequest } from '../provider.ts';
 
 const pieceChars = 64;
 const maxMetadataFields = 16;

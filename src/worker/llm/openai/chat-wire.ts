@@ -1,6 +1,6 @@
 import type OpenAI from 'openai';
 import { type AssistantMessage, type Message, textOf, toolCallsOf } from '../../../shared/contract/message.ts';
-import { wireArgs, wireMetadata } from '../openai-wire-values.ts';
+import { wireArgs, wireMetadata } from './wire-values.ts';
 import type { LlmRequest } from '../provider.ts';
 
 type Body = OpenAI.Chat.Completions.ChatCompletionCreateParams;

@@ -1,7 +1,7 @@
 import { LLMock } from '@copilotkit/aimock';
 import { expect, onTestFinished, test } from 'vitest';
 import type { LlmPart, LlmRequest } from '../../../../src/worker/llm/provider.ts';
-import { createOpenAiResponsesProvider } from '../../../../src/worker/llm/openai/openai-responses.ts';
+import { createOpenAiResponsesProvider } from '../../../../src/worker/llm/openai/responses.ts';
 import { createTransport } from '../../../../src/worker/llm/openai/transport.ts';
 
 const request: LlmRequest = {

@@ -1,6 +1,6 @@
-import { createOpenAiProvider, type OpenAiOptions } from './openai-call.ts';
-import { ResponsesFold, type ResponsesEvent } from './openai-responses-fold.ts';
-import { responsesBody } from './openai-responses-wire.ts';
+import { createOpenAiProvider, type OpenAiOptions } from './call.ts';
+import { ResponsesFold, type ResponsesEvent } from './responses-fold.ts';
+import { responsesBody } from './responses-wire.ts';
 import type { LlmProvider } from '../provider.ts';
 
 export interface OpenAiResponsesOptions extends OpenAiOptions {

@@ -4,7 +4,7 @@ import type { AssistantMessage, Message } from '../../../../src/shared/contract/
 import {
   createOpenAiResponsesProvider,
   type OpenAiResponsesOptions,
-} from '../../../../src/worker/llm/openai/openai-responses.ts';
+} from '../../../../src/worker/llm/openai/responses.ts';
 import type { LlmPart, LlmRequest } from '../../../../src/worker/llm/provider.ts';
 import { createTransport } from '../../../../src/worker/llm/openai/transport.ts';
 import { body, data, stall, startRawProvider, stream, type Reply } from '../../../support/raw-provider.ts';
