@@ -10,7 +10,7 @@ import type { ThreadRun } from '../src/shared/state/thread/line.ts';
 import type { ThreadEntry, ThreadMessage } from '../src/shared/contract/thread/thread.ts';
 import type { Threads } from '../src/shared/state/thread/threads.ts';
 import { redisThreads } from '../src/shared/state/thread/redis-threads.ts';
-import { connect, keysFor, whenReady, type Keys } from '../src/shared/state/redis.ts';
+import { connect, keysFor, whenReady, type Keys } from '../src/shared/state/connect.ts';
 import { tenantsOf } from '../src/shared/contract/tenants.ts';
 import { modelsOf, singleProvider } from '../src/worker/agents/chain.ts';
 import { defineAgent, defineTool } from '../src/worker/index.ts';

@@ -14,7 +14,7 @@ import type { Redactor } from '../shared/base/redact.ts';
 import type { RunPlace } from '../shared/state/run-place.ts';
 import type { Tenants } from '../shared/contract/tenants.ts';
 import { WriteProbe } from '../shared/state/write-probe.ts';
-import { bullPrefix, connect, isClusterUrl, keysFor, whenReady } from '../shared/state/redis.ts';
+import { bullPrefix, connect, isClusterUrl, keysFor, whenReady } from '../shared/state/connect.ts';
 import { modelsOf } from './agents/chain.ts';
 import { Consumer } from './jobs/consumer.ts';
 import { DeadlineWatch } from './jobs/deadlines.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, inject, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { startScratchRedis } from '../../src/shared/base/dev-redis.ts';
-import { connect, keysFor, whenReady } from '../../src/shared/state/redis.ts';
+import { connect, keysFor, whenReady } from '../../src/shared/state/connect.ts';
 import type { Governor } from '../../src/shared/state/limits/rate/rate-limiter.ts';
 import { redisGovernor } from '../../src/shared/state/limits/rate/redis-governor.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';

@@ -2,7 +2,7 @@ import { mkdtempSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { freePort, startScratchRedis } from '../../src/shared/base/dev-redis.ts';
-import { connect, whenReady } from '../../src/shared/state/redis.ts';
+import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { until } from '../support/redis.ts';
 
 /** One node that serves every slot: enough for the rules of a Cluster to hold for scripts and channels. */

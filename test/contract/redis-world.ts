@@ -2,7 +2,7 @@ import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { parseEvent, type EventBody, type RunEvent } from '../../src/shared/contract/event.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
-import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/state/redis.ts';
+import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/state/connect.ts';
 import { recordToHash, type RunRecord } from '../../src/shared/contract/run.ts';
 import type { RedisRunsOptions } from '../../src/shared/state/redis-layout.ts';
 import { RedisRuns } from '../../src/shared/state/run/redis-runs.ts';

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { freePort, startScratchRedis, type DevRedis } from '../../src/shared/base/dev-redis.ts';
 import { parseEvent } from '../../src/shared/contract/event.ts';
-import { connect, whenReady } from '../../src/shared/state/redis.ts';
+import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { until } from '../support/redis.ts';
 import { redisWorld } from './redis-world.ts';
 import { aTerminalCommit, delta } from './run-fixtures.ts';

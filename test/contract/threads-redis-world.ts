@@ -1,4 +1,4 @@
-import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/state/redis.ts';
+import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/state/connect.ts';
 import { redisThreads } from '../../src/shared/state/thread/redis-threads.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { ManualClock } from '../worker/tools/manual-clock.ts';

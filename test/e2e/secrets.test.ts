@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { connect } from '../../src/shared/state/redis.ts';
+import { connect } from '../../src/shared/state/connect.ts';
 import { sha256 } from '../../src/shared/base/ids.ts';
 import { call } from '../support/http.ts';
 import { OwnRedis } from '../support/own-redis.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { keysFor } from '../../src/shared/state/redis.ts';
+import { keysFor } from '../../src/shared/state/connect.ts';
 import { testRedis } from '../support/redis.ts';
 import { shareWorld } from '../support/world.ts';
 

@@ -1,5 +1,5 @@
 import { expect } from 'vitest';
-import type { RedisConnection } from '../../src/shared/state/redis.ts';
+import type { RedisConnection } from '../../src/shared/state/connect.ts';
 import { isTerminalStatus } from '../../src/shared/contract/run.ts';
 import { until } from './redis.ts';
 import type { World } from './world.ts';

@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { inject, onTestFinished } from 'vitest';
-import { connect, whenReady, type ConnectionPurpose, type RedisConnection } from '../../src/shared/state/redis.ts';
+import { connect, whenReady, type ConnectionPurpose, type RedisConnection } from '../../src/shared/state/connect.ts';
 
 /** A key prefix that no other test uses. */
 export function testPrefix(): string {

@@ -1,5 +1,5 @@
 import { LifecycleStream } from '../../src/shared/state/lifecycle-stream.ts';
-import type { Keys, RedisConnection } from '../../src/shared/state/redis.ts';
+import type { Keys, RedisConnection } from '../../src/shared/state/connect.ts';
 import type { RunPlace } from '../../src/shared/state/run-place.ts';
 
 /** Where runs are kept in a Redis that is no Cluster, or in one that is. */

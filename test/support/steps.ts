@@ -1,4 +1,4 @@
-import type { RedisConnection } from '../../src/shared/state/redis.ts';
+import type { RedisConnection } from '../../src/shared/state/connect.ts';
 
 /** Lets commands of somebody through only as far as a test says, in the order in which they were given. */
 export class Steps {

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { onTestFinished } from 'vitest';
 import { freePort, startDevRedis, type DevRedis } from '../../src/shared/base/dev-redis.ts';
-import { connect, whenReady, type RedisConnection } from '../../src/shared/state/redis.ts';
+import { connect, whenReady, type RedisConnection } from '../../src/shared/state/connect.ts';
 import { until } from './redis.ts';
 
 /** A master of a Cluster that may be ended and started again with its slots. */

@@ -17,7 +17,7 @@ import {
   type OnExceed,
 } from '../../shared/contract/money.ts';
 import { pairsOf } from '../../shared/base/pairs.ts';
-import { loadScript, runScript, type RedisConnection } from '../../shared/state/redis.ts';
+import { loadScript, runScript, type RedisConnection } from '../../shared/state/connect.ts';
 import type { Link } from './link.ts';
 import { loadRecord } from './reads.ts';
 

@@ -10,7 +10,7 @@ import {
 import { pendingView, type PendingItem } from '../../shared/contract/event.ts';
 import { publicId, runId as runIdSchema } from '../../shared/base/ids.ts';
 import { pairsOf } from '../../shared/base/pairs.ts';
-import type { RedisConnection } from '../../shared/state/redis.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
 import { inGroups } from './in-groups.ts';

@@ -1,7 +1,7 @@
 import { stopFamily, type Family } from '../../shared/state/run/children/children.ts';
 import { cancelRequest, type CancelRequest } from '../../shared/contract/control.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
-import type { RedisConnection } from '../../shared/state/redis.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
 import { placeOf, retentionS, threadPlaceOf } from './layout.ts';

@@ -5,7 +5,7 @@ import { callVerdicts, refusalError, summaryOf, type CallVerdict } from '../../s
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { BudgetView } from '../../shared/contract/money.ts';
-import type { RedisConnection } from '../../shared/state/redis.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunRecord, type RunView } from '../../shared/contract/run.ts';
 import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts';
 import { topUpOf } from './budgets.ts';

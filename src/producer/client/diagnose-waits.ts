@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { isAboutCall } from '../../shared/contract/decisions.ts';
 import { pendingItem } from '../../shared/contract/event.ts';
-import type { RedisConnection } from '../../shared/state/redis.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 import { heldThreads } from '../../shared/state/thread/line.ts';
 import { threadPlaceOf } from './layout.ts';
 import type { Link } from './link.ts';

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { Cluster } from 'ioredis';
 import { workerTtlMs } from '../../shared/state/fleet/fleet.ts';
 import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../shared/contract/queues.ts';
-import { type RedisConnection } from '../../shared/state/redis.ts';
+import { type RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../shared/contract/run.ts';
 import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
 import type { QueueState } from './enqueue.ts';

@@ -2,7 +2,7 @@ import { Queue, type JobsOptions } from 'bullmq';
 import { RunError, type ErrorInfo } from '../../shared/base/errors.ts';
 import { Places } from './accept/places.ts';
 import { jobIdFor } from '../../shared/base/ids.ts';
-import type { RedisConnection } from '../../shared/state/redis.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 import { jobOptions, jobVersion, type JobKind, type RunStatus } from '../../shared/contract/run.ts';
 
 /** What `enqueueMany` answers for one request. */

@@ -1,9 +1,9 @@
 import { systemClock } from '../../shared/base/clock.ts';
-import type { RedisConnection } from '../../shared/state/redis.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { ThreadPlace } from '../../shared/state/thread/thread-place.ts';
 import type { RunPlace } from '../../shared/state/run-place.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import { publishCommand } from '../../shared/state/script-event.ts';
+import { publishCommand } from '../../shared/state/script.ts';
 import type { Link } from './link.ts';
 
 /** Where the runs of this client are. */

@@ -9,9 +9,9 @@ import {
   whenReady,
   type Keys,
   type RedisConnection,
-} from '../../shared/state/redis.ts';
+} from '../../shared/state/connect.ts';
 import { orLate } from '../../shared/base/or-late.ts';
-import { redisError } from '../../shared/state/redis-error.ts';
+import { redisError } from '../../shared/state/errors.ts';
 import { LifecycleStream } from '../../shared/state/lifecycle-stream.ts';
 import { maxQueues, runQueue } from '../../shared/contract/queues.ts';
 import { loadTenants, type Tenants } from '../../shared/contract/tenants.ts';

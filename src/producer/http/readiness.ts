@@ -1,5 +1,5 @@
 import { orLate } from '../../shared/base/or-late.ts';
-import { rightsProblem } from '../../shared/state/redis-error.ts';
+import { rightsProblem } from '../../shared/state/errors.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import type { DurabilityLevel } from '../client/diagnose.ts';

@@ -3,7 +3,7 @@ import { parseApiKeys, type ApiKey, type Config } from '../../shared/contract/co
 import { RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { Redactor } from '../../shared/base/redact.ts';
-import { redisSecrets } from '../../shared/state/redis.ts';
+import { redisSecrets } from '../../shared/state/connect.ts';
 import { clientOptions } from '../client/client-options.ts';
 import { Millrace } from '../client/millrace.ts';
 import type { RunFact } from '../client/options.ts';

@@ -1,6 +1,6 @@
 import { RunError } from '../base/errors.ts';
 import { orLate } from '../base/or-late.ts';
-import { redisError } from './redis-error.ts';
+import { redisError } from './errors.ts';
 
 /** Nobody who looks after many runs waits longer than this for the node of Redis that one of them is on. */
 const patienceMs = 3_000;

@@ -1,7 +1,7 @@
 import { RunError } from '../base/errors.ts';
 import { orLate } from '../base/or-late.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from './redis.ts';
-import { redisError } from './redis-error.ts';
+import { loadScript, runScript, type Keys, type RedisConnection } from './connect.ts';
+import { redisError } from './errors.ts';
 
 const toldScript = loadScript(import.meta.url, './told.lua');
 

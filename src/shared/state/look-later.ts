@@ -1,4 +1,4 @@
-import { loadScript, runScript, type RedisConnection } from './redis.ts';
+import { loadScript, runScript, type RedisConnection } from './connect.ts';
 
 const script = loadScript(import.meta.url, './look-later.lua');
 

@@ -2,7 +2,7 @@ import type { Clock } from '../base/clock.ts';
 import { isLifecycle } from '../contract/event.ts';
 import type { LifecycleStream } from './lifecycle-stream.ts';
 import type { Log } from '../base/log.ts';
-import type { Keys, RedisConnection } from './redis.ts';
+import type { Keys, RedisConnection } from './connect.ts';
 import type { OutgoingEvent } from './run/run-store.ts';
 
 export interface RedisRunsOptions {

@@ -1,5 +1,5 @@
 import type { LifecycleStream } from './lifecycle-stream.ts';
-import type { Keys, RedisConnection } from './redis.ts';
+import type { Keys, RedisConnection } from './connect.ts';
 
 /** Where runs are kept, and where their events go. */
 export interface RunPlace {

@@ -1,6 +1,6 @@
 import type { Config } from '../../shared/contract/config.ts';
 import { Redactor } from '../../shared/base/redact.ts';
-import { redisSecrets } from '../../shared/state/redis.ts';
+import { redisSecrets } from '../../shared/state/connect.ts';
 import { behind, singleProvider, wrapped } from './chain.ts';
 import type { Middleware } from '../llm/backends/middleware.ts';
 import type { LlmProvider } from '../llm/provider.ts';

@@ -1,7 +1,7 @@
 import { UnrecoverableError, WaitingError, Worker, type Job } from 'bullmq';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
-import type { RedisConnection } from '../../shared/state/redis.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';
 import { jobOptions, runJob as runJobSchema, type RunJob } from '../../shared/contract/run.ts';
 import type { RunDeps } from '../run/open.ts';

@@ -1,7 +1,7 @@
 import { UnrecoverableError, WaitingError, Worker, type Job } from 'bullmq';
 import type { Log } from '../../shared/base/log.ts';
 import { postrunJob, type PostrunJob } from '../../shared/contract/postrun.ts';
-import type { RedisConnection } from '../../shared/state/redis.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 
 export interface PostrunOptions {
   readonly connection: RedisConnection;

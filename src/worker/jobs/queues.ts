@@ -1,5 +1,5 @@
 import { Queue } from 'bullmq';
-import type { RedisConnection } from '../../shared/state/redis.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 import { jobIdFor } from '../../shared/base/ids.ts';
 import { jobOptions, jobVersion, type JobKind } from '../../shared/contract/run.ts';
 

@@ -4,7 +4,7 @@ import { deadlineOf } from '../../shared/contract/deadline.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';
 import { newNonce, runIdForChild, sha256 } from '../../shared/base/ids.ts';
 import { lineage, runRequest, type RunRecord } from '../../shared/contract/run.ts';
-import { stampOf } from '../../shared/state/script-event.ts';
+import { stampOf } from '../../shared/state/script.ts';
 import type { PlannedRun } from '../tools/call.ts';
 import type { TurnState } from '../turn/state.ts';
 import type { Purse } from '../../shared/state/money/reservations.ts';

@@ -7,7 +7,7 @@ import type { JournalEntry } from '../../shared/contract/journal.ts';
 import { budgetCap } from '../../shared/contract/money.ts';
 import { isProgram } from '../../shared/contract/orchestration/program-request.ts';
 import type { Activity, RunJob, RunRecord } from '../../shared/contract/run.ts';
-import { stampOf } from '../../shared/state/script-event.ts';
+import { stampOf } from '../../shared/state/script.ts';
 import type { Tenants } from '../../shared/contract/tenants.ts';
 import type { ThreadManifest } from '../../shared/contract/thread/thread.ts';
 import type { AgentModels } from '../agents/chain.ts';

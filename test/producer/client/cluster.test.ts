@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { onTestFinished, expect, test } from 'vitest';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { startScratchRedis } from '../../../src/shared/base/dev-redis.ts';
-import { bullPrefix, connect, keysFor, whenReady } from '../../../src/shared/state/redis.ts';
+import { bullPrefix, connect, keysFor, whenReady } from '../../../src/shared/state/connect.ts';
 import { until } from '../../support/redis.ts';
 import { request, type ClientWorld } from '../cli/options/client.ts';
 import { suspendedRun } from '../support/suspended.ts';

@@ -1,7 +1,7 @@
 import { expect, onTestFinished, test } from 'vitest';
 import type { DurabilityLevel } from '../../../src/producer/client/diagnose.ts';
 import { Readiness } from '../../../src/producer/http/readiness.ts';
-import { connect, whenReady } from '../../../src/shared/state/redis.ts';
+import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { OwnRedis } from '../../support/own-redis.ts';
 import { until } from '../../support/redis.ts';
 import { request } from '../cli/options/client.ts';

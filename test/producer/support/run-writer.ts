@@ -1,5 +1,5 @@
 import type { EventBody } from '../../../src/shared/contract/event.ts';
-import type { Keys, RedisConnection } from '../../../src/shared/state/redis.ts';
+import type { Keys, RedisConnection } from '../../../src/shared/state/connect.ts';
 import type { RunStatus } from '../../../src/shared/contract/run.ts';
 
 interface Written {

@@ -8,7 +8,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { parseConfig } from '../../../src/shared/contract/config.ts';
 import { findRedisServer } from '../../../src/shared/base/dev-redis.ts';
 import { parseRedisUrl } from '../../../src/shared/base/redis-address.ts';
-import { connect, redisSecrets, whenReady } from '../../../src/shared/state/redis.ts';
+import { connect, redisSecrets, whenReady } from '../../../src/shared/state/connect.ts';
 
 const root = join(import.meta.dirname, '../../..');
 

@@ -7,7 +7,7 @@ import { silentLog } from '../../../src/shared/base/log.ts';
 import { recordFromHash } from '../../../src/shared/contract/run.ts';
 import type { RunPlace } from '../../../src/shared/state/run-place.ts';
 import { forgetOpen } from '../../../src/shared/state/run/open-runs.ts';
-import { keysFor } from '../../../src/shared/state/redis.ts';
+import { keysFor } from '../../../src/shared/state/connect.ts';
 import { stopRun } from '../../../src/shared/state/run/control/stop-run.ts';
 import { RedisRuns } from '../../../src/shared/state/run/redis-runs.ts';
 import { redisSupervision } from '../../../src/shared/state/run/redis-supervision.ts';

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { connect, keysFor, whenReady } from '../../../src/shared/state/redis.ts';
+import { connect, keysFor, whenReady } from '../../../src/shared/state/connect.ts';
 import { WriteProbe, type WriteProblem } from '../../../src/shared/state/write-probe.ts';
 import { until } from '../../support/redis.ts';
 import { startTwoMasters } from '../../support/two-masters.ts';

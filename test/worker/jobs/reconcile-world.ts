@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLog, type Log } from '../../../src/shared/base/log.ts';
-import { bullPrefix, isClusterUrl, keysFor, type RedisConnection } from '../../../src/shared/state/redis.ts';
+import { bullPrefix, isClusterUrl, keysFor, type RedisConnection } from '../../../src/shared/state/connect.ts';
 import { recordFromHash, recordToHash, type RunJob, type RunRecord } from '../../../src/shared/contract/run.ts';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { AddJob } from '../../../src/shared/state/run/waits/resume.ts';

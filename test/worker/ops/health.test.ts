@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { connect, whenReady } from '../../../src/shared/state/redis.ts';
+import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { defineAgent, startWorker } from '../../../src/worker/index.ts';
 import { serveHealth, type HealthChecks } from '../../../src/worker/ops/health.ts';
 import { OwnRedis } from '../../support/own-redis.ts';

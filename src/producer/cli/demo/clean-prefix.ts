@@ -1,5 +1,5 @@
 import { Cluster } from 'ioredis';
-import { connect, whenReady } from '../../../shared/state/redis.ts';
+import { connect, whenReady } from '../../../shared/state/connect.ts';
 
 const pageSize = 500;
 

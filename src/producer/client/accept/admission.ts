@@ -1,6 +1,6 @@
 import { Cluster } from 'ioredis';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { Keys, RedisConnection } from '../../../shared/state/redis.ts';
+import type { Keys, RedisConnection } from '../../../shared/state/connect.ts';
 import { listThread } from '../../../shared/state/thread/list.ts';
 import type { ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
 import type { ThreadRef } from '../../../shared/contract/thread/thread.ts';

@@ -1,7 +1,7 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { orLate } from '../../../shared/base/or-late.ts';
 import type { RunEvent } from '../../../shared/contract/event.ts';
-import type { RedisConnection } from '../../../shared/state/redis.ts';
+import type { RedisConnection } from '../../../shared/state/connect.ts';
 
 /** Hears one channel. Both calls must return at once and must not throw: all listeners of a channel share them. */
 export interface Listener {

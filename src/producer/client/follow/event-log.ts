@@ -1,5 +1,5 @@
 import { parseEvent, type RunEvent } from '../../../shared/contract/event.ts';
-import type { Keys, RedisConnection } from '../../../shared/state/redis.ts';
+import type { Keys, RedisConnection } from '../../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../../shared/contract/run.ts';
 
 const pageSize = 500;

@@ -1,4 +1,4 @@
-import type { RedisConnection } from '../../../shared/state/redis.ts';
+import type { RedisConnection } from '../../../shared/state/connect.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
 import { parseAccountName } from '../accounts.ts';
 import type { Link } from '../link.ts';

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from '../redis.ts';
-import { redisError } from '../redis-error.ts';
+import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
+import { redisError } from '../errors.ts';
 import type { Breakers } from './breaker-port.ts';
 import { CachedBreakers, probeLeaseMs, type BreakerState, type SharedBreakers } from './breakers.ts';
 

@@ -1,4 +1,4 @@
-import type { Keys } from '../redis.ts';
+import type { Keys } from '../connect.ts';
 import type { PurseAccount } from './purse.ts';
 
 interface Front {

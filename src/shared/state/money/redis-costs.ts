@@ -1,8 +1,8 @@
 import type { Clock } from '../../base/clock.ts';
 import { costIncrements } from './ledger.ts';
 import { windowOf } from '../../contract/money.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from '../redis.ts';
-import { redisError } from '../redis-error.ts';
+import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
+import { redisError } from '../errors.ts';
 import type { Settlement } from './reservations.ts';
 
 const script = loadScript(import.meta.url, './count.lua');

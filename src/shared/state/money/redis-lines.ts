@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts';
 import { budgetScope } from '../../contract/money.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from '../redis.ts';
-import { redisError } from '../redis-error.ts';
+import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
+import { redisError } from '../errors.ts';
 import type { Tenants } from '../../contract/tenants.ts';
 import { waitedFor } from './purse.ts';
 import { lineFront } from './ledger-front.ts';

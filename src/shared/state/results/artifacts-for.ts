@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts';
 import type { Config } from '../../contract/config.ts';
 import { assertNever } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
-import type { Keys, RedisConnection } from '../redis.ts';
+import type { Keys, RedisConnection } from '../connect.ts';
 import type { ProgressNotes } from './progress-notes.ts';
 import type { Artifacts } from './artifacts.ts';
 import type { Swept } from './artifact-rules.ts';

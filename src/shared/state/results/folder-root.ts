@@ -3,8 +3,8 @@ import { join } from 'node:path';
 import { RunError } from '../../base/errors.ts';
 import { newNonce } from '../../base/ids.ts';
 import type { Log } from '../../base/log.ts';
-import { redisError } from '../redis-error.ts';
-import type { Keys, RedisConnection } from '../redis.ts';
+import { redisError } from '../errors.ts';
+import type { Keys, RedisConnection } from '../connect.ts';
 import { writeWhole } from './whole-file.ts';
 
 const markName = '.millrace-artifacts';

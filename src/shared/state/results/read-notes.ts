@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { noteField, progressNote, type ProgressNote } from '../../contract/progress.ts';
-import type { Keys, RedisConnection } from '../redis.ts';
+import type { Keys, RedisConnection } from '../connect.ts';
 
 const textsAtOnce = 10;
 

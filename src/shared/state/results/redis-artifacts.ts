@@ -2,8 +2,8 @@ import { z } from 'zod';
 import { artifactTtlS } from '../../contract/artifact-store.ts';
 import { newNonce } from '../../base/ids.ts';
 import { jsonText } from '../../base/json-text.ts';
-import { redisError } from '../redis-error.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from '../redis.ts';
+import { redisError } from '../errors.ts';
+import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
 import type { Artifacts } from './artifacts.ts';
 import { checkNames, checkSize, keptInfo, rangeIn, runIsFull, type ArtifactBounds } from './artifact-rules.ts';
 

@@ -1,5 +1,5 @@
-import type { Keys, RedisConnection } from '../redis.ts';
-import { redisError } from '../redis-error.ts';
+import type { Keys, RedisConnection } from '../connect.ts';
+import { redisError } from '../errors.ts';
 import type { MediaStore } from './media-store.ts';
 import { namedMedia } from './media-bytes.ts';
 

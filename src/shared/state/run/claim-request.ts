@@ -1,6 +1,6 @@
 import type { NewRun } from './create-runs.ts';
 import { RunError } from '../../base/errors.ts';
-import { loadScript, runScript } from '../redis.ts';
+import { loadScript, runScript } from '../connect.ts';
 import type { RunPlace } from '../run-place.ts';
 
 const script = loadScript(import.meta.url, './claim-request.lua');

@@ -5,10 +5,10 @@ import { newRunId, runIdForExecution, sha256 } from '../../base/ids.ts';
 import { settledMs } from './open-runs.ts';
 import { defaultQueue } from '../../contract/queues.ts';
 import { jsonText } from '../../base/json-text.ts';
-import { loadScript, runScript } from '../redis.ts';
+import { loadScript, runScript } from '../connect.ts';
 import type { RunPlace } from '../run-place.ts';
 import type { JobKind, Lineage, RunRequest, RunStatus } from '../../contract/run.ts';
-import { publishCommand, scriptEvent } from '../script-event.ts';
+import { publishCommand, scriptEvent } from '../script.ts';
 
 const script = loadScript(import.meta.url, './create.lua');
 

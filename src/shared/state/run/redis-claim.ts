@@ -1,8 +1,8 @@
 import { storedCancel } from '../../contract/control.ts';
 import { assertNever, RunError } from '../../base/errors.ts';
 import { pairsOf } from '../../base/pairs.ts';
-import { loadScript, runScript } from '../redis.ts';
-import { redisError } from '../redis-error.ts';
+import { loadScript, runScript } from '../connect.ts';
+import { redisError } from '../errors.ts';
 import { recordFromHash, type RunStatus } from '../../contract/run.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from './run-store.ts';
 import { eventTargets, scriptKeys, tellLifecycle, type RedisRunsOptions } from '../redis-layout.ts';

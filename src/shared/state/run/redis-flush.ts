@@ -1,6 +1,6 @@
 import { assertNever } from '../../base/errors.ts';
-import { loadScript, runScript } from '../redis.ts';
-import { redisError, refusal } from '../redis-error.ts';
+import { loadScript, runScript } from '../connect.ts';
+import { redisError, refusal } from '../errors.ts';
 import type { CommitReply, OutgoingEvent } from './run-store.ts';
 import { publishCommand, tellLifecycle, type RedisRunsOptions } from '../redis-layout.ts';
 import { scriptEvent } from '../wire.ts';

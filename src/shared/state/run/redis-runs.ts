@@ -1,5 +1,5 @@
 import { storedCancel, type CancelRequest } from '../../contract/control.ts';
-import { redisError } from '../redis-error.ts';
+import { redisError } from '../errors.ts';
 import { legibleRecord } from '../../contract/legible-record.ts';
 import type { RunRecord } from '../../contract/run.ts';
 import type { Claim, ClaimRequest, Commit, CommitReply, OutgoingEvent, Ownership, RunStore } from './run-store.ts';

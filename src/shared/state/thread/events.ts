@@ -1,5 +1,5 @@
 import { jsonText } from '../../base/json-text.ts';
-import { loadScript, runScript } from '../redis.ts';
+import { loadScript, runScript } from '../connect.ts';
 import {
   maxThreadEvents,
   threadEventVersion,

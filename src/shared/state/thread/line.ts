@@ -3,8 +3,8 @@ import { RunError } from '../../base/errors.ts';
 import { inTime } from '../in-time.ts';
 import { lookLater } from '../look-later.ts';
 import { pairsOf } from '../../base/pairs.ts';
-import { loadScript, runScript } from '../redis.ts';
-import { isUnavailable } from '../redis-error.ts';
+import { loadScript, runScript } from '../connect.ts';
+import { isUnavailable } from '../errors.ts';
 import { threadKeys, type ThreadPlace } from './thread-place.ts';
 import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from '../../contract/thread/thread.ts';
 

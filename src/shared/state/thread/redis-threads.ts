@@ -1,5 +1,5 @@
 import type { AddJob } from '../run/waits/resume.ts';
-import { redisError } from '../redis-error.ts';
+import { redisError } from '../errors.ts';
 import { listThreads, purgeThreads, removeThread } from './list.ts';
 import { acquireThread, dueThreads, enterThread, leaveThread, lookAgainAtThreads, suspendThread } from './line.ts';
 import { appendToThread, readContext, readThread, threadInfo, updateThread } from './log.ts';

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import type { Keys, RedisConnection } from '../redis.ts';
+import type { Keys, RedisConnection } from '../connect.ts';
 import { threadNotFound, type ThreadRef } from '../../contract/thread/thread.ts';
 
 /** Where threads are kept. */

@@ -7,7 +7,7 @@ import { eventVersion, type EventBody, type RunEvent } from '../../../shared/con
 import type { JournalEntry } from '../../../shared/contract/journal.ts';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
-import { stampOf } from '../../../shared/state/script-event.ts';
+import { stampOf } from '../../../shared/state/script.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from '../../../shared/state/run/run-store.ts';
 
 /** Events kept per run, oldest dropped first. */

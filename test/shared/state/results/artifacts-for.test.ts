@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { parseConfig } from '../../../../src/shared/contract/config.ts';
 import { silentLog, type Log } from '../../../../src/shared/base/log.ts';
-import { keysFor } from '../../../../src/shared/state/redis.ts';
+import { keysFor } from '../../../../src/shared/state/connect.ts';
 import { artifactsFor } from '../../../../src/shared/state/results/artifacts-for.ts';
 import { startS3Server, withoutS3 } from '../../../support/s3-server.ts';
 import { testPrefix, testRedis, until } from '../../../support/redis.ts';

@@ -1,6 +1,6 @@
 import type { ProviderLimits } from '../../../contract/limits.ts';
-import { loadScript, runScript, type Keys, type RedisConnection, type Script } from '../../redis.ts';
-import { redisError } from '../../redis-error.ts';
+import { loadScript, runScript, type Keys, type RedisConnection, type Script } from '../../connect.ts';
+import { redisError } from '../../errors.ts';
 import type { Clock } from '../../../base/clock.ts';
 import type { GrantRequest } from './rate-limiter.ts';
 import {

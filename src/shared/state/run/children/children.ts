@@ -6,7 +6,7 @@ import { newNonce } from '../../../base/ids.ts';
 import { zeroUsage } from '../../../contract/money.ts';
 import { legibleRecord } from '../../../contract/legible-record.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { loadScript, runScript } from '../../redis.ts';
+import { loadScript, runScript } from '../../connect.ts';
 import { forgetOpen } from '../open-runs.ts';
 import { cutText } from '../../../base/redact.ts';
 import {
@@ -21,7 +21,7 @@ import {
 } from '../waits/resume.ts';
 import type { RunPlace } from '../../run-place.ts';
 import { isTerminalStatus, type RunOutcomeView, type RunRecord } from '../../../contract/run.ts';
-import { publishCommand } from '../../script-event.ts';
+import { publishCommand } from '../../script.ts';
 import { stopRun, type Retention } from '../control/stop-run.ts';
 import type { ThreadPlace } from '../../thread/thread-place.ts';
 import { lookSoonAtThread } from '../../thread/line.ts';

@@ -1,6 +1,6 @@
 import { startChildren, stopRuns, takeTold, tellEvents, tellParent, type Family } from './children.ts';
 import { legibleRecord } from '../../../contract/legible-record.ts';
-import { redisError } from '../../redis-error.ts';
+import { redisError } from '../../errors.ts';
 import type { Children } from './children-port.ts';
 
 /** Runs that work for other runs, in Redis. */

@@ -1,7 +1,7 @@
 import { readDecision, type CallVerdict, type Refusal } from '../../../contract/decisions.ts';
 import { assertNever } from '../../../base/errors.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { loadScript, runScript } from '../../redis.ts';
+import { loadScript, runScript } from '../../connect.ts';
 import {
   afterWait,
   resumedEvent,

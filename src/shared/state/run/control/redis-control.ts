@@ -1,8 +1,8 @@
 import { controlMessage, type CancelRequest } from '../../../contract/control.ts';
 import { orLate } from '../../../base/or-late.ts';
 import type { Log } from '../../../base/log.ts';
-import type { RedisConnection } from '../../redis.ts';
-import { redisError } from '../../redis-error.ts';
+import type { RedisConnection } from '../../connect.ts';
+import { redisError } from '../../errors.ts';
 import type { ControlChannel } from './control-channel.ts';
 import { createListeners, type Listeners } from '../../listeners.ts';
 

@@ -1,4 +1,4 @@
-import { redisError } from '../../redis-error.ts';
+import { redisError } from '../../errors.ts';
 import type { RunPlace } from '../../run-place.ts';
 import { forgetSaid, heardBy } from './steer.ts';
 import type { Inbox } from './inbox.ts';

@@ -1,7 +1,7 @@
 import { steeringMessage, type SteeringMessage } from '../../../contract/control.ts';
 import { runIdForChild } from '../../../base/ids.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { loadScript, runScript } from '../../redis.ts';
+import { loadScript, runScript } from '../../connect.ts';
 import type { RunPlace } from '../../run-place.ts';
 
 const script = loadScript(import.meta.url, './steer.lua');

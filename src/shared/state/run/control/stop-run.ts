@@ -5,11 +5,11 @@ import { newNonce } from '../../../base/ids.ts';
 import { jsonText } from '../../../base/json-text.ts';
 import { zeroUsage } from '../../../contract/money.ts';
 import { lookSoon } from '../open-runs.ts';
-import { loadScript, runScript } from '../../redis.ts';
+import { loadScript, runScript } from '../../connect.ts';
 import type { RunPlace } from '../../run-place.ts';
 import { waitEndKeys } from '../waits/resume.ts';
 import type { RunRecord } from '../../../contract/run.ts';
-import { eventStart, publishCommand, scriptEvent } from '../../script-event.ts';
+import { eventStart, publishCommand, scriptEvent } from '../../script.ts';
 
 const script = loadScript(import.meta.url, './cancel.lua');
 

@@ -1,5 +1,5 @@
-import { loadScript, runScript, type RedisConnection } from '../../redis.ts';
-import { redisError } from '../../redis-error.ts';
+import { loadScript, runScript, type RedisConnection } from '../../connect.ts';
+import { redisError } from '../../errors.ts';
 import type { Timers } from './waits.ts';
 import { dueLeaseMs } from '../../rules.ts';
 

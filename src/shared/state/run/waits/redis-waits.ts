@@ -1,5 +1,5 @@
 import type { Clock } from '../../../base/clock.ts';
-import { redisError } from '../../redis-error.ts';
+import { redisError } from '../../errors.ts';
 import { resumeRun } from './resume.ts';
 import type { RunPlace } from '../../run-place.ts';
 import type { Waits } from './waits.ts';

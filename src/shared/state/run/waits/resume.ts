@@ -4,10 +4,10 @@ import type { JournalEntryOf } from '../../../contract/journal.ts';
 import { legibleLineage, legibleRequest } from '../../../contract/legible-record.ts';
 import { jsonText } from '../../../base/json-text.ts';
 import { lookSoon } from '../open-runs.ts';
-import { loadScript, runScript } from '../../redis.ts';
+import { loadScript, runScript } from '../../connect.ts';
 import type { RunPlace } from '../../run-place.ts';
 import { jobKind, type JobKind, type Lineage, type RunRequest } from '../../../contract/run.ts';
-import { stampOf } from '../../script-event.ts';
+import { stampOf } from '../../script.ts';
 
 const script = loadScript(import.meta.url, './resume.lua');
 

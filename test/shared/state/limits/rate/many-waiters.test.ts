@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { keysFor, loadScript, runScript } from '../../../../../src/shared/state/redis.ts';
+import { keysFor, loadScript, runScript } from '../../../../../src/shared/state/connect.ts';
 import { testPrefix, testRedis } from '../../../../support/redis.ts';
 
 const poll = loadScript(

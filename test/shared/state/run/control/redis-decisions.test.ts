@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { startScratchRedis, type DevRedis } from '../../../../../src/shared/base/dev-redis.ts';
-import { redisError } from '../../../../../src/shared/state/redis-error.ts';
+import { redisError } from '../../../../../src/shared/state/errors.ts';
 import { ask, says } from '../../../../contract/decisions.ts';
 import { aCommit } from '../../../../contract/run-fixtures.ts';
 import { claimed, seeded } from '../../../../contract/store-world.ts';

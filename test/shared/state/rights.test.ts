@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { connect } from '../../../src/shared/state/redis.ts';
+import { connect } from '../../../src/shared/state/connect.ts';
 import { call } from '../../support/http.ts';
 import { OwnRedis } from '../../support/own-redis.ts';
 import { planInput } from '../../support/plan.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
-import { redisError, refusal } from '../../../src/shared/state/redis-error.ts';
+import { redisError, refusal } from '../../../src/shared/state/errors.ts';
 
 function reply(message: string): Error {
   return Object.assign(new Error(message), { name: 'ReplyError' });
