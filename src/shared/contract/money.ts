@@ -48,6 +48,52 @@ export function addUsage(a: Usage, b: Usage): Usage {
   };
 }
 
+export const emptyRunUsage: RunUsage = Object.freeze({ ...zeroUsage, byModel: {} });
+
+/** What a sum needs of an attempt. */
+interface CountedAttempt {
+  readonly outcome: 'succeeded' | 'failed' | 'skipped';
+  readonly model: string;
+  readonly usage?: Usage | undefined;
+  readonly costMicrocents: number;
+}
+
+/** The run's sum with one more attempt. Skipped attempts change nothing; failed ones count, with what they used. */
+export function addAttempt(sum: RunUsage, attempt: CountedAttempt): RunUsage {
+  if (attempt.outcome === 'skipped') return sum;
+  const used = attempt.usage ?? zeroUsage;
+  const { byModel, ...totals } = sum;
+  const before = usedBy(byModel, attempt.model) ?? { ...zeroUsage, attemptCount: 0, costMicrocents: 0 };
+  const after = {
+    ...addUsage(before, used),
+    attemptCount: before.attemptCount + 1,
+    costMicrocents: before.costMicrocents + attempt.costMicrocents,
+  };
+  return { ...addUsage(totals, used), byModel: { ...byModel, [attempt.model]: after } };
+}
+
+/** The sums of two runs together. */
+export function addRunUsage(a: RunUsage, b: RunUsage): RunUsage {
+  const { byModel: ofA, ...sumA } = a;
+  const { byModel: ofB, ...sumB } = b;
+  const models = new Map(Object.entries(ofA));
+  for (const [model, used] of Object.entries(ofB)) {
+    const before = models.get(model);
+    const sum = before && {
+      ...addUsage(before, used),
+      attemptCount: before.attemptCount + used.attemptCount,
+      costMicrocents: before.costMicrocents + used.costMicrocents,
+    };
+    models.set(model, sum ?? used);
+  }
+  return { ...addUsage(sumA, sumB), byModel: Object.fromEntries(models) };
+}
+
+/** Every object has something called `constructor`, and callers may name models as they like. */
+function usedBy(byModel: RunUsage['byModel'], model: string): RunUsage['byModel'][string] | undefined {
+  return Object.hasOwn(byModel, model) ? byModel[model] : undefined;
+}
+
 /** What happens before a call that could pass a cap: the run fails, waits for a person, or goes on with a warning. */
 export const budgetOnExceed = z.preprocess(
   (value) => (value === 'pause' ? 'pause_for_approval' : value),

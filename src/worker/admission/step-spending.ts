@@ -1,7 +1,7 @@
 import type { EventOf } from '../../shared/contract/event.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal.ts';
 import type { PaidAttempt } from '../../shared/state/money/ledger.ts';
-import { addRunUsage } from '../llm/cost.ts';
+import { addRunUsage } from '../../shared/contract/money.ts';
 import { costTokens, type CostTokens } from '../turn/cost-event.ts';
 import type { Spent } from './step-gate.ts';
 

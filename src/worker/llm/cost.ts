@@ -1,5 +1,4 @@
-import type { Attempt } from '../../shared/contract/journal.ts';
-import { addUsage, zeroUsage, type RunUsage, type Usage } from '../../shared/contract/money.ts';
+import type { Usage } from '../../shared/contract/money.ts';
 
 /** Microcents per million tokens, a whole number; with tiers, where a long prompt makes the whole call dearer. */
 export type Rate = number | TieredRate;
@@ -41,42 +40,4 @@ function rateAt(rate: Rate, promptTokens: number): number {
 function tokensCost(tokens: number, ratePerMillion: number): number {
   if (tokens === 0 || ratePerMillion === 0) return 0;
   return Number((BigInt(tokens) * BigInt(ratePerMillion) + 500_000n) / 1_000_000n);
-}
-
-export const emptyRunUsage: RunUsage = Object.freeze({ ...zeroUsage, byModel: {} });
-
-/** The run's sum with one more attempt. Skipped attempts change nothing; failed ones count, with what they used. */
-export function addAttempt(sum: RunUsage, attempt: Attempt): RunUsage {
-  if (attempt.outcome === 'skipped') return sum;
-  const used = attempt.usage ?? zeroUsage;
-  const { byModel, ...totals } = sum;
-  const before = usedBy(byModel, attempt.model) ?? { ...zeroUsage, attemptCount: 0, costMicrocents: 0 };
-  const after = {
-    ...addUsage(before, used),
-    attemptCount: before.attemptCount + 1,
-    costMicrocents: before.costMicrocents + attempt.costMicrocents,
-  };
-  return { ...addUsage(totals, used), byModel: { ...byModel, [attempt.model]: after } };
-}
-
-/** The sums of two runs together. */
-export function addRunUsage(a: RunUsage, b: RunUsage): RunUsage {
-  const { byModel: ofA, ...sumA } = a;
-  const { byModel: ofB, ...sumB } = b;
-  const models = new Map(Object.entries(ofA));
-  for (const [model, used] of Object.entries(ofB)) {
-    const before = models.get(model);
-    const sum = before && {
-      ...addUsage(before, used),
-      attemptCount: before.attemptCount + used.attemptCount,
-      costMicrocents: before.costMicrocents + used.costMicrocents,
-    };
-    models.set(model, sum ?? used);
-  }
-  return { ...addUsage(sumA, sumB), byModel: Object.fromEntries(models) };
-}
-
-/** Every object has something called `constructor`, and callers may name models as they like. */
-function usedBy(byModel: RunUsage['byModel'], model: string): RunUsage['byModel'][string] | undefined {
-  return Object.hasOwn(byModel, model) ? byModel[model] : undefined;
 }

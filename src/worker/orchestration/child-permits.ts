@@ -3,7 +3,7 @@ import { clip } from '../../shared/base/bound-text.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
-import type { PersonDecision } from '../tools/call.ts';
+import type { PersonDecision } from '../../shared/contract/journal/call.ts';
 import { endByDenial, type RunEnd } from '../tools/run-end.ts';
 import { childDenied, childVerdict, insteadOf, type ChildRules, type ChildVerdict } from './child-rules.ts';
 import type { AskedChild, ChildAnswer, ProgramHost } from './program.ts';

@@ -7,7 +7,7 @@ import type { Redactor } from '../../shared/base/redact.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { Children } from '../../shared/state/run/children/children-port.ts';
 import type { Waits } from '../../shared/state/run/waits/waits.ts';
-import type { PersonDecision } from '../tools/call.ts';
+import type { PersonDecision } from '../../shared/contract/journal/call.ts';
 import type { RunEnd } from '../tools/run-end.ts';
 import { within } from '../../shared/base/within.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';

@@ -1,6 +1,5 @@
 import type { PaidAttempt } from '../../shared/state/money/ledger.ts';
-import { usdToMicrocents, zeroUsage } from '../../shared/contract/money.ts';
-import { addRunUsage, emptyRunUsage } from '../llm/cost.ts';
+import { usdToMicrocents, zeroUsage, addRunUsage, emptyRunUsage } from '../../shared/contract/money.ts';
 import { usageOfCost } from '../turn/cost-event.ts';
 import type { Spent, StepCosts } from '../admission/step-gate.ts';
 import type { TaskAdapter } from '../agents/adapter.ts';

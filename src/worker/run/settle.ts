@@ -10,7 +10,7 @@ import type { JournalEntryOf } from '../../shared/contract/journal.ts';
 import type { RecordPatch } from '../../shared/state/run/run-store.ts';
 import type { SuspendedWait } from '../turn/contract.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
-import type { StepCall } from '../tools/call.ts';
+import type { StepCall } from '../../shared/contract/journal/call.ts';
 import { errorResult } from '../tools/tool-error.ts';
 import { continueFrom, type TurnState } from '../turn/state.ts';
 import type { OpenRun } from './open.ts';

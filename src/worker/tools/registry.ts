@@ -1,5 +1,5 @@
 import { jsonText } from '../../shared/base/json-text.ts';
-import type { StepCall } from './call.ts';
+import type { StepCall } from '../../shared/contract/journal/call.ts';
 import { qualifiedNames } from './names.ts';
 import type { CatalogueEntry, Tool } from './tool.ts';
 

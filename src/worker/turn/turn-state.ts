@@ -5,7 +5,7 @@ import type { MediaPart } from '../../shared/contract/media.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import type { RunUsage, Usage } from '../../shared/contract/money.ts';
 import type { TurnHandoff } from '../../shared/contract/thread/turn-log.ts';
-import type { StepCall } from '../tools/call.ts';
+import type { StepCall } from '../../shared/contract/journal/call.ts';
 import type { ConversationState } from './conversation.ts';
 import type { ProgramFacts } from './program-facts.ts';
 

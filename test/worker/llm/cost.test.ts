@@ -1,8 +1,8 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import type { Attempt } from '../../../src/shared/contract/journal.ts';
-import { runUsage } from '../../../src/shared/contract/money.ts';
-import { addAttempt, addRunUsage, costOf, emptyRunUsage } from '../../../src/worker/llm/cost.ts';
+import { runUsage, addAttempt, addRunUsage, emptyRunUsage } from '../../../src/shared/contract/money.ts';
+import { costOf } from '../../../src/worker/llm/cost.ts';
 
 const used = (input: number, output = 0, cached = 0, cacheWrite = 0) => ({
   input,

@@ -3,7 +3,7 @@ import type { EventBody } from '../../../src/shared/contract/event.ts';
 import type { JournalEntry, JournalEntryOf } from '../../../src/shared/contract/journal.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import type { ToolHost } from '../../../src/worker/tools/execute/batch.ts';
-import type { StepCall } from '../../../src/worker/tools/call.ts';
+import type { StepCall } from '../../../src/shared/contract/journal/call.ts';
 import type { ToolRunContext } from '../../../src/worker/tools/execute/context.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createToolExecutor, type BatchEnd, type ToolSet } from '../../../src/worker/tools/execute/execute.ts';

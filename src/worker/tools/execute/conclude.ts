@@ -4,7 +4,7 @@ import type { JournalEntryOf } from '../../../shared/contract/journal.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, Ending } from './batch.ts';
-import type { Ask, CallResult, StepCall } from '../call.ts';
+import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/call.ts';
 import type { PreparedCall } from './prepare.ts';
 import { outputSummary } from './result.ts';
 import { errorResult, messageIn } from '../tool-error.ts';

@@ -1,7 +1,7 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { maxDepth } from '../../../shared/contract/run.ts';
 import type { Batch } from './batch.ts';
-import type { StepCall } from '../call.ts';
+import type { StepCall } from '../../../shared/contract/journal/call.ts';
 import { conclude } from './conclude.ts';
 import type { PreparedCall, ReadyCall } from './prepare.ts';
 import { errorResult } from '../tool-error.ts';

@@ -6,7 +6,7 @@ import { jsonText } from '../../../shared/base/json-text.ts';
 import { sensitivity as sensitivityLabel } from '../../../shared/contract/message.ts';
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
-import type { CallResult, InnerCall, StepCall } from '../call.ts';
+import type { CallResult, InnerCall, StepCall } from '../../../shared/contract/journal/call.ts';
 import { announce, endEvent, endsRun } from './conclude.ts';
 import { jsonOf } from './json.ts';
 import { Turnstile } from './lanes.ts';

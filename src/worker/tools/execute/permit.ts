@@ -3,7 +3,7 @@ import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
 import type { PolicyQuestion, PolicyVerdict } from '../../guards/policy.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
-import type { Ask, CallResult } from '../call.ts';
+import type { Ask, CallResult } from '../../../shared/contract/journal/call.ts';
 import { refusedRepeat } from './conclude.ts';
 import { qualifiedNames } from '../names.ts';
 import { checkCall, type PreparedCall, type ReadyCall } from './prepare.ts';

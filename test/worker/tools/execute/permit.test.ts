@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { policyRule, type PolicyRule } from '../../../../src/shared/contract/agent/policy.ts';
 import { createPolicy } from '../../../../src/worker/guards/policy.ts';
-import type { Ask, StepCall } from '../../../../src/worker/tools/call.ts';
+import type { Ask, StepCall } from '../../../../src/shared/contract/journal/call.ts';
 import { createAskAgentTools } from '../../../../src/worker/tools/builtin/ask-agent.ts';
 import { createHandoffTool } from '../../../../src/worker/tools/builtin/hand-off.ts';
 import { createAskUser } from '../../../../src/worker/tools/builtin/ask-user.ts';
