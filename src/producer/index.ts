@@ -1,6 +1,6 @@
 /** The public door of `millrace`: the producer client and what speaking with it needs. */
 export { Millrace } from './client/millrace.ts';
-export type { EvaluateRun, FanOutRun, TaskRun, TaskRunOptions } from './client/accept/programs.ts';
+export type { EvaluateRun, FanOutRun, TaskRun, TaskRunOptions } from './client/accept/orchestration-requests.ts';
 export { RunHandle } from './client/run-handle.ts';
 export type {
   DialectEventsOptions,

@@ -2,7 +2,7 @@ import { type ErrorInfo, RunError } from '../../shared/base/errors.ts';
 import { isTerminalStatus, type RunOutcomeView } from '../../shared/contract/run.ts';
 import { executionIdFor, identifyBatch, readBatch, type BatchDefaults, type BatchLine } from './batch-file.ts';
 import { BatchOutput, isFailure, type BatchResult } from './batch-output.ts';
-import type { BatchClient, BatchOptions, BatchProgress, BatchWatcher, BatchSummary } from './contract.ts';
+import type { BatchClient, BatchOptions, BatchProgress, BatchWatcher, BatchSummary } from './batch-options.ts';
 import { Outstanding } from './outstanding.ts';
 import { submit } from './submit.ts';
 

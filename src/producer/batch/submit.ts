@@ -2,7 +2,7 @@ import { asRunError, RunError, type ErrorCode, type ErrorInfo } from '../../shar
 import type { RunRequestInput } from '../../shared/contract/run.ts';
 import type { BulkAnswer } from '../client/enqueue.ts';
 import { pause } from './outstanding.ts';
-import type { BatchClient, BatchWatcher } from './contract.ts';
+import type { BatchClient, BatchWatcher } from './batch-options.ts';
 
 /** Codes that pass by themselves: the queue drains, Redis comes back. */
 const passing: ReadonlySet<ErrorCode> = new Set(['queue_full', 'queue_unavailable']);

@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { invalid } from '../client/accept/validate.ts';
 import { chatTurnIdentity, keyOf, type ChatTurnIdentity } from './chat-event.ts';
-import { conduct } from './conduct.ts';
+import { conduct } from './run-turn.ts';
 import { callHook, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
 import { TurnLines } from './turn-lines.ts';
 import { createMemoryChatTurns, type ChatTurnStore } from './turn-store.ts';

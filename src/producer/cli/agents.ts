@@ -1,4 +1,4 @@
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { oneLine, table } from './show/paint.ts';
 import { become } from './stack/become.ts';

@@ -1,7 +1,7 @@
 import type { ApprovalView } from '../client/approvals.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { Stop, untilStopped } from '../client/stop.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { dim, duration, oneLine } from './show/paint.ts';
 import { waitsFor } from './show/pending.ts';

@@ -1,10 +1,10 @@
 import { RunError } from '../../shared/base/errors.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { BatchDefaults } from '../batch/batch-file.ts';
-import type { BatchProgress, BatchSummary, BatchWatcher } from '../batch/contract.ts';
+import type { BatchProgress, BatchSummary, BatchWatcher } from '../batch/batch-options.ts';
 import type { BudgetSettings } from '../client/budgets.ts';
 import { runBatch } from '../batch/run-batch.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import {
   deadlineFrom,
@@ -13,7 +13,7 @@ import {
   positiveNumber,
   wholeNumber,
   type OnExceedName,
-} from './options/options.ts';
+} from './options/arguments.ts';
 import { batchLine, ratePerSecond } from './show/batch-line.ts';
 import { LiveLine } from './show/live-line.ts';
 import { count, dim, duration, oneLine, red, yellow } from './show/paint.ts';

@@ -1,9 +1,9 @@
 import { Argument, type Command } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
 import { budgetScope, type BudgetScope, type BudgetView } from '../../shared/contract/money.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { onExceedOption, positiveNumber, type OnExceedName } from './options/options.ts';
+import { onExceedOption, positiveNumber, type OnExceedName } from './options/arguments.ts';
 import { budgetLine } from './show/budget-line.ts';
 
 interface Options {

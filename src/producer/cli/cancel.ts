@@ -1,7 +1,7 @@
 import { Option } from 'commander';
 import { cancelRequest, type CancelRequest } from '../../shared/contract/control.ts';
 import { isTerminalStatus, type RunView } from '../../shared/contract/run.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { waitsFor } from './show/pending.ts';
 

@@ -2,15 +2,15 @@ import { Option } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
 import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
-import { converse, invite } from './chat/converse.ts';
+import { converse, invite } from './chat/chat-session.ts';
 import { Interrupts } from './chat/interrupts.ts';
 import { lastMessages } from './chat/last-messages.ts';
 import { RedisWatch } from './chat/redis-watch.ts';
 import { newThreadId, Talk } from './chat/talk.ts';
 import { TypedLines } from './chat/typed-lines.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { positiveNumber, wholeNumber } from './options/options.ts';
+import { positiveNumber, wholeNumber } from './options/arguments.ts';
 import { ChatPrinter } from './show/chat-printer.ts';
 import { itemText } from './show/thread-item.ts';
 

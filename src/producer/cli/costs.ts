@@ -1,7 +1,7 @@
 import { InvalidArgumentError } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { costGroup, type CostGroup, type CostGroupRow, type CostReport } from '../client/costs.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { count, dim, table } from './show/paint.ts';
 

@@ -9,7 +9,7 @@ import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from '.
 import { cleanPrefix } from './demo/clean-prefix.ts';
 import { runSample } from './demo/sample.ts';
 import { summaryOf } from './demo/summary.ts';
-import { followRun } from './show/follow-run.ts';
+import { followRun } from './show/watch-run.ts';
 import { bold, dim, green, red } from './show/paint.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 

@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { parseConfig, type Config } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import { clientFor } from './options/client.ts';
+import { clientFor } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { devFolder, findDevState, removeDevState, writeDevState } from './stack/dev-state.ts';
 import { prettyLogLine } from './show/log-line.ts';

@@ -1,7 +1,7 @@
 import type { Config } from '../../shared/contract/config.ts';
 import { asRunError } from '../../shared/base/errors.ts';
 import type { Diagnosis } from '../client/diagnose.ts';
-import { clientFor, configOf } from './options/client.ts';
+import { clientFor, configOf } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { checkProvider } from './doctor/provider.ts';
 import { checkDiagnosis, type Check } from './doctor/checks.ts';

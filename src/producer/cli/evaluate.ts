@@ -1,4 +1,4 @@
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import {
   followOrDetach,
@@ -6,8 +6,8 @@ import {
   requestFrom,
   withStartOptions,
   type StartOptions,
-} from './options/follow-options.ts';
-import { positiveNumber, wholeNumber } from './options/options.ts';
+} from './options/start-options.ts';
+import { positiveNumber, wholeNumber } from './options/arguments.ts';
 
 interface Options extends StartOptions {
   readonly input?: string;

@@ -1,6 +1,6 @@
 import { RunError } from '../../shared/base/errors.ts';
-import type { FanOutRun } from '../client/accept/programs.ts';
-import { openClient } from './options/client.ts';
+import type { FanOutRun } from '../client/accept/orchestration-requests.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import {
   followOrDetach,
@@ -8,8 +8,8 @@ import {
   requestFrom,
   withStartOptions,
   type StartOptions,
-} from './options/follow-options.ts';
-import { positiveNumber, wholeNumber } from './options/options.ts';
+} from './options/start-options.ts';
+import { positiveNumber, wholeNumber } from './options/arguments.ts';
 
 interface Options extends StartOptions {
   readonly input?: string;

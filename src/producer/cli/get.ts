@@ -3,7 +3,7 @@ import { formatUsd } from '../../shared/contract/money.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import type { Millrace } from '../client/millrace.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { count, duration, oneLine, printable, table } from './show/paint.ts';
 import { decisionLine } from './show/decided.ts';

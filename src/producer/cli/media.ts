@@ -1,7 +1,7 @@
 import { createWriteStream } from 'node:fs';
 import { pipeline } from 'node:stream/promises';
 import { RunError } from '../../shared/base/errors.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 
 export const addMedia: AddCommand = (program, act) => {

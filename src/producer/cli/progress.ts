@@ -1,7 +1,7 @@
 import type { ProgressEntry } from '../client/progress.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { wholeNumber } from './options/options.ts';
+import { wholeNumber } from './options/arguments.ts';
 import { dim, oneLine, printable } from './show/paint.ts';
 
 interface Options {

@@ -1,8 +1,8 @@
 import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
 import type { Millrace } from '../client/millrace.ts';
 import type { RedriveRequest } from '../client/redrive.ts';
-import { openClient } from './options/client.ts';
-import { deadlineFrom, deadlineOption } from './options/options.ts';
+import { openClient } from './options/open-client.ts';
+import { deadlineFrom, deadlineOption } from './options/arguments.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 
 interface Options {

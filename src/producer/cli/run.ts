@@ -1,6 +1,6 @@
 import type { DialectName } from '../../shared/dialects/project.ts';
 import type { RunRequestInput } from '../../shared/contract/run.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import {
   followOrDetach,
@@ -8,8 +8,8 @@ import {
   requestFrom,
   withStartOptions,
   type StartOptions,
-} from './options/follow-options.ts';
-import { dialectOption, wholeNumber } from './options/options.ts';
+} from './options/start-options.ts';
+import { dialectOption, wholeNumber } from './options/arguments.ts';
 
 interface Options extends StartOptions {
   readonly thread?: string;

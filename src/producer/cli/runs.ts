@@ -2,9 +2,9 @@ import { Option } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { runStatus, type RunStatus, type RunView } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { wholeNumber } from './options/options.ts';
+import { wholeNumber } from './options/arguments.ts';
 import { dim, duration, oneLine, table } from './show/paint.ts';
 import { waitsFor } from './show/pending.ts';
 

@@ -1,10 +1,10 @@
 import type { DialectName } from '../../shared/dialects/project.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { dialectOption, wholeNumber } from './options/options.ts';
+import { dialectOption, wholeNumber } from './options/arguments.ts';
 import { lineOf } from './show/event-line.ts';
-import { followRun } from './show/follow-run.ts';
+import { followRun } from './show/watch-run.ts';
 import { dim } from './show/paint.ts';
 
 interface Options {

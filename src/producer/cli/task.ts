@@ -1,5 +1,5 @@
 import { RunError } from '../../shared/base/errors.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import {
   followOrDetach,
@@ -7,8 +7,8 @@ import {
   requestFrom,
   withStartOptions,
   type StartOptions,
-} from './options/follow-options.ts';
-import { wholeNumber } from './options/options.ts';
+} from './options/start-options.ts';
+import { wholeNumber } from './options/arguments.ts';
 
 interface Options extends StartOptions {
   readonly input?: string;

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises';
 import { RunError } from '../../shared/base/errors.ts';
 import { maxThreadEvents } from '../../shared/contract/thread/thread-event.ts';
-import { openClient } from './options/client.ts';
+import { openClient } from './options/open-client.ts';
 import { exitCodes, type Cli, type ExitCode } from './cli.ts';
 import { dim } from './show/paint.ts';
 import { threadEventLine } from './show/thread-event.ts';

@@ -18,8 +18,8 @@ import {
 } from '../../shared/contract/money.ts';
 import { pairsOf } from '../../shared/base/pairs.ts';
 import { loadScript, runScript, type RedisConnection } from '../../shared/state/connect.ts';
-import type { Link } from './link.ts';
-import { loadRecord } from './reads.ts';
+import type { Link } from './client-core.ts';
+import { loadRecord } from './read-run.ts';
 
 const topUpScript = loadScript(import.meta.url, '../../shared/state/money/top-up.lua');
 const setScript = loadScript(import.meta.url, '../../shared/state/money/set-budget.lua');

@@ -14,8 +14,8 @@ import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
 import { inGroups } from './in-groups.ts';
-import type { Link } from './link.ts';
-import { loadDecisions } from './reads.ts';
+import type { Link } from './client-core.ts';
+import { loadDecisions } from './read-run.ts';
 import { invalid } from './accept/validate.ts';
 
 const batchSize = 50;

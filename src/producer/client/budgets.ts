@@ -10,7 +10,7 @@ import {
 } from '../../shared/contract/money.ts';
 import { readAccount, setBatchCap, topUpAccount, type AccountName } from './accounts.ts';
 import { requireOperator, type Rights } from './accept/caller.ts';
-import type { Link } from './link.ts';
+import type { Link } from './client-core.ts';
 import { checkRunId, invalid } from './accept/validate.ts';
 
 /** Ten million dollars: sums of such amounts are exact in every place that adds them. */

@@ -3,7 +3,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
 import { costRowsOf } from '../../shared/state/money/ledger.ts';
 import { costRow, type CostRow } from '../../shared/contract/money.ts';
-import type { Link } from './link.ts';
+import type { Link } from './client-core.ts';
 
 export const costGroup = z.enum(['tenant', 'agent', 'model', 'day']);
 export type CostGroup = z.infer<typeof costGroup>;

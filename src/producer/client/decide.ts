@@ -10,9 +10,9 @@ import { isTerminalStatus, type RunRecord, type RunView } from '../../shared/con
 import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts';
 import { topUpOf } from './budgets.ts';
 import { requireOperator, type Caller } from './accept/caller.ts';
-import { leaveLines } from './follow/lines.ts';
-import type { Link } from './link.ts';
-import { loadBelow, loadLegible, loadView } from './reads.ts';
+import { leaveLines } from './wait-queues.ts';
+import type { Link } from './client-core.ts';
+import { loadBelow, loadLegible, loadView } from './read-run.ts';
 import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
 import { placeOf } from './layout.ts';
 

@@ -4,7 +4,7 @@ import { pendingItem } from '../../shared/contract/event.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { heldThreads } from '../../shared/state/thread/line.ts';
 import { threadPlaceOf } from './layout.ts';
-import type { Link } from './link.ts';
+import type { Link } from './client-core.ts';
 
 /** A model that failed lately, over all workers. */
 export interface BreakerFacts {

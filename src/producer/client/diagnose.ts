@@ -6,7 +6,7 @@ import { type RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../shared/contract/run.ts';
 import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
 import type { QueueState } from './enqueue.ts';
-import type { Link } from './link.ts';
+import type { Link } from './client-core.ts';
 
 /** What an acknowledged run survives: nothing, a killed process, a lost host, a lost Redis server. */
 export type DurabilityLevel = 'none' | 'process' | 'host' | 'replica';

@@ -4,7 +4,7 @@ import type { ThreadPlace } from '../../shared/state/thread/thread-place.ts';
 import type { RunPlace } from '../../shared/state/run-place.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import { publishCommand } from '../../shared/state/script.ts';
-import type { Link } from './link.ts';
+import type { Link } from './client-core.ts';
 
 /** Where the runs of this client are. */
 export function placeOf({ keys, cluster, lifecycle, settings }: Link, redis: RedisConnection): RunPlace {

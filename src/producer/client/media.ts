@@ -1,6 +1,6 @@
 import { RunError } from '../../shared/base/errors.ts';
 import { sha256Of } from '../../shared/contract/media.ts';
-import type { Link } from './link.ts';
+import type { Link } from './client-core.ts';
 
 /** Bytes that a run of the tenant generated. */
 export interface MediaFile {

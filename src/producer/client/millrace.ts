@@ -14,14 +14,14 @@ import type { ChatTurnRequest } from './chat/chat-request.ts';
 import { ChatTurn } from './chat/chat-turn.ts';
 import { findTurn, submitTurn, type ChatOptions } from './chat/open-turn.ts';
 import type { Caller, Rights } from './accept/caller.ts';
-import { cancelRun } from './control.ts';
+import { cancelRun } from './cancel.ts';
 import { readCosts, type CostQuery, type CostReport } from './costs.ts';
 import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts';
 import { diagnose, queueDepths, type Diagnosis } from './diagnose.ts';
 import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
-import { Link } from './link.ts';
-import { listRuns } from './list.ts';
+import { Link } from './client-core.ts';
+import { listRuns } from './list-runs.ts';
 import { readMedia, type MediaFile } from './media.ts';
 import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
 import {
@@ -32,12 +32,12 @@ import {
   type FanOutRun,
   type TaskRun,
   type TaskRunOptions,
-} from './accept/programs.ts';
+} from './accept/orchestration-requests.ts';
 import { readProgress, type ProgressEntry, type ProgressQuery } from './progress.ts';
-import { loadView, waitForEnd } from './reads.ts';
+import { loadView, waitForEnd } from './read-run.ts';
 import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
 import { RunHandle } from './run-handle.ts';
-import { followRun } from './follow/subscribe.ts';
+import { followRun } from './follow/follow-run.ts';
 import { Threads } from './threads.ts';
 import { checkRunId } from './accept/validate.ts';
 

@@ -1,8 +1,8 @@
 import { z } from 'zod';
 import { progressNote, progressQuery, selectNotes, type ProgressNote } from '../../shared/contract/progress.ts';
 import { readNotes, readTexts } from '../../shared/state/results/read-notes.ts';
-import type { Link } from './link.ts';
-import { loadRecord } from './reads.ts';
+import type { Link } from './client-core.ts';
+import { loadRecord } from './read-run.ts';
 import { checkRunId, invalid } from './accept/validate.ts';
 
 /** A note with its text, which is absent when this process cannot read it. */

@@ -9,9 +9,9 @@ import { listOpen } from '../../shared/state/run/open-runs.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
 import { scriptEvent } from '../../shared/state/script.ts';
 import { eventTargets, scriptKeys } from './layout.ts';
-import type { Link } from './link.ts';
-import { listRuns } from './list.ts';
-import { loadLegible } from './reads.ts';
+import type { Link } from './client-core.ts';
+import { listRuns } from './list-runs.ts';
+import { loadLegible } from './read-run.ts';
 import { checkRunId, invalid, runNotFound } from './accept/validate.ts';
 
 const script = loadScript(import.meta.url, '../../shared/state/run/redrive.lua');

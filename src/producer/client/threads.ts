@@ -11,7 +11,7 @@ import { readThread, threadInfo, updateThread } from '../../shared/state/thread/
 import type { ThreadPlace } from '../../shared/state/thread/thread-place.ts';
 import type { ThreadRef } from '../../shared/contract/thread/thread.ts';
 import { threadPlaceOf } from './layout.ts';
-import type { Link } from './link.ts';
+import type { Link } from './client-core.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';
 import { invalid, safeInput } from './accept/validate.ts';
 

@@ -1,5 +1,5 @@
 import { inject, onTestFinished, expect, test } from 'vitest';
-import { Link } from '../../../src/producer/client/link.ts';
+import { Link } from '../../../src/producer/client/client-core.ts';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { jobIdFor } from '../../../src/shared/base/ids.ts';
 import { clientWorld, request } from '../cli/options/client.ts';

@@ -11,7 +11,7 @@ import type { Millrace } from '../../client/millrace.ts';
 import { untilStopped } from '../../client/stop.ts';
 import { exitCodeFor, exitCodes, type ExitCode } from '../cli.ts';
 import { thisPerson } from '../options/person.ts';
-import { adviseIfIdle, wentWell } from '../show/follow-run.ts';
+import { adviseIfIdle, wentWell } from '../show/watch-run.ts';
 import { firstWait, noteWaits, type Waits } from './waits.ts';
 import type { RedisWatch } from './redis-watch.ts';
 

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs';
-import type { BatchProgress, BatchSummary } from '../../batch/contract.ts';
+import type { BatchProgress, BatchSummary } from '../../batch/batch-options.ts';
 import { runBatch } from '../../batch/run-batch.ts';
 import { batchResult } from '../../batch/batch-output.ts';
 import type { Millrace } from '../../client/millrace.ts';

@@ -1,5 +1,5 @@
 import { formatUsd } from '../../../shared/contract/money.ts';
-import type { BatchProgress } from '../../batch/contract.ts';
+import type { BatchProgress } from '../../batch/batch-options.ts';
 import { count, duration } from './paint.ts';
 
 const barWidth = 20;

@@ -6,13 +6,13 @@ import { agentsOf } from '../../../shared/contract/orchestration/program-request
 import { createRuns, newRun, queueOf, type Created, type NewRun } from '../../../shared/state/run/create-runs.ts';
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { usedBefore } from '../../../shared/state/run/claim-request.ts';
-import { familyOf } from '../control.ts';
+import { familyOf } from '../cancel.ts';
 import type { BulkAnswer, JobToAdd } from '../enqueue.ts';
 import { requireOperator, type Caller } from './caller.ts';
 import { placeOf } from '../layout.ts';
-import type { Link } from '../link.ts';
+import type { Link } from '../client-core.ts';
 import { tellAccepted } from './tell-accepted.ts';
-import { pruneIndex } from '../list.ts';
+import { pruneIndex } from '../list-runs.ts';
 import { arrive, forgetEnded, lookAgain, type Listener } from './thread-entry.ts';
 import { parseRequest } from './validate.ts';
 

@@ -1,7 +1,7 @@
 import type { NewRun } from '../../../shared/state/run/create-runs.ts';
 import { factsOf } from '../../../shared/contract/run-facts.ts';
 import type { RunStatus } from '../../../shared/contract/run.ts';
-import type { Link } from '../link.ts';
+import type { Link } from '../client-core.ts';
 
 export function tellAccepted(
   run: NewRun,

@@ -6,7 +6,7 @@ import { enterThread as enter, interruptionBy, refusedIn, type Entered } from '.
 import type { OnBusy } from '../../../shared/contract/thread/thread.ts';
 import { forgetOpen } from '../../../shared/state/run/open-runs.ts';
 import { passOn } from '../../../shared/state/thread/turns.ts';
-import { familyOf } from '../control.ts';
+import { familyOf } from '../cancel.ts';
 import { runStatus, type RunStatus } from '../../../shared/contract/run.ts';
 import { followUpId, sayToRun } from '../../../shared/state/run/control/steer.ts';
 import { admitThread } from './admission.ts';
@@ -17,7 +17,7 @@ import {
   type ClaimedRequest,
 } from '../../../shared/state/run/claim-request.ts';
 import { placeOf, retentionS, threadPlaceOf } from '../layout.ts';
-import type { Link } from '../link.ts';
+import type { Link } from '../client-core.ts';
 
 /** The run that hears what a request says. */
 export interface Listener {

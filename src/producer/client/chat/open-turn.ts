@@ -3,8 +3,8 @@ import { runIdForExecution } from '../../../shared/base/ids.ts';
 import { isTerminalStatus, type RunRecord } from '../../../shared/contract/run.ts';
 import { acceptRun } from '../accept/accept.ts';
 import type { Caller } from '../accept/caller.ts';
-import type { Link } from '../link.ts';
-import { getRecord } from '../reads.ts';
+import type { Link } from '../client-core.ts';
+import { getRecord } from '../read-run.ts';
 import { checkExecutionId, turnToRun } from './chat-request.ts';
 
 /** A turn that has a run. */

@@ -1,5 +1,5 @@
 import type { RunEvent } from '../../../shared/contract/event.ts';
-import type { Link } from '../link.ts';
+import type { Link } from '../client-core.ts';
 import { stoppable, untilStopped } from '../stop.ts';
 
 /** Events that a slow listener may fall behind. Beyond it the oldest are lost: the firehose is live only. */

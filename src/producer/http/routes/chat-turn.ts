@@ -8,7 +8,7 @@ import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import type { ProducerMetrics } from '../metrics.ts';
 import { errorBody, wholeNumber } from '../openapi.ts';
-import { lastEventId, placeHeaders, untilKnown } from '../resume-place.ts';
+import { lastEventId, placeHeaders, untilKnown } from '../resume-stream.ts';
 import { chatFraming } from '../stream-format.ts';
 import { writeEvents } from '../write-events.ts';
 

@@ -5,7 +5,7 @@ import { eventProfiles } from '../../../shared/dialects/profile.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import { errorBody, runIdParam, wholeNumber } from '../openapi.ts';
-import { lastEventId, placeHeaders, untilKnown } from '../resume-place.ts';
+import { lastEventId, placeHeaders, untilKnown } from '../resume-stream.ts';
 import { formatFor, inDialect, shownOnly } from '../stream-format.ts';
 import { writeEvents } from '../write-events.ts';
 

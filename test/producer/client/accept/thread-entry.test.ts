@@ -5,7 +5,7 @@ import { newRun } from '../../../../src/shared/state/run/create-runs.ts';
 import { runRequest, type RunRequestInput } from '../../../../src/shared/contract/run.ts';
 import { followUpId } from '../../../../src/shared/state/run/control/steer.ts';
 import { enterThread } from '../../../../src/shared/state/thread/line.ts';
-import { Link } from '../../../../src/producer/client/link.ts';
+import { Link } from '../../../../src/producer/client/client-core.ts';
 import { forgetEnded } from '../../../../src/producer/client/accept/thread-entry.ts';
 import { RunWriter } from '../../support/run-writer.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../../cli/options/client.ts';

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { inject, onTestFinished, expect, test } from 'vitest';
-import { configOf } from '../../../../src/producer/cli/options/client.ts';
+import { configOf } from '../../../../src/producer/cli/options/open-client.ts';
 import type { Cli } from '../../../../src/producer/cli/cli.ts';
 import { removeDevState, writeDevState } from '../../../../src/producer/cli/stack/dev-state.ts';
 import { clientWorld, request } from './client.ts';

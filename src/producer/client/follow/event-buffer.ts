@@ -1,6 +1,6 @@
-import type { RunEvent } from '../../shared/contract/event.ts';
-import type { Listener } from './follow/event-hub.ts';
-import { untilStopped } from './stop.ts';
+import type { RunEvent } from '../../../shared/contract/event.ts';
+import type { Listener } from './event-hub.ts';
+import { untilStopped } from '../stop.ts';
 
 /**
  * What one subscriber has not taken yet. Bounded: when the subscriber is too slow everything is dropped and `missed`

@@ -5,10 +5,10 @@ import type { RedisConnection } from '../../shared/state/connect.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
 import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
-import { leaveLines } from './follow/lines.ts';
-import type { Link } from './link.ts';
+import { leaveLines } from './wait-queues.ts';
+import type { Link } from './client-core.ts';
 import { tellAccepted } from './accept/tell-accepted.ts';
-import { loadLegible } from './reads.ts';
+import { loadLegible } from './read-run.ts';
 import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
 
 /**

@@ -11,8 +11,8 @@ import {
   onExceedOption,
   positiveNumber,
   type OnExceedName,
-} from './options.ts';
-import { followRun, type FollowOptions } from '../show/follow-run.ts';
+} from './arguments.ts';
+import { followRun, type FollowOptions } from '../show/watch-run.ts';
 
 /** Options of every command that starts one run. */
 export interface StartOptions {

@@ -5,7 +5,7 @@ import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
 import { inGroups } from './in-groups.ts';
-import type { Link } from './link.ts';
+import type { Link } from './client-core.ts';
 import type { ListQuery } from './options.ts';
 import { invalid } from './accept/validate.ts';
 

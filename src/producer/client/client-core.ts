@@ -21,7 +21,7 @@ import { AgentDirectory } from './agents.ts';
 import { JobQueues } from './enqueue.ts';
 import { EventHub } from './follow/event-hub.ts';
 import { EventLog } from './follow/event-log.ts';
-import { ModelGate } from './accept/models.ts';
+import { ModelGate } from './accept/model-gate.ts';
 import { QueueDirectory } from '../../shared/state/fleet/queue-directory.ts';
 import type { MillraceOptions, RunFact } from './options.ts';
 

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
-import type { RunEvent } from '../../../src/shared/contract/event.ts';
-import { Inbox } from '../../../src/producer/client/inbox.ts';
+import type { RunEvent } from '../../../../src/shared/contract/event.ts';
+import { Inbox } from '../../../../src/producer/client/follow/event-buffer.ts';
 
 const event = (sequenceNumber: number) => ({ sequenceNumber }) as RunEvent;
 const never = new AbortController().signal;
