@@ -78,7 +78,7 @@ export {
   type RunUsage,
   type Usage,
 } from '../shared/contract/money.ts';
-export type { Attempt } from '../shared/contract/journal.ts';
+export type { Attempt } from '../shared/contract/journal/journal.ts';
 export type { EventProfile } from '../shared/dialects/profile.ts';
 export {
   isTerminalStatus,

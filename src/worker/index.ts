@@ -41,8 +41,8 @@ export {
   filters,
   type HandoffFilter,
   type SensitivityChoice,
-} from './turn/handoff-filters.ts';
-export type { HandoffFilterDescriptor } from '../shared/contract/handoff.ts';
+} from '../shared/contract/handoff/handoff-filters.ts';
+export type { HandoffFilterDescriptor } from '../shared/contract/handoff/handoff.ts';
 export { replayHandoffs, type ExportedHandoff, type ReplayedHandoff } from './local/replay-handoffs.ts';
 export { runFanOut, type FanOutDeps, type FanOutResult } from './orchestration/fan-out.ts';
 export type { ChildBudget, FanOutChild, FanOutOptions, MergeStrategy, Spent } from './orchestration/fan-out-options.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { JournalEntryOf } from '../../src/shared/contract/journal.ts';
+import type { JournalEntryOf } from '../../src/shared/contract/journal/journal.ts';
 import { childOf, end, suspendOn, type ChildrenWorld } from './children-world.ts';
 import { claimed, seeded } from './store-world.ts';
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import type { NewRun } from '../../src/shared/state/run/create-runs.ts';
 import { runIdForChild } from '../../src/shared/base/ids.ts';
-import type { JournalEntryOf } from '../../src/shared/contract/journal.ts';
+import type { JournalEntryOf } from '../../src/shared/contract/journal/journal.ts';
 import { lineage } from '../../src/shared/contract/run.ts';
 import { childrenInGroups } from './children-groups.ts';
 import { childOf, end, suspendOn, type ChildrenWorld } from './children-world.ts';

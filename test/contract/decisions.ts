@@ -9,7 +9,7 @@ import {
   type DecisionRecord,
 } from '../../src/shared/contract/decisions.ts';
 import type { PendingItem } from '../../src/shared/contract/event.ts';
-import type { JournalEntry } from '../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
 import { aCommit, aTerminalCommit } from './run-fixtures.ts';
 import { claimed, seeded, types } from './store-world.ts';
 import type { WaitsWorld } from './waits.ts';

@@ -3,7 +3,7 @@ import { systemClock } from '../../src/shared/base/clock.ts';
 import { tellParent } from '../../src/shared/state/run/children/children.ts';
 import type { PendingItem } from '../../src/shared/contract/event.ts';
 import { RunError } from '../../src/shared/base/errors.ts';
-import type { JournalEntry } from '../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
 import { storedJson } from '../../src/shared/base/json-text.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { isTerminalStatus, lineage } from '../../src/shared/contract/run.ts';

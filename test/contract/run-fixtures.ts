@@ -1,5 +1,5 @@
 import { newNonce, newRunId } from '../../src/shared/base/ids.ts';
-import type { JournalEntry } from '../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
 import type { RunRecord } from '../../src/shared/contract/run.ts';
 import type { ClaimRequest, Commit, OutgoingEvent } from '../../src/shared/state/run/run-store.ts';
 

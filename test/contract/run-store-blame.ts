@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { JournalEntry } from '../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
 import type { Activity, RunRecord } from '../../src/shared/contract/run.ts';
 import { aCommit, opened } from './run-fixtures.ts';
 import { claim, claimed, seeded, type MakeWorld, type StoreWorld } from './store-world.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { PendingItem } from '../../src/shared/contract/event.ts';
-import type { JournalEntry } from '../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
 import type { Waits } from '../../src/shared/state/run/waits/waits.ts';
 import { aCommit, aRecord, aTerminalCommit, opened } from './run-fixtures.ts';
 import { claim, claimed, seeded, types, type StoreWorld } from './store-world.ts';

@@ -7,7 +7,7 @@ import { evaluateRequest } from './orchestration/evaluate-request.ts';
 import { fanOutRequest } from './orchestration/fan-out-request.ts';
 import { pendingItem, pendingView, runResult } from './event.ts';
 import { publicId, runId } from '../base/ids.ts';
-import { attempt } from './journal.ts';
+import { attempt } from './journal/journal.ts';
 import { jsonText, storedJson } from '../base/json-text.ts';
 import { mediaRequest } from './media.ts';
 import { message } from './message.ts';

@@ -1,5 +1,5 @@
 import { RunError } from '../base/errors.ts';
-import type { JournalEntry, JournalEntryOf } from '../contract/journal.ts';
+import type { JournalEntry, JournalEntryOf } from '../contract/journal/journal.ts';
 import { isTerminalStatus, type Activity } from '../contract/run.ts';
 import type { Resumption } from './run/waits/waits.ts';
 import type { Commit, OutgoingEvent } from './run/run-store.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { RunError } from '../base/errors.ts';
 import { isDelta, isLifecycle } from '../contract/event.ts';
-import { journalEntry, journalVersion, type JournalEntry } from '../contract/journal.ts';
+import { journalEntry, journalVersion, type JournalEntry } from '../contract/journal/journal.ts';
 import { jsonText, storedJson } from '../base/json-text.ts';
 import type { OutgoingEvent } from './run/run-store.ts';
 

@@ -1,7 +1,7 @@
 import { RunError } from '../../shared/base/errors.ts';
 import type { PaidAttempt } from '../../shared/state/money/ledger.ts';
 import { addUsage, zeroUsage, type RunUsage } from '../../shared/contract/money.ts';
-import type { TurnState } from '../turn/state.ts';
+import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import { Cashier, type CashierOptions } from './cashier.ts';
 
 /** What a step pays by itself. */

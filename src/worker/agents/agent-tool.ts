@@ -1,11 +1,11 @@
 import { z } from 'zod';
 import type { AgentToolRule } from '../../shared/contract/agent/agent.ts';
-import type { HandoffFilterDescriptor } from '../../shared/contract/handoff.ts';
+import type { HandoffFilterDescriptor } from '../../shared/contract/handoff/handoff.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import { defineTool } from '../tools/define.ts';
 import { ToolError } from '../tools/tool-error.ts';
 import type { Tool } from '../tools/tool.ts';
-import { boundary, filterFrom, type HandoffFilter } from '../turn/handoff-filters.ts';
+import { boundary, filterFrom, type HandoffFilter } from '../../shared/contract/handoff/handoff-filters.ts';
 
 /** How an agent looks as a tool of another one. */
 export interface AgentToolOptions extends Partial<Omit<AgentToolRule, 'agent' | 'inputFilter'>> {

@@ -3,7 +3,7 @@ import type { EventBody } from '../../shared/contract/event.ts';
 import { cancelledCall, LlmError } from './errors.ts';
 import type { LlmProvider, LlmRequest } from './provider.ts';
 import { withJsonInstruction } from './json-instruction.ts';
-import { withoutReasoning } from './reasoning.ts';
+import { withoutReasoning } from '../../shared/contract/reasoning.ts';
 import type { Backoff } from './retry.ts';
 import { withinSensitivity } from './sensitivity.ts';
 

@@ -1,5 +1,5 @@
 import type { RateLimitReport } from '../../shared/contract/limits.ts';
-import type { Attempt } from '../../shared/contract/journal.ts';
+import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import type { Usage } from '../../shared/contract/money.ts';
 import type { Candidate, ChainRequest, Fallback } from './candidate.ts';
 import type { Price } from './cost.ts';

@@ -1,6 +1,6 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import type { Attempt } from '../../shared/contract/journal.ts';
+import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Usage } from '../../shared/contract/money.ts';
 import {

@@ -19,7 +19,7 @@ import { configuredTools } from '../tools/configure.ts';
 import { createToolExecutor, type ToolExecutor } from '../tools/execute/execute.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { MediaMaking, TurnDeps, TurnOutcome, TurnSpec } from '../turn/contract.ts';
-import { foldJournal } from '../turn/state.ts';
+import { foldJournal } from '../../shared/contract/journal/fold.ts';
 import { runTurn } from '../turn/turn.ts';
 import type { Agent } from '../agents/define-agent.ts';
 import { loadedFrom, type LoadedAgent } from '../agents/load-agents.ts';

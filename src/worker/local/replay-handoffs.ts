@@ -1,5 +1,5 @@
 import { RunError } from '../../shared/base/errors.ts';
-import type { HandoffFilterDescriptor } from '../../shared/contract/handoff.ts';
+import type { HandoffFilterDescriptor } from '../../shared/contract/handoff/handoff.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import { summaryMessage } from '../../shared/contract/thread/summary-message.ts';
 import { threadContext } from '../../shared/contract/thread/thread-context.ts';
@@ -7,7 +7,7 @@ import { readExport, type ExportedThread } from '../../shared/contract/thread/th
 import { pastOf } from '../../shared/contract/thread/thread-past.ts';
 import { isPrompt, type ThreadEntry, type ThreadEntryOf } from '../../shared/contract/thread/thread.ts';
 import { payloadDigest } from '../../shared/contract/thread/turn-log.ts';
-import { crossing, filterFrom } from '../turn/handoff-filters.ts';
+import { crossing, filterFrom } from '../../shared/contract/handoff/handoff-filters.ts';
 
 /** A handoff of an exported thread. */
 export interface ExportedHandoff {

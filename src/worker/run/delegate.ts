@@ -6,7 +6,7 @@ import { newNonce, runIdForChild, sha256 } from '../../shared/base/ids.ts';
 import { lineage, runRequest, type RunRecord } from '../../shared/contract/run.ts';
 import { stampOf } from '../../shared/state/script.ts';
 import type { PlannedRun } from '../tools/call.ts';
-import type { TurnState } from '../turn/state.ts';
+import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { Purse } from '../../shared/state/money/reservations.ts';
 
 /** The run that has another one do something. */

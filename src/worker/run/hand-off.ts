@@ -1,9 +1,15 @@
 import { RunError } from '../../shared/base/errors.ts';
-import type { JournalEntryOf } from '../../shared/contract/journal.ts';
+import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
 import { payloadDigest } from '../../shared/contract/thread/turn-log.ts';
-import { boundary, crossing, defaultHandoffFilter, filterFrom, type HandoffFilter } from '../turn/handoff-filters.ts';
-import { continueFrom } from '../turn/state.ts';
+import {
+  boundary,
+  crossing,
+  defaultHandoffFilter,
+  filterFrom,
+  type HandoffFilter,
+} from '../../shared/contract/handoff/handoff-filters.ts';
+import { continueFrom } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { OpenRun, RunDeps } from './open.ts';

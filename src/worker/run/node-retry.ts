@@ -1,8 +1,8 @@
 import type { RunError } from '../../shared/base/errors.ts';
-import type { JournalEntryOf } from '../../shared/contract/journal.ts';
+import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import { nodeRetryDelayMs, type NodeRetry } from '../../shared/contract/node.ts';
 import { failedCalls } from '../turn/next-move.ts';
-import { continueFrom, type TurnState } from '../turn/state.ts';
+import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
 import { runTurn, type TurnOutcome } from '../turn/turn.ts';
 import { effectiveBounds } from './limits.ts';
 import type { OpenRun, RunDeps } from './open.ts';

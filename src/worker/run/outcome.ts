@@ -1,6 +1,6 @@
 import type { RunError } from '../../shared/base/errors.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
-import type { TurnState } from '../turn/state.ts';
+import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 
 /**

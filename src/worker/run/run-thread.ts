@@ -7,7 +7,7 @@ import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '
 import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/contract/thread/turn-log.ts';
 import type { Ports } from './ports.ts';
 import type { Threads } from '../../shared/state/thread/threads.ts';
-import { resultsSoFar, type TurnState } from '../turn/state.ts';
+import { resultsSoFar, type TurnState } from '../../shared/contract/journal/fold.ts';
 
 /** A thread in the hands of a run. */
 export interface HeldByRun {

@@ -19,7 +19,7 @@ import type { ResultReader } from '../tools/result-reader.ts';
 import type { OpenedTools } from '../tools/source.ts';
 import { createSpillReader, spillOf } from '../tools/execute/spill.ts';
 import type { Tool } from '../tools/tool.ts';
-import type { TurnState } from '../turn/state.ts';
+import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import { createAgentTool } from '../agents/agent-tool.ts';
 import { childIdFor, depthOf } from './delegate.ts';
 import type { ToolServices } from '../agents/toolkit.ts';

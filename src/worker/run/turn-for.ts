@@ -1,6 +1,6 @@
 import type { SteeringMessage } from '../../shared/contract/control.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import type { JournalEntry } from '../../shared/contract/journal.ts';
+import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import { toolCallsOf } from '../../shared/contract/message.ts';
 import { resolveChatModel } from '../../shared/contract/agent/models.ts';
 import type { Activity, RunRequest } from '../../shared/contract/run.ts';
@@ -9,7 +9,7 @@ import type { RecordPatch } from '../../shared/state/run/run-store.ts';
 import type { ChainPast } from '../llm/fallback-chain.ts';
 import { untrustedPreamble } from '../guards/preamble.ts';
 import { createToolExecutor } from '../tools/execute/execute.ts';
-import type { TurnState } from '../turn/state.ts';
+import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
 import { cashierFor } from './cashier-for.ts';

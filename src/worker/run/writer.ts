@@ -2,7 +2,7 @@ import type { CancelRequest } from '../../shared/contract/control.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { isDelta, isTerminal, type EventBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
-import type { JournalEntry } from '../../shared/contract/journal.ts';
+import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import type { Ports } from './ports.ts';
 import type { Commit, CommitReply, OutgoingEvent, Ownership, RecordPatch } from '../../shared/state/run/run-store.ts';
 import type { FlushTimer } from './flush-timer.ts';

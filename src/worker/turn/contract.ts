@@ -3,7 +3,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import type { SteeringMessage } from '../../shared/contract/control.ts';
 import type { RunError } from '../../shared/base/errors.ts';
 import type { EventBody, FinishReason, PendingItem, SuspendReason } from '../../shared/contract/event.ts';
-import type { JournalEntry } from '../../shared/contract/journal.ts';
+import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import type { MediaPart, MediaRequest } from '../../shared/contract/media.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
@@ -17,7 +17,7 @@ import type { Memory } from './compaction/memory.ts';
 import type { ToolFailure } from './next-move.ts';
 import type { OutputRule } from './output.ts';
 import type { PrepareStep } from './prepare-step.ts';
-import type { GrowingState, TurnState } from './state.ts';
+import type { GrowingState, TurnState } from '../../shared/contract/journal/fold.ts';
 
 /** What a turn is asked to do. The same for every worker that continues it. */
 export interface TurnSpec extends OutputRule {

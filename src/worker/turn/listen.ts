@@ -1,5 +1,5 @@
 import { assertNever } from '../../shared/base/errors.ts';
-import type { Attempt } from '../../shared/contract/journal.ts';
+import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
 import { clip } from '../../shared/base/bound-text.ts';

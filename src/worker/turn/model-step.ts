@@ -1,5 +1,5 @@
 import { RunError } from '../../shared/base/errors.ts';
-import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/contract/journal.ts';
+import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import { toolCallsOf } from '../../shared/contract/message.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
 import type { ChainCall, ChainResult } from '../llm/fallback-chain.ts';
@@ -13,7 +13,7 @@ import { nextMove } from './next-move.ts';
 import { askForPlan, type StepPlan } from './prepare-step.ts';
 import { buildRequest } from './request.ts';
 import type { Turn } from './contract.ts';
-import type { TurnState } from './turn-state.ts';
+import type { TurnState } from '../../shared/contract/journal/turn-state.ts';
 
 /**
  * One model call. The answer is in the journal, together with the intents of the tools that will run next, when this

@@ -1,7 +1,7 @@
 import type { Limits } from '../../shared/contract/agent/agent.ts';
 import { RunError, type ToolErrorKind } from '../../shared/base/errors.ts';
 import { problemToRepair, type OutputRule } from './output.ts';
-import { hasOpenCalls, type TurnState } from './state.ts';
+import { hasOpenCalls, type TurnState } from '../../shared/contract/journal/fold.ts';
 
 /** What a failed tool does to the run: its error goes to the model, the run fails, or it ends with what it has. */
 export type ToolFailure = 'feed_back' | 'fail' | 'degrade';

@@ -1,10 +1,10 @@
 import type { Message } from '../../shared/contract/message.ts';
 import { pairMessages } from '../../shared/contract/thread/pair-messages.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
-import { withoutReasoning } from '../llm/reasoning.ts';
+import { withoutReasoning } from '../../shared/contract/reasoning.ts';
 import type { Advertisement } from '../tools/registry.ts';
 import { responseFormatOf } from './output.ts';
-import type { TurnState } from './state.ts';
+import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnSpec } from './contract.ts';
 
 /** The next step's request. Fields that are not set are absent, because absent fields are not sent. */

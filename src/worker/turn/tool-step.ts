@@ -1,6 +1,6 @@
 import type { ToolHost } from '../tools/execute/batch.ts';
 import type { BatchEnd } from '../tools/execute/execute.ts';
-import { hasOpenCalls } from './state.ts';
+import { hasOpenCalls } from '../../shared/contract/journal/fold.ts';
 import type { Turn } from './contract.ts';
 
 /** Runs what is open of the current step's calls. The end of the step is told together with its last result. */

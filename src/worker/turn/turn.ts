@@ -1,5 +1,5 @@
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
-import type { JournalEntry } from '../../shared/contract/journal.ts';
+import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import {
   TurnSuspension,
@@ -17,7 +17,7 @@ import { makeMedia } from './media/media-step.ts';
 import { callModel } from './model-step.ts';
 import { nextMove, type Move } from './next-move.ts';
 import { readOutput } from './output.ts';
-import { continueFrom, type TurnState } from './state.ts';
+import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
 import { runTools } from './tool-step.ts';
 
 export type { TurnDeps, TurnOutcome, TurnSpec } from './contract.ts';

@@ -1,7 +1,7 @@
 import { inject, onTestFinished, expect, test } from 'vitest';
 import { controlMessage, type CancelRequest } from '../../../src/shared/contract/control.ts';
 import { parseEvent, type RunEvent } from '../../../src/shared/contract/event.ts';
-import { journalEntry, type JournalEntryOf } from '../../../src/shared/contract/journal.ts';
+import { journalEntry, type JournalEntryOf } from '../../../src/shared/contract/journal/journal.ts';
 import { jobIdFor } from '../../../src/shared/base/ids.ts';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import type { RunFact } from '../../../src/producer/client/options.ts';

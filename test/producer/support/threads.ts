@@ -1,6 +1,6 @@
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { newNonce } from '../../../src/shared/base/ids.ts';
-import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import type { AssistantPart } from '../../../src/shared/contract/message.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';

@@ -5,7 +5,7 @@ import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.t
 import type { AgentToolOptions } from '../../../src/worker/agents/agent-tool.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { filters } from '../../../src/worker/turn/handoff-filters.ts';
+import { filters } from '../../../src/shared/contract/handoff/handoff-filters.ts';
 
 const usage = { input: 10, output: 2, cached: 0, cacheWrite: 0, total: 12 };
 

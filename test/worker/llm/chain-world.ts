@@ -1,5 +1,5 @@
 import type { Clock } from '../../../src/shared/base/clock.ts';
-import type { Attempt } from '../../../src/shared/contract/journal.ts';
+import type { Attempt } from '../../../src/shared/contract/journal/journal.ts';
 import type { Candidate } from '../../../src/worker/llm/candidate.ts';
 import type { ChainCall, NextAttempt } from '../../../src/worker/llm/chain-call.ts';
 import { LlmError, type LlmErrorKind } from '../../../src/worker/llm/errors.ts';

@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { Attempt } from '../../../src/shared/contract/journal.ts';
+import type { Attempt } from '../../../src/shared/contract/journal/journal.ts';
 import { runUsage, addAttempt, addRunUsage, emptyRunUsage } from '../../../src/shared/contract/money.ts';
 import { costOf } from '../../../src/worker/llm/cost.ts';
 

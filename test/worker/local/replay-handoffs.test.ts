@@ -1,7 +1,7 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../src/shared/base/clock.ts';
-import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import {
   toolCallsOf,
   type AssistantPart,
@@ -14,8 +14,13 @@ import type { Threads } from '../../../src/shared/state/thread/threads.ts';
 import { replayHandoffs } from '../../../src/worker/local/replay-handoffs.ts';
 import { recordTurn, takeThread } from '../../../src/worker/run/run-thread.ts';
 import { memoryThreads } from '../../../src/worker/local/stores/memory-threads.ts';
-import { boundary, crossing, filters, type HandoffFilter } from '../../../src/worker/turn/handoff-filters.ts';
-import { continueFrom, foldJournal } from '../../../src/worker/turn/state.ts';
+import {
+  boundary,
+  crossing,
+  filters,
+  type HandoffFilter,
+} from '../../../src/shared/contract/handoff/handoff-filters.ts';
+import { continueFrom, foldJournal } from '../../../src/shared/contract/journal/fold.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { rounds } from '../../support/lane.ts';
 

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
-import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import { untrustedPreamble } from '../../../src/worker/guards/preamble.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';

@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { EventBody } from '../../../src/shared/contract/event.ts';
-import type { JournalEntry, JournalEntryOf } from '../../../src/shared/contract/journal.ts';
+import type { JournalEntry, JournalEntryOf } from '../../../src/shared/contract/journal/journal.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import type { ToolHost } from '../../../src/worker/tools/execute/batch.ts';
 import type { StepCall } from '../../../src/shared/contract/journal/call.ts';

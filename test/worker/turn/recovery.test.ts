@@ -2,10 +2,10 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { rounds } from '../../support/lane.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
-import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import type { Message } from '../../../src/shared/contract/message.ts';
 import type { ScriptedAnswer } from '../../../src/worker/llm/backends/scripted.ts';
-import { foldJournal } from '../../../src/worker/turn/state.ts';
+import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';
 import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn, question, stepOf, type TurnOptions } from './world.ts';
 

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { foldJournal } from '../../../src/worker/turn/state.ts';
+import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';
 import { bySteps, makeTurn, question, type TurnOptions } from './world.ts';
 
 const outputSchema = {

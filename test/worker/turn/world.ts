@@ -1,7 +1,7 @@
 import { limits, type LimitsOverride } from '../../../src/shared/contract/agent/agent.ts';
 import type { Clock } from '../../../src/shared/base/clock.ts';
 import type { EventBody } from '../../../src/shared/contract/event.ts';
-import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import type { Message } from '../../../src/shared/contract/message.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import { FallbackChain } from '../../../src/worker/llm/fallback-chain.ts';
@@ -10,7 +10,7 @@ import { createScriptedProvider, type Script } from '../../../src/worker/llm/bac
 import { createToolExecutor } from '../../../src/worker/tools/execute/execute.ts';
 import type { Tool } from '../../../src/worker/tools/tool.ts';
 import type { TurnDeps, TurnOutcome, TurnSpec } from '../../../src/worker/turn/contract.ts';
-import { foldJournal } from '../../../src/worker/turn/state.ts';
+import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';
 import { runTurn } from '../../../src/worker/turn/turn.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 

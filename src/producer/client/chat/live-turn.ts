@@ -1,4 +1,4 @@
-import { journalEntry, type JournalEntry } from '../../../shared/contract/journal.ts';
+import { journalEntry, type JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { turnOfJournal } from '../../../shared/contract/thread/journal-thread.ts';
 import type { ThreadHolder } from '../../../shared/state/thread/holder.ts';
 import { readContext, readThread } from '../../../shared/state/thread/log.ts';

@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { sensitivity } from '../message.ts';
 import { budget } from '../money.ts';
-import { handoffFilterDescriptor, type HandoffFilterDescriptor } from '../handoff.ts';
+import { handoffFilterDescriptor, type HandoffFilterDescriptor } from '../handoff/handoff.ts';
 import { publicId } from '../../base/ids.ts';
 import { configValue, mcpServers } from './mcp.ts';
 import { policyRule } from './policy.ts';

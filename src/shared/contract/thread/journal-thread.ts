@@ -1,5 +1,5 @@
 import { assertNever } from '../../base/errors.ts';
-import type { JournalEntry, JournalEntryOf } from '../journal.ts';
+import type { JournalEntry, JournalEntryOf } from '../journal/journal.ts';
 import { jsonText } from '../../base/json-text.ts';
 import { toolCallsOf, type AssistantMessage, type Message, type ToolMessage } from '../message.ts';
 import { repairRequest } from '../repair-request.ts';

@@ -1,4 +1,4 @@
-import type { JournalEntryOf } from '../journal.ts';
+import type { JournalEntryOf } from '../journal/journal.ts';
 import type { Message, Sensitivity } from '../message.ts';
 import { keepEnds } from '../../base/bound-text.ts';
 

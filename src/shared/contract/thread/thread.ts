@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { errorCode, RunError } from '../../base/errors.ts';
-import { handoffFilterDescriptor } from '../handoff.ts';
+import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { publicId } from '../../base/ids.ts';
 import { jsonText, storedJson } from '../../base/json-text.ts';
 import { sensitivity, textPart, toolCallPart, toolMessage, userMessage } from '../message.ts';

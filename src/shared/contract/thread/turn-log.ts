@@ -1,5 +1,5 @@
 import { canonicalJson } from '../../base/canonical-json.ts';
-import type { HandoffFilterDescriptor } from '../handoff.ts';
+import type { HandoffFilterDescriptor } from '../handoff/handoff.ts';
 import { sha256 } from '../../base/ids.ts';
 import type { Message, Sensitivity } from '../message.ts';
 import { pairEach } from './pair-messages.ts';

@@ -1,7 +1,7 @@
 import type { ErrorInfo } from '../../base/errors.ts';
 import type { CancelRequest } from '../../contract/control.ts';
 import type { EventBody, EventEnvelope, PendingItem, RunResultBody } from '../../contract/event.ts';
-import type { Attempt, JournalEntry } from '../../contract/journal.ts';
+import type { Attempt, JournalEntry } from '../../contract/journal/journal.ts';
 import type { RunUsage } from '../../contract/money.ts';
 import type { Activity, RunRecord, RunStatus } from '../../contract/run.ts';
 

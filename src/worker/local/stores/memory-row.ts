@@ -4,7 +4,7 @@ import type { NewRun } from '../../../shared/state/run/create-runs.ts';
 import type { DecisionRecord } from '../../../shared/contract/decisions.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { eventVersion, type EventBody, type RunEvent } from '../../../shared/contract/event.ts';
-import type { JournalEntry } from '../../../shared/contract/journal.ts';
+import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
 import { stampOf } from '../../../shared/state/script.ts';

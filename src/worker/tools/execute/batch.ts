@@ -1,7 +1,7 @@
 import type { TrustClass } from '../../../shared/contract/agent/agent.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
-import type { JournalEntry } from '../../../shared/contract/journal.ts';
+import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import type { Message, Sensitivity } from '../../../shared/contract/message.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import type { PlannedChild } from '../call.ts';

@@ -1,6 +1,6 @@
 import { assertNever, RunError, toolErrorHints, type ErrorCode } from '../../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
-import type { JournalEntryOf } from '../../../shared/contract/journal.ts';
+import type { JournalEntryOf } from '../../../shared/contract/journal/journal.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { callSummary, fingerprint } from './args.ts';
 import type { Batch, Ending } from './batch.ts';

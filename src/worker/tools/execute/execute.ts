@@ -2,7 +2,7 @@ import type { ToolOptions } from '../../../shared/contract/agent/agent.ts';
 import { clip } from '../../../shared/base/bound-text.ts';
 import { maxCallIdChars } from '../../../shared/contract/control.ts';
 import type { EventBody, PendingItem, SuspendReason } from '../../../shared/contract/event.ts';
-import type { JournalEntry } from '../../../shared/contract/journal.ts';
+import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { sha256 } from '../../../shared/base/ids.ts';
 import { carriesSecret, heldSecret } from '../../guards/taint.ts';
 import { fingerprint } from './args.ts';

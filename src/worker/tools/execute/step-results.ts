@@ -1,5 +1,5 @@
 import type { EventBody } from '../../../shared/contract/event.ts';
-import type { JournalEntry, JournalEntryOf } from '../../../shared/contract/journal.ts';
+import type { JournalEntry, JournalEntryOf } from '../../../shared/contract/journal/journal.ts';
 import type { StepCall } from '../../../shared/contract/journal/call.ts';
 
 type Result = JournalEntryOf<'called'>;

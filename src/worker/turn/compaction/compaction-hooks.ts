@@ -1,9 +1,9 @@
-import type { JournalEntry } from '../../../shared/contract/journal.ts';
+import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { clip } from '../../../shared/base/bound-text.ts';
 import { within } from '../../../shared/base/within.ts';
 import type { Turn } from '../contract.ts';
 import type { CompactionView, Memory, PostCompactionHook } from './memory.ts';
-import type { Compaction } from '../turn-state.ts';
+import type { Compaction } from '../../../shared/contract/journal/turn-state.ts';
 
 const timeoutMs = 10_000;
 const maxEssentialChars = 32_000;

@@ -1,6 +1,6 @@
 import type { CompactionSource } from '../../../shared/contract/event.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { Attempt, JournalEntry } from '../../../shared/contract/journal.ts';
+import type { Attempt, JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import type { Message } from '../../../shared/contract/message.ts';
 import { summaryOf } from '../../../shared/contract/thread/summary-message.ts';
 import { promptTokensOf } from '../../llm/estimate.ts';
@@ -8,11 +8,11 @@ import { bodyStart, cutOf } from './compaction-cut.ts';
 import type { CompactionAnswer, CompactionSkip } from './compaction-desk.ts';
 import { concludeCompaction, tellCompaction } from './compaction-hooks.ts';
 import type { Turn } from '../contract.ts';
-import { placeOf } from '../conversation.ts';
+import { placeOf } from '../../../shared/contract/journal/conversation.ts';
 import { thresholdOf, type CompactionOutcome, type Memory } from './memory.ts';
 import { buildRequest } from '../request.ts';
 import { nextPart, summarise, type Part } from './summarise.ts';
-import type { Compaction, TurnState } from '../turn-state.ts';
+import type { Compaction, TurnState } from '../../../shared/contract/journal/turn-state.ts';
 
 /** After a summary that could not be made, so many steps go on without trying again. */
 const restSteps = 3;

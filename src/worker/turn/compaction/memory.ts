@@ -1,7 +1,7 @@
 import type { Message, Sensitivity } from '../../../shared/contract/message.ts';
 import type { FallbackChain } from '../../llm/fallback-chain.ts';
 import type { CompactionDesk } from './compaction-desk.ts';
-import type { Compaction } from '../turn-state.ts';
+import type { Compaction } from '../../../shared/contract/journal/turn-state.ts';
 
 /** Who writes summaries. */
 export interface Summarizer {

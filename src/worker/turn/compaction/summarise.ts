@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { Attempt } from '../../../shared/contract/journal.ts';
+import type { Attempt } from '../../../shared/contract/journal/journal.ts';
 import { textOf, type Message, type Sensitivity } from '../../../shared/contract/message.ts';
 import { sanitise, treatmentOf, type OriginTrust } from '../../guards/sanitise.ts';
 import type { ChainCall } from '../../llm/chain-call.ts';

@@ -1,6 +1,6 @@
 import { cleanText } from '../../../shared/base/clean-text.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { Attempt, JournalEntry } from '../../../shared/contract/journal.ts';
+import type { Attempt, JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { handleOf, maxMediaBytes, type MediaPart } from '../../../shared/contract/media.ts';
 import { zeroUsage } from '../../../shared/contract/money.ts';
 import { asLlmError } from '../../llm/candidate.ts';
@@ -11,7 +11,7 @@ import { TurnSuspension, type MediaMaking, type Turn } from '../contract.ts';
 import { attemptsMade, listen } from '../listen.ts';
 import { askPolicy } from '../model-step.ts';
 import { mediaCallFor, mediaTypeOf, priceOf } from './media-call.ts';
-import type { MediaJob } from '../state.ts';
+import type { MediaJob } from '../../../shared/contract/journal/fold.ts';
 
 const firstPollMs = 5_000;
 const longestPollMs = 30_000;

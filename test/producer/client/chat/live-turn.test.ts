@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
-import type { JournalEntry } from '../../../../src/shared/contract/journal.ts';
+import type { JournalEntry } from '../../../../src/shared/contract/journal/journal.ts';
 import type { AssistantPart } from '../../../../src/shared/contract/message.ts';
 import type { ThreadItem } from '../../../../src/shared/contract/thread/thread-items.ts';
 import { recordTurn, takeThread } from '../../../../src/worker/run/run-thread.ts';
-import { foldJournal } from '../../../../src/worker/turn/state.ts';
+import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { aRecord } from '../../../contract/run-fixtures.ts';
 import { clientWorld, type ClientWorld } from '../../cli/options/client.ts';
 import { answered, aThread, called, tenant, workerThreads } from '../../support/threads.ts';

@@ -1,11 +1,11 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { limits } from '../../../../src/shared/contract/agent/agent.ts';
-import type { JournalEntryOf } from '../../../../src/shared/contract/journal.ts';
+import type { JournalEntryOf } from '../../../../src/shared/contract/journal/journal.ts';
 import type { Message } from '../../../../src/shared/contract/message.ts';
 import { cutOf, partEnds } from '../../../../src/worker/turn/compaction/compaction-cut.ts';
 import { nextMove } from '../../../../src/worker/turn/next-move.ts';
-import { foldJournal } from '../../../../src/worker/turn/state.ts';
+import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { isSummary, summaryMessage, summaryText } from '../../../../src/shared/contract/thread/summary-message.ts';
 import { makeMemory, noLimits, pages, pairingProblems, reads } from './memory-world.ts';
 import { makeTurn, question, stepOf } from '../world.ts';

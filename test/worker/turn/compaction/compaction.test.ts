@@ -5,7 +5,7 @@ import { promptTokensOf } from '../../../../src/worker/llm/estimate.ts';
 import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
 import { TurnSuspension } from '../../../../src/worker/turn/contract.ts';
 import { thresholdOf } from '../../../../src/worker/turn/compaction/memory.ts';
-import { foldJournal } from '../../../../src/worker/turn/state.ts';
+import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { isSummary } from '../../../../src/shared/contract/thread/summary-message.ts';
 import { bodyOf, makeMemory, noLimits, pages, pairingProblems, prefixOf, reads, turnsOf } from './memory-world.ts';
 import { makeTurn, stepOf } from '../world.ts';

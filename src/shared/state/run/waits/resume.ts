@@ -1,6 +1,6 @@
 import type { EventBody } from '../../../contract/event.ts';
 import { newNonce } from '../../../base/ids.ts';
-import type { JournalEntryOf } from '../../../contract/journal.ts';
+import type { JournalEntryOf } from '../../../contract/journal/journal.ts';
 import { legibleLineage, legibleRequest } from '../../../contract/legible-record.ts';
 import { jsonText } from '../../../base/json-text.ts';
 import { lookSoon } from '../open-runs.ts';

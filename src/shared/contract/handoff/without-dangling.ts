@@ -1,4 +1,4 @@
-import type { AssistantMessage, Message, ToolMessage } from '../../shared/contract/message.ts';
+import type { AssistantMessage, Message, ToolMessage } from '../message.ts';
 
 /**
  * The messages such that every tool message answers a call of the assistant message before it and every call has exactly

@@ -1,4 +1,4 @@
-import type { AssistantPart, Message } from '../../shared/contract/message.ts';
+import type { AssistantPart, Message } from './message.ts';
 
 /**
  * The messages without reasoning, except that of provider `keep`. Assistant messages that held nothing else are

@@ -1,6 +1,6 @@
-import type { ChildEnd } from '../../shared/contract/control.ts';
-import type { JournalEntryOf } from '../../shared/contract/journal.ts';
-import type { PersonDecision } from '../../shared/contract/journal/call.ts';
+import type { ChildEnd } from '../control.ts';
+import type { JournalEntryOf } from './journal.ts';
+import type { PersonDecision } from './call.ts';
 
 /** What a program was answered. Whoever runs it again answers the same, in this order. */
 export type ProgramFact = {

@@ -1,14 +1,14 @@
 import { z } from 'zod';
-import { assertNever, RunError } from '../../shared/base/errors.ts';
+import { assertNever, RunError } from '../../base/errors.ts';
 import {
   handoffFilterDescriptor,
   type HandoffFilterDescriptor,
   type HandoffFilterStep,
   type SensitivityRule,
-} from '../../shared/contract/handoff.ts';
-import { message, sensitivity, toolCallsOf, type Message, type Sensitivity } from '../../shared/contract/message.ts';
-import { threadMessage } from '../../shared/contract/thread/thread-message.ts';
-import { withoutReasoning } from '../llm/reasoning.ts';
+} from './handoff.ts';
+import { message, sensitivity, toolCallsOf, type Message, type Sensitivity } from '../message.ts';
+import { threadMessage } from '../thread/thread-message.ts';
+import { withoutReasoning } from '../reasoning.ts';
 import { withoutDangling } from './without-dangling.ts';
 import { extractOf } from './handoff-extract.ts';
 

@@ -1,15 +1,15 @@
-import { assertNever, RunError } from '../../shared/base/errors.ts';
-import type { ChildEnd } from '../../shared/contract/control.ts';
-import type { Attempt, JournalEntry, JournalEntryOf } from '../../shared/contract/journal.ts';
-import { jsonText } from '../../shared/base/json-text.ts';
-import { textOf, toolCallsOf, type Message, type ToolMessage } from '../../shared/contract/message.ts';
-import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../../shared/contract/money.ts';
-import { repairRequest } from '../../shared/contract/repair-request.ts';
-import { keptAfter, type TurnHandoff } from '../../shared/contract/thread/turn-log.ts';
-import type { InnerCall, StepCall } from '../../shared/contract/journal/call.ts';
+import { assertNever, RunError } from '../../base/errors.ts';
+import type { ChildEnd } from '../control.ts';
+import type { Attempt, JournalEntry, JournalEntryOf } from './journal.ts';
+import { jsonText } from '../../base/json-text.ts';
+import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
+import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
+import { repairRequest } from '../repair-request.ts';
+import { keptAfter, type TurnHandoff } from '../thread/turn-log.ts';
+import type { InnerCall, StepCall } from './call.ts';
 import { Conversation, type ConversationState } from './conversation.ts';
-import { crossing, filterFrom } from './handoff-filters.ts';
-import { ProgramLog } from './program-facts.ts';
+import { crossing, filterFrom } from '../handoff/handoff-filters.ts';
+import { ProgramLog } from './orchestration-facts.ts';
 import type { TurnState } from './turn-state.ts';
 
 export type { MediaJob, TurnState } from './turn-state.ts';

@@ -1,13 +1,13 @@
 import { z } from 'zod';
-import { compactionSource, finishReason, suspendReason } from './event.ts';
-import { mediaPart } from './media.ts';
-import { handoffFilterDescriptor } from './handoff.ts';
-import { publicId } from '../base/ids.ts';
-import { assistantMessage, message, sensitivity } from './message.ts';
-import { callDecision, steeringMessage } from './control.ts';
-import { errorInfo, toolErrorKind } from '../base/errors.ts';
-import { trustClass } from './agent/agent.ts';
-import { microcents, runUsage, usage } from './money.ts';
+import { compactionSource, finishReason, suspendReason } from '../event.ts';
+import { mediaPart } from '../media.ts';
+import { handoffFilterDescriptor } from '../handoff/handoff.ts';
+import { publicId } from '../../base/ids.ts';
+import { assistantMessage, message, sensitivity } from '../message.ts';
+import { callDecision, steeringMessage } from '../control.ts';
+import { errorInfo, toolErrorKind } from '../../base/errors.ts';
+import { trustClass } from '../agent/agent.ts';
+import { microcents, runUsage, usage } from '../money.ts';
 
 export const journalVersion = 1;
 

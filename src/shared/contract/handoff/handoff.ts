@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import { sensitivity } from './message.ts';
+import { sensitivity } from '../message.ts';
 
 const tiers = z.array(sensitivity).min(1).max(sensitivity.options.length);
 

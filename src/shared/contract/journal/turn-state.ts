@@ -1,13 +1,13 @@
-import type { ChildEnd } from '../../shared/contract/control.ts';
-import type { CompactionSource, FinishReason } from '../../shared/contract/event.ts';
-import type { Attempt } from '../../shared/contract/journal.ts';
-import type { MediaPart } from '../../shared/contract/media.ts';
-import type { Message } from '../../shared/contract/message.ts';
-import type { RunUsage, Usage } from '../../shared/contract/money.ts';
-import type { TurnHandoff } from '../../shared/contract/thread/turn-log.ts';
-import type { StepCall } from '../../shared/contract/journal/call.ts';
+import type { ChildEnd } from '../control.ts';
+import type { CompactionSource, FinishReason } from '../event.ts';
+import type { Attempt } from './journal.ts';
+import type { MediaPart } from '../media.ts';
+import type { Message } from '../message.ts';
+import type { RunUsage, Usage } from '../money.ts';
+import type { TurnHandoff } from '../thread/turn-log.ts';
+import type { StepCall } from './call.ts';
 import type { ConversationState } from './conversation.ts';
-import type { ProgramFacts } from './program-facts.ts';
+import type { ProgramFacts } from './orchestration-facts.ts';
 
 /** The model's last answer, as far as the loop needs it. */
 export interface LastAnswer {

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest';
-import type { JournalEntry } from '../../../src/shared/contract/journal.ts';
-import { zeroUsage } from '../../../src/shared/contract/money.ts';
-import { continueFrom, foldJournal, hasOpenCalls } from '../../../src/worker/turn/state.ts';
-import { question } from './world.ts';
+import type { JournalEntry } from '../../../../src/shared/contract/journal/journal.ts';
+import { zeroUsage } from '../../../../src/shared/contract/money.ts';
+import { continueFrom, foldJournal, hasOpenCalls } from '../../../../src/shared/contract/journal/fold.ts';
+import { question } from '../../../worker/turn/world.ts';
 
 const attempt = {
   attemptNumber: 1,

@@ -1,16 +1,16 @@
-import { summaryMessage, summaryText } from '../../../src/shared/contract/thread/summary-message.ts';
+import { summaryMessage, summaryText } from '../../../../src/shared/contract/thread/summary-message.ts';
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import type { AssistantPart, Message, Sensitivity } from '../../../src/shared/contract/message.ts';
+import type { AssistantPart, Message, Sensitivity } from '../../../../src/shared/contract/message.ts';
 import {
   boundary,
   defaultHandoffFilter,
   filterFrom,
   filters,
   type HandoffFilter,
-} from '../../../src/worker/turn/handoff-filters.ts';
-import { pairMessages } from '../../../src/shared/contract/thread/pair-messages.ts';
-import { rounds } from '../../support/lane.ts';
+} from '../../../../src/shared/contract/handoff/handoff-filters.ts';
+import { pairMessages } from '../../../../src/shared/contract/thread/pair-messages.ts';
+import { rounds } from '../../../support/lane.ts';
 
 const system = (content: string): Message => ({ role: 'system', content });
 const user = (content: string): Message => ({ role: 'user', content });

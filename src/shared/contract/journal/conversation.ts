@@ -1,7 +1,7 @@
-import { RunError } from '../../shared/base/errors.ts';
-import type { JournalEntryOf } from '../../shared/contract/journal.ts';
-import type { Message, Sensitivity } from '../../shared/contract/message.ts';
-import { isEnveloped, isSummary, summaryOf } from '../../shared/contract/thread/summary-message.ts';
+import { RunError } from '../../base/errors.ts';
+import type { JournalEntryOf } from './journal.ts';
+import type { Message, Sensitivity } from '../message.ts';
+import { isEnveloped, isSummary, summaryOf } from '../thread/summary-message.ts';
 
 /** What stands for the beginning of a conversation. */
 export interface Summarised {
