@@ -222,17 +222,22 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       expect(await types(world, runId)).toHaveLength((await world.runs.load(runId))?.lastSequence ?? 0);
     });
 
-    test('what was told to a run at work is taken once', async () => {
+    test('what was told to a run at work is in its log from the next claim on, once, whatever becomes of that worker', async () => {
       const world = await makeWorld();
       const runId = await seeded(world);
       await claim(world, runId);
-      await world.children.tell({ runId }, [told('c', 1), told('c', 2)]);
-      const taken = await world.children.takeTold(runId);
-      expect(taken).toMatchObject([
-        { type: 'subagent.event', event: { number: 1 } },
-        { type: 'subagent.event', event: { number: 2 } },
+      await world.children.tell({ runId, agentId: 'support' }, [told('c', 1), told('c', 2)]);
+      expect(await types(world, runId)).not.toContain('subagent.event');
+      const { seq } = await claimed(world, runId, { jobTry: 2 });
+      const events = await world.events(runId);
+      expect(events.slice(-3)).toMatchObject([
+        { type: 'subagent.event', agentId: 'support', event: { number: 1 } },
+        { type: 'subagent.event', agentId: 'support', event: { number: 2 } },
+        { type: 'run.recovered', sequenceNumber: seq },
       ]);
-      expect(await world.children.takeTold(runId)).toEqual([]);
+      await claimed(world, runId, { jobTry: 3, crashLimit: 9 });
+      const copies = (await types(world, runId)).filter((type) => type === 'subagent.event');
+      expect(copies).toHaveLength(2);
     });
 
     test('a run that has ended wants to hear no more', async () => {

@@ -235,8 +235,6 @@ export async function openRun(
   const past = thread?.past ?? before.parent?.history ?? [];
   const builtPrompt = builtPromptIn(claim.entries);
   const state = foldJournal([...past, { role: 'user', content: prompt }], claim.entries, thread?.session);
-  if (resumed && state.childEnds.size > 0)
-    for (const told of await ports.children.takeTold(job.runId)) writer.emit(told);
   const speaker = state.agentId === undefined ? agent : deps.agents.get(state.agentId);
   if (state.agentId !== undefined) writer.speakFor(state.agentId);
   const purse = purseOf(claim.record, agent, deps);

@@ -37,22 +37,27 @@ export async function claimRun(
     excusedWorker = '',
   } = request;
   const at = new Date(options.clock.now()).toISOString();
-  const reply = (await runScript(options.redis, script, scriptKeys(options, runId), [
-    owner,
-    worker,
-    queue,
-    segment,
-    jobTry,
-    crashLimit,
-    blameLimit,
-    activity,
-    excusedWorker,
-    at,
-    ...eventTargets(options, runId),
-    opening.length,
-    ...opening.map(scriptEvent),
-    ...recovering.map(scriptEvent),
-  ]).catch((error: unknown) => {
+  const reply = (await runScript(
+    options.redis,
+    script,
+    [...scriptKeys(options, runId), options.keys.relayed(runId)],
+    [
+      owner,
+      worker,
+      queue,
+      segment,
+      jobTry,
+      crashLimit,
+      blameLimit,
+      activity,
+      excusedWorker,
+      at,
+      ...eventTargets(options, runId),
+      opening.length,
+      ...opening.map(scriptEvent),
+      ...recovering.map(scriptEvent),
+    ],
+  ).catch((error: unknown) => {
     throw redisError(error, `claim of run ${runId}`);
   })) as ClaimReply;
 

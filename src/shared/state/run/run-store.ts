@@ -104,7 +104,8 @@ export type CommitReply =
 export interface RunStore {
   /**
    * Takes the run over: new owner, status running, and in the same step the events that say so: `opening` for a run
-   * that nobody held before, `recovering` otherwise. Because a claim always adds an event, a stale writer's next event
+   * that nobody held before, `recovering` otherwise. What its children told it since it was suspended enters its log
+   * before these. Because a claim always adds an event, a stale writer's next event
    * number is already taken: that is what fences `flush`.
    */
   claim(request: ClaimRequest, opening: readonly OutgoingEvent[], recovering: readonly OutgoingEvent[]): Promise<Claim>;

@@ -61,7 +61,6 @@ export function memoryChildren(
         events.map((event) => ({ ...stamp, ...event }) as OutgoingEvent),
       );
     },
-    takeTold: async (runId) => runs.takeTold(runId),
   };
   return children;
 }

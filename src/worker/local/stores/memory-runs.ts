@@ -159,7 +159,7 @@ export class MemoryRuns implements RunStore {
     return undefined;
   }
 
-  /** What runs below did, into the log of a suspended run; one that is at work takes it later. */
+  /** What runs below did, into the log of a suspended run; one that is running gets it with its next claim. */
   tell(runId: string, events: readonly OutgoingEvent[]): boolean {
     const row = this.#rows.get(runId);
     if (!row || row.record.endedAt) return false;
@@ -171,10 +171,6 @@ export class MemoryRuns implements RunStore {
       row.told.push(...events);
     }
     return true;
-  }
-
-  takeTold(runId: string): readonly EventBody[] {
-    return this.#rows.get(runId)?.told.splice(0) ?? [];
   }
 
   /** All that is known about decisions of a run. */
@@ -226,7 +222,7 @@ export class MemoryRuns implements RunStore {
   ): Claim {
     const { owner, segment, jobTry, worker, queue } = request;
     const { record } = row;
-    const added = append(row, lastNumber(row), events);
+    const added = append(row, lastNumber(row), [...row.told.splice(0), ...events]);
     const previousWorker = record.worker;
     Object.assign(row, { owner, held: true, unclean, previousWorker, claimSegment: segment, claimTry: jobTry });
     row.record = {

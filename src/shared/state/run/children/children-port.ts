@@ -26,11 +26,12 @@ export interface Children {
   stop(runIds: readonly string[], cancel: CancelRequest): Promise<readonly string[]>;
   /** Tells the run that this one works for how it has ended, which may end its wait. Again changes nothing. */
   ended(runId: string): Promise<void>;
-  /** Tells the log of a run above. `stamp` is what each of its events says. False: it has ended and wants to hear no more. */
+  /**
+   * Adds events to the log of a parent, at once while it is suspended, otherwise with its next claim. `stamp` is what each of its
+   * events says. False: it has ended and takes no more.
+   */
   tell(
     stamp: Readonly<Record<string, unknown>>,
     events: readonly (EventBody & { readonly timestamp: string })[],
   ): Promise<boolean>;
-  /** Takes what was told meanwhile the run was at work. For its owner. */
-  takeTold(runId: string): Promise<readonly EventBody[]>;
 }

@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import { callDecision, storedCancel, type CancelRequest, type ChildEnd } from '../../../contract/control.ts';
 import type { EventBody } from '../../../contract/event.ts';
 import { createRuns, type NewRun } from '../create-runs.ts';
@@ -289,18 +288,4 @@ export async function tellEvents(
     ],
   )) as readonly [0 | 1 | 2];
   return reply[0] !== 0;
-}
-
-const told = z.object({
-  type: z.literal('subagent.event'),
-  childRunId: z.string(),
-  childDepth: z.int(),
-  event: z.unknown(),
-});
-
-/** Takes what runs below told while the run was at work. Only its owner may: nobody else tells its subscribers then. */
-export async function takeTold(runId: string, { redis, keys }: RunPlace): Promise<readonly EventBody[]> {
-  const key = keys.relayed(runId);
-  const [texts] = (await redis.multi().lrange(key, 0, -1).del(key).exec()) ?? [];
-  return ((texts?.[1] ?? []) as string[]).map((text) => told.parse(JSON.parse(text.slice(1))));
 }

@@ -1,4 +1,4 @@
-import { startChildren, stopRuns, takeTold, tellEvents, tellParent, type Family } from './children.ts';
+import { startChildren, stopRuns, tellEvents, tellParent, type Family } from './children.ts';
 import { legibleRecord } from '../../../contract/legible-record.ts';
 import { redisError } from '../../errors.ts';
 import type { Children } from './children-port.ts';
@@ -19,6 +19,5 @@ export function redisChildren(family: Family): Children {
         if (hash['parent'] !== undefined) await tellParent(legibleRecord(hash), family);
       }),
     tell: (stamp, events) => reach('events of a run below', () => tellEvents(stamp, events, place)),
-    takeTold: (runId) => reach(`events below run ${runId}`, () => takeTold(runId, place)),
   };
 }
