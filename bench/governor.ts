@@ -5,7 +5,7 @@ import { performance } from 'node:perf_hooks';
 import { systemClock } from '../src/shared/base/clock.ts';
 import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { connect, keysFor, whenReady } from '../src/shared/state/connect.ts';
-import { redisGovernor } from '../src/shared/state/limits/rate/redis-governor.ts';
+import { redisGovernor } from '../src/shared/state/limits/rate/limiters.ts';
 import { GovernedFleet, type FleetLoad } from '../test/support/governed-fleet.ts';
 import { LimitedProvider } from '../test/support/limited-provider.ts';
 import { percentile } from './measure.ts';

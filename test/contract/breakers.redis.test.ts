@@ -3,7 +3,7 @@ import { systemClock } from '../../src/shared/base/clock.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { keysFor } from '../../src/shared/state/connect.ts';
 import type { Admission } from '../../src/shared/state/limits/breaker-port.ts';
-import { redisBreakers } from '../../src/shared/state/limits/redis-breakers.ts';
+import { redisBreakers } from '../../src/shared/state/limits/shared-breakers.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { breakersContract } from './breakers.ts';
 import { redisBreakersWorld } from './breakers-redis-world.ts';

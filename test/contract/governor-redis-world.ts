@@ -1,7 +1,7 @@
 import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { keysFor, type Keys, type RedisConnection } from '../../src/shared/state/connect.ts';
-import { redisGovernor } from '../../src/shared/state/limits/rate/redis-governor.ts';
+import { redisGovernor } from '../../src/shared/state/limits/rate/limiters.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { GovernorWorld } from './governor.ts';
 

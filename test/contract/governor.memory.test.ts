@@ -1,6 +1,6 @@
 import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { PolledGovernor } from '../../src/shared/state/limits/rate/governor.ts';
+import { PolledGovernor } from '../../src/shared/state/limits/rate/polled-limiter.ts';
 import { MemoryLimiters } from '../../src/worker/local/stores/memory-governor.ts';
 import { governorContract } from './governor.ts';
 

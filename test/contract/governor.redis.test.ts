@@ -6,7 +6,7 @@ import { systemClock } from '../../src/shared/base/clock.ts';
 import { startScratchRedis } from '../../src/shared/base/dev-redis.ts';
 import { connect, keysFor, whenReady } from '../../src/shared/state/connect.ts';
 import type { Governor } from '../../src/shared/state/limits/rate/rate-limiter.ts';
-import { redisGovernor } from '../../src/shared/state/limits/rate/redis-governor.ts';
+import { redisGovernor } from '../../src/shared/state/limits/rate/limiters.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { testPrefix, until } from '../support/redis.ts';
 import { aRequest, expectParked, governorContract, granted, oneAtATime, pumped, suspended } from './governor.ts';

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { ProviderLimits } from '../../src/shared/contract/limits.ts';
 import type { Governor, Grant, GrantRequest } from '../../src/shared/state/limits/rate/rate-limiter.ts';
-import type { GovernorObserver } from '../../src/shared/state/limits/rate/governor.ts';
+import type { GovernorObserver } from '../../src/shared/state/limits/rate/polled-limiter.ts';
 import { until } from '../support/redis.ts';
 
 export interface GovernorWorld {

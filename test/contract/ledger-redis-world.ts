@@ -1,9 +1,9 @@
-import { budgetViewOf, costRowsOf } from '../../src/shared/state/money/ledger.ts';
+import { budgetViewOf, costRowsOf } from '../../src/shared/state/money/accounts.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { windowOf, type BudgetWindow } from '../../src/shared/contract/money.ts';
 import { keysFor, type Keys, type RedisConnection } from '../../src/shared/state/connect.ts';
 import { tenantsOf, type Tenants } from '../../src/shared/contract/tenants.ts';
-import { redisLedger } from '../../src/shared/state/money/redis-ledger.ts';
+import { redisLedger } from '../../src/shared/state/money/ledger.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { TestClock, type AccountName, type LedgerWorld } from './ledger-world.ts';
 

@@ -5,7 +5,7 @@ import {
   budgetViewOf,
   runAccountTtlS,
   type AccountPlace,
-} from '../../shared/state/money/ledger.ts';
+} from '../../shared/state/money/accounts.ts';
 import {
   budgetCap,
   budgetScope,

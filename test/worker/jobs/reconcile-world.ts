@@ -7,7 +7,7 @@ import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { AddJob } from '../../../src/shared/state/run/waits/resume.ts';
 import { RunQueues } from '../../../src/worker/jobs/queues.ts';
 import { Reconciler } from '../../../src/worker/jobs/reconcile.ts';
-import { redisLedger } from '../../../src/shared/state/money/redis-ledger.ts';
+import { redisLedger } from '../../../src/shared/state/money/ledger.ts';
 import { redisSupervision } from '../../../src/shared/state/run/redis-supervision.ts';
 import { redisThreads } from '../../../src/shared/state/thread/redis-threads.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';

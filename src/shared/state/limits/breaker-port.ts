@@ -9,7 +9,7 @@ export type Admission =
 /**
  * Circuit breakers by provider and model, shared by all workers: opened by consecutive failures anywhere in the fleet,
  * known everywhere within a second, closed by one successful probe after the cooldown. Kept in Redis by
- * `state/limits/redis-breakers.ts`, in memory by `local/stores/memory-breakers.ts`; both pass `test/contract/breakers.ts`.
+ * `state/limits/shared-breakers.ts`, in memory by `local/stores/memory-breakers.ts`; both pass `test/contract/breakers.ts`.
  */
 export interface Breakers extends AsyncDisposable {
   /**

@@ -1,181 +1,178 @@
-import { z } from 'zod';
-import { jsonText } from '../../base/json-text.ts';
-import {
-  budgetOnExceed,
-  windowOf,
-  type BudgetScope,
-  type BudgetView,
-  type BudgetWindow,
-  type CostRow,
-  type OnExceed,
-  type Usage,
-} from '../../contract/money.ts';
+import type { Clock } from '../../base/clock.ts';
+import { costIncrements, costSource, waitingAccountTtlS } from './accounts.ts';
+import type { Log } from '../../base/log.ts';
+import { windowOf, type OnExceed } from '../../contract/money.ts';
+import { loadScript, runScript, type Keys, type RedisConnection, type Script } from '../connect.ts';
+import { redisError } from '../errors.ts';
+import type { Tenants } from '../../contract/tenants.ts';
+import type { AccountState, Ledger, Purse, Reservation, ReserveRequest, Settlement } from './reservations.ts';
+import { lineFront, purseFront } from './ledger-front.ts';
+import { accountsOf, dearerThanHeld, isCapped, placeInLine, waitedFor, type PurseAccount } from './purse.ts';
+import { RedisCosts } from './costs.ts';
+import { RedisLines } from './wait-queues.ts';
 
-/**
- * Fields of an account in the ledger, a hash at `keys.account`. Amounts are microcents, absent means 0. The scripts of
- * the ledger know these names too.
- *
- * - `spent`: paid, or presumed to be; `presumed`: the part of it that nobody confirmed
- * - `reserved`: held for calls that are under way
- * - `cap` and `onExceed`: of a batch they are set by a producer; of a run and a tenant they are a copy, for people to read
- * - `extra`: top-ups, on top of `cap`
- *
- * Further fields belong to the ledger's own scripts: `r:<id>` and `done` (reservations of a run, open and finished),
- * `x:<provider>/<model>` (by how much a call cost more than was held for it), `margin`. Names that begin with `t:` are
- * free for top-ups.
- */
-export const accountField = {
-  spent: 'spent',
-  presumed: 'presumed',
-  reserved: 'reserved',
-  cap: 'cap',
-  onExceed: 'onExceed',
-  extra: 'extra',
-} as const;
+const scripts = {
+  reserve: loadScript(import.meta.url, './reserve.lua'),
+  settle: loadScript(import.meta.url, './settle.lua'),
+  release: loadScript(import.meta.url, './release.lua'),
+  forfeit: loadScript(import.meta.url, './forfeit.lua'),
+  await: loadScript(import.meta.url, './await.lua'),
+};
 
-export interface AccountPlace {
-  readonly scope: BudgetScope;
-  readonly id: string;
-  readonly window: BudgetWindow;
-  /** As `windowOf` names it. */
-  readonly windowStart: string;
+const daySeconds = 86_400;
+
+export interface RedisLedgerOptions {
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+  /** Says which hour, day or month a tenant's money belongs to. */
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly tenants: Tenants;
+  readonly costsRetentionDays: number;
 }
 
-const amount = z.coerce.number().int().min(0).default(0);
-const accountHash = z.object({
-  spent: amount,
-  presumed: amount,
-  reserved: amount,
-  extra: amount,
-  cap: z.coerce.number().int().min(0).optional(),
-  onExceed: budgetOnExceed.default('fail'),
-});
+/**
+ * The ledger in Redis. Every call on a purse is one script over all its accounts.
+ *
+ * Where a call cost more than the caller reckoned, the accounts of its purse remember the largest such excess of that
+ * model and hold it on top of every later reservation: a provider that counts differently can pass a cap by the error of
+ * the calls that were under way when it was found out, not again and again. What is learnt never shrinks; it ends with
+ * the account.
+ */
+export function redisLedger(options: RedisLedgerOptions): Ledger {
+  const { redis, keys, clock, log, tenants } = options;
+  const keepCostsS = (options.costsRetentionDays + 1) * daySeconds;
+  const costs = new RedisCosts({ redis, keys, clock, keepCostsS });
+  const lines = new RedisLines({ redis, keys, clock, tenants });
 
-/** An account as people see it, from its hash; an empty hash is an account that nothing was spent from. */
-export function budgetViewOf(
-  place: AccountPlace,
-  hash: Readonly<Record<string, string>>,
-  waiting: number,
-  /** Where the account's own fields have none: a tenant's budget before its first call. */
-  otherwise?: { readonly capMicrocents: number; readonly onExceed: OnExceed },
-): BudgetView {
-  const account = accountHash.parse({ ...(otherwise && { onExceed: otherwise.onExceed }), ...hash });
-  const cap = account.cap ?? otherwise?.capMicrocents;
+  const onPurse = async (script: Script, doing: string, { purse, more = [], args }: PurseCall): Promise<unknown> => {
+    const front = purseFront(keys, purse.tenant, accountsOf(purse, tenants, clock.now()));
+    const call = runScript(redis, script, [...front.keys, ...more], [...front.args, ...args]);
+    return await call.catch((error: unknown) => {
+      throw redisError(error, `${doing} of run ${purse.runId}`);
+    });
+  };
+  const costsToday = ({ tenant }: Purse) => keys.costs(tenant, windowOf('day', clock.now()));
+
   return {
-    ...place,
-    ...(cap !== undefined && { capMicrocents: cap + account.extra }),
-    onExceed: account.onExceed,
-    spentMicrocents: account.spent,
-    presumedMicrocents: account.presumed,
-    reservedMicrocents: account.reserved,
-    waiting,
+    isCapped: (purse) => isCapped(purse, tenants),
+
+    async reserve(request) {
+      const { purse, id, wanted, least, force } = request;
+      const accounts = accountsOf(purse, tenants, clock.now());
+      const args = [
+        id,
+        wanted,
+        least,
+        force ? 1 : 0,
+        sourceOf(request),
+        excessField(request),
+        purse.runId,
+        purse.run?.spentMicrocents ?? 0,
+      ];
+      const reply = await onPurse(scripts.reserve, 'reservation', { purse, args });
+      return readReservation(reply as Reply, accounts);
+    },
+
+    async settle(settlement) {
+      const { purse, id, provider, model, costMicrocents, expectedMicrocents = '', presumed } = settlement;
+      if (!isCapped(purse, tenants)) {
+        await costs.add(settlement);
+        return [];
+      }
+      const counters = costIncrements(purse.agentId, settlement.parts ?? [settlement]).flat();
+      const fixed = [
+        id,
+        costMicrocents,
+        presumed ? 1 : 0,
+        sourceOf(settlement),
+        excessField(settlement),
+        keepCostsS,
+        expectedMicrocents,
+      ];
+      const call = { purse, more: [costsToday(purse)], args: [...fixed, ...counters] };
+      const reply = await onPurse(scripts.settle, 'settlement', call);
+      const [overMicrocents, runIds] = reply as readonly [number, readonly string[]];
+      if (overMicrocents > 0) log.warn({ provider, model, overMicrocents }, dearerThanHeld);
+      return runIds;
+    },
+
+    async release(purse, id) {
+      return (await onPurse(scripts.release, 'release', { purse, args: [id] })) as readonly string[];
+    },
+
+    async forfeit(purse) {
+      if (!isCapped(purse, tenants)) return [];
+      const call = { purse, more: [costsToday(purse)], args: [purse.runId, keepCostsS] };
+      return (await onPurse(scripts.forfeit, 'forfeit', call)) as readonly string[];
+    },
+
+    async await({ runId, tenant }, account, amount) {
+      const now = clock.now();
+      const front = lineFront(keys, tenant, waitedFor(account, tenant, tenants, now));
+      const own = keys.account(tenant, 'run', runId, 'total');
+      const name = `${account.scope}:${account.id}`;
+      try {
+        const reply = await runScript(
+          redis,
+          scripts.await,
+          [...front.keys, keys.accountsWaiting(tenant), own],
+          [...front.args, runId, amount, placeInLine(runId, now), name, waitingAccountTtlS],
+        );
+        // In a Cluster this set is elsewhere. After the line, because whoever finds no line takes the tenant out of it.
+        if (reply === 0) await redis.sadd(keys.tenantsWaiting, tenant);
+        return reply === 1;
+      } catch (error) {
+        throw redisError(error, `wait for money of run ${runId}`);
+      }
+    },
+
+    pump: () => lines.take(),
   };
 }
 
-const dayS = 86_400;
-
-/** Seconds that a run's account is kept after its last use, and while the run waits for money. */
-export const runAccountTtlS = 2 * dayS;
-export const waitingAccountTtlS = 30 * dayS;
-
-/** Seconds that an account of a batch or a tenant is kept after its last use: 30 days, or two windows of time. */
-export function accountTtlS(window: BudgetWindow): number {
-  return { total: 30 * dayS, hour: 7_200, day: 2 * dayS, month: 62 * dayS }[window];
+interface PurseCall {
+  readonly purse: Purse;
+  readonly more?: readonly string[];
+  readonly args: readonly (string | number)[];
 }
 
-/** The name of the window before the one that `atMs` is in. */
-export function windowBefore(window: BudgetWindow, atMs: number): string {
-  const at = new Date(atMs);
-  const start =
-    window === 'month'
-      ? Date.UTC(at.getUTCFullYear(), at.getUTCMonth(), 1)
-      : atMs - (atMs % (window === 'hour' ? 3_600_000 : dayS * 1_000));
-  return windowOf(window, start - 1);
+function sourceOf({ purse, provider, model }: ReserveRequest | Settlement): string {
+  return costSource({ agent: purse.agentId, provider, model });
 }
 
-const costCounters = [
-  'attempts',
-  'input',
-  'output',
-  'cached',
-  'cacheWrite',
-  'total',
-  'costMicrocents',
-  'presumedMicrocents',
-  'unpricedAttempts',
-] as const satisfies readonly Exclude<keyof CostRow, 'day' | 'agent' | 'provider' | 'model'>[];
-type CostCounter = (typeof costCounters)[number];
-
-export type CostSource = Pick<CostRow, 'agent' | 'provider' | 'model'>;
-
-/** Names what was paid for. A field of the hash at `keys.costs` is a counter, a space and this. */
-export function costSource({ agent, provider, model }: CostSource): string {
-  return jsonText([agent, provider, model]);
+function excessField({ provider, model }: ReserveRequest | Settlement): string {
+  return `x:${provider}/${model}`;
 }
 
-/** One attempt that was paid for. */
-export interface PaidAttempt {
-  readonly provider: string;
-  readonly model: string;
-  readonly usage: Usage;
-  readonly costMicrocents: number;
-  readonly priced: boolean;
-}
+type Reply =
+  | readonly [kind: 1, amount: number, ...warnings: number[]]
+  | readonly [
+      kind: 2 | 3,
+      account: number,
+      cap: number,
+      spent: number,
+      reserved: number,
+      mode: Exclude<OnExceed, 'warn'>,
+    ];
 
-/**
- * The fields of the hash at `keys.costs` to which these attempts of an agent add something, and what. Presumed cost is added
- * by the ledger, which knows it.
- */
-export function costIncrements(agent: string, attempts: readonly PaidAttempt[]): [field: string, by: number][] {
-  const sums = new Map<string, number>();
-  for (const { provider, model, usage, costMicrocents, priced } of attempts) {
-    const { input, output, cached, cacheWrite, total } = usage;
-    const counts: Partial<Record<CostCounter, number>> = {
-      attempts: 1,
-      input,
-      output,
-      cached,
-      cacheWrite,
-      total,
-      costMicrocents,
-      unpricedAttempts: priced ? 0 : 1,
-    };
-    for (const [counter, by] of Object.entries(counts)) {
-      const field = `${counter} ${costSource({ agent, provider, model })}`;
-      if (by > 0) sums.set(field, (sums.get(field) ?? 0) + by);
-    }
+function readReservation(reply: Reply, accounts: readonly PurseAccount[]): Reservation {
+  const stateOf = ([
+    account = 0,
+    capMicrocents = 0,
+    spentMicrocents = 0,
+    reservedMicrocents = 0,
+  ]: readonly number[]) => {
+    const { scope, id } = accounts[account - 1] as PurseAccount;
+    return { scope, id, capMicrocents, spentMicrocents, reservedMicrocents };
+  };
+  if (reply[0] === 1) {
+    const [, amount, ...passed] = reply;
+    const warnings: AccountState[] = [];
+    for (let at = 0; at < passed.length; at += 4) warnings.push(stateOf(passed.slice(at, at + 4)));
+    return { kind: 'reserved', amount, warnings };
   }
-  return [...sums];
-}
-
-const sourceNames = z.tuple([z.string(), z.string(), z.string()]);
-
-/** The rows of one day from the hash at `keys.costs`. Fields that cannot be read are left out. */
-export function costRowsOf(day: string, hash: Readonly<Record<string, string>>): CostRow[] {
-  const rows = new Map<string, CostRow>();
-  for (const [field, value] of Object.entries(hash)) {
-    const at = field.indexOf(' ');
-    const counter = costCounters.find((name) => name === field.slice(0, at));
-    const source = field.slice(at + 1);
-    const row = rows.get(source) ?? emptyRow(day, source);
-    if (!counter || !row) continue;
-    rows.set(source, { ...row, [counter]: Number(value) });
-  }
-  return [...rows.values()];
-}
-
-function emptyRow(day: string, source: string): CostRow | undefined {
-  const names = sourceNames.safeParse(readJson(source));
-  if (!names.success) return undefined;
-  const [agent, provider, model] = names.data;
-  const zeros = Object.fromEntries(costCounters.map((name) => [name, 0])) as Record<CostCounter, number>;
-  return { day, agent, provider, model, ...zeros };
-}
-
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+  const [kind, account, cap, spent, reserved, onExceed] = reply;
+  const state = stateOf([account, cap, spent, reserved]);
+  return kind === 2 ? { kind: 'busy', account: state } : { kind: 'exceeded', account: state, onExceed };
 }

@@ -1,5 +1,5 @@
 import { timeOfRunId } from '../../base/ids.ts';
-import { accountTtlS, runAccountTtlS, windowBefore } from './ledger.ts';
+import { accountTtlS, runAccountTtlS, windowBefore } from './accounts.ts';
 import { windowOf, type BudgetScope, type OnExceed } from '../../contract/money.ts';
 import type { Tenants } from '../../contract/tenants.ts';
 import type { AccountState, Purse } from './reservations.ts';

@@ -1,5 +1,5 @@
 import type { BudgetScope, OnExceed, Usage } from '../../contract/money.ts';
-import type { PaidAttempt } from './ledger.ts';
+import type { PaidAttempt } from './accounts.ts';
 
 /** Whose money an attempt is paid with. */
 export interface Purse {
@@ -75,7 +75,7 @@ export interface Settlement {
 
 /**
  * The money of runs, batches and tenants, shared by all workers. One call reaches all accounts of a purse, all or nothing.
- * Kept in Redis by `state/money/redis-ledger.ts`, in memory by `local/stores/memory-ledger.ts`; both pass `test/contract/ledger.ts`.
+ * Kept in Redis by `state/money/ledger.ts`, in memory by `local/stores/memory-ledger.ts`; both pass `test/contract/ledger.ts`.
  * Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Ledger {

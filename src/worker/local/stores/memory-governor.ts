@@ -8,7 +8,7 @@ import {
   type Limiters,
   type Settling,
   type Waiting,
-} from '../../../shared/state/limits/rate/governor.ts';
+} from '../../../shared/state/limits/rate/polled-limiter.ts';
 import { MemoryLimiter } from './memory-limiter.ts';
 
 /** The governor of one process. It keeps the promises of the Redis one, except that nothing outlives the process. */

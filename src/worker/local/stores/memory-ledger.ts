@@ -1,5 +1,5 @@
 import type { Clock } from '../../../shared/base/clock.ts';
-import { costIncrements, costRowsOf, costSource } from '../../../shared/state/money/ledger.ts';
+import { costIncrements, costRowsOf, costSource } from '../../../shared/state/money/accounts.ts';
 import { windowOf, type BudgetView, type CostRow } from '../../../shared/contract/money.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { Tenants } from '../../../shared/contract/tenants.ts';

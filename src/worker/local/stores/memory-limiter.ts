@@ -1,6 +1,12 @@
 import type { ProviderLimits } from '../../../shared/contract/limits.ts';
 import type { GrantRequest } from '../../../shared/state/limits/rate/rate-limiter.ts';
-import type { Ask, Learnt, LimiterAnswer, Settling, Waiting } from '../../../shared/state/limits/rate/governor.ts';
+import type {
+  Ask,
+  Learnt,
+  LimiterAnswer,
+  Settling,
+  Waiting,
+} from '../../../shared/state/limits/rate/polled-limiter.ts';
 import { LimitWindow } from './memory-window.ts';
 
 interface Waiter {

@@ -8,7 +8,7 @@ import {
   type BreakerState,
   type SharedBreakers,
 } from '../../../../src/shared/state/limits/breakers.ts';
-import { redisBreakers } from '../../../../src/shared/state/limits/redis-breakers.ts';
+import { redisBreakers } from '../../../../src/shared/state/limits/shared-breakers.ts';
 import { testPrefix, testRedis, until } from '../../../support/redis.ts';
 
 const never = new AbortController().signal;

@@ -35,7 +35,7 @@ export interface GrantOutcome {
 /**
  * Keeps the fleet within what a provider allows, by credential and model: requests and tokens per minute and calls in
  * flight, fair between tenants by tokens and weight, in order within a tenant. Kept in Redis by
- * `state/limits/rate/redis-governor.ts`, in memory by `local/stores/memory-governor.ts`; both pass `test/contract/governor.ts`.
+ * `state/limits/rate/limiters.ts`, in memory by `local/stores/memory-governor.ts`; both pass `test/contract/governor.ts`.
  */
 export interface Governor extends AsyncDisposable {
   /**

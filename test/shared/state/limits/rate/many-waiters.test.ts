@@ -3,7 +3,7 @@ import { keysFor, loadScript, runScript } from '../../../../../src/shared/state/
 import { testPrefix, testRedis } from '../../../../support/redis.ts';
 
 const poll = loadScript(
-  new URL('../../../../../src/shared/state/limits/rate/redis-governor.ts', import.meta.url).href,
+  new URL('../../../../../src/shared/state/limits/rate/limiters.ts', import.meta.url).href,
   './poll.lua',
 );
 const parts = ['state', 'window', 'line', 'waiters', 'tenants', 'past', 'leases', 'grants', 'seats', 'wake'];

@@ -4,7 +4,7 @@ import {
   PolledGovernor,
   type LimiterAnswer,
   type Limiters,
-} from '../../../../../src/shared/state/limits/rate/governor.ts';
+} from '../../../../../src/shared/state/limits/rate/polled-limiter.ts';
 import { aRequest } from '../../../../contract/governor.ts';
 import { until } from '../../../../support/redis.ts';
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts';
-import { costIncrements } from './ledger.ts';
+import { costIncrements } from './accounts.ts';
 import { windowOf } from '../../contract/money.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
 import { redisError } from '../errors.ts';

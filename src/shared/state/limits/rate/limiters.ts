@@ -12,7 +12,7 @@ import {
   type Limiters,
   type Settling,
   type Waiting,
-} from './governor.ts';
+} from './polled-limiter.ts';
 
 export interface RedisGovernorOptions {
   readonly redis: RedisConnection;
