@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import { z } from 'zod';
 import type { Cli } from '../src/producer/cli/cli.ts';
-import { runProgram } from '../src/producer/cli/program.ts';
+import { runCli } from '../src/producer/cli/program.ts';
 import { Millrace } from '../src/producer/client/millrace.ts';
 import { systemClock } from '../src/shared/base/clock.ts';
 import { parseConfig } from '../src/shared/contract/config.ts';
@@ -139,7 +139,7 @@ test('every command on the page is one that there is', async () => {
     const [stdout, stderr, stdin] = [new PassThrough(), new PassThrough(), new PassThrough()];
     const { signal: interrupted } = new AbortController();
     const cli = { env, cwd: tmpdir(), root, stdin, stdout, stderr, interrupted } as unknown as Cli;
-    const code = await runProgram(argumentsOf(command).slice(1), cli);
+    const code = await runCli(argumentsOf(command).slice(1), cli);
     const said = String(stderr.read() ?? '');
     // There is no such run here: everything else about the command is right.
     expect([command, code === 0 || said.startsWith('run_not_found: '), said]).toEqual([command, true, said]);

@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { PassThrough } from 'node:stream';
 import { inject, onTestFinished, expect, test } from 'vitest';
 import type { Cli } from '../src/producer/cli/cli.ts';
-import { runProgram } from '../src/producer/cli/program.ts';
+import { runCli } from '../src/producer/cli/program.ts';
 import { parseConfig } from '../src/shared/contract/config.ts';
 import { silentLog } from '../src/shared/base/log.ts';
 import { loadTenants } from '../src/shared/contract/tenants.ts';
@@ -81,7 +81,7 @@ test('every command on the page is one that there is', async () => {
     const [stdout, stderr, stdin] = [new PassThrough(), new PassThrough(), new PassThrough()];
     const { signal: interrupted } = new AbortController();
     const cli = { env, cwd: tmpdir(), root, stdin, stdout, stderr, interrupted } as unknown as Cli;
-    const code = await runProgram(argumentsOf(command).slice(1), cli);
+    const code = await runCli(argumentsOf(command).slice(1), cli);
     const said = String(stderr.read() ?? '');
     // There is no such run and no such file here: everything else about the command is right.
     const isFine = code === 0 || /^(run_not_found: |validation: .*(cannot be read|no such file))/i.test(said);

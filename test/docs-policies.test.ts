@@ -4,7 +4,7 @@ import { dirname, join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { PassThrough } from 'node:stream';
 import type { Cli } from '../src/producer/cli/cli.ts';
-import { runProgram } from '../src/producer/cli/program.ts';
+import { runCli } from '../src/producer/cli/program.ts';
 import { configSchema } from '../src/shared/contract/config.ts';
 import { sanitise } from '../src/worker/guards/sanitise.ts';
 import { hardText } from '../src/worker/guards/hard-rules.ts';
@@ -102,7 +102,7 @@ test('every command on the page is one that there is', async () => {
     const [stdout, stderr, stdin] = [new PassThrough(), new PassThrough(), new PassThrough()];
     const { signal: interrupted } = new AbortController();
     const cli = { env, cwd: tmpdir(), root, stdin, stdout, stderr, interrupted } as unknown as Cli;
-    await runProgram(args.slice(1) as string[], cli);
+    await runCli(args.slice(1) as string[], cli);
     // There is no such run here: everything else about the command is right.
     expect([line, String(stderr.read() ?? '')]).toEqual([line, expect.stringMatching(/^run_not_found: /)]);
   }

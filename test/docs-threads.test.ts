@@ -6,7 +6,7 @@ import { pathToFileURL } from 'node:url';
 import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import type { Cli } from '../src/producer/cli/cli.ts';
 import { helpLines } from '../src/producer/cli/chat/command.ts';
-import { runProgram } from '../src/producer/cli/program.ts';
+import { runCli } from '../src/producer/cli/program.ts';
 import { postrunEffect } from '../src/shared/contract/postrun.ts';
 import { maxThreadEvents, threadEventBody } from '../src/shared/contract/thread/thread-event.ts';
 import { runRequest } from '../src/shared/contract/run.ts';
@@ -67,7 +67,7 @@ test('every command on the page about threads is one that there is', async () =>
     const [stdout, stderr, stdin] = [new PassThrough(), new PassThrough(), new PassThrough()];
     const { signal: interrupted } = new AbortController();
     const cli = { env, cwd: tmpdir(), root, stdin, stdout, stderr, interrupted } as unknown as Cli;
-    const code = await runProgram(argumentsOf(command.split(' > ')[0] ?? ''), cli);
+    const code = await runCli(argumentsOf(command.split(' > ')[0] ?? ''), cli);
     expect([command, code, String(stderr.read() ?? '')]).toEqual([command, 0, expect.not.stringContaining('error')]);
     expect(String(stdout.read() ?? '')).not.toBe('');
   }

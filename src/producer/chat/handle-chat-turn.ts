@@ -1,7 +1,7 @@
 import type { z } from 'zod';
 import { invalid } from '../client/accept/validate.ts';
 import { chatTurnIdentity, keyOf, type ChatTurnIdentity } from './chat-event.ts';
-import { conduct } from './run-turn.ts';
+import { runChatTurn } from './run-turn.ts';
 import { callHook, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
 import { TurnLines } from './turn-lines.ts';
 import { createMemoryChatTurns, type ChatTurnStore } from './turn-store.ts';
@@ -76,7 +76,7 @@ function begin(
   const body = lines.body(() => turn.isReplay);
   const running = runningIn(turns);
   const key = keyOf(identity);
-  const over = conduct(turn, waitUntil !== undefined).finally(() => running.delete(key));
+  const over = runChatTurn(turn, waitUntil !== undefined).finally(() => running.delete(key));
   running.set(key, { lines, over });
   if (waitUntil) void callHook('waitUntil', () => waitUntil(over), turn.calling);
   return body;

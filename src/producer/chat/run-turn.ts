@@ -20,7 +20,7 @@ const maxMessageBytes = 2_048;
 const scrub = new Redactor();
 
 /** The whole turn. Never rejects, and always ends the lines. */
-export async function conduct(turn: Turn, flushesLater: boolean): Promise<void> {
+export async function runChatTurn(turn: Turn, flushesLater: boolean): Promise<void> {
   const { identity, hooks, turns, lines, calling } = turn;
   try {
     const known = await callHook('turns.get', () => turns.get(identity), calling);

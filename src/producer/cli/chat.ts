@@ -2,7 +2,7 @@ import { Option } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
 import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
-import { converse, invite } from './chat/chat-session.ts';
+import { runChatSession, invite } from './chat/chat-session.ts';
 import { Interrupts } from './chat/interrupts.ts';
 import { lastMessages } from './chat/last-messages.ts';
 import { RedisWatch } from './chat/redis-watch.ts';
@@ -83,7 +83,7 @@ async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode
   note(`Thread ${thread}. /help lists the commands.`);
   if (options.last !== undefined) await showLast(cli, mill, thread, options.last, json);
   const isEager = lines.isTerminal || options.busy !== undefined;
-  const code = await converse({ talk, lines, note, interrupts, isEager });
+  const code = await runChatSession({ talk, lines, note, interrupts, isEager });
   const { current } = talk;
   cli.interrupted.removeEventListener('abort', onSignal);
   interrupts.leave();

@@ -9,7 +9,7 @@ import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from '.
 import { cleanPrefix } from './demo/clean-prefix.ts';
 import { runSample } from './demo/sample.ts';
 import { summaryOf } from './demo/summary.ts';
-import { followRun } from './show/watch-run.ts';
+import { watchRun } from './show/watch-run.ts';
 import { bold, dim, green, red } from './show/paint.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 
@@ -132,5 +132,5 @@ async function streamOne(cli: Cli, mill: Millrace, say: (text: string) => void):
   say(bold(cli.stdout, 'One run, streamed: Where is order 1042?'));
   const run = await mill.enqueue({ agent: 'support', input: 'Where is order 1042?' }, { signal: cli.interrupted });
   // One stream for all of it: two would be shown in no particular order where they are files.
-  return await followRun({ ...cli, stderr: cli.stdout }, mill, run.runId, { json: false });
+  return await watchRun({ ...cli, stderr: cli.stdout }, mill, run.runId, { json: false });
 }

@@ -1,6 +1,6 @@
 import { fileURLToPath } from 'node:url';
 import { exitCodes, type Cli } from './cli.ts';
-import { runProgram } from './program.ts';
+import { runCli } from './program.ts';
 
 /** One Ctrl-C under npm arrives twice: from the terminal, and passed on by npm. */
 const sameInterruptMs = 500;
@@ -40,6 +40,6 @@ const cli: Cli = {
   stderr: process.stderr,
   interrupted: interrupt.signal,
 };
-const code = await runProgram(process.argv.slice(2), cli);
+const code = await runCli(process.argv.slice(2), cli);
 // Data may still be on its way into a pipe; connections that linger must not hold the process.
 process.stdout.write('', () => process.exit(code));

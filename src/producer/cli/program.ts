@@ -61,7 +61,7 @@ const commands: readonly AddCommand[] = [
 const withoutTenant: ReadonlySet<string> = new Set(['dev', 'demo', 'producer', 'worker', 'agents', 'doctor']);
 
 /** Runs the command that the arguments name and answers the exit code. Never throws. */
-export async function runProgram(args: readonly string[], cli: Cli): Promise<ExitCode> {
+export async function runCli(args: readonly string[], cli: Cli): Promise<ExitCode> {
   let code: ExitCode = exitCodes.ok;
   const act = <Args extends unknown[]>(work: Work<Args>) => {
     return async (...given: Args) => {

@@ -4,7 +4,7 @@ import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { dialectOption, wholeNumber } from './options/arguments.ts';
 import { lineOf } from './show/event-line.ts';
-import { followRun } from './show/watch-run.ts';
+import { watchRun } from './show/watch-run.ts';
 import { dim } from './show/paint.ts';
 
 interface Options {
@@ -38,7 +38,7 @@ async function tail(cli: Cli, runId: string | undefined, options: Options): Prom
     return exitCodes.interrupted;
   }
   const { after, dialect } = options;
-  return await followRun(cli, mill, runId, {
+  return await watchRun(cli, mill, runId, {
     json,
     ...(after !== undefined && { after }),
     ...(dialect && { dialect }),

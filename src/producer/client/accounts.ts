@@ -18,7 +18,7 @@ import {
 } from '../../shared/contract/money.ts';
 import { pairsOf } from '../../shared/base/pairs.ts';
 import { loadScript, runScript, type RedisConnection } from '../../shared/state/connect.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
 
 const topUpScript = loadScript(import.meta.url, '../../shared/state/money/top-up.lua');
@@ -47,11 +47,11 @@ export function parseAccountName(name: string): AccountName | undefined {
 export async function readAccount(
   name: AccountName,
   tenant: string,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<BudgetView> {
-  const { place, known } = await locate(name, tenant, link, redis);
-  const [account, waiting] = keysOf(place, tenant, link);
+  const { place, known } = await locate(name, tenant, core, redis);
+  const [account, waiting] = keysOf(place, tenant, core);
   const [hash, runs] = await Promise.all([redis.hgetall(account), redis.zcard(waiting)]);
   return budgetViewOf(place, hash, runs, known);
 }
@@ -61,12 +61,12 @@ export async function setBatchCap(
   id: string,
   tenant: string,
   { capMicrocents, onExceed }: KnownCap,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<BudgetView> {
   const place = wholePlace('batch', id);
   const args = [capMicrocents, onExceed, ttlOf(place)];
-  const reply = (await runScript(redis, setScript, keysOf(place, tenant, link), args)) as [string[], number];
+  const reply = (await runScript(redis, setScript, keysOf(place, tenant, core), args)) as [string[], number];
   return budgetViewOf(place, Object.fromEntries(pairsOf(reply[0])), reply[1]);
 }
 
@@ -75,13 +75,13 @@ export async function topUpAccount(
   name: AccountName,
   tenant: string,
   topUp: { readonly microcents: number; readonly key?: string },
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<BudgetView> {
-  const { place, known } = await locate(name, tenant, link, redis);
+  const { place, known } = await locate(name, tenant, core, redis);
   const remember = topUp.key === undefined ? '' : `t:${topUp.key}`;
   const args = [topUp.microcents, remember, ttlOf(place), known ? 1 : 0];
-  const reply = (await runScript(redis, topUpScript, keysOf(place, tenant, link), args)) as [0] | [1, string[], number];
+  const reply = (await runScript(redis, topUpScript, keysOf(place, tenant, core), args)) as [0] | [1, string[], number];
   if (reply[0] === 0)
     throw new RunError('validation', `${name.scope} ${name.id} has no cap, so there is nothing to add to`);
   return budgetViewOf(place, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
@@ -91,21 +91,21 @@ export async function topUpAccount(
 async function locate(
   { scope, id }: AccountName,
   tenant: string,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<{ readonly place: AccountPlace; readonly known: KnownCap | undefined }> {
   switch (scope) {
     case 'batch':
       return { place: wholePlace(scope, id), known: undefined };
     case 'run': {
-      const { budget } = (await loadRecord(link, redis, id, tenant)).request;
+      const { budget } = (await loadRecord(core, redis, id, tenant)).request;
       const capMicrocents = budgetCap(budget);
       const known = budget && capMicrocents !== undefined ? { capMicrocents, onExceed: budget.onExceed } : undefined;
       return { place: wholePlace(scope, id), known };
     }
     case 'tenant': {
-      const { budget } = link.tenants.of(id);
-      if (!budget) return { place: await windowInUse(id, link, redis), known: undefined };
+      const { budget } = core.tenants.of(id);
+      if (!budget) return { place: await windowInUse(id, core, redis), known: undefined };
       return { place: tenantPlace(id, budget.window), known: budget };
     }
     default:
@@ -118,7 +118,7 @@ function wholePlace(scope: BudgetScope, id: string): AccountPlace {
 }
 
 /** A client without `tenantsFile` knows no window; the account that workers have written a cap into shows it. */
-async function windowInUse(tenant: string, { keys }: Link, redis: RedisConnection): Promise<AccountPlace> {
+async function windowInUse(tenant: string, { keys }: ClientCore, redis: RedisConnection): Promise<AccountPlace> {
   const places = budgetWindow.options.map((window) => tenantPlace(tenant, window));
   const caps = await Promise.all(
     places.map(({ windowStart }) =>
@@ -132,7 +132,7 @@ function tenantPlace(id: string, window: BudgetWindow): AccountPlace {
   return { scope: 'tenant', id, window, windowStart: windowOf(window, Date.now()) };
 }
 
-function keysOf({ scope, id, windowStart }: AccountPlace, tenant: string, { keys }: Link): [string, string] {
+function keysOf({ scope, id, windowStart }: AccountPlace, tenant: string, { keys }: ClientCore): [string, string] {
   return [keys.account(tenant, scope, id, windowStart), keys.accountWaiting(tenant, scope, id)];
 }
 

@@ -14,7 +14,7 @@ import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
 import { inGroups } from './in-groups.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 import { loadDecisions } from './read-run.ts';
 import { invalid } from './accept/validate.ts';
 
@@ -67,17 +67,17 @@ interface Entry {
 export async function listApprovals(
   input: ApprovalsQuery,
   tenant: string,
-  link: Link,
+  core: ClientCore,
 ): Promise<{ approvals: readonly ApprovalView[]; cursor?: string }> {
   const parsed = approvalsQuery.safeParse(input);
   if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error.issues);
   const { agent, kind, cursor, limit } = parsed.data;
-  return await link.reach(async (redis) => {
+  return await core.reach(async (redis) => {
     const approvals: ApprovalView[] = [];
     let last = cursor === undefined ? undefined : parseCursor(cursor);
     for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-      const entries = await entriesAfter(last, link.keys.asking(tenant), redis);
-      const found = await readEntries(entries, tenant, link, redis);
+      const entries = await entriesAfter(last, core.keys.asking(tenant), redis);
+      const found = await readEntries(entries, tenant, core, redis);
       for (const [at, entry] of entries.entries()) {
         last = entry;
         const views = found[at] ?? [];
@@ -108,27 +108,27 @@ async function rankAfter({ runId, askedAtMs }: Entry, key: string, redis: RedisC
 async function readEntries(
   entries: readonly Entry[],
   tenant: string,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<readonly (readonly ApprovalView[])[]> {
-  const found = await inGroups(entries, ({ runId }) => readEntry(runId, tenant, link, redis));
+  const found = await inGroups(entries, ({ runId }) => readEntry(runId, tenant, core, redis));
   const settledBefore = Date.now() - settledMs;
   const dead = entries.filter(({ askedAtMs }, at) => found[at]?.length === 0 && askedAtMs < settledBefore);
-  if (dead.length > 0) await redis.zrem(link.keys.asking(tenant), ...dead.map(({ runId }) => runId));
+  if (dead.length > 0) await redis.zrem(core.keys.asking(tenant), ...dead.map(({ runId }) => runId));
   return found;
 }
 
 async function readEntry(
   runId: string,
   tenant: string,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<readonly ApprovalView[]> {
-  const record = await listedRecord(redis, link.keys.run(runId), tenant);
+  const record = await listedRecord(redis, core.keys.run(runId), tenant);
   if (!record) return [];
   const items = asksOf(record);
   const severalDecide = items.some(({ approvers = 1 }) => approvers > 1);
-  const decisions = severalDecide ? await loadDecisions(link, redis, runId) : [];
+  const decisions = severalDecide ? await loadDecisions(core, redis, runId) : [];
   return items.map((item) => approvalOf(record, item, decisions));
 }
 

@@ -10,7 +10,7 @@ import {
 } from '../../shared/contract/money.ts';
 import { readAccount, setBatchCap, topUpAccount, type AccountName } from './accounts.ts';
 import { requireOperator, type Rights } from './accept/caller.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 import { checkRunId, invalid } from './accept/validate.ts';
 
 /** Ten million dollars: sums of such amounts are exact in every place that adds them. */
@@ -60,12 +60,12 @@ export interface TopUpOptions {
 /** The budgets of one tenant. Every method throws `RunError`, like the client that it belongs to. */
 export class Budgets {
   readonly #tenant: string;
-  readonly #link: Link;
+  readonly #core: ClientCore;
   readonly #rights: Rights;
 
-  constructor(tenant: string, link: Link, rights: Rights) {
+  constructor(tenant: string, core: ClientCore, rights: Rights) {
     this.#tenant = tenant;
-    this.#link = link;
+    this.#core = core;
     this.#rights = rights;
   }
 
@@ -75,7 +75,7 @@ export class Budgets {
    */
   async get(scope: BudgetScope, id: string): Promise<BudgetView> {
     const name = checkName(scope, id, this.#tenant);
-    return await this.#link.reach((redis) => readAccount(name, this.#tenant, this.#link, redis));
+    return await this.#core.reach((redis) => readAccount(name, this.#tenant, this.#core, redis));
   }
 
   /**
@@ -90,7 +90,7 @@ export class Budgets {
     const { maxCostUsd, maxCostMicrocents, onExceed } = parsed.data;
     const capMicrocents = microcentsOf(maxCostUsd, maxCostMicrocents, 'maxCostUsd');
     const cap = { capMicrocents, onExceed };
-    return await this.#link.reach((redis) => setBatchCap(name.id, this.#tenant, cap, this.#link, redis));
+    return await this.#core.reach((redis) => setBatchCap(name.id, this.#tenant, cap, this.#core, redis));
   }
 
   /**
@@ -109,7 +109,7 @@ export class Budgets {
     const name = checkName(scope, id, this.#tenant);
     if (name.scope === 'tenant') requireOperator({ rights: this.#rights }, 'adding money to a tenant');
     const topUp = topUpOf(parsed.data.usd, parsed.data.microcents, 'usd', idempotencyKey);
-    return await this.#link.reach((redis) => topUpAccount(name, this.#tenant, topUp, this.#link, redis));
+    return await this.#core.reach((redis) => topUpAccount(name, this.#tenant, topUp, this.#core, redis));
   }
 }
 

@@ -6,7 +6,7 @@ import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
 import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
 import { leaveLines } from './wait-queues.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 import { tellAccepted } from './accept/tell-accepted.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
@@ -20,21 +20,21 @@ export async function cancelRun(
   id: string,
   tenant: string,
   input: Partial<CancelRequest>,
-  link: Link,
+  core: ClientCore,
 ): Promise<RunView> {
   const runId = checkRunId(id);
   const parsed = cancelRequest.safeParse(safeInput(input));
   if (!parsed.success) throw invalid('validation', 'the cancel request is not valid', parsed.error.issues);
-  return await link.reach(async (redis) => {
-    const record = await loadLegible(link, redis, runId, tenant);
-    const stopped = await stopFamily(record, parsed.data, familyOf(link, redis));
+  return await core.reach(async (redis) => {
+    const record = await loadLegible(core, redis, runId, tenant);
+    const stopped = await stopFamily(record, parsed.data, familyPorts(core, redis));
     switch (stopped) {
       case 'gone':
         throw runNotFound(runId);
       case 'ended_before':
         throw alreadyTerminal(record);
       case 'ended_here':
-        await forget(record, link, redis);
+        await forget(record, core, redis);
         break;
       case 'held':
       case 'asked':
@@ -42,26 +42,26 @@ export async function cancelRun(
       default:
         return assertNever(stopped);
     }
-    return viewOf(await loadLegible(link, redis, runId, tenant));
+    return viewOf(await loadLegible(core, redis, runId, tenant));
   });
 }
 
 /** What a producer does for runs that work for each other. */
-export function familyOf(link: Link, redis: RedisConnection): Family {
+export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
   return {
-    place: placeOf(link, redis),
-    threads: threadPlaceOf(link, redis),
-    keepOf: (record) => ({ recordS: retentionS(link, record), eventsS: link.settings.eventLogTtlS }),
-    onAccepted: (run) => tellAccepted(run, { status: 'queued', attached: false }, link),
-    onEnded: (run) => link.onRun({ kind: 'ended', jobKind: run.kind, ...factsOf(run), ...endFactsOf(run) }),
-    addJob: async (run) => await link.queues.add({ ...run, priority: undefined, delayMs: undefined, first: true }),
+    place: placeOf(core, redis),
+    threads: threadPlaceOf(core, redis),
+    keepOf: (record) => ({ recordS: retentionS(core, record), eventsS: core.settings.eventLogTtlS }),
+    onAccepted: (run) => tellAccepted(run, { status: 'queued', attached: false }, core),
+    onEnded: (run) => core.onRun({ kind: 'ended', jobKind: run.kind, ...factsOf(run), ...endFactsOf(run) }),
+    addJob: async (run) => await core.queues.add({ ...run, priority: undefined, delayMs: undefined, first: true }),
   };
 }
 
 /** The run has ended here; a job that is left would only be skipped by a worker, so a failure to remove it is no matter. */
-async function forget(record: RunRecord, link: Link, redis: RedisConnection): Promise<void> {
-  await leaveLines(record, link, redis);
-  await link.queues.remove(record.queue, record.runId, record.segment).catch(link.onError);
+async function forget(record: RunRecord, core: ClientCore, redis: RedisConnection): Promise<void> {
+  await leaveLines(record, core, redis);
+  await core.queues.remove(record.queue, record.runId, record.segment).catch(core.onError);
 }
 
 function alreadyTerminal(record: RunRecord): RunError {

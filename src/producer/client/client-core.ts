@@ -16,7 +16,7 @@ import { LifecycleStream } from '../../shared/state/lifecycle-stream.ts';
 import { maxQueues, runQueue } from '../../shared/contract/queues.ts';
 import { loadTenants, type Tenants } from '../../shared/contract/tenants.ts';
 import { WriteProbe } from '../../shared/state/write-probe.ts';
-import { Admission } from './accept/admission.ts';
+import { RunAdmission } from './accept/admission.ts';
 import { AgentDirectory } from './agents.ts';
 import { JobQueues } from './enqueue.ts';
 import { EventHub } from './follow/event-hub.ts';
@@ -56,7 +56,7 @@ export interface Settings {
 }
 
 /** What all tenants' clients of one process share: two connections, the queues, the subscriptions. */
-export class Link {
+export class ClientCore {
   readonly keys: Keys;
   readonly cluster: boolean;
   readonly settings: Settings;
@@ -65,7 +65,7 @@ export class Link {
   readonly log: EventLog;
   readonly agents: AgentDirectory;
   readonly directory: QueueDirectory;
-  readonly admission = new Admission();
+  readonly admission = new RunAdmission();
   readonly tenants: Tenants;
   readonly models: ModelGate;
   readonly writes: WriteProbe;

@@ -3,7 +3,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
 import { costRowsOf } from '../../shared/state/money/accounts.ts';
 import { costRow, type CostRow } from '../../shared/contract/money.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 
 export const costGroup = z.enum(['tenant', 'agent', 'model', 'day']);
 export type CostGroup = z.infer<typeof costGroup>;
@@ -50,14 +50,14 @@ const defaultGroups: readonly CostGroup[] = ['day', 'agent', 'model'];
 const daysAtOnce = 50;
 
 /** Costs of the tenant, grouped and summed. Throws `validation` for days and groups that make no sense. */
-export async function readCosts(query: CostQuery, tenant: string, link: Link): Promise<CostReport> {
+export async function readCosts(query: CostQuery, tenant: string, core: ClientCore): Promise<CostReport> {
   const days = daysOf(query, Date.now());
   const by = groupsOf(query.by);
-  const rows = await link.reach(async (redis) => {
+  const rows = await core.reach(async (redis) => {
     const read: CostRow[] = [];
     for (let start = 0; start < days.length; start += daysAtOnce) {
       const some = days.slice(start, start + daysAtOnce);
-      const hashes = await Promise.all(some.map((day) => redis.hgetall(link.keys.costs(tenant, day))));
+      const hashes = await Promise.all(some.map((day) => redis.hgetall(core.keys.costs(tenant, day))));
       for (const [index, day] of some.entries()) read.push(...costRowsOf(day, hashes[index] ?? {}));
     }
     return read;

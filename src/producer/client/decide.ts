@@ -11,7 +11,7 @@ import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts'
 import { topUpOf } from './budgets.ts';
 import { requireOperator, type Caller } from './accept/caller.ts';
 import { leaveLines } from './wait-queues.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 import { loadBelow, loadLegible, loadView } from './read-run.ts';
 import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
 import { placeOf } from './layout.ts';
@@ -43,22 +43,22 @@ export async function decideRun(
   caller: Caller,
   input: unknown,
   options: DecideOptions,
-  link: Link,
+  core: ClientCore,
 ): Promise<DecisionAnswer> {
   const runId = checkRunId(id);
   const { tenant } = caller;
   const parsed = decisionRequest.safeParse(safeInput(input));
   if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error.issues);
   const decision = decisionOf(parsed.data, options, Date.now());
-  return await link.reach(async (redis) => {
-    const record = await whoAsks(await loadLegible(link, redis, runId, tenant), decision.verdicts, link, redis);
+  return await core.reach(async (redis) => {
+    const record = await whoAsks(await loadLegible(core, redis, runId, tenant), decision.verdicts, core, redis);
     if (isTerminalStatus(record.status)) throw ended(runId);
     if (decision.topUp || decision.budget === 'approve') guardMoney(record, caller);
     const account = decision.topUp ? accountOf(record) : undefined;
-    if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, link, redis);
+    if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, core, redis);
     const budget =
-      decision.topUp && account ? await topUpAccount(account, tenant, decision.topUp, link, redis) : undefined;
-    return { run: await loadView(link, redis, runId, tenant), ...(budget && { budget }) };
+      decision.topUp && account ? await topUpAccount(account, tenant, decision.topUp, core, redis) : undefined;
+    return { run: await loadView(core, redis, runId, tenant), ...(budget && { budget }) };
   });
 }
 
@@ -66,13 +66,13 @@ export async function decideRun(
 async function whoAsks(
   record: RunRecord,
   verdicts: readonly CallVerdict[],
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<RunRecord> {
   const [first] = verdicts;
   if (!first || record.pending.some(({ id }) => id === first.id)) return record;
-  for (const child of await loadBelow(link, redis, record)) {
-    const found = await whoAsks(child, verdicts, link, redis);
+  for (const child of await loadBelow(core, redis, record)) {
+    const found = await whoAsks(child, verdicts, core, redis);
     if (found.pending.some(({ id }) => id === first.id)) return found;
   }
   return record;
@@ -124,11 +124,11 @@ function accountOf({ runId, status, pending }: RunRecord): AccountName {
 }
 
 /** The journal gets the decision in the step that queues the run, so neither is there without the other. */
-async function apply(record: RunRecord, decision: Decision, link: Link, redis: RedisConnection): Promise<void> {
+async function apply(record: RunRecord, decision: Decision, core: ClientCore, redis: RedisConnection): Promise<void> {
   const { runId, segment } = record;
   const { verdicts, budget, by, summary, atMs } = decision;
   const at = new Date(atMs).toISOString();
-  const outcome = await decideAboutRun(placeOf(link, redis), runId, {
+  const outcome = await decideAboutRun(placeOf(core, redis), runId, {
     verdicts,
     by,
     summary,
@@ -137,10 +137,15 @@ async function apply(record: RunRecord, decision: Decision, link: Link, redis: R
     // A decision about money must never meet a later wait for it.
     ...(budget && { segment }),
   });
-  await goOn(record, outcome, link, redis);
+  await goOn(record, outcome, core, redis);
 }
 
-async function goOn(record: RunRecord, outcome: DecideOutcome, link: Link, redis: RedisConnection): Promise<void> {
+async function goOn(
+  record: RunRecord,
+  outcome: DecideOutcome,
+  core: ClientCore,
+  redis: RedisConnection,
+): Promise<void> {
   const { runId } = record;
   switch (outcome.kind) {
     case 'gone':
@@ -152,9 +157,9 @@ async function goOn(record: RunRecord, outcome: DecideOutcome, link: Link, redis
     case 'recorded':
       return;
     case 'resumed':
-      await leaveLines(record, link, redis);
+      await leaveLines(record, core, redis);
       // A process that dies here leaves a queued run without a job, which the reconciler puts back.
-      await link.queues.add({ ...outcome.resumed, runId, priority: undefined, delayMs: undefined, first: true });
+      await core.queues.add({ ...outcome.resumed, runId, priority: undefined, delayMs: undefined, first: true });
       return;
     default:
       assertNever(outcome);

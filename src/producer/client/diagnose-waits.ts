@@ -4,7 +4,7 @@ import { pendingItem } from '../../shared/contract/event.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { heldThreads } from '../../shared/state/thread/line.ts';
 import { threadPlaceOf } from './layout.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 
 /** A model that failed lately, over all workers. */
 export interface BreakerFacts {
@@ -60,8 +60,8 @@ export interface WaitFacts {
 const maxShown = 100;
 const maxAsking = 1_000;
 
-export async function waitFacts(link: Link, redis: RedisConnection): Promise<WaitFacts> {
-  const { keys } = link;
+export async function waitFacts(core: ClientCore, redis: RedisConnection): Promise<WaitFacts> {
+  const { keys } = core;
   const [targets, limiters, tenants, asking] = await Promise.all([
     redis.smembers(keys.breakers),
     redis.smembers(keys.limiters),
@@ -81,7 +81,7 @@ export async function waitFacts(link: Link, redis: RedisConnection): Promise<Wai
       waiting: await redis.zcard(keys.limiter(limiter, 'line')),
     })),
   );
-  const threads = await threadsOf(link, redis);
+  const threads = await threadsOf(core, redis);
   const people = await Promise.all(asking.slice(0, maxShown).map((tenant) => peopleOf(tenant, keys, redis)));
   const money = await Promise.all(tenants.slice(0, maxShown).map((tenant) => accountsOf(tenant, keys, redis)));
   return {
@@ -93,21 +93,25 @@ export async function waitFacts(link: Link, redis: RedisConnection): Promise<Wai
   };
 }
 
-async function threadsOf(link: Link, redis: RedisConnection): Promise<readonly ThreadFacts[]> {
-  const threads = await heldThreads(threadPlaceOf(link, redis), maxShown);
+async function threadsOf(core: ClientCore, redis: RedisConnection): Promise<readonly ThreadFacts[]> {
+  const threads = await heldThreads(threadPlaceOf(core, redis), maxShown);
   const facts = await Promise.all(
     threads.map(async ({ tenant, threadId, holder, suspended }) => ({
       tenant,
       threadId,
       holder,
       suspended,
-      waiting: await redis.zcard(link.keys.thread(tenant, threadId, 'line')),
+      waiting: await redis.zcard(core.keys.thread(tenant, threadId, 'line')),
     })),
   );
   return facts.filter(({ waiting }) => waiting > 0).sort((a, b) => b.waiting - a.waiting);
 }
 
-async function accountsOf(tenant: string, keys: Link['keys'], redis: RedisConnection): Promise<readonly MoneyFacts[]> {
+async function accountsOf(
+  tenant: string,
+  keys: ClientCore['keys'],
+  redis: RedisConnection,
+): Promise<readonly MoneyFacts[]> {
   const names = await redis.smembers(keys.accountsWaiting(tenant));
   const accounts = await Promise.all(
     names.slice(0, maxShown).map(async (account) => {
@@ -120,7 +124,7 @@ async function accountsOf(tenant: string, keys: Link['keys'], redis: RedisConnec
 }
 
 /** Entries of runs that do not wait (any more) do not count: who lists what waits takes them off. */
-async function peopleOf(tenant: string, keys: Link['keys'], redis: RedisConnection): Promise<PeopleFacts> {
+async function peopleOf(tenant: string, keys: ClientCore['keys'], redis: RedisConnection): Promise<PeopleFacts> {
   const runIds = await redis.zrange(keys.asking(tenant), 0, `${maxAsking - 1}`);
   const pending = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'pending')));
   const asked = pending.flatMap((json) => {

@@ -6,7 +6,7 @@ import { type RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../shared/contract/run.ts';
 import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
 import type { QueueState } from './enqueue.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 
 /** What an acknowledged run survives: nothing, a killed process, a lost host, a lost Redis server. */
 export type DurabilityLevel = 'none' | 'process' | 'host' | 'replica';
@@ -73,21 +73,21 @@ const workerInfo = z.object({
   version: z.string().catch(''),
 });
 
-export async function diagnose(link: Link): Promise<Diagnosis> {
-  return await link.reach(async (redis) => {
+export async function diagnose(core: ClientCore): Promise<Diagnosis> {
+  return await core.reach(async (redis) => {
     const [facts, workers, openRuns, counters, waits] = await Promise.all([
       redisFacts(redis),
-      liveWorkers(link, redis),
-      redis.zcard(link.keys.open),
-      redis.hgetall(link.keys.counters),
-      waitFacts(link, redis),
+      liveWorkers(core, redis),
+      redis.zcard(core.keys.open),
+      redis.hgetall(core.keys.counters),
+      waitFacts(core, redis),
     ]);
-    const queues = await depths(link, redis, workers);
-    const { oldestQueuedMs, stuckRuns } = await inspectOpen(link, redis);
+    const queues = await depths(core, redis, workers);
+    const { oldestQueuedMs, stuckRuns } = await inspectOpen(core, redis);
     const quarantine = queues[quarantineQueue];
     return {
       redis: facts,
-      durability: durabilityOf(facts, link),
+      durability: durabilityOf(facts, core),
       openRuns,
       oldestQueuedMs,
       stuckRuns,
@@ -101,31 +101,31 @@ export async function diagnose(link: Link): Promise<Diagnosis> {
 }
 
 /** Every queue that exists. */
-export async function queueDepths(link: Link): Promise<Readonly<Record<string, QueueState>>> {
-  return await link.reach(async (redis) => depths(link, redis, await liveWorkers(link, redis)));
+export async function queueDepths(core: ClientCore): Promise<Readonly<Record<string, QueueState>>> {
+  return await core.reach(async (redis) => depths(core, redis, await liveWorkers(core, redis)));
 }
 
 async function depths(
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
   workers: readonly WorkerFacts[],
 ): Promise<Record<string, QueueState>> {
   const served = workers.flatMap(({ queues }) => [...queues, ...postrunQueues(queues), maintenanceQueue]);
-  const ofRuns = new Set([...(await link.directory.names(redis)), quarantineQueue]);
+  const ofRuns = new Set([...(await core.directory.names(redis)), quarantineQueue]);
   const names = new Set([...ofRuns, maintenanceQueue, ...postrunQueues([...ofRuns]), ...served]);
   const stateOf = async (name: string): Promise<readonly [string, QueueState]> => [
     name,
-    { ...(await link.queues.depth(name)), workers: served.filter((one) => one === name).length },
+    { ...(await core.queues.depth(name)), workers: served.filter((one) => one === name).length },
   ];
   return Object.fromEntries(await Promise.all([...names].map(stateOf)));
 }
 
-async function liveWorkers(link: Link, redis: RedisConnection): Promise<WorkerFacts[]> {
+async function liveWorkers(core: ClientCore, redis: RedisConnection): Promise<WorkerFacts[]> {
   const now = Date.now();
-  const flat = await redis.zrangebyscore(link.keys.workers, now - workerTtlMs, '+inf', 'WITHSCORES');
+  const flat = await redis.zrangebyscore(core.keys.workers, now - workerTtlMs, '+inf', 'WITHSCORES');
   const names = flat.filter((_, i) => i % 2 === 0);
   if (names.length === 0) return [];
-  const infos = await redis.hmget(link.keys.workerInfo, ...names);
+  const infos = await redis.hmget(core.keys.workerInfo, ...names);
   return names.map((name, i) => ({
     name,
     heartbeatAgeMs: Math.max(0, now - Number(flat[i * 2 + 1])),
@@ -134,14 +134,14 @@ async function liveWorkers(link: Link, redis: RedisConnection): Promise<WorkerFa
 }
 
 async function inspectOpen(
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<Pick<Diagnosis, 'oldestQueuedMs' | 'stuckRuns'>> {
-  const runIds = await redis.zrange(link.keys.checks, 0, `${maxInspected - 1}`);
+  const runIds = await redis.zrange(core.keys.checks, 0, `${maxInspected - 1}`);
   const now = Date.now();
   const fields = await Promise.all(
     runIds.map((runId) =>
-      redis.hmget(link.keys.run(runId), 'status', 'updatedAt', 'queue', 'segment', 'tenant', 'thread'),
+      redis.hmget(core.keys.run(runId), 'status', 'updatedAt', 'queue', 'segment', 'tenant', 'thread'),
     ),
   );
   const oldestQueuedMs: Record<string, number> = {};
@@ -150,10 +150,10 @@ async function inspectOpen(
     const [status, updatedAt, queue, segment, tenant, thread] = fields[i] ?? [];
     if (!status || !updatedAt || !queue || isTerminalStatus(status as RunStatus) || status === 'suspended') continue;
     // It waits for its turn in a thread, and has no job until then.
-    if (thread && (await redis.zscore(link.keys.thread(tenant ?? '', thread, 'line'), runId)) !== null) continue;
+    if (thread && (await redis.zscore(core.keys.thread(tenant ?? '', thread, 'line'), runId)) !== null) continue;
     const ageMs = Math.max(0, now - Date.parse(updatedAt));
     if (status === 'queued') oldestQueuedMs[queue] = Math.max(oldestQueuedMs[queue] ?? 0, ageMs);
-    if (ageMs < stuckAfterMs || (await link.queues.isPending(queue, runId, Number(segment)))) continue;
+    if (ageMs < stuckAfterMs || (await core.queues.isPending(queue, runId, Number(segment)))) continue;
     stuckRuns.push({ runId, status, ageMs });
   }
   return { oldestQueuedMs, stuckRuns };
@@ -206,9 +206,9 @@ function protection({ aof, maxmemoryPolicy, appendfsync }: RedisFacts): 0 | 1 | 
 }
 
 /** A replica only counts when this client waits for it before it accepts a run. */
-function durabilityOf(facts: RedisFacts, link: Link): DurabilityLevel {
+function durabilityOf(facts: RedisFacts, core: ClientCore): DurabilityLevel {
   const level = protection(facts);
   if (level === 0) return 'none';
-  if (link.settings.durability === 'replica' && facts.connectedReplicas > 0) return 'replica';
+  if (core.settings.durability === 'replica' && facts.connectedReplicas > 0) return 'replica';
   return level === 2 ? 'host' : 'process';
 }

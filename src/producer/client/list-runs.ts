@@ -5,7 +5,7 @@ import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
 import { inGroups } from './in-groups.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 import type { ListQuery } from './options.ts';
 import { invalid } from './accept/validate.ts';
 
@@ -35,17 +35,17 @@ interface IndexEntry {
 export async function listRuns(
   input: ListQuery,
   tenant: string,
-  link: Link,
+  core: ClientCore,
 ): Promise<{ runs: readonly RunView[]; cursor?: string }> {
   const parsed = listQuery.safeParse(input);
   if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error.issues);
   const query = parsed.data;
-  return await link.reach(async (redis) => {
+  return await core.reach(async (redis) => {
     const runs: RunView[] = [];
     let last = query.cursor === undefined ? undefined : parseCursor(query.cursor);
     for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-      const entries = await entriesAfter(last, tenant, link, redis);
-      const views = await readViews(entries, query, query.limit - runs.length, tenant, link, redis);
+      const entries = await entriesAfter(last, tenant, core, redis);
+      const views = await readViews(entries, query, query.limit - runs.length, tenant, core, redis);
       for (const entry of entries) {
         last = entry;
         const view = views.get(entry.runId);
@@ -64,10 +64,10 @@ export async function listRuns(
 async function entriesAfter(
   last: IndexEntry | undefined,
   tenant: string,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<readonly IndexEntry[]> {
-  const key = link.keys.index(tenant);
+  const key = core.keys.index(tenant);
   const start = last === undefined ? 0 : await rankAfter(last, key, redis);
   const flat = await redis.zrevrange(key, start, start + batchSize - 1, 'WITHSCORES');
   return pairsOf(flat).map(([runId, at]) => ({ runId, createdAtMs: Number(at) }));
@@ -88,18 +88,18 @@ async function readViews(
   query: Query,
   room: number,
   tenant: string,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<ReadonlyMap<string, RunView>> {
   const facts = await Promise.all(
-    entries.map(({ runId }) => redis.hmget(link.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId')),
+    entries.map(({ runId }) => redis.hmget(core.keys.run(runId), 'status', 'agent', 'thread', 'parentRunId')),
   );
   const settledBefore = Date.now() - settledMs;
   const dead = entries.filter((entry, i) => facts[i]?.[0] === null && entry.createdAtMs < settledBefore);
-  if (dead.length > 0) await redis.zrem(link.keys.index(tenant), ...dead.map((entry) => entry.runId));
+  if (dead.length > 0) await redis.zrem(core.keys.index(tenant), ...dead.map((entry) => entry.runId));
   const matches = entries.filter((_, i) => facts[i] && fits(facts[i], query)).slice(0, room);
   const views = await inGroups(matches, async ({ runId }) => {
-    const record = await listedRecord(redis, link.keys.run(runId), tenant);
+    const record = await listedRecord(redis, core.keys.run(runId), tenant);
     return record && viewOf(record);
   });
   return new Map(views.flatMap((view) => (view ? [[view.runId, view] as const] : [])));
@@ -124,13 +124,13 @@ function parseCursor(cursor: string): IndexEntry {
  * Looks at some entries at random and drops those whose record has expired. With twice as many looked at as were added,
  * at most about half of an index is dead entries, also when nobody ever lists it.
  */
-export async function pruneIndex(tenant: string, sample: number, link: Link): Promise<void> {
-  await link.reach(async (redis) => {
-    const key = link.keys.index(tenant);
+export async function pruneIndex(tenant: string, sample: number, core: ClientCore): Promise<void> {
+  await core.reach(async (redis) => {
+    const key = core.keys.index(tenant);
     const flat = await redis.zrandmember(key, sample, 'WITHSCORES');
     const settledBefore = Date.now() - settledMs;
     const old = flat.filter((_, i) => i % 2 === 0 && Number(flat[i + 1]) < settledBefore);
-    const alive = await Promise.all(old.map((runId) => redis.exists(link.keys.run(runId))));
+    const alive = await Promise.all(old.map((runId) => redis.exists(core.keys.run(runId))));
     const dead = old.filter((_, i) => alive[i] === 0);
     if (dead.length > 0) await redis.zrem(key, ...dead);
   });

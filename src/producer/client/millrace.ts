@@ -20,7 +20,7 @@ import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts'
 import { diagnose, queueDepths, type Diagnosis } from './diagnose.ts';
 import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
-import { Link } from './client-core.ts';
+import { ClientCore } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
 import { readMedia, type MediaFile } from './media.ts';
 import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
@@ -60,20 +60,20 @@ export class Millrace implements AsyncDisposable {
   readonly budgets: Budgets;
   /** The conversations of the tenant. */
   readonly threads: Threads;
-  readonly #link: Link;
+  readonly #core: ClientCore;
   readonly #rights: Rights;
   readonly #requestId: string | undefined;
   readonly #isOriginal: boolean;
 
   /** The other parameters are for {@link forTenant}. Throws `invalid_config` for a URL, prefix, tenant or file of a wrong form. */
-  constructor(options: MillraceOptions, link?: Link, rights: Rights = 'operator') {
+  constructor(options: MillraceOptions, core?: ClientCore, rights: Rights = 'operator') {
     this.tenant = checkTenant(options.tenant ?? 'default');
     this.#requestId = options.requestId;
-    this.#link = link ?? new Link(options);
-    this.#isOriginal = link === undefined;
+    this.#core = core ?? new ClientCore(options);
+    this.#isOriginal = core === undefined;
     this.#rights = rights;
-    this.budgets = new Budgets(this.tenant, this.#link, rights);
-    this.threads = new Threads(this.tenant, this.#link);
+    this.budgets = new Budgets(this.tenant, this.#core, rights);
+    this.threads = new Threads(this.tenant, this.#core);
   }
 
   /**
@@ -83,7 +83,7 @@ export class Millrace implements AsyncDisposable {
    */
   forTenant(tenant: string, rights: Rights = this.#rights, requestId?: string): Millrace {
     const options = { redis: '', tenant, ...(requestId !== undefined && { requestId }) };
-    return new Millrace(options, this.#link, this.#rights === 'caller' ? 'caller' : rights);
+    return new Millrace(options, this.#core, this.#rights === 'caller' ? 'caller' : rights);
   }
 
   /**
@@ -95,7 +95,7 @@ export class Millrace implements AsyncDisposable {
    * `unknown_queue`, `queue_full` (with `details.retryAfterS`), `idempotency_conflict`, `queue_unavailable`.
    */
   async enqueue(request: RunRequestInput, options: { readonly signal?: AbortSignal } = {}): Promise<RunHandle> {
-    const { runId, status, attached, warnings } = await acceptRun(request, this.#caller, this.#link, options.signal);
+    const { runId, status, attached, warnings } = await acceptRun(request, this.#caller, this.#core, options.signal);
     return new RunHandle(this, runId, status, attached, warnings);
   }
 
@@ -104,7 +104,7 @@ export class Millrace implements AsyncDisposable {
    * only `validation` for more than 10,000, and `queue_unavailable` when nothing could be accepted.
    */
   async enqueueMany(requests: readonly unknown[]): Promise<readonly BulkAnswer[]> {
-    return await acceptRuns(requests, this.#caller, this.#link);
+    return await acceptRuns(requests, this.#caller, this.#core);
   }
 
   /**
@@ -152,7 +152,7 @@ export class Millrace implements AsyncDisposable {
    * for await (const line of turn.events()) response.write(`${JSON.stringify(line)}\n`);
    */
   async chat(request: ChatTurnRequest, options: ChatOptions = {}): Promise<ChatTurn> {
-    return new ChatTurn(this, await submitTurn(request, this.#caller, options, this.#link));
+    return new ChatTurn(this, await submitTurn(request, this.#caller, options, this.#core));
   }
 
   /**
@@ -160,7 +160,7 @@ export class Millrace implements AsyncDisposable {
    * it any more, and `invalid_id`.
    */
   async chatTurn(executionId: string): Promise<ChatTurn> {
-    return new ChatTurn(this, await findTurn(executionId, this.tenant, this.#link));
+    return new ChatTurn(this, await findTurn(executionId, this.tenant, this.#core));
   }
 
   /** A handle on a run that exists already. Asks nothing; a wrong id shows at the first call. */
@@ -171,7 +171,7 @@ export class Millrace implements AsyncDisposable {
   /** The present state. Throws `run_not_found`, `invalid_id`. */
   async get(runId: string): Promise<RunView> {
     const id = checkRunId(runId);
-    return await this.#link.reach((redis) => loadView(this.#link, redis, id, this.tenant));
+    return await this.#core.reach((redis) => loadView(this.#core, redis, id, this.tenant));
   }
 
   /**
@@ -179,7 +179,7 @@ export class Millrace implements AsyncDisposable {
    * still have a `cursor`. No cursor means the end. Throws `validation` for a cursor or limit that makes no sense.
    */
   async list(query: ListQuery = {}): Promise<{ readonly runs: readonly RunView[]; readonly cursor?: string }> {
-    return await listRuns(query, this.tenant, this.#link);
+    return await listRuns(query, this.tenant, this.#core);
   }
 
   /**
@@ -187,7 +187,7 @@ export class Millrace implements AsyncDisposable {
    * `run_not_found`, `invalid_id`, or the signal's reason.
    */
   async result(runId: string, options: ResultOptions = {}): Promise<RunOutcomeView> {
-    return outcomeViewOf(await waitForEnd(runId, this.tenant, options, this.#link));
+    return outcomeViewOf(await waitForEnd(runId, this.tenant, options, this.#core));
   }
 
   /**
@@ -209,7 +209,7 @@ export class Millrace implements AsyncDisposable {
   ): AsyncIterable<RunEvent | DialectEvent> {
     const { dialect, after = 0, profile = 'full' } = options;
     const from = dialect ? readFrom(dialect, after) : after;
-    const events = followRun(runId, this.tenant, { ...options, after: from }, this.#link);
+    const events = followRun(runId, this.tenant, { ...options, after: from }, this.#core);
     if (dialect) return eachTold(events, tellShown(profile, createProjector(dialect, this, after)));
     return profile === 'full'
       ? events
@@ -221,7 +221,7 @@ export class Millrace implements AsyncDisposable {
 
   /** All events of the tenant's runs from now on, without text deltas. Live only: what is missed is not repeated. */
   firehose(options: { readonly signal?: AbortSignal } = {}): AsyncIterable<RunEvent> {
-    return followAll(this.tenant, options.signal, this.#link);
+    return followAll(this.tenant, options.signal, this.#core);
   }
 
   /**
@@ -231,7 +231,7 @@ export class Millrace implements AsyncDisposable {
    * `already_terminal`, `run_not_found`, `invalid_id`, `validation`.
    */
   async cancel(runId: string, request: Partial<CancelRequest> = {}): Promise<RunView> {
-    return await cancelRun(runId, this.tenant, request, this.#link);
+    return await cancelRun(runId, this.tenant, request, this.#core);
   }
 
   /**
@@ -252,7 +252,7 @@ export class Millrace implements AsyncDisposable {
    * await mill.decide(runId, { approvals: [{ toolCallId: 'call_1', granted: true }] }, { by: 'kim' });
    */
   async decide(runId: string, decision: DecisionInput, options: DecideOptions = {}): Promise<DecisionAnswer> {
-    return await decideRun(runId, this.#caller, decision, options, this.#link);
+    return await decideRun(runId, this.#caller, decision, options, this.#core);
   }
 
   /**
@@ -263,7 +263,7 @@ export class Millrace implements AsyncDisposable {
   async approvals(
     query: ApprovalsQuery = {},
   ): Promise<{ readonly approvals: readonly ApprovalView[]; readonly cursor?: string }> {
-    return await listApprovals(query, this.tenant, this.#link);
+    return await listApprovals(query, this.tenant, this.#core);
   }
 
   /**
@@ -271,7 +271,7 @@ export class Millrace implements AsyncDisposable {
    * `validation` for days that make no sense, or more than 400 of them.
    */
   async costs(query: CostQuery = {}): Promise<CostReport> {
-    return await readCosts(query, this.tenant, this.#link);
+    return await readCosts(query, this.tenant, this.#core);
   }
 
   /**
@@ -279,7 +279,7 @@ export class Millrace implements AsyncDisposable {
    * for files of others, and for those whose time is over.
    */
   async media(handle: string): Promise<MediaFile> {
-    return await readMedia(handle, this.tenant, this.#link);
+    return await readMedia(handle, this.tenant, this.#core);
   }
 
   /**
@@ -287,22 +287,22 @@ export class Millrace implements AsyncDisposable {
    * `invalid_id`, `validation`.
    */
   async progress(runId: string, query: ProgressQuery = {}): Promise<readonly ProgressEntry[]> {
-    return await readProgress(runId, this.tenant, query, this.#link);
+    return await readProgress(runId, this.tenant, query, this.#core);
   }
 
   /** The agents that workers or producers announced, by id. */
   async agents(): Promise<readonly AgentView[]> {
-    return await this.#link.reach((redis) => this.#link.agents.list(redis));
+    return await this.#core.reach((redis) => this.#core.agents.list(redis));
   }
 
   /** Announces agents, so that `enqueue` knows their names. Workers do it at start. */
   async registerAgents(agents: readonly AgentView[]): Promise<void> {
-    await this.#link.reach((redis) => this.#link.agents.register(agents, redis));
+    await this.#core.reach((redis) => this.#core.agents.register(agents, redis));
   }
 
   /** Jobs by queue and state, and the workers that serve it, for every queue that exists. */
   async queueDepths(): Promise<Readonly<Record<string, QueueState>>> {
-    return await queueDepths(this.#link);
+    return await queueDepths(this.#core);
   }
 
   /**
@@ -310,12 +310,12 @@ export class Millrace implements AsyncDisposable {
    * event numbers go on; its log begins anew.
    */
   async redrive(request: RedriveRequest = {}): Promise<RedriveAnswer> {
-    return await redriveRuns(request, this.tenant, this.#link);
+    return await redriveRuns(request, this.tenant, this.#core);
   }
 
   /** Facts about Redis, queues, workers and stuck runs, for `doctor` and `/readyz`. */
   async diagnose(): Promise<Diagnosis> {
-    return await diagnose(this.#link);
+    return await diagnose(this.#core);
   }
 
   /**
@@ -323,12 +323,12 @@ export class Millrace implements AsyncDisposable {
    * all who ask within a second. Never throws.
    */
   async writeProblem(): Promise<WriteProblem | undefined> {
-    return await this.#link.writes.look();
+    return await this.#core.writes.look();
   }
 
   /** Ends all iterations and closes the connections. Does nothing on a client from `forTenant`. */
   async close(): Promise<void> {
-    if (this.#isOriginal) await this.#link.close();
+    if (this.#isOriginal) await this.#core.close();
   }
 
   get #caller(): Caller {

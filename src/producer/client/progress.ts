@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { progressNote, progressQuery, selectNotes, type ProgressNote } from '../../shared/contract/progress.ts';
 import { readNotes, readTexts } from '../../shared/state/results/read-notes.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
 import { checkRunId, invalid } from './accept/validate.ts';
 
@@ -26,16 +26,16 @@ export async function readProgress(
   id: string,
   tenant: string,
   query: ProgressQuery,
-  link: Link,
+  core: ClientCore,
 ): Promise<readonly ProgressEntry[]> {
   const runId = checkRunId(id);
   const parsed = progressQuery.safeParse(query);
   if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error.issues);
-  return await link.reach(async (redis) => {
-    const all = await readNotes(redis, link.keys, tenant, runId);
-    if (all.length === 0) await loadRecord(link, redis, runId, tenant);
+  return await core.reach(async (redis) => {
+    const all = await readNotes(redis, core.keys, tenant, runId);
+    if (all.length === 0) await loadRecord(core, redis, runId, tenant);
     const notes = selectNotes(all, parsed.data);
-    const texts = await readTexts(redis, link.keys, tenant, notes, link.artifactFolder);
+    const texts = await readTexts(redis, core.keys, tenant, notes, core.artifactFolder);
     return notes.map((note, index) => {
       const text = texts[index];
       return { ...note, ...(text !== undefined && { text }) };

@@ -4,65 +4,74 @@ import { isTerminal } from '../../shared/contract/event.ts';
 import { legibleRecord } from '../../shared/contract/legible-record.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, recordFromHash, viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import { Inbox } from './follow/event-buffer.ts';
-import type { Link } from './client-core.ts';
+import { EventBuffer } from './follow/event-buffer.ts';
+import type { ClientCore } from './client-core.ts';
 import type { ResultOptions } from './options.ts';
 import { Stop, untilStopped } from './stop.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
 
 /** The record of a run that the tenant owns. Throws `run_not_found` for any other. */
 export async function loadRecord(
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
   runId: string,
   tenant: string,
 ): Promise<RunRecord> {
-  return recordFromHash(await ownHash(link, redis, runId, tenant));
+  return recordFromHash(await ownHash(core, redis, runId, tenant));
 }
 
 /** The same as far as it can be read, for whoever stops the run, decides about it or starts it again. */
 export async function loadLegible(
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
   runId: string,
   tenant: string,
 ): Promise<RunRecord> {
-  return legibleRecord(await ownHash(link, redis, runId, tenant));
+  return legibleRecord(await ownHash(core, redis, runId, tenant));
 }
 
 async function ownHash(
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
   runId: string,
   tenant: string,
 ): Promise<Record<string, string>> {
-  const hash = await redis.hgetall(link.keys.run(runId));
+  const hash = await redis.hgetall(core.keys.run(runId));
   if (hash['tenant'] !== tenant) throw runNotFound(runId);
   return hash;
 }
 
 /** A run as it is shown, with what people decided about its calls. Throws `run_not_found` for one of another tenant. */
-export async function loadView(link: Link, redis: RedisConnection, runId: string, tenant: string): Promise<RunView> {
+export async function loadView(
+  core: ClientCore,
+  redis: RedisConnection,
+  runId: string,
+  tenant: string,
+): Promise<RunView> {
   const [record, decisions] = await Promise.all([
-    loadLegible(link, redis, runId, tenant),
-    loadDecisions(link, redis, runId),
+    loadLegible(core, redis, runId, tenant),
+    loadDecisions(core, redis, runId),
   ]);
-  return viewOf(record, decisions, await loadBelow(link, redis, record));
+  return viewOf(record, decisions, await loadBelow(core, redis, record));
 }
 
 /** The runs that a run waits for, as far as they exist by now. */
-export async function loadBelow(link: Link, redis: RedisConnection, record: RunRecord): Promise<readonly RunRecord[]> {
-  const hashes = await Promise.all(childrenOf(record).map((id) => redis.hgetall(link.keys.run(id))));
+export async function loadBelow(
+  core: ClientCore,
+  redis: RedisConnection,
+  record: RunRecord,
+): Promise<readonly RunRecord[]> {
+  const hashes = await Promise.all(childrenOf(record).map((id) => redis.hgetall(core.keys.run(id))));
   return hashes.filter((hash) => hash['tenant'] === record.tenant).map(legibleRecord);
 }
 
 /** What people said about the calls of a run, whether it is enough or not. */
 export async function loadDecisions(
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
   runId: string,
 ): Promise<readonly DecisionRecord[]> {
-  const texts = await redis.hvals(link.keys.decisions(runId));
+  const texts = await redis.hvals(core.keys.decisions(runId));
   return texts.flatMap((text) => legibleDecision(text, runId) ?? []);
 }
 
@@ -76,9 +85,9 @@ function legibleDecision(text: string, runId: string): DecisionRecord | undefine
 }
 
 /** The record for an id that nobody has checked yet. Throws `invalid_id` as well. */
-export async function getRecord(id: string, tenant: string, link: Link): Promise<RunRecord> {
+export async function getRecord(id: string, tenant: string, core: ClientCore): Promise<RunRecord> {
   const runId = checkRunId(id);
-  return await link.reach((redis) => loadRecord(link, redis, runId, tenant));
+  return await core.reach((redis) => loadRecord(core, redis, runId, tenant));
 }
 
 /**
@@ -89,21 +98,21 @@ export async function waitForEnd(
   id: string,
   tenant: string,
   { waitMs, signal }: ResultOptions,
-  link: Link,
+  core: ClientCore,
 ): Promise<RunRecord> {
   signal?.throwIfAborted();
-  let record = await getRecord(id, tenant, link);
+  let record = await getRecord(id, tenant, core);
   if (isTerminalStatus(record.status) || waitMs === 0) return record;
 
-  using stop = new Stop({ signals: [signal, link.closing], afterMs: waitMs });
-  const bell = new Inbox(1);
-  using subscription = link.hub.subscribeRun(link.keys.live(record.runId), {
+  using stop = new Stop({ signals: [signal, core.closing], afterMs: waitMs });
+  const bell = new EventBuffer(1);
+  using subscription = core.hub.subscribeRun(core.keys.live(record.runId), {
     onEvents: (events) => void (events.some(isTerminal) && bell.onSilence()),
     onSilence: () => bell.onSilence(),
   });
   await untilStopped(subscription.ready, stop.signal);
   for (;;) {
-    record = await readAgain(record, link, stop.signal);
+    record = await readAgain(record, core, stop.signal);
     signal?.throwIfAborted();
     if (isTerminalStatus(record.status) || stop.signal.aborted) return record;
     await bell.filled(stop.signal);
@@ -112,9 +121,9 @@ export async function waitForEnd(
 }
 
 /** When the wait ends while Redis is away, the last state that is known is the answer. */
-async function readAgain(known: RunRecord, link: Link, stop: AbortSignal): Promise<RunRecord> {
+async function readAgain(known: RunRecord, core: ClientCore, stop: AbortSignal): Promise<RunRecord> {
   try {
-    return await link.patiently(() => getRecord(known.runId, known.tenant, link), stop);
+    return await core.patiently(() => getRecord(known.runId, known.tenant, core), stop);
   } catch (error) {
     if (stop.aborted) return known;
     throw error;

@@ -9,7 +9,7 @@ import { listOpen } from '../../shared/state/run/open-runs.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
 import { scriptEvent } from '../../shared/state/script.ts';
 import { eventTargets, scriptKeys } from './layout.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, invalid, runNotFound } from './accept/validate.ts';
@@ -49,13 +49,13 @@ export interface RedriveAnswer {
 }
 
 /** Queues failed runs again: one of them, or as many as `limit`. */
-export async function redriveRuns(input: RedriveRequest, tenant: string, link: Link): Promise<RedriveAnswer> {
+export async function redriveRuns(input: RedriveRequest, tenant: string, core: ClientCore): Promise<RedriveAnswer> {
   const parsed = redriveRequest.safeParse(input);
   if (!parsed.success) throw invalid('validation', 'the redrive request is not valid', parsed.error.issues);
   const { runId, code, limit, deadlineMs } = parsed.data;
   if (runId !== undefined) {
-    const record = await legible(checkRunId(runId), tenant, link);
-    const done = await redriveRun(record, deadlineMs, link);
+    const record = await legible(checkRunId(runId), tenant, core);
+    const done = await redriveRun(record, deadlineMs, core);
     if (done === 'not_failed')
       throw new RunError('validation', `run ${runId} has not failed; only failed runs are driven again`);
     if (done === 'late')
@@ -69,11 +69,11 @@ export async function redriveRuns(input: RedriveRequest, tenant: string, link: L
   const late: string[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < maxPages; page++) {
-    const found = await listRuns({ status: 'failed', ...(cursor !== undefined && { cursor }) }, tenant, link);
+    const found = await listRuns({ status: 'failed', ...(cursor !== undefined && { cursor }) }, tenant, core);
     for (const run of found.runs) {
       if (redriven.length === limit) return { redriven, late, more: true };
       if (code !== undefined && run.error?.code !== code) continue;
-      const done = await redriveRun(await legible(run.runId, tenant, link), deadlineMs, link);
+      const done = await redriveRun(await legible(run.runId, tenant, core), deadlineMs, core);
       if (done === 'redriven') redriven.push(run.runId);
       if (done === 'late') late.push(run.runId);
     }
@@ -83,15 +83,15 @@ export async function redriveRuns(input: RedriveRequest, tenant: string, link: L
   return { redriven, late, more: true };
 }
 
-async function legible(runId: string, tenant: string, link: Link): Promise<RunRecord> {
-  return await link.reach((redis) => loadLegible(link, redis, runId, tenant));
+async function legible(runId: string, tenant: string, core: ClientCore): Promise<RunRecord> {
+  return await core.reach((redis) => loadLegible(core, redis, runId, tenant));
 }
 
 /** `late`: it would end at once, because its deadline has passed. */
 async function redriveRun(
   record: RunRecord,
   deadlineMs: number | undefined,
-  link: Link,
+  core: ClientCore,
 ): Promise<'redriven' | 'late' | 'not_failed'> {
   const { runId, tenant, kind, request } = record;
   const queue = queueOf(request);
@@ -103,17 +103,17 @@ async function redriveRun(
   if (record.status !== 'failed') return 'not_failed';
   if (endBy !== undefined && endBy <= now) return 'late';
   const queued = scriptEvent(record, at, { type: 'run.queued', kind, queuedAt: at });
-  return await link.reach(async (redis) => {
+  return await core.reach(async (redis) => {
     const times = [endBy, startBy].filter((time) => time !== undefined);
     const next = times.length === 0 ? undefined : Math.min(...times);
-    const place = { redis, keys: link.keys };
+    const place = { redis, keys: core.keys };
     await listOpen(place, record, next);
-    const reply = (await runScript(redis, script, scriptKeys(link, runId), [
+    const reply = (await runScript(redis, script, scriptKeys(core, runId), [
       newNonce(),
       queue,
       at,
       queued,
-      ...eventTargets(link, runId),
+      ...eventTargets(core, runId),
       deadlineMs === undefined ? '' : new Date(now + deadlineMs).toISOString(),
       startBy === undefined ? '' : new Date(startBy).toISOString(),
     ])) as [0] | [1, string] | [2, number];
@@ -122,11 +122,11 @@ async function redriveRun(
     const [, segment] = reply;
     // Again: whoever tidies up after its end has perhaps taken it out before it was open.
     await listOpen(place, record, next);
-    await link.lifecycle.tell(runId);
-    await redis.zadd(link.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
-    await link.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });
+    await core.lifecycle.tell(runId);
+    await redis.zadd(core.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
+    await core.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });
     // The dead letter has been answered.
-    await link.queues.remove(record.queue, runId, record.segment).catch(link.onError);
+    await core.queues.remove(record.queue, runId, record.segment).catch(core.onError);
     return 'redriven';
   });
 }

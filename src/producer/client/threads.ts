@@ -11,7 +11,7 @@ import { readThread, threadInfo, updateThread } from '../../shared/state/thread/
 import type { ThreadPlace } from '../../shared/state/thread/thread-place.ts';
 import type { ThreadRef } from '../../shared/contract/thread/thread.ts';
 import { threadPlaceOf } from './layout.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';
 import { invalid, safeInput } from './accept/validate.ts';
 
@@ -82,11 +82,11 @@ const messagesQuery = z.strictObject({
 /** The threads of one tenant. Every method throws `RunError`; a thread of another tenant is `not_found`. */
 export class Threads {
   readonly #tenant: string;
-  readonly #link: Link;
+  readonly #core: ClientCore;
 
-  constructor(tenant: string, link: Link) {
+  constructor(tenant: string, core: ClientCore) {
     this.#tenant = tenant;
-    this.#link = link;
+    this.#core = core;
   }
 
   /**
@@ -184,7 +184,7 @@ export class Threads {
   }
 
   async #reach<T>(work: (place: ThreadPlace) => Promise<T>): Promise<T> {
-    return await this.#link.reach((redis) => work(threadPlaceOf(this.#link, redis)));
+    return await this.#core.reach((redis) => work(threadPlaceOf(this.#core, redis)));
   }
 }
 

@@ -1,7 +1,7 @@
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import { parseAccountName } from './accounts.ts';
-import type { Link } from './client-core.ts';
+import type { ClientCore } from './client-core.ts';
 
 /**
  * Takes a run that waits no longer out of the lines for money and time. Workers drop such runs too when their turn comes;
@@ -9,7 +9,7 @@ import type { Link } from './client-core.ts';
  */
 export async function leaveLines(
   { runId, tenant, pending }: RunRecord,
-  { keys }: Link,
+  { keys }: ClientCore,
   redis: RedisConnection,
 ): Promise<void> {
   await redis.zrem(keys.timers, runId);

@@ -42,7 +42,7 @@ export const topUpKey = z.object({
 });
 
 /** A whole number in a query, without the coercions that JavaScript would do. */
-export function wholeNumber(min: number, max: number) {
+export function wholeNumberParam(min: number, max: number) {
   return z
     .string()
     .refine((text) => /^\d{1,15}$/.test(text), 'must be a whole number')

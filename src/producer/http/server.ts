@@ -20,29 +20,35 @@ import type { ProducerMetrics } from './metrics.ts';
 import { OpenAnswers } from './open-answers.ts';
 import { describeRoutes } from './openapi.ts';
 import { Readiness, type ReadinessProbes } from './readiness.ts';
-import { getBudget, setBudget, topUpBudget } from './routes/budgets.ts';
-import { cancelRun } from './routes/cancel-run.ts';
-import { chatTurn } from './routes/chat-turn.ts';
-import { costs } from './routes/costs.ts';
-import { decideRun } from './routes/decide-run.ts';
-import { consolePage } from './routes/console.ts';
-import { enqueueBulk } from './routes/enqueue-bulk.ts';
-import { enqueueRun } from './routes/enqueue-run.ts';
-import { exportThread } from './routes/export-thread.ts';
-import { getRun } from './routes/get-run.ts';
-import { health } from './routes/health.ts';
-import { listAgents } from './routes/list-agents.ts';
-import { listApprovals } from './routes/list-approvals.ts';
-import { listRuns } from './routes/list-runs.ts';
-import { openApiDocument } from './routes/openapi-document.ts';
-import { readMedia } from './routes/read-media.ts';
-import { runEvents } from './routes/run-events.ts';
-import { runProgress } from './routes/run-progress.ts';
-import { runResult } from './routes/run-result.ts';
-import { scrape } from './routes/scrape.ts';
-import { threadEvents } from './routes/thread-events.ts';
-import { threadMessages } from './routes/thread-messages.ts';
-import { deleteThread, getThread, listThreads, purgeThreads, updateThread } from './routes/threads.ts';
+import { getBudgetRoute, setBudgetRoute, topUpBudgetRoute } from './routes/budgets.ts';
+import { cancelRunRoute } from './routes/cancel-run.ts';
+import { chatTurnRoute } from './routes/chat-turn.ts';
+import { costsRoute } from './routes/costs.ts';
+import { decideRunRoute } from './routes/decide-run.ts';
+import { consolePageRoute } from './routes/console.ts';
+import { enqueueBulkRoute } from './routes/enqueue-bulk.ts';
+import { enqueueRunRoute } from './routes/enqueue-run.ts';
+import { exportThreadRoute } from './routes/export-thread.ts';
+import { getRunRoute } from './routes/get-run.ts';
+import { healthRoute } from './routes/health.ts';
+import { listAgentsRoute } from './routes/list-agents.ts';
+import { listApprovalsRoute } from './routes/list-approvals.ts';
+import { listRunsRoute } from './routes/list-runs.ts';
+import { openApiDocumentRoute } from './routes/openapi-document.ts';
+import { readMediaRoute } from './routes/read-media.ts';
+import { runEventsRoute } from './routes/run-events.ts';
+import { runProgressRoute } from './routes/run-progress.ts';
+import { runResultRoute } from './routes/run-result.ts';
+import { scrapeRoute } from './routes/scrape.ts';
+import { threadEventsRoute } from './routes/thread-events.ts';
+import { threadMessagesRoute } from './routes/thread-messages.ts';
+import {
+  deleteThreadRoute,
+  getThreadRoute,
+  listThreadsRoute,
+  purgeThreadsRoute,
+  updateThreadRoute,
+} from './routes/threads.ts';
 
 const settings = {
   bodyLimit: 1024 * 1024,
@@ -74,14 +80,14 @@ export interface ServerOptions {
   readonly keepAliveMs?: number;
 }
 
-export interface HttpServer {
+export interface ProducerServer {
   readonly app: App;
   /** Turns away new work, ends event streams so that they can be resumed, and is done within 5 seconds. */
   close(): Promise<void>;
 }
 
 /** Builds the producer's HTTP server; call `app.listen`. Does not own `mill`. */
-export async function createServer(options: ServerOptions): Promise<HttpServer> {
+export async function createServer(options: ServerOptions): Promise<ProducerServer> {
   const { mill, config, redactor, apiKeys, metrics, keepAliveMs = defaultKeepAliveMs } = options;
   const app = bareApp(options);
   const services: Services = {
@@ -114,35 +120,35 @@ export async function createServer(options: ServerOptions): Promise<HttpServer> 
 
 /** Each is one file that can be copied to make the next. Every route has a scope of its own in Fastify's sense. */
 const routes: readonly ((app: App, services: Services) => void)[] = [
-  enqueueRun,
-  enqueueBulk,
-  getRun,
-  listRuns,
-  runResult,
-  runEvents,
-  chatTurn,
-  runProgress,
-  cancelRun,
-  decideRun,
-  listApprovals,
-  getBudget,
-  setBudget,
-  topUpBudget,
-  costs,
-  listThreads,
-  getThread,
-  threadMessages,
-  exportThread,
-  threadEvents,
-  updateThread,
-  deleteThread,
-  purgeThreads,
-  readMedia,
-  listAgents,
-  health,
-  scrape,
-  openApiDocument,
-  consolePage,
+  enqueueRunRoute,
+  enqueueBulkRoute,
+  getRunRoute,
+  listRunsRoute,
+  runResultRoute,
+  runEventsRoute,
+  chatTurnRoute,
+  runProgressRoute,
+  cancelRunRoute,
+  decideRunRoute,
+  listApprovalsRoute,
+  getBudgetRoute,
+  setBudgetRoute,
+  topUpBudgetRoute,
+  costsRoute,
+  listThreadsRoute,
+  getThreadRoute,
+  threadMessagesRoute,
+  exportThreadRoute,
+  threadEventsRoute,
+  updateThreadRoute,
+  deleteThreadRoute,
+  purgeThreadsRoute,
+  readMediaRoute,
+  listAgentsRoute,
+  healthRoute,
+  scrapeRoute,
+  openApiDocumentRoute,
+  consolePageRoute,
 ];
 
 function bareApp({ log, redactor }: ServerOptions): App {

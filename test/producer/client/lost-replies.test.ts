@@ -1,5 +1,5 @@
 import { inject, onTestFinished, expect, test } from 'vitest';
-import { Link } from '../../../src/producer/client/client-core.ts';
+import { ClientCore } from '../../../src/producer/client/client-core.ts';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { jobIdFor } from '../../../src/shared/base/ids.ts';
 import { clientWorld, request } from '../cli/options/client.ts';
@@ -9,9 +9,9 @@ import { suspendedRun } from '../support/suspended.ts';
 /** A client whose every script runs twice, as when the first reply is lost on the way and the connection asks again. */
 async function doubledWorld() {
   const world = await clientWorld();
-  const link = new Link({ redis: inject('redisUrl'), prefix: world.prefix });
-  onTestFinished(() => link.close());
-  await link.reach(async (redis) => {
+  const core = new ClientCore({ redis: inject('redisUrl'), prefix: world.prefix });
+  onTestFinished(() => core.close());
+  await core.reach(async (redis) => {
     for (const name of ['eval', 'evalsha'] as const) {
       const once = redis[name].bind(redis) as (...args: unknown[]) => Promise<unknown>;
       const twice = async (...args: unknown[]) => {
@@ -21,7 +21,7 @@ async function doubledWorld() {
       Object.assign(redis, { [name]: twice });
     }
   });
-  return { ...world, mill: new Millrace({ redis: '' }, link) };
+  return { ...world, mill: new Millrace({ redis: '' }, core) };
 }
 
 test('a creation that is sent twice makes one new run, also in bulk', async () => {

@@ -2,7 +2,7 @@ import { inject, onTestFinished, expect, test } from 'vitest';
 import { freePort } from '../../../src/shared/base/dev-redis.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import { keysFor } from '../../../src/shared/state/connect.ts';
-import { Link } from '../../../src/producer/client/client-core.ts';
+import { ClientCore } from '../../../src/producer/client/client-core.ts';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { OwnRedis } from '../../support/own-redis.ts';
 import { startRedisProxy } from '../../support/redis-proxy.ts';
@@ -126,23 +126,23 @@ test('when a wait is over while Redis is away, the last known state is the answe
 });
 
 test('work that Redis keeps waiting is given up within the five seconds', async () => {
-  const link = new Link({ redis: inject('redisUrl') });
-  onTestFinished(() => link.close());
+  const core = new ClientCore({ redis: inject('redisUrl') });
+  onTestFinished(() => core.close());
   const never = new Promise<never>(() => {});
-  expect(await codeOf(Promise.race([link.reach(() => never), deadline(5_000)]))).toBe('queue_unavailable');
+  expect(await codeOf(Promise.race([core.reach(() => never), deadline(5_000)]))).toBe('queue_unavailable');
 });
 
 test('a mistake of ours does not look like a Redis that is away', async () => {
-  const link = new Link({ redis: inject('redisUrl') });
-  onTestFinished(() => link.close());
+  const core = new ClientCore({ redis: inject('redisUrl') });
+  onTestFinished(() => core.close());
   expect(
     await codeOf(
-      link.reach(async () => {
+      core.reach(async () => {
         throw new TypeError('oops');
       }),
     ),
   ).toBe('internal');
-  expect(await codeOf(link.reach((redis) => redis.call('NO-SUCH-COMMAND')))).toBe('internal');
+  expect(await codeOf(core.reach((redis) => redis.call('NO-SUCH-COMMAND')))).toBe('internal');
 });
 
 test('a client that is closed while its subscribers are starting leaves no connection', async () => {

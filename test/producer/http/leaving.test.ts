@@ -1,7 +1,7 @@
 import { connect } from 'node:net';
 import { expect, test } from 'vitest';
 import { until } from '../../support/redis.ts';
-import type { HttpServer } from '../../../src/producer/http/server.ts';
+import type { ProducerServer } from '../../../src/producer/http/server.ts';
 import { serverWorld } from './server-world.ts';
 
 test('a server that leaves ends streams and waits so that they can go on elsewhere', async () => {
@@ -53,7 +53,7 @@ test('while it leaves, new work is turned away on connections that are still ope
   await closed;
 });
 
-function connections({ app }: HttpServer): Promise<number> {
+function connections({ app }: ProducerServer): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<number>();
   app.server.getConnections((_, count) => resolve(count));
   return promise;

@@ -4,7 +4,7 @@ import { parseApiKeys } from '../../../src/shared/contract/config.ts';
 import { createLog, silentLog } from '../../../src/shared/base/log.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import { ProducerMetrics } from '../../../src/producer/http/metrics.ts';
-import { createServer, type HttpServer } from '../../../src/producer/http/server.ts';
+import { createServer, type ProducerServer } from '../../../src/producer/http/server.ts';
 import type { MillraceOptions } from '../../../src/producer/client/options.ts';
 import { call, type Answer } from '../../support/http.ts';
 import { clientWorld, request, type ClientWorld } from '../cli/options/client.ts';
@@ -23,7 +23,7 @@ export interface ServerWorldOptions {
 
 export interface ServerWorld extends ClientWorld {
   readonly url: string;
-  readonly server: HttpServer;
+  readonly server: ProducerServer;
   readonly metrics: ProducerMetrics;
   readonly send: (method: string, path: string, body?: unknown, headers?: Record<string, string>) => Promise<Answer>;
   /** A run that a worker could take now. */

@@ -7,7 +7,7 @@ import type { Talk } from './talk.ts';
 import type { TypedLines } from './typed-lines.ts';
 
 /** What a conversation is made of. */
-export interface Conversation {
+export interface ChatSession {
   readonly talk: Talk;
   readonly lines: TypedLines;
   readonly note: (text: string) => void;
@@ -20,7 +20,7 @@ export interface Conversation {
  * Takes line after line until there is none, `/quit`, or an interrupt. Where nobody types it then waits for the last answer,
  * and the exit code says what came of that.
  */
-export async function converse(conversation: Conversation): Promise<ExitCode> {
+export async function runChatSession(conversation: ChatSession): Promise<ExitCode> {
   const { talk, lines, interrupts } = conversation;
   for (;;) {
     invite(conversation);
@@ -35,12 +35,12 @@ export async function converse(conversation: Conversation): Promise<ExitCode> {
 }
 
 /** Shows a prompt where it is the turn of whoever types. */
-export function invite({ talk, lines }: Pick<Conversation, 'talk' | 'lines'>): void {
+export function invite({ talk, lines }: Pick<ChatSession, 'talk' | 'lines'>): void {
   const isTurn = talk.current === undefined || talk.waitsForPeople;
   lines.ask(talk.question ? 'answer> ' : isTurn ? '> ' : undefined);
 }
 
-async function lastAnswer({ talk, note, interrupts: { leaving } }: Conversation): Promise<void> {
+async function lastAnswer({ talk, note, interrupts: { leaving } }: ChatSession): Promise<void> {
   const isOver = () => talk.current === undefined;
   await talk.until(() => isOver() || talk.waitsForPeople, leaving);
   if (!isOver() && !leaving.aborted) note('The input is over, and the answer waits for people: see millrace approvals');
@@ -48,7 +48,7 @@ async function lastAnswer({ talk, note, interrupts: { leaving } }: Conversation)
 }
 
 /** What is wrong with a line is said, and the next one may be better. */
-async function heed(line: string, conversation: Conversation): Promise<'quit' | undefined> {
+async function heed(line: string, conversation: ChatSession): Promise<'quit' | undefined> {
   const { talk, note, isEager, interrupts } = conversation;
   try {
     const command = commandOf(line);
@@ -72,7 +72,7 @@ function isTime({ kind }: Command, talk: Talk): () => boolean {
   return isIdle;
 }
 
-async function act(command: Command, { talk, note }: Conversation): Promise<'quit' | undefined> {
+async function act(command: Command, { talk, note }: ChatSession): Promise<'quit' | undefined> {
   switch (command.kind) {
     case 'nothing':
       return undefined;

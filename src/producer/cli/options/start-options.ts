@@ -12,7 +12,7 @@ import {
   positiveNumber,
   type OnExceedName,
 } from './arguments.ts';
-import { followRun, type FollowOptions } from '../show/watch-run.ts';
+import { watchRun, type WatchOptions } from '../show/watch-run.ts';
 
 /** Options of every command that starts one run. */
 export interface StartOptions {
@@ -55,14 +55,14 @@ export async function followOrDetach(
   cli: Cli,
   mill: Millrace,
   { runId, status, attached, warnings }: RunHandle,
-  { detach, json, timeout, dialect }: StartOptions & Pick<FollowOptions, 'dialect'>,
+  { detach, json, timeout, dialect }: StartOptions & Pick<WatchOptions, 'dialect'>,
 ): Promise<ExitCode> {
   for (const warning of warnings) cli.stderr.write(`${warning}\n`);
   if (detach) {
     cli.stdout.write(`${json ? JSON.stringify({ runId, status, attached, warnings }) : runId}\n`);
     return exitCodes.ok;
   }
-  return await followRun(cli, mill, runId, {
+  return await watchRun(cli, mill, runId, {
     json: json === true,
     ...(dialect && { dialect }),
     ...(timeout !== undefined && { timeoutMs: timeout * 1_000 }),

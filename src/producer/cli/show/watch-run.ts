@@ -9,7 +9,7 @@ import { yellow } from './paint.ts';
 /** A run that nobody has started after this long may wait for a worker that does not exist. */
 const patienceMs = 3_000;
 
-export interface FollowOptions {
+export interface WatchOptions {
   /** Begin after this event. */
   readonly after?: number;
   /** One event a line on stdout, nothing else there. */
@@ -24,7 +24,7 @@ export interface FollowOptions {
  * Prints a run until it ends. Answers `ok` or `failed` as the run ended; on Ctrl-C it lets go of the run, which goes on,
  * says how to come back, and answers `interrupted`. A task that did not pass has failed. A wait that took too long does the same and answers `failed`.
  */
-export async function followRun(cli: Cli, mill: Millrace, runId: string, options: FollowOptions): Promise<ExitCode> {
+export async function watchRun(cli: Cli, mill: Millrace, runId: string, options: WatchOptions): Promise<ExitCode> {
   const printer = new RunPrinter(cli);
   const timeout = options.timeoutMs === undefined ? undefined : AbortSignal.timeout(options.timeoutMs);
   const signal = timeout ? AbortSignal.any([cli.interrupted, timeout]) : cli.interrupted;

@@ -3,7 +3,7 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import { entryOf, type Role } from './entry.ts';
-import type { Part } from './supervise.ts';
+import type { StackPart } from './supervise.ts';
 
 /** What an entry says over its IPC channel once it serves. */
 const readyMessage = z.object({ type: z.literal('ready') });
@@ -28,7 +28,7 @@ export interface ChildOptions {
  * entries leave when their IPC channel closes. Rejects with `invalid_config`, and what the process said, when it ends
  * instead of serving.
  */
-export async function startChild({ role, env, graceMs, onLine }: ChildOptions): Promise<Part> {
+export async function startChild({ role, env, graceMs, onLine }: ChildOptions): Promise<StackPart> {
   const child = spawn(process.execPath, [entryOf(role)], {
     env,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc'],

@@ -2,7 +2,7 @@ import { startDevRedis } from '../../../shared/base/dev-redis.ts';
 import type { Cli } from '../cli.ts';
 import { startChild } from './child.ts';
 import { nextFreePort } from './free-port.ts';
-import { Supervised, type Part } from './supervise.ts';
+import { Supervised, type StackPart } from './supervise.ts';
 
 export interface StackOptions {
   /** Environment of the processes beside what the stack itself decides. */
@@ -80,7 +80,7 @@ async function startRedis(
   let url = '';
   let port: number | undefined;
   // The same port each time, so that whoever is connected finds it again.
-  const start = async (): Promise<Part> => {
+  const start = async (): Promise<StackPart> => {
     const redis = await startDevRedis({
       dir: redisDir,
       env: cli.env,

@@ -1,7 +1,7 @@
 import { systemClock } from '../../../shared/base/clock.ts';
 
 /** A process of the stack. */
-export interface Part {
+export interface StackPart {
   readonly pid: number;
   /** Resolves with how it ended. */
   readonly ended: Promise<string>;
@@ -16,13 +16,13 @@ const wellAfterMs = 30_000;
 /** Keeps one part of the stack alive: starts it again, later each time, when it ends without having been told to. */
 export class Supervised {
   readonly name: string;
-  readonly #start: () => Promise<Part>;
+  readonly #start: () => Promise<StackPart>;
   readonly #say: (text: string) => void;
   readonly #stopping = new AbortController();
-  #part: Part;
+  #part: StackPart;
   readonly #watching: Promise<void>;
 
-  private constructor(name: string, start: () => Promise<Part>, say: (text: string) => void, part: Part) {
+  private constructor(name: string, start: () => Promise<StackPart>, say: (text: string) => void, part: StackPart) {
     this.name = name;
     this.#start = start;
     this.#say = say;
@@ -31,7 +31,7 @@ export class Supervised {
   }
 
   /** Resolves when the part serves for the first time. A first start that fails is thrown, not repeated. */
-  static async start(name: string, start: () => Promise<Part>, say: (text: string) => void): Promise<Supervised> {
+  static async start(name: string, start: () => Promise<StackPart>, say: (text: string) => void): Promise<Supervised> {
     return new Supervised(name, start, say, await start());
   }
 

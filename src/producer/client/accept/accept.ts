@@ -6,14 +6,14 @@ import { agentsOf } from '../../../shared/contract/orchestration/program-request
 import { createRuns, newRun, queueOf, type Created, type NewRun } from '../../../shared/state/run/create-runs.ts';
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { usedBefore } from '../../../shared/state/run/claim-request.ts';
-import { familyOf } from '../cancel.ts';
+import { familyPorts } from '../cancel.ts';
 import type { BulkAnswer, JobToAdd } from '../enqueue.ts';
 import { requireOperator, type Caller } from './caller.ts';
 import { placeOf } from '../layout.ts';
-import type { Link } from '../client-core.ts';
+import type { ClientCore } from '../client-core.ts';
 import { tellAccepted } from './tell-accepted.ts';
 import { pruneIndex } from '../list-runs.ts';
-import { arrive, forgetEnded, lookAgain, type Listener } from './thread-entry.ts';
+import { arrive, forgetEnded, lookAgain, type SteeredRun } from './thread-entry.ts';
 import { parseRequest } from './validate.ts';
 
 interface Accepted {
@@ -31,48 +31,53 @@ const replicaTimeoutMs = 500;
  * Takes one run in: checks it, creates its record, adds its job, and only then answers. A process that dies in between
  * leaves a queued run without a job, which the reconciler puts back.
  */
-export async function acceptRun(input: unknown, caller: Caller, link: Link, signal?: AbortSignal): Promise<Accepted> {
+export async function acceptRun(
+  input: unknown,
+  caller: Caller,
+  core: ClientCore,
+  signal?: AbortSignal,
+): Promise<Accepted> {
   const { tenant } = caller;
   const parsed = parseFor(caller, input);
-  const request = link.models.concerns(parsed) ? await link.models.check(parsed) : parsed;
+  const request = core.models.concerns(parsed) ? await core.models.check(parsed) : parsed;
   signal?.throwIfAborted();
-  return await link.reach(async (redis) => {
-    const run = withQueueTtl(newRun(request, caller, newNonce()), link);
-    const warnings = await link.directory.check(run.queue, redis);
-    for (const [path, agent] of agentsOf(request)) await link.agents.check(agent, redis, path);
-    await takePlace(run, link, redis);
-    const arrived = await arrive(run, link, redis);
+  return await core.reach(async (redis) => {
+    const run = withQueueTtl(newRun(request, caller, newNonce()), core);
+    const warnings = await core.directory.check(run.queue, redis);
+    for (const [path, agent] of agentsOf(request)) await core.agents.check(agent, redis, path);
+    await takePlace(run, core, redis);
+    const arrived = await arrive(run, core, redis);
     if (arrived.kind === 'said') {
       const said = saidTo(arrived.listener);
-      tellAccepted(run, said, link);
+      tellAccepted(run, said, core);
       return said;
     }
     const { waits } = arrived;
-    const [created] = (await createRuns([run], tenant, placeOf(link, redis))) as [Created];
+    const [created] = (await createRuns([run], tenant, placeOf(core, redis))) as [Created];
     const accepted = acceptedOf(run, created, warnings);
-    await confirm([[run, created]], link, redis);
-    const hasTurn = !waits || (needsJob(created) && (await lookAgain(run, link, redis)));
-    if (needsJob(created) && hasTurn) await link.queues.add(jobOf(run, created.segment));
-    if (isTerminalStatus(accepted.status)) await forgetEnded(run, link, redis);
-    prune(tenant, 1, link);
-    tellAccepted(run, accepted, link);
+    await confirm([[run, created]], core, redis);
+    const hasTurn = !waits || (needsJob(created) && (await lookAgain(run, core, redis)));
+    if (needsJob(created) && hasTurn) await core.queues.add(jobOf(run, created.segment));
+    if (isTerminalStatus(accepted.status)) await forgetEnded(run, core, redis);
+    prune(tenant, 1, core);
+    tellAccepted(run, accepted, core);
     return accepted;
   });
 }
 
 /** The setting is none of the caller's words: the same request again is the same, also after a change of it. */
-function withQueueTtl(run: NewRun, { settings }: Link): NewRun {
+function withQueueTtl(run: NewRun, { settings }: ClientCore): NewRun {
   const { queueTtlMs = settings.queueTtlMs } = run.request;
   return queueTtlMs === undefined ? run : { ...run, request: { ...run.request, queueTtlMs } };
 }
 
-async function takePlace({ tenant, queue }: NewRun, link: Link, redis: RedisConnection): Promise<void> {
-  await link.admission.check(tenant, link, redis);
-  await link.queues.takePlace(queue, link.settings.queueMaxLength);
+async function takePlace({ tenant, queue }: NewRun, core: ClientCore, redis: RedisConnection): Promise<void> {
+  await core.admission.check(tenant, core, redis);
+  await core.queues.takePlace(queue, core.settings.queueMaxLength);
 }
 
 /** The run that hears what the request says. */
-function saidTo({ runId, status }: Listener): Accepted {
+function saidTo({ runId, status }: SteeredRun): Accepted {
   return { runId, status, attached: true, warnings: [] };
 }
 
@@ -80,7 +85,7 @@ function saidTo({ runId, status }: Listener): Accepted {
 export async function acceptRuns(
   inputs: readonly unknown[],
   caller: Caller,
-  link: Link,
+  core: ClientCore,
 ): Promise<readonly BulkAnswer[]> {
   if (inputs.length > maxBulk) throw new RunError('validation', `at most ${maxBulk} runs in one request`);
   const chunks: (readonly unknown[])[] = [];
@@ -93,7 +98,7 @@ export async function acceptRuns(
   const lane = async () => {
     for (let index = next++; index < chunks.length; index = next++) {
       const chunk = chunks[index] ?? [];
-      const outcome = unavailable ? refuseAll(chunk, unavailable) : await acceptChunk(chunk, caller, link);
+      const outcome = unavailable ? refuseAll(chunk, unavailable) : await acceptChunk(chunk, caller, core);
       outcomes[index] = outcome;
       unavailable ??= outcome.unavailable;
     }
@@ -114,13 +119,13 @@ function refuseAll(inputs: readonly unknown[], unavailable: RunError): ChunkOutc
   return { answers: inputs.map(() => refusal(unavailable)), unavailable };
 }
 
-async function acceptChunk(inputs: readonly unknown[], caller: Caller, link: Link): Promise<ChunkOutcome> {
+async function acceptChunk(inputs: readonly unknown[], caller: Caller, core: ClientCore): Promise<ChunkOutcome> {
   const parsed = await judgeModels(
     inputs.map((input) => parseOrRefuse(input, caller)),
-    link,
+    core,
   );
   try {
-    return { answers: await link.reach((redis) => acceptParsed(parsed, caller, link, redis)) };
+    return { answers: await core.reach((redis) => acceptParsed(parsed, caller, core, redis)) };
   } catch (error) {
     if (!(error instanceof RunError) || error.code !== 'queue_unavailable') throw error;
     return { answers: parsed.map((item) => ('error' in item ? item : refusal(error))), unavailable: error };
@@ -132,36 +137,36 @@ type Parsed = { readonly request: RunRequest } | { readonly error: ErrorInfo };
 async function acceptParsed(
   parsed: readonly Parsed[],
   caller: Caller,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<BulkAnswer[]> {
   const nonce = newNonce();
   const waiting = new Set<NewRun>();
-  const refusals = await refusedAgents(parsed, link, redis);
-  const queues = await judgeQueues(parsed, link, redis);
+  const refusals = await refusedAgents(parsed, core, redis);
+  const queues = await judgeQueues(parsed, core, redis);
   const items: (NewRun | BulkAnswer)[] = [];
   for (const [i, item] of parsed.entries()) {
     const admitted =
       'error' in item
         ? item
-        : await admit(withQueueTtl(newRun(item.request, caller, `${nonce}.${i}`), link), refusals, queues, link, redis);
-    items.push('error' in admitted ? admitted : await inThread(admitted, waiting, link, redis));
+        : await admit(withQueueTtl(newRun(item.request, caller, `${nonce}.${i}`), core), refusals, queues, core, redis);
+    items.push('error' in admitted ? admitted : await inThread(admitted, waiting, core, redis));
   }
 
   const runs = items.filter((item) => 'nonce' in item);
-  const created = await createRuns(runs, caller.tenant, placeOf(link, redis));
+  const created = await createRuns(runs, caller.tenant, placeOf(core, redis));
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
-  await confirm([...outcomes], link, redis);
+  await confirm([...outcomes], core, redis);
   const jobs: JobToAdd[] = [];
   for (const run of runs) {
     const outcome = outcomes.get(run);
     if (!outcome || !needsJob(outcome)) continue;
-    if (!waiting.has(run) || (await lookAgain(run, link, redis))) jobs.push(jobOf(run, outcome.segment));
+    if (!waiting.has(run) || (await lookAgain(run, core, redis))) jobs.push(jobOf(run, outcome.segment));
   }
-  await link.queues.addMany(jobs);
-  prune(caller.tenant, runs.length, link);
+  await core.queues.addMany(jobs);
+  prune(caller.tenant, runs.length, core);
   return items.map((item) =>
-    'nonce' in item ? answerOf(item, outcomes.get(item) as Created, queues.get(item.queue), link) : item,
+    'nonce' in item ? answerOf(item, outcomes.get(item) as Created, queues.get(item.queue), core) : item,
   );
 }
 
@@ -171,7 +176,7 @@ type QueueVerdict = RunError | readonly string[];
 /** Each queue is looked up once, however many requests name it. */
 async function judgeQueues(
   parsed: readonly Parsed[],
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<ReadonlyMap<string, QueueVerdict>> {
   const verdicts = new Map<string, QueueVerdict>();
@@ -179,7 +184,7 @@ async function judgeQueues(
     if ('error' in item) continue;
     const queue = queueOf(item.request);
     if (verdicts.has(queue)) continue;
-    const verdict = link.directory.check(queue, redis).catch((error: unknown) => {
+    const verdict = core.directory.check(queue, redis).catch((error: unknown) => {
       if (error instanceof RunError && error.code === 'unknown_queue') return error;
       throw error;
     });
@@ -191,7 +196,7 @@ async function judgeQueues(
 /** Each agent is looked up once, however many requests name it. */
 async function refusedAgents(
   parsed: readonly Parsed[],
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<ReadonlyMap<string, RunError>> {
   const refusals = new Map<string, RunError>();
@@ -200,7 +205,7 @@ async function refusedAgents(
   );
   for (const [agent, path] of agents) {
     try {
-      await link.agents.check(agent, redis, path);
+      await core.agents.check(agent, redis, path);
     } catch (error) {
       if (!(error instanceof RunError) || error.code !== 'validation') throw error;
       refusals.set(agent, error);
@@ -213,7 +218,7 @@ async function admit(
   run: NewRun,
   refusals: ReadonlyMap<string, RunError>,
   queues: ReadonlyMap<string, QueueVerdict>,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<NewRun | { readonly error: ErrorInfo }> {
   const queue = queues.get(run.queue);
@@ -223,7 +228,7 @@ async function admit(
     .find((refusal) => refusal !== undefined);
   if (refused) return refusal(refused);
   try {
-    await takePlace(run, link, redis);
+    await takePlace(run, core, redis);
     return run;
   } catch (error) {
     if (error instanceof RunError && error.code === 'queue_full') return refusal(error);
@@ -235,14 +240,14 @@ async function admit(
 async function inThread(
   run: NewRun,
   waiting: Set<NewRun>,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<NewRun | BulkAnswer> {
   try {
-    const arrived = await arrive(run, link, redis);
+    const arrived = await arrive(run, core, redis);
     if (arrived.kind === 'said') {
       const said = saidTo(arrived.listener);
-      tellAccepted(run, said, link);
+      tellAccepted(run, said, core);
       return said;
     }
     if (arrived.waits) waiting.add(run);
@@ -253,7 +258,7 @@ async function inThread(
   }
 }
 
-async function judgeModels(parsed: readonly Parsed[], { models }: Link): Promise<readonly Parsed[]> {
+async function judgeModels(parsed: readonly Parsed[], { models }: ClientCore): Promise<readonly Parsed[]> {
   const judge = async (item: Parsed): Promise<Parsed> => {
     if ('error' in item || !models.concerns(item.request)) return item;
     try {
@@ -282,10 +287,10 @@ function parseOrRefuse(input: unknown, caller: Caller): Parsed {
   }
 }
 
-function answerOf(run: NewRun, created: Created, verdict: QueueVerdict = [], link: Link): BulkAnswer {
+function answerOf(run: NewRun, created: Created, verdict: QueueVerdict = [], core: ClientCore): BulkAnswer {
   try {
     const accepted = acceptedOf(run, created, verdict instanceof RunError ? [] : verdict);
-    tellAccepted(run, accepted, link);
+    tellAccepted(run, accepted, core);
     return accepted;
   } catch (error) {
     if (error instanceof RunError) return refusal(error);
@@ -319,28 +324,28 @@ function jobOf(run: NewRun, segment: number): JobToAdd {
  */
 async function confirm(
   created: readonly (readonly [NewRun, Created])[],
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<void> {
-  if (link.settings.durability !== 'replica') return;
+  if (core.settings.durability !== 'replica') return;
   // One server confirms everything at once; in a Cluster each run is confirmed by the node that has it.
-  const asked = link.cluster ? created : created.slice(-1);
+  const asked = core.cluster ? created : created.slice(-1);
   try {
-    await Promise.all(asked.map(([{ runId }]) => waitForReplica(link, redis, runId)));
+    await Promise.all(asked.map(([{ runId }]) => waitForReplica(core, redis, runId)));
   } catch (error) {
     const unmet = created.filter(([run, { kind }]) => kind === 'created' && run.request.executionId === undefined);
     await stopRuns(
       unmet.map(([{ runId }]) => runId),
       { drain: false, onPendingApprovals: 'deny', reason: 'it was refused: no replica confirmed it' },
-      familyOf(link, redis),
+      familyPorts(core, redis),
     );
     throw error;
   }
 }
 
 /** Sent on the connection that wrote the run's slot; it covers everything written there before. */
-async function waitForReplica(link: Link, redis: RedisConnection, runId: string): Promise<void> {
-  const results = await redis.pipeline().exists(link.keys.run(runId)).wait(1, replicaTimeoutMs).exec();
+async function waitForReplica(core: ClientCore, redis: RedisConnection, runId: string): Promise<void> {
+  const results = await redis.pipeline().exists(core.keys.run(runId)).wait(1, replicaTimeoutMs).exec();
   const [error, replicas] = results?.[1] ?? [];
   if (error || Number(replicas ?? 0) < 1) {
     throw new RunError('queue_unavailable', 'no replica confirmed the run in time', { cause: error });
@@ -348,9 +353,9 @@ async function waitForReplica(link: Link, redis: RedisConnection, runId: string)
 }
 
 /** Nobody waits for it: what is not pruned now is pruned another time. */
-function prune(tenant: string, accepted: number, link: Link): void {
-  const sample = link.pruneSample(accepted);
-  if (sample > 0) pruneIndex(tenant, sample, link).catch(link.onError);
+function prune(tenant: string, accepted: number, core: ClientCore): void {
+  const sample = core.pruneSample(accepted);
+  if (sample > 0) pruneIndex(tenant, sample, core).catch(core.onError);
 }
 
 function refusal(error: RunError): { readonly error: ErrorInfo } {

@@ -26,7 +26,7 @@ interface Admitting {
  * Decides whether there is room for another run: in Redis, in the fleet, for the tenant. Only what callers start is asked
  * about; runs that work for others are not, since what has begun must be able to end.
  */
-export class Admission {
+export class RunAdmission {
   #memory: { readonly readAt: number; readonly percent: Promise<number> } | undefined;
 
   /** Throws `queue_full`: 503 where everybody is refused, 429 where this tenant is. */

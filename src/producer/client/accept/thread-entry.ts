@@ -6,7 +6,7 @@ import { enterThread as enter, interruptionBy, refusedIn, type Entered } from '.
 import type { OnBusy } from '../../../shared/contract/thread/thread.ts';
 import { forgetOpen } from '../../../shared/state/run/open-runs.ts';
 import { passOn } from '../../../shared/state/thread/turns.ts';
-import { familyOf } from '../cancel.ts';
+import { familyPorts } from '../cancel.ts';
 import { runStatus, type RunStatus } from '../../../shared/contract/run.ts';
 import { followUpId, sayToRun } from '../../../shared/state/run/control/steer.ts';
 import { admitThread } from './admission.ts';
@@ -17,17 +17,17 @@ import {
   type ClaimedRequest,
 } from '../../../shared/state/run/claim-request.ts';
 import { placeOf, retentionS, threadPlaceOf } from '../layout.ts';
-import type { Link } from '../client-core.ts';
+import type { ClientCore } from '../client-core.ts';
 
 /** The run that hears what a request says. */
-export interface Listener {
+export interface SteeredRun {
   readonly runId: string;
   readonly status: RunStatus;
 }
 
 /** `waits`: another run holds its thread, and queues it when it is over. */
 export type Arrived =
-  | { readonly kind: 'said'; readonly listener: Listener }
+  | { readonly kind: 'said'; readonly listener: SteeredRun }
   | { readonly kind: 'entered'; readonly waits: boolean };
 
 /**
@@ -35,25 +35,25 @@ export type Arrived =
  * `enterThread` throws, `idempotency_conflict`, and `queue_full` for a run that was told too much and for a tenant with too many
  * threads. A delayed run gets its place when its time has come.
  */
-export async function arrive(run: NewRun, link: Link, redis: RedisConnection): Promise<Arrived> {
+export async function arrive(run: NewRun, core: ClientCore, redis: RedisConnection): Promise<Arrived> {
   const { thread: threadId, onBusy, delayMs = 0 } = run.request;
   if (threadId === undefined) return { kind: 'entered', waits: false };
   const admit = async () =>
-    await admitThread(threadPlaceOf(link, redis), { tenant: run.tenant, threadId }, link.settings.maxThreadsPerTenant);
+    await admitThread(threadPlaceOf(core, redis), { tenant: run.tenant, threadId }, core.settings.maxThreadsPerTenant);
   if (delayMs > 0) {
     await admit();
     return { kind: 'entered', waits: false };
   }
-  const claimed = await claimRequest(run, { keys: link.keys, redis });
+  const claimed = await claimRequest(run, { keys: core.keys, redis });
   try {
     const steers = onBusy === 'steer' && claimed.kind !== 'created';
-    const listener = steers ? await steer(run, threadId, claimed, link, redis) : undefined;
+    const listener = steers ? await steer(run, threadId, claimed, core, redis) : undefined;
     if (listener) return { kind: 'said', listener };
     if (claimed.kind !== 'created') await admit();
-    return { kind: 'entered', waits: await enterThread(run, threadId, link, redis) };
+    return { kind: 'entered', waits: await enterThread(run, threadId, core, redis) };
   } catch (error) {
     if (claimed.kind === 'free' && error instanceof RunError && error.code !== 'queue_unavailable')
-      await releaseRequest(run, { keys: link.keys, redis });
+      await releaseRequest(run, { keys: core.keys, redis });
     throw error;
   }
 }
@@ -64,9 +64,9 @@ export async function arrive(run: NewRun, link: Link, redis: RedisConnection): P
  * another place once it is there.
  * Throws `validation` for the thread of another agent, `concurrent_run` and `thread_suspended` where it was not to wait.
  */
-async function enterThread(run: NewRun, threadId: string, link: Link, redis: RedisConnection): Promise<boolean> {
+async function enterThread(run: NewRun, threadId: string, core: ClientCore, redis: RedisConnection): Promise<boolean> {
   const { agent: agentId } = run.request;
-  const entered = await place(run, threadId, link, redis);
+  const entered = await place(run, threadId, core, redis);
   switch (entered.kind) {
     case 'turn':
       return false;
@@ -88,26 +88,26 @@ async function enterThread(run: NewRun, threadId: string, link: Link, redis: Red
  * passed on to a run which is not there yet is passed on past it, and then it gets another place here. Answers true when its
  * turn has come: then nobody else may queue it.
  */
-export async function lookAgain(run: NewRun, link: Link, redis: RedisConnection): Promise<boolean> {
+export async function lookAgain(run: NewRun, core: ClientCore, redis: RedisConnection): Promise<boolean> {
   const { runId, request } = run;
   if (request.thread === undefined) return false;
-  const found = await place(run, request.thread, link, redis);
+  const found = await place(run, request.thread, core, redis);
   // Before it is acknowledged, so that nobody who comes later goes before it.
-  const stands = found.kind === 'left' ? await place(run, request.thread, link, redis, 'afresh') : found;
+  const stands = found.kind === 'left' ? await place(run, request.thread, core, redis, 'afresh') : found;
   if (stands.kind === 'waiting' && stands.cancel)
-    await stopRuns([stands.holder], interruptionBy(runId), familyOf(link, redis));
+    await stopRuns([stands.holder], interruptionBy(runId), familyPorts(core, redis));
   return stands.kind === 'turn';
 }
 
 async function place(
   { tenant, runId, request }: NewRun,
   threadId: string,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
   busy: OnBusy | 'afresh' = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue'),
 ): Promise<Entered> {
   const { agent: agentId } = request;
-  return await enter(threadPlaceOf(link, redis), { tenant, threadId, runId, agentId }, busy);
+  return await enter(threadPlaceOf(core, redis), { tenant, threadId, runId, agentId }, busy);
 }
 
 /**
@@ -118,40 +118,45 @@ async function steer(
   run: NewRun,
   threadId: string,
   claimed: ClaimedRequest,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
-): Promise<Listener | undefined> {
-  if (claimed.kind === 'steering' && (claimed.said || (await say(run, claimed.listener, link, redis))))
-    return await listenerNow(claimed.listener, run, link, redis);
+): Promise<SteeredRun | undefined> {
+  if (claimed.kind === 'steering' && (claimed.said || (await say(run, claimed.listener, core, redis))))
+    return await listenerNow(claimed.listener, run, core, redis);
   const { tenant, request } = run;
-  const [holder, agentId] = await redis.hmget(link.keys.thread(tenant, threadId, 'manifest'), 'holder', 'agentId');
+  const [holder, agentId] = await redis.hmget(core.keys.thread(tenant, threadId, 'manifest'), 'holder', 'agentId');
   if (!holder || agentId !== request.agent) return undefined;
-  return (await say(run, holder, link, redis)) ? { runId: holder, status: 'running' } : undefined;
+  return (await say(run, holder, core, redis)) ? { runId: holder, status: 'running' } : undefined;
 }
 
 /** With an execution id the message goes to one run, however often it is sent: whom it is for is noted before it is said. */
-async function say(run: NewRun, listener: string, link: Link, redis: RedisConnection): Promise<boolean> {
+async function say(run: NewRun, listener: string, core: ClientCore, redis: RedisConnection): Promise<boolean> {
   const { runId, request } = run;
   const isKnown = request.executionId !== undefined;
-  if (isKnown) await noteListener(run, listener, 'meant', { keys: link.keys, redis }, retentionS(link, run));
+  if (isKnown) await noteListener(run, listener, 'meant', { keys: core.keys, redis }, retentionS(core, run));
   const message = { id: runId, text: request.input, at: new Date().toISOString() };
-  const said = await sayToRun(placeOf(link, redis), listener, message);
+  const said = await sayToRun(placeOf(core, redis), listener, message);
   if (said === 'full') throw new RunError('queue_full', `run ${listener} has not yet heard what was said before`);
   if (isKnown)
     await noteListener(
       run,
       listener,
       said === 'said' ? 'said' : 'late',
-      { keys: link.keys, redis },
-      retentionS(link, run),
+      { keys: core.keys, redis },
+      retentionS(core, run),
     );
   return said === 'said';
 }
 
 /** Who answers what was said: the run that was told, or, when it ended before it heard, the one that came after it. */
-async function listenerNow(told: string, { runId }: NewRun, link: Link, redis: RedisConnection): Promise<Listener> {
+async function listenerNow(
+  told: string,
+  { runId }: NewRun,
+  core: ClientCore,
+  redis: RedisConnection,
+): Promise<SteeredRun> {
   for (const id of [followUpId(told, runId), told]) {
-    const status = await redis.hget(link.keys.run(id), 'status');
+    const status = await redis.hget(core.keys.run(id), 'status');
     if (status) return { runId: id, status: runStatus.parse(status) };
   }
   throw new RunError('run_not_found', `run ${told}, which was told, is past its retention`);
@@ -160,15 +165,15 @@ async function listenerNow(told: string, { runId }: NewRun, link: Link, redis: R
 /** It ended before: the repeat of its request must not keep a place in a thread, nor a mark that it is open. */
 export async function forgetEnded(
   { runId, tenant, request }: NewRun,
-  link: Link,
+  core: ClientCore,
   redis: RedisConnection,
 ): Promise<void> {
-  await forgetOpen(placeOf(link, redis), runId, tenant);
+  await forgetOpen(placeOf(core, redis), runId, tenant);
   if (request.thread === undefined) return;
-  const [endedAt, epoch] = await redis.hmget(link.keys.run(runId), 'endedAt', 'epoch');
+  const [endedAt, epoch] = await redis.hmget(core.keys.run(runId), 'endedAt', 'epoch');
   // It was driven again since, and its place is needed.
   if (!endedAt) return;
-  const { addJob } = familyOf(link, redis);
+  const { addJob } = familyPorts(core, redis);
   const leaver = { runId, epoch: Number(epoch) };
-  await passOn(threadPlaceOf(link, redis), { tenant, threadId: request.thread }, leaver, addJob);
+  await passOn(threadPlaceOf(core, redis), { tenant, threadId: request.thread }, leaver, addJob);
 }

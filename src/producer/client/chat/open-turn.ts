@@ -3,7 +3,7 @@ import { runIdForExecution } from '../../../shared/base/ids.ts';
 import { isTerminalStatus, type RunRecord } from '../../../shared/contract/run.ts';
 import { acceptRun } from '../accept/accept.ts';
 import type { Caller } from '../accept/caller.ts';
-import type { Link } from '../client-core.ts';
+import type { ClientCore } from '../client-core.ts';
 import { getRecord } from '../read-run.ts';
 import { checkExecutionId, turnToRun } from './chat-request.ts';
 
@@ -32,11 +32,11 @@ export async function submitTurn(
   asked: unknown,
   caller: Caller,
   { executionId, signal }: ChatOptions,
-  link: Link,
+  core: ClientCore,
 ): Promise<OpenTurn> {
   const { tenant } = caller;
   const { request, turnIndex } = turnToRun(asked, tenant, executionId);
-  const { runId, status, attached } = await acceptRun(request, caller, link, signal);
+  const { runId, status, attached } = await acceptRun(request, caller, core, signal);
   const replayed = attached && isTerminalStatus(status);
   return {
     runId,
@@ -50,8 +50,8 @@ export async function submitTurn(
 }
 
 /** The turn that was submitted under this execution id. Throws `execution_not_found`, `invalid_id`. */
-export async function findTurn(executionId: string, tenant: string, link: Link): Promise<OpenTurn> {
-  const { runId, request, status } = await recordOf(checkExecutionId(executionId), tenant, link);
+export async function findTurn(executionId: string, tenant: string, core: ClientCore): Promise<OpenTurn> {
+  const { runId, request, status } = await recordOf(checkExecutionId(executionId), tenant, core);
   return {
     runId,
     executionId,
@@ -63,9 +63,9 @@ export async function findTurn(executionId: string, tenant: string, link: Link):
   };
 }
 
-async function recordOf(executionId: string, tenant: string, link: Link): Promise<RunRecord> {
+async function recordOf(executionId: string, tenant: string, core: ClientCore): Promise<RunRecord> {
   try {
-    return await getRecord(runIdForExecution(tenant, executionId), tenant, link);
+    return await getRecord(runIdForExecution(tenant, executionId), tenant, core);
   } catch (error) {
     throw isUnknownRun(error) ? executionNotFound(executionId) : error;
   }

@@ -6,7 +6,7 @@ import { untilStopped } from '../stop.ts';
  * What one subscriber has not taken yet. Bounded: when the subscriber is too slow everything is dropped and `missed`
  * says so; the log still has it.
  */
-export class Inbox implements Listener {
+export class EventBuffer implements Listener {
   readonly #capacity: number;
   #events: RunEvent[] = [];
   #missed = false;

@@ -1,5 +1,5 @@
 import type { RunEvent } from '../../../shared/contract/event.ts';
-import type { Link } from '../client-core.ts';
+import type { ClientCore } from '../client-core.ts';
 import { stoppable, untilStopped } from '../stop.ts';
 
 /** Events that a slow listener may fall behind. Beyond it the oldest are lost: the firehose is live only. */
@@ -7,15 +7,15 @@ const capacity = 5_000;
 const rememberedRuns = 10_000;
 
 /** All events of a tenant's runs from now on, without text deltas. */
-export function followAll(tenant: string, signal: AbortSignal | undefined, link: Link): AsyncIterable<RunEvent> {
-  return stoppable([signal, link.closing], (stop) => follow(tenant, link, stop));
+export function followAll(tenant: string, signal: AbortSignal | undefined, core: ClientCore): AsyncIterable<RunEvent> {
+  return stoppable([signal, core.closing], (stop) => follow(tenant, core, stop));
 }
 
-async function* follow(tenant: string, link: Link, stop: AbortSignal): AsyncGenerator<RunEvent, void, undefined> {
-  const owners = new Owners(link);
+async function* follow(tenant: string, core: ClientCore, stop: AbortSignal): AsyncGenerator<RunEvent, void, undefined> {
+  const owners = new Owners(core);
   let waiting: RunEvent[] = [];
   let wake = () => {};
-  using subscription = link.hub.subscribe(link.keys.firehose, {
+  using subscription = core.hub.subscribe(core.keys.firehose, {
     onEvents(events) {
       waiting.push(...events);
       if (waiting.length > capacity) waiting = waiting.slice(-capacity);
@@ -39,11 +39,11 @@ async function* follow(tenant: string, link: Link, stop: AbortSignal): AsyncGene
 
 /** Whose run an event belongs to. The channel carries those of all tenants and events do not say. */
 class Owners {
-  readonly #link: Link;
+  readonly #core: ClientCore;
   readonly #tenants = new Map<string, string>();
 
-  constructor(link: Link) {
-    this.#link = link;
+  constructor(core: ClientCore) {
+    this.#core = core;
   }
 
   of(event: RunEvent): string | undefined {
@@ -54,9 +54,9 @@ class Owners {
   async learn(events: readonly RunEvent[], stop: AbortSignal): Promise<void> {
     const runIds = [...new Set(events.map((event) => event.runId))].filter((runId) => !this.#tenants.has(runId));
     if (runIds.length === 0) return;
-    const { keys } = this.#link;
-    const found = await this.#link.patiently(
-      () => this.#link.reach((redis) => Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'tenant')))),
+    const { keys } = this.#core;
+    const found = await this.#core.patiently(
+      () => this.#core.reach((redis) => Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'tenant')))),
       stop,
     );
     for (const [index, runId] of runIds.entries()) this.#remember(runId, found[index]);

@@ -2,23 +2,23 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
 import type { Subscription } from './event-hub.ts';
 import type { LogPage } from './event-log.ts';
-import { Inbox } from './event-buffer.ts';
-import type { Link } from '../client-core.ts';
+import { EventBuffer } from './event-buffer.ts';
+import type { ClientCore } from '../client-core.ts';
 import type { EventsOptions } from '../options.ts';
 import { stoppable, untilStopped } from '../stop.ts';
 import { checkRunId, runNotFound } from '../accept/validate.ts';
 
 /** Live events that a slow subscriber may fall behind before it goes back to reading the log. */
-const inboxCapacity = 1_000;
+const bufferCapacity = 1_000;
 
 /** The events of a run after a number, in order, each once. Ends after the terminal one. */
 export function followRun(
   id: string,
   tenant: string,
   { after = 0, signal }: EventsOptions,
-  link: Link,
+  core: ClientCore,
 ): AsyncIterable<RunEvent> {
-  return stoppable([signal, link.closing], (stop) => follow(id, tenant, after, link, stop));
+  return stoppable([signal, core.closing], (stop) => follow(id, tenant, after, core, stop));
 }
 
 /**
@@ -29,19 +29,19 @@ async function* follow(
   id: string,
   tenant: string,
   after: number,
-  link: Link,
+  core: ClientCore,
   stop: AbortSignal,
 ): AsyncGenerator<RunEvent, void, undefined> {
   const runId = checkRunId(id);
   if (!Number.isSafeInteger(after) || after < 0)
     throw new RunError('validation', 'after must be a whole number from 0');
-  const inbox = new Inbox(inboxCapacity);
+  const buffer = new EventBuffer(bufferCapacity);
   using resources = new DisposableStack();
   let subscription: Subscription | undefined;
-  let page = await link.log.page(runId, after);
+  let page = await core.log.page(runId, after);
   const from = after === 0 ? (page.run?.logStart ?? 0) : after;
 
-  for (let cursor = from; ; page = await nextPage(link, runId, cursor, stop)) {
+  for (let cursor = from; ; page = await nextPage(core, runId, cursor, stop)) {
     checkPage(runId, tenant, page, cursor);
     for (const event of page.events) {
       if (stop.aborted) return;
@@ -52,11 +52,11 @@ async function* follow(
     if (page.more) continue;
     if (page.run?.ended && cursor >= page.run.lastSequence) return;
     if (!subscription) {
-      subscription = resources.use(link.hub.subscribeRun(link.keys.live(runId), inbox));
+      subscription = resources.use(core.hub.subscribeRun(core.keys.live(runId), buffer));
       await untilStopped(subscription.ready, stop);
       continue;
     }
-    const live = yield* followLive(inbox, cursor, stop);
+    const live = yield* followLive(buffer, cursor, stop);
     if (live.ended) return;
     cursor = live.cursor;
   }
@@ -64,14 +64,14 @@ async function* follow(
 
 /** Live events for as long as they connect. Returns the last number delivered, and whether that was the end. */
 async function* followLive(
-  inbox: Inbox,
+  buffer: EventBuffer,
   start: number,
   stop: AbortSignal,
 ): AsyncGenerator<RunEvent, { readonly cursor: number; readonly ended: boolean }, undefined> {
   let cursor = start;
   for (;;) {
-    await inbox.filled(stop);
-    const { events, missed } = inbox.take();
+    await buffer.filled(stop);
+    const { events, missed } = buffer.take();
     for (const event of events) {
       if (event.sequenceNumber <= cursor) continue;
       if (event.sequenceNumber > cursor + 1) return { cursor, ended: false };
@@ -85,9 +85,9 @@ async function* followLive(
   }
 }
 
-async function nextPage(link: Link, runId: string, cursor: number, stop: AbortSignal): Promise<LogPage> {
+async function nextPage(core: ClientCore, runId: string, cursor: number, stop: AbortSignal): Promise<LogPage> {
   stop.throwIfAborted();
-  return await link.patiently(() => link.log.page(runId, cursor), stop);
+  return await core.patiently(() => core.log.page(runId, cursor), stop);
 }
 
 function checkPage(runId: string, tenant: string, { run, events }: LogPage, cursor: number): void {

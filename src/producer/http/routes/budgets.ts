@@ -38,7 +38,7 @@ const topUpSchema = {
 };
 
 /** `GET /v1/budgets/:scope/:id`. */
-export function getBudget(app: App): void {
+export function getBudgetRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/budgets/:scope/:id',
@@ -49,7 +49,7 @@ export function getBudget(app: App): void {
 }
 
 /** `PUT /v1/budgets/batch/:id`. */
-export function setBudget(app: App): void {
+export function setBudgetRoute(app: App): void {
   app.route({
     method: 'PUT',
     url: '/v1/budgets/batch/:id',
@@ -60,7 +60,7 @@ export function setBudget(app: App): void {
 }
 
 /** `POST /v1/budgets/:scope/:id/top-ups`. */
-export function topUpBudget(app: App): void {
+export function topUpBudgetRoute(app: App): void {
   app.route({
     method: 'POST',
     url: '/v1/budgets/:scope/:id/top-ups',

@@ -23,7 +23,7 @@ const schema = {
 };
 
 /** `POST /v1/runs/:id/cancel`. */
-export function cancelRun(app: App): void {
+export function cancelRunRoute(app: App): void {
   app.route({
     method: 'POST',
     url: '/v1/runs/:id/cancel',

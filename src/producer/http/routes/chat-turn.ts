@@ -7,7 +7,7 @@ import type { Millrace } from '../../client/millrace.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import type { ProducerMetrics } from '../metrics.ts';
-import { errorBody, wholeNumber } from '../openapi.ts';
+import { errorBody, wholeNumberParam } from '../openapi.ts';
 import { lastEventId, placeHeaders, untilKnown } from '../resume-stream.ts';
 import { chatFraming } from '../stream-format.ts';
 import { writeEvents } from '../write-events.ts';
@@ -29,14 +29,14 @@ const schema = {
       .describe('Names the turn. Default: project (or the tenant), session and turn index of the body.'),
   }),
   querystring: z.object({
-    after: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after the line with this `seq`.'),
+    after: wholeNumberParam(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after the line with this `seq`.'),
   }),
   body: chatTurnRequest.describe('May be absent when `X-Execution-ID` names a turn that was submitted before.'),
   response: { 200: stream, '4xx': errorBody, '5xx': errorBody },
 };
 
 /** `POST /v1/chat/turns`. Errors that are known before the first line are JSON with their status. */
-export function chatTurn(app: App, { openAnswers, metrics, redactor, keepAliveMs }: Services): void {
+export function chatTurnRoute(app: App, { openAnswers, metrics, redactor, keepAliveMs }: Services): void {
   app.route({
     method: 'POST',
     url: '/v1/chat/turns',

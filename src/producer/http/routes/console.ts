@@ -2,7 +2,7 @@ import type { App } from '../app.ts';
 import { consoleHtml, consolePolicy } from '../console-page.ts';
 
 /** `GET /`: the console, one page without anything from elsewhere. */
-export function consolePage(app: App): void {
+export function consolePageRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/',

@@ -21,7 +21,7 @@ const schema = {
 };
 
 /** `GET /v1/costs`. */
-export function costs(app: App): void {
+export function costsRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/costs',

@@ -31,7 +31,7 @@ const schema = {
 };
 
 /** `POST /v1/runs/:id/decisions`. */
-export function decideRun(app: App): void {
+export function decideRunRoute(app: App): void {
   app.route({
     method: 'POST',
     url: '/v1/runs/:id/decisions',

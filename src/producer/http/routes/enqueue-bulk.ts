@@ -33,7 +33,7 @@ const schema = {
 };
 
 /** `POST /v1/runs/bulk`. */
-export function enqueueBulk(app: App, { metrics, redactor, bodyRoom, openAnswers }: Services): void {
+export function enqueueBulkRoute(app: App, { metrics, redactor, bodyRoom, openAnswers }: Services): void {
   const parse = jsonParser(app);
   app.removeAllContentTypeParsers();
   // The bytes are read by the handler, which knows when they are needed no longer.

@@ -14,7 +14,7 @@ const schema = {
 };
 
 /** `POST /v1/runs`: one run, acknowledged once its record and its job are in Redis. */
-export function enqueueRun(app: App, { metrics }: Services): void {
+export function enqueueRunRoute(app: App, { metrics }: Services): void {
   app.route({
     method: 'POST',
     url: '/v1/runs',

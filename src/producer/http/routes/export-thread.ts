@@ -13,7 +13,7 @@ const schema = {
 };
 
 /** `GET /v1/threads/:id/export`. Errors that are known before the first line are JSON with their status. */
-export function exportThread(app: App): void {
+export function exportThreadRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/threads/:id/export',

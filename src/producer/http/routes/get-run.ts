@@ -11,7 +11,7 @@ const schema = {
 };
 
 /** `GET /v1/runs/:id`. */
-export function getRun(app: App): void {
+export function getRunRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/runs/:id',

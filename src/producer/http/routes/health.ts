@@ -22,7 +22,7 @@ const readySchema = {
 };
 
 /** `/healthz` (also `/livez`) never asks Redis: restarting a producer does not bring Redis back. `/readyz` does. */
-export function health(app: App, { readiness, openAnswers }: Services): void {
+export function healthRoute(app: App, { readiness, openAnswers }: Services): void {
   for (const url of ['/healthz', '/livez']) {
     app.route({ method: 'GET', url, ...open, schema: liveSchema, handler: async () => ({ status: 'ok' as const }) });
   }

@@ -10,7 +10,7 @@ const schema = {
 };
 
 /** `GET /v1/agents`. */
-export function listAgents(app: App): void {
+export function listAgentsRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/agents',

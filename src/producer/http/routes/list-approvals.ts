@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { publicId } from '../../../shared/base/ids.ts';
 import { approvalKind, approvalView, type ApprovalsQuery } from '../../client/approvals.ts';
 import type { App } from '../app.ts';
-import { errorBody, wholeNumber } from '../openapi.ts';
+import { errorBody, wholeNumberParam } from '../openapi.ts';
 
 const schema = {
   summary: 'List what waits for people, newest first',
@@ -12,7 +12,7 @@ const schema = {
     agent: publicId.optional(),
     kind: approvalKind.optional(),
     cursor: z.string().max(256).optional().describe('From the previous page.'),
-    limit: wholeNumber(1, 100).optional().describe('Default 50.'),
+    limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
   }),
   response: {
     200: z.object({ approvals: z.array(approvalView), cursor: z.string().optional() }),
@@ -22,7 +22,7 @@ const schema = {
 };
 
 /** `GET /v1/approvals`. */
-export function listApprovals(app: App): void {
+export function listApprovalsRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/approvals',

@@ -3,7 +3,7 @@ import { publicId, runId } from '../../../shared/base/ids.ts';
 import { runStatus, runView } from '../../../shared/contract/run.ts';
 import type { ListQuery } from '../../client/options.ts';
 import type { App } from '../app.ts';
-import { errorBody, wholeNumber } from '../openapi.ts';
+import { errorBody, wholeNumberParam } from '../openapi.ts';
 
 const schema = {
   summary: 'List runs, newest first',
@@ -15,7 +15,7 @@ const schema = {
     thread: publicId.optional(),
     parent: runId.optional().describe('Only runs that work for this one.'),
     cursor: z.string().max(256).optional().describe('From the previous page.'),
-    limit: wholeNumber(1, 100).optional().describe('Default 50.'),
+    limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
   }),
   response: {
     200: z.object({ runs: z.array(runView), cursor: z.string().optional() }),
@@ -25,7 +25,7 @@ const schema = {
 };
 
 /** `GET /v1/runs`. */
-export function listRuns(app: App): void {
+export function listRunsRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/runs',

@@ -1,7 +1,7 @@
 import type { App } from '../app.ts';
 
 /** `GET /openapi.json`: this API, made from the schemas that the routes declare. */
-export function openApiDocument(app: App): void {
+export function openApiDocumentRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/openapi.json',

@@ -13,7 +13,7 @@ const schema = {
 };
 
 /** `GET /v1/media/:sha256`. What a provider made is shown by no browser as a page of ours. */
-export function readMedia(app: App): void {
+export function readMediaRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/media/:sha256',

@@ -4,7 +4,7 @@ import { eventSchema } from '../../../shared/contract/event.ts';
 import { eventProfiles } from '../../../shared/dialects/profile.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
-import { errorBody, runIdParam, wholeNumber } from '../openapi.ts';
+import { errorBody, runIdParam, wholeNumberParam } from '../openapi.ts';
 import { lastEventId, placeHeaders, untilKnown } from '../resume-stream.ts';
 import { formatFor, inDialect, shownOnly } from '../stream-format.ts';
 import { writeEvents } from '../write-events.ts';
@@ -21,7 +21,7 @@ const schema = {
   params: runIdParam,
   headers: placeHeaders,
   querystring: z.object({
-    after: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after this number.'),
+    after: wholeNumberParam(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after this number.'),
     dialect: z
       .enum(['native', ...dialectNames])
       .optional()
@@ -37,7 +37,7 @@ const schema = {
 };
 
 /** `GET /v1/runs/:id/events`. Errors that are known before the first event are JSON with their status. */
-export function runEvents(app: App, { openAnswers, metrics, redactor, keepAliveMs }: Services): void {
+export function runEventsRoute(app: App, { openAnswers, metrics, redactor, keepAliveMs }: Services): void {
   app.route({
     method: 'GET',
     url: '/v1/runs/:id/events',

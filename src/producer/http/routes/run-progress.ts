@@ -18,7 +18,7 @@ const schema = {
 };
 
 /** `GET /v1/runs/:id/progress`. */
-export function runProgress(app: App): void {
+export function runProgressRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/runs/:id/progress',

@@ -22,7 +22,7 @@ const schema = {
 };
 
 /** `GET /v1/runs/:id/result`. A client that goes away ends the wait; when the process leaves, the wait is over early. */
-export function runResult(app: App, { openAnswers }: Services): void {
+export function runResultRoute(app: App, { openAnswers }: Services): void {
   app.route({
     method: 'GET',
     url: '/v1/runs/:id/result',

@@ -3,7 +3,7 @@ import type { App, Services } from '../app.ts';
 const schema = { summary: 'Metrics for Prometheus', produces: ['text/plain'] };
 
 /** `GET /metrics`. */
-export function scrape(app: App, { metrics }: Services): void {
+export function scrapeRoute(app: App, { metrics }: Services): void {
   app.route({
     method: 'GET',
     url: '/metrics',

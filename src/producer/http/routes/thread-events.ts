@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import { maxThreadEvents } from '../../../shared/contract/thread/thread-event.ts';
 import type { App } from '../app.ts';
-import { errorBody, threadIdParam, wholeNumber } from '../openapi.ts';
+import { errorBody, threadIdParam, wholeNumberParam } from '../openapi.ts';
 
 const schema = {
   summary: 'Read what followed the runs of a thread',
@@ -11,14 +11,14 @@ const schema = {
   produces: ['application/x-ndjson'],
   params: threadIdParam,
   querystring: z.object({
-    after: wholeNumber(0, Number.MAX_SAFE_INTEGER).optional().describe('Only events with a higher number.'),
-    limit: wholeNumber(1, maxThreadEvents).optional().describe('Default 100.'),
+    after: wholeNumberParam(0, Number.MAX_SAFE_INTEGER).optional().describe('Only events with a higher number.'),
+    limit: wholeNumberParam(1, maxThreadEvents).optional().describe('Default 100.'),
   }),
   response: { '4xx': errorBody, '5xx': errorBody },
 };
 
 /** `GET /v1/threads/:id/events`. */
-export function threadEvents(app: App): void {
+export function threadEventsRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/threads/:id/events',

@@ -2,9 +2,9 @@ import { z } from 'zod';
 import { threadItem } from '../../../shared/contract/thread/thread-items.ts';
 import { maxMessages } from '../../client/threads.ts';
 import type { App } from '../app.ts';
-import { errorBody, threadIdParam, wholeNumber } from '../openapi.ts';
+import { errorBody, threadIdParam, wholeNumberParam } from '../openapi.ts';
 
-const seq = wholeNumber(0, Number.MAX_SAFE_INTEGER);
+const seq = wholeNumberParam(0, Number.MAX_SAFE_INTEGER);
 
 const schema = {
   summary: 'Read what was said and done in a thread',
@@ -14,7 +14,9 @@ const schema = {
   querystring: z.object({
     after: seq.optional().describe('Only messages with a higher number.'),
     before: seq.optional().describe('Only messages with a lower number, and nothing that is live.'),
-    limit: wholeNumber(1, maxMessages).optional().describe('Messages, default 100. One may show as several items.'),
+    limit: wholeNumberParam(1, maxMessages)
+      .optional()
+      .describe('Messages, default 100. One may show as several items.'),
     order: z.enum(['asc', 'desc']).optional().describe('Default `asc`: oldest first.'),
   }),
   response: {
@@ -25,7 +27,7 @@ const schema = {
 };
 
 /** `GET /v1/threads/:id/messages`. */
-export function threadMessages(app: App): void {
+export function threadMessagesRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/threads/:id/messages',

@@ -3,7 +3,7 @@ import { publicId } from '../../../shared/base/ids.ts';
 import { threadView } from '../../../shared/contract/thread/thread-items.ts';
 import { threadChanges, type ThreadChanges } from '../../client/threads.ts';
 import type { App } from '../app.ts';
-import { errorBody, threadIdParam, wholeNumber } from '../openapi.ts';
+import { errorBody, threadIdParam, wholeNumberParam } from '../openapi.ts';
 
 const errors = { '4xx': errorBody, '5xx': errorBody };
 
@@ -14,7 +14,7 @@ const listSchema = {
   querystring: z.object({
     agent: publicId.optional().describe('Only threads of this agent.'),
     cursor: z.string().max(256).optional().describe('From the previous page.'),
-    limit: wholeNumber(1, 100).optional().describe('Default 50.'),
+    limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
   }),
   response: { 200: z.object({ threads: z.array(threadView), cursor: z.string().optional() }), ...errors },
 };
@@ -61,7 +61,7 @@ const purgeSchema = {
 };
 
 /** `GET /v1/threads`. */
-export function listThreads(app: App): void {
+export function listThreadsRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/threads',
@@ -79,7 +79,7 @@ export function listThreads(app: App): void {
 }
 
 /** `GET /v1/threads/:id`. */
-export function getThread(app: App): void {
+export function getThreadRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/threads/:id',
@@ -90,7 +90,7 @@ export function getThread(app: App): void {
 }
 
 /** `PATCH /v1/threads/:id`. */
-export function updateThread(app: App): void {
+export function updateThreadRoute(app: App): void {
   app.route({
     method: 'PATCH',
     url: '/v1/threads/:id',
@@ -101,7 +101,7 @@ export function updateThread(app: App): void {
 }
 
 /** `DELETE /v1/threads/:id`. */
-export function deleteThread(app: App): void {
+export function deleteThreadRoute(app: App): void {
   app.route({
     method: 'DELETE',
     url: '/v1/threads/:id',
@@ -115,7 +115,7 @@ export function deleteThread(app: App): void {
 }
 
 /** `DELETE /v1/threads`. */
-export function purgeThreads(app: App): void {
+export function purgeThreadsRoute(app: App): void {
   app.route({
     method: 'DELETE',
     url: '/v1/threads',

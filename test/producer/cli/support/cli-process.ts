@@ -3,7 +3,7 @@ import { PassThrough } from 'node:stream';
 import { join } from 'node:path';
 import { inject, onTestFinished } from 'vitest';
 import type { Cli } from '../../../../src/producer/cli/cli.ts';
-import { runProgram } from '../../../../src/producer/cli/program.ts';
+import { runCli } from '../../../../src/producer/cli/program.ts';
 import { childEnv } from '../../../support/child-env.ts';
 import { until } from '../../../support/redis.ts';
 
@@ -62,7 +62,7 @@ export class CliCommand extends Said {
     if (!keepsInput) this.#stdin.end();
     const streams = { stdin: this.#stdin, stdout, stderr } as unknown as Pick<Cli, 'stdin' | 'stdout' | 'stderr'>;
     const cli: Cli = { ...streams, env: childEnv(env), cwd, root, interrupted: this.#interrupt.signal };
-    this.exited = runProgram(args, cli);
+    this.exited = runCli(args, cli);
     onTestFinished(async () => {
       this.signal('SIGTERM');
       await this.exited;

@@ -2,7 +2,7 @@ import { PassThrough } from 'node:stream';
 import { stripVTControlCharacters } from 'node:util';
 import { inject, onTestFinished } from 'vitest';
 import type { Cli, ExitCode } from '../../../../src/producer/cli/cli.ts';
-import { runProgram } from '../../../../src/producer/cli/program.ts';
+import { runCli } from '../../../../src/producer/cli/program.ts';
 import { until } from '../../../support/redis.ts';
 import { root, settings } from './cli-process.ts';
 
@@ -31,7 +31,7 @@ export class FakeTerminal {
       stderr: shown(),
       interrupted: gone.signal,
     };
-    this.exited = runProgram(args, cli as unknown as Cli);
+    this.exited = runCli(args, cli as unknown as Cli);
     onTestFinished(async () => {
       gone.abort('SIGTERM');
       await this.exited;

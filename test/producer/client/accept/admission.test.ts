@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { Admission } from '../../../../src/producer/client/accept/admission.ts';
+import { RunAdmission } from '../../../../src/producer/client/accept/admission.ts';
 import { Millrace } from '../../../../src/producer/client/millrace.ts';
 import { Places } from '../../../../src/producer/client/accept/places.ts';
 import { createRuns, newRun } from '../../../../src/shared/state/run/create-runs.ts';
@@ -93,8 +93,8 @@ test('a Redis that does not say how full it is keeps no run out', async () => {
   const settings = { maxOpenRuns: 1, maxOpenRunsPerTenant: 1, memoryMarkPercent: 90 };
   const room = { keys, settings, queues: { places: new Places() } };
   await expect(admin.info('memory')).rejects.toThrow('NOPERM');
-  await new Admission().check('default', room, admin);
-  await expect(new Admission().check('default', room, redis)).rejects.toMatchObject({ code: 'queue_full' });
+  await new RunAdmission().check('default', room, admin);
+  await expect(new RunAdmission().check('default', room, redis)).rejects.toMatchObject({ code: 'queue_full' });
 });
 
 test('above its memory mark Redis takes no more runs, and decides and cancels go on', async () => {

@@ -5,7 +5,7 @@ import { newRun } from '../../../../src/shared/state/run/create-runs.ts';
 import { runRequest, type RunRequestInput } from '../../../../src/shared/contract/run.ts';
 import { followUpId } from '../../../../src/shared/state/run/control/steer.ts';
 import { enterThread } from '../../../../src/shared/state/thread/line.ts';
-import { Link } from '../../../../src/producer/client/client-core.ts';
+import { ClientCore } from '../../../../src/producer/client/client-core.ts';
 import { forgetEnded } from '../../../../src/producer/client/accept/thread-entry.ts';
 import { RunWriter } from '../../support/run-writer.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../../cli/options/client.ts';
@@ -95,11 +95,11 @@ test('the repeat of a request whose run has ended leaves it its place once it is
   await writer.start();
   await writer.end('failed');
   await mill.redrive({ runId });
-  const link = new Link({ redis: inject('redisUrl'), prefix });
-  onTestFinished(() => link.close());
+  const core = new ClientCore({ redis: inject('redisUrl'), prefix });
+  onTestFinished(() => core.close());
   // What a producer does that has seen its end, and stood still since.
   const again = newRun(runRequest.parse({ ...inThread, executionId: 'once' }), { tenant: 'default' }, 'n');
-  await link.reach((connection) => forgetEnded(again, link, connection));
+  await core.reach((connection) => forgetEnded(again, core, connection));
   expect(again.runId).toBe(runId);
   expect(await mill.threads.get('talk')).toMatchObject({ holder: runId, waiting: 1 });
 });

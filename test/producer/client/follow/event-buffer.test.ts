@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import type { RunEvent } from '../../../../src/shared/contract/event.ts';
-import { Inbox } from '../../../../src/producer/client/follow/event-buffer.ts';
+import { EventBuffer } from '../../../../src/producer/client/follow/event-buffer.ts';
 
 const event = (sequenceNumber: number) => ({ sequenceNumber }) as RunEvent;
 const never = new AbortController().signal;
 
 test('an inbox gives what came, once, in order', () => {
-  const inbox = new Inbox(10);
+  const inbox = new EventBuffer(10);
   inbox.onEvents([event(1), event(2)]);
   inbox.onEvents([event(3)]);
   expect(inbox.take()).toEqual({ events: [event(1), event(2), event(3)], missed: false });
@@ -14,7 +14,7 @@ test('an inbox gives what came, once, in order', () => {
 });
 
 test('an inbox that is full holds nothing and says that something is missing', () => {
-  const inbox = new Inbox(3);
+  const inbox = new EventBuffer(3);
   inbox.onEvents([event(1), event(2)]);
   inbox.onEvents([event(3), event(4)]);
   inbox.onEvents([event(5)]);
@@ -24,7 +24,7 @@ test('an inbox that is full holds nothing and says that something is missing', (
 });
 
 test('a waiting reader wakes on an event, on something missed and on an abort, and not before', async () => {
-  const inbox = new Inbox(3);
+  const inbox = new EventBuffer(3);
   const woken: string[] = [];
   const wait = async (name: string, stop = never) => {
     await inbox.filled(stop);
