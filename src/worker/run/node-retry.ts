@@ -3,27 +3,27 @@ import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import { nodeRetryDelayMs, type NodeRetry } from '../../shared/contract/node.ts';
 import { failedCalls } from '../turn/next-move.ts';
 import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
-import { runTurn, type TurnOutcome } from '../turn/turn.ts';
+import type { TurnOutcome } from '../turn/turn.ts';
 import { effectiveBounds } from './limits.ts';
-import type { OpenRun, RunDeps } from './open.ts';
-import { refused } from './outcome.ts';
+import type { OpenRun } from './open.ts';
 import { errorInfoOf } from './settle.ts';
-import type { Toolbox } from './toolbox.ts';
-import { turnFor } from './turn-for.ts';
 
 /**
- * Runs the turn of a run, and again where it is a node that asks for that: from where it failed, with a fresh chain of
- * models. What was finished stays finished. A wait that would hold the worker for long is a suspension.
+ * Takes the turn of a node, and again as its policy says: from where it failed, with a fresh chain of models. What was finished
+ * stays finished. A wait that would hold the worker for longer than `patienceMs` is a suspension.
  */
-export async function runTries(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined): Promise<TurnOutcome> {
+export async function withNodeRetries(
+  run: OpenRun,
+  policy: NodeRetry,
+  patienceMs: number,
+  take: (run: OpenRun) => Promise<TurnOutcome>,
+): Promise<TurnOutcome> {
   let { state } = run;
   for (;;) {
-    const suspended = await untilRetry(run, state, deps.patienceMs);
+    const suspended = await untilRetry(run, state, patienceMs);
     if (suspended) return suspended;
-    const turn = turnFor({ ...run, state }, deps, toolbox);
-    const outcome =
-      turn.kind === 'refused' ? refused({ state }, turn.error) : await runTurn(turn.spec, state, turn.deps, run.signal);
-    const again = retryAfter(outcome, run);
+    const outcome = await take({ ...run, state });
+    const again = retryAfter(outcome, run, policy);
     if (!again) return outcome;
     const growing = continueFrom(outcome.state);
     growing.add(again.entry);
@@ -55,10 +55,9 @@ async function untilRetry(run: OpenRun, state: TurnState, patienceMs: number): P
   return { status: 'suspended', wait: { reason: 'retry', pending: [item], resumeAtMs: retryAtMs }, state };
 }
 
-function retryAfter(outcome: TurnOutcome, run: OpenRun) {
+function retryAfter(outcome: TurnOutcome, run: OpenRun, policy: NodeRetry) {
   const { agent, record, signals } = run;
-  const policy = record.request.node?.nodeRetry;
-  if (outcome.status !== 'failed' || !policy || !agent || signals.handOver || signals.lost) return undefined;
+  if (outcome.status !== 'failed' || !agent || signals.handOver || signals.lost) return undefined;
   const { state, error } = outcome;
   const number = state.retries + 1;
   const { maxNodeTries = policy.max, maxNodeBackoffMs } = effectiveBounds(agent.definition, record.request);

@@ -2,16 +2,17 @@ import { asRunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { isProgram } from '../../shared/contract/orchestration/program-request.ts';
 import type { RunJob } from '../../shared/contract/run.ts';
-import type { TurnOutcome } from '../turn/turn.ts';
+import { runTurn, type TurnOutcome } from '../turn/turn.ts';
 import { afterEnd } from './after-end.ts';
 import { handOff } from './hand-off.ts';
 import { openRun, type Delivery, type OpenRun, type RunDeps } from './open.ts';
-import { runTries } from './node-retry.ts';
+import { withNodeRetries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
 import { workAsProgram } from './program-of.ts';
 import { systemFor } from './prompt-for.ts';
 import { settle } from './settle.ts';
-import { mayKeepResults, openToolbox } from './toolbox.ts';
+import { mayKeepResults, openToolbox, type Toolbox } from './toolbox.ts';
+import { turnFor } from './turn-for.ts';
 
 /**
  * Runs one segment of a run: open, one turn, settle. Expected ends are values; it throws `lock_lost` when somebody else
@@ -54,16 +55,27 @@ async function sequence(opened: OpenRun, deps: RunDeps): Promise<[OpenRun, TurnO
 /** The turn, with its prompt made and its tools open for as long as it goes on. */
 async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
   const { agent, manifest, record, refusal, signal, state, writer } = run;
-  if (!agent || refusal || signal.aborted) return await runTries(run, deps, undefined);
+  if (!agent || refusal || signal.aborted) return await takeTurns(run, deps, undefined);
   try {
     const system = await systemFor(run, agent, deps);
     const emit = (event: EventBody) => writer.emit(event);
     const about = { record, state, emit, ...(manifest && { manifest }) };
     await using toolbox = await openToolbox(agent, about, { ...deps.tools, log: run.log }, signal);
-    return await runTries({ ...run, system }, deps, toolbox);
+    return await takeTurns({ ...run, system }, deps, toolbox);
   } catch (thrown) {
-    return signal.aborted ? await runTries(run, deps, undefined) : refused(run, asRunError(thrown));
+    return signal.aborted ? await takeTurns(run, deps, undefined) : refused(run, asRunError(thrown));
   }
+}
+
+/** The turn of a run; that of a node is taken again as often as the node asks for. */
+async function takeTurns(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined): Promise<TurnOutcome> {
+  const take = async (now: OpenRun) => {
+    const turn = turnFor(now, deps, toolbox);
+    if (turn.kind === 'refused') return refused(now, turn.error);
+    return await runTurn(turn.spec, now.state, turn.deps, now.signal);
+  };
+  const retry = run.record.request.node?.nodeRetry;
+  return retry ? await withNodeRetries(run, retry, deps.patienceMs, take) : await take(run);
 }
 
 /** Nobody reads the large results of a run that has come to its end. Those of one that was cancelled may show why. */
