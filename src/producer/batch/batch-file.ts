@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
 import { z } from 'zod';
@@ -101,7 +102,7 @@ function parseLine(line: TextLine, defaults: BatchDefaults): BatchLine {
   const parsed = plainLine.safeParse(value);
   if (!parsed.success) return bad(line.number, problemsOf(parsed.error), idOf(value));
   const { id: ownId, custom_id, ...fieldsOfRun } = parsed.data;
-  const request = { ...defaults, ...withoutUndefined(fieldsOfRun) };
+  const request = { ...defaults, ...defined(fieldsOfRun) };
   const name = ownId ?? custom_id;
   if (request.agent === undefined) return bad(line.number, 'names no agent, and no agent was given for all', name);
   return {
@@ -124,8 +125,4 @@ function problemsOf(error: z.ZodError): string {
 function idOf(value: unknown): string | undefined {
   const found = z.object({ id: id.optional(), custom_id: id.optional() }).safeParse(value);
   return found.success ? (found.data.id ?? found.data.custom_id) : undefined;
-}
-
-function withoutUndefined<T extends object>(value: T): Partial<T> {
-  return Object.fromEntries(Object.entries(value).filter(([, item]) => item !== undefined)) as Partial<T>;
 }

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { ToolOptions } from '../../shared/contract/agent/agent.ts';
 import { configArgs, withoutFixedArgs } from '../guards/config-args.ts';
 import { qualifiedNames } from './names.ts';
@@ -28,10 +29,9 @@ function optionsOf({ name, source }: Tool, options: Readonly<Record<string, Tool
 export function withOptions(tool: Tool, options: ToolOptions | undefined): Tool {
   if (!options) return tool;
   const { args, needsApproval, ...rest } = options;
-  const set = Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== undefined));
   return {
     ...tool,
-    ...set,
+    ...defined(rest),
     // An agent may ask for an approval where the tool does not, and do without where the tool says so for every call.
     ...(needsApproval !== undefined && { needsApproval }),
     ...(args && { fixedArgs: args, parameters: withoutFixedArgs(tool.parameters, Object.keys(args)) }),

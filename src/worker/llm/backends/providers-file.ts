@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { ProviderLimits } from '../../../shared/contract/limits.ts';
@@ -137,7 +138,7 @@ function isHttp(url: string): boolean {
 /** What an entry allows for a model: its own limits, field by field, before those of the provider. */
 export function limitsIn({ limits: shared, models }: ProviderEntry, model: string): ProviderLimits | undefined {
   const own = models.find((row) => row.model === model)?.limits;
-  return shared || own ? withoutUndefined({ ...shared, ...own }) : undefined;
+  return shared || own ? defined({ ...shared, ...own }) : undefined;
 }
 
 /** What an entry says that a model makes; undefined for chat models. */
@@ -146,8 +147,4 @@ export function mediaIn({ media }: Pick<ProviderEntry, 'media'>, model: string):
   if (!row) return undefined;
   const { modality, unitUsd } = row;
   return { modality, ...(unitUsd !== undefined && { unitMicrocents: usdToMicrocents(unitUsd) }) };
-}
-
-function withoutUndefined(value: object): object {
-  return Object.fromEntries(Object.entries(value).filter(([, field]) => field !== undefined));
 }

@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { threadContext, type ThreadContext } from '../../../shared/contract/thread/thread-context.ts';
 import {
@@ -239,7 +240,7 @@ export class MemoryThread {
 
   change(patch: ThreadPatch): void {
     const { session, title, taskId, ...fixed } = this.manifest;
-    const next = { session, title, taskId, ...definedOf(patch) };
+    const next = { session, title, taskId, ...defined(patch) };
     this.changedAtMs = this.#clock.now();
     this.#manifest = {
       ...fixed,
@@ -325,8 +326,4 @@ export class MemoryThread {
     this.#seq = 0;
     this.#summarySeq = 0;
   }
-}
-
-function definedOf(patch: ThreadPatch): ThreadPatch {
-  return Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));
 }

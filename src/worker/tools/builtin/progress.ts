@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import { runId } from '../../../shared/base/ids.ts';
@@ -56,7 +57,7 @@ function createWriteTool({ notes, redactor }: ProgressToolsOptions): Tool {
       const { tenant, idempotencyKey: key } = context;
       const text = redactor.text(content);
       const note = await notes
-        .write({ ...definedOf(draft), runId: context.runId, tenant, text, key })
+        .write({ ...defined(draft), runId: context.runId, tenant, text, key })
         .catch((error: unknown) => {
           throw toolErrorOf(error);
         });
@@ -78,11 +79,9 @@ function createReadTool({ notes }: ProgressToolsOptions): Tool {
     inboundSanitization: 'wrap',
     truncationStrategy: 'spill-to-file',
     async execute({ runId: other, ...query }, context) {
-      const found = await notes
-        .read(context.tenant, other ?? context.runId, definedOf(query))
-        .catch((error: unknown) => {
-          throw toolErrorOf(error);
-        });
+      const found = await notes.read(context.tenant, other ?? context.runId, defined(query)).catch((error: unknown) => {
+        throw toolErrorOf(error);
+      });
       for (const { note } of found)
         hostOf(context).emit({ type: 'agent.progress.read', ref: note.ref, sha256: note.sha256 });
       const value = { notes: found.map(({ note, text }) => ({ ...note, text: text ?? null })) };
@@ -107,9 +106,4 @@ function toolErrorOf(error: unknown): unknown {
 
 function hostOf(context: ToolContext): Pick<HostContext, 'emit'> {
   return context as HostContext;
-}
-
-/** Without the fields that are undefined. */
-function definedOf<T extends object>(fields: T): { [K in keyof T]: Exclude<T[K], undefined> } {
-  return Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as never;
 }
