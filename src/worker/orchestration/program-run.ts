@@ -12,7 +12,7 @@ import type { RunEnd } from '../tools/run-end.ts';
 import { within } from '../../shared/base/within.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
 import type { ProgramFact } from '../../shared/contract/journal/orchestration-facts.ts';
-import { continueFrom, type GrowingState, type TurnState } from '../../shared/contract/journal/fold.ts';
+import { continueFrom, type JournalFold, type TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { AskedChildren, notAsked } from './asked-children.ts';
 import { ChildPermits, isPermit, type AskedItem, type PermitHost } from './child-permits.ts';
@@ -82,7 +82,7 @@ class ProgramRun implements ProgramHost, PermitHost {
   readonly signal: AbortSignal;
   readonly #run: ProgramRunHost;
   readonly #deps: ProgramDeps;
-  readonly #growing: GrowingState;
+  readonly #growing: JournalFold;
   readonly #facts: Iterator<ProgramFact>;
   readonly #keys = new Set<string>();
   /** Steps that the journal has an answer to. */

@@ -44,7 +44,7 @@ export async function handOff(
   run.writer.emit({ type: 'handoff', fromAgentId: from, toAgentId: to, filter: filter.descriptor });
   await run.writer.commit({ entries: [entry] });
   run.writer.speakFor(to);
-  return { ...run, agent: target, state: growing.state, append: undefined, builtPrompt: undefined };
+  return { ...run, agent: target, state: growing.state, append: undefined };
 }
 
 /** What crosses to this agent. */

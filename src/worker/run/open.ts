@@ -3,7 +3,6 @@ import { deadlineOf, startByOf } from '../../shared/contract/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
-import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import { budgetCap } from '../../shared/contract/money.ts';
 import { isProgram } from '../../shared/contract/orchestration/program-request.ts';
 import type { Activity, RunJob, RunRecord } from '../../shared/contract/run.ts';
@@ -99,8 +98,6 @@ export interface OpenRun extends AsyncDisposable {
   readonly append?: string | undefined;
   /** Of its thread. */
   readonly manifest?: ThreadManifest;
-  /** The prompt that this agent began with, where it might be another one by now. */
-  readonly builtPrompt?: string | undefined;
   /** The system text, once it is put together. */
   readonly system?: string;
   readonly state: TurnState;
@@ -233,7 +230,6 @@ export async function openRun(
     return { kind: 'skipped', reason: 'waiting' };
   }
   const past = thread?.past ?? before.parent?.history ?? [];
-  const builtPrompt = builtPromptIn(claim.entries);
   const state = foldJournal([...past, { role: 'user', content: prompt }], claim.entries, thread?.session);
   const speaker = state.agentId === undefined ? agent : deps.agents.get(state.agentId);
   if (state.agentId !== undefined) writer.speakFor(state.agentId);
@@ -251,7 +247,6 @@ export async function openRun(
       ...assigned,
       // What a node adds is for the agent that it names.
       ...(state.agentId !== undefined && { append: undefined }),
-      builtPrompt,
       state,
       ...(thread && { thread: thread.held, manifest: thread.held.manifest }),
       writer,
@@ -305,12 +300,6 @@ async function deadlineFor(
 function contextOf(record: RunRecord, delivery: Delivery): EventContext {
   const { timestamp: _, ...about } = stampOf(record, '');
   return { ...about, jobAttempt: delivery.jobTry };
-}
-
-/** What the agent that goes on began with. Every agent of a run begins with a prompt of its own. */
-function builtPromptIn(entries: readonly JournalEntry[]): string | undefined {
-  const handedOff = entries.findLastIndex(({ t }) => t === 'handed_off');
-  return entries.slice(handedOff + 1).find((entry) => entry.t === 'opened')?.prompt;
 }
 
 /** The error of a run whose agent this worker does not have. */

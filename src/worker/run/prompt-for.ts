@@ -15,7 +15,8 @@ const buildMs = 30_000;
 export async function systemFor(run: OpenRun, agent: LoadedAgent, deps: RunDeps): Promise<string> {
   const { prompt: build, definition, skills } = agent;
   const parts = { append: run.append, skills };
-  if (run.builtPrompt !== undefined) return systemText({ ...parts, prompt: run.builtPrompt });
+  const { prompt: begunWith } = run.state;
+  if (begunWith !== undefined) return systemText({ ...parts, prompt: begunWith });
   const context = await contextOf(run, agent, deps);
   const prompt = build ? await builtBy(build, run, agent, context) : defaultPrompt(definition, context);
   const ofThread = context.task !== undefined && run.record.request.task === undefined;

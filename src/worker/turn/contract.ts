@@ -17,7 +17,7 @@ import type { Memory } from './compaction/memory.ts';
 import type { ToolFailure } from './next-move.ts';
 import type { OutputRule } from './output.ts';
 import type { PrepareStep } from './prepare-step.ts';
-import type { GrowingState, TurnState } from '../../shared/contract/journal/fold.ts';
+import type { JournalFold, TurnState } from '../../shared/contract/journal/fold.ts';
 
 /** What a turn is asked to do. The same for every worker that continues it. */
 export interface TurnSpec extends OutputRule {
@@ -202,7 +202,7 @@ export interface Turn {
   readonly spec: TurnSpec;
   readonly deps: TurnDeps;
   readonly signal: AbortSignal;
-  readonly growing: GrowingState;
+  readonly growing: JournalFold;
   /** The text that the current step has shown so far. */
   shownText: string;
   /** Before this step no summary is tried by itself: the last one failed. */

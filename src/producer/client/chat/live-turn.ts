@@ -1,5 +1,5 @@
 import { journalEntry, type JournalEntry } from '../../../shared/contract/journal/journal.ts';
-import { turnOfJournal } from '../../../shared/contract/thread/journal-thread.ts';
+import { turnOfJournal } from '../../../shared/contract/journal/fold.ts';
 import type { ThreadHolder } from '../../../shared/state/thread/holder.ts';
 import { readContext, readThread } from '../../../shared/state/thread/log.ts';
 import { pastOf } from '../../../shared/contract/thread/thread-past.ts';

@@ -75,7 +75,7 @@ export interface StepCall {
   /** Set when the status is `called`. */
   readonly result?: CallResult | undefined;
   /** When its intent was recorded. */
-  readonly startedAtMs?: number;
+  readonly startedAtMs?: number | undefined;
   /** The last thing that people were asked about it, and what they said. */
   readonly ask?: Ask;
   readonly decision?: PersonDecision;

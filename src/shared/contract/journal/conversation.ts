@@ -9,7 +9,7 @@ export interface Summarised {
   readonly text: string;
   /** For how many messages it stands: those before the turn first, then those of the turn. */
   readonly replaced: number;
-  readonly sensitivity?: Sensitivity;
+  readonly sensitivity?: Sensitivity | undefined;
 }
 
 /** The conversation of a turn. Messages are shared between its views, so that no text is there twice. */
@@ -92,7 +92,7 @@ export class Conversation implements ConversationState {
       throw new RunError('run_state_malformed', `the journal has a summary of ${replaced} messages, which cannot be`);
     const message = summaryOf(this.initial, entry);
     this.messages.splice(0, replaced - before + (this.summarised ? 1 : 0), message);
-    this.summarised = { text: message.content, replaced, ...(sensitivity && { sensitivity }) };
+    this.summarised = { text: message.content, replaced, sensitivity };
   }
 
   #at(place: number): Message | undefined {

@@ -1,11 +1,12 @@
 import { assertNever, RunError } from '../../base/errors.ts';
 import type { ChildEnd } from '../control.ts';
 import type { Attempt, JournalEntry, JournalEntryOf } from './journal.ts';
+import { defined } from '../../base/defined.ts';
 import { jsonText } from '../../base/json-text.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
 import { repairRequest } from '../repair-request.ts';
-import { keptAfter, type TurnHandoff } from '../thread/turn-log.ts';
+import { keptAfter, type TurnHandoff, type TurnSaid } from '../thread/turn-log.ts';
 import type { InnerCall, StepCall } from './call.ts';
 import { Conversation, type ConversationState } from './conversation.ts';
 import { crossing, filterFrom } from '../handoff/handoff-filters.ts';
@@ -37,17 +38,42 @@ export function foldJournal(
   entries: Iterable<JournalEntry>,
   session?: KnownSession,
 ): TurnState {
-  const growing = new GrowingState({ initial, ...knownOf(session) });
+  const growing = new JournalFold({ initial, ...knownOf(session) });
   for (const entry of entries) growing.add(entry);
   return growing.state;
 }
 
 /** A state that another worker left, ready to grow: calls that it had begun are in doubt from now on. */
-export function continueFrom(left: TurnState): GrowingState {
-  return new GrowingState({
+export function continueFrom(left: TurnState): JournalFold {
+  return new JournalFold({
     ...left,
     calls: left.calls.map((call) => (call.status === 'calling' ? { ...call, status: 'interrupted' } : call)),
   });
+}
+
+/**
+ * What the agents and the user have said in the turn, by its journal alone. Results of a step that is not whole stand in the
+ * order of its calls. A journal that a later version has written is read as far as this one can follow it.
+ */
+export function turnOfJournal(entries: Iterable<JournalEntry>): TurnSaid {
+  const fold = new JournalFold({ initial: [] });
+  try {
+    for (const entry of entries) if (!isOfConversation(entry)) fold.add(ofTurn(entry));
+  } catch (error) {
+    if (!(error instanceof RunError) || error.code !== 'run_state_malformed') throw error;
+  }
+  const { earlier, own, handoffs, steered } = fold.state;
+  return { messages: [...earlier, ...own, ...resultsSoFar(fold.state)], handoffs, steered: new Set(steered.values()) };
+}
+
+/** A summary counts messages from before the turn, which a journal does not hold. */
+function isOfConversation({ t }: JournalEntry): boolean {
+  return t === 'compacted' || t === 'essentials';
+}
+
+/** For the same reason nothing can be said of what crossed from one agent to another. */
+function ofTurn(entry: JournalEntry): JournalEntry {
+  return entry.t === 'handed_off' ? { ...entry, messages: [] } : entry;
 }
 
 /** Does the current step wait for results of calls? Then no model call can be under way. */
@@ -63,23 +89,14 @@ export function resultsSoFar({ openCalls, calls }: TurnState): readonly ToolMess
 function resultIn({ id, name, result }: StepCall): ToolMessage[] {
   if (!result) return [];
   const { content, errorKind, sensitivity, trust } = result;
-  return [
-    {
-      role: 'tool',
-      toolCallId: id,
-      toolName: name,
-      content,
-      ...(errorKind && { isError: true }),
-      ...(sensitivity && { sensitivity }),
-      ...(trust && { trust }),
-    },
-  ];
+  const isError = errorKind === undefined ? undefined : true;
+  return [defined({ role: 'tool', toolCallId: id, toolName: name, content, isError, sensitivity, trust })];
 }
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** Builds a state entry by entry. The copies that it makes do not depend on how long the turn already is. */
-export class GrowingState {
+export class JournalFold {
   readonly #conversation: Conversation;
   readonly #attempts: Attempt[];
   readonly #unknown: Pick<StepCall, 'name' | 'args'>[];
@@ -125,6 +142,7 @@ export class GrowingState {
       attemptsBeforeRetry: 0,
       finished: false,
       agentId: undefined,
+      prompt: undefined,
       handoffs: [],
       compaction: undefined,
       ...from,
@@ -152,6 +170,7 @@ export class GrowingState {
   add(entry: JournalEntry): void {
     switch (entry.t) {
       case 'opened':
+        this.#state.prompt ??= entry.prompt;
         return;
       case 'answered':
         return this.#answered(entry);
@@ -352,6 +371,7 @@ export class GrowingState {
     Object.assign(this.#state, {
       calls: this.#calls,
       agentId: to,
+      prompt: undefined,
       initial: this.#conversation.initial,
       summarised: undefined,
       holdsResults: this.#conversation.holdsResults,
@@ -367,8 +387,8 @@ export class GrowingState {
     for (const index of entry.indexes) {
       const call = this.#callOf(entry, index);
       if (call.status !== 'todo') continue;
-      const begun = entry.at === undefined ? {} : { startedAtMs: Date.parse(entry.at) };
-      this.#calls[index] = { ...call, ...begun, status: 'calling' };
+      const startedAtMs = entry.at === undefined ? call.startedAtMs : Date.parse(entry.at);
+      this.#calls[index] = { ...call, startedAtMs, status: 'calling' };
     }
   }
 
@@ -484,16 +504,15 @@ function handoffIn(
   { step, from, to, filter, digest }: JournalEntryOf<'handed_off'>,
   { initial, own, earlier, summarised }: ConversationState,
 ): TurnHandoff {
-  const { text = '', sensitivity, replaced = 0 } = summarised ?? {};
-  const kept = keptAfter(replaced, initial, own);
+  const kept = keptAfter(summarised?.replaced ?? 0, initial, own);
   return {
     after: earlier.length + own.length,
     step,
     fromAgentId: from,
     toAgentId: to,
     descriptor: filter,
-    ...(summarised && { summary: { text, kept, ...(sensitivity && { sensitivity }) } }),
-    ...(digest !== undefined && { digest }),
+    summary: summarised && { text: summarised.text, kept, sensitivity: summarised.sensitivity },
+    digest,
   };
 }
 

@@ -73,6 +73,8 @@ export interface TurnState extends ConversationState {
   readonly asked: ReadonlySet<string>;
   /** Who goes on after the last handoff. */
   readonly agentId: string | undefined;
+  /** What this agent began with, where another worker might build another prompt. */
+  readonly prompt: string | undefined;
   readonly handoffs: readonly TurnHandoff[];
   /** What the user said while the run worked, by id. */
   readonly steered: ReadonlyMap<string, string>;

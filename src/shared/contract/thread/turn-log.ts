@@ -1,10 +1,17 @@
 import { canonicalJson } from '../../base/canonical-json.ts';
+import { defined } from '../../base/defined.ts';
 import type { HandoffFilterDescriptor } from '../handoff/handoff.ts';
 import { sha256 } from '../../base/ids.ts';
 import type { Message, Sensitivity } from '../message.ts';
 import { pairEach } from './pair-messages.ts';
 import { threadMessage } from './thread-message.ts';
 import { threadVersion, type ThreadEntryOf } from './thread.ts';
+
+interface SummaryBefore {
+  readonly text: string;
+  readonly kept: number;
+  readonly sensitivity?: Sensitivity | undefined;
+}
 
 /** A handoff within a turn. */
 export interface TurnHandoff {
@@ -15,8 +22,8 @@ export interface TurnHandoff {
   readonly toAgentId: string;
   readonly descriptor: HandoffFilterDescriptor;
   /** Stood for all but the last `kept` messages of the conversation. */
-  readonly summary?: { readonly text: string; readonly kept: number; readonly sensitivity?: Sensitivity };
-  readonly digest?: string;
+  readonly summary?: SummaryBefore | undefined;
+  readonly digest?: string | undefined;
 }
 
 /** What was said and done in the turn of a run. */
@@ -83,10 +90,9 @@ function messageEntries(
   if (!kept) return [];
   // Nobody said these but the person who wrote to the run while it worked, or this system.
   const isOurs = kept.role === 'user' && !steered.has(kept.content);
-  const key = kept.role === 'user' ? { key: `${runId}:${index}` } : {};
-  return [
-    { v: threadVersion, t: 'message', runId, at, ...key, ...(isOurs && { byRuntime: true as const }), message: kept },
-  ];
+  const key = kept.role === 'user' ? `${runId}:${index}` : undefined;
+  const byRuntime = isOurs ? true : undefined;
+  return [defined({ v: threadVersion, t: 'message', runId, at, key, byRuntime, message: kept })];
 }
 
 function handoffEntry({ runId, at, began }: TurnPlace, handoff: TurnHandoff, number: number): ThreadEntryOf<'handoff'> {
