@@ -14,7 +14,7 @@ import type { LoadedAgent, ToolOffer } from './load-agents.ts';
 import { loadPolicyFile, policyFor, policyWarnings } from './policy-file.ts';
 import type { ToolSecrets } from './tool-secrets.ts';
 import { createAskUser } from '../tools/builtin/ask-user.ts';
-import { folderBelow } from '../tools/builtin/folder-below.ts';
+import { folderBelow } from '../tools/file-within.ts';
 import { createHttpRequestTool } from '../tools/builtin/http-request.ts';
 import { notifyUser } from '../tools/builtin/notify-user.ts';
 import { createProgressTools } from '../tools/builtin/progress.ts';

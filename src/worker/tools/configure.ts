@@ -1,8 +1,7 @@
 import { defined } from '../../shared/base/defined.ts';
 import type { ToolOptions } from '../../shared/contract/agent/agent.ts';
 import { configArgs, withoutFixedArgs } from '../guards/config-args.ts';
-import { qualifiedNames } from './names.ts';
-import { distinctlyNamed, type Collisions } from './naming.ts';
+import { qualifiedNames, distinctlyNamed, type Collisions } from './names.ts';
 import { ToolError } from './tool-error.ts';
 import type { Tool } from './tool.ts';
 

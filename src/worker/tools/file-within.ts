@@ -1,11 +1,11 @@
-import { constants, existsSync } from 'node:fs';
+import { constants, existsSync, realpathSync, statSync } from 'node:fs';
 import { lstat, open, readlink, realpath, type FileHandle } from 'node:fs/promises';
-import { isAbsolute, join } from 'node:path';
+import { isAbsolute, join, sep } from 'node:path';
 import { z } from 'zod';
 import { isContinuation } from '../../shared/base/bound-text.ts';
 import { ToolError } from './tool-error.ts';
 import { utf8Text } from './builtin/body-text.ts';
-import { isBelow } from './builtin/folder-below.ts';
+import { jsonText } from '../../shared/base/json-text.ts';
 
 const maxPathChars = 1_024;
 const maxPageBytes = 1024 * 1024;
@@ -90,4 +90,33 @@ export async function pageOf(file: FileHandle, offset: number, length: number) {
   const eof = facts.offset + facts.bytes >= size;
   const content = utf8Text(part, false);
   return content === undefined ? { note: 'not text', ...facts, eof } : { content, ...facts, eof };
+}
+
+/** A folder with no link in its path, or why there is none and which of the two is wrong. */
+type FolderBelow =
+  | { readonly kind: 'folder'; readonly path: string }
+  | { readonly kind: 'none'; readonly of: 'root' | 'part'; readonly problem: string };
+
+/** The folder `part` below `root`, or `root` itself. It may not lead out of it, by `..` or by links. */
+export function folderBelow(root: string, part: string | undefined): FolderBelow {
+  const none = (of: 'root' | 'part', problem: string): FolderBelow => ({ kind: 'none', of, problem });
+  if (!isFolder(root)) return none('root', `there is no folder ${root}`);
+  const whole = realpathSync(root);
+  if (part === undefined) return { kind: 'folder', path: whole };
+  if (isAbsolute(part) || part.includes('\0') || part.split(/[\\/]/).includes('..'))
+    return none('part', `${jsonText(part)} is not a folder below MILLRACE_FILES`);
+  const below = join(whole, part);
+  if (!isFolder(below)) return none('part', `there is no folder ${part} below MILLRACE_FILES`);
+  const path = realpathSync(below);
+  const isInside = path === whole || isBelow(whole, path);
+  return isInside ? { kind: 'folder', path } : none('part', `${part} leads out of MILLRACE_FILES`);
+}
+
+/** Does the path begin with the folder, neither of them with links or `..`? */
+function isBelow(folder: string, path: string): boolean {
+  return path.startsWith(folder.endsWith(sep) ? folder : folder + sep);
+}
+
+function isFolder(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
 }

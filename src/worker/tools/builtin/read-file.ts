@@ -2,8 +2,15 @@ import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import { defineTool } from '../define.ts';
 import type { Tool } from '../tool.ts';
-import { maxPageAnswerBytes, openWithin, pageOf, pageRange, relativePath, saysWhereFilesAre } from '../file-within.ts';
-import { folderBelow } from './folder-below.ts';
+import {
+  maxPageAnswerBytes,
+  openWithin,
+  pageOf,
+  pageRange,
+  relativePath,
+  saysWhereFilesAre,
+  folderBelow,
+} from '../file-within.ts';
 
 const maxFileBytes = 64 * 1024 * 1024;
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import { depthOver } from '../../../shared/base/json-depth.ts';
-import { jsonOf } from '../execute/json.ts';
+import { jsonOf } from '../execute/result.ts';
 import type { InnerOutcome } from '../tool.ts';
 import { graceMs, maxDepth, type ScriptLimits } from './limits.ts';
 import type { ScriptProcess } from './process.ts';

@@ -1,5 +1,4 @@
-import { Engine, type CompiledEngine, type EngineFunctions } from './engine.ts';
-import { explain, thrownIn } from './explain.ts';
+import { Engine, type CompiledEngine, type EngineFunctions, explain, thrownIn } from './engine.ts';
 import { maxLogLineChars, maxLogLines } from './limits.ts';
 import type { CallResult, ChildOutcome, RunOrder, ScriptFailure } from './protocol.ts';
 

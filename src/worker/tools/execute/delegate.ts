@@ -6,9 +6,10 @@ import type { Batch } from './batch.ts';
 import type { PlannedChild } from '../call.ts';
 import type { CallResult, StepCall } from '../../../shared/contract/journal/call.ts';
 import { conclude } from './conclude.ts';
-import type { ReadyCall } from './prepare.ts';
+import type { ReadyCall, PreparedCall } from './prepare.ts';
 import { finishFault, finishResult } from './result.ts';
-import { ToolError } from '../tool-error.ts';
+import { ToolError, errorResult } from '../tool-error.ts';
+import { RunError } from '../../../shared/base/errors.ts';
 
 /** A conversation that goes along is no file. */
 const maxHistoryBytes = 128 * 1024;
@@ -86,4 +87,38 @@ async function takeAnswer(ready: ReadyCall, end: ChildEnd, requestedAtMs: number
 function whyNot({ status, error }: ChildEnd): string {
   if (status === 'cancelled') return 'the other agent was stopped before it answered';
   return `the other agent ${status === 'blocked' ? 'could not begin' : 'failed'}: ${error?.message ?? 'it did not say why'}`;
+}
+
+/** Does this call hand the conversation over? */
+export function isHandoff({ tool }: ReadyCall): boolean {
+  return tool.handoff !== undefined;
+}
+
+/** Why the handoffs of a step end the run: only one agent can go on, and it has to be there. */
+export function handoffFault(
+  prepared: readonly PreparedCall[],
+  calls: readonly StepCall[],
+  { context }: Batch,
+): RunError | undefined {
+  const targets = prepared.flatMap((call) => (call.kind === 'ready' && call.tool.handoff ? [call.tool.handoff] : []));
+  const before = calls.flatMap(({ result }) => result?.handoff ?? []);
+  if (targets.length + before.length > 1) {
+    const named = [...before, ...targets].join(' and ');
+    return new RunError('multiple_handoffs_in_step', `the model handed over to ${named} in one step`);
+  }
+  const missing = targets.find((id) => context.hasAgent?.(id) !== true);
+  if (missing === undefined) return undefined;
+  return new RunError('handoff_target_not_found', `there is no agent ${missing} to hand over to`);
+}
+
+/** The model is told who goes on; the run does it when all calls of the step have their results. */
+export function handOver(ready: ReadyCall, batch: Batch): void {
+  const { tool, call } = ready;
+  const { depth = 0 } = batch.context;
+  const message = `agents may hand over to each other and ask each other at most ${maxDepth} deep; go on yourself`;
+  const result =
+    depth >= maxDepth
+      ? errorResult({ kind: 'depth_limit', message }, call.name)
+      : { content: `The conversation goes on with ${tool.handoff ?? ''}.`, handoff: tool.handoff };
+  conclude(ready, { kind: 'result', result }, 0, batch);
 }

@@ -12,11 +12,9 @@ import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal
 import { conclude, endEvent, endsRun, refusedRepeat, startEvent } from './conclude.ts';
 import { configuredTools } from '../configure.ts';
 import type { ToolRunContext } from './context.ts';
-import { delegate, isDelegated, surplus } from './delegate.ts';
-import { handOver, handoffFault, isHandoff } from './handoff.ts';
+import { delegate, isDelegated, surplus, handOver, handoffFault, isHandoff } from './delegate.ts';
 import { runInner } from './inner.ts';
-import { qualifiedNames } from '../names.ts';
-import type { Collisions } from '../naming.ts';
+import { qualifiedNames, type Collisions } from '../names.ts';
 import { permit } from './permit.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
 import { recover } from './recover.ts';

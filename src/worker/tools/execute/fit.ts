@@ -1,7 +1,6 @@
 import { assertNever } from '../../../shared/base/errors.ts';
 import { isWithin, keepEnds, keepTail } from '../../../shared/base/bound-text.ts';
 import { cleanText } from '../../../shared/base/clean-text.ts';
-import { boundOf } from './bound.ts';
 import type { Spill } from './context.ts';
 import type { Tool } from '../tool.ts';
 
@@ -114,4 +113,15 @@ function later(signal: AbortSignal, ms: number): AbortSignal {
   if (signal.aborted) abort();
   else signal.addEventListener('abort', abort, { once: true });
   return late.signal;
+}
+
+/** No tool result is larger than this, whatever the tool's own bound, unless the tool has a ceiling of its own. */
+export const maxResultBytes = 50 * 1024;
+
+const bytesPerToken = 4;
+
+/** The bound of a tool's result in bytes. 0 tokens leave the ceiling alone. */
+export function boundOf(tool: Pick<Tool, 'maxResultTokens' | 'maxResultBytes'>): number {
+  const ceiling = tool.maxResultBytes ?? maxResultBytes;
+  return tool.maxResultTokens === 0 ? ceiling : Math.min(tool.maxResultTokens * bytesPerToken, ceiling);
 }

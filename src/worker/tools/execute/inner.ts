@@ -8,12 +8,10 @@ import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
 import type { CallResult, InnerCall, StepCall } from '../../../shared/contract/journal/call.ts';
 import { announce, endEvent, endsRun } from './conclude.ts';
-import { jsonOf } from './json.ts';
-import { Turnstile } from './lanes.ts';
+import { jsonOf } from './result.ts';
 import { permit } from './permit.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
-import { reconcile } from './reconcile.ts';
-import { runCall } from './run-call.ts';
+import { reconcile, runCall } from './run-call.ts';
 import { messageIn } from '../tool-error.ts';
 import type { InnerOutcome } from '../tool.ts';
 
@@ -214,4 +212,41 @@ function worse<T>(order: readonly T[], a: T, b: T | undefined): T {
 
 function failure(kind: Extract<InnerOutcome, { ok: false }>['kind'], message: string): InnerOutcome {
   return { ok: false, kind, message };
+}
+
+/** Lets work through side by side, at most `width` at a time, and what is exclusive alone; in order of arrival. */
+class Turnstile {
+  readonly #width: number;
+  readonly #waiting: { readonly exclusive: boolean; readonly enter: () => void }[] = [];
+  #inside = 0;
+  #exclusive = false;
+
+  constructor(width: number) {
+    this.#width = width;
+  }
+
+  async pass<T>(exclusive: boolean, work: () => Promise<T>): Promise<T> {
+    await new Promise<void>((enter) => {
+      this.#waiting.push({ exclusive, enter });
+      this.#admit();
+    });
+    try {
+      return await work();
+    } finally {
+      this.#inside--;
+      this.#exclusive = false;
+      this.#admit();
+    }
+  }
+
+  #admit(): void {
+    for (let next = this.#waiting[0]; next; next = this.#waiting[0]) {
+      const full = next.exclusive ? this.#inside > 0 : this.#inside >= this.#width;
+      if (full || this.#exclusive) return;
+      this.#waiting.shift();
+      this.#inside++;
+      this.#exclusive = next.exclusive;
+      next.enter();
+    }
+  }
 }

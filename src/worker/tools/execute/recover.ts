@@ -2,7 +2,7 @@ import type { Batch } from './batch.ts';
 import { conclude, outcomeItem, unknownResult } from './conclude.ts';
 import { inLanes } from '../../../shared/base/in-lanes.ts';
 import type { PreparedCall } from './prepare.ts';
-import { reconcile } from './reconcile.ts';
+import { reconcile } from './run-call.ts';
 
 /**
  * Settles what became of the `once` calls that another worker left behind, as far as it can be known. Answers the calls

@@ -4,8 +4,7 @@ import { Ajv, type ErrorObject, type Options, type ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import type { CheckedArgs } from '../tool.ts';
-import { linearRegExp } from './patterns.ts';
-import type { BoundSchema } from './schema.ts';
+import { linearRegExp, type BoundSchema } from './schema.ts';
 
 const compileMs = 1_000;
 const checkMs = 250;

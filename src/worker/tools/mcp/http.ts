@@ -1,8 +1,7 @@
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/client';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Egress, FetchLike } from '../../../shared/egress/egress.ts';
-import { FloodGate } from './flood.ts';
-import { maxMessageBytes, maxMessageDepth, maxReconnects, reconnectWindowMs } from './limits.ts';
+import { FloodGate, maxMessageBytes, maxMessageDepth, maxReconnects, reconnectWindowMs } from './limits.ts';
 
 const minReconnectMs = 500;
 const maxReconnectMs = 10_000;

@@ -1,3 +1,5 @@
+import type { Clock } from '../../../shared/base/clock.ts';
+
 /** What one server may do to a worker. Sizes in bytes or characters, times in milliseconds. */
 
 /** Of one message: a result, a page of the tool list, a notification. */
@@ -30,3 +32,26 @@ export const maxListReads = 60;
 /** Progress of one call that becomes events. */
 export const minProgressGapMs = 100;
 export const maxProgressNotes = 1_000;
+
+/** Counts what happens in a window of time, and says when it is too much. */
+export class FloodGate {
+  readonly #max: number;
+  readonly #windowMs: number;
+  readonly #clock: Pick<Clock, 'monotonic'>;
+  #since = -Infinity;
+  #count = 0;
+
+  constructor(max: number, windowMs: number, clock: Pick<Clock, 'monotonic'>) {
+    this.#max = max;
+    this.#windowMs = windowMs;
+    this.#clock = clock;
+  }
+
+  /** Counts, and answers whether it is still within bounds. */
+  allows(count = 1): boolean {
+    const now = this.#clock.monotonic();
+    if (now - this.#since >= this.#windowMs) [this.#since, this.#count] = [now, 0];
+    this.#count += count;
+    return this.#count <= this.#max;
+  }
+}

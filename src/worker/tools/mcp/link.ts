@@ -17,9 +17,8 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import { cleanJson } from '../../../shared/base/clean-text.ts';
 import { EgressError } from '../../../shared/egress/egress-error.ts';
 import type { Egress } from '../../../shared/egress/egress.ts';
-import { FloodGate } from './flood.ts';
+import { FloodGate, floodWindowMs, maxUnaskedMessages } from './limits.ts';
 import { httpTransport } from './http.ts';
-import { floodWindowMs, maxUnaskedMessages } from './limits.ts';
 import { StdioTransport } from './stdio.ts';
 import type { Place } from './values.ts';
 

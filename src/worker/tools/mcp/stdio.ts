@@ -9,8 +9,7 @@ import {
 } from '@modelcontextprotocol/client';
 import type { Clock } from '../../../shared/base/clock.ts';
 import { depthOver } from '../../../shared/base/json-depth.ts';
-import { FloodGate } from './flood.ts';
-import { floodWindowMs, maxMessageBytes, maxMessageDepth, maxWindowBytes } from './limits.ts';
+import { FloodGate, floodWindowMs, maxMessageBytes, maxMessageDepth, maxWindowBytes } from './limits.ts';
 
 export interface StdioCommand {
   readonly command: string;

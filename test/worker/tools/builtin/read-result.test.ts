@@ -5,7 +5,7 @@ import { silentLog } from '../../../../src/shared/base/log.ts';
 import { maxScannedChars } from '../../../../src/worker/guards/sanitise.ts';
 import type { Artifacts } from '../../../../src/shared/state/results/artifacts.ts';
 import { memoryArtifacts } from '../../../../src/worker/local/stores/memory-artifacts.ts';
-import { boundOf } from '../../../../src/worker/tools/execute/bound.ts';
+import { boundOf } from '../../../../src/worker/tools/execute/fit.ts';
 import { createReadResultTool } from '../../../../src/worker/tools/builtin/read-result.ts';
 import type { ResultReader } from '../../../../src/worker/tools/result-reader.ts';
 import { createSpillReader, spillOf } from '../../../../src/worker/tools/execute/spill.ts';

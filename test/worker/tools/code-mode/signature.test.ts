@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
-import { findTools } from '../../../../src/worker/tools/code-mode/find-tools.ts';
+import { findTools } from '../../../../src/worker/tools/code-mode/tools.ts';
 import { signatureOf } from '../../../../src/worker/tools/code-mode/signature.ts';
 import type { CatalogueEntry } from '../../../../src/worker/tools/tool.ts';
 

@@ -1,7 +1,12 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
-import { clip } from '../../../../src/shared/base/bound-text.ts';
-import { boundText, maxResultBytes } from '../../../../src/worker/tools/execute/bound.ts';
+import { clip, keepEnds } from '../../../../src/shared/base/bound-text.ts';
+import { boundOf, maxResultBytes } from '../../../../src/worker/tools/execute/fit.ts';
+
+/** The text within the bound of a tool that has no ceiling of its own. */
+function boundText(given: string, maxResultTokens: number): string {
+  return keepEnds(given, boundOf({ maxResultTokens }));
+}
 
 /** Characters of one to four bytes, and one half of a character. */
 function text(minLength: number, maxLength: number): fc.Arbitrary<string> {

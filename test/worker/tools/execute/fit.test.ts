@@ -1,9 +1,8 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { keepTail } from '../../../../src/shared/base/bound-text.ts';
-import { maxResultBytes } from '../../../../src/worker/tools/execute/bound.ts';
+import { maxResultBytes, fitResult, type FittedTool } from '../../../../src/worker/tools/execute/fit.ts';
 import type { Spill } from '../../../../src/worker/tools/execute/context.ts';
-import { fitResult, type FittedTool } from '../../../../src/worker/tools/execute/fit.ts';
 
 const never = new AbortController().signal;
 const plain: FittedTool = {
