@@ -6,7 +6,7 @@ import { parse } from 'yaml';
 import { configSchema } from '../src/shared/contract/config.ts';
 import { loadScript } from '../src/worker/llm/backends/script-file.ts';
 import { loadAgents } from '../src/worker/agents/load-agents.ts';
-import { findTools } from '../src/worker/tools/code-mode/find-tools.ts';
+import { findTools } from '../src/worker/tools/code-mode/tools.ts';
 import { defaultLimits, graceMs, maxDepth } from '../src/worker/tools/code-mode/limits.ts';
 import { codeBlocks } from './support/markdown.ts';
 import { scriptWorld } from './worker/tools/code-mode/script-world.ts';

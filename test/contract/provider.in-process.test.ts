@@ -1,12 +1,11 @@
 import { systemClock, type Clock } from '../../src/shared/base/clock.ts';
 import type { Usage } from '../../src/shared/contract/money.ts';
-import { inChunks } from '../../src/worker/llm/backends/chunked.ts';
+import { inChunks, withMiddleware } from '../../src/worker/llm/backends/middleware.ts';
 import { LlmError } from '../../src/worker/llm/errors.ts';
 import { createIterableBackend, type IterableEnd } from '../../src/worker/llm/backends/iterable.ts';
 import type { LlmPart } from '../../src/worker/llm/provider.ts';
 import { createSandboxPromptBackend } from '../../src/worker/llm/backends/sandbox-prompt.ts';
 import { createScriptedProvider } from '../../src/worker/llm/backends/scripted.ts';
-import { withMiddleware } from '../../src/worker/llm/backends/middleware.ts';
 import { providerContract, usualUsage, type ProviderKind, type Saying } from './provider.ts';
 
 providerContract({

@@ -1,10 +1,9 @@
 import { systemClock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
-import { inChunks } from '../llm/backends/chunked.ts';
+import { inChunks, assertMiddlewareOrder, withMiddleware, type Middleware } from '../llm/backends/middleware.ts';
 import { FallbackChain, type ChainDeps, type ChainPast } from '../llm/fallback-chain.ts';
 import type { PriceLookup } from '../llm/cost.ts';
-import { assertMiddlewareOrder, withMiddleware, type Middleware } from '../llm/backends/middleware.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { LoadedAgent } from './load-agents.ts';

@@ -2,10 +2,9 @@ import { assertNever } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { cancelledCall, LlmError } from './errors.ts';
 import type { LlmProvider, LlmRequest } from './provider.ts';
-import { withJsonInstruction } from './json-instruction.ts';
 import { withoutReasoning } from '../../shared/contract/reasoning.ts';
+import { withinSensitivity, withJsonInstruction } from './visible-messages.ts';
 import type { Backoff } from './retry.ts';
-import { withinSensitivity } from './sensitivity.ts';
 
 /** One entry of the plan: a model of a provider and how often it is tried. */
 export interface Candidate {

@@ -1,7 +1,6 @@
 import { withheldMark, type Redactor, type SecretStream } from '../../shared/base/redact.ts';
 import type { AssistantPart } from '../../shared/contract/message.ts';
-import type { LlmAnswer, LlmPart, LlmProvider } from './provider.ts';
-import { wrapProvider } from './wrap.ts';
+import { type LlmAnswer, type LlmPart, type LlmProvider, wrapProvider } from './provider.ts';
 
 /**
  * The same provider, whose answers hold no secret of this process, also none that is split over parts: what a model says

@@ -2,9 +2,8 @@ import { isDeepStrictEqual } from 'node:util';
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { policyAction, policyRule, policySubject, type PolicyRule } from '../../../src/shared/contract/agent/policy.ts';
-import { matchesGlob } from '../../../src/worker/guards/glob.ts';
+import { matchesGlob, createPolicy, mergedArgs, type PolicyQuestion } from '../../../src/worker/guards/policy.ts';
 import { hardText, type HardReason, type HardRules } from '../../../src/worker/guards/hard-rules.ts';
-import { createPolicy, mergedArgs, type PolicyQuestion } from '../../../src/worker/guards/policy.ts';
 import { rounds } from '../../support/lane.ts';
 
 const hard: HardRules = {

@@ -1,8 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { parseConfig } from '../../../src/shared/contract/config.ts';
 import { createIterableBackend } from '../../../src/worker/llm/backends/iterable.ts';
-import { familyOf } from '../../../src/worker/llm/model-name.ts';
-import { createProviders, withResolver } from '../../../src/worker/llm/backends/providers.ts';
+import { modelFamilyOf, createProviders, withResolver } from '../../../src/worker/llm/backends/providers.ts';
 import { scratchFile } from './scratch-file.ts';
 
 test.each([
@@ -21,11 +20,11 @@ test.each([
   ['openai/', 'generic', 'openai/'],
   ['/x', 'generic', '/x'],
 ])('%j is a name of %s for %s', (name, family, model) => {
-  expect(familyOf(name)).toMatchObject({ family, model });
+  expect(modelFamilyOf(name)).toMatchObject({ family, model });
 });
 
 test.each(['', '  '])('a blank name %j is a mistake in the configuration', (name) => {
-  expect(() => familyOf(name)).toThrow(expect.objectContaining({ code: 'invalid_config' }));
+  expect(() => modelFamilyOf(name)).toThrow(expect.objectContaining({ code: 'invalid_config' }));
 });
 
 const entry = (id: string) => `- { id: ${id}, kind: openai, baseUrl: "http://127.0.0.1:1/v1" }\n`;

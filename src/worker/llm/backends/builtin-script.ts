@@ -1,6 +1,5 @@
 import type { AdvertisedTool, LlmRequest } from '../provider.ts';
-import { turnOf } from './script-turn.ts';
-import type { Script } from './scripted.ts';
+import { turnOf, type Script } from './scripted.ts';
 
 const maxShownChars = 400;
 

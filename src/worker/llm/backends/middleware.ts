@@ -1,7 +1,7 @@
 import { RunError } from '../../../shared/base/errors.ts';
-import { inChunks } from './chunked.ts';
-import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
-import { wrapProvider } from '../wrap.ts';
+import { type LlmAnswer, type LlmPart, type LlmProvider, type LlmRequest, wrapProvider } from '../provider.ts';
+import { cancelledCall } from '../errors.ts';
+import { pieces } from '../openai/wire-values.ts';
 
 /**
  * What a middleware is for, from the outside in. Retries are outermost, so that everything within sees each attempt, and
@@ -76,4 +76,32 @@ export function assertMiddlewareOrder(middlewares: readonly Middleware[]): void 
   if (problems.length === 0) return;
   const text = `the middlewares are in an unsafe order, which is ${kindsFromOutside.join(', ')} from the outside in`;
   throw new RunError('middleware_order_violation', `${text}:\n  ${problems.join('\n  ')}`, { details: problems });
+}
+
+/**
+ * A provider that does not stream, told in pieces once its answer is whole, so that subscribers see the same shape as
+ * ever. A provider that streams comes back as it is.
+ */
+export function inChunks(provider: LlmProvider): LlmProvider {
+  if (provider.capabilities.streaming !== false) return provider;
+  return wrapProvider(provider, async (request, onPart, signal) => {
+    const answer = await provider.generate(request, () => {}, signal);
+    for (const part of partsOf(answer)) {
+      if (signal.aborted) break;
+      onPart(part);
+    }
+    if (signal.aborted) throw cancelledCall(provider.id, signal, answer.usage);
+    return answer;
+  });
+}
+
+function* partsOf({ message }: LlmAnswer): Generator<LlmPart> {
+  for (const part of message.parts) {
+    if (part.type === 'tool_call') {
+      yield { type: 'tool_call_start', id: part.id, name: part.name };
+      yield { type: 'tool_call_delta', id: part.id, delta: part.args };
+    } else {
+      for (const delta of pieces(part.text)) yield { type: part.type, delta };
+    }
+  }
 }

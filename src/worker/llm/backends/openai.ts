@@ -5,10 +5,9 @@ import { sensitivity, type Sensitivity } from '../../../shared/contract/message.
 import { baseUrlProblem } from '../base-url.ts';
 import { createOpenAiChatProvider } from '../openai/chat.ts';
 import { createOpenAiResponsesProvider } from '../openai/responses.ts';
-import type { LlmProvider } from '../provider.ts';
+import { type LlmProvider, wrapProvider } from '../provider.ts';
 import { providerLimits } from './providers-file.ts';
 import { createTransport } from '../openai/transport.ts';
-import { wrapProvider } from '../wrap.ts';
 
 export interface OpenAiCompatibleOptions {
   /** With its version path, for instance `https://api.openai.com/v1`. */

@@ -2,7 +2,6 @@ import type { Config } from '../../../shared/contract/config.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { baseUrlProblem, type EgressRule } from '../base-url.ts';
 import { createBuiltinScript } from './builtin-script.ts';
-import { familyOf } from '../model-name.ts';
 import { createOpenAiChatProvider } from '../openai/chat.ts';
 import { credentialOf, type OpenAiOptions } from '../openai/call.ts';
 import { createOpenAiMedia } from '../openai/media.ts';
@@ -106,7 +105,7 @@ export function createProviders(config: Config, { env }: ProvidersDeps): Provide
  * the only one there is.
  */
 function find(byId: ReadonlyMap<string, LlmProvider>, prefixes: ReadonlySet<string>, name: string, provider?: string) {
-  const { family, model: bare, prefixed } = familyOf(name);
+  const { family, model: bare, prefixed } = modelFamilyOf(name);
   const model = name.trim();
   const slash = model.indexOf('/');
   const prefix = slash > 0 && slash < model.length - 1 ? model.slice(0, slash) : undefined;
@@ -164,4 +163,33 @@ function withoutAny(config: Config): Providers {
 function onlyScript(source: string, scripted: boolean): Providers {
   const provider = createScriptedProvider(source === 'builtin' ? createBuiltinScript() : loadScript(source));
   return { providerFor: (model) => ({ provider, model }), scripted, secrets: [] };
+}
+
+/** Whose kind of name a model's name is, and the name without the prefix that says so. */
+interface NamedModel {
+  readonly family: 'openai' | 'anthropic' | 'litellm' | 'ollama' | 'generic';
+  readonly model: string;
+  /** The family was written in front of the name. */
+  readonly prefixed: boolean;
+}
+
+const prefixes: Readonly<Record<string, NamedModel['family']>> = {
+  openai: 'openai',
+  anthropic: 'anthropic',
+  claude: 'anthropic',
+  litellm: 'litellm',
+  ollama: 'ollama',
+};
+
+/** Reads the name of a model by what is usual in names. Throws `invalid_config` for a blank one. */
+export function modelFamilyOf(name: string): NamedModel {
+  const trimmed = name.trim();
+  if (trimmed === '') throw new RunError('invalid_config', 'the name of a model must not be blank');
+  const slash = trimmed.indexOf('/');
+  const family = slash > 0 ? prefixes[trimmed.slice(0, slash)] : undefined;
+  if (family !== undefined && slash < trimmed.length - 1)
+    return { family, model: trimmed.slice(slash + 1), prefixed: true };
+  if (trimmed.startsWith('gpt')) return { family: 'openai', model: trimmed, prefixed: false };
+  if (trimmed.startsWith('claude')) return { family: 'anthropic', model: trimmed, prefixed: false };
+  return { family: 'generic', model: trimmed, prefixed: false };
 }

@@ -2,8 +2,7 @@ import { z } from 'zod';
 import { finishReason } from '../../../shared/contract/event.ts';
 import { createBuiltinScript } from './builtin-script.ts';
 import type { LlmRequest } from '../provider.ts';
-import { turnOf, type TurnSoFar } from './script-turn.ts';
-import type { Script, ScriptedAnswer } from './scripted.ts';
+import { turnOf, type TurnSoFar, type Script, type ScriptedAnswer } from './scripted.ts';
 import { readYamlFile } from '../../../shared/base/yaml-file.ts';
 
 const errorKind = z.enum([

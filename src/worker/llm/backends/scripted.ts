@@ -5,6 +5,7 @@ import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
 import { cancelledCall, LlmError, type LlmErrorKind } from '../errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
+import type { ToolMessage } from '../../../shared/contract/message.ts';
 
 /** An answer as a script gives it. With `error` the call fails, after the parts that are given have been sent. */
 export interface ScriptedAnswer {
@@ -137,3 +138,18 @@ export const scripted = {
     };
   },
 };
+
+/** What happened since the user spoke last: all that a script looks at. */
+export interface TurnSoFar {
+  readonly input: string;
+  readonly results: readonly ToolMessage[];
+}
+
+export function turnOf(request: LlmRequest): TurnSoFar {
+  const start = request.messages.findLastIndex((message) => message.role === 'user');
+  const said = request.messages[start];
+  return {
+    input: said?.role === 'user' ? said.content : '',
+    results: request.messages.slice(start + 1).filter((message) => message.role === 'tool'),
+  };
+}

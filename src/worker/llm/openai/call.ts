@@ -8,11 +8,10 @@ import type { Sensitivity } from '../../../shared/contract/message.ts';
 import { Redactor } from '../../../shared/base/redact.ts';
 import { sensitivityAt } from '../base-url.ts';
 import { cancelledCall, LlmError } from '../errors.ts';
-import { errorFromClient } from './errors.ts';
+import { errorFromClient, requestIdOf } from './errors.ts';
 import { readAnswer, type AnswerFold, type WireObject } from './read.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
 import { rateLimitOf } from './rate-limit.ts';
-import { requestIdOf } from '../request-id.ts';
 import { createTransport, fetchThrough, type StreamResponse } from './transport.ts';
 import { Watchdog } from '../watchdog.ts';
 

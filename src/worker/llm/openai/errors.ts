@@ -4,8 +4,8 @@ import { cutText } from '../../../shared/base/redact.ts';
 import { LlmError, type LlmErrorKind } from '../errors.ts';
 import { refusedCode } from '../base-url.ts';
 import { rateLimitOf } from './rate-limit.ts';
-import { requestIdOf } from '../request-id.ts';
 import { retryAfterMs } from '../retry.ts';
+import { clip } from '../../../shared/base/bound-text.ts';
 
 const maxMessageBytes = 2_048;
 
@@ -142,4 +142,12 @@ function codeIn(thrown: unknown): string {
     if ('code' in error && typeof error.code === 'string' && /^[A-Z0-9_]{1,64}$/.test(error.code)) code = error.code;
   }
   return code ? ` (${code})` : '';
+}
+
+const maxIdChars = 200;
+
+/** What the server calls the request, as its support asks for it. */
+export function requestIdOf(headers: { get(name: string): string | null }): string | undefined {
+  const id = headers.get('x-request-id') ?? headers.get('request-id');
+  return id === null || id === '' ? undefined : clip(id, maxIdChars);
 }

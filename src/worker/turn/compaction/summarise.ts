@@ -5,7 +5,7 @@ import { textOf, type Message, type Sensitivity } from '../../../shared/contract
 import { sanitise, treatmentOf, type OriginTrust } from '../../guards/sanitise.ts';
 import type { ChainCall } from '../../llm/chain-call.ts';
 import { bytesPerToken } from '../../llm/estimate.ts';
-import { withinSensitivity } from '../../llm/sensitivity.ts';
+import { withinSensitivity } from '../../llm/visible-messages.ts';
 import { keepEnds } from '../../../shared/base/bound-text.ts';
 import { partEnds } from './compaction-cut.ts';
 import type { Turn } from '../contract.ts';
