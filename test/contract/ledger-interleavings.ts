@@ -1,6 +1,7 @@
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../src/shared/contract/tenants.ts';
-import type { Purse, Reservation } from '../../src/shared/state/money/reservations.ts';
+import type { Reservation } from '../../src/shared/state/money/ledger.ts';
+import type { Purse } from '../../src/shared/state/money/accounts.ts';
 import { seeded } from '../support/seeded.ts';
 import {
   ask,

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { runIdForExecution } from '../../src/shared/base/ids.ts';
 import { tenantsOf } from '../../src/shared/contract/tenants.ts';
-import type { Purse } from '../../src/shared/state/money/reservations.ts';
+import type { Purse } from '../../src/shared/state/money/accounts.ts';
 import {
   aPurse,
   ask,

@@ -1,4 +1,5 @@
-import { budgetViewOf, costRowsOf } from '../../src/shared/state/money/accounts.ts';
+import { budgetViewOf } from '../../src/shared/state/money/accounts.ts';
+import { costRowsOf } from '../../src/shared/state/money/costs.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { windowOf, type BudgetWindow } from '../../src/shared/contract/money.ts';
 import { keysFor, type Keys, type RedisConnection } from '../../src/shared/state/connect.ts';

@@ -2,13 +2,8 @@ import { systemClock, type Clock } from '../../src/shared/base/clock.ts';
 import { newRunId } from '../../src/shared/base/ids.ts';
 import { zeroUsage, type BudgetView, type CostRow, type OnExceed } from '../../src/shared/contract/money.ts';
 import type { Tenants } from '../../src/shared/contract/tenants.ts';
-import type {
-  AccountState,
-  Ledger,
-  Purse,
-  ReserveRequest,
-  Settlement,
-} from '../../src/shared/state/money/reservations.ts';
+import type { Ledger, ReserveRequest, Settlement } from '../../src/shared/state/money/ledger.ts';
+import type { AccountState, Purse } from '../../src/shared/state/money/accounts.ts';
 
 export type AccountName = Pick<AccountState, 'scope' | 'id'>;
 

@@ -3,7 +3,7 @@ import type { NewRun } from '../../src/shared/state/run/create-runs.ts';
 import { newNonce, newRunId } from '../../src/shared/base/ids.ts';
 import { jsonText } from '../../src/shared/base/json-text.ts';
 import { sayToRun } from '../../src/shared/state/run/control/steer.ts';
-import { costRowsOf } from '../../src/shared/state/money/accounts.ts';
+import { costRowsOf } from '../../src/shared/state/money/costs.ts';
 import { rounds } from '../support/lane.ts';
 import { oddText, oddValue } from '../support/odd.ts';
 import { seeded } from '../support/seeded.ts';

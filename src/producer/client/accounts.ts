@@ -1,11 +1,6 @@
 import { assertNever, RunError } from '../../shared/base/errors.ts';
-import {
-  accountField,
-  accountTtlS,
-  budgetViewOf,
-  runAccountTtlS,
-  type AccountPlace,
-} from '../../shared/state/money/accounts.ts';
+import { accountField, type AccountPlace, type Cap } from '../../shared/state/money/accounts.ts';
+import { readBudget, setBudget, topUp } from '../../shared/state/money/budgets.ts';
 import {
   budgetCap,
   budgetScope,
@@ -14,26 +9,15 @@ import {
   type BudgetScope,
   type BudgetView,
   type BudgetWindow,
-  type OnExceed,
 } from '../../shared/contract/money.ts';
-import { pairsOf } from '../../shared/base/pairs.ts';
-import { loadScript, runScript, type RedisConnection } from '../../shared/state/connect.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
-
-const topUpScript = loadScript(import.meta.url, '../../shared/state/money/top-up.lua');
-const setScript = loadScript(import.meta.url, '../../shared/state/money/set-budget.lua');
 
 /** Whose money: a run, a batch, or the tenant. */
 export interface AccountName {
   readonly scope: BudgetScope;
   readonly id: string;
-}
-
-/** A cap that is not written in the account yet. */
-interface KnownCap {
-  readonly capMicrocents: number;
-  readonly onExceed: OnExceed;
 }
 
 /** The account that a pending item of kind `budget` names as `scope:id`, or undefined. */
@@ -50,41 +34,32 @@ export async function readAccount(
   core: ClientCore,
   redis: RedisConnection,
 ): Promise<BudgetView> {
-  const { place, known } = await locate(name, tenant, core, redis);
-  const [account, waiting] = keysOf(place, tenant, core);
-  const [hash, runs] = await Promise.all([redis.hgetall(account), redis.zcard(waiting)]);
-  return budgetViewOf(place, hash, runs, known);
+  return await readBudget({ redis, keys: core.keys, tenant, ...(await locate(name, tenant, core, redis)) });
 }
 
 /** Sets the cap of a batch; top-ups stay. */
 export async function setBatchCap(
   id: string,
   tenant: string,
-  { capMicrocents, onExceed }: KnownCap,
-  core: ClientCore,
+  cap: Cap,
+  { keys }: ClientCore,
   redis: RedisConnection,
 ): Promise<BudgetView> {
-  const place = wholePlace('batch', id);
-  const args = [capMicrocents, onExceed, ttlOf(place)];
-  const reply = (await runScript(redis, setScript, keysOf(place, tenant, core), args)) as [string[], number];
-  return budgetViewOf(place, Object.fromEntries(pairsOf(reply[0])), reply[1]);
+  return await setBudget({ redis, keys, tenant, place: wholePlace('batch', id) }, cap);
 }
 
 /** Adds money, once for each key. Throws `validation` for an account without a cap. */
 export async function topUpAccount(
   name: AccountName,
   tenant: string,
-  topUp: { readonly microcents: number; readonly key?: string },
+  { microcents, key }: { readonly microcents: number; readonly key?: string },
   core: ClientCore,
   redis: RedisConnection,
 ): Promise<BudgetView> {
-  const { place, known } = await locate(name, tenant, core, redis);
-  const remember = topUp.key === undefined ? '' : `t:${topUp.key}`;
-  const args = [topUp.microcents, remember, ttlOf(place), known ? 1 : 0];
-  const reply = (await runScript(redis, topUpScript, keysOf(place, tenant, core), args)) as [0] | [1, string[], number];
-  if (reply[0] === 0)
-    throw new RunError('validation', `${name.scope} ${name.id} has no cap, so there is nothing to add to`);
-  return budgetViewOf(place, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
+  const budget = { redis, keys: core.keys, tenant, ...(await locate(name, tenant, core, redis)) };
+  const view = await topUp(budget, microcents, key);
+  if (view) return view;
+  throw new RunError('validation', `${name.scope} ${name.id} has no cap, so there is nothing to add to`);
 }
 
 /** Where the account is kept, and its cap as far as it is known elsewhere. */
@@ -93,7 +68,7 @@ async function locate(
   tenant: string,
   core: ClientCore,
   redis: RedisConnection,
-): Promise<{ readonly place: AccountPlace; readonly known: KnownCap | undefined }> {
+): Promise<{ readonly place: AccountPlace; readonly known: Cap | undefined }> {
   switch (scope) {
     case 'batch':
       return { place: wholePlace(scope, id), known: undefined };
@@ -130,12 +105,4 @@ async function windowInUse(tenant: string, { keys }: ClientCore, redis: RedisCon
 
 function tenantPlace(id: string, window: BudgetWindow): AccountPlace {
   return { scope: 'tenant', id, window, windowStart: windowOf(window, Date.now()) };
-}
-
-function keysOf({ scope, id, windowStart }: AccountPlace, tenant: string, { keys }: ClientCore): [string, string] {
-  return [keys.account(tenant, scope, id, windowStart), keys.accountWaiting(tenant, scope, id)];
-}
-
-function ttlOf({ scope, window }: AccountPlace): number {
-  return scope === 'run' ? runAccountTtlS : accountTtlS(window);
 }

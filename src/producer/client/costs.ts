@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
-import { costRowsOf } from '../../shared/state/money/accounts.ts';
+import { costRowsOf } from '../../shared/state/money/costs.ts';
 import { costRow, type CostRow } from '../../shared/contract/money.ts';
 import type { ClientCore } from './client-core.ts';
 

@@ -1,4 +1,4 @@
-import type { Ledger } from '../../shared/state/money/reservations.ts';
+import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { BreakerPolicy } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';

@@ -3,14 +3,8 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
-import type {
-  AccountState,
-  Ledger,
-  Purse,
-  Reservation,
-  ReserveRequest,
-  Settlement,
-} from '../../shared/state/money/reservations.ts';
+import type { Ledger, Reservation, ReserveRequest, Settlement } from '../../shared/state/money/ledger.ts';
+import type { AccountState, Purse } from '../../shared/state/money/accounts.ts';
 import { TurnSuspension } from '../turn/contract.ts';
 
 export interface CashierOptions {

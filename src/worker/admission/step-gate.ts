@@ -1,5 +1,5 @@
 import { RunError } from '../../shared/base/errors.ts';
-import type { PaidAttempt } from '../../shared/state/money/accounts.ts';
+import type { PaidAttempt } from '../../shared/state/money/costs.ts';
 import { addUsage, zeroUsage, type RunUsage } from '../../shared/contract/money.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import { Cashier, type CashierOptions } from './cashier.ts';

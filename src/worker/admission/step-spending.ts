@@ -1,6 +1,6 @@
 import type { EventOf } from '../../shared/contract/event.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
-import type { PaidAttempt } from '../../shared/state/money/accounts.ts';
+import type { PaidAttempt } from '../../shared/state/money/costs.ts';
 import { addRunUsage } from '../../shared/contract/money.ts';
 import { costTokens, type CostTokens } from '../turn/cost-event.ts';
 import type { Spent } from './step-gate.ts';

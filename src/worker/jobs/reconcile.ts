@@ -15,7 +15,7 @@ import { maintenanceQueue, quarantineQueue } from '../../shared/contract/queues.
 import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/contract/run.ts';
 import type { DueThread, DueEntry } from '../../shared/state/thread/line.ts';
 import type { Threads } from '../../shared/state/thread/threads.ts';
-import type { Ledger } from '../../shared/state/money/reservations.ts';
+import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { Children } from '../../shared/state/run/children/children-port.ts';
 import type { OpenRunInfo, Supervision } from '../../shared/state/run/supervision.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';

@@ -9,7 +9,7 @@ import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import { promptTokensOf } from '../llm/estimate.ts';
 import type { LlmRequest } from '../llm/provider.ts';
 import type { Embedder } from './embedder.ts';
-import type { Purse } from '../../shared/state/money/reservations.ts';
+import type { Purse } from '../../shared/state/money/accounts.ts';
 import { TurnSuspension } from '../turn/contract.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
 import { unknownAgent, type RunDeps } from '../run/open.ts';

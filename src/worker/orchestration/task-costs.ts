@@ -1,4 +1,4 @@
-import type { PaidAttempt } from '../../shared/state/money/accounts.ts';
+import type { PaidAttempt } from '../../shared/state/money/costs.ts';
 import { usdToMicrocents, zeroUsage, addRunUsage, emptyRunUsage } from '../../shared/contract/money.ts';
 import { usageOfCost } from '../turn/cost-event.ts';
 import type { Spent, StepCosts } from '../admission/step-gate.ts';

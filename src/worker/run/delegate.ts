@@ -7,7 +7,7 @@ import { lineage, runRequest, type RunRecord } from '../../shared/contract/run.t
 import { stampOf } from '../../shared/state/script.ts';
 import type { PlannedRun } from '../tools/call.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
-import type { Purse } from '../../shared/state/money/reservations.ts';
+import type { Purse } from '../../shared/state/money/accounts.ts';
 
 /** The run that has another one do something. */
 interface Asking {

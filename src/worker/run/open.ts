@@ -12,7 +12,7 @@ import type { ThreadManifest } from '../../shared/contract/thread/thread.ts';
 import type { AgentModels } from '../agents/chain.ts';
 import type { Ports } from './ports.ts';
 import type { LoadTask } from '../agents/load-task.ts';
-import type { Purse } from '../../shared/state/money/reservations.ts';
+import type { Purse } from '../../shared/state/money/accounts.ts';
 import type { Children } from '../../shared/state/run/children/children-port.ts';
 import type { Claim, OutgoingEvent } from '../../shared/state/run/run-store.ts';
 import type { WaitingGroup } from '../turn/contract.ts';

@@ -4,7 +4,7 @@ import type { Redactor } from '../../shared/base/redact.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import type { Breakers } from '../../shared/state/limits/breaker-port.ts';
 import type { Governor } from '../../shared/state/limits/rate/rate-limiter.ts';
-import type { Ledger } from '../../shared/state/money/reservations.ts';
+import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { MediaStore } from '../../shared/state/results/media-store.ts';
 import type { Children } from '../../shared/state/run/children/children-port.ts';
 import type { ControlChannel } from '../../shared/state/run/control/control-channel.ts';

@@ -1,4 +1,4 @@
-import { costIncrements, type CostSource } from '../../../src/shared/state/money/accounts.ts';
+import { costIncrements, type CostSource } from '../../../src/shared/state/money/costs.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import type { ClientWorld } from '../cli/options/client.ts';
 

@@ -6,13 +6,8 @@ import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
 import type { Admission, Breakers } from '../../../src/shared/state/limits/breaker-port.ts';
 import type { Governor, GrantOutcome } from '../../../src/shared/state/limits/rate/rate-limiter.ts';
-import type {
-  AccountState,
-  Ledger,
-  ReserveRequest,
-  Reservation,
-  Settlement,
-} from '../../../src/shared/state/money/reservations.ts';
+import type { Ledger, ReserveRequest, Reservation, Settlement } from '../../../src/shared/state/money/ledger.ts';
+import type { AccountState } from '../../../src/shared/state/money/accounts.ts';
 import { AttemptGate, type GateOptions } from '../../../src/worker/admission/attempt-gate.ts';
 import { TurnSuspension } from '../../../src/worker/turn/contract.ts';
 import { fakeClock, never, usage } from '../llm/chain-world.ts';

@@ -3,7 +3,7 @@ import { systemClock } from '../../../src/shared/base/clock.ts';
 import { closedNames } from '../../../src/shared/base/closed-names.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
-import type { Ledger } from '../../../src/shared/state/money/reservations.ts';
+import type { Ledger } from '../../../src/shared/state/money/ledger.ts';
 import { Cashier } from '../../../src/worker/admission/cashier.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { configuredModels, countedAgent } from '../../../src/worker/agents/known-names.ts';

@@ -8,7 +8,7 @@ import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
 import type { Embedder } from '../../../src/worker/jobs/embedder.ts';
-import type { Settlement } from '../../../src/shared/state/money/reservations.ts';
+import type { Settlement } from '../../../src/shared/state/money/ledger.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import { memoryLedger } from '../../../src/worker/local/stores/memory-ledger.ts';

@@ -1,15 +1,41 @@
+import { timeOfRunId } from '../../base/ids.ts';
 import { z } from 'zod';
-import { jsonText } from '../../base/json-text.ts';
 import {
   budgetOnExceed,
   windowOf,
   type BudgetScope,
   type BudgetView,
   type BudgetWindow,
-  type CostRow,
   type OnExceed,
-  type Usage,
 } from '../../contract/money.ts';
+import type { Tenants } from '../../contract/tenants.ts';
+import type { Keys } from '../connect.ts';
+
+/** Whose money an attempt is paid with. */
+export interface Purse {
+  readonly runId: string;
+  readonly tenant: string;
+  readonly agentId: string;
+  readonly batch?: string;
+  /** Runs above this one, whose caps hold for it, too. */
+  readonly payers?: readonly { readonly runId: string; readonly capMicrocents: number; readonly onExceed: OnExceed }[];
+  /** Of the run itself. Caps of batches live in the ledger; those of tenants in its settings. */
+  readonly run?: {
+    readonly capMicrocents: number;
+    readonly onExceed: OnExceed;
+    /** By the run's own record. An account that expired while the run waited begins with it. */
+    readonly spentMicrocents?: number;
+  };
+}
+
+/** Where an account stands. */
+export interface AccountState {
+  readonly scope: BudgetScope;
+  readonly id: string;
+  readonly capMicrocents: number;
+  readonly spentMicrocents: number;
+  readonly reservedMicrocents: number;
+}
 
 /**
  * Fields of an account in the ledger, a hash at `keys.account`. Amounts are microcents, absent means 0. The scripts of
@@ -93,89 +119,126 @@ export function windowBefore(window: BudgetWindow, atMs: number): string {
   return windowOf(window, start - 1);
 }
 
-const costCounters = [
-  'attempts',
-  'input',
-  'output',
-  'cached',
-  'cacheWrite',
-  'total',
-  'costMicrocents',
-  'presumedMicrocents',
-  'unpricedAttempts',
-] as const satisfies readonly Exclude<keyof CostRow, 'day' | 'agent' | 'provider' | 'model'>[];
-type CostCounter = (typeof costCounters)[number];
-
-export type CostSource = Pick<CostRow, 'agent' | 'provider' | 'model'>;
-
-/** Names what was paid for. A field of the hash at `keys.costs` is a counter, a space and this. */
-export function costSource({ agent, provider, model }: CostSource): string {
-  return jsonText([agent, provider, model]);
+/** One account of a purse, and the cap that its owner's settings give it. */
+export interface PurseAccount {
+  readonly scope: BudgetScope;
+  readonly id: string;
+  /** As `windowOf` names it. */
+  readonly window: string;
+  /** Of a tenant's account: the window before. */
+  readonly before?: string;
+  /** `stored`: what the account itself says. */
+  readonly cap: Cap | 'none' | 'stored';
+  readonly ttlS: number;
 }
 
-/** One attempt that was paid for. */
-export interface PaidAttempt {
-  readonly provider: string;
-  readonly model: string;
-  readonly usage: Usage;
-  readonly costMicrocents: number;
-  readonly priced: boolean;
+export interface Cap {
+  readonly capMicrocents: number;
+  readonly onExceed: OnExceed;
 }
 
-/**
- * The fields of the hash at `keys.costs` to which these attempts of an agent add something, and what. Presumed cost is added
- * by the ledger, which knows it.
- */
-export function costIncrements(agent: string, attempts: readonly PaidAttempt[]): [field: string, by: number][] {
-  const sums = new Map<string, number>();
-  for (const { provider, model, usage, costMicrocents, priced } of attempts) {
-    const { input, output, cached, cacheWrite, total } = usage;
-    const counts: Partial<Record<CostCounter, number>> = {
-      attempts: 1,
-      input,
-      output,
-      cached,
-      cacheWrite,
-      total,
-      costMicrocents,
-      unpricedAttempts: priced ? 0 : 1,
-    };
-    for (const [counter, by] of Object.entries(counts)) {
-      const field = `${counter} ${costSource({ agent, provider, model })}`;
-      if (by > 0) sums.set(field, (sums.get(field) ?? 0) + by);
-    }
-  }
-  return [...sums];
+/** The accounts that pay for a run's attempts, in the order in which they are asked: run, runs above, batch, tenant. */
+export function accountsOf(
+  { runId, tenant, batch, run, payers = [] }: Purse,
+  tenants: Tenants,
+  atMs: number,
+): PurseAccount[] {
+  const own: PurseAccount = { scope: 'run', id: runId, window: 'total', cap: run ?? 'none', ttlS: runAccountTtlS };
+  const { budget } = tenants.of(tenant);
+  return [
+    own,
+    ...payers.map((payer): PurseAccount => ({
+      scope: 'run',
+      id: payer.runId,
+      window: 'total',
+      cap: payer,
+      ttlS: runAccountTtlS,
+    })),
+    ...(batch === undefined ? [] : [batchAccount(batch)]),
+    ...(budget === undefined ? [] : [tenantAccount(tenant, tenants, atMs)]),
+  ];
 }
 
-const sourceNames = z.tuple([z.string(), z.string(), z.string()]);
-
-/** The rows of one day from the hash at `keys.costs`. Fields that cannot be read are left out. */
-export function costRowsOf(day: string, hash: Readonly<Record<string, string>>): CostRow[] {
-  const rows = new Map<string, CostRow>();
-  for (const [field, value] of Object.entries(hash)) {
-    const at = field.indexOf(' ');
-    const counter = costCounters.find((name) => name === field.slice(0, at));
-    const source = field.slice(at + 1);
-    const row = rows.get(source) ?? emptyRow(day, source);
-    if (!counter || !row) continue;
-    rows.set(source, { ...row, [counter]: Number(value) });
-  }
-  return [...rows.values()];
+/** An account that runs wait for, as those see it who are not of its purse. */
+export function waitedFor(
+  { scope, id }: Pick<AccountState, 'scope' | 'id'>,
+  tenant: string,
+  tenants: Tenants,
+  atMs: number,
+): PurseAccount {
+  if (scope === 'tenant') return tenantAccount(tenant, tenants, atMs);
+  if (scope === 'batch') return batchAccount(id);
+  return { scope, id, window: 'total', cap: 'stored', ttlS: runAccountTtlS };
 }
 
-function emptyRow(day: string, source: string): CostRow | undefined {
-  const names = sourceNames.safeParse(readJson(source));
-  if (!names.success) return undefined;
-  const [agent, provider, model] = names.data;
-  const zeros = Object.fromEntries(costCounters.map((name) => [name, 0])) as Record<CostCounter, number>;
-  return { day, agent, provider, model, ...zeros };
+function batchAccount(id: string): PurseAccount {
+  return { scope: 'batch', id, window: 'total', cap: 'stored', ttlS: accountTtlS('total') };
 }
 
-function readJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+function tenantAccount(tenant: string, tenants: Tenants, atMs: number): PurseAccount {
+  const { budget } = tenants.of(tenant);
+  const window = budget?.window ?? 'day';
+  return {
+    scope: 'tenant',
+    id: tenant,
+    window: windowOf(window, atMs),
+    before: windowBefore(window, atMs),
+    cap: budget ?? 'none',
+    ttlS: accountTtlS(window),
+  };
+}
+
+/** Nothing has to be reserved without a cap. Caps of batches are in the store, so a batch counts as capped. */
+export function isCapped({ run, payers = [], batch, tenant }: Purse, tenants: Tenants): boolean {
+  return run !== undefined || payers.length > 0 || batch !== undefined || tenants.of(tenant).budget !== undefined;
+}
+
+/** A run's place in a line: by its age, or by when it came where the age cannot be seen. */
+export function placeInLine(runId: string, nowMs: number): number {
+  return timeOfRunId(runId, nowMs) ?? nowMs;
+}
+
+/** What the log says when a ledger learns that a model costs more than callers reckon. */
+export const dearerThanHeld = 'a call cost more than was held for it: later ones of its model hold more';
+
+interface Front {
+  readonly keys: readonly string[];
+  readonly args: readonly (string | number)[];
+}
+
+/** The front of KEYS and ARGV as `ledger-purse.lua` reads it. */
+export function purseFront(keys: Keys, tenant: string, accounts: readonly PurseAccount[]): Front {
+  const last = accounts.at(-1);
+  const before = last?.before;
+  return {
+    keys: [
+      ...accounts.flatMap((account) => accountKeys(keys, tenant, account)),
+      ...(last && before !== undefined ? [keys.account(tenant, last.scope, last.id, before)] : []),
+    ],
+    args: [
+      accounts.length,
+      ...(last && before !== undefined ? [last.window, before] : ['-', '-']),
+      ...accounts.flatMap(capArgs),
+    ],
+  };
+}
+
+/** The same for one account whose line is looked at: nothing is booked, so no other window matters. */
+export function lineFront(keys: Keys, tenant: string, account: PurseAccount): Front {
+  return { keys: accountKeys(keys, tenant, account), args: [1, '-', '-', ...capArgs(account)] };
+}
+
+function accountKeys(keys: Keys, tenant: string, { scope, id, window }: PurseAccount): string[] {
+  return [
+    keys.account(tenant, scope, id, window),
+    keys.accountWaiting(tenant, scope, id),
+    keys.accountNeeds(tenant, scope, id),
+    keys.accountPromises(tenant, scope, id),
+  ];
+}
+
+function capArgs({ cap, ttlS }: PurseAccount): (string | number)[] {
+  if (cap === 'stored') return ['', '', ttlS];
+  if (cap === 'none') return ['none', '', ttlS];
+  return [cap.capMicrocents, cap.onExceed, ttlS];
 }

@@ -1,9 +1,9 @@
+import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
-import { costIncrements } from './accounts.ts';
-import { windowOf } from '../../contract/money.ts';
+import { jsonText } from '../../base/json-text.ts';
+import { windowOf, type CostRow, type Usage } from '../../contract/money.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
 import { redisError } from '../errors.ts';
-import type { Settlement } from './reservations.ts';
 
 const script = loadScript(import.meta.url, './count.lua');
 
@@ -17,8 +17,16 @@ export interface RedisCostsOptions {
   readonly keepCostsS: number;
 }
 
+/** What an agent of a tenant paid for, counted once per id. */
+export interface Counted {
+  readonly id: string;
+  readonly tenant: string;
+  readonly agentId: string;
+  readonly attempts: readonly PaidAttempt[];
+}
+
 interface Gathered {
-  readonly settlements: Settlement[];
+  readonly counted: Counted[];
   readonly done: Promise<void>;
 }
 
@@ -32,30 +40,30 @@ export class RedisCosts {
   }
 
   /** Once per id. Throws `queue_unavailable`. */
-  async add(settlement: Settlement): Promise<void> {
-    const { tenant } = settlement.purse;
+  async add(counted: Counted): Promise<void> {
+    const { tenant } = counted;
     const gathered = this.#gathering.get(tenant) ?? this.#gather(tenant);
-    gathered.settlements.push(settlement);
-    if (gathered.settlements.length >= mostAtOnce) this.#gathering.delete(tenant);
+    gathered.counted.push(counted);
+    if (gathered.counted.length >= mostAtOnce) this.#gathering.delete(tenant);
     await gathered.done;
   }
 
   #gather(tenant: string): Gathered {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const gathered: Gathered = { settlements: [], done: promise };
+    const gathered: Gathered = { counted: [], done: promise };
     this.#gathering.set(tenant, gathered);
     setImmediate(() => {
       if (this.#gathering.get(tenant) === gathered) this.#gathering.delete(tenant);
-      this.#write(tenant, gathered.settlements).then(resolve, reject);
+      this.#write(tenant, gathered.counted).then(resolve, reject);
     });
     return gathered;
   }
 
-  async #write(tenant: string, settlements: readonly Settlement[]): Promise<void> {
+  async #write(tenant: string, counted: readonly Counted[]): Promise<void> {
     const { redis, keys, clock, keepCostsS } = this.#options;
     const now = clock.now();
     const keysOfDay = [keys.counted(tenant), keys.costs(tenant, windowOf('day', now))];
-    await runScript(redis, script, keysOfDay, [now, keepCostsS, ...settlements.flatMap(countersOf)]).catch(
+    await runScript(redis, script, keysOfDay, [now, keepCostsS, ...counted.flatMap(countersOf)]).catch(
       (error: unknown) => {
         throw redisError(error, `costs of tenant ${tenant}`);
       },
@@ -63,8 +71,94 @@ export class RedisCosts {
   }
 }
 
-function countersOf(settlement: Settlement): (string | number)[] {
-  const { id, purse, parts = [settlement] } = settlement;
-  const counters = costIncrements(purse.agentId, parts);
+function countersOf({ id, agentId, attempts }: Counted): (string | number)[] {
+  const counters = costIncrements(agentId, attempts);
   return [id, counters.length, ...counters.flat()];
+}
+
+const costCounters = [
+  'attempts',
+  'input',
+  'output',
+  'cached',
+  'cacheWrite',
+  'total',
+  'costMicrocents',
+  'presumedMicrocents',
+  'unpricedAttempts',
+] as const satisfies readonly Exclude<keyof CostRow, 'day' | 'agent' | 'provider' | 'model'>[];
+type CostCounter = (typeof costCounters)[number];
+
+export type CostSource = Pick<CostRow, 'agent' | 'provider' | 'model'>;
+
+/** Names what was paid for. A field of the hash at `keys.costs` is a counter, a space and this. */
+export function costSource({ agent, provider, model }: CostSource): string {
+  return jsonText([agent, provider, model]);
+}
+
+/** One attempt that was paid for. */
+export interface PaidAttempt {
+  readonly provider: string;
+  readonly model: string;
+  readonly usage: Usage;
+  readonly costMicrocents: number;
+  readonly priced: boolean;
+}
+
+/**
+ * The fields of the hash at `keys.costs` to which these attempts of an agent add something, and what. Presumed cost is added
+ * by the ledger, which knows it.
+ */
+export function costIncrements(agent: string, attempts: readonly PaidAttempt[]): [field: string, by: number][] {
+  const sums = new Map<string, number>();
+  for (const { provider, model, usage, costMicrocents, priced } of attempts) {
+    const { input, output, cached, cacheWrite, total } = usage;
+    const counts: Partial<Record<CostCounter, number>> = {
+      attempts: 1,
+      input,
+      output,
+      cached,
+      cacheWrite,
+      total,
+      costMicrocents,
+      unpricedAttempts: priced ? 0 : 1,
+    };
+    for (const [counter, by] of Object.entries(counts)) {
+      const field = `${counter} ${costSource({ agent, provider, model })}`;
+      if (by > 0) sums.set(field, (sums.get(field) ?? 0) + by);
+    }
+  }
+  return [...sums];
+}
+
+const sourceNames = z.tuple([z.string(), z.string(), z.string()]);
+
+/** The rows of one day from the hash at `keys.costs`. Fields that cannot be read are left out. */
+export function costRowsOf(day: string, hash: Readonly<Record<string, string>>): CostRow[] {
+  const rows = new Map<string, CostRow>();
+  for (const [field, value] of Object.entries(hash)) {
+    const at = field.indexOf(' ');
+    const counter = costCounters.find((name) => name === field.slice(0, at));
+    const source = field.slice(at + 1);
+    const row = rows.get(source) ?? emptyRow(day, source);
+    if (!counter || !row) continue;
+    rows.set(source, { ...row, [counter]: Number(value) });
+  }
+  return [...rows.values()];
+}
+
+function emptyRow(day: string, source: string): CostRow | undefined {
+  const names = sourceNames.safeParse(readJson(source));
+  if (!names.success) return undefined;
+  const [agent, provider, model] = names.data;
+  const zeros = Object.fromEntries(costCounters.map((name) => [name, 0])) as Record<CostCounter, number>;
+  return { day, agent, provider, model, ...zeros };
+}
+
+function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }

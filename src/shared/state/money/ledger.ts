@@ -1,15 +1,101 @@
 import type { Clock } from '../../base/clock.ts';
-import { costIncrements, costSource, waitingAccountTtlS } from './accounts.ts';
 import type { Log } from '../../base/log.ts';
-import { windowOf, type OnExceed } from '../../contract/money.ts';
+import { windowOf, type OnExceed, type Usage } from '../../contract/money.ts';
+import type { Tenants } from '../../contract/tenants.ts';
 import { loadScript, runScript, type Keys, type RedisConnection, type Script } from '../connect.ts';
 import { redisError } from '../errors.ts';
-import type { Tenants } from '../../contract/tenants.ts';
-import type { AccountState, Ledger, Purse, Reservation, ReserveRequest, Settlement } from './reservations.ts';
-import { lineFront, purseFront } from './ledger-front.ts';
-import { accountsOf, dearerThanHeld, isCapped, placeInLine, waitedFor, type PurseAccount } from './purse.ts';
-import { RedisCosts } from './costs.ts';
+import {
+  accountsOf,
+  dearerThanHeld,
+  isCapped,
+  lineFront,
+  placeInLine,
+  purseFront,
+  waitedFor,
+  waitingAccountTtlS,
+  type AccountState,
+  type Purse,
+  type PurseAccount,
+} from './accounts.ts';
+import { costIncrements, costSource, RedisCosts, type PaidAttempt } from './costs.ts';
 import { RedisLines } from './wait-queues.ts';
+
+/** One attempt that wants money before it is sent. Amounts are microcents. */
+export interface ReserveRequest {
+  readonly purse: Purse;
+  /** Unique per attempt and holder, without white space. A repeat answers like the first. */
+  readonly id: string;
+  readonly provider: string;
+  readonly model: string;
+  /** The most that the call can cost, and the least that is still worth a call: the ledger gives what is left between. */
+  readonly wanted: number;
+  readonly least: number;
+  /** A person said that this step may pass the caps: everything is counted, nothing refused. */
+  readonly force: boolean;
+}
+
+/**
+ * - reserved: the call may cost `amount`, never more than was wanted; it is held in every account until it is settled,
+ *   with what calls of this model cost beyond what was held for them before. `warnings` lists accounts that this passes
+ *   although they have a cap, because their budget says `warn`
+ * - busy: it would fit if calls that are under way turn out cheaper than the most they can cost. Try again, or wait
+ * - exceeded: what is spent leaves no room, whatever the others cost
+ */
+export type Reservation =
+  | { readonly kind: 'reserved'; readonly amount: number; readonly warnings: readonly AccountState[] }
+  | { readonly kind: 'busy'; readonly account: AccountState }
+  | { readonly kind: 'exceeded'; readonly account: AccountState; readonly onExceed: 'fail' | 'pause_for_approval' };
+
+/** What became of a reserved, or never reserved, attempt. */
+export interface Settlement {
+  readonly purse: Purse;
+  readonly id: string;
+  readonly provider: string;
+  readonly model: string;
+  readonly usage: Usage;
+  readonly costMicrocents: number;
+  /**
+   * What the answer should have cost by the estimate of its prompt. What it cost more shows how far estimates for this
+   * model are off, however short the answer was. Absent where nothing was estimated.
+   */
+  readonly expectedMicrocents?: number;
+  readonly priced: boolean;
+  /** The call broke off before it reported its usage and may have been billed: what was reserved counts as spent. */
+  readonly presumed: boolean;
+  /** What it is the sum of, where that is not one attempt of `model`. Counted in their own rows. */
+  readonly parts?: readonly PaidAttempt[];
+}
+
+/**
+ * The money of runs, batches and tenants, shared by all workers. One call reaches all accounts of a purse, all or nothing.
+ * Its promises are tested by `test/contract/ledger.ts`.
+ * Throws `queue_unavailable` when the store cannot be reached.
+ */
+export interface Ledger {
+  /** Does any account of this purse have a cap? Without one nothing has to be reserved. Answers without a round trip. */
+  isCapped(purse: Purse): boolean;
+  reserve(request: ReserveRequest): Promise<Reservation>;
+  /**
+   * Gives the reservation back, counts what was paid, and adds to the cost counters of the day. Once per id. Answers
+   * runs that wait for this money and fit now.
+   */
+  settle(settlement: Settlement): Promise<readonly string[]>;
+  /** Gives a reservation back whose call was never sent. */
+  release(purse: Purse, id: string): Promise<readonly string[]>;
+  /**
+   * Counts open reservations of a run as spent: their calls may have been billed, and nobody will say. For the next
+   * holder of a run after a crash, and for one that ends it.
+   */
+  forfeit(purse: Purse): Promise<readonly string[]>;
+  /**
+   * Puts a run that was suspended for money in line for the account. `amount` is the least of the request that was refused.
+   * True when it fits by now: the caller has to wake it, it was not put in line. Again for one in line changes nothing, so
+   * it repairs a wake-up that got lost. A run leaves its lines when it asks for money again and when it is forfeited.
+   */
+  await(purse: Purse, account: Pick<AccountState, 'scope' | 'id'>, amount: number): Promise<boolean>;
+  /** Takes runs from the lines whose money is there by now: after a top-up, or when a wake-up got lost. */
+  pump(): Promise<readonly string[]>;
+}
 
 const scripts = {
   reserve: loadScript(import.meta.url, './reserve.lua'),
@@ -76,11 +162,13 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
 
     async settle(settlement) {
       const { purse, id, provider, model, costMicrocents, expectedMicrocents = '', presumed } = settlement;
+      const { tenant, agentId } = purse;
+      const attempts = settlement.parts ?? [settlement];
       if (!isCapped(purse, tenants)) {
-        await costs.add(settlement);
+        await costs.add({ id, tenant, agentId, attempts });
         return [];
       }
-      const counters = costIncrements(purse.agentId, settlement.parts ?? [settlement]).flat();
+      const counters = costIncrements(agentId, attempts).flat();
       const fixed = [
         id,
         costMicrocents,

@@ -3,8 +3,7 @@ import { budgetScope } from '../../contract/money.ts';
 import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
 import { redisError } from '../errors.ts';
 import type { Tenants } from '../../contract/tenants.ts';
-import { waitedFor } from './purse.ts';
-import { lineFront } from './ledger-front.ts';
+import { lineFront, waitedFor } from './accounts.ts';
 
 const script = loadScript(import.meta.url, './pump.lua');
 

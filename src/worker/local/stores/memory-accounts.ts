@@ -1,5 +1,5 @@
 import type { BudgetScope, OnExceed } from '../../../shared/contract/money.ts';
-import type { PurseAccount } from '../../../shared/state/money/purse.ts';
+import type { PurseAccount } from '../../../shared/state/money/accounts.ts';
 
 /** Accounts that are kept; of more, those that were not used for longest and hold nothing are forgotten. */
 const mostAccounts = 10_000;

@@ -1,18 +1,12 @@
 import type { Clock } from '../../../shared/base/clock.ts';
-import { costIncrements, costRowsOf, costSource } from '../../../shared/state/money/accounts.ts';
+import { costIncrements, costRowsOf, costSource } from '../../../shared/state/money/costs.ts';
 import { windowOf, type BudgetView, type CostRow } from '../../../shared/contract/money.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { Tenants } from '../../../shared/contract/tenants.ts';
-import type {
-  AccountState,
-  Ledger,
-  Purse,
-  Reservation,
-  ReserveRequest,
-  Settlement,
-} from '../../../shared/state/money/reservations.ts';
-import { MemoryAccounts, roomOf, type Account, type AccountName } from './memory-accounts.ts';
+import type { Ledger, Reservation, ReserveRequest, Settlement } from '../../../shared/state/money/ledger.ts';
 import {
+  type AccountState,
+  type Purse,
   accountsOf,
   dearerThanHeld,
   isCapped,
@@ -20,7 +14,8 @@ import {
   waitedFor,
   type Cap,
   type PurseAccount,
-} from '../../../shared/state/money/purse.ts';
+} from '../../../shared/state/money/accounts.ts';
+import { MemoryAccounts, roomOf, type Account, type AccountName } from './memory-accounts.ts';
 
 /** Of what is remembered to do things once, the newest are kept. */
 const mostFinished = 10_000;

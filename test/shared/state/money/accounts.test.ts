@@ -1,12 +1,7 @@
 import { expect, test } from 'vitest';
 import { newRunId, runIdForExecution, timeOfRunId } from '../../../../src/shared/base/ids.ts';
-import {
-  budgetViewOf,
-  costIncrements,
-  costRowsOf,
-  costSource,
-  windowBefore,
-} from '../../../../src/shared/state/money/accounts.ts';
+import { budgetViewOf, windowBefore } from '../../../../src/shared/state/money/accounts.ts';
+import { costIncrements, costRowsOf, costSource } from '../../../../src/shared/state/money/costs.ts';
 import { budgetView, costRow, zeroUsage } from '../../../../src/shared/contract/money.ts';
 
 const place = { scope: 'tenant', id: 'acme', window: 'day', windowStart: '2026-11-21' } as const;

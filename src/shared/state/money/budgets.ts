@@ -1,0 +1,51 @@
+import { pairsOf } from '../../base/pairs.ts';
+import type { BudgetView } from '../../contract/money.ts';
+import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
+import { accountTtlS, budgetViewOf, runAccountTtlS, type AccountPlace, type Cap } from './accounts.ts';
+
+const setScript = loadScript(import.meta.url, './set-budget.lua');
+const topUpScript = loadScript(import.meta.url, './top-up.lua');
+
+/** An account of a tenant, as a producer reads and changes it. */
+export interface Budget {
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+  readonly tenant: string;
+  readonly place: AccountPlace;
+  /** A cap that is not written in the account yet. */
+  readonly known?: Cap | undefined;
+}
+
+/** The account now. */
+export async function readBudget({ redis, known, ...budget }: Budget): Promise<BudgetView> {
+  const [account, waiting] = keysOf(budget);
+  const [hash, runs] = await Promise.all([redis.hgetall(account), redis.zcard(waiting)]);
+  return budgetViewOf(budget.place, hash, runs, known);
+}
+
+/** Sets the cap of an account; top-ups stay. */
+export async function setBudget({ redis, ...budget }: Budget, { capMicrocents, onExceed }: Cap): Promise<BudgetView> {
+  const args = [capMicrocents, onExceed, ttlOf(budget.place)];
+  const [fields, waiting] = (await runScript(redis, setScript, keysOf(budget), args)) as [string[], number];
+  return budgetViewOf(budget.place, Object.fromEntries(pairsOf(fields)), waiting);
+}
+
+/** Adds money, once for each key. Answers undefined for an account without a cap, to which nothing is added. */
+export async function topUp(
+  { redis, known, ...budget }: Budget,
+  microcents: number,
+  key: string | undefined,
+): Promise<BudgetView | undefined> {
+  const args = [microcents, key === undefined ? '' : `t:${key}`, ttlOf(budget.place), known ? 1 : 0];
+  const reply = (await runScript(redis, topUpScript, keysOf(budget), args)) as [0] | [1, string[], number];
+  if (reply[0] === 0) return undefined;
+  return budgetViewOf(budget.place, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
+}
+
+function keysOf({ keys, tenant, place: { scope, id, windowStart } }: Omit<Budget, 'redis'>): [string, string] {
+  return [keys.account(tenant, scope, id, windowStart), keys.accountWaiting(tenant, scope, id)];
+}
+
+function ttlOf({ scope, window }: AccountPlace): number {
+  return scope === 'run' ? runAccountTtlS : accountTtlS(window);
+}
