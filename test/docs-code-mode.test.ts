@@ -4,10 +4,10 @@ import { dirname, join } from 'node:path';
 import { afterAll, expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { configSchema } from '../src/shared/contract/config.ts';
-import { loadScript } from '../src/worker/llm/backends/script-file.ts';
+import { loadModelScript } from '../src/worker/llm/backends/script-file.ts';
 import { loadAgents } from '../src/worker/agents/load-agents.ts';
 import { findTools } from '../src/worker/tools/code-mode/tools.ts';
-import { defaultLimits, graceMs, maxDepth } from '../src/worker/tools/code-mode/limits.ts';
+import { defaultLimits, scriptGraceMs, maxJsonLevels } from '../src/worker/tools/code-mode/limits.ts';
 import { codeBlocks } from './support/markdown.ts';
 import { scriptWorld } from './worker/tools/code-mode/script-world.ts';
 
@@ -51,7 +51,7 @@ async function run(source: string) {
 test('every file on the page about code mode is one that a worker reads', async () => {
   expect(names).toEqual(['agents/tools/sales.ts', 'agents/analyst.yaml', 'answers.yaml']);
   await pageTool();
-  loadScript(join(folder, 'answers.yaml'));
+  loadModelScript(join(folder, 'answers.yaml'));
 });
 
 test('the script of the scripted model answers the number that it is there for', async () => {
@@ -81,7 +81,7 @@ test('the page names the limits that hold', () => {
   const limits = page.slice(page.indexOf('## Limits'), page.indexOf('## Processes'));
   for (const said of [maxSourceChars, maxArgsChars, maxResultBytes])
     expect(limits).toContain(said.toLocaleString('en'));
-  for (const said of [`${timeoutMs / 1_000} s`, ` ${maxCalls} `, `${graceMs} ms`, `${maxDepth} levels`])
+  for (const said of [`${timeoutMs / 1_000} s`, ` ${maxCalls} `, `${scriptGraceMs} ms`, `${maxJsonLevels} levels`])
     expect(limits).toContain(said);
   expect(page).toContain(`(default ${configSchema.shape.CODE_MODE_PROCESSES.parse(undefined)})`);
 });

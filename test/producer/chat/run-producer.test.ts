@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createMemoryChatTurns, handleChatTurn, runProducer } from '../../../src/producer/index.ts';
 import { createAgent, defineAgent, defineTool } from '../../../src/worker/index.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { z } from 'zod';
 import { hooks, identity, readAll, shownText, typesOf } from './support.ts';
 
@@ -14,7 +14,7 @@ const pay = defineTool({
 });
 
 /** A turn that is answered by an agent in this process, without Redis. */
-async function turnOf(says: Script) {
+async function turnOf(says: ModelScript) {
   const definition = defineAgent({ id: 'support', model: 'gpt-5.2-mini', tools: [pay] });
   const agent = createAgent(definition, { provider: createScriptedProvider(says), env: {} });
   const { hooks: all, stored } = hooks({ produce: () => runProducer(agent.stream('Where is order 7?')) });
@@ -31,7 +31,7 @@ test('an agent in this process answers a turn: one envelope, its text streamed a
   expect([shownText(lines), stored]).toEqual(['It was sent.', ['It was sent.']]);
 });
 
-test.each<[string, Script, string]>([
+test.each<[string, ModelScript, string]>([
   ['fails', () => ({ error: { kind: 'bad_request' } }), ''],
   ['waits for a person', scripted.callsTool('pay'), 'the run has no answer'],
 ])('an agent that %s fails the turn, and nothing is stored', async (_, script, message) => {

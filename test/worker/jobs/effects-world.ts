@@ -6,7 +6,7 @@ import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
 import { runEffect, type EffectDelivery } from '../../../src/worker/jobs/run-effect.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
-import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import type { Embedder } from '../../../src/worker/jobs/embedder.ts';
 import type { Settlement } from '../../../src/shared/state/money/ledger.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
@@ -20,7 +20,7 @@ export const agentId = 'support';
 export const runId = '01K9Z5N3T8R6V2X4B7C1D0E9FG';
 
 interface Given {
-  readonly script?: Script;
+  readonly script?: ModelScript;
   readonly agent?: Partial<AgentSource>;
   readonly embedder?: Embedder;
   readonly tenants?: Tenants;

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { afkResult } from '../../../src/shared/dialects/afk.ts';
 import { createAgent, defineAgent, projectEvents } from '../../../src/worker/index.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { all } from '../../support/http.ts';
 
-function agentThat(says: Script) {
+function agentThat(says: ModelScript) {
   const provider = createScriptedProvider(says);
   return createAgent(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), { provider, env: {} });
 }
@@ -25,7 +25,7 @@ test('the events of an agent in this process can be told in a dialect', async ()
   ]);
 });
 
-test.each<[string, Script, string]>([
+test.each<[string, ModelScript, string]>([
   ['completed', scripted.text('It was sent.'), 'It was sent.'],
   ['failed', () => ({ error: { kind: 'bad_request' } }), ''],
 ])(

@@ -4,7 +4,7 @@ import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import type { ModelResolver } from '../../../src/worker/llm/backends/providers.ts';
-import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import type { ToolDefinition } from '../../../src/worker/tools/tool.ts';
@@ -22,8 +22,8 @@ const tool = (name: string, preferredModel?: ToolDefinition['preferredModel']) =
 /** An agent whose models are served by providers of any id, `provider/model` naming one; `a` is the default. */
 function world(
   source: Partial<AgentSource>,
-  script: Script = () => ({ text: 'done' }),
-  more: Record<string, Script> = {},
+  script: ModelScript = () => ({ text: 'done' }),
+  more: Record<string, ModelScript> = {},
 ) {
   const requests: { provider: string; request: LlmRequest }[] = [];
   const resolved: string[] = [];
@@ -67,7 +67,7 @@ function world(
 
 /** Calls these tools, one step after the other, and then answers. */
 const callsOneByOne =
-  (...names: readonly (string | readonly string[])[]): Script =>
+  (...names: readonly (string | readonly string[])[]): ModelScript =>
   ({ messages }) => {
     const calls = names[messages.filter(({ role }) => role === 'assistant').length];
     return calls ? { toolCalls: [calls].flat().map((name) => ({ name })) } : { text: 'done' };
@@ -117,7 +117,7 @@ describe('tiers', () => {
   });
 
   test('the fallbacks stand behind a preferred model, and so does the model of the agent', async () => {
-    const down: Script = () => ({ error: { kind: 'overloaded' } });
+    const down: ModelScript = () => ({ error: { kind: 'overloaded' } });
     const w = world(
       { preferredModel: 'smart', modelTierMap, fallbackModels: ['c/last'] },
       () => ({ error: { kind: 'overloaded' } }),
@@ -158,7 +158,7 @@ describe('tiers', () => {
 });
 
 describe('prepareStep', () => {
-  const down: Script = () => ({ error: { kind: 'overloaded' } });
+  const down: ModelScript = () => ({ error: { kind: 'overloaded' } });
 
   test('sees the step, the conversation and the last calls', async () => {
     const seen: unknown[] = [];
@@ -286,7 +286,7 @@ test('a step whose plan comes with the cancel is not begun', async () => {
 });
 
 describe('fallback models', () => {
-  const down: Script = () => ({ error: { kind: 'overloaded' } });
+  const down: ModelScript = () => ({ error: { kind: 'overloaded' } });
   const list = [{ provider: 'b', model: 'two' }, 'c/three'];
 
   test.each([

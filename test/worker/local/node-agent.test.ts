@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { EventBody } from '../../../src/shared/contract/event.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
-import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { createAgentNodeExecutor, type NodeExecutorDeps } from '../../../src/worker/local/node-executor.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
@@ -15,13 +15,17 @@ const look = defineTool({
   execute: ({ at, key }) => `${at} with ${key ?? 'no key'}`,
 });
 
-const callsOnce: Script = ({ messages }) =>
+const callsOnce: ModelScript = ({ messages }) =>
   messages.some(({ role }) => role === 'tool')
     ? { text: 'Done.' }
     : { toolCalls: [{ name: 'look', args: { at: 'the sea' } }] };
 
 /** Runs a node of this agent; the requests hold what the model was told. */
-async function runNode(agent: Partial<AgentSource>, deps: Partial<NodeExecutorDeps> = {}, script: Script = callsOnce) {
+async function runNode(
+  agent: Partial<AgentSource>,
+  deps: Partial<NodeExecutorDeps> = {},
+  script: ModelScript = callsOnce,
+) {
   const requests: LlmRequest[] = [];
   const events: EventBody[] = [];
   const provider = createScriptedProvider((request, signal) => {

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import type { EventBody } from '../../../src/shared/contract/event.ts';
 import { isSummary } from '../../../src/shared/contract/thread/summary-message.ts';
 import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
-import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import {
   createAgentNodeExecutor,
@@ -17,7 +17,7 @@ const vertex = { type: 'agent', id: 'draft', agent_ref: 'writer', prompt_templat
 const price = { input: 1_000_000, output: 2_000_000, cached: 0, cacheWrite: 0 };
 
 interface Options {
-  readonly script?: Script;
+  readonly script?: ModelScript;
   readonly provider?: Partial<LlmProvider>;
   readonly agent?: Partial<AgentSource>;
   readonly deps?: Partial<NodeExecutorDeps>;

@@ -3,11 +3,11 @@ import { expect, test } from 'vitest';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import type { RunOutcomeView } from '../../../src/shared/contract/run.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { inPieces, pipe, textFrom } from '../../../src/worker/local/pipe.ts';
 
-function agent(id: string, script: Script) {
+function agent(id: string, script: ModelScript) {
   return createAgentWith(defineAgent({ id, model: 'any' }), { provider: createScriptedProvider(script), env: {} });
 }
 

@@ -9,12 +9,12 @@ import {
   type RunnerCallbacks,
 } from '../../../src/worker/index.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
-import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import type { AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import type { CapabilityResolver } from '../../../src/worker/tools/capabilities.ts';
 
 interface Given {
-  readonly script?: Script;
+  readonly script?: ModelScript;
   readonly agent?: Partial<AgentSource>;
   readonly others?: readonly AgentSource[];
   readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;

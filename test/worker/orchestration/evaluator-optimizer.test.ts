@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { eventBodies, type EventBody } from '../../../src/shared/contract/event.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import {
   evaluatorOptimizer,
@@ -164,7 +164,7 @@ test.each<[string, object]>([
   await expect(refused).rejects.toMatchObject({ code: 'invalid_config' });
 });
 
-function agent(id: string, script: Script) {
+function agent(id: string, script: ModelScript) {
   return createAgentWith(defineAgent({ id, model: 'any' }), { provider: createScriptedProvider(script), env: {} });
 }
 

@@ -4,7 +4,7 @@ import { newRunId } from '../../../src/shared/base/ids.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import type { RunOutcomeView } from '../../../src/shared/contract/run.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { childOf } from '../../../src/worker/local/child-of.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { runFanOut } from '../../../src/worker/orchestration/fan-out.ts';
@@ -319,7 +319,7 @@ test('a child that answers nonsense has failed', async () => {
   expect(children[0]).toMatchObject({ status: 'failed', error: { code: 'validation' } });
 });
 
-function agent(id: string, script: Script, tools: Parameters<typeof defineAgent>[0]['tools'] = []) {
+function agent(id: string, script: ModelScript, tools: Parameters<typeof defineAgent>[0]['tools'] = []) {
   return createAgentWith(defineAgent({ id, model: 'any', tools }), {
     provider: createScriptedProvider(script),
     env: {},

@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { RunRecord } from '../../../src/shared/contract/run.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { makeJobs } from './job-world.ts';
 
 /** Runs in a thread. What follows them is taken note of, with who holds the thread by then. */
-function makeWorld(script: Script, fails = false) {
+function makeWorld(script: ModelScript, fails = false) {
   const dispatched: { readonly runId: string; readonly status: string; readonly holder: string | undefined }[] = [];
   const state = { fails };
   const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), createScriptedProvider(script), 1_000, {

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { isTerminalStatus } from '../../../src/shared/contract/run.ts';
-import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import type { RunStore } from '../../../src/shared/state/run/run-store.ts';
 import { createAgentTool } from '../../../src/worker/agents/agent-tool.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
@@ -48,7 +48,7 @@ function decidesAbout({ approvals, answers }: Decision): string {
 
 interface Scene {
   readonly tools: readonly Tool[];
-  readonly script: Script;
+  readonly script: ModelScript;
   /** What people say once they are asked, the first one first. */
   readonly decisions?: readonly Decision[];
 }
@@ -116,7 +116,7 @@ function facts(events: readonly RunEvent[]): readonly string[] {
 
 const toolOf = (name: string, execute: () => unknown, more: Partial<Parameters<typeof defineTool>[0]> = {}) =>
   defineTool({ name, description: name, inputSchema: z.strictObject({}), effect: 'idempotent', ...more, execute });
-const asking = (...names: readonly string[]): Script => {
+const asking = (...names: readonly string[]): ModelScript => {
   return ({ messages }) => {
     if (messages.some(({ role }) => role === 'tool')) return { text: 'Done.' };
     const toolCalls = names.map((name, index) => ({

@@ -2,7 +2,11 @@ import { expect, test } from 'vitest';
 import { z } from 'zod';
 import { type AgentSource, defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
-import { createScriptedProvider, type Script, type ScriptedAnswer } from '../../../src/worker/llm/backends/scripted.ts';
+import {
+  createScriptedProvider,
+  type ModelScript,
+  type ScriptedAnswer,
+} from '../../../src/worker/llm/backends/scripted.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';
 
@@ -10,7 +14,7 @@ const lookWith = (execute: () => unknown) =>
   defineTool({ name: 'look', description: 'Looks.', effect: 'read', inputSchema: z.object({}), execute });
 const look = lookWith(() => 'seen');
 
-function makeWorld(script: Script, source: Partial<AgentSource> = {}, patienceMs?: number) {
+function makeWorld(script: ModelScript, source: Partial<AgentSource> = {}, patienceMs?: number) {
   const requests: LlmRequest[] = [];
   const provider = createScriptedProvider((request, signal) => {
     requests.push(request);
@@ -21,7 +25,7 @@ function makeWorld(script: Script, source: Partial<AgentSource> = {}, patienceMs
 }
 
 /** Answers one after the other; the last one stays. */
-function inTurn(...answers: readonly ScriptedAnswer[]): Script {
+function inTurn(...answers: readonly ScriptedAnswer[]): ModelScript {
   let at = 0;
   return () => answers[Math.min(at++, answers.length - 1)] as ScriptedAnswer;
 }

@@ -2,12 +2,12 @@ import { once } from 'node:events';
 import { setImmediate } from 'node:timers/promises';
 import { expect, test } from 'vitest';
 import { isTerminal } from '../../../src/shared/contract/event.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { makeJobs } from './job-world.ts';
 
-async function endOf(script: Script, overrides: { background?: boolean } = {}, cancelled = false) {
+async function endOf(script: ModelScript, overrides: { background?: boolean } = {}, cancelled = false) {
   const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), createScriptedProvider(script));
   const runId = jobs.submit({ input: 'Where is order 7?', overrides });
   if (cancelled) jobs.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
@@ -38,7 +38,7 @@ test('a run that fails, and one that is cancelled, say what they used and have n
   expect(cancelled.last.map(({ type }) => type)).toEqual(['usage.recorded', 'agent.end', 'run.cancelled']);
 });
 
-test.each<[how: string, script: Script, wallTimeMs?: number]>([
+test.each<[how: string, script: ModelScript, wallTimeMs?: number]>([
   ['completed', scripted.text('It was sent.')],
   ['failed', () => ({ error: { kind: 'bad_request' } })],
   [

@@ -6,7 +6,7 @@ import type { Message } from '../../../src/shared/contract/message.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import { FallbackChain } from '../../../src/worker/llm/fallback-chain.ts';
 import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
-import { createScriptedProvider, type Script } from '../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { createToolExecutor } from '../../../src/worker/tools/execute/execute.ts';
 import type { Tool } from '../../../src/worker/tools/tool.ts';
 import type { TurnDeps, TurnOutcome, TurnSpec } from '../../../src/worker/turn/contract.ts';
@@ -23,7 +23,7 @@ export const price = { input: 1_000_000, output: 2_000_000, cached: 500_000, cac
 const instant: Clock = { now: () => 0, monotonic: () => 0, sleep: async () => {} };
 
 export interface TurnOptions {
-  readonly script?: Script;
+  readonly script?: ModelScript;
   /** Instead of `script`: the candidates, in order. */
   readonly providers?: readonly LlmProvider[];
   readonly maxAttempts?: number;
@@ -111,6 +111,6 @@ export function stepOf(request: LlmRequest): number {
 }
 
 /** A script by step: a step without a line says `done`. */
-export function bySteps(...steps: readonly ReturnType<Script>[]): Script {
+export function bySteps(...steps: readonly ReturnType<ModelScript>[]): ModelScript {
   return (request) => steps[stepOf(request) - 1] ?? { text: 'done' };
 }

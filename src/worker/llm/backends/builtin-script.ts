@@ -1,5 +1,5 @@
 import type { AdvertisedTool, LlmRequest } from '../provider.ts';
-import { turnOf, type Script } from './scripted.ts';
+import { turnOf, type ModelScript } from './scripted.ts';
 
 const maxShownChars = 400;
 
@@ -7,7 +7,7 @@ const maxShownChars = 400;
  * What answers when no model is configured: asks one fitting tool, then tells what it said; without tools it repeats the
  * input. Enough to see streaming, tool calls and costs at work on a machine without any account.
  */
-export function createBuiltinScript(): Script {
+export function createBuiltinScript(): ModelScript {
   return (request) => {
     const { input, results } = turnOf(request);
     const last = results.at(-1);

@@ -9,7 +9,7 @@ import { createOpenAiResponsesProvider } from '../openai/responses.ts';
 import type { PriceEntry } from '../prices.ts';
 import type { LlmProvider } from '../provider.ts';
 import { limitsIn, mediaIn, readProvidersFile, type ProviderEntry } from './providers-file.ts';
-import { loadScript } from './script-file.ts';
+import { loadModelScript } from './script-file.ts';
 import { createScriptedProvider } from './scripted.ts';
 import { createTransport } from '../openai/transport.ts';
 
@@ -161,7 +161,7 @@ function withoutAny(config: Config): Providers {
 }
 
 function onlyScript(source: string, scripted: boolean): Providers {
-  const provider = createScriptedProvider(source === 'builtin' ? createBuiltinScript() : loadScript(source));
+  const provider = createScriptedProvider(source === 'builtin' ? createBuiltinScript() : loadModelScript(source));
   return { providerFor: (model) => ({ provider, model }), scripted, secrets: [] };
 }
 

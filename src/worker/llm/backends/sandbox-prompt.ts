@@ -19,7 +19,7 @@ export interface BoxRequest {
 }
 
 /** What goes to the box beside the message. */
-export interface PromptContext {
+export interface SandboxPromptContext {
   /** The agent's instructions. */
   readonly system: string;
   /** The whole conversation, for boxes that keep none. */
@@ -38,7 +38,7 @@ export interface SandboxPromptOptions<Box> {
   /** Finds or makes the box of a session. Asked for each message, and again to reconnect. */
   getBox(wanted: BoxRequest): Box | Promise<Box>;
   /** Sends the message, which is the newest of the user, and streams what the box does. */
-  streamPrompt(box: Box, message: string, context: PromptContext): AsyncIterable<unknown>;
+  streamPrompt(box: Box, message: string, context: SandboxPromptContext): AsyncIterable<unknown>;
   /** The session that the box is in, as soon as it has one. */
   getSessionId(box: Box): string | undefined | Promise<string | undefined>;
   /** Translates an event of the box; asked first. `null` drops it, undefined leaves it to the default translation. */

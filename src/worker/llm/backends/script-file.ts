@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { finishReason } from '../../../shared/contract/event.ts';
 import { createBuiltinScript } from './builtin-script.ts';
 import type { LlmRequest } from '../provider.ts';
-import { turnOf, type TurnSoFar, type Script, type ScriptedAnswer } from './scripted.ts';
+import { turnOf, type TurnSoFar, type ModelScript, type ScriptedAnswer } from './scripted.ts';
 import { readYamlFile } from '../../../shared/base/yaml-file.ts';
 
 const errorKind = z.enum([
@@ -63,7 +63,7 @@ type Rule = z.infer<typeof rule>;
  * arguments `{{input}}` is the user's message and `{{toolResult}}` the last tool result. Throws `invalid_config` whose
  * details list every problem.
  */
-export function loadScript(path: string): Script {
+export function loadModelScript(path: string): ModelScript {
   const { rules } = readYamlFile(path, scriptFile);
   const otherwise = createBuiltinScript();
   return (request, signal) => {

@@ -31,7 +31,7 @@ interface ScriptedError {
 }
 
 /** Decides what the model says. Deterministic scripts depend on the request alone. */
-export type Script = (request: LlmRequest, signal: AbortSignal) => ScriptedAnswer | Promise<ScriptedAnswer>;
+export type ModelScript = (request: LlmRequest, signal: AbortSignal) => ScriptedAnswer | Promise<ScriptedAnswer>;
 
 export interface ScriptedOptions {
   readonly id?: string;
@@ -42,7 +42,7 @@ const charsPerToken = 4;
 
 /** A provider that answers by a script, word by word, without any network. */
 export function createScriptedProvider(
-  script: Script,
+  script: ModelScript,
   { id = 'scripted', clock = systemClock }: ScriptedOptions = {},
 ): LlmProvider {
   return {
@@ -121,15 +121,15 @@ function tokens(chars: number): number {
 /** Scripts for tests. */
 export const scripted = {
   /** Always says this. */
-  text(text: string): Script {
+  text(text: string): ModelScript {
     return () => ({ text });
   },
   /** Calls a tool, and says `then` once the tool has answered in this turn. */
-  callsTool(name: string, args: unknown = {}, then = 'done'): Script {
+  callsTool(name: string, args: unknown = {}, then = 'done'): ModelScript {
     return (request) => (request.messages.at(-1)?.role === 'tool' ? { text: then } : { toolCalls: [{ name, args }] });
   },
   /** One after the other, call by call. A call too many fails: nothing is repeated in silence. */
-  sequence(answers: readonly (ScriptedAnswer | Script)[]): Script {
+  sequence(answers: readonly (ScriptedAnswer | ModelScript)[]): ModelScript {
     let next = 0;
     return (request, signal) => {
       const answer = answers[next++];

@@ -2,9 +2,9 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import { depthOver } from '../../../shared/base/json-depth.ts';
 import { jsonOf } from '../execute/result.ts';
 import type { InnerOutcome } from '../tool.ts';
-import { graceMs, maxDepth, type ScriptLimits } from './limits.ts';
+import { scriptGraceMs, maxJsonLevels, type ScriptLimits } from './limits.ts';
 import type { ScriptProcess } from './process.ts';
-import type { CallResult, ChildMessage, RunOrder, ScriptFailure } from './protocol.ts';
+import type { CallReply, ChildMessage, RunOrder, ScriptFailure } from './protocol.ts';
 
 /** One script that shall run. */
 export interface ScriptRequest {
@@ -35,7 +35,7 @@ export type ScriptOutcome = {
   | { readonly ok: false; readonly reason: ScriptFailure; readonly message: string }
 );
 
-export interface Ending {
+export interface ScriptEnd {
   readonly outcome: ScriptOutcome;
   /** The process is to be killed, if it is not dead already. */
   readonly isSpent: boolean;
@@ -51,10 +51,10 @@ export async function converse(
   order: RunOrder,
   request: ScriptRequest,
   clock: Clock,
-): Promise<Ending> {
+): Promise<ScriptEnd> {
   const startedMs = clock.monotonic();
   const inFlight = new Set<Promise<void>>();
-  const { promise: ended, resolve: end } = Promise.withResolvers<Omit<Ending, 'left'>>();
+  const { promise: ended, resolve: end } = Promise.withResolvers<Omit<ScriptEnd, 'left'>>();
   const over = new AbortController();
   let calls = 0;
   let isOver = false;
@@ -89,7 +89,7 @@ export async function converse(
     message: hear,
     gone: (why) => failed('crashed', 'the process of the script died', why),
   });
-  clock.sleep(request.limits.timeoutMs + graceMs, over.signal).then(
+  clock.sleep(request.limits.timeoutMs + scriptGraceMs, over.signal).then(
     () => failed('timeout', `the script took longer than ${request.limits.timeoutMs} ms`),
     () => {},
   );
@@ -104,8 +104,8 @@ export async function converse(
   const isCut = !ending.outcome.ok && (ending.outcome.reason === 'aborted' || ending.outcome.reason === 'timeout');
   const patienceMs =
     isCut || request.signal.aborted
-      ? graceMs
-      : Math.max(graceMs, request.limits.timeoutMs - (clock.monotonic() - startedMs));
+      ? scriptGraceMs
+      : Math.max(scriptGraceMs, request.limits.timeoutMs - (clock.monotonic() - startedMs));
   return { ...ending, left: leftBehind(inFlight, patienceMs, request.signal, clock) };
 }
 
@@ -120,17 +120,18 @@ function outcomeOf(
   const { json } = outcome;
   if (json === undefined) return { ok: true, value: undefined, logs, calls };
   if (Buffer.byteLength(json) > maxResultBytes) throw new Error('a value over its bound');
-  if (depthOver(json, maxDepth)) {
-    const told = `the script returned JSON of more than ${maxDepth} levels`;
+  if (depthOver(json, maxJsonLevels)) {
+    const told = `the script returned JSON of more than ${maxJsonLevels} levels`;
     return { ok: false, reason: 'result', message: told, logs, calls };
   }
   return { ok: true, value: JSON.parse(json) as unknown, logs, calls };
 }
 
 /** What the script gets for a call. Never rejects. */
-async function answer(request: ScriptRequest, name: string, json: string): Promise<CallResult['result']> {
+async function answer(request: ScriptRequest, name: string, json: string): Promise<CallReply['result']> {
   try {
-    if (depthOver(json, maxDepth)) return refused('invalid_input', `arguments of more than ${maxDepth} levels`);
+    if (depthOver(json, maxJsonLevels))
+      return refused('invalid_input', `arguments of more than ${maxJsonLevels} levels`);
     const outcome = await request.call(name, JSON.parse(json));
     if (!outcome.ok) return { ok: false, kind: outcome.kind, message: outcome.message.slice(0, maxMessageChars) };
     const result = jsonOf(outcome.value);
@@ -144,7 +145,7 @@ async function answer(request: ScriptRequest, name: string, json: string): Promi
 
 const maxMessageChars = 2_000;
 
-function refused(kind: 'invalid_input' | 'invalid_output' | 'execution_failed', message: string): CallResult['result'] {
+function refused(kind: 'invalid_input' | 'invalid_output' | 'execution_failed', message: string): CallReply['result'] {
   return { ok: false, kind, message };
 }
 
@@ -157,7 +158,7 @@ async function leftBehind(
   if (inFlight.size === 0) return;
   const over = new AbortController();
   const aborted = Promise.withResolvers<void>();
-  const onAbort = () => void clock.sleep(graceMs, over.signal).then(aborted.resolve, () => {});
+  const onAbort = () => void clock.sleep(scriptGraceMs, over.signal).then(aborted.resolve, () => {});
   signal.addEventListener('abort', onAbort, { once: true });
   await Promise.race([
     Promise.allSettled(inFlight),

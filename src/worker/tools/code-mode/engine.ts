@@ -10,7 +10,7 @@ import {
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core';
 import { prelude } from './prelude.ts';
-import type { CallResult } from './protocol.ts';
+import type { CallReply } from './protocol.ts';
 import { maxErrorChars } from './limits.ts';
 
 // The types of Node do not have it.
@@ -46,7 +46,7 @@ export interface EngineFunctions {
  * A JavaScript engine with memory of its own. Whatever throws out of it, except for what its methods answer, means that
  * it cannot be used any more.
  */
-export class Engine {
+export class ScriptEngine {
   readonly #runtime: QuickJSRuntime;
   readonly #context: QuickJSContext;
   readonly #isOutOfMemory: () => boolean;
@@ -60,7 +60,7 @@ export class Engine {
   }
 
   /** `shouldStop` is asked again and again while code runs, and stops it. */
-  static async open(code: CompiledEngine, shouldStop: () => boolean): Promise<Engine> {
+  static async open(code: CompiledEngine, shouldStop: () => boolean): Promise<ScriptEngine> {
     const wasmMemory = new WebAssembly.Memory(memoryPages);
     const grow = wasmMemory.grow.bind(wasmMemory);
     let refusals = 0;
@@ -82,7 +82,7 @@ export class Engine {
     const runtime = quickjs.newRuntime();
     runtime.setMaxStackSize(maxStackBytes);
     runtime.setInterruptHandler(shouldStop);
-    return new Engine(runtime, () => isOutOfMemory);
+    return new ScriptEngine(runtime, () => isOutOfMemory);
   }
 
   /** Memory was asked for and could not be had. */
@@ -107,7 +107,7 @@ export class Engine {
   }
 
   /** Gives the script the result of a call. */
-  settle(id: number, result: CallResult['result']): void {
+  settle(id: number, result: CallReply['result']): void {
     const context = this.#context;
     const body = result.ok ? (result.json ?? '') : JSON.stringify({ kind: result.kind, message: result.message });
     const isFine = result.ok ? context.true : context.false;

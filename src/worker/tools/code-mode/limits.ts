@@ -24,10 +24,10 @@ export const defaultLimits: ScriptLimits = {
 };
 
 /** How long a script that has to end, and the calls it has in flight, may take to do so. */
-export const graceMs = 100;
+export const scriptGraceMs = 100;
 
 /** Levels of arrays and objects in arguments and in what a script returns. */
-export const maxDepth = 64;
+export const maxJsonLevels = 64;
 
 /** What a script prints: this many lines, each of this length, are kept. */
 export const maxLogLines = 100;

@@ -46,7 +46,7 @@ export const childMessage = z.discriminatedUnion('t', [
   }),
 ]);
 export type ChildMessage = z.infer<typeof childMessage>;
-export type ChildOutcome = z.infer<typeof outcome>;
+export type ReportedOutcome = z.infer<typeof outcome>;
 
 /** One script, as its process gets it. */
 export interface RunOrder {
@@ -61,7 +61,7 @@ export interface RunOrder {
   readonly seed: readonly number[];
 }
 
-export interface CallResult {
+export interface CallReply {
   readonly t: 'result';
   readonly id: number;
   readonly result:
@@ -69,4 +69,4 @@ export interface CallResult {
     | { readonly ok: false; readonly kind: ToolErrorKind; readonly message: string };
 }
 
-export type HostMessage = RunOrder | CallResult;
+export type HostMessage = RunOrder | CallReply;

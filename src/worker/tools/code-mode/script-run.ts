@@ -1,13 +1,13 @@
-import { Engine, type CompiledEngine, type EngineFunctions, explain, thrownIn } from './engine.ts';
+import { ScriptEngine, type CompiledEngine, type EngineFunctions, explain, thrownIn } from './engine.ts';
 import { maxLogLineChars, maxLogLines } from './limits.ts';
-import type { CallResult, ChildOutcome, RunOrder, ScriptFailure } from './protocol.ts';
+import type { CallReply, ReportedOutcome, RunOrder, ScriptFailure } from './protocol.ts';
 
 const outOfMemory = 'the script needs more than the 64 MB that it may have';
 
 /** What a script's surroundings do for it. */
 export interface ScriptPort {
   call(id: number, name: string, args: string): void;
-  done(outcome: ChildOutcome, logs: readonly string[], isSpent: boolean): void;
+  done(outcome: ReportedOutcome, logs: readonly string[], isSpent: boolean): void;
   /** Called again and again while a script computes, when nothing else of the process can run. */
   pulse(): void;
 }
@@ -21,9 +21,9 @@ export class ScriptRun {
   readonly #port: ScriptPort;
   readonly #endsAtMs: number;
   readonly #timer: NodeJS.Timeout;
-  readonly #results = new Map<number, CallResult['result']>();
+  readonly #results = new Map<number, CallReply['result']>();
   readonly #logs: string[] = [];
-  #engine: Engine | undefined;
+  #engine: ScriptEngine | undefined;
   #calls = 0;
   #settled = 0;
   #isOver = false;
@@ -40,7 +40,7 @@ export class ScriptRun {
   async start(code: CompiledEngine): Promise<void> {
     const { source, tools, nowMs, seed, limits } = this.#order;
     try {
-      const engine = await Engine.open(code, () => this.#shouldStop());
+      const engine = await ScriptEngine.open(code, () => this.#shouldStop());
       if (this.#isOver) return;
       this.#engine = engine;
       engine.prepare(this.#functions(), JSON.stringify({ tools, nowMs, seed, ...limits }));
@@ -52,7 +52,7 @@ export class ScriptRun {
     }
   }
 
-  settle(id: number, result: CallResult['result']): void {
+  settle(id: number, result: CallReply['result']): void {
     const engine = this.#engine;
     if (!engine || id <= this.#settled || id > this.#calls) return;
     this.#results.set(id, result);
@@ -84,7 +84,7 @@ export class ScriptRun {
   }
 
   /** Lets the script go on until it waits for a tool, or is over. */
-  #proceed(engine: Engine): void {
+  #proceed(engine: ScriptEngine): void {
     while (engine.proceed() && !this.#isOver && !this.#stop);
     if (this.#isOver) return;
     if (this.#stop) this.#failStopped();
@@ -140,7 +140,7 @@ export class ScriptRun {
     else this.#end({ ok: false, reason, message }, isSpent || reason === 'timeout');
   }
 
-  #end(outcome: ChildOutcome, isSpent = false): void {
+  #end(outcome: ReportedOutcome, isSpent = false): void {
     if (this.#isOver) return;
     this.#isOver = true;
     clearTimeout(this.#timer);

@@ -66,7 +66,7 @@ export interface Batch {
  * How a call ended. Only a result goes to the journal: `unknown` is settled by the tool's own policy, and an `aborted`
  * call may still be run by the worker that continues.
  */
-export type Ending =
+export type CallEnding =
   | { readonly kind: 'result'; readonly result: CallResult }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'aborted' };

@@ -3,7 +3,7 @@ import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
 import type { JournalEntryOf } from '../../../shared/contract/journal/journal.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { callSummary, fingerprint } from './args.ts';
-import type { Batch, Ending } from './batch.ts';
+import type { Batch, CallEnding } from './batch.ts';
 import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/call.ts';
 import type { PreparedCall } from './prepare.ts';
 import { outputSummary } from './result.ts';
@@ -28,7 +28,7 @@ export function startEvent(prepared: PreparedCall, result?: CallResult): EventBo
 /** Publishes how a call ended and hands its result to the journal, together with what was said about the call `before`. */
 export function conclude(
   prepared: PreparedCall,
-  ending: Ending,
+  ending: CallEnding,
   durationMs: number,
   batch: Batch,
   before: readonly EventBody[] = [],

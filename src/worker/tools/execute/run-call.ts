@@ -2,7 +2,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { toolBreaker, type ToolOwner } from '../../../shared/contract/agent/tool-breaker.ts';
 import type { Admission } from '../../../shared/state/limits/breaker-port.ts';
-import type { Batch, Ending } from './batch.ts';
+import type { Batch, CallEnding } from './batch.ts';
 import type { ReadyCall } from './prepare.ts';
 import { finishFault, finishResult, shownData } from './result.ts';
 import type { HostContext, InnerOutcome, Tool, Reconciliation } from '../tool.ts';
@@ -24,7 +24,7 @@ interface Running {
 }
 
 /** Runs a call. A tool that says it is rate limited is tried again, if a repeat cannot do harm. Never rejects. */
-export async function runCall(ready: ReadyCall, batch: Batch, callInner?: CallInner): Promise<Ending> {
+export async function runCall(ready: ReadyCall, batch: Batch, callInner?: CallInner): Promise<CallEnding> {
   const { tool, call } = ready;
   const target = toolBreaker(batch.context.tenant, ownerOf(tool, batch));
   const admission = await admit(target, batch);
@@ -122,7 +122,7 @@ function secretOf(name: string, tool: Tool, { context }: Batch): string {
   throw new ToolError('capability_blocked', `secret ${name} is not for this tool: it may not ask for it`);
 }
 
-async function endingOf({ settled, promoted }: Running, ready: ReadyCall, batch: Batch): Promise<Ending> {
+async function endingOf({ settled, promoted }: Running, ready: ReadyCall, batch: Batch): Promise<CallEnding> {
   const ending = await resultOf(settled, ready, batch);
   const names = [...promoted, ...(batch.needPeople.get(ready.call.index) ?? [])];
   // A call of a script has no entry of its own: what it promotes goes with that of its script.
@@ -130,7 +130,7 @@ async function endingOf({ settled, promoted }: Running, ready: ReadyCall, batch:
   return { kind: 'result', result: { ...ending.result, promoted: names } };
 }
 
-async function resultOf(settled: Settled, ready: ReadyCall, batch: Batch): Promise<Ending> {
+async function resultOf(settled: Settled, ready: ReadyCall, batch: Batch): Promise<CallEnding> {
   const { tool, call } = ready;
   if (settled.kind === 'aborted') return settled;
   if (settled.kind === 'value') return { kind: 'result', result: await finishResult(ready, settled.value, batch) };
@@ -140,7 +140,7 @@ async function resultOf(settled: Settled, ready: ReadyCall, batch: Batch): Promi
     const { kind, message } = faultOf(settled.error);
     const isUnsure = kind === 'outcome_unknown' && tool.effect === 'once';
     const fault = isUnsure ? new ToolError('execution_failed', message) : settled.error;
-    const failed: Ending = { kind: 'result', result: finishFault(ready, fault, batch) };
+    const failed: CallEnding = { kind: 'result', result: finishFault(ready, fault, batch) };
     return isUnsure ? await unlessKnown(failed, ready, batch) : failed;
   }
   const message = `it did not answer within ${tool.timeoutMs} ms`;
@@ -152,14 +152,14 @@ async function resultOf(settled: Settled, ready: ReadyCall, batch: Batch): Promi
 }
 
 /** Nobody knows what a call that was not answered has done outside. Where it has surely done nothing, it has just failed. */
-async function unlessKnown(failed: Ending, ready: ReadyCall, batch: Batch): Promise<Ending> {
+async function unlessKnown(failed: CallEnding, ready: ReadyCall, batch: Batch): Promise<CallEnding> {
   if (ready.tool.effect !== 'once') return failed;
   const found = await reconcile(ready, batch);
   return found.kind === 'not_done' ? failed : found;
 }
 
 /** What is known about a call that may have taken effect. `not_done`: it surely has not. */
-type Found = Ending | { readonly kind: 'not_done' };
+type Found = CallEnding | { readonly kind: 'not_done' };
 
 /** Asks the tool whether a call took effect. Whatever is not a clear answer in time is `unknown`. Never rejects. */
 export async function reconcile(ready: ReadyCall, batch: Batch): Promise<Found> {

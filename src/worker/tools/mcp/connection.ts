@@ -7,12 +7,12 @@ import { within } from '../../../shared/base/within.ts';
 import { FloodGate, maxListReads, maxReconnects, reconnectWindowMs } from './limits.ts';
 import { Link, ServerGone, SessionGone, type RequestOptions } from './link.ts';
 import { readTools, type ListedTool } from './list.ts';
-import type { PlacedServer } from './values.ts';
+import type { ResolvedServer } from './values.ts';
 
 export interface ConnectionOptions {
   readonly name: string;
   readonly server: McpServer;
-  readonly placed: PlacedServer;
+  readonly resolved: ResolvedServer;
   readonly egress: Pick<Egress, 'asFetch'>;
   readonly redactor: Redactor;
   readonly clock: Clock;
@@ -131,9 +131,9 @@ export class Connection {
 
   /** Nobody's signal but its own: whoever else waits for the same connection must not lose it. */
   async #connect(): Promise<Link> {
-    const { name, server, placed, egress, clock, version, log } = this.#options;
+    const { name, server, resolved, egress, clock, version, log } = this.#options;
     const link: Link = new Link({
-      place: placed.place,
+      endpoint: resolved.endpoint,
       egress,
       clock,
       version,

@@ -2,11 +2,11 @@ import type { AgentDefinition } from '../../../shared/contract/agent/agent.ts';
 import { serverPrefix, serverTool } from '../../../shared/contract/agent/mcp.ts';
 
 /** What an agent may use of a server: all of it, or these tools. */
-export type Grant = 'all' | ReadonlySet<string>;
+export type ServerGrant = 'all' | ReadonlySet<string>;
 
 /** The grants of an agent by server, in the order in which it names them. */
-export function grantsOf({ tools }: Pick<AgentDefinition, 'tools'>): ReadonlyMap<string, Grant> {
-  const grants = new Map<string, Grant>();
+export function grantsOf({ tools }: Pick<AgentDefinition, 'tools'>): ReadonlyMap<string, ServerGrant> {
+  const grants = new Map<string, ServerGrant>();
   for (const name of tools) {
     if (!name.startsWith(serverPrefix)) continue;
     const { server, tool } = serverTool(name);

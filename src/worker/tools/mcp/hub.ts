@@ -10,13 +10,13 @@ import type { Redactor } from '../../../shared/base/redact.ts';
 import type { OpenedTools } from '../source.ts';
 import { ArgumentChecks } from './check.ts';
 import { Connection } from './connection.ts';
-import { grantsOf, type Grant } from './grants.ts';
+import { grantsOf, type ServerGrant } from './grants.ts';
 import { ServerGone } from './link.ts';
 import { missingTools, openedTools, type OpenedServer } from './opened.ts';
 import { ConnectionPool, type Lease } from './pool.ts';
 import { RunResources } from './resources.ts';
 import { namedIn } from './result.ts';
-import { placeOf, unusable, type PlacedServer } from './values.ts';
+import { resolveServer, unusable, type ResolvedServer } from './values.ts';
 
 export interface McpHubOptions {
   /** What HTTP servers are reached through. Not closed here. */
@@ -70,19 +70,19 @@ export function createMcpHub(options: McpHubOptions): McpHub {
   const processes = new Set<Connection>();
   let isClosed = false;
 
-  const connectionTo = (name: string, server: McpServer, placed: PlacedServer) =>
-    new Connection({ ...options, name, server, placed });
+  const connectionTo = (name: string, server: McpServer, resolved: ResolvedServer) =>
+    new Connection({ ...options, name, server, resolved });
 
   /** A process of its own, or a part of a connection. */
   function lease(name: string, server: McpServer, tenant: string): Lease {
-    const placed = placeOf(name, server, options.secrets);
-    const { place } = placed;
-    options.redactor.learn(placed.secrets);
-    if (place.kind === 'http') {
-      const about = [tenant, place.address, server.connectTimeoutMs];
-      return pool.acquire(digestOf(about), () => connectionTo(name, server, placed));
+    const resolved = resolveServer(name, server, options.secrets);
+    const { endpoint } = resolved;
+    options.redactor.learn(resolved.secrets);
+    if (endpoint.kind === 'http') {
+      const about = [tenant, endpoint.address, server.connectTimeoutMs];
+      return pool.acquire(digestOf(about), () => connectionTo(name, server, resolved));
     }
-    const connection = connectionTo(name, server, placed);
+    const connection = connectionTo(name, server, resolved);
     processes.add(connection);
     return {
       connection,
@@ -154,7 +154,7 @@ function digestOf(value: unknown): string {
 interface Wanted {
   readonly name: string;
   readonly server: McpServer;
-  readonly grant: Grant;
+  readonly grant: ServerGrant;
   readonly resources: RunResources;
 }
 

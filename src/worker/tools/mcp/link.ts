@@ -20,7 +20,7 @@ import type { Egress } from '../../../shared/egress/egress.ts';
 import { FloodGate, floodWindowMs, maxUnaskedMessages } from './limits.ts';
 import { httpTransport } from './http.ts';
 import { StdioTransport } from './stdio.ts';
-import type { Place } from './values.ts';
+import type { Endpoint } from './values.ts';
 
 /** Deadlines are those of the callers' signals: the SDK only needs a number that never comes first. */
 const neverMs = 2_000_000_000;
@@ -58,7 +58,7 @@ export interface RequestOptions {
 }
 
 export interface LinkOptions {
-  readonly place: Place;
+  readonly endpoint: Endpoint;
   readonly egress: Pick<Egress, 'asFetch'>;
   readonly clock: Clock;
   readonly version: string;
@@ -79,17 +79,19 @@ export class Link {
   #closing: Promise<void> | undefined;
 
   constructor(options: LinkOptions) {
-    const { place, egress, clock, version } = options;
+    const { endpoint, egress, clock, version } = options;
     this.#options = options;
     this.#transport =
-      place.kind === 'stdio' ? new StdioTransport(place.command, clock) : httpTransport(place.address, egress, clock);
+      endpoint.kind === 'stdio'
+        ? new StdioTransport(endpoint.command, clock)
+        : httpTransport(endpoint.address, egress, clock);
     this.#client = new Client(
       { name: 'millrace', version },
       {
         // It offers servers nothing: no files, no questions to people, no model.
         capabilities: {},
         // A server of an older revision may end at the question which one it speaks: a process would have to be started twice.
-        versionNegotiation: { mode: place.kind === 'stdio' ? 'legacy' : 'auto' },
+        versionNegotiation: { mode: endpoint.kind === 'stdio' ? 'legacy' : 'auto' },
         // It would send a call again and again until the server has had all the answers that it asks for.
         inputRequired: { autoFulfill: false },
         listChanged: { tools: { autoRefresh: false, debounceMs: 0, onChanged: () => options.onListChanged() } },
@@ -248,7 +250,7 @@ export class Link {
 
   /** In words of this system: what the SDK says may hold what the server said, and what it was told. */
   #whyOf(error: unknown): string {
-    const { place } = this.#options;
+    const { endpoint } = this.#options;
     if (this.#transport instanceof StdioTransport && this.#transport.problem !== undefined)
       return this.#transport.problem;
     const egress = causeOf(error, EgressError);
@@ -259,7 +261,7 @@ export class Link {
     if (http?.status !== undefined) return `it answered ${http.status}`;
     const refusal = causeOf(error, ProtocolError);
     if (refusal) return refusal.code === lostCode ? lostMessage : 'it refused the handshake';
-    return place.kind === 'stdio' ? 'it closed the connection' : 'the connection failed';
+    return endpoint.kind === 'stdio' ? 'it closed the connection' : 'the connection failed';
   }
 }
 

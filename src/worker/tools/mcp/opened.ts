@@ -1,13 +1,13 @@
 import type { OpenedTools } from '../source.ts';
 import type { Tool } from '../tool.ts';
-import type { Grant } from './grants.ts';
+import type { ServerGrant } from './grants.ts';
 import { maxEagerTools } from './limits.ts';
 import type { ListedTool } from './list.ts';
 import { mcpTool, type RunServer } from './tool.ts';
 
 /** A server that one run has opened. */
 export interface OpenedServer extends RunServer {
-  readonly grant: Grant;
+  readonly grant: ServerGrant;
   /** Lets go of it. Never rejects. */
   release(): Promise<void>;
 }
@@ -69,7 +69,7 @@ export function missingTools({ connection, grant }: Pick<OpenedServer, 'connecti
   return [...grant].filter((name) => !connection.tools.some((listed) => isNamed(listed, name)));
 }
 
-function isGranted(listed: ListedTool, grant: Grant): boolean {
+function isGranted(listed: ListedTool, grant: ServerGrant): boolean {
   return grant === 'all' || [...grant].some((name) => isNamed(listed, name));
 }
 

@@ -13,7 +13,7 @@ export interface NamedResource {
   readonly bytes?: number;
 }
 
-export interface ResultOptions {
+export interface McpResultOptions {
   readonly server: string;
   /** The server can be asked for what its resources hold. */
   readonly readsResources: boolean;
@@ -28,7 +28,7 @@ const maxRefusalChars = 2_000;
 const [noteStart, noteEnd] = ['[mcp-resource ', '; read_result reads it by its handle]'];
 
 /** The result of a call as the model will see it, bounded before anything is put together. Never throws. */
-export function outputOf(result: Readonly<Record<string, unknown>>, options: ResultOptions): ToolOutput {
+export function outputOf(result: Readonly<Record<string, unknown>>, options: McpResultOptions): ToolOutput {
   const { content, structuredContent, isError } = result;
   const named: string[] = [];
   const parts = (Array.isArray(content) ? content.slice(0, maxParts) : []).map((part) => textOf(part, options, named));
@@ -69,7 +69,7 @@ export function namedIn(results: readonly string[]): NamedResource[] {
   );
 }
 
-function textOf(part: unknown, options: ResultOptions, named: string[]): string {
+function textOf(part: unknown, options: McpResultOptions, named: string[]): string {
   if (!isFields(part)) return '';
   const { type, text, data, mimeType, resource } = part;
   switch (type) {
@@ -88,7 +88,7 @@ function textOf(part: unknown, options: ResultOptions, named: string[]): string 
 }
 
 /** Its body is not shown where it can be had when it is wanted. */
-function embedded(resource: Fields, options: ResultOptions, named: string[]): string {
+function embedded(resource: Fields, options: McpResultOptions, named: string[]): string {
   const { text, blob, mimeType } = resource;
   if (options.readsResources) {
     const bytes = typeof text === 'string' ? Buffer.byteLength(text) : bytesOf(blob);
@@ -99,7 +99,7 @@ function embedded(resource: Fields, options: ResultOptions, named: string[]): st
 }
 
 /** One line of a fixed form, so that another worker finds the handle in the journal again. */
-function noteOf({ uri, name, mimeType, size }: Fields, options: ResultOptions, named: string[]): string {
+function noteOf({ uri, name, mimeType, size }: Fields, options: McpResultOptions, named: string[]): string {
   if (typeof uri !== 'string' || !options.readsResources || !options.name(uri))
     return `[a resource ${shown(name ?? uri)}, which cannot be read]`;
   named.push(uri);

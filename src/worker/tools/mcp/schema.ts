@@ -13,12 +13,12 @@ export interface BoundSchema {
   /** For the check of arguments: without patterns that could run for ever. */
   readonly checked: Readonly<Record<string, unknown>>;
   /** Which dialect it is written in. */
-  readonly dialect: Dialect;
+  readonly dialect: SchemaDialect;
   /** Patterns that are left to the server. */
   readonly droppedPatterns: number;
 }
 
-export type Dialect = 'draft-07' | '2020-12';
+export type SchemaDialect = 'draft-07' | '2020-12';
 
 export type SchemaOrProblem =
   | { readonly kind: 'fit'; readonly schema: BoundSchema }
@@ -80,7 +80,7 @@ function sizeOf(value: unknown): number | undefined {
   return isTooDeep(value, 0) ? undefined : Buffer.byteLength(jsonText(value));
 }
 
-function dialectOf(named: unknown): Dialect | undefined {
+function dialectOf(named: unknown): SchemaDialect | undefined {
   if (named === undefined) return '2020-12';
   if (typeof named !== 'string') return undefined;
   if (/^https?:\/\/json-schema\.org\/draft-0[467]\/schema#?$/.test(named)) return 'draft-07';
@@ -144,10 +144,10 @@ function decoded(part: string): string | undefined {
   }
 }
 
-const metas = new Map<Dialect, Ajv>();
+const metas = new Map<SchemaDialect, Ajv>();
 
 /** Checks schemas against the schema of schemas; made once for each dialect. */
-function metaFor(dialect: Dialect): Ajv {
+function metaFor(dialect: SchemaDialect): Ajv {
   const known = metas.get(dialect);
   if (known) return known;
   const meta =

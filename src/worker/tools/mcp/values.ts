@@ -6,12 +6,12 @@ import type { HttpAddress } from './http.ts';
 import type { StdioCommand } from './stdio.ts';
 
 /** Where a server is, with the values of its secrets. */
-export type Place =
+export type Endpoint =
   | { readonly kind: 'stdio'; readonly command: StdioCommand }
   | { readonly kind: 'http'; readonly address: HttpAddress };
 
-export interface PlacedServer {
-  readonly place: Place;
+export interface ResolvedServer {
+  readonly endpoint: Endpoint;
   /** What must not be seen anywhere. */
   readonly secrets: readonly string[];
 }
@@ -27,7 +27,7 @@ const path = [dirname(process.execPath), '/usr/local/bin', '/usr/bin', '/bin'].j
  * Puts the values of secrets in their places. Throws `mcp_unavailable` for a secret that this worker does not have, and for
  * a value that cannot be sent: its name is told, its value is not.
  */
-export function placeOf(name: string, server: McpServer, secrets: Secrets): PlacedServer {
+export function resolveServer(name: string, server: McpServer, secrets: Secrets): ResolvedServer {
   const used: string[] = [];
   const valueOf = (kind: string, field: string, value: StdioServer['env'][string]): string => {
     if (typeof value === 'string') {
@@ -48,7 +48,7 @@ export function placeOf(name: string, server: McpServer, secrets: Secrets): Plac
         throw unusable(name, `header ${header} cannot be sent: HTTP does not allow its characters`);
       return text;
     });
-    return { place: { kind: 'http', address: { url: server.url, headers } }, secrets: used };
+    return { endpoint: { kind: 'http', address: { url: server.url, headers } }, secrets: used };
   }
   const { command, args, cwd } = server;
   const env = mapped(server.env, (variable, value) => {
@@ -58,7 +58,7 @@ export function placeOf(name: string, server: McpServer, secrets: Secrets): Plac
       throw unusable(name, `environment variable ${variable} cannot be set: it holds a character that is not allowed`);
     return text;
   });
-  return { place: { kind: 'stdio', command: { command, args, cwd, env: { PATH: path, ...env } } }, secrets: used };
+  return { endpoint: { kind: 'stdio', command: { command, args, cwd, env: { PATH: path, ...env } } }, secrets: used };
 }
 
 /** Here a `GITHUB_TOKEN` and an `x-key` are credentials, too: nobody counts with what a server is given. */

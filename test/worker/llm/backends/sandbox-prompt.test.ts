@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { LlmPart, LlmRequest } from '../../../../src/worker/llm/provider.ts';
 import {
   createSandboxPromptBackend,
-  type PromptContext,
+  type SandboxPromptContext,
   type SandboxPromptOptions,
 } from '../../../../src/worker/llm/backends/sandbox-prompt.ts';
 
@@ -26,7 +26,7 @@ interface FakeBox {
 /** A box that gives one list of events per connection; an `Error` in it breaks the connection. */
 function world(connections: readonly (readonly unknown[])[], options: Partial<SandboxPromptOptions<FakeBox>> = {}) {
   const wanted: (string | undefined)[] = [];
-  const prompts: { message: string; context: PromptContext }[] = [];
+  const prompts: { message: string; context: SandboxPromptContext }[] = [];
   const provider = createSandboxPromptBackend<FakeBox>({
     getBox({ sessionId }) {
       wanted.push(sessionId);

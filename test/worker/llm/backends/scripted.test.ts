@@ -3,8 +3,8 @@ import { type Message, toolCallsOf } from '../../../../src/shared/contract/messa
 import type { AdvertisedTool, LlmPart, LlmProvider, LlmRequest } from '../../../../src/worker/llm/provider.ts';
 import { argsFor, createBuiltinScript } from '../../../../src/worker/llm/backends/builtin-script.ts';
 import { createIterableBackend } from '../../../../src/worker/llm/backends/iterable.ts';
-import { loadScript } from '../../../../src/worker/llm/backends/script-file.ts';
-import { createScriptedProvider, scripted, type Script } from '../../../../src/worker/llm/backends/scripted.ts';
+import { loadModelScript } from '../../../../src/worker/llm/backends/script-file.ts';
+import { createScriptedProvider, scripted, type ModelScript } from '../../../../src/worker/llm/backends/scripted.ts';
 import { scratchFile } from '../scratch-file.ts';
 
 const ask = (content: string): Message => ({ role: 'user', content });
@@ -35,7 +35,7 @@ async function play(provider: LlmProvider, overrides: Partial<LlmRequest> = {}, 
   return { answer, parts };
 }
 
-const playScript = (script: Script, overrides: Partial<LlmRequest> = {}) =>
+const playScript = (script: ModelScript, overrides: Partial<LlmRequest> = {}) =>
   play(createScriptedProvider(script), overrides);
 
 describe('the scripted provider', () => {
@@ -121,7 +121,7 @@ rules:
   - when: { user: busy }
     answer: { error: { kind: rate_limit, retryAfterMs: 1000 } }
 `;
-  const load = () => loadScript(scratchFile('script.yaml', file));
+  const load = () => loadModelScript(scratchFile('script.yaml', file));
 
   test('the first rule that holds answers, with its templates filled in', async () => {
     const first = await playScript(load(), { messages: [ask('my order')], metadata: { agent_name: 'support' } });
@@ -161,7 +161,7 @@ rules:
       'rules:\n  - when: { agnet: x }\n    answer: {}\n  - answer: { deltaMs: fast }\n',
     );
     const details = ['agnet', 'rules.0.answer', 'rules.1.answer.deltaMs'].map((name) => expect.stringContaining(name));
-    expect(() => loadScript(path)).toThrow(
+    expect(() => loadModelScript(path)).toThrow(
       expect.objectContaining({ code: 'invalid_config', details: expect.arrayContaining(details) }),
     );
   });

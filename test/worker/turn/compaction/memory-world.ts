@@ -2,14 +2,14 @@ import { z } from 'zod';
 import type { Message } from '../../../../src/shared/contract/message.ts';
 import { FallbackChain } from '../../../../src/worker/llm/fallback-chain.ts';
 import type { LlmProvider, LlmRequest } from '../../../../src/worker/llm/provider.ts';
-import { createScriptedProvider, type Script } from '../../../../src/worker/llm/backends/scripted.ts';
+import { createScriptedProvider, type ModelScript } from '../../../../src/worker/llm/backends/scripted.ts';
 import type { CompactionOutcome, Memory } from '../../../../src/worker/turn/compaction/memory.ts';
 import { defineTool } from '../../../../src/worker/tools/define.ts';
 import { price, stepOf } from '../world.ts';
 
 export interface MemoryOptions extends Partial<Omit<Memory, 'report' | 'summarizer'>> {
   /** What the summarizer answers. Default: the number of its summary. */
-  readonly summaries?: Script;
+  readonly summaries?: ModelScript;
   readonly summarizer?: Partial<Memory['summarizer']>;
   readonly window?: number;
   /** Who the summarizer is. */
@@ -21,7 +21,7 @@ export function makeMemory({ summaries, summarizer, window = 16_384, as, ...more
   const requests: LlmRequest[] = [];
   const outcomes: CompactionOutcome[] = [];
   const causes: unknown[] = [];
-  const script: Script = summaries ?? (() => ({ text: `Summary number ${requests.length}.` }));
+  const script: ModelScript = summaries ?? (() => ({ text: `Summary number ${requests.length}.` }));
   const provider: LlmProvider = createScriptedProvider(
     (request, signal) => {
       requests.push(request);
@@ -105,7 +105,7 @@ export const pages = defineTool({
 });
 
 /** Reads so many pages, one in each step. */
-export function reads(steps: number): Script {
+export function reads(steps: number): ModelScript {
   return (request) =>
     stepOf(request) <= steps ? { toolCalls: [{ name: 'read_page', args: { n: stepOf(request) } }] } : { text: 'done' };
 }
