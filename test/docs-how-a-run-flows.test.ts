@@ -96,8 +96,9 @@ describe('the states are those of the code', () => {
   });
 
   test('of a line of a batch', () => {
-    const kinds = [...read('src/producer/batch/batch-file.ts').matchAll(/readonly kind: '(\w+)'/g)];
-    const counted = [...read('src/producer/batch/contract.ts').matchAll(/^ +readonly (\w+): number;$/gm)];
+    const code = sources('src/producer/batch/*.ts');
+    const kinds = [...code.matchAll(/readonly kind: '(\w+)'/g)];
+    const counted = [...code.matchAll(/^ +readonly (\w+): number;$/gm)];
     const known = [...kinds, ...counted].map(([, name]) => name);
     expect(statesIn(machine('Batch')).filter((state) => !known.includes(state))).toEqual([]);
   });

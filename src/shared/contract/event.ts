@@ -3,13 +3,24 @@
  *
  * - job: one entry in a BullMQ queue
  * - run: one execution of an agent; may span several jobs
+ * - segment: one stay of a run on a worker, between two waits
  * - turn: a user message to the final answer
  * - step: one model call plus the tool calls it asked for, numbered from 1
  * - attempt: one try of a step against one model
  * - call: one tool invocation
  * - event: an immutable fact about a run, numbered from 1 without gaps
  * - journal: the entries from which a run continues after a crash
- * - thread: ordered messages; agent: a definition; owner: the nonce that lets one processor call write to a run
+ * - thread: ordered messages, with a lock that one run owns; the others wait in its wait queue
+ * - agent: a definition; tool: what its model may call; guard: a pure function that returns a verdict
+ * - port: what the core asks of the outside; store: a port kept in Redis
+ * - owner: the nonce that lets exactly one processor call write to a run
+ * - orchestration: a durable function that is replayed: fan-out, evaluation, task
+ * - parent, child: runs that work for each other
+ * - account: whom a cost is charged to; reservation: money kept for an attempt before it is sent
+ * - rate limiter: shares what a provider allows over the fleet; permit: its leave for one attempt
+ * - handover: from worker to worker; handoff: from agent to agent
+ *
+ * The whole list is docs/glossary.md.
  */
 import { z } from 'zod';
 import { errorInfo, toolErrorKind } from '../base/errors.ts';
