@@ -4,7 +4,6 @@ import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { runChatSession, invite } from './chat/chat-session.ts';
 import { Interrupts } from './chat/interrupts.ts';
-import { lastMessages } from './chat/last-messages.ts';
 import { RedisWatch } from './chat/redis-watch.ts';
 import { newThreadId, Talk } from './chat/talk.ts';
 import { TypedLines } from './chat/typed-lines.ts';
@@ -13,6 +12,11 @@ import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { positiveNumber, wholeNumber } from './options/arguments.ts';
 import { ChatPrinter } from './show/chat-printer.ts';
 import { itemText } from './show/thread-item.ts';
+import type { ThreadItem } from '../../shared/contract/thread/thread-items.ts';
+import { maxMessages } from '../client/threads.ts';
+
+const maxLast = 1_000;
+const maxNamed = 50;
 
 interface Options {
   readonly thread?: string;
@@ -21,9 +25,6 @@ interface Options {
   readonly last?: number;
   readonly json?: true;
 }
-
-const maxLast = 1_000;
-const maxNamed = 50;
 
 export const addChat: AddCommand = (program, act) => {
   program
@@ -124,4 +125,21 @@ function requestOf(
   { busy = 'steer', maxCost }: Options,
 ): ConstructorParameters<typeof Talk>[1]['request'] {
   return { agent, onBusy: busy, ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost } }) };
+}
+
+/** The last messages of a thread, oldest first, without what was done in between. None for a thread that there is not. */
+export async function lastMessages(mill: Millrace, thread: string, count: number): Promise<readonly ThreadItem[]> {
+  const found: ThreadItem[] = [];
+  let before: number | undefined;
+  try {
+    do {
+      const range = { order: 'desc', limit: maxMessages, ...(before !== undefined && { before }) } as const;
+      const page = await mill.threads.messages(thread, range);
+      found.push(...page.messages.filter(({ kind }) => kind === 'message'));
+      before = page.next;
+    } while (before !== undefined && found.length < count);
+  } catch (error) {
+    if (!(error instanceof RunError && error.code === 'not_found')) throw error;
+  }
+  return found.slice(0, count).toReversed();
 }

@@ -1,6 +1,7 @@
 import type { Command } from 'commander';
 import type { ReadStream, WriteStream } from 'node:tty';
 import { asRunError, type RunError } from '../../shared/base/errors.ts';
+import { userInfo } from 'node:os';
 
 /** What a command sees of the process that it runs in. */
 export interface Cli {
@@ -59,4 +60,14 @@ const usageErrors: ReadonlySet<string> = new Set([
 /** The text below a command's options. */
 export function examples(...lines: string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join('\n')}`;
+}
+
+/** Who decides when nobody says otherwise: the user of this machine. */
+export function thisPerson(): string {
+  try {
+    return userInfo().username || 'cli';
+  } catch {
+    // A container may run as a user that has no name.
+    return 'cli';
+  }
 }

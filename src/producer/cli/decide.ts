@@ -6,9 +6,8 @@ import type { RunView } from '../../shared/contract/run.ts';
 import type { DecisionAnswer } from '../client/decide.ts';
 import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from '../client/verdicts.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
+import { examples, exitCodes, type AddCommand, type Cli, type ExitCode, thisPerson } from './cli.ts';
 import { positiveNumber } from './options/arguments.ts';
-import { thisPerson } from './options/person.ts';
 import { budgetLine } from './show/budget-line.ts';
 import { whatFollows } from './show/decided.ts';
 

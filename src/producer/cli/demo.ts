@@ -8,10 +8,11 @@ import { Millrace } from '../client/millrace.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { cleanPrefix } from './demo/clean-prefix.ts';
 import { runSample } from './demo/sample.ts';
-import { summaryOf } from './demo/summary.ts';
 import { watchRun } from './show/watch-run.ts';
-import { bold, dim, green, red } from './show/paint.ts';
+import { bold, dim, green, red, count, duration, table } from './show/paint.ts';
 import { startStack, type Stack } from './stack/stack.ts';
+import { formatUsd } from '../../shared/contract/money.ts';
+import type { RunView } from '../../shared/contract/run.ts';
 
 /**
  * Shorter than in production, so that the loss of a worker shows after seconds; and few places, so that the batch is
@@ -89,7 +90,7 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
     stack,
   });
   if (summary.end === 'interrupted') return exitCodes.interrupted;
-  const result = await summaryOf(mill, runIds, elapsedMs);
+  const result = await sumUp(mill, runIds, elapsedMs);
   say(result.text);
   const allWell = summary.failed === 0 && summary.finished === summary.total && result.completed === summary.total;
   if (!allWell) {
@@ -133,4 +134,35 @@ async function streamOne(cli: Cli, mill: Millrace, say: (text: string) => void):
   const run = await mill.enqueue({ agent: 'support', input: 'Where is order 1042?' }, { signal: cli.interrupted });
   // One stream for all of it: two would be shown in no particular order where they are files.
   return await watchRun({ ...cli, stderr: cli.stdout }, mill, run.runId, { json: false });
+}
+
+/** What a set of runs came to, as text and as the number that decides over the exit code. */
+async function sumUp(
+  mill: Pick<Millrace, 'get'>,
+  runIds: readonly string[],
+  elapsedMs: number,
+): Promise<{ readonly text: string; readonly completed: number }> {
+  const views = await Promise.all(runIds.map((runId) => mill.get(runId)));
+  const completed = views.filter(({ status }) => status === 'completed').length;
+  const recovered = views.filter(({ recoveries }) => recoveries > 0).length;
+  const sum = (of: (view: RunView) => number) => views.reduce((total, view) => total + of(view), 0);
+  const durations = views.flatMap(({ durationMs }) => durationMs ?? []).sort((a, b) => a - b);
+  const rows: [string, string][] = [
+    ['runs', count(views.length)],
+    ['completed', count(completed)],
+    ['recovered', `${count(recovered)} of them by another worker`],
+    ['tokens', count(sum(({ usage }) => usage?.total ?? 0))],
+    [
+      'cost',
+      `${formatUsd(sum(({ costMicrocents }) => costMicrocents))} (what the models that are stood in for would have cost)`,
+    ],
+    ['run time', `p50 ${duration(percentile(durations, 0.5))}, p95 ${duration(percentile(durations, 0.95))}`],
+    ['rate', `${((views.length * 1_000) / elapsedMs).toFixed(1)} runs/s in ${duration(elapsedMs)}`],
+  ];
+  return { text: `\n${table(rows)}`, completed };
+}
+
+/** The smallest value that at least this share of the sorted values does not exceed; 0 of none. */
+function percentile(sorted: readonly number[], share: number): number {
+  return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
 }

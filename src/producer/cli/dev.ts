@@ -5,9 +5,13 @@ import { RunError } from '../../shared/base/errors.ts';
 import { clientFor } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { devFolder, findDevState, removeDevState, writeDevState } from './stack/dev-state.ts';
-import { prettyLogLine } from './show/log-line.ts';
-import { bold, dim, table, yellow } from './show/paint.ts';
+import { bold, dim, table, yellow, oneLine, red } from './show/paint.ts';
 import { startStack, type Stack } from './stack/stack.ts';
+import type { WriteStream } from 'node:tty';
+
+/** Facts that every line has, or that the head of a pretty line shows already. */
+const headFields: ReadonlySet<string> = new Set(['level', 'time', 'service', 'pid', 'msg']);
+const maxFact = 160;
 
 /** Nobody waits 25 seconds for a Ctrl-C; what still runs then is handed over and goes on at the next start. */
 const devGraceMs = 5_000;
@@ -109,4 +113,38 @@ async function interruption(signal: AbortSignal): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   signal.addEventListener('abort', () => resolve(), { once: true });
   if (!signal.aborted) await promise;
+}
+
+/** A line of a process's JSON log as a person reads it; a line that is not JSON as it is. */
+export function prettyLogLine(stream: WriteStream, name: string, line: string): string {
+  const entry = parse(line);
+  if (!entry) return `${dim(stream, name)} ${line}`;
+  const time = typeof entry['time'] === 'string' ? entry['time'].slice(11, 19) : '';
+  const facts = Object.entries(entry)
+    .filter(([field]) => !headFields.has(field))
+    .map(([field, value]) => `${field}=${oneLine(factOf(value), maxFact)}`);
+  const message = typeof entry['msg'] === 'string' ? entry['msg'] : '';
+  const head = dim(stream, `${time} ${name.padEnd(8)}`);
+  return `${head} ${levelOf(stream, entry['level'])}${message} ${dim(stream, facts.join(' '))}`.trimEnd();
+}
+
+function parse(line: string): Record<string, unknown> | undefined {
+  if (!line.startsWith('{')) return undefined;
+  try {
+    return JSON.parse(line) as Record<string, unknown>;
+  } catch {
+    // Text that only looks like JSON is shown as the text that it is.
+    return undefined;
+  }
+}
+
+function levelOf(stream: WriteStream, level: unknown): string {
+  if (level === 'error' || level === 'fatal') return `${red(stream, level)} `;
+  return level === 'warn' ? `${yellow(stream, level)} ` : '';
+}
+
+function factOf(value: unknown): string {
+  if (typeof value === 'string') return value;
+  const isError = typeof value === 'object' && value !== null && 'message' in value;
+  return isError ? String(value.message) : JSON.stringify(value);
 }

@@ -18,7 +18,7 @@ import { addEvaluate } from './evaluate.ts';
 import { addFanOut } from './fan-out.ts';
 import { addGet } from './get.ts';
 import { addMedia } from './media.ts';
-import { addProducer } from './producer.ts';
+import { addProducer, addWorker } from './producer.ts';
 import { addProgress } from './progress.ts';
 import { addRedrive } from './redrive.ts';
 import { addRun } from './run.ts';
@@ -27,7 +27,6 @@ import { red } from './show/paint.ts';
 import { addTail } from './tail.ts';
 import { addTask } from './task.ts';
 import { addThreads } from './threads.ts';
-import { addWorker } from './worker.ts';
 
 const commands: readonly AddCommand[] = [
   addDev,

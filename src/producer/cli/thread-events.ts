@@ -1,19 +1,20 @@
 import { setTimeout as delay } from 'node:timers/promises';
-import { RunError } from '../../shared/base/errors.ts';
-import { maxThreadEvents } from '../../shared/contract/thread/thread-event.ts';
+import { RunError, assertNever } from '../../shared/base/errors.ts';
+import { maxThreadEvents, type ThreadEvent } from '../../shared/contract/thread/thread-event.ts';
 import { openClient } from './options/open-client.ts';
 import { exitCodes, type Cli, type ExitCode } from './cli.ts';
-import { dim } from './show/paint.ts';
-import { threadEventLine } from './show/thread-event.ts';
+import { dim, oneLine, red } from './show/paint.ts';
+import type { WriteStream } from 'node:tty';
+
+/** Between two looks: nobody tells when there is more. */
+const lookMs = 1_000;
+const maxTextChars = 200;
 
 export interface ThreadEventsOptions {
   readonly after?: number;
   readonly follow?: true;
   readonly json?: true;
 }
-
-/** Between two looks: nobody tells when there is more. */
-const lookMs = 1_000;
 
 /** Prints what followed the runs of a thread; with `follow` also what comes, until an interrupt. */
 export async function threadEvents(cli: Cli, threadId: string, options: ThreadEventsOptions): Promise<ExitCode> {
@@ -47,4 +48,23 @@ export async function threadEvents(cli: Cli, threadId: string, options: ThreadEv
 /** A Redis that is away comes back; what there is then is shown. */
 function unlessAway(error: unknown): void {
   if (!(error instanceof RunError && error.code === 'queue_unavailable')) throw error;
+}
+
+/** What followed a run of a thread, for a person: one line. */
+export function threadEventLine(stream: WriteStream, event: ThreadEvent): string {
+  const when = event.timestamp.slice(0, 19).replace('T', ' ');
+  return `${dim(stream, `${event.sequenceNumber}  ${when}  ${event.runId}`)}  ${saidOf(stream, event)}\n`;
+}
+
+function saidOf(stream: WriteStream, event: ThreadEvent): string {
+  switch (event.type) {
+    case 'thread.title_generated':
+      return `title: ${oneLine(event.title, maxTextChars)}`;
+    case 'thread.embedding_done':
+      return `embeddings of ${event.messages} message${event.messages === 1 ? '' : 's'} by ${oneLine(event.model, maxTextChars)}`;
+    case 'postrun.failed':
+      return red(stream, oneLine(`${event.effect} failed: ${event.error.code}: ${event.error.message}`, maxTextChars));
+    default:
+      return assertNever(event);
+  }
 }

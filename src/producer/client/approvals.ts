@@ -13,9 +13,8 @@ import { pairsOf } from '../../shared/base/pairs.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
-import { inGroups } from './in-groups.ts';
+import { inGroups, loadDecisions } from './read-run.ts';
 import type { ClientCore } from './client-core.ts';
-import { loadDecisions } from './read-run.ts';
 import { invalid } from './accept/validate.ts';
 
 const batchSize = 50;

@@ -7,7 +7,6 @@ import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.
 import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
 import { leaveLines } from './wait-queues.ts';
 import type { ClientCore } from './client-core.ts';
-import { tellAccepted } from './accept/tell-accepted.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
 
@@ -52,7 +51,7 @@ export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
     place: placeOf(core, redis),
     threads: threadPlaceOf(core, redis),
     keepOf: (record) => ({ recordS: retentionS(core, record), eventsS: core.settings.eventLogTtlS }),
-    onAccepted: (run) => tellAccepted(run, { status: 'queued', attached: false }, core),
+    onAccepted: (run) => core.reportAccepted(run, { status: 'queued', attached: false }),
     onEnded: (run) => core.onRun({ kind: 'ended', jobKind: run.kind, ...factsOf(run), ...endFactsOf(run) }),
     addJob: async (run) => await core.queues.add({ ...run, priority: undefined, delayMs: undefined, first: true }),
   };

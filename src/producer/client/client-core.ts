@@ -1,4 +1,7 @@
 import { z } from 'zod';
+import { factsOf } from '../../shared/contract/run-facts.ts';
+import type { RunStatus } from '../../shared/contract/run.ts';
+import type { NewRun } from '../../shared/state/run/create-runs.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import {
@@ -154,6 +157,10 @@ export class ClientCore {
       }
       await systemClock.sleep(retryMs, stop);
     }
+  }
+
+  reportAccepted(run: NewRun, { status, attached }: { readonly status: RunStatus; readonly attached: boolean }): void {
+    this.onRun({ kind: 'accepted', ...factsOf(run), status, attached, thread: run.request.thread });
   }
 
   /** Counts accepted runs. Answers how many index entries to look at now: none, or twice what came since the last time. */

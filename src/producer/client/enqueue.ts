@@ -1,6 +1,6 @@
 import { Queue, type JobsOptions } from 'bullmq';
 import { RunError, type ErrorInfo } from '../../shared/base/errors.ts';
-import { Places } from './accept/places.ts';
+import { Quotas } from './accept/admission.ts';
 import { jobIdFor } from '../../shared/base/ids.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { jobOptions, jobVersion, type JobKind, type RunStatus } from '../../shared/contract/run.ts';
@@ -49,7 +49,7 @@ export class JobQueues {
   readonly #prefix: string;
   readonly #onError: (error: Error) => void;
   readonly #queues = new Map<string, Promise<Queue>>();
-  readonly places = new Places();
+  readonly quotas = new Quotas();
 
   constructor(redis: RedisConnection, prefix: string, onError: (error: Error) => void) {
     this.#redis = redis;
@@ -58,8 +58,8 @@ export class JobQueues {
   }
 
   /** Takes one place in a queue or throws `queue_full`. */
-  async takePlace(name: string, maxLength: number): Promise<void> {
-    if (await this.places.take(`queue ${name}`, maxLength, () => this.#waiting(name))) return;
+  async takeQuota(name: string, maxLength: number): Promise<void> {
+    if (await this.quotas.take(`queue ${name}`, maxLength, () => this.#waiting(name))) return;
     throw new RunError('queue_full', `queue ${name} is full`, { details: { limit: 'queue', retryAfterS } });
   }
 

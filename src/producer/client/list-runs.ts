@@ -4,7 +4,7 @@ import { pairsOf } from '../../shared/base/pairs.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
-import { inGroups } from './in-groups.ts';
+import { inGroups } from './read-run.ts';
 import type { ClientCore } from './client-core.ts';
 import type { ListQuery } from './options.ts';
 import { invalid } from './accept/validate.ts';

@@ -22,7 +22,7 @@ import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
 import { ClientCore } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
-import { readMedia, type MediaFile } from './media.ts';
+import { readMedia, type MediaFile, readProgress, type ProgressEntry, type ProgressQuery } from './progress.ts';
 import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
 import {
   evaluateRequestOf,
@@ -33,7 +33,6 @@ import {
   type TaskRun,
   type TaskRunOptions,
 } from './accept/orchestration-requests.ts';
-import { readProgress, type ProgressEntry, type ProgressQuery } from './progress.ts';
 import { loadView, waitForEnd } from './read-run.ts';
 import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.ts';
 import { RunHandle } from './run-handle.ts';

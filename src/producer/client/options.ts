@@ -2,6 +2,7 @@ import type { DialectName } from '../../shared/dialects/project.ts';
 import type { EventProfile } from '../../shared/dialects/profile.ts';
 import type { EndFacts, RunFacts } from '../../shared/contract/run-facts.ts';
 import type { JobKind, RunStatus } from '../../shared/contract/run.ts';
+import type { Config } from '../../shared/contract/config.ts';
 
 /** What a client has done to a run: it was accepted, or cancelled while no worker had it. */
 export type RunFact = RunFacts &
@@ -98,4 +99,27 @@ export interface ListQuery {
   readonly cursor?: string;
   /** 1 to 100, default 50. */
   readonly limit?: number;
+}
+
+/** How the processes reach Millrace that are configured by their environment. */
+export function clientOptions(config: Config): MillraceOptions {
+  return {
+    redis: config.REDIS_URL,
+    prefix: config.MILLRACE_PREFIX,
+    queueMaxLength: config.QUEUE_MAX_LENGTH,
+    maxOpenRuns: config.MAX_OPEN_RUNS,
+    maxOpenRunsPerTenant: config.MAX_OPEN_RUNS_PER_TENANT,
+    maxThreadsPerTenant: config.MAX_THREADS_PER_TENANT,
+    memoryMarkPercent: config.REDIS_MEMORY_MARK_PERCENT,
+    queueTtlMs: config.QUEUE_TTL_MS,
+    eventLogMax: config.EVENT_LOG_MAX,
+    eventLogTtlS: config.EVENT_LOG_TTL_S,
+    resultTtlS: config.RESULT_TTL_S,
+    durability: config.MILLRACE_DURABILITY,
+    modelAllowlist: config.MODEL_ALLOWLIST,
+    ...(config.MILLRACE_QUEUES && { queues: config.MILLRACE_QUEUES }),
+    ...(config.MODEL_ROUTER_URL !== undefined && { modelRouterUrl: config.MODEL_ROUTER_URL }),
+    ...(config.ARTIFACT_STORE.kind === 'folder' && { artifactFolder: config.ARTIFACT_STORE.root }),
+    ...(config.MILLRACE_TENANTS !== undefined && { tenantsFile: config.MILLRACE_TENANTS }),
+  };
 }

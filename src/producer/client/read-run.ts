@@ -10,6 +10,9 @@ import type { ResultOptions } from './options.ts';
 import { Stop, untilStopped } from './stop.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
 
+/** Records that a list holds whole at a time. One may be 256 KB of input and as much of an answer. */
+const groupSize = 10;
+
 /** The record of a run that the tenant owns. Throws `run_not_found` for any other. */
 export async function loadRecord(
   core: ClientCore,
@@ -128,4 +131,12 @@ async function readAgain(known: RunRecord, core: ClientCore, stop: AbortSignal):
     if (stop.aborted) return known;
     throw error;
   }
+}
+
+/** What comes of each item, in order, with at most ten of them under way. */
+export async function inGroups<T, R>(items: readonly T[], work: (item: T) => Promise<R>): Promise<readonly R[]> {
+  const results: R[] = [];
+  for (let start = 0; start < items.length; start += groupSize)
+    results.push(...(await Promise.all(items.slice(start, start + groupSize).map(work))));
+  return results;
 }

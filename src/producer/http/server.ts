@@ -25,23 +25,15 @@ import { cancelRunRoute } from './routes/cancel-run.ts';
 import { chatTurnRoute } from './routes/chat-turn.ts';
 import { costsRoute } from './routes/costs.ts';
 import { decideRunRoute } from './routes/decide-run.ts';
-import { consolePageRoute } from './routes/console.ts';
+import { consolePageRoute, healthRoute, openApiDocumentRoute, scrapeRoute } from './routes/health.ts';
 import { enqueueBulkRoute } from './routes/enqueue-bulk.ts';
 import { enqueueRunRoute } from './routes/enqueue-run.ts';
-import { exportThreadRoute } from './routes/export-thread.ts';
-import { getRunRoute } from './routes/get-run.ts';
-import { healthRoute } from './routes/health.ts';
+import { exportThreadRoute, threadEventsRoute, threadMessagesRoute } from './routes/thread-messages.ts';
+import { getRunRoute, listRunsRoute, runProgressRoute, runResultRoute } from './routes/get-run.ts';
 import { listAgentsRoute } from './routes/list-agents.ts';
 import { listApprovalsRoute } from './routes/list-approvals.ts';
-import { listRunsRoute } from './routes/list-runs.ts';
-import { openApiDocumentRoute } from './routes/openapi-document.ts';
 import { readMediaRoute } from './routes/read-media.ts';
 import { runEventsRoute } from './routes/run-events.ts';
-import { runProgressRoute } from './routes/run-progress.ts';
-import { runResultRoute } from './routes/run-result.ts';
-import { scrapeRoute } from './routes/scrape.ts';
-import { threadEventsRoute } from './routes/thread-events.ts';
-import { threadMessagesRoute } from './routes/thread-messages.ts';
 import {
   deleteThreadRoute,
   getThreadRoute,

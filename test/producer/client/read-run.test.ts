@@ -1,4 +1,5 @@
 import { inject, onTestFinished, expect, test } from 'vitest';
+import { inGroups } from '../../../src/producer/client/read-run.ts';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { startRedisProxy } from '../../support/redis-proxy.ts';
 import { until } from '../../support/redis.ts';
@@ -96,4 +97,19 @@ test('a record that cannot be read says so', async () => {
   const { run, redis, keys } = await startedRun();
   await redis.hset(keys.run(run.runId), 'v', '99');
   expect(await codeOf(run.get())).toBe('run_state_version_unsupported');
+});
+
+test('at most ten reads are under way, and what comes of them is in order', async () => {
+  let working = 0;
+  let most = 0;
+  const items = Array.from({ length: 45 }, (_, i) => i);
+  const results = await inGroups(items, async (item) => {
+    most = Math.max(most, ++working);
+    await new Promise((resolve) => setImmediate(resolve));
+    working -= 1;
+    return item * 2;
+  });
+  expect(most).toBe(10);
+  expect(results).toEqual(items.map((item) => item * 2));
+  expect(await inGroups([], async () => 1)).toEqual([]);
 });

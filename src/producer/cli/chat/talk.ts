@@ -9,10 +9,8 @@ import { followUpId } from '../../../shared/state/run/control/steer.ts';
 import type { DecisionInput } from '../../../shared/contract/control.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import { untilStopped } from '../../client/stop.ts';
-import { exitCodeFor, exitCodes, type ExitCode } from '../cli.ts';
-import { thisPerson } from '../options/person.ts';
+import { exitCodeFor, exitCodes, type ExitCode, thisPerson } from '../cli.ts';
 import { adviseIfIdle, wentWell } from '../show/watch-run.ts';
-import { firstWait, noteWaits, type Waits } from './waits.ts';
 import type { RedisWatch } from './redis-watch.ts';
 
 /** A worker that dies after a run has ended, and before it makes the next one, leaves that to another. */
@@ -225,4 +223,26 @@ export class Talk {
 
 function answerTo(item: PendingView, answer: string): DecisionInput {
   return { answers: [{ toolCallId: pendingNameOf(item), answer }] };
+}
+
+/** What a run and those that work for it wait for, by run. */
+export type Waits = Map<string, readonly PendingView[]>;
+
+/** Takes note of what an event says about waits: of its own run, or of one below. */
+export function noteWaits(waits: Waits, event: RunEvent): void {
+  if (event.type === 'subagent.event') return noteWaits(waits, event.event as RunEvent);
+  if (event.type === 'run.suspended') waits.set(event.runId, event.pending);
+  else if (event.type === 'run.resumed' || event.type === 'run.started' || isTerminal(event)) waits.delete(event.runId);
+}
+
+/** The first thing of this kind that a run waits for. */
+export function firstWait(
+  waits: Waits,
+  suits: (item: PendingView) => boolean,
+): { readonly runId: string; readonly item: PendingView } | undefined {
+  for (const [runId, pending] of waits) {
+    const item = pending.find(suits);
+    if (item) return { runId, item };
+  }
+  return undefined;
 }

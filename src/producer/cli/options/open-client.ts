@@ -1,5 +1,5 @@
 import { parseConfig, type Config } from '../../../shared/contract/config.ts';
-import { clientOptions } from '../../client/client-options.ts';
+import { clientOptions } from '../../client/options.ts';
 import { Millrace } from '../../client/millrace.ts';
 import type { Cli } from '../cli.ts';
 import { findDevState } from '../stack/dev-state.ts';

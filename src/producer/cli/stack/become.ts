@@ -1,7 +1,8 @@
 import { spawn } from 'node:child_process';
 import { constants } from 'node:os';
 import type { Cli } from '../cli.ts';
-import { entryOf, type Role } from './entry.ts';
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 /**
  * Turns this process into one of the roles: same process id, so signals and exit codes are the role's own. Where a
@@ -21,4 +22,12 @@ export async function become(cli: Cli, role: Role, args: readonly string[] = [])
   child.once('error', reject);
   child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal as NodeJS.Signals]));
   return process.exit(await promise);
+}
+
+/** The processes that Millrace consists of. */
+export type Role = 'producer' | 'worker';
+
+/** The entry file of a role, in the source of a checkout or in what was built from it. */
+export function entryOf(role: Role): string {
+  return fileURLToPath(new URL(`../../../${role}/main${extname(import.meta.url)}`, import.meta.url));
 }

@@ -2,7 +2,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
-import { entryOf, type Role } from './entry.ts';
+import { entryOf, type Role } from './become.ts';
 import type { StackPart } from './supervise.ts';
 
 /** What an entry says over its IPC channel once it serves. */

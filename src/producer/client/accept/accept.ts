@@ -11,7 +11,6 @@ import type { BulkAnswer, JobToAdd } from '../enqueue.ts';
 import { requireOperator, type Caller } from './caller.ts';
 import { placeOf } from '../layout.ts';
 import type { ClientCore } from '../client-core.ts';
-import { tellAccepted } from './tell-accepted.ts';
 import { pruneIndex } from '../list-runs.ts';
 import { arrive, forgetEnded, lookAgain, type SteeredRun } from './thread-entry.ts';
 import { parseRequest } from './validate.ts';
@@ -45,11 +44,11 @@ export async function acceptRun(
     const run = withQueueTtl(newRun(request, caller, newNonce()), core);
     const warnings = await core.directory.check(run.queue, redis);
     for (const [path, agent] of agentsOf(request)) await core.agents.check(agent, redis, path);
-    await takePlace(run, core, redis);
+    await takeQuotas(run, core, redis);
     const arrived = await arrive(run, core, redis);
     if (arrived.kind === 'said') {
       const said = saidTo(arrived.listener);
-      tellAccepted(run, said, core);
+      core.reportAccepted(run, said);
       return said;
     }
     const { waits } = arrived;
@@ -60,7 +59,7 @@ export async function acceptRun(
     if (needsJob(created) && hasTurn) await core.queues.add(jobOf(run, created.segment));
     if (isTerminalStatus(accepted.status)) await forgetEnded(run, core, redis);
     prune(tenant, 1, core);
-    tellAccepted(run, accepted, core);
+    core.reportAccepted(run, accepted);
     return accepted;
   });
 }
@@ -71,9 +70,9 @@ function withQueueTtl(run: NewRun, { settings }: ClientCore): NewRun {
   return queueTtlMs === undefined ? run : { ...run, request: { ...run.request, queueTtlMs } };
 }
 
-async function takePlace({ tenant, queue }: NewRun, core: ClientCore, redis: RedisConnection): Promise<void> {
+async function takeQuotas({ tenant, queue }: NewRun, core: ClientCore, redis: RedisConnection): Promise<void> {
   await core.admission.check(tenant, core, redis);
-  await core.queues.takePlace(queue, core.settings.queueMaxLength);
+  await core.queues.takeQuota(queue, core.settings.queueMaxLength);
 }
 
 /** The run that hears what the request says. */
@@ -228,7 +227,7 @@ async function admit(
     .find((refusal) => refusal !== undefined);
   if (refused) return refusal(refused);
   try {
-    await takePlace(run, core, redis);
+    await takeQuotas(run, core, redis);
     return run;
   } catch (error) {
     if (error instanceof RunError && error.code === 'queue_full') return refusal(error);
@@ -247,7 +246,7 @@ async function inThread(
     const arrived = await arrive(run, core, redis);
     if (arrived.kind === 'said') {
       const said = saidTo(arrived.listener);
-      tellAccepted(run, said, core);
+      core.reportAccepted(run, said);
       return said;
     }
     if (arrived.waits) waiting.add(run);
@@ -290,7 +289,7 @@ function parseOrRefuse(input: unknown, caller: Caller): Parsed {
 function answerOf(run: NewRun, created: Created, verdict: QueueVerdict = [], core: ClientCore): BulkAnswer {
   try {
     const accepted = acceptedOf(run, created, verdict instanceof RunError ? [] : verdict);
-    tellAccepted(run, accepted, core);
+    core.reportAccepted(run, accepted);
     return accepted;
   } catch (error) {
     if (error instanceof RunError) return refusal(error);

@@ -4,10 +4,10 @@ import type { Keys, RedisConnection } from '../../../shared/state/connect.ts';
 import { listThread } from '../../../shared/state/thread/list.ts';
 import type { ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
 import type { ThreadRef } from '../../../shared/contract/thread/thread.ts';
-import type { Places } from './places.ts';
 
 const retryAfterS = 5;
 const memoryAgeMs = 1_000;
+const countAgeMs = 1_000;
 /** Members of a tenant's set that are looked at when it seems full: some may be of runs that ended with their process. */
 const maxLookedAt = 1_000;
 
@@ -19,7 +19,7 @@ interface Admitting {
     readonly maxOpenRunsPerTenant: number;
     readonly memoryMarkPercent: number;
   };
-  readonly queues: { readonly places: Places };
+  readonly queues: { readonly quotas: Quotas };
 }
 
 /**
@@ -39,10 +39,10 @@ export class RunAdmission {
         'memory',
         `Redis uses ${Math.floor(percent)} % of its memory, and runs are accepted below ${memoryMarkPercent} %`,
       );
-    if (!(await queues.places.take('open', maxOpenRuns, () => redis.zcard(keys.open))))
+    if (!(await queues.quotas.take('open', maxOpenRuns, () => redis.zcard(keys.open))))
       throw full(503, 'open_runs', `there are ${maxOpenRuns} open runs, which is the most`);
     const ofTenant = () => openRunsOf(tenant, maxOpenRunsPerTenant, keys, redis);
-    if (!(await queues.places.take(`open ${tenant}`, maxOpenRunsPerTenant, ofTenant)))
+    if (!(await queues.quotas.take(`open ${tenant}`, maxOpenRunsPerTenant, ofTenant)))
       throw full(429, 'tenant_open_runs', `tenant ${tenant} has ${maxOpenRunsPerTenant} open runs, which is the most`);
   }
 
@@ -88,4 +88,37 @@ async function openRunsOf(tenant: string, max: number, keys: Keys, redis: RedisC
 
 function full(http: 429 | 503, limit: string, message: string): RunError {
   return new RunError('queue_full', message, { http, details: { limit, retryAfterS } });
+}
+
+interface Count {
+  readonly readAt: number;
+  readonly value: Promise<number>;
+  added: number;
+}
+
+/**
+ * Counts what Redis holds against limits. A number is read once a second and counted along in between, so that an
+ * acceptance costs no command of its own; over several producers a limit is therefore approximate.
+ */
+export class Quotas {
+  readonly #counts = new Map<string, Count>();
+
+  /** Takes one place below `max`, or answers false. `name` tells the counts apart. */
+  async take(name: string, max: number, read: () => Promise<number>): Promise<boolean> {
+    const count = this.#countOf(name, read);
+    if ((await count.value) + count.added >= max) return false;
+    count.added += 1;
+    return true;
+  }
+
+  #countOf(name: string, read: () => Promise<number>): Count {
+    const now = performance.now();
+    const known = this.#counts.get(name);
+    if (known && now - known.readAt <= countAgeMs) return known;
+    const value = read();
+    value.catch(() => this.#counts.delete(name));
+    const count = { readAt: now, value, added: 0 };
+    this.#counts.set(name, count);
+    return count;
+  }
 }

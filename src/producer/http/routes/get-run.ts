@@ -1,8 +1,13 @@
-import { runView } from '../../../shared/contract/run.ts';
-import type { App } from '../app.ts';
-import { errorBody, runIdParam } from '../openapi.ts';
+import { runView, runStatus, isTerminalStatus, runOutcomeView } from '../../../shared/contract/run.ts';
+import type { App, Services } from '../app.ts';
+import { errorBody, runIdParam, wholeNumberParam } from '../openapi.ts';
+import { z } from 'zod';
+import { publicId, runId } from '../../../shared/base/ids.ts';
+import type { ListQuery } from '../../client/options.ts';
+import { maxNotesRead } from '../../../shared/contract/progress.ts';
+import { progressEntry } from '../../client/progress.ts';
 
-const schema = {
+const getRunSchema = {
   summary: 'Read a run',
   description:
     'Status, result, usage, cost in microcents (1e-8 USD), steps, attempts, and what a suspended run waits for.',
@@ -15,8 +20,110 @@ export function getRunRoute(app: App): void {
   app.route({
     method: 'GET',
     url: '/v1/runs/:id',
-    schema,
+    schema: getRunSchema,
     config: { access: 'read' },
     handler: async ({ mill, params }) => await mill.get(params.id),
+  });
+}
+
+const listRunsSchema = {
+  summary: 'List runs, newest first',
+  description:
+    'A page may hold fewer runs than `limit`, even none, and still have a `cursor`; no cursor means the end.',
+  querystring: z.object({
+    status: runStatus.optional(),
+    agent: publicId.optional(),
+    thread: publicId.optional(),
+    parent: runId.optional().describe('Only runs that work for this one.'),
+    cursor: z.string().max(256).optional().describe('From the previous page.'),
+    limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
+  }),
+  response: {
+    200: z.object({ runs: z.array(runView), cursor: z.string().optional() }),
+    '4xx': errorBody,
+    '5xx': errorBody,
+  },
+};
+
+/** `GET /v1/runs`. */
+export function listRunsRoute(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/runs',
+    schema: listRunsSchema,
+    config: { access: 'read' },
+    handler: async ({ mill, query }) => {
+      const { runs, cursor } = await mill.list(query as ListQuery);
+      return { runs: [...runs], cursor };
+    },
+  });
+}
+
+const maxWaitS = 60;
+
+const seconds = z
+  .string()
+  .refine((text) => /^\d{1,3}(\.\d{1,3})?$/.test(text), 'must be a number of seconds')
+  .meta({ type: 'number', minimum: 0, maximum: maxWaitS })
+  .transform(Number)
+  .pipe(z.number().max(maxWaitS));
+
+const runResultSchema = {
+  summary: 'Wait for the result of a run',
+  description:
+    'Answers 200 once the run has ended, however it ended, and 202 with its status when `wait` is over before.',
+  params: runIdParam,
+  querystring: z.object({ wait: seconds.optional().describe('Seconds to wait, 0 to 60. Default 0: answers at once.') }),
+  response: { 200: runOutcomeView, 202: runOutcomeView, '4xx': errorBody, '5xx': errorBody },
+};
+
+/** `GET /v1/runs/:id/result`. A client that goes away ends the wait; when the process leaves, the wait is over early. */
+export function runResultRoute(app: App, { openAnswers }: Services): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/runs/:id/result',
+    schema: runResultSchema,
+    config: { access: 'read', waits: true },
+    handler: async ({ mill, params, query }, reply) => {
+      using answer = openAnswers.wait(reply.raw);
+      const waitMs = (query.wait ?? 0) * 1_000;
+      const outcome = await mill.result(params.id, { waitMs, signal: answer.signal }).catch(async (error: unknown) => {
+        if (!answer.signal.aborted) throw error;
+        return await mill.result(params.id, { waitMs: 0 });
+      });
+      return await reply.code(isTerminalStatus(outcome.status) ? 200 : 202).send(outcome);
+    },
+  });
+}
+
+const runProgressSchema = {
+  summary: 'Read the progress notes of a run',
+  description:
+    'What agents wrote down with `progress_write`, by number and then by role. Notes outlive their run: see `PROGRESS_RETENTION_DAYS`. `text` is missing where the producer cannot read it.',
+  params: runIdParam,
+  querystring: z.object({
+    role: z.string().optional().describe('Only notes of this role.'),
+    sinceSeq: z.coerce.number().optional().describe('Only notes with a higher number.'),
+    maxArtifacts: z.coerce.number().optional().describe(`1 to ${maxNotesRead}, which is the default.`),
+  }),
+  response: { 200: z.object({ notes: z.array(progressEntry) }), '4xx': errorBody, '5xx': errorBody },
+};
+
+/** `GET /v1/runs/:id/progress`. */
+export function runProgressRoute(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/v1/runs/:id/progress',
+    schema: runProgressSchema,
+    config: { access: 'read' },
+    handler: async ({ mill, params, query: { role, sinceSeq, maxArtifacts } }) => ({
+      notes: [
+        ...(await mill.progress(params.id, {
+          ...(role !== undefined && { role }),
+          ...(sinceSeq !== undefined && { sinceSeq }),
+          ...(maxArtifacts !== undefined && { maxArtifacts }),
+        })),
+      ],
+    }),
   });
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { App, Services } from '../app.ts';
+import { consoleHtml, consolePolicy } from '../console-page.ts';
 
 const readyness = z.object({
   status: z.enum(['ready', 'not_ready', 'leaving']),
@@ -34,6 +35,47 @@ export function healthRoute(app: App, { readiness, openAnswers }: Services): voi
     handler: async (_request, reply) => {
       const answer = openAnswers.leaving ? { status: 'leaving' as const } : await readiness.look();
       return await reply.code(answer.status === 'ready' ? 200 : 503).send(answer);
+    },
+  });
+}
+
+const scrapeSchema = { summary: 'Metrics for Prometheus', produces: ['text/plain'] };
+
+/** `GET /metrics`. */
+export function scrapeRoute(app: App, { metrics }: Services): void {
+  app.route({
+    method: 'GET',
+    url: '/metrics',
+    schema: scrapeSchema,
+    config: { access: 'open' },
+    handler: async (_request, reply) => {
+      const { contentType, body } = await metrics.scrape();
+      return await reply.type(contentType).send(body);
+    },
+  });
+}
+
+/** `GET /openapi.json`: this API, made from the schemas that the routes declare. */
+export function openApiDocumentRoute(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/openapi.json',
+    schema: { hide: true },
+    config: { access: 'open' },
+    handler: async () => app.swagger(),
+  });
+}
+
+/** `GET /`: the console, one page without anything from elsewhere. */
+export function consolePageRoute(app: App): void {
+  app.route({
+    method: 'GET',
+    url: '/',
+    schema: { hide: true },
+    config: { access: 'open' },
+    handler: async (_request, reply) => {
+      void reply.headers({ 'content-security-policy': consolePolicy, 'referrer-policy': 'no-referrer' });
+      return await reply.type('text/html; charset=utf-8').send(consoleHtml);
     },
   });
 }

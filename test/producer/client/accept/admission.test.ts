@@ -1,7 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { RunAdmission } from '../../../../src/producer/client/accept/admission.ts';
+import { RunAdmission, Quotas } from '../../../../src/producer/client/accept/admission.ts';
 import { Millrace } from '../../../../src/producer/client/millrace.ts';
-import { Places } from '../../../../src/producer/client/accept/places.ts';
 import { createRuns, newRun } from '../../../../src/shared/state/run/create-runs.ts';
 import { forgetOpen } from '../../../../src/shared/state/run/open-runs.ts';
 import { OwnRedis } from '../../../support/own-redis.ts';
@@ -91,7 +90,7 @@ test('a Redis that does not say how full it is keeps no run out', async () => {
   const admin = await testRedis('work', server.url);
   await admin.call('ACL', 'SETUSER', 'default', '-info');
   const settings = { maxOpenRuns: 1, maxOpenRunsPerTenant: 1, memoryMarkPercent: 90 };
-  const room = { keys, settings, queues: { places: new Places() } };
+  const room = { keys, settings, queues: { quotas: new Quotas() } };
   await expect(admin.info('memory')).rejects.toThrow('NOPERM');
   await new RunAdmission().check('default', room, admin);
   await expect(new RunAdmission().check('default', room, redis)).rejects.toMatchObject({ code: 'queue_full' });

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { nextFreePort } from '../../../../src/producer/cli/stack/free-port.ts';
+import { nextFreePort } from '../../../../src/producer/cli/stack/stack.ts';
 import type { ReadRange } from '../../../../src/worker/tools/result-reader.ts';
 import { childEnv } from '../../../support/child-env.ts';
 import type { OpenedTools } from '../../../../src/worker/tools/source.ts';
