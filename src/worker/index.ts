@@ -1,5 +1,6 @@
 /** The public door of the worker side: what agent and tool authors, and programs that run agents themselves, import. */
-import { createAgentWith, type AgentHandle, type CreateAgentOptions } from './local/create-agent.ts';
+import { createAgentWith } from './local/create-agent.ts';
+import type { AgentHandle, CreateAgentOptions } from './local/agent-handle.ts';
 import type { Agent } from './agents/define-agent.ts';
 import { runnerDefaultsWith, type RunnerDefaults, type RunnerDefaultsOptions } from './local/runner-defaults.ts';
 
@@ -25,15 +26,15 @@ export type { ReadPart, ReadRange, ReadRequest, ResultReader } from './tools/res
 export { ToolError } from './tools/tool-error.ts';
 export { startWorker, type StartWorkerOptions } from './start-worker.ts';
 export type { RunningWorker } from './build.ts';
+export type { PersonSays } from './local/ask-people.ts';
 export type {
   AgentHandle,
   AgentRunOptions,
   AgentStream,
   CreateAgentOptions,
-  PersonSays,
   RunDirective,
   ToolListing,
-} from './local/create-agent.ts';
+} from './local/agent-handle.ts';
 export {
   boundary,
   defaultHandoffFilter,

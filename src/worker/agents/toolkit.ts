@@ -38,7 +38,7 @@ export interface ToolkitOptions {
   /** How long connections to MCP servers over HTTP outlive the last run that used them. See `createMcpHub`. */
   readonly serverIdleMs?: number;
   /** By name. */
-  readonly capabilities?: Readonly<Record<string, CapabilityResolver>>;
+  readonly capabilities?: Readonly<Record<string, CapabilityResolver>> | undefined;
 }
 
 /** What the tools of all runs of a worker share. What is absent is not there for any of them. */

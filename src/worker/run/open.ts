@@ -59,7 +59,7 @@ export interface RunDeps extends AgentModels {
   readonly cancels: CancelWatch;
   readonly limitCaps: LimitCaps;
   /** Where a program of this process asks for compactions of the agent's runs. */
-  readonly desk?: CompactionDesk;
+  readonly desk?: CompactionDesk | undefined;
   /** Counts what came of compactions. */
   readonly countCompaction?: (agentId: string, outcome: CompactionOutcome) => void;
   /** Longest wait for a provider limit or for money that holds a worker, in milliseconds. */
@@ -76,7 +76,7 @@ export interface RunDeps extends AgentModels {
   /** What the tools of all runs share. */
   readonly tools: ToolServices;
   /** Absent: there are no tasks. */
-  readonly loadTask?: LoadTask;
+  readonly loadTask?: LoadTask | undefined;
   /** The functions that requests name. Absent: there are none. */
   readonly functions?: NamedFunctions;
   /** Queues what follows the answer of a run in a thread. Again changes nothing. Absent: nothing does. */

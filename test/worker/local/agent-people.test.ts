@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { createAgentWith, type CreateAgentOptions } from '../../../src/worker/local/create-agent.ts';
+import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
+import type { CreateAgentOptions } from '../../../src/worker/local/agent-handle.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { runStateFromJSON, runStateToJSON } from '../../../src/worker/local/run-state.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';

@@ -5,7 +5,8 @@ import { onTestFinished, expect, test } from 'vitest';
 import { z } from 'zod';
 import { createLog } from '../../../src/shared/base/log.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
-import { createAgentWith, type CreateAgentOptions } from '../../../src/worker/local/create-agent.ts';
+import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
+import type { CreateAgentOptions } from '../../../src/worker/local/agent-handle.ts';
 import {
   createAgentNodeExecutor,
   createOpenAICompatibleBackend,

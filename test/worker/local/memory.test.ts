@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest';
 import { z } from 'zod';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
-import { createAgentWith, type AgentHandle } from '../../../src/worker/local/create-agent.ts';
+import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
+import type { AgentHandle } from '../../../src/worker/local/agent-handle.ts';
 import type { LlmProvider, LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';

@@ -2,7 +2,7 @@ import { expect, test, vi } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
 import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { emptyRunUsage } from '../../../src/shared/contract/money.ts';
-import { ArrivalLock } from '../../../src/worker/local/arrival-lock.ts';
+import { ArrivalLock } from '../../../src/worker/local/runner-threads.ts';
 import { createRunner } from '../../../src/worker/local/runner.ts';
 import type {
   Engine,

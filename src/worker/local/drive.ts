@@ -1,0 +1,118 @@
+import { systemClock } from '../../shared/base/clock.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import type { DecisionInput } from '../../shared/contract/control.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
+import { tenantsOf } from '../../shared/contract/tenants.ts';
+import { childrenOf } from '../../shared/state/run/children/children.ts';
+import { CancelWatch } from '../run/cancel-watch.ts';
+import { FlushTimer } from '../run/flush-timer.ts';
+import type { RunDeps } from '../run/open.ts';
+import type { JobOutcome } from '../run/outcome.ts';
+import { runJob } from '../run/run-job.ts';
+import { askPeople, type OnPending } from './ask-people.ts';
+import type { MemoryPorts } from './stores/memory.ts';
+
+/** In one process a run waits where it is. */
+const longestWaitMs = 86_400_000;
+const timerGridMs = 200;
+/** Waits that end by themselves. */
+const timed: ReadonlySet<string> = new Set(['media', 'retry', 'provider_limit']);
+
+/** A run that dies with this process is gone: no other worker continues it, and no one asks which run killed the process. */
+const delivery = {
+  jobTry: 1,
+  queue: 'memory',
+  worker: 'this process',
+  crashLimit: 1,
+  blameLimit: 1,
+  activity: 'watched',
+} as const;
+
+type OfProcess = 'cancels' | 'flushTimer' | 'patienceMs' | 'tenants' | 'wake' | 'stopping';
+
+/** What the runs of one process work with. */
+export type LocalDeps = Omit<RunDeps, 'cancels'> & { readonly ports: MemoryPorts };
+
+/** What a worker has, without a fleet. */
+export function localDeps(given: Omit<RunDeps, OfProcess> & { readonly ports: MemoryPorts }): LocalDeps {
+  return {
+    ...given,
+    // In one process there is no write to save: every delta is an event of its own.
+    flushTimer: new FlushTimer(0),
+    // No other run waits for this process's slot.
+    patienceMs: longestWaitMs,
+    tenants: tenantsOf({}),
+    wake: (runId, summary) => void given.ports.waits.resume(runId, { summary }),
+    stopping: () => false,
+  };
+}
+
+/** Runs the next segment of a run that is queued. */
+export async function runSegment({ kind, runId, segment }: RunRecord, deps: LocalDeps): Promise<JobOutcome> {
+  using cancels = new CancelWatch(deps.ports);
+  const never = new AbortController().signal;
+  return await runJob({ v: 1, kind, runId, segment }, delivery, { ...deps, cancels }, never);
+}
+
+/** Runs segment after segment until the run has ended, or waits for what does not come in this process. */
+export async function drive(runId: string, deps: LocalDeps, onPending: OnPending | undefined): Promise<RunRecord> {
+  for (;;) {
+    const before = await deps.ports.runs.load(runId);
+    if (before?.status === 'queued') await runSegment(before, deps);
+    const record = await deps.ports.runs.load(runId);
+    if (!record) throw new RunError('internal', 'the run vanished from memory');
+    if (record.status === 'queued') continue;
+    if (record.status !== 'suspended' || !(await endWait(record, deps, onPending))) return record;
+  }
+}
+
+/** Ends the wait of a suspended run, or part of it. False: it keeps waiting. */
+async function endWait(record: RunRecord, deps: LocalDeps, onPending: OnPending | undefined): Promise<boolean> {
+  const { runId, pending } = record;
+  const { ports } = deps;
+  const children = childrenOf(record);
+  if (children.length > 0) {
+    await Promise.all(children.map(async (id) => await drive(id, deps, onPending)));
+    for (const id of children) await ports.children.ended(id);
+    if ((await ports.runs.load(runId))?.status !== 'suspended') return true;
+  }
+  if (pending.every(({ kind }) => timed.has(kind))) {
+    await untilDue(runId, ports);
+    return true;
+  }
+  const decision = onPending && (await askPeople(record, onPending));
+  return decision !== undefined && ports.decide(runId, decision);
+}
+
+async function untilDue(runId: string, ports: MemoryPorts): Promise<void> {
+  await resumeDue(ports);
+  const record = await ports.runs.load(runId);
+  if (record?.status !== 'suspended') return;
+  if (record.cancel !== undefined) await ports.waits.resume(runId, { summary: 'a cancel was asked for' });
+  else await systemClock.sleep(timerGridMs);
+}
+
+async function resumeDue({ waits, deadlines }: MemoryPorts): Promise<void> {
+  for (const due of await waits.due(100)) await waits.resume(due, { summary: 'its time has come' });
+  for (const due of await deadlines.due(100))
+    if (!(await waits.resume(due, { summary: 'its deadline has passed' }))) await deadlines.clear(due);
+}
+
+/**
+ * Records what people decided about a run. No timer fires between two turns, so this first resumes what is due: an approval
+ * that has expired by now is expired before anybody decides about it.
+ */
+export async function decideHere(
+  runId: string,
+  decision: DecisionInput,
+  by: string | undefined,
+  ports: MemoryPorts,
+): Promise<void> {
+  await resumeDue(ports);
+  try {
+    ports.decide(runId, decision, by);
+  } catch (error) {
+    const goesOn = (await ports.runs.load(runId))?.status === 'queued';
+    if (!(goesOn && error instanceof RunError && error.code === 'approval_expired')) throw error;
+  }
+}
