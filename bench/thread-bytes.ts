@@ -10,9 +10,10 @@ import type { ThreadRun } from '../src/shared/state/thread/line.ts';
 import type { ThreadEntry, ThreadMessage } from '../src/shared/contract/thread/thread.ts';
 import type { Threads } from '../src/shared/state/thread/threads.ts';
 import { redisThreads } from '../src/shared/state/thread/redis-threads.ts';
-import { connect, keysFor, whenReady, type Keys } from '../src/shared/state/connect.ts';
+import { connect, whenReady } from '../src/shared/state/connect.ts';
+import { keysFor, type Keys } from '../src/shared/state/keys.ts';
 import { tenantsOf } from '../src/shared/contract/tenants.ts';
-import { modelsOf, singleProvider } from '../src/worker/agents/chain.ts';
+import { singleProvider, modelsOf } from '../src/worker/agents/chain.ts';
 import { defineAgent, defineTool } from '../src/worker/index.ts';
 import { createPriceLookup } from '../src/worker/llm/prices.ts';
 import { createScriptedProvider } from '../src/worker/llm/backends/scripted.ts';
@@ -23,11 +24,11 @@ import { openRun, type OpenRun, type RunDeps } from '../src/worker/run/open.ts';
 import { settle } from '../src/worker/run/settle.ts';
 import { openToolbox } from '../src/worker/run/toolbox.ts';
 import { turnFor } from '../src/worker/run/turn-for.ts';
-import { createMemoryPorts } from '../src/worker/local/stores/memory.ts';
 import { RedisRuns } from '../src/shared/state/run/redis-runs.ts';
 import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
 import { redisCounters } from './measure.ts';
+import { createMemoryPorts } from '../src/worker/local/stores/memory.ts';
 import { runPlace } from '../test/support/run-place.ts';
 
 // What a run leaves in Redis that makes 100 tool calls of 5 KB each on a conversation of 200,000 tokens (800 KB), with
@@ -116,8 +117,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   const keys = keysFor(name);
   const limits = { maxSteps: 10_000, maxLlmCalls: 10_000, maxToolCalls: 10_000 };
   const agent = loadedFrom(defineAgent({ id: 'reader', model: 'm', tools: [lookUp], limits, ...more }));
-  const bounds = { eventLogTtlS: 600, resultTtlS: 600 };
-  const runs = new RedisRuns({ ...runPlace(redis, keys), clock: systemClock, log: silentLog, ...bounds });
+  const runs = new RedisRuns({ ...runPlace(redis, keys), clock: systemClock, log: silentLog });
   const threads = redisThreads({ redis, keys, cluster: false, clock: systemClock }, async () => {});
   const ports = { ...createMemoryPorts({}), runs, threads };
   const deps: RunDeps = {

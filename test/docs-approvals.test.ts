@@ -12,7 +12,7 @@ import { systemClock } from '../src/shared/base/clock.ts';
 import { parseConfig } from '../src/shared/contract/config.ts';
 import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { silentLog } from '../src/shared/base/log.ts';
-import { keysFor } from '../src/shared/state/connect.ts';
+import { keysFor } from '../src/shared/state/keys.ts';
 import { Redactor } from '../src/shared/base/redact.ts';
 import { createToolSecrets } from '../src/worker/agents/tool-secrets.ts';
 import { createToolkit } from '../src/worker/agents/toolkit.ts';

@@ -11,10 +11,11 @@ import { LifecycleStream } from '../shared/state/lifecycle-stream.ts';
 import type { Log } from '../shared/base/log.ts';
 import { postrunQueues, quarantineQueue } from '../shared/contract/queues.ts';
 import type { Redactor } from '../shared/base/redact.ts';
-import type { RunPlace } from '../shared/state/run-place.ts';
+import type { RunPlace } from '../shared/state/script.ts';
 import type { Tenants } from '../shared/contract/tenants.ts';
 import { WriteProbe } from '../shared/state/write-probe.ts';
-import { bullPrefix, connect, isClusterUrl, keysFor, whenReady } from '../shared/state/connect.ts';
+import { connect, isClusterUrl, whenReady } from '../shared/state/connect.ts';
+import { bullPrefix, keysFor } from '../shared/state/keys.ts';
 import { modelsOf } from './agents/chain.ts';
 import { Consumer } from './jobs/consumer.ts';
 import { DeadlineWatch } from './jobs/deadlines.ts';
@@ -128,14 +129,16 @@ export async function buildWorker({
   const lifecycle = new LifecycleStream({ redis: work, keys, cluster }, (err, runId) =>
     log.warn({ err, runId }, 'lifecycle events are told later'),
   );
-  const runPlace: RunPlace = { redis: work, keys, cluster, lifecycle, eventLogMax: config.EVENT_LOG_MAX };
-  const runs = new RedisRuns({
-    ...runPlace,
-    clock: systemClock,
-    log,
+  const runPlace: RunPlace = {
+    redis: work,
+    keys,
+    cluster,
+    lifecycle,
+    eventLogMax: config.EVENT_LOG_MAX,
     eventLogTtlS: config.EVENT_LOG_TTL_S,
     resultTtlS: config.RESULT_TTL_S,
-  });
+  };
+  const runs = new RedisRuns({ ...runPlace, clock: systemClock, log });
   const kept = await artifactsFor(config, { redis: work, keys, clock: systemClock, log }).catch((error: unknown) => {
     for (const connection of [work, queueing, subscriber]) connection.disconnect();
     throw error;
@@ -157,10 +160,6 @@ export async function buildWorker({
   const family: Family = {
     place: runPlace,
     threads: threadPlace,
-    keepOf: ({ request }) => ({
-      recordS: request.executionId === undefined ? config.RESULT_TTL_S : Math.max(config.RESULT_TTL_S, 86_400),
-      eventsS: config.EVENT_LOG_TTL_S,
-    }),
     addJob,
     onAccepted: (run) => logAccepted(log, run, name),
     onEnded: (run, last) => {

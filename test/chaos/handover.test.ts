@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { eventsOf } from '../support/check-run.ts';
 import { OwnRedis } from '../support/own-redis.ts';
 import { testRedis, until } from '../support/redis.ts';

@@ -1,5 +1,5 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { planInput } from '../support/plan.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { testRedis, until } from '../support/redis.ts';

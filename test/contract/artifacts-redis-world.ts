@@ -1,4 +1,4 @@
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { redisArtifacts } from '../../src/shared/state/results/redis-artifacts.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { artifactBounds } from './artifacts.ts';

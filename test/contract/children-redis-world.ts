@@ -1,4 +1,4 @@
-import type { RunPlace } from '../../src/shared/state/run-place.ts';
+import type { RunPlace } from '../../src/shared/state/script.ts';
 import { redisChildren } from '../../src/shared/state/run/children/redis-children.ts';
 import type { ChildrenWorld } from './children-world.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
@@ -9,7 +9,6 @@ export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld & 
   const children = redisChildren({
     place: world.options,
     threads: world.options,
-    keepOf: () => ({ recordS: 600, eventsS: 120 }),
     onAccepted: () => {},
     onEnded: () => {},
     addJob: async () => {},

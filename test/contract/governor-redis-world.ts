@@ -1,6 +1,7 @@
 import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { keysFor, type Keys, type RedisConnection } from '../../src/shared/state/connect.ts';
+import type { RedisConnection } from '../../src/shared/state/connect.ts';
+import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
 import { redisGovernor } from '../../src/shared/state/limits/rate/limiters.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { GovernorWorld } from './governor.ts';

@@ -30,7 +30,7 @@ async function oddWorld() {
   const world = await clientWorld();
   const { redis, keys } = world;
   const place = runPlace(redis, keys);
-  const options = { ...place, eventLogTtlS: 120, resultTtlS: 600, clock: systemClock, log: silentLog };
+  const options = { ...place, clock: systemClock, log: silentLog };
   return { ...world, place, runs: new RedisRuns(options), waits: redisWaits(options) };
 }
 
@@ -118,7 +118,6 @@ async function childEnds({ place }: Pick<Odd, 'place'>, runId: string, text: str
   await tellParent(child, {
     place,
     threads: { ...place, clock: systemClock },
-    keepOf: () => ({ recordS: 600, eventsS: 120 }),
     onAccepted: () => {},
     onEnded: () => {},
     addJob: async () => {},

@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { redisProgress } from '../../src/shared/state/results/redis-progress.ts';
 import { testPrefix, testRedis, until } from '../support/redis.ts';
 import { draft, progressContract } from './progress-notes.ts';

@@ -1,5 +1,5 @@
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { redisProgress } from '../../src/shared/state/results/redis-progress.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 

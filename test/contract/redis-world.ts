@@ -2,10 +2,10 @@ import { onTestFinished } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { parseEvent, type EventBody, type RunEvent } from '../../src/shared/contract/event.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
-import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/state/connect.ts';
-import { recordToHash, type RunRecord } from '../../src/shared/contract/run.ts';
-import type { RedisRunsOptions } from '../../src/shared/state/redis-layout.ts';
-import { RedisRuns } from '../../src/shared/state/run/redis-runs.ts';
+import { isClusterUrl, type RedisConnection } from '../../src/shared/state/connect.ts';
+import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
+import { type RunRecord, recordToHash } from '../../src/shared/contract/run.ts';
+import { type RedisRunsOptions, RedisRuns } from '../../src/shared/state/run/redis-runs.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { StoreWorld } from './store-world.ts';
 import { runPlace } from '../support/run-place.ts';
@@ -22,10 +22,8 @@ export async function redisWorld(url?: string, changes: Partial<RedisRunsOptions
   const redis = await testRedis('work', url);
   const keys = keysFor(testPrefix());
   const cluster = url !== undefined && isClusterUrl(url);
-  const bounds = { eventLogTtlS: 120, resultTtlS: 600 };
   const options: RedisRunsOptions = {
     ...runPlace(redis, keys, cluster),
-    ...bounds,
     clock: systemClock,
     log: silentLog,
     ...changes,

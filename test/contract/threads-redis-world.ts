@@ -1,4 +1,5 @@
-import { isClusterUrl, keysFor, type Keys, type RedisConnection } from '../../src/shared/state/connect.ts';
+import { isClusterUrl, type RedisConnection } from '../../src/shared/state/connect.ts';
+import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
 import { redisThreads } from '../../src/shared/state/thread/redis-threads.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { ManualClock } from '../worker/tools/manual-clock.ts';

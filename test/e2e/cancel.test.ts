@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { type Observed, eventsOf } from '../support/check-run.ts';
 import { call } from '../support/http.ts';
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { makeWorld, shareWorld } from '../support/world.ts';
 

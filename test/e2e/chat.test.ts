@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { linesOf, readAll, shownText, typesOf, type Line } from '../producer/chat/support.ts';
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { bodyOf, call } from '../support/http.ts';
 import { planInput, type PlannedStep } from '../support/plan.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { eventsOf } from '../support/check-run.ts';
 import { Gates } from '../support/gates.ts';
 import { largeText } from '../support/large-text.ts';

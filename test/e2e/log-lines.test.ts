@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { planInput } from '../support/plan.ts';
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { shareWorld } from '../support/world.ts';
 import type { Child } from '../support/child.ts';

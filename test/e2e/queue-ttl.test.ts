@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { jobIdFor } from '../../src/shared/base/ids.ts';
-import { bullPrefix, keysFor } from '../../src/shared/state/connect.ts';
+import { bullPrefix, keysFor } from '../../src/shared/state/keys.ts';
 import { testRedis, until } from '../support/redis.ts';
 import { makeWorld } from '../support/world.ts';
 

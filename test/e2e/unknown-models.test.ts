@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { keysFor } from '../../src/shared/state/connect.ts';
+import { keysFor } from '../../src/shared/state/keys.ts';
 import { testRedis } from '../support/redis.ts';
 import { shareWorld } from '../support/world.ts';
 

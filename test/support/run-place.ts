@@ -1,8 +1,10 @@
 import { LifecycleStream } from '../../src/shared/state/lifecycle-stream.ts';
-import type { Keys, RedisConnection } from '../../src/shared/state/connect.ts';
-import type { RunPlace } from '../../src/shared/state/run-place.ts';
+import type { RedisConnection } from '../../src/shared/state/connect.ts';
+import type { Keys } from '../../src/shared/state/keys.ts';
+import type { RunPlace } from '../../src/shared/state/script.ts';
 
 /** Where runs are kept in a Redis that is no Cluster, or in one that is. */
 export function runPlace(redis: RedisConnection, keys: Keys, cluster = false): RunPlace {
-  return { redis, keys, cluster, lifecycle: new LifecycleStream({ redis, keys, cluster }), eventLogMax: 10_000 };
+  const lifecycle = new LifecycleStream({ redis, keys, cluster });
+  return { redis, keys, cluster, lifecycle, eventLogMax: 10_000, eventLogTtlS: 120, resultTtlS: 600 };
 }

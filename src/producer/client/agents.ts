@@ -1,7 +1,8 @@
 import { agentView, type AgentView } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
-import type { Keys, RedisConnection } from '../../shared/state/connect.ts';
+import type { RedisConnection } from '../../shared/state/connect.ts';
+import type { Keys } from '../../shared/state/keys.ts';
 
 const maxAgeMs = 2_000;
 const maxNamed = 50;

@@ -2,13 +2,13 @@ import { stopFamily, type Family } from '../../shared/state/run/children/childre
 import { cancelRequest, type CancelRequest } from '../../shared/contract/control.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
-import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import { placeOf, retentionS, threadPlaceOf } from './layout.ts';
+import { placeOf, threadPlaceOf } from './layout.ts';
 import { leaveLines } from './wait-queues.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
+import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 
 /**
  * Asks a run to stop, and the runs that work for it. One that waits for people ends at once too, its open calls denied,
@@ -50,7 +50,6 @@ export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
   return {
     place: placeOf(core, redis),
     threads: threadPlaceOf(core, redis),
-    keepOf: (record) => ({ recordS: retentionS(core, record), eventsS: core.settings.eventLogTtlS }),
     onAccepted: (run) => core.reportAccepted(run, { status: 'queued', attached: false }),
     onEnded: (run) => core.onRun({ kind: 'ended', jobKind: run.kind, ...factsOf(run), ...endFactsOf(run) }),
     addJob: async (run) => await core.queues.add({ ...run, priority: undefined, delayMs: undefined, first: true }),

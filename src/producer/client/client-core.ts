@@ -4,15 +4,8 @@ import type { RunStatus } from '../../shared/contract/run.ts';
 import type { NewRun } from '../../shared/state/run/create-runs.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { asRunError, RunError } from '../../shared/base/errors.ts';
-import {
-  bullPrefix,
-  connect,
-  isClusterUrl,
-  keysFor,
-  whenReady,
-  type Keys,
-  type RedisConnection,
-} from '../../shared/state/connect.ts';
+import { connect, isClusterUrl, whenReady, type RedisConnection } from '../../shared/state/connect.ts';
+import { bullPrefix, keysFor, type Keys } from '../../shared/state/keys.ts';
 import { orLate } from '../../shared/base/or-late.ts';
 import { redisError } from '../../shared/state/errors.ts';
 import { LifecycleStream } from '../../shared/state/lifecycle-stream.ts';

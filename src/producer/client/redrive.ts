@@ -2,19 +2,16 @@ import { z } from 'zod';
 import { maxDeadlineMs } from '../../shared/contract/agent/agent.ts';
 import { deadlineOf } from '../../shared/contract/deadline.ts';
 import { errorCode, RunError, type ErrorCode } from '../../shared/base/errors.ts';
-import { newNonce } from '../../shared/base/ids.ts';
-import { loadScript, runScript } from '../../shared/state/connect.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import { listOpen } from '../../shared/state/run/open-runs.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
-import { scriptEvent } from '../../shared/state/script.ts';
-import { eventTargets, scriptKeys } from './layout.ts';
+import { placeOf } from './layout.ts';
 import type { ClientCore } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, invalid, runNotFound } from './accept/validate.ts';
+import { redriveFailed } from '../../shared/state/run/redrive.ts';
 
-const script = loadScript(import.meta.url, '../../shared/state/run/redrive.lua');
 /** Pages of the tenant's runs that one call looks through. */
 const maxPages = 50;
 
@@ -96,35 +93,32 @@ async function redriveRun(
   const { runId, tenant, kind, request } = record;
   const queue = queueOf(request);
   const now = Date.now();
-  const at = new Date(now).toISOString();
   const endBy = deadlineMs === undefined ? deadlineOf(record) : now + deadlineMs;
   // One that no worker has begun gets its whole time in the queue again.
   const startBy = record.epoch > 0 || request.queueTtlMs === undefined ? undefined : now + request.queueTtlMs;
   if (record.status !== 'failed') return 'not_failed';
   if (endBy !== undefined && endBy <= now) return 'late';
-  const queued = scriptEvent(record, at, { type: 'run.queued', kind, queuedAt: at });
   return await core.reach(async (redis) => {
     const times = [endBy, startBy].filter((time) => time !== undefined);
     const next = times.length === 0 ? undefined : Math.min(...times);
-    const place = { redis, keys: core.keys };
+    const place = placeOf(core, redis);
     await listOpen(place, record, next);
-    const reply = (await runScript(redis, script, scriptKeys(core, runId), [
-      newNonce(),
-      queue,
-      at,
-      queued,
-      ...eventTargets(core, runId),
-      deadlineMs === undefined ? '' : new Date(now + deadlineMs).toISOString(),
-      startBy === undefined ? '' : new Date(startBy).toISOString(),
-    ])) as [0] | [1, string] | [2, number];
-    if (reply[0] === 0) throw runNotFound(runId);
-    if (reply[0] === 1) return 'not_failed';
-    const [, segment] = reply;
+    const until = deadlineMs === undefined ? undefined : now + deadlineMs;
+    const done = await redriveFailed(place, record, { queue, atMs: now, deadlineMs: until, startByMs: startBy });
+    if (done === 'gone') throw runNotFound(runId);
+    if (done === 'not_failed') return done;
     // Again: whoever tidies up after its end has perhaps taken it out before it was open.
     await listOpen(place, record, next);
     await core.lifecycle.tell(runId);
     await redis.zadd(core.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
-    await core.queues.add({ queue, kind, runId, segment, priority: request.priority, delayMs: undefined });
+    await core.queues.add({
+      queue,
+      kind,
+      runId,
+      segment: done.segment,
+      priority: request.priority,
+      delayMs: undefined,
+    });
     // The dead letter has been answered.
     await core.queues.remove(record.queue, runId, record.segment).catch(core.onError);
     return 'redriven';

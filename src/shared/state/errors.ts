@@ -1,4 +1,5 @@
 import { RunError } from '../base/errors.ts';
+import { orLate } from '../base/or-late.ts';
 
 /** What a Redis that is reachable answers while it cannot take this command; the same command succeeds later. */
 const temporary: ReadonlySet<string> = new Set([
@@ -50,4 +51,27 @@ export function rightsProblem(answer: string): string {
   const command = /'([a-z|_-]{1,64})' command/i.exec(answer)?.[1];
   if (command === undefined) return 'the user of REDIS_URL may not reach all keys and channels (~* &*)';
   return `the user of REDIS_URL may not run ${command.toUpperCase()}: add +${command.toLowerCase()} to its ACL rule`;
+}
+
+/** What the work answers. An error of Redis comes out as {@link redisError} makes it. */
+export async function named<T>(doing: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (error) {
+    throw redisError(error, doing);
+  }
+}
+
+/** Nobody who looks after many runs waits longer than this for the node of Redis that one of them is on. */
+const patienceMs = 3_000;
+
+/**
+ * The answer of Redis, or `queue_unavailable` when there is none in time. Work that did not answer goes on by itself: its outcome is
+ * unknown, as with a lost reply.
+ */
+export async function inTime<T>(work: Promise<T>, doing: string): Promise<T> {
+  const late = () => {
+    throw new RunError('queue_unavailable', `Redis did not answer within ${patienceMs} ms: ${doing}`);
+  };
+  return await named(doing, orLate(patienceMs, work, late));
 }

@@ -1,6 +1,8 @@
 import { RunError } from '../base/errors.ts';
 import { orLate } from '../base/or-late.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from './connect.ts';
+import type { RedisConnection } from './connect.ts';
+import { loadScript, runScript, type LifecycleTarget } from './script.ts';
+import type { Keys } from './keys.ts';
 import { redisError } from './errors.ts';
 
 const toldScript = loadScript(import.meta.url, './told.lua');
@@ -23,7 +25,7 @@ interface Place {
  * What was not taken over stays with the run. The reconciler tells it, and until then the run stays listed in `checks`. An
  * event may be told twice when a process dies in between, or two tell at the same time; it is never left out.
  */
-export class LifecycleStream {
+export class LifecycleStream implements LifecycleTarget {
   readonly #place: Place;
   readonly #onError: (error: RunError, runId: string) => void;
   readonly #underWay = new Map<string, Promise<void>>();
@@ -34,7 +36,6 @@ export class LifecycleStream {
     this.#onError = onError;
   }
 
-  /** Where scripts add the lifecycle events of a run. */
   keyOf(runId: string): string {
     const { keys, cluster } = this.#place;
     return cluster ? keys.untold(runId) : keys.lifecycle;
@@ -72,7 +73,8 @@ export class LifecycleStream {
       // In order, and none after one that failed.
       for (const [, [, json = '']] of entries) await redis.xadd(keys.lifecycle, 'MAXLEN', '~', 100_000, '*', 'e', json);
       const ids = entries.map(([id]) => id);
-      if (ids.length > 0) await runScript(redis, toldScript, [keys.untold(runId)], ids);
+      if (ids.length > 0)
+        await runScript(redis, toldScript, [keys.untold(runId)], ids, { doing: 'removal of lifecycle events' });
       if (entries.length < pageSize) return;
     }
   }

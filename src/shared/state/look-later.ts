@@ -1,4 +1,5 @@
-import { loadScript, runScript, type RedisConnection } from './connect.ts';
+import type { RedisConnection } from './connect.ts';
+import { loadScript, runScript } from './script.ts';
 
 const script = loadScript(import.meta.url, './look-later.lua');
 
@@ -9,7 +10,7 @@ export type LookAgain = readonly [member: string, dueAt: string, nextMs: number]
 export async function lookLater(redis: RedisConnection, key: string, again: readonly LookAgain[]): Promise<void> {
   if (again.length === 0) return;
   const args = again.flatMap(([member, dueAt, nextMs]) => [member, dueAt, Math.round(nextMs)]);
-  await runScript(redis, script, [key], args);
+  await runScript(redis, script, [key], args, { doing: 'next look' });
 }
 
 /** Has a page of what one set lists looked at some time: what no time is known of is due now. Answers where the next page begins. */

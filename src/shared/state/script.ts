@@ -1,41 +1,139 @@
-import { isLifecycle, type EventBody } from '../contract/event.ts';
+import { z } from 'zod';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { isDelta, isLifecycle, type EventBody } from '../contract/event.ts';
 import { jsonText } from '../base/json-text.ts';
-import type { RunPlace } from './run-place.ts';
 import type { Lineage, RunRequest } from '../contract/run.ts';
+import type { RedisConnection } from './connect.ts';
+import { redisError } from './errors.ts';
+import type { Keys } from './keys.ts';
+import type { OutgoingEvent } from './run/run-store.ts';
 
+/** A script with its digest, run by EVALSHA and loaded on the first NOSCRIPT. */
+export interface Script {
+  readonly name: string;
+  readonly source: string;
+  readonly sha: string;
+}
+
+/**
+ * Reads a script from beside the module that calls (`import.meta.url`). A line `-- include append-events` is replaced by that
+ * fragment, since Redis scripts cannot call each other: the path is relative to the script and has no extension.
+ */
+export function loadScript(moduleUrl: string, file: string): Script {
+  const url = new URL(file, moduleUrl);
+  const source = readFileSync(url, 'utf8').replace(/^-- include ([a-z./-]+)$/gm, (_, fragment: string) =>
+    readFileSync(new URL(`${fragment}.lua`, url), 'utf8'),
+  );
+  return { name: file, source, sha: createHash('sha1').update(source).digest('hex') };
+}
+
+/**
+ * Runs a script. Keys first; all arguments are strings or numbers. `doing` is for instance `commit of run X`: every error of Redis
+ * comes out as what `redisError` makes of it and names that.
+ */
+export async function runScript(
+  redis: RedisConnection,
+  script: Script,
+  keys: readonly string[],
+  args: readonly (string | number)[],
+  { doing }: { readonly doing: string } = { doing: script.name },
+): Promise<unknown> {
+  try {
+    return await redis.evalsha(script.sha, keys.length, ...keys, ...args).catch((error: unknown) => {
+      if (!(error instanceof Error && error.message.startsWith('NOSCRIPT'))) throw error;
+      return redis.eval(script.source, keys.length, ...keys, ...args);
+    });
+  } catch (error) {
+    throw redisError(error, doing);
+  }
+}
+
+/** Where the scripts add lifecycle events of runs, and what takes them on from there. */
+export interface LifecycleTarget {
+  /** The stream of all runs, in a Cluster one of the run's own. */
+  keyOf(runId: string): string;
+  /** In a Cluster: hands over what is left in the stream of a run. False: some of it is still there. Never rejects. */
+  tell(runId: string): Promise<boolean>;
+}
+
+/** Where runs are kept, where their events go, and how long they stay. */
+export interface RunPlace {
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+  /** Keys of different runs live on different nodes: no script may touch two runs, and live channels are sharded. */
+  readonly cluster: boolean;
+  readonly lifecycle: LifecycleTarget;
+  /** Events kept per run for replay, about. */
+  readonly eventLogMax: number;
+  /** Seconds that the events, and the record with its journal, are kept after the end of a run. */
+  readonly eventLogTtlS: number;
+  readonly resultTtlS: number;
+}
+
+/**
+ * The keys of one run in the order in which its scripts number them: record, journal, event log, lifecycle stream, decisions that
+ * the journal does not have, all decisions, children that begin later, events of children that are not in the log yet. A script uses
+ * those that it needs.
+ */
+export function runKeys({ keys, lifecycle }: Pick<RunPlace, 'keys' | 'lifecycle'>, runId: string): string[] {
+  const { run, journal, events, decided, decisions, later, relayed } = keys;
+  const own = [run, journal, events].map((key) => key(runId));
+  return [...own, lifecycle.keyOf(runId), ...[decided, decisions, later, relayed].map((key) => key(runId))];
+}
+
+/** Where a script puts the events of one run: log length, live channel, firehose channel, publish command. */
+export function eventTargets(
+  place: Pick<RunPlace, 'keys' | 'cluster' | 'eventLogMax'>,
+  runId: string,
+): [number, string, string, string] {
+  return [place.eventLogMax, place.keys.live(runId), place.keys.firehose, publishCommand(place)];
+}
+
+export function publishCommand({ cluster }: Pick<RunPlace, 'cluster'>): 'PUBLISH' | 'SPUBLISH' {
+  return cluster ? 'SPUBLISH' : 'PUBLISH';
+}
+
+/** In a Cluster: hands over the lifecycle events that a script wrote to the run. The caller does not wait; what fails is handed over later. */
+export function tellLifecycle(
+  { lifecycle }: Pick<RunPlace, 'lifecycle'>,
+  runId: string,
+  events: readonly OutgoingEvent[],
+): void {
+  if (events.some(({ type }) => isLifecycle(type))) void lifecycle.tell(runId);
+}
+
+/** Seconds that the record of an ended run is kept. A result that can be asked for again with its execution id stays at least a day. */
+export function recordTtlS({ resultTtlS }: Pick<RunPlace, 'resultTtlS'>, hasExecutionId: boolean): number {
+  return hasExecutionId ? Math.max(resultTtlS, 86_400) : resultTtlS;
+}
+
+/** What the stamp of an event reads of a run. */
 interface Subject {
   readonly runId: string;
   readonly request: RunRequest;
   readonly parent?: Lineage | undefined;
 }
 
-/**
- * What is said about a run that no worker holds, stamped like the worker's own events. As scripts take it: a one-letter flag,
- * then JSON without version and number.
- */
-export function scriptEvent(run: Subject, timestamp: string, body: EventBody): string {
-  return flagged(run, timestamp, body);
+/** An event as scripts take it: one letter that says where it goes, then its JSON without version and number. */
+export function scriptEvent(event: OutgoingEvent): string {
+  return flagged(event);
 }
 
 /** An event without its last brace: the script adds what only the record in Redis knows. */
-export function eventStart(
-  run: Subject,
-  timestamp: string,
-  body: { readonly type: EventBody['type'] } & Record<string, unknown>,
-): string {
-  return flagged(run, timestamp, body).slice(0, -1);
+export function eventStart(event: { readonly type: EventBody['type'] } & Record<string, unknown>): string {
+  return flagged(event).slice(0, -1);
 }
 
-function flagged(run: Subject, timestamp: string, body: { readonly type: EventBody['type'] }): string {
-  return (isLifecycle(body.type) ? 'L' : 'N') + jsonText({ ...stampOf(run, timestamp), ...body });
+function flagged(event: { readonly type: EventBody['type'] }): string {
+  return (isDelta(event.type) ? 'D' : isLifecycle(event.type) ? 'L' : 'N') + jsonText(event);
 }
 
 /** What every event of a run says about it, whoever writes it. */
-export function stampOf({ runId, request, parent }: Subject, timestamp: string) {
+export function stampOf({ runId, request, parent }: Subject) {
   const { agent, executionId, thread, sessionId, overrides, node } = request;
   return {
     runId,
-    timestamp,
     agentId: agent,
     ...(executionId !== undefined && { executionId }),
     ...(thread !== undefined && { threadId: thread }),
@@ -44,8 +142,4 @@ export function stampOf({ runId, request, parent }: Subject, timestamp: string) 
     ...(node && { nodeId: node.id }),
     ...(parent && { parentRunId: parent.runId, depth: parent.depth }),
   };
-}
-
-export function publishCommand({ cluster }: Pick<RunPlace, 'cluster'>): 'PUBLISH' | 'SPUBLISH' {
-  return cluster ? 'SPUBLISH' : 'PUBLISH';
 }

@@ -1,6 +1,7 @@
 import { hostname } from 'node:os';
 import { orLate } from '../base/or-late.ts';
-import { slotOwners, whenReady, type Keys, type RedisConnection } from './connect.ts';
+import { slotOwners, whenReady, type RedisConnection } from './connect.ts';
+import type { Keys } from './keys.ts';
 import { rightsProblem } from './errors.ts';
 
 /** Why Redis takes no writes now, and what to do about it. `refuses`: it answers, with an error. */

@@ -32,7 +32,7 @@ export function childIdFor(runId: string, step: number, index: number): string {
 export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
   const { record } = asking;
   const { tenant, requestId, request: above, parent } = record;
-  const { timestamp: _, ...stamp } = stampOf(record, '');
+  const stamp = stampOf(record);
   const batch = above.batch ?? parent?.batch;
   const deadlineMs = deadlineOf(record);
   const secrets = secretsOf(spec.secrets, parent?.secrets);

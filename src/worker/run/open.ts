@@ -6,7 +6,6 @@ import { newNonce } from '../../shared/base/ids.ts';
 import { budgetCap } from '../../shared/contract/money.ts';
 import { isProgram } from '../../shared/contract/orchestration/program-request.ts';
 import type { Activity, RunJob, RunRecord } from '../../shared/contract/run.ts';
-import { stampOf } from '../../shared/state/script.ts';
 import type { Tenants } from '../../shared/contract/tenants.ts';
 import type { ThreadManifest } from '../../shared/contract/thread/thread.ts';
 import type { AgentModels } from '../agents/chain.ts';
@@ -38,6 +37,7 @@ import { childRunOf } from './delegate.ts';
 import type { PlannedRun } from '../tools/call.ts';
 import type { ToolServices } from '../agents/toolkit.ts';
 import type { Watch } from './watch.ts';
+import { stampOf } from '../../shared/state/script.ts';
 
 /** What the job layer knows about this delivery of the job. */
 export interface Delivery {
@@ -298,8 +298,7 @@ async function deadlineFor(
 }
 
 function contextOf(record: RunRecord, delivery: Delivery): EventContext {
-  const { timestamp: _, ...about } = stampOf(record, '');
-  return { ...about, jobAttempt: delivery.jobTry };
+  return { ...stampOf(record), jobAttempt: delivery.jobTry };
 }
 
 /** The error of a run whose agent this worker does not have. */

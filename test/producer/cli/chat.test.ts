@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import { commandOf } from '../../../src/producer/cli/chat/command.ts';
-import { keysFor } from '../../../src/shared/state/connect.ts';
+import { keysFor } from '../../../src/shared/state/keys.ts';
 import { planInput, type PlannedStep } from '../../support/plan.ts';
 import { OwnRedis } from '../../support/own-redis.ts';
 import { testRedis, until } from '../../support/redis.ts';

@@ -15,7 +15,7 @@ const call = (id: string) => ({ kind: 'approval', id, toolName: 'transfer', args
 /** A run that the worker's own store has suspended. */
 async function suspendedByWorker({ mill, redis, keys }: ClientWorld, pending: PendingItem[]): Promise<string> {
   const { runId } = await mill.enqueue(request);
-  const options = { ...runPlace(redis, keys), eventLogTtlS: 60, resultTtlS: 60 };
+  const options = runPlace(redis, keys);
   const runs = new RedisRuns({ ...options, clock: systemClock, log: silentLog });
   const { owner, seq } = await claimed({ runs }, runId);
   const patch = { status: 'suspended', pending } as const;

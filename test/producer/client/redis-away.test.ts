@@ -1,7 +1,7 @@
 import { inject, onTestFinished, expect, test } from 'vitest';
 import { freePort } from '../../../src/shared/base/dev-redis.ts';
 import { RunError } from '../../../src/shared/base/errors.ts';
-import { keysFor } from '../../../src/shared/state/connect.ts';
+import { keysFor } from '../../../src/shared/state/keys.ts';
 import { ClientCore } from '../../../src/producer/client/client-core.ts';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { OwnRedis } from '../../support/own-redis.ts';

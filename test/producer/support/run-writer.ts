@@ -1,5 +1,6 @@
 import type { EventBody } from '../../../src/shared/contract/event.ts';
-import type { Keys, RedisConnection } from '../../../src/shared/state/connect.ts';
+import type { RedisConnection } from '../../../src/shared/state/connect.ts';
+import type { Keys } from '../../../src/shared/state/keys.ts';
 import type { RunStatus } from '../../../src/shared/contract/run.ts';
 
 interface Written {

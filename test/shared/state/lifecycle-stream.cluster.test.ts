@@ -1,7 +1,8 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { parseEvent } from '../../../src/shared/contract/event.ts';
-import { connect, keysFor, whenReady } from '../../../src/shared/state/connect.ts';
+import { connect, whenReady } from '../../../src/shared/state/connect.ts';
+import { keysFor } from '../../../src/shared/state/keys.ts';
 import { redisSupervision } from '../../../src/shared/state/run/redis-supervision.ts';
 import { until } from '../../support/redis.ts';
 import { runPlace } from '../../support/run-place.ts';

@@ -1,5 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
-import { connect, keysFor, whenReady } from '../../../src/shared/state/connect.ts';
+import { connect, whenReady } from '../../../src/shared/state/connect.ts';
+import { keysFor } from '../../../src/shared/state/keys.ts';
 import { WriteProbe, type WriteProblem } from '../../../src/shared/state/write-probe.ts';
 import { until } from '../../support/redis.ts';
 import { startTwoMasters } from '../../support/two-masters.ts';

@@ -1,8 +1,9 @@
 import { onTestFinished } from 'vitest';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLog, type Log } from '../../../src/shared/base/log.ts';
-import { bullPrefix, isClusterUrl, keysFor, type RedisConnection } from '../../../src/shared/state/connect.ts';
-import { recordFromHash, recordToHash, type RunJob, type RunRecord } from '../../../src/shared/contract/run.ts';
+import { isClusterUrl, type RedisConnection } from '../../../src/shared/state/connect.ts';
+import { bullPrefix, keysFor } from '../../../src/shared/state/keys.ts';
+import { recordFromHash, type RunJob, type RunRecord, recordToHash } from '../../../src/shared/contract/run.ts';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { AddJob } from '../../../src/shared/state/run/waits/resume.ts';
 import { RunQueues } from '../../../src/worker/jobs/queues.ts';

@@ -3,18 +3,18 @@ import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
 import { RedisRuns } from '../../../src/shared/state/run/redis-runs.ts';
 import { redisThreads } from '../../../src/shared/state/thread/redis-threads.ts';
 import { clientWorld } from '../../producer/cli/options/client.ts';
-import { runPlace } from '../../support/run-place.ts';
 import { makeJobs } from './job-world.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
+import { runPlace } from '../../support/run-place.ts';
 
 /** A run that fails at first, and one that waits behind it in its thread. Runs and threads are in Redis. */
 async function makeWorld() {
   const { mill, redis, keys } = await clientWorld();
   const woken: string[] = [];
-  const options = { ...runPlace(redis, keys), eventLogTtlS: 120, resultTtlS: 600, clock: systemClock, log: silentLog };
+  const options = { ...runPlace(redis, keys), clock: systemClock, log: silentLog };
   const runs = new RedisRuns(options);
   const addJob = async ({ runId }: { readonly runId: string }) => void woken.push(runId);
   const threads = redisThreads({ redis, keys, cluster: false, clock: systemClock }, addJob);

@@ -1,6 +1,7 @@
 import { Cluster } from 'ioredis';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { Keys, RedisConnection } from '../../../shared/state/connect.ts';
+import type { RedisConnection } from '../../../shared/state/connect.ts';
+import type { Keys } from '../../../shared/state/keys.ts';
 import { listThread } from '../../../shared/state/thread/list.ts';
 import type { ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
 import type { ThreadRef } from '../../../shared/contract/thread/thread.ts';

@@ -16,7 +16,7 @@ import {
   releaseRequest,
   type ClaimedRequest,
 } from '../../../shared/state/run/claim-request.ts';
-import { placeOf, retentionS, threadPlaceOf } from '../layout.ts';
+import { placeOf, threadPlaceOf } from '../layout.ts';
 import type { ClientCore } from '../client-core.ts';
 
 /** The run that hears what a request says. */
@@ -133,18 +133,11 @@ async function steer(
 async function say(run: NewRun, listener: string, core: ClientCore, redis: RedisConnection): Promise<boolean> {
   const { runId, request } = run;
   const isKnown = request.executionId !== undefined;
-  if (isKnown) await noteListener(run, listener, 'meant', { keys: core.keys, redis }, retentionS(core, run));
+  if (isKnown) await noteListener(run, listener, 'meant', placeOf(core, redis));
   const message = { id: runId, text: request.input, at: new Date().toISOString() };
   const said = await sayToRun(placeOf(core, redis), listener, message);
   if (said === 'full') throw new RunError('queue_full', `run ${listener} has not yet heard what was said before`);
-  if (isKnown)
-    await noteListener(
-      run,
-      listener,
-      said === 'said' ? 'said' : 'late',
-      { keys: core.keys, redis },
-      retentionS(core, run),
-    );
+  if (isKnown) await noteListener(run, listener, said === 'said' ? 'said' : 'late', placeOf(core, redis));
   return said === 'said';
 }
 

@@ -1,5 +1,6 @@
 import { parseEvent, type RunEvent } from '../../../shared/contract/event.ts';
-import type { Keys, RedisConnection } from '../../../shared/state/connect.ts';
+import type { RedisConnection } from '../../../shared/state/connect.ts';
+import type { Keys } from '../../../shared/state/keys.ts';
 import { isTerminalStatus, type RunStatus } from '../../../shared/contract/run.ts';
 
 const pageSize = 500;

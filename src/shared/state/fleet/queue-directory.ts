@@ -2,7 +2,8 @@ import { RunError } from '../../base/errors.ts';
 import { workerTtlMs } from './fleet.ts';
 import { pairsOf } from '../../base/pairs.ts';
 import { defaultQueue } from '../../contract/queues.ts';
-import type { Keys, RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import type { Keys } from '../keys.ts';
 
 const maxAgeMs = 2_000;
 const maxNamed = 50;

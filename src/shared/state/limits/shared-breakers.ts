@@ -1,7 +1,9 @@
 import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import { loadScript, runScript } from '../script.ts';
+import type { Keys } from '../keys.ts';
 import { redisError } from '../errors.ts';
 import type { Breakers } from './breaker-port.ts';
 import { CachedBreakers, probeLeaseMs, type BreakerState, type SharedBreakers } from './breakers.ts';

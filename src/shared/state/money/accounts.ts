@@ -9,7 +9,7 @@ import {
   type OnExceed,
 } from '../../contract/money.ts';
 import type { Tenants } from '../../contract/tenants.ts';
-import type { Keys } from '../connect.ts';
+import type { Keys } from '../keys.ts';
 
 /** Whose money an attempt is paid with. */
 export interface Purse {

@@ -1,6 +1,8 @@
 import { pairsOf } from '../../base/pairs.ts';
 import type { BudgetView } from '../../contract/money.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import { loadScript, runScript } from '../script.ts';
+import type { Keys } from '../keys.ts';
 import { accountTtlS, budgetViewOf, runAccountTtlS, type AccountPlace, type Cap } from './accounts.ts';
 
 const setScript = loadScript(import.meta.url, './set-budget.lua');

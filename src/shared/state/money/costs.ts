@@ -2,7 +2,9 @@ import { z } from 'zod';
 import type { Clock } from '../../base/clock.ts';
 import { jsonText } from '../../base/json-text.ts';
 import { windowOf, type CostRow, type Usage } from '../../contract/money.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import { loadScript, runScript } from '../script.ts';
+import type { Keys } from '../keys.ts';
 import { redisError } from '../errors.ts';
 
 const script = loadScript(import.meta.url, './count.lua');

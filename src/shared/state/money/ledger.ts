@@ -2,7 +2,9 @@ import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import { windowOf, type OnExceed, type Usage } from '../../contract/money.ts';
 import type { Tenants } from '../../contract/tenants.ts';
-import { loadScript, runScript, type Keys, type RedisConnection, type Script } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import { loadScript, runScript, type Script } from '../script.ts';
+import type { Keys } from '../keys.ts';
 import { redisError } from '../errors.ts';
 import {
   accountsOf,

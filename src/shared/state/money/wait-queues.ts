@@ -1,6 +1,8 @@
 import type { Clock } from '../../base/clock.ts';
 import { budgetScope } from '../../contract/money.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import { loadScript, runScript } from '../script.ts';
+import type { Keys } from '../keys.ts';
 import { redisError } from '../errors.ts';
 import type { Tenants } from '../../contract/tenants.ts';
 import { lineFront, waitedFor } from './accounts.ts';

@@ -4,7 +4,8 @@ import { RunError } from '../../base/errors.ts';
 import { newNonce } from '../../base/ids.ts';
 import type { Log } from '../../base/log.ts';
 import { redisError } from '../errors.ts';
-import type { Keys, RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import type { Keys } from '../keys.ts';
 import { writeWhole } from './whole-file.ts';
 
 const markName = '.millrace-artifacts';

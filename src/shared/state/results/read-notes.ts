@@ -2,7 +2,8 @@ import { createHash } from 'node:crypto';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { noteField, progressNote, type ProgressNote } from '../../contract/progress.ts';
-import type { Keys, RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import type { Keys } from '../keys.ts';
 
 const textsAtOnce = 10;
 

@@ -3,7 +3,9 @@ import { artifactTtlS } from '../../contract/artifact-store.ts';
 import { newNonce } from '../../base/ids.ts';
 import { jsonText } from '../../base/json-text.ts';
 import { redisError } from '../errors.ts';
-import { loadScript, runScript, type Keys, type RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import { loadScript, runScript } from '../script.ts';
+import type { Keys } from '../keys.ts';
 import type { Artifacts } from './artifacts.ts';
 import { checkNames, checkSize, keptInfo, rangeIn, runIsFull, type ArtifactBounds } from './artifact-rules.ts';
 

@@ -1,4 +1,5 @@
-import type { Keys, RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import type { Keys } from '../keys.ts';
 import { redisError } from '../errors.ts';
 import type { MediaStore } from './media-store.ts';
 import { namedMedia } from './media-bytes.ts';

@@ -1,7 +1,6 @@
 import type { NewRun } from './create-runs.ts';
 import { RunError } from '../../base/errors.ts';
-import { loadScript, runScript } from '../connect.ts';
-import type { RunPlace } from '../run-place.ts';
+import { loadScript, runScript, type RunPlace, recordTtlS } from '../script.ts';
 
 const script = loadScript(import.meta.url, './claim-request.lua');
 
@@ -29,7 +28,9 @@ export async function claimRequest(
 ): Promise<ClaimedRequest> {
   // An id that was made for this request is nobody else's.
   if (request.executionId === undefined) return { kind: 'free' };
-  const reply = (await runScript(redis, script, [keys.run(runId), keys.claim(runId)], [bodyHash, claimedMs])) as
+  const own = [keys.run(runId), keys.claim(runId)];
+  const doing = 'claim of an execution id';
+  const reply = (await runScript(redis, script, own, [bodyHash, claimedMs], { doing })) as
     | [0 | 1 | 2]
     | [3, string, 0 | 1];
   if (reply[0] === 2) throw usedBefore(request.executionId);
@@ -39,19 +40,23 @@ export async function claimRequest(
 
 /**
  * Notes whom a request is said to: `meant` before it is, so that a repeat asks the same run, and `said` once it was. `late`: that
- * run does not hear it any more. `retentionS`: how long the run's record is kept, in seconds.
+ * run does not hear it any more.
  */
 export async function noteListener(
   run: NewRun,
   listener: string,
   how: 'meant' | 'said' | 'late',
-  { keys, redis }: Place,
-  retentionS: number,
+  place: Pick<RunPlace, 'keys' | 'redis' | 'resultTtlS'>,
 ): Promise<void> {
+  const { keys, redis } = place;
   const key = keys.claim(run.runId);
   if (how === 'late') return void (await redis.hdel(key, 'listener', 'said'));
   const fields = { bodyHash: run.bodyHash, listener, said: how === 'said' ? 1 : 0 };
-  await redis.multi().hset(key, fields).expire(key, retentionS).exec();
+  await redis
+    .multi()
+    .hset(key, fields)
+    .expire(key, recordTtlS(place, run.request.executionId !== undefined))
+    .exec();
 }
 
 /** The request was refused, and its id is free again. */

@@ -1,6 +1,6 @@
 --[[ Gives a run to one processor call, in one step with the events that say so.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
-KEYS[5] events of its children that came while it was running: they enter the log here, before those of the claim
+KEYS[8] events of its children that came while it was running: they enter the log here, before those of the claim
 ARGV[1] owner  [2] worker  [3] queue  [4] segment  [5] job try  [6] crash limit  [7] blame limit  [8] its first activity
 ARGV[9] a worker whose loss is not this run's doing, or ''  [10] ISO time
 ARGV[11] event log length  [12] live channel  [13] firehose channel  [14] publish command
@@ -36,13 +36,13 @@ if crashes >= tonumber(ARGV[6]) or blame >= tonumber(ARGV[7]) then
 end
 
 local opening, first = tonumber(ARGV[15]), run.epoch == '0'
-local events = redis.call('LRANGE', KEYS[5], 0, -1)
+local events = first and {} or redis.call('LRANGE', KEYS[8], 0, -1)
 for i = first and 16 or 16 + opening, first and 15 + opening or #ARGV do events[#events + 1] = ARGV[i] end
 -- Delta flushes do not touch the record: the log itself knows the last number.
 local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
 local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(run.lastSequence)
 seq = append(KEYS[3], ARGV[12], ARGV[13], KEYS[4], ARGV[14], ARGV[11], seq, events)
-redis.call('DEL', KEYS[5])
+if not first then redis.call('DEL', KEYS[8]) end
 
 local changed = {
   'owner', ARGV[1], 'held', '1', 'status', 'running', 'epoch', tonumber(run.epoch) + 1, 'crashes', crashes,

@@ -1,6 +1,6 @@
 --[[ Writes journal entries, events and record fields under the ownership: all of it, or nothing.
-KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the journal does not have  KEYS[5] all decisions
-KEYS[6] lifecycle stream, in a Cluster the run's own
+KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
+KEYS[5] decisions that the journal does not have  KEYS[6] all decisions
 ARGV[1] owner  [2] operation id  [3] last number given  [4] 1 when this ends the run, 3 when nobody
 needs its journal then, 2 when a cancel that holds what people were asked is answered by that, else 0
 ARGV[5] seconds to keep an ended run  [6] the same for a run with an execution id  [7] seconds to keep its events
@@ -29,7 +29,7 @@ local events = arguments(14 + #fields + #entries, #ARGV - 13 - #fields - #entrie
 if op == ARGV[2] then return {1, tonumber(ARGV[3]) + #events, cancel} end
 if owner ~= ARGV[1] or ended then return {0} end
 
-local seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[6], ARGV[11], ARGV[8], ARGV[3], events)
+local seq = append(KEYS[3], ARGV[9], ARGV[10], KEYS[4], ARGV[11], ARGV[8], ARGV[3], events)
 push('RPUSH', KEYS[2], entries)
 redis.call('HSET', KEYS[1], 'op', ARGV[2], 'lastSequence', seq, unpack(fields))
 -- Inside a JSON string a quote is escaped, so only a real key can look like this.
@@ -39,10 +39,10 @@ if ARGV[4] == '2' and string.find(cancel, '"onPendingApprovals":"hold"', 1, true
 end
 if ends then
   -- The worker that ends the run does not know these.
-  addCosts(redis.call('LRANGE', KEYS[4], 0, -1))
+  addCosts(redis.call('LRANGE', KEYS[5], 0, -1))
   local keep = string.find(request, '"executionId":', 1, true) and ARGV[6] or ARGV[5]
   redis.call('EXPIRE', KEYS[1], keep)
-  for _, key in ipairs({KEYS[2], KEYS[4], KEYS[5]}) do redis.call('EXPIRE', key, keep) end
+  for _, key in ipairs({KEYS[2], KEYS[5], KEYS[6]}) do redis.call('EXPIRE', key, keep) end
   redis.call('EXPIRE', KEYS[3], ARGV[7])
   if ARGV[4] == '3' then redis.call('DEL', KEYS[2]) end
 end

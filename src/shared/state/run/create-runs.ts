@@ -5,10 +5,8 @@ import { newRunId, runIdForExecution, sha256 } from '../../base/ids.ts';
 import { settledMs } from './open-runs.ts';
 import { defaultQueue } from '../../contract/queues.ts';
 import { jsonText } from '../../base/json-text.ts';
-import { loadScript, runScript } from '../connect.ts';
-import type { RunPlace } from '../run-place.ts';
+import { loadScript, runScript, publishCommand, scriptEvent, type RunPlace, stampOf } from '../script.ts';
 import type { JobKind, Lineage, RunRequest, RunStatus } from '../../contract/run.ts';
-import { publishCommand, scriptEvent } from '../script.ts';
 
 const script = loadScript(import.meta.url, './create.lua');
 
@@ -145,6 +143,7 @@ async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace
       runs[0]?.requestId ?? '',
       ...runs.flatMap((run) => argumentsOf(run, at, place)),
     ],
+    { doing: 'creation of runs' },
   )) as readonly ([0 | 1, RunStatus, string] | [2])[];
   for (const [i, run] of runs.entries()) if (replies[i]?.[0] === 0) await lifecycle.tell(run.runId);
   return replies.map(([code, status = 'queued', segment]) =>
@@ -172,8 +171,8 @@ function argumentsOf(run: NewRun, at: string, { keys }: RunPlace): (string | num
 }
 
 function firstEvents(run: NewRun, at: string): readonly string[] {
-  const queued = scriptEvent(run, at, { type: 'run.queued', kind: run.kind, queuedAt: at });
-  return run.request.executionId === undefined
-    ? [queued]
-    : [queued, scriptEvent(run, at, { type: 'execution.started' })];
+  const stamp = { ...stampOf(run), timestamp: at };
+  const queued = scriptEvent({ ...stamp, type: 'run.queued', kind: run.kind, queuedAt: at });
+  if (run.request.executionId === undefined) return [queued];
+  return [queued, scriptEvent({ ...stamp, type: 'execution.started' })];
 }

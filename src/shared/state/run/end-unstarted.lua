@@ -1,6 +1,6 @@
 --[[ Ends a queued run that no worker has begun, or that is to begin anew and waits for its thread.
-KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the journal does not have  KEYS[5] all decisions
-KEYS[6] lifecycle stream, in a Cluster the run's own
+KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
+KEYS[5] decisions that the journal does not have  KEYS[6] all decisions
 ARGV[1] nonce of this call  [2] 1 for one that has begun before, too  [3] ISO time  [4] status  [5] error as JSON
 ARGV[6] last event  [7] seconds to keep the run  [8] seconds to keep its events
 ARGV[9] event log length  [10] live channel  [11] firehose channel  [12] publish command
@@ -14,9 +14,9 @@ if status ~= 'queued' or held == '1' or (epoch ~= '0' and ARGV[2] ~= '1') then r
 
 local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
 local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(last)
-seq = append(KEYS[3], ARGV[10], ARGV[11], KEYS[6], ARGV[12], ARGV[9], seq, {ARGV[6]})
+seq = append(KEYS[3], ARGV[10], ARGV[11], KEYS[4], ARGV[12], ARGV[9], seq, {ARGV[6]})
 redis.call('HSET', KEYS[1], 'status', ARGV[4], 'error', ARGV[5], 'op', ARGV[1], 'owner', '', 'pending', '[]',
   'endedAt', ARGV[3], 'updatedAt', ARGV[3], 'lastSequence', seq)
-for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4], KEYS[5]}) do redis.call('EXPIRE', key, ARGV[7]) end
+for _, key in ipairs({KEYS[1], KEYS[2], KEYS[5], KEYS[6]}) do redis.call('EXPIRE', key, ARGV[7]) end
 redis.call('EXPIRE', KEYS[3], ARGV[8])
 return seq

@@ -4,13 +4,12 @@ import type { EventBody } from '../../contract/event.ts';
 import { newNonce } from '../../base/ids.ts';
 import { legibleRecord } from '../../contract/legible-record.ts';
 import { jsonText } from '../../base/json-text.ts';
-import { zeroUsage } from '../../contract/money.ts';
-import { loadScript, runScript } from '../connect.ts';
+import { loadScript, runScript, scriptEvent, recordTtlS, runKeys, eventTargets, stampOf } from '../script.ts';
 import type { RunRecord } from '../../contract/run.ts';
-import { publishCommand, scriptEvent } from '../script.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
 import { lookSoonAtThread } from '../thread/line.ts';
 import { passOn } from '../thread/turns.ts';
+import { zeroUsage } from '../../contract/money.ts';
 
 const script = loadScript(import.meta.url, './end-unstarted.lua');
 
@@ -24,37 +23,26 @@ export async function endUnstarted(
   family: Family,
   { anew }: { readonly anew: boolean },
 ): Promise<boolean> {
-  const { place, threads, keepOf, addJob, onEnded } = family;
-  const { redis, keys, lifecycle, eventLogMax } = place;
+  const { place, threads, addJob, onEnded } = family;
+  const { redis, keys } = place;
   const { runId, tenant, request, costMicrocents, usage = { ...zeroUsage, byModel: {} } } = record;
   const at = new Date().toISOString();
   const body: EventBody = { type: 'run.failed', error, usage, costMicrocents };
-  const event = scriptEvent(record, at, body);
-  const own = [keys.run, keys.journal, keys.events, keys.decided, keys.decisions].map((key) => key(runId));
-  const { recordS, eventsS } = keepOf(record);
+  const args = [
+    newNonce(),
+    anew ? 1 : 0,
+    at,
+    'failed',
+    jsonText(error),
+    scriptEvent({ ...stampOf(record), timestamp: at, ...body }),
+    recordTtlS(place, request.executionId !== undefined),
+    place.eventLogTtlS,
+    ...eventTargets(place, runId),
+  ];
   await lookSoon(place, runId);
   if (request.thread !== undefined) await lookSoonAtThread(threads, { tenant, threadId: request.thread });
-  const seq = Number(
-    await runScript(
-      redis,
-      script,
-      [...own, lifecycle.keyOf(runId)],
-      [
-        newNonce(),
-        anew ? 1 : 0,
-        at,
-        'failed',
-        jsonText(error),
-        event,
-        recordS,
-        eventsS,
-        eventLogMax,
-        keys.live(runId),
-        keys.firehose,
-        publishCommand(place),
-      ],
-    ),
-  );
+  const doing = `end of run ${runId}, which has not begun`;
+  const seq = Number(await runScript(redis, script, runKeys(place, runId), args, { doing }));
   if (seq < 0) return false;
   if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, record, addJob);
   onEnded({ ...record, status: 'failed', error, endedAt: at }, body);

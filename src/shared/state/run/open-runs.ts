@@ -1,6 +1,6 @@
 import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { legibleRecord } from '../../contract/legible-record.ts';
-import type { RunPlace } from '../run-place.ts';
+import type { RunPlace } from '../script.ts';
 import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
 
 type Place = Pick<RunPlace, 'redis' | 'keys'>;

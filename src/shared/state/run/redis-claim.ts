@@ -1,12 +1,13 @@
+import { z } from 'zod';
 import { storedCancel } from '../../contract/control.ts';
 import { assertNever, RunError } from '../../base/errors.ts';
 import { pairsOf } from '../../base/pairs.ts';
-import { loadScript, runScript } from '../connect.ts';
-import { redisError } from '../errors.ts';
+import { loadScript, runScript, type RunPlace, runKeys, scriptEvent, tellLifecycle, eventTargets } from '../script.ts';
 import { recordFromHash, type RunStatus } from '../../contract/run.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from './run-store.ts';
-import { eventTargets, scriptKeys, tellLifecycle, type RedisRunsOptions } from '../redis-layout.ts';
-import { readEntry, scriptEvent } from '../wire.ts';
+import type { Clock } from '../../base/clock.ts';
+import { type JournalEntry, journalEntry, journalVersion } from '../../contract/journal/journal.ts';
+import { storedJson } from '../../base/json-text.ts';
 
 const script = loadScript(import.meta.url, './claim.lua');
 
@@ -19,7 +20,7 @@ type ClaimReply =
 
 /** `claim.lua` as a function. Throws `queue_unavailable`, or what {@link claimed} throws. */
 export async function claimRun(
-  options: RedisRunsOptions,
+  place: RunPlace & { readonly clock: Clock },
   request: ClaimRequest,
   opening: readonly OutgoingEvent[],
   recovering: readonly OutgoingEvent[],
@@ -36,30 +37,25 @@ export async function claimRun(
     activity,
     excusedWorker = '',
   } = request;
-  const at = new Date(options.clock.now()).toISOString();
-  const reply = (await runScript(
-    options.redis,
-    script,
-    [...scriptKeys(options, runId), options.keys.relayed(runId)],
-    [
-      owner,
-      worker,
-      queue,
-      segment,
-      jobTry,
-      crashLimit,
-      blameLimit,
-      activity,
-      excusedWorker,
-      at,
-      ...eventTargets(options, runId),
-      opening.length,
-      ...opening.map(scriptEvent),
-      ...recovering.map(scriptEvent),
-    ],
-  ).catch((error: unknown) => {
-    throw redisError(error, `claim of run ${runId}`);
-  })) as ClaimReply;
+  const at = new Date(place.clock.now()).toISOString();
+  const args = [
+    owner,
+    worker,
+    queue,
+    segment,
+    jobTry,
+    crashLimit,
+    blameLimit,
+    activity,
+    excusedWorker,
+    at,
+    ...eventTargets(place, runId),
+    opening.length,
+    ...opening.map(scriptEvent),
+    ...recovering.map(scriptEvent),
+  ];
+  const doing = `claim of run ${runId}`;
+  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as ClaimReply;
 
   switch (reply[0]) {
     case 0:
@@ -72,7 +68,7 @@ export async function claimRun(
       return { kind: 'crashed_too_often', crashes: reply[1] };
     case 4: {
       const hash: Record<string, string> = Object.fromEntries(pairsOf([...reply[1], ...reply[2].map(String)]));
-      tellLifecycle(options, runId, hash['epoch'] === '1' ? opening : recovering);
+      tellLifecycle(place, runId, hash['epoch'] === '1' ? opening : recovering);
       return claimed(runId, hash, reply[3]);
     }
     default:
@@ -101,5 +97,28 @@ function claimed(runId: string, hash: Record<string, string>, journal: readonly 
   } catch (error) {
     if (!(error instanceof RunError)) throw error;
     throw new RunError(error.code, error.message, { cause: error.cause, details: { seq } });
+  }
+}
+
+/** Reads a journal entry. Throws `run_state_malformed` or `run_state_version_unsupported`. */
+export function readEntry(text: string, runId: string): JournalEntry {
+  const json = readJson(text, `a journal entry of run ${runId}`);
+  const parsed = journalEntry.safeParse(json);
+  if (parsed.success) return parsed.data;
+  const version = z.object({ v: z.int() }).safeParse(json);
+  if (version.success && version.data.v !== journalVersion) {
+    throw new RunError(
+      'run_state_version_unsupported',
+      `run ${runId} has journal entries of version ${version.data.v}`,
+    );
+  }
+  throw new RunError('run_state_malformed', `a journal entry of run ${runId} cannot be read`, { cause: parsed.error });
+}
+
+function readJson(text: string, what: string): unknown {
+  try {
+    return storedJson(text);
+  } catch (cause) {
+    throw new RunError('run_state_malformed', `${what} is not JSON`, { cause });
   }
 }

@@ -1,9 +1,7 @@
 import { assertNever } from '../../base/errors.ts';
-import { loadScript, runScript } from '../connect.ts';
+import { loadScript, runScript, type RunPlace, publishCommand, scriptEvent, tellLifecycle } from '../script.ts';
 import { redisError, refusal } from '../errors.ts';
 import type { CommitReply, OutgoingEvent } from './run-store.ts';
-import { publishCommand, tellLifecycle, type RedisRunsOptions } from '../redis-layout.ts';
-import { scriptEvent } from '../wire.ts';
 
 const script = loadScript(import.meta.url, './flush.lua');
 
@@ -26,11 +24,11 @@ interface Flush {
  * most 64 runs and 1 MB (a single larger flush goes alone). In a Cluster every run is a call of its own.
  */
 export class FlushGatherer {
-  readonly #options: RedisRunsOptions;
+  readonly #place: RunPlace;
   #waiting: Flush[] = [];
 
-  constructor(options: RedisRunsOptions) {
-    this.#options = options;
+  constructor(place: RunPlace) {
+    this.#place = place;
   }
 
   /** Throws `queue_unavailable` for this run alone when Redis cannot be reached or refuses its write. */
@@ -47,7 +45,7 @@ export class FlushGatherer {
   #send(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (const group of groups(waiting, this.#options.cluster ? 1 : maxRuns)) void this.#call(group);
+    for (const group of groups(waiting, this.#place.cluster ? 1 : maxRuns)) void this.#call(group);
   }
 
   async #call(group: readonly Flush[]): Promise<void> {
@@ -60,14 +58,14 @@ export class FlushGatherer {
   }
 
   async #run(group: readonly Flush[]): Promise<readonly (0 | 1 | string)[]> {
-    const { redis, keys, cluster, lifecycle, eventLogMax } = this.#options;
+    const { redis, keys, cluster, lifecycle, eventLogMax } = this.#place;
     const logs = group.map(({ runId }) => keys.events(runId));
     const runs = group.flatMap(({ runId, seq, texts }) => [keys.live(runId), seq, texts.length, ...texts]);
     const reply = await runScript(
       redis,
       script,
       [...logs, lifecycle.keyOf(group[0]?.runId ?? '')],
-      [group.length, eventLogMax, keys.firehose, publishCommand(cluster), ...runs],
+      [group.length, eventLogMax, keys.firehose, publishCommand(this.#place), ...runs],
     );
     return reply as readonly (0 | 1 | string)[];
   }
@@ -78,7 +76,7 @@ export class FlushGatherer {
       case 0:
         return flush.resolve({ kind: 'fenced' });
       case 1: {
-        tellLifecycle(this.#options, flush.runId, flush.events);
+        tellLifecycle(this.#place, flush.runId, flush.events);
         return flush.resolve({ kind: 'ok', seq: flush.seq + flush.events.length });
       }
       default:

@@ -6,8 +6,12 @@ import type { Claim, ClaimRequest, Commit, CommitReply, OutgoingEvent, Ownership
 import { claimRun } from './redis-claim.ts';
 import { commitRun } from './redis-commit.ts';
 import { FlushGatherer } from './redis-flush.ts';
-import type { RedisRunsOptions } from '../redis-layout.ts';
 import { checkClaimEvents, checkCommit } from '../rules.ts';
+import type { Clock } from '../../base/clock.ts';
+import type { Log } from '../../base/log.ts';
+import type { RunPlace } from '../script.ts';
+
+export type RedisRunsOptions = RunPlace & { readonly clock: Clock; readonly log: Log };
 
 /**
  * The run store in Redis: a hash, a journal list and an event stream per run, written by three scripts. A reply that

@@ -1,7 +1,7 @@
 --[[ Queues a failed run again, to continue from its journal. Its event numbers go on; its log begins anew after the
 terminal event, so that a log still holds exactly one of those and nothing after it. It gets its whole wall time again.
-KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the journal does not have  KEYS[5] all decisions
-KEYS[6] lifecycle stream, in a Cluster the run's own
+KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
+KEYS[5] decisions that the journal does not have  KEYS[6] all decisions
 ARGV[1] nonce of this call  [2] queue  [3] ISO time  [4] run.queued event
 ARGV[5] event log length  [6] live channel  [7] firehose channel  [8] publish command  [9] a new deadline as ISO time, or ''
 ARGV[10] when a worker has to have begun it, as ISO time, or ''
@@ -22,8 +22,8 @@ redis.call('HSET', KEYS[1], 'status', 'queued', 'queue', ARGV[2], 'segment', seg
 redis.call('HDEL', KEYS[1], 'endedAt', 'error', 'result', 'cancel', 'putBacks', 'workedMs')
 if ARGV[9] ~= '' then redis.call('HSET', KEYS[1], 'deadlineAt', ARGV[9]) end
 if ARGV[10] ~= '' then redis.call('HSET', KEYS[1], 'startBy', ARGV[10]) end
-for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4], KEYS[5]}) do redis.call('PERSIST', key) end
+for _, key in ipairs({KEYS[1], KEYS[2], KEYS[5], KEYS[6]}) do redis.call('PERSIST', key) end
 if last and last.t == 'closed' then redis.call('RPOP', KEYS[2]) end
 redis.call('DEL', KEYS[3])
-append(KEYS[3], ARGV[6], ARGV[7], KEYS[6], ARGV[8], ARGV[5], seq, {ARGV[4]})
+append(KEYS[3], ARGV[6], ARGV[7], KEYS[4], ARGV[8], ARGV[5], seq, {ARGV[4]})
 return {2, segment}

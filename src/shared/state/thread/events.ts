@@ -1,5 +1,5 @@
 import { jsonText } from '../../base/json-text.ts';
-import { loadScript, runScript } from '../connect.ts';
+import { loadScript, runScript } from '../script.ts';
 import {
   maxThreadEvents,
   threadEventVersion,

@@ -1,10 +1,9 @@
 import type { CancelRequest } from '../../contract/control.ts';
 import { RunError } from '../../base/errors.ts';
-import { inTime } from '../in-time.ts';
+import { inTime, isUnavailable } from '../errors.ts';
 import { lookLater } from '../look-later.ts';
 import { pairsOf } from '../../base/pairs.ts';
-import { loadScript, runScript } from '../connect.ts';
-import { isUnavailable } from '../errors.ts';
+import { loadScript, runScript } from '../script.ts';
 import { threadKeys, type ThreadPlace } from './thread-place.ts';
 import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from '../../contract/thread/thread.ts';
 

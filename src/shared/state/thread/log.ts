@@ -1,5 +1,5 @@
 import { jsonText } from '../../base/json-text.ts';
-import { loadScript, runScript } from '../connect.ts';
+import { loadScript, runScript } from '../script.ts';
 import { threadContext, type ThreadContext } from '../../contract/thread/thread-context.ts';
 import type { ThreadHold } from './line.ts';
 import { readManifest, threadKeys, type ThreadPlace } from './thread-place.ts';

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts';
-import type { Keys, RedisConnection } from '../connect.ts';
+import type { RedisConnection } from '../connect.ts';
+import type { Keys } from '../keys.ts';
 import { threadNotFound, type ThreadRef } from '../../contract/thread/thread.ts';
 
 /** Where threads are kept. */

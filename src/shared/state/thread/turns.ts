@@ -1,4 +1,4 @@
-import { loadScript, runScript } from '../connect.ts';
+import { loadScript, runScript } from '../script.ts';
 import type { AddJob } from '../run/waits/resume.ts';
 import { jobKind } from '../../contract/run.ts';
 import { leaveThread, type Leaver } from './line.ts';

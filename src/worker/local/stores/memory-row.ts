@@ -130,8 +130,7 @@ function keyOf(decision: DecisionRecord, all: readonly DecisionRecord[]): string
 
 /** What every event of a run says about it. */
 export function aboutRun(record: RunRecord): Omit<OutgoingEvent, 'timestamp' | 'type'> {
-  const { timestamp: _, ...about } = stampOf(record, '');
-  return about;
+  return stampOf(record);
 }
 
 /** Was this delivery of the run's job overtaken by a later one? */

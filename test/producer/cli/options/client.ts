@@ -2,7 +2,8 @@ import { inject, onTestFinished } from 'vitest';
 import { Millrace } from '../../../../src/producer/client/millrace.ts';
 import type { MillraceOptions } from '../../../../src/producer/client/options.ts';
 import { eventSchema } from '../../../../src/shared/contract/event.ts';
-import { bullPrefix, keysFor, type Keys, type RedisConnection } from '../../../../src/shared/state/connect.ts';
+import type { RedisConnection } from '../../../../src/shared/state/connect.ts';
+import { bullPrefix, keysFor, type Keys } from '../../../../src/shared/state/keys.ts';
 import { testPrefix, testRedis } from '../../../support/redis.ts';
 
 /** A client with a world of its own: a fresh prefix, a direct connection and the keys to look behind it. */

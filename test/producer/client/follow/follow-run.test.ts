@@ -1,6 +1,6 @@
 import { inject, onTestFinished, expect, test } from 'vitest';
 import type { RunEvent } from '../../../../src/shared/contract/event.ts';
-import { keysFor } from '../../../../src/shared/state/connect.ts';
+import { keysFor } from '../../../../src/shared/state/keys.ts';
 import { Millrace } from '../../../../src/producer/client/millrace.ts';
 import type { EventsOptions } from '../../../../src/producer/client/options.ts';
 import { startRedisProxy } from '../../../support/redis-proxy.ts';

@@ -30,7 +30,6 @@ async function parked(changes: Partial<RunRecord>) {
   const family: Family = {
     place,
     threads: place,
-    keepOf: () => ({ recordS: 60, eventsS: 60 }),
     addJob: async () => {},
     onAccepted: () => {},
     onEnded: dies,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { keysFor } from '../../../../src/shared/state/connect.ts';
+import { keysFor } from '../../../../src/shared/state/keys.ts';
 import { redisSupervision } from '../../../../src/shared/state/run/redis-supervision.ts';
 import { testPrefix, testRedis } from '../../../support/redis.ts';
 import { runPlace } from '../../../support/run-place.ts';

@@ -1,5 +1,7 @@
 import type { ProviderLimits } from '../../../contract/limits.ts';
-import { loadScript, runScript, type Keys, type RedisConnection, type Script } from '../../connect.ts';
+import type { RedisConnection } from '../../connect.ts';
+import { loadScript, runScript, type Script } from '../../script.ts';
+import type { Keys } from '../../keys.ts';
 import { redisError } from '../../errors.ts';
 import type { Clock } from '../../../base/clock.ts';
 import type { GrantRequest } from './rate-limiter.ts';

@@ -31,8 +31,8 @@ if group and not isCancelled and not decides then following = followerOf(group, 
 if isNew and (not ended or status == 'failed') then
   local how = ARGV[12]
   if following then how = string.sub(how, 1, -2) .. ',"next":"' .. following.id .. '"}' end
-  redis.call('RPUSH', KEYS[4], how)
-  redis.call('EXPIRE', KEYS[4], ended and redis.call('TTL', KEYS[1]) or ARGV[10])
+  redis.call('RPUSH', KEYS[5], how)
+  redis.call('EXPIRE', KEYS[5], ended and redis.call('TTL', KEYS[1]) or ARGV[10])
 end
 if ended then
   if isNew then addCost(ARGV[13]) end
@@ -43,11 +43,11 @@ if group and not decides then
     waiting = withoutRun(waiting, ARGV[11], following, ARGV[3])
     redis.call('HSET', KEYS[1], 'pending', textsOf(waiting))
     addCost(ARGV[13])
-    redis.call('HINCRBY', KEYS[6], 'counted', ARGV[13])
+    redis.call('HINCRBY', KEYS[7], 'counted', ARGV[13])
   end
   if following then return {3, group.template, following.own} end
   if worksBelow(waiting) then return {1} end
 end
-if status ~= 'suspended' or redis.call('LLEN', KEYS[4]) == 0 then return {1} end
+if status ~= 'suspended' or redis.call('LLEN', KEYS[5]) == 0 then return {1} end
 local next, seq, left = endWait(segment, last, epoch, tonumber(resumes or 0), waiting)
 return {2, next, seq, queue, kind, left}

@@ -2,29 +2,26 @@ import { callDecision, storedCancel, type CancelRequest, type ChildEnd } from '.
 import type { EventBody } from '../../../contract/event.ts';
 import { createRuns, type NewRun } from '../create-runs.ts';
 import { newNonce } from '../../../base/ids.ts';
-import { zeroUsage } from '../../../contract/money.ts';
 import { legibleRecord } from '../../../contract/legible-record.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { loadScript, runScript } from '../../connect.ts';
+import { loadScript, runScript, type RunPlace, runKeys, eventTargets } from '../../script.ts';
 import { forgetOpen } from '../open-runs.ts';
 import { cutText } from '../../../base/redact.ts';
 import {
   afterWait,
   resumedEvent,
   resumeRun,
-  waitEndArgs,
-  waitEndKeys,
   waitingRun,
   type AddJob,
   type WaitEnded,
+  waitEndArgs,
 } from '../waits/resume.ts';
-import type { RunPlace } from '../../run-place.ts';
 import { isTerminalStatus, type RunOutcomeView, type RunRecord } from '../../../contract/run.ts';
-import { publishCommand } from '../../script.ts';
-import { stopRun, type Retention } from '../control/stop-run.ts';
+import { stopRun } from '../control/stop-run.ts';
 import type { ThreadPlace } from '../../thread/thread-place.ts';
 import { lookSoonAtThread } from '../../thread/line.ts';
 import { passOn } from '../../thread/turns.ts';
+import { zeroUsage } from '../../../contract/money.ts';
 
 const endedScript = loadScript(import.meta.url, './child-ended.lua');
 const groupScript = loadScript(import.meta.url, './wait-for-group.lua');
@@ -48,7 +45,6 @@ export const forNobody: CancelRequest = {
 /** What work on a family of runs needs beside their place. */
 export interface Family {
   readonly place: RunPlace;
-  readonly keepOf: (record: RunRecord) => Retention;
   readonly threads: ThreadPlace;
   readonly addJob: AddJob;
   /** Told of a run that was made here. */
@@ -111,7 +107,8 @@ export async function tellParent(record: RunRecord, family: Family): Promise<voi
   const event = resumedEvent(above, wait);
   const about = [end.id, jsonText(end), end.costMicrocents, isAnswer(end) ? 1 : 0];
   const args = [...waitEndArgs(place, runId, event, wait), ...about];
-  const reply = (await runScript(place.redis, endedScript, waitEndKeys(place, runId), args)) as
+  const doing = `end of run ${record.runId} for run ${runId}`;
+  const reply = (await runScript(place.redis, endedScript, runKeys(place, runId), args, { doing })) as
     | readonly [0 | 1]
     | readonly [2, ...WaitEnded]
     | readonly [3, string, string];
@@ -188,6 +185,7 @@ async function waitForGroup(
     groupScript,
     [keys.run(runId), keys.later(runId)],
     [segment, first ? 1 : 0, template ? jsonText(template) : '', groupTtlS, ...own.map((part) => jsonText(part))],
+    { doing: `wait of run ${runId} for its children` },
   );
 }
 
@@ -214,7 +212,7 @@ export async function stopFamily(
 ): Promise<Awaited<ReturnType<typeof stopRun>>> {
   const { tenant, runId, request } = record;
   if (request.thread !== undefined) await lookSoonAtThread(family.threads, { tenant, threadId: request.thread });
-  const stopped = await stopRun(record, cancel, family.keepOf(record), family.place);
+  const stopped = await stopRun(record, cancel, family.place);
   if (stopped === 'asked') {
     // From now on none begins: those that work are known.
     const below = childrenOf((await loadRun(runId, family.place)) ?? record);
@@ -270,22 +268,20 @@ export async function tellEvents(
   events: readonly (EventBody & { readonly timestamp: string })[],
   place: RunPlace,
 ): Promise<boolean> {
-  const { redis, keys, eventLogMax } = place;
+  const { redis, keys } = place;
   const runId = String(stamp['runId']);
   const reply = (await runScript(
     redis,
     eventsScript,
     [keys.run(runId), keys.events(runId), keys.relayed(runId)],
     [
-      eventLogMax,
-      keys.live(runId),
-      keys.firehose,
-      publishCommand(place),
+      ...eventTargets(place, runId),
       maxWaiting,
       waitingTtlS,
       // Flagged like deltas: the firehose has the events of the run below already.
       ...events.map((event) => `D${jsonText({ ...stamp, ...event })}`),
     ],
+    { doing: `events of children of run ${runId}` },
   )) as readonly [0 | 1 | 2];
   return reply[0] !== 0;
 }

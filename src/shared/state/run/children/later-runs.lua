@@ -1,11 +1,11 @@
---[[ Shared fragment: a run that waits for several others as one group. KEYS[1] run  KEYS[6] the group, a hash:
+--[[ Shared fragment: a run that waits for several others as one group. KEYS[1] run  KEYS[7] the group, a hash:
 `segment` in which the run waits, `first` 1 when the first answer ends that, `template` what later runs have in common,
 `next` number of the one that begins next, from 0, and by their numbers what is their own, as JSON with `runId` and `agent`;
 `counted` what those that have ended cost, which is in the record already;
 `by:<id>` is the number of the one that began when <id> had ended. Needs waiting-for, and takes its items. ]]
 -- Nil where every end of a run below ends the wait.
 local function groupOf(segment)
-  local group = redis.call('HMGET', KEYS[6], 'segment', 'first', 'template', 'next')
+  local group = redis.call('HMGET', KEYS[7], 'segment', 'first', 'template', 'next')
   if group[1] ~= segment then return nil end
   return { first = group[2] == '1', template = group[3], next = tonumber(group[4]) }
 end
@@ -13,12 +13,12 @@ end
 -- Who begins when `id` has ended: the same, however often it is asked. Nil when nobody is left, or what was kept of it cannot be
 -- read any more.
 local function followerOf(group, id, isNew)
-  local number = redis.call('HGET', KEYS[6], 'by:' .. id)
+  local number = redis.call('HGET', KEYS[7], 'by:' .. id)
   if not number and not isNew then return nil end
-  local own = redis.call('HGET', KEYS[6], number or group.next)
+  local own = redis.call('HGET', KEYS[7], number or group.next)
   local spec = decoded(own)
   if not spec or type(spec.runId) ~= 'string' then return nil end
-  if not number then redis.call('HSET', KEYS[6], 'next', group.next + 1, 'by:' .. id, group.next) end
+  if not number then redis.call('HSET', KEYS[7], 'next', group.next + 1, 'by:' .. id, group.next) end
   return { own = own, id = spec.runId, agent = type(spec.agent) == 'string' and spec.agent or '' }
 end
 

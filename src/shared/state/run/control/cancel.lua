@@ -1,6 +1,6 @@
 --[[ Asks a run to stop, and ends it at once when nobody works on it.
-KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] decisions that the journal does not have  KEYS[5] all decisions
-KEYS[6] runs that begin below it later  KEYS[7] lifecycle stream, in a Cluster the run's own
+KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
+KEYS[5] decisions that the journal does not have  KEYS[6] all decisions  KEYS[7] runs that begin below it later
 ARGV[1] nonce of this call  [2] cancel request  [3] its onPendingApprovals  [4] ISO time
 ARGV[5] run.cancelled and [6] run.failed event, both cut off before their usage  [7] error of the latter
 ARGV[8] usage of a run that has none  [9] seconds to keep the run  [10] seconds to keep its events
@@ -47,7 +47,7 @@ end
 local function tell(events)
   local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
   local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(last)
-  return append(KEYS[3], ARGV[12], ARGV[13], KEYS[7], ARGV[14], ARGV[11], seq, events)
+  return append(KEYS[3], ARGV[12], ARGV[13], KEYS[4], ARGV[14], ARGV[11], seq, events)
 end
 if holds then
   redis.call('HSET', KEYS[1], 'op', ARGV[1], 'lastSequence', tell({ARGV[15]}))
@@ -78,6 +78,6 @@ end
 redis.call('HSET', KEYS[1], 'status', fails and 'failed' or 'cancelled', 'op', ARGV[1], 'owner', '', 'pending', '[]',
   'endedAt', ARGV[4], 'updatedAt', ARGV[4], 'lastSequence', seq)
 if fails then redis.call('HSET', KEYS[1], 'error', ARGV[7]) end
-for _, key in ipairs({KEYS[1], KEYS[2], KEYS[4], KEYS[5]}) do redis.call('EXPIRE', key, ARGV[9]) end
+for _, key in ipairs({KEYS[1], KEYS[2], KEYS[5], KEYS[6]}) do redis.call('EXPIRE', key, ARGV[9]) end
 redis.call('EXPIRE', KEYS[3], ARGV[10])
 return {2}

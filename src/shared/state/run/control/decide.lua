@@ -44,12 +44,12 @@ for at = 13, #ARGV, 5 do
 end
 
 if #changes > 0 then
-  redis.call('HSET', KEYS[5], unpack(changes))
-  redis.call('EXPIRE', KEYS[5], ARGV[10])
+  redis.call('HSET', KEYS[6], unpack(changes))
+  redis.call('EXPIRE', KEYS[6], ARGV[10])
 end
 if #complete > 0 then
-  redis.call('RPUSH', KEYS[4], unpack(complete))
-  redis.call('EXPIRE', KEYS[4], ARGV[10])
+  redis.call('RPUSH', KEYS[5], unpack(complete))
+  redis.call('EXPIRE', KEYS[5], ARGV[10])
 end
 if status == 'suspended' and (#complete > 0 or ARGV[11] == '1') then
   local following, seq, left = endWait(segment, last, epoch, resumes, waiting)

@@ -1,17 +1,8 @@
 import { readDecision, type CallVerdict, type Refusal } from '../../../contract/decisions.ts';
 import { assertNever } from '../../../base/errors.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { loadScript, runScript } from '../../connect.ts';
-import {
-  afterWait,
-  resumedEvent,
-  waitEndArgs,
-  waitEndKeys,
-  waitingRun,
-  type ResumedRun,
-  type WaitEnd,
-} from '../waits/resume.ts';
-import type { RunPlace } from '../../run-place.ts';
+import { loadScript, runScript, type RunPlace, runKeys } from '../../script.ts';
+import { afterWait, resumedEvent, waitingRun, type ResumedRun, type WaitEnd, waitEndArgs } from '../waits/resume.ts';
 
 const script = loadScript(import.meta.url, './decide.lua');
 
@@ -47,7 +38,7 @@ export async function decideAboutRun(place: RunPlace, runId: string, decide: Dec
   const run = await waitingRun(runId, place);
   if (!run) return { kind: 'gone' };
   const event = resumedEvent(run, decide);
-  const reply = (await runScript(place.redis, script, waitEndKeys(place, runId), [
+  const args = [
     ...waitEndArgs(place, runId, event, decide),
     decide.entry.budget ? 1 : 0,
     decide.by ?? '',
@@ -58,7 +49,9 @@ export async function decideAboutRun(place: RunPlace, runId: string, decide: Dec
       jsonText(vote),
       decision,
     ]),
-  ])) as Reply;
+  ];
+  const doing = `decision about run ${runId}`;
+  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as Reply;
   switch (reply[0]) {
     case 0:
       return { kind: 'gone' };

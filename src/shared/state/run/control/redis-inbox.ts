@@ -1,5 +1,5 @@
 import { redisError } from '../../errors.ts';
-import type { RunPlace } from '../../run-place.ts';
+import type { RunPlace } from '../../script.ts';
 import { forgetSaid, heardBy } from './steer.ts';
 import type { Inbox } from './inbox.ts';
 

@@ -1,8 +1,7 @@
 import { steeringMessage, type SteeringMessage } from '../../../contract/control.ts';
 import { runIdForChild } from '../../../base/ids.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { loadScript, runScript } from '../../connect.ts';
-import type { RunPlace } from '../../run-place.ts';
+import { loadScript, runScript, type RunPlace } from '../../script.ts';
 
 const script = loadScript(import.meta.url, './steer.lua');
 
@@ -25,6 +24,7 @@ export async function sayToRun(
     script,
     [keys.run(runId), keys.inbox(runId)],
     [message.id, jsonText(message), maxHeard, keepS],
+    { doing: `message to run ${runId}` },
   );
   if (reply === -1) return 'full';
   return reply === 1 ? 'said' : 'late';

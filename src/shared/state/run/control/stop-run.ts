@@ -3,21 +3,22 @@ import { assertNever, type ErrorInfo } from '../../../base/errors.ts';
 import type { EventBody } from '../../../contract/event.ts';
 import { newNonce } from '../../../base/ids.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { zeroUsage } from '../../../contract/money.ts';
 import { lookSoon } from '../open-runs.ts';
-import { loadScript, runScript } from '../../connect.ts';
-import type { RunPlace } from '../../run-place.ts';
-import { waitEndKeys } from '../waits/resume.ts';
+import {
+  loadScript,
+  runScript,
+  eventStart,
+  scriptEvent,
+  type RunPlace,
+  recordTtlS,
+  runKeys,
+  eventTargets,
+  stampOf,
+} from '../../script.ts';
 import type { RunRecord } from '../../../contract/run.ts';
-import { eventStart, publishCommand, scriptEvent } from '../../script.ts';
+import { zeroUsage } from '../../../contract/money.ts';
 
 const script = loadScript(import.meta.url, './cancel.lua');
-
-/** Seconds that what is left of a run is kept. */
-export interface Retention {
-  readonly recordS: number;
-  readonly eventsS: number;
-}
 
 /**
  * - gone, ended_before: there is nothing to stop
@@ -32,17 +33,12 @@ export type Stopped = 'gone' | 'ended_before' | 'held' | 'ended_here' | 'asked';
  * worker that misses the channel still finds it; taken off the list again when the run has ended. One that ended here stays in the
  * sets of open runs, until the caller has told whoever waits for it.
  */
-export async function stopRun(
-  record: RunRecord,
-  cancel: CancelRequest,
-  keep: Retention,
-  place: RunPlace,
-): Promise<Stopped> {
+export async function stopRun(record: RunRecord, cancel: CancelRequest, place: RunPlace): Promise<Stopped> {
   const { redis, keys } = place;
   const { runId } = record;
   // What follows the end of the run may be lost with this process.
   await Promise.all([redis.sadd(keys.cancels, runId), lookSoon(place, runId)]);
-  const reply = await askToStop(record, cancel, keep, place);
+  const reply = await askToStop(record, cancel, place);
   switch (reply.kind) {
     case 'asked': {
       const message: ControlMessage = { v: 1, runId, op: 'cancel', cancel: reply.cancel };
@@ -66,44 +62,40 @@ type CancelReply =
   | { readonly kind: 'gone' | 'ended_before' | 'held' | 'ended_here' }
   | { readonly kind: 'asked'; readonly cancel: CancelRequest };
 
-async function askToStop(
-  record: RunRecord,
-  cancel: CancelRequest,
-  { recordS, eventsS }: Retention,
-  place: RunPlace,
-): Promise<CancelReply> {
-  const { redis, keys, eventLogMax } = place;
+async function askToStop(record: RunRecord, cancel: CancelRequest, place: RunPlace): Promise<CancelReply> {
+  const { runId, request } = record;
   const at = new Date().toISOString();
-  const cancelled = {
-    type: 'run.cancelled',
-    drained: false,
-    ...(cancel.reason !== undefined && { reason: cancel.reason }),
-  } as const;
+  const cancelled = { type: 'run.cancelled', drained: false, reason: cancel.reason } as const;
   const error: ErrorInfo = { code: 'run_aborted', message: 'aborted while approvals were pending', retryable: false };
-  const said = (body: EventBody) => scriptEvent(record, at, body);
-  const reply = (await runScript(redis, script, waitEndKeys(place, record.runId), [
+  const stamp = { ...stampOf(record), timestamp: at };
+  const whole = (body: EventBody) => scriptEvent({ ...stamp, ...body });
+  const args = [
     newNonce(),
     jsonText(cancel),
     cancel.onPendingApprovals,
     at,
-    eventStart(record, at, cancelled),
-    eventStart(record, at, { type: 'run.failed', error }),
+    eventStart({ ...stamp, ...cancelled }),
+    eventStart({ ...stamp, type: 'run.failed', error }),
     jsonText(error),
     jsonText({ ...zeroUsage, byModel: {} }),
-    recordS,
-    eventsS,
-    eventLogMax,
-    keys.live(record.runId),
-    keys.firehose,
-    publishCommand(place),
-    said({ type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: cancel.onPendingApprovals }),
-    eventStart(record, at, { type: 'tool.approval.denied' }),
+    recordTtlS(place, request.executionId !== undefined),
+    place.eventLogTtlS,
+    ...eventTargets(place, runId),
+    whole({ type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: cancel.onPendingApprovals }),
+    eventStart({ ...stamp, type: 'tool.approval.denied' }),
     'the run was cancelled',
-    eventStart(record, at, { type: 'usage.recorded' }),
-    said({ type: 'agent.end', output: '', status: 'cancelled' }),
-    said({ type: 'agent.error', code: error.code, message: error.message }),
-    record.request.node ? said({ type: 'node.failed', error }) : '',
-  ])) as [0] | [1] | [2] | [3, string] | [4];
+    eventStart({ ...stamp, type: 'usage.recorded' }),
+    whole({ type: 'agent.end', output: '', status: 'cancelled' }),
+    whole({ type: 'agent.error', code: error.code, message: error.message }),
+    request.node ? whole({ type: 'node.failed', error }) : '',
+  ];
+  const doing = `cancel of run ${runId}`;
+  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as
+    | [0]
+    | [1]
+    | [2]
+    | [3, string]
+    | [4];
   switch (reply[0]) {
     case 0:
       return { kind: 'gone' };

@@ -17,7 +17,7 @@ local function isAnother(about, item, resumes)
 end
 
 local function vote(id, item, verdict, fingerprint, said, decision, resumes, changes)
-  local known = redis.call('HGET', KEYS[5], id)
+  local known = redis.call('HGET', KEYS[6], id)
   local about = recordOf(known)
   if about and item and isAnother(about, item, resumes) then
     changes[#changes + 1] = id .. '@' .. (about.resumes or resumes)

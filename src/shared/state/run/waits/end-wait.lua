@@ -10,7 +10,7 @@ is read before anything is written, and none of it keeps the wait from its end. 
 -- Decisions that the journal does not have: their texts, and the set of what they are about.
 local function decisionsToTakeUp()
   local texts, decided = {}, {}
-  for _, text in ipairs(redis.call('LRANGE', KEYS[4], 0, -1)) do
+  for _, text in ipairs(redis.call('LRANGE', KEYS[5], 0, -1)) do
     local id = childOf(text) or (decoded(text) or {}).id
     if type(id) == 'string' then
       texts[#texts + 1], decided[id] = text, true
@@ -21,7 +21,7 @@ end
 
 -- Fields and values for the decisions of the run: this call expired.
 local function expiredFields(item, resumes)
-  local known = redis.call('HGET', KEYS[5], item.id)
+  local known = redis.call('HGET', KEYS[6], item.id)
   local about, fields = recordOf(known), {}
   if about and (about.verdict or about.expiresAt ~= item.expiresAt) then
     -- About another call: models give ids to calls more than once.
@@ -52,17 +52,17 @@ local function endWait(segment, last, epoch, resumes, items)
   -- Delta flushes do not touch the record: the log itself knows the last number.
   local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
   local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(last)
-  local counted = tonumber(redis.call('HGET', KEYS[6], 'counted') or '')
-  seq = append(KEYS[3], ARGV[6], ARGV[7], KEYS[7], ARGV[8], ARGV[5], seq, {ARGV[4]})
+  local counted = tonumber(redis.call('HGET', KEYS[7], 'counted') or '')
+  seq = append(KEYS[3], ARGV[6], ARGV[7], KEYS[4], ARGV[8], ARGV[5], seq, {ARGV[4]})
   local entry = ARGV[9]
   if #texts > 0 then entry = string.sub(entry, 1, -2) .. ',"decisions":[' .. table.concat(texts, ',') .. ']}' end
   redis.call('RPUSH', KEYS[2], entry)
   addCosts(texts)
   if counted then addCost(0 - counted) end
-  redis.call('DEL', KEYS[4], KEYS[6])
+  redis.call('DEL', KEYS[5], KEYS[7])
   for _, fields in ipairs(expired) do
-    redis.call('HSET', KEYS[5], unpack(fields))
-    redis.call('EXPIRE', KEYS[5], ARGV[10])
+    redis.call('HSET', KEYS[6], unpack(fields))
+    redis.call('EXPIRE', KEYS[6], ARGV[10])
   end
   redis.call('HSET', KEYS[1], 'status', 'queued', 'segment', tonumber(segment) + 1, 'op', ARGV[1], 'owner', '', 'held', '0',
     'pending', textsOf(left), 'updatedAt', ARGV[3], 'lastSequence', seq, 'resumedEpoch', epoch)

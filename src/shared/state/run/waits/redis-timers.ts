@@ -1,4 +1,5 @@
-import { loadScript, runScript, type RedisConnection } from '../../connect.ts';
+import type { RedisConnection } from '../../connect.ts';
+import { loadScript, runScript } from '../../script.ts';
 import { redisError } from '../../errors.ts';
 import type { Timers } from './waits.ts';
 import { dueLeaseMs } from '../../rules.ts';

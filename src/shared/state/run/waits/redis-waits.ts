@@ -1,10 +1,10 @@
 import type { Clock } from '../../../base/clock.ts';
 import { redisError } from '../../errors.ts';
 import { resumeRun } from './resume.ts';
-import type { RunPlace } from '../../run-place.ts';
+import type { RunPlace } from '../../script.ts';
 import type { Waits } from './waits.ts';
-import { redisTimers } from './redis-timers.ts';
 import { decidedEntry } from '../../rules.ts';
+import { redisTimers } from './redis-timers.ts';
 
 /** The waits in Redis. Throws `queue_unavailable`. */
 export function redisWaits(options: RunPlace & { readonly clock: Clock }): Waits {

@@ -4,10 +4,8 @@ import type { JournalEntryOf } from '../../../contract/journal/journal.ts';
 import { legibleLineage, legibleRequest } from '../../../contract/legible-record.ts';
 import { jsonText } from '../../../base/json-text.ts';
 import { lookSoon } from '../open-runs.ts';
-import { loadScript, runScript } from '../../connect.ts';
-import type { RunPlace } from '../../run-place.ts';
+import { loadScript, runScript, type RunPlace, runKeys, scriptEvent, eventTargets, stampOf } from '../../script.ts';
 import { jobKind, type JobKind, type Lineage, type RunRequest } from '../../../contract/run.ts';
-import { stampOf } from '../../script.ts';
 
 const script = loadScript(import.meta.url, './resume.lua');
 
@@ -46,7 +44,8 @@ export async function resumeRun(place: RunPlace, runId: string, end: WaitEnd): P
   if (run?.status !== 'suspended') return undefined;
   const event = resumedEvent(run, end);
   const args = waitEndArgs(place, runId, event, end);
-  const reply = (await runScript(place.redis, script, waitEndKeys(place, runId), args)) as
+  const doing = `resume of run ${runId}`;
+  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as
     | readonly [0]
     | readonly [1, ...WaitEnded];
   if (reply[0] === 0) return undefined;
@@ -57,19 +56,12 @@ export async function resumeRun(place: RunPlace, runId: string, end: WaitEnd): P
 /** Segment, number of the event, queue, job kind, calls that are still pending. */
 export type WaitEnded = readonly [number, number, string, string, number];
 
-/** The keys of the scripts that end a wait. */
-export function waitEndKeys({ keys, lifecycle }: RunPlace, runId: string): string[] {
-  const { run, journal, events, decided, decisions, later } = keys;
-  const own = [run, journal, events, decided, decisions, later].map((key) => key(runId));
-  return [...own, lifecycle.keyOf(runId)];
-}
-
 /** A run that waits for years is not what decisions are lost to. */
 const decisionsTtlS = 400 * 86_400;
 
-/** The first arguments of those scripts. */
+/** The first arguments of the scripts that end a wait. */
 export function waitEndArgs(
-  { keys, cluster, eventLogMax }: RunPlace,
+  place: RunPlace,
   runId: string,
   event: string,
   { segment, atMs, entry }: WaitEnd,
@@ -78,11 +70,8 @@ export function waitEndArgs(
     newNonce(),
     segment ?? '',
     new Date(atMs).toISOString(),
-    `L${event}`,
-    eventLogMax,
-    keys.live(runId),
-    keys.firehose,
-    cluster ? 'SPUBLISH' : 'PUBLISH',
+    event,
+    ...eventTargets(place, runId),
     jsonText(entry),
     decisionsTtlS,
   ];
@@ -127,8 +116,7 @@ export async function waitingRun(runId: string, { redis, keys }: RunPlace): Prom
   };
 }
 
-/** The event's JSON without version and number, which the script gives. */
 export function resumedEvent(run: WaitingRun, { summary, atMs }: Pick<WaitEnd, 'summary' | 'atMs'>): string {
   const body: EventBody = { type: 'run.resumed', directiveSummary: summary };
-  return jsonText({ ...stampOf(run, new Date(atMs).toISOString()), ...body });
+  return scriptEvent({ ...stampOf(run), timestamp: new Date(atMs).toISOString(), ...body });
 }

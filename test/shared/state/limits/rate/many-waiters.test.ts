@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { keysFor, loadScript, runScript } from '../../../../../src/shared/state/connect.ts';
+import { loadScript, runScript } from '../../../../../src/shared/state/script.ts';
+import { keysFor } from '../../../../../src/shared/state/keys.ts';
 import { testPrefix, testRedis } from '../../../../support/redis.ts';
 
 const poll = loadScript(
