@@ -231,11 +231,11 @@ test('the check accepts what the arrows and the fences allow', () => {
     'src/shared/state/redis.ts': `import { Redis } from 'ioredis'; import '../contract/a.ts';`,
     'src/producer/client/enqueue.ts': `import { Queue } from 'bullmq'; import '../../shared/state/redis.ts';`,
     'src/worker/llm/openai/a.ts': `import OpenAI from 'openai'; import type { A } from '../../../shared/contract/a.ts';`,
-    'src/worker/ops/metrics.ts': `import { Gauge } from 'prom-client';`,
+    'src/worker/ops/metrics/metrics.ts': `import { Gauge } from 'prom-client';`,
     'src/worker/turn/a.ts': `import '../llm/openai/a.ts';`,
     'src/worker/agents/load-agents.ts': `import '../turn/a.ts'; const file = 'x'; await import(file);`,
     'src/worker/jobs/a.ts': `import '../agents/load-agents.ts'; import { Worker } from 'bullmq';`,
-    'src/worker/build.ts': `import './jobs/a.ts'; import '../shared/state/redis.ts'; import './ops/metrics.ts';`,
+    'src/worker/build.ts': `import './jobs/a.ts'; import '../shared/state/redis.ts'; import './ops/metrics/metrics.ts';`,
     'src/worker/main.ts': `import './build.ts'; export const env = process.env;`,
   };
   expect(sample(files)).toEqual([]);

@@ -28,7 +28,7 @@ import { runEffect } from './jobs/run-effect.ts';
 import { createPriceLookup, loadPrices } from './llm/prices.ts';
 import type { Providers } from './llm/backends/providers.ts';
 import { serveHealth } from './ops/health.ts';
-import { WorkerMetrics, type KnownLabels } from './ops/metrics.ts';
+import { WorkerMetrics, type KnownLabels } from './ops/metrics/metrics.ts';
 import type { Ports } from './run/ports.ts';
 import type { Embedder } from './jobs/embedder.ts';
 import type { LoadTask } from './agents/load-task.ts';

@@ -40,7 +40,7 @@ const fences: Readonly<Record<string, RegExp>> = {
   bullmq: /^src\/(worker\/jobs\/|producer\/client\/enqueue\.ts$)/,
   ioredis: /^src\/(shared\/state\/|producer\/(client\/|cli\/demo\/))/,
   openai: /^src\/worker\/llm\/openai\//,
-  'prom-client': /^src\/(worker\/ops|producer\/http)\/metrics\.ts$/,
+  'prom-client': /^src\/(worker\/ops\/metrics\/|producer\/http\/metrics\.ts$)/,
 };
 
 /** What starts a turn, and the only files that may take it: everything else goes through them. */

@@ -1,8 +1,8 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
-import type { EventBody } from '../../shared/contract/event.ts';
-import { closedNames, otherName } from '../../shared/base/closed-names.ts';
-import { postrunEffect } from '../../shared/contract/postrun.ts';
-import { toolBreakerLabel } from '../../shared/contract/agent/tool-breaker.ts';
+import type { EventBody } from '../../../shared/contract/event.ts';
+import { closedNames, otherName } from '../../../shared/base/closed-names.ts';
+import { postrunEffect } from '../../../shared/contract/postrun.ts';
+import { toolBreakerLabel } from '../../../shared/contract/agent/tool-breaker.ts';
 
 /** What the worker's gauges are read from at scrape time, and the label values that it knows before anything happens. */
 export interface MetricSources {

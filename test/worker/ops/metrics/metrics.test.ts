@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { WorkerMetrics, type MetricSources } from '../../../src/worker/ops/metrics.ts';
+import { WorkerMetrics, type MetricSources } from '../../../../src/worker/ops/metrics/metrics.ts';
 
 const breakers = () => new Map([['acme/big/model', 'open' as const]]);
 
