@@ -102,7 +102,8 @@ test('the README lists exactly the commands that the program has', () => {
 });
 
 test('operations lists exactly the metrics that the processes serve', () => {
-  const sources = ['src/worker/ops/metrics/metrics.ts', 'src/producer/http/metrics.ts'].map(read).join('\n');
+  const ofWorker = globSync('src/worker/ops/metrics/*.ts', { cwd: root });
+  const sources = [...ofWorker, 'src/producer/http/metrics.ts'].map(read).join('\n');
   const served = [...sources.matchAll(/'(millrace_[a-z_]+[a-z])'/g)].map(([, name]) => name);
   expect(served.length).toBeGreaterThan(10);
   const listed = firstCells(read('docs/operations.md')).filter((name) => name.startsWith('millrace_'));

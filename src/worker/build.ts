@@ -28,7 +28,8 @@ import { runEffect } from './jobs/run-effect.ts';
 import { createPriceLookup, loadPrices } from './llm/prices.ts';
 import type { Providers } from './llm/backends/providers.ts';
 import { serveHealth } from './ops/health.ts';
-import { WorkerMetrics, type KnownLabels } from './ops/metrics/metrics.ts';
+import type { KnownLabels } from './ops/metrics/labels.ts';
+import { WorkerMetrics } from './ops/metrics/metrics.ts';
 import type { Ports } from './run/ports.ts';
 import type { Embedder } from './jobs/embedder.ts';
 import type { LoadTask } from './agents/load-task.ts';
@@ -184,7 +185,7 @@ export async function buildWorker({
       tenants,
       costsRetentionDays: config.COSTS_RETENTION_DAYS,
     }),
-    governor: redisGovernor({ redis: work, keys, clock: systemClock, observe: metrics.governor }),
+    governor: redisGovernor({ redis: work, keys, clock: systemClock, observe: metrics.rateLimiter }),
     breakers: redisBreakers({ redis: work, subscriber, keys, clock: systemClock, log }),
     clock: systemClock,
     log,
@@ -254,7 +255,7 @@ export async function buildWorker({
     async run(job, delivery, signal) {
       const end = await runEffect(job, delivery, { ...deps, ...(embedder && { embedder }) }, signal);
       if (end !== 'failed') return;
-      metrics.effectsFailed.inc({ effect: job.effect });
+      metrics.postrunFailed(job.effect);
       // The effect is over, whether it can be counted or not.
       await supervision.count('effects_failed', 1).catch((err: unknown) => log.debug({ err }, 'not counted'));
     },
@@ -270,7 +271,7 @@ export async function buildWorker({
     wake: deps.wake,
     giveUp: giveUp('job_lost'),
     onUnservedQuarantine: lendQuarantine,
-    onPutBack: () => metrics.putBack.inc(),
+    onPutBack: () => metrics.requeued.inc(),
     onUnreachable: () => metrics.unreachable.inc(),
   });
   const beat = async () => {

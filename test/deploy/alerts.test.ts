@@ -168,7 +168,7 @@ const incidents: readonly (readonly [
       const after = await watched.scrapeWhen(
         'the lost run is put back',
         (now) =>
-          total(now, 'millrace_runs_put_back_total') > 0 && total(now, 'millrace_queue_jobs', waiting('runs')) === 10,
+          total(now, 'millrace_runs_requeued_total') > 0 && total(now, 'millrace_queue_jobs', waiting('runs')) === 10,
       );
       watched.world.fleet.openGate('backlog');
       await Promise.all([...busy, ...waiters].map((run) => run.result()));

@@ -135,7 +135,7 @@ test('what an embedder could not make is told to the thread, and counted', async
     { type: 'postrun.failed', effect: 'embeddings', error: { code: 'internal' } },
   ]);
   const metrics = await fetch(`http://127.0.0.1:${worker.healthPort}/metrics`);
-  expect(await metrics.text()).toContain('millrace_effects_failed_total{effect="embeddings"} 1\n');
+  expect(await metrics.text()).toContain('millrace_postrun_jobs_failed_total{kind="embeddings"} 1\n');
 });
 
 test('what an embedder made is told to the thread', async () => {

@@ -130,10 +130,10 @@ test('waits, money, turns and breakers are counted', async () => {
   metrics.money.reserved('support', 70);
   metrics.money.spent('support', 7);
   metrics.money.presumed('support');
-  metrics.governor.waited('key:model', 0.2);
-  metrics.governor.parked('key:model');
-  metrics.governor.woken('key:model', 3);
-  metrics.governor.cooled('key:model');
+  metrics.rateLimiter.waited('key:model', 0.2);
+  metrics.rateLimiter.parked('key:model');
+  metrics.rateLimiter.woken('key:model', 3);
+  metrics.rateLimiter.cooled('key:model');
   const text = await metrics.registry.metrics();
   for (const line of [
     'millrace_runs_suspended_total{agent="support",reason="budget"} 1',
@@ -142,11 +142,11 @@ test('waits, money, turns and breakers are counted', async () => {
     'millrace_budget_warnings_total{agent="support"} 1',
     'millrace_ledger_reserved_microcents_total{agent="support"} 70',
     'millrace_ledger_spent_microcents_total{agent="support"} 7',
-    'millrace_ledger_presumed_calls_total{agent="support"} 1',
-    'millrace_governor_wait_seconds_count{model="model"} 1',
-    'millrace_governor_parked_total{model="model"} 1',
-    'millrace_governor_woken_total{model="model"} 3',
-    'millrace_governor_cooldowns_total{model="model"} 1',
+    'millrace_ledger_unconfirmed_calls_total{agent="support"} 1',
+    'millrace_rate_limiter_wait_seconds_count{model="model"} 1',
+    'millrace_rate_limiter_parked_total{model="model"} 1',
+    'millrace_rate_limiter_resumed_total{model="model"} 3',
+    'millrace_rate_limiter_cooldowns_total{model="model"} 1',
     'millrace_breaker_state{provider="acme",model="big/model"} 2',
   ]) {
     expect(text).toContain(line);
@@ -192,9 +192,9 @@ test('what an alert watches is there at 0 before it happens for the first time',
     'millrace_tool_outcome_unknown_total{tool="pay"} 0',
     'millrace_llm_cost_microcents_total{model="m"} 0',
     'millrace_llm_price_unknown_total{model="m"} 0',
-    'millrace_governor_cooldowns_total{model="m"} 0',
+    'millrace_rate_limiter_cooldowns_total{model="m"} 0',
     'millrace_budget_paused_total{scope="tenant"} 0',
-    'millrace_effects_failed_total{effect="title"} 0',
+    'millrace_postrun_jobs_failed_total{kind="title"} 0',
     'millrace_worker_concurrency{queue="bulk"} 7',
     'millrace_redis_up 1',
   ])
@@ -231,13 +231,13 @@ test('names that nobody configured share one label, however many there are', asy
     metrics.observe({ type: 'agent.model.fellback', from: name, to: name, ...step, reason: 'transient' }, context);
     const paid = { inputTokens: 1, outputTokens: 1, costMicrocents: 1, cumulativeCostMicrocents: 1 };
     metrics.observe({ type: 'cost.updated', model: name, ...paid, priced: false, usageReported: true }, context);
-    const { governor, money } = metrics;
+    const { rateLimiter, money } = metrics;
     for (const count of [money.reserved, money.spent]) count(name, 1);
     money.presumed(name);
     metrics.compacted(name, 'failed');
-    for (const count of [governor.parked, governor.cooled]) count(`key:${name}`);
-    governor.waited(`key:${name}`, 1);
-    governor.woken(`key:${name}`, 1);
+    for (const count of [rateLimiter.parked, rateLimiter.cooled]) count(`key:${name}`);
+    rateLimiter.waited(`key:${name}`, 1);
+    rateLimiter.woken(`key:${name}`, 1);
     open.set(`acme/${name}`, 'open');
   };
   tell('made-up');
