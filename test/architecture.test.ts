@@ -120,6 +120,11 @@ const forbidden: readonly [what: string, files: Record<string, string>, complain
   ],
   ['ioredis in the consumer', { 'src/worker/jobs/a.ts': `import { Redis } from 'ioredis';` }, 'may not import ioredis'],
   [
+    'ioredis in the producer',
+    { 'src/producer/client/a.ts': `import { Cluster } from 'ioredis';` },
+    'may not import ioredis',
+  ],
+  [
     'openai by a subpath outside its adapter',
     { 'src/worker/turn/a.ts': `import x from 'openai/streaming';` },
     'may not import openai',

@@ -38,7 +38,7 @@ const fences: Readonly<Record<string, RegExp>> = {
   // An installation may be without it: it is loaded when a setting asks for it.
   '@aws-sdk/client-s3': /^src\/shared\/state\/results\/s3-artifacts\.ts$/,
   bullmq: /^src\/(worker\/jobs\/|producer\/client\/enqueue\.ts$)/,
-  ioredis: /^src\/(shared\/state\/|producer\/(client\/|cli\/demo\/))/,
+  ioredis: /^src\/shared\/state\//,
   openai: /^src\/worker\/llm\/openai\//,
   'prom-client': /^src\/(worker\/ops\/metrics\/|producer\/http\/metrics\.ts$)/,
 };

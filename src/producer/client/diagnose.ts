@@ -1,8 +1,7 @@
 import { z } from 'zod';
-import { Cluster } from 'ioredis';
 import { workerTtlMs } from '../../shared/state/fleet/fleet.ts';
 import { maintenanceQueue, postrunQueues, quarantineQueue } from '../../shared/contract/queues.ts';
-import { type RedisConnection } from '../../shared/state/connect.ts';
+import { type RedisConnection, mastersOf } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunStatus } from '../../shared/contract/run.ts';
 import { waitFacts, type WaitFacts } from './diagnose-waits.ts';
 import type { QueueState } from './enqueue.ts';
@@ -160,7 +159,7 @@ async function inspectOpen(
 }
 
 async function redisFacts(redis: RedisConnection): Promise<RedisFacts> {
-  const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];
+  const nodes = mastersOf(redis);
   const all = await Promise.all(nodes.map(factsOf));
   const weakest = all.reduce((a, b) => (protection(b) < protection(a) ? b : a));
   const sum = (of: (facts: RedisFacts) => number) => all.reduce((total, facts) => total + of(facts), 0);

@@ -122,6 +122,11 @@ export async function whenReady(connection: RedisConnection, timeoutMs: number):
   }
 }
 
+/** The masters of a Cluster as this connection knows them; elsewhere the connection itself. */
+export function mastersOf(connection: RedisConnection): readonly RedisConnection[] {
+  return connection instanceof Cluster ? connection.nodes('master') : [connection];
+}
+
 /** The master of each of a Cluster's slots, as this connection knows them; undefined for a slot that nobody serves. Undefined elsewhere. */
 export function slotOwners(connection: RedisConnection): readonly (string | undefined)[] | undefined {
   if (!(connection instanceof Cluster)) return undefined;

@@ -1,5 +1,4 @@
-import { Cluster } from 'ioredis';
-import { connect, whenReady } from '../../../shared/state/connect.ts';
+import { connect, whenReady, mastersOf } from '../../../shared/state/connect.ts';
 
 const pageSize = 500;
 
@@ -9,7 +8,7 @@ export async function cleanPrefix(url: string | undefined, prefix: string): Prom
   const redis = connect(url, 'command', () => {});
   try {
     await whenReady(redis, 2_000);
-    for (const node of redis instanceof Cluster ? redis.nodes('master') : [redis]) {
+    for (const node of mastersOf(redis)) {
       for (const pattern of [`${prefix}:*`, `{${prefix}}:*`]) {
         let cursor = '0';
         do {

@@ -1,6 +1,5 @@
-import { Cluster } from 'ioredis';
 import { RunError } from '../../../shared/base/errors.ts';
-import type { RedisConnection } from '../../../shared/state/connect.ts';
+import { type RedisConnection, mastersOf } from '../../../shared/state/connect.ts';
 import type { Keys } from '../../../shared/state/keys.ts';
 import { listThread } from '../../../shared/state/thread/list.ts';
 import type { ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
@@ -67,7 +66,7 @@ export async function admitThread(place: ThreadPlace, thread: ThreadRef, max: nu
  * refuses by itself what it cannot take, and must not keep runs from the others.
  */
 async function usedPercentOf(redis: RedisConnection): Promise<number> {
-  const nodes = redis instanceof Cluster ? redis.nodes('master') : [redis];
+  const nodes = mastersOf(redis);
   const shares = nodes.map(async (node) => {
     const info = await node.info('memory').catch(() => '');
     const field = (name: string) => Number(new RegExp(`^${name}:(\\d+)`, 'm').exec(info)?.[1] ?? 0);
