@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { defined } from '../../shared/base/defined.ts';
 import { createHash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -100,7 +101,7 @@ function parseLine(line: TextLine, defaults: BatchDefaults): BatchLine {
     value = { id: custom_id, input: 'input' in body ? body.input : body.messages[0].content };
   }
   const parsed = plainLine.safeParse(value);
-  if (!parsed.success) return bad(line.number, problemsOf(parsed.error), idOf(value));
+  if (!parsed.success) return bad(line.number, problemsOf(parsed.error, 'line').join('; '), idOf(value));
   const { id: ownId, custom_id, ...fieldsOfRun } = parsed.data;
   const request = { ...defaults, ...defined(fieldsOfRun) };
   const name = ownId ?? custom_id;
@@ -115,10 +116,6 @@ function parseLine(line: TextLine, defaults: BatchDefaults): BatchLine {
 
 function bad(line: number, problem: string, name?: string): BatchLine {
   return { line, ...(name !== undefined && { id: name }), kind: 'bad', problem };
-}
-
-function problemsOf(error: z.ZodError): string {
-  return error.issues.map((issue) => `${issue.path.join('.') || 'line'}: ${issue.message}`).join('; ');
 }
 
 /** The name of a line that is wrong otherwise. */

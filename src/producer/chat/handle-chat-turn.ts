@@ -1,5 +1,5 @@
 import type { z } from 'zod';
-import { invalid } from '../client/accept/validate.ts';
+import { invalid } from '../../shared/base/problems.ts';
 import { chatTurnIdentity, keyOf, type ChatTurnIdentity } from './chat-event.ts';
 import { runChatTurn } from './run-turn.ts';
 import { callHook, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
@@ -60,7 +60,7 @@ export function handleChatTurn(input: HandleChatTurnInput): ChatTurnResult {
 function bodyOf(input: HandleChatTurnInput): ReadableStream<Uint8Array> {
   const { turns = turnsOfThisProcess } = input;
   const identity = chatTurnIdentity.safeParse(input.identity);
-  if (!identity.success) return refuse(identity.error.issues);
+  if (!identity.success) return refuse(identity.error);
   const running = runningIn(turns).get(keyOf(identity.data));
   return running ? join(running, input) : begin(identity.data, turns, input);
 }
@@ -93,8 +93,8 @@ function join({ lines, over }: RunningTurn, input: HandleChatTurnInput): Readabl
   );
 }
 
-function refuse(issues: readonly z.core.$ZodIssue[]): ReadableStream<Uint8Array> {
-  const { message } = invalid('validation', 'the identity of the turn is not valid', issues);
+function refuse(error: z.ZodError): ReadableStream<Uint8Array> {
+  const { message } = invalid('validation', 'the identity of the turn is not valid', error);
   const lines = new TurnLines();
   lines.add({ type: 'error', data: { message } });
   lines.add({ type: 'session.run.failed', data: { message } });

@@ -15,7 +15,7 @@ import { listedRecord } from '../../shared/state/run/listed-record.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
 import { inGroups, loadDecisions } from './read-run.ts';
 import type { ClientCore } from './client-core.ts';
-import { invalid } from './accept/validate.ts';
+import { invalid } from '../../shared/base/problems.ts';
 
 const batchSize = 50;
 const maxScanned = 2_000;
@@ -69,7 +69,7 @@ export async function listApprovals(
   core: ClientCore,
 ): Promise<{ approvals: readonly ApprovalView[]; cursor?: string }> {
   const parsed = approvalsQuery.safeParse(input);
-  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error.issues);
+  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error);
   const { agent, kind, cursor, limit } = parsed.data;
   return await core.reach(async (redis) => {
     const approvals: ApprovalView[] = [];

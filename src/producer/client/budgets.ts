@@ -11,7 +11,8 @@ import {
 import { readAccount, setBatchCap, topUpAccount, type AccountName } from './accounts.ts';
 import { requireOperator, type Rights } from './accept/caller.ts';
 import type { ClientCore } from './client-core.ts';
-import { checkRunId, invalid } from './accept/validate.ts';
+import { checkRunId } from './accept/validate.ts';
+import { invalid } from '../../shared/base/problems.ts';
 
 /** Ten million dollars: sums of such amounts are exact in every place that adds them. */
 const maxMicrocents = 1e15;
@@ -84,7 +85,7 @@ export class Budgets {
    */
   async set(scope: 'batch', id: string, settings: BudgetSettings): Promise<BudgetView> {
     const parsed = budgetSettings.safeParse(settings);
-    if (!parsed.success) throw invalid('validation', 'the budget is not valid', parsed.error.issues);
+    if (!parsed.success) throw invalid('validation', 'the budget is not valid', parsed.error);
     const name = checkName(scope, id, this.#tenant);
     if (name.scope !== 'batch') throw new RunError('validation', 'only the budget of a batch can be set');
     const { maxCostUsd, maxCostMicrocents, onExceed } = parsed.data;
@@ -105,7 +106,7 @@ export class Budgets {
     { idempotencyKey }: TopUpOptions = {},
   ): Promise<BudgetView> {
     const parsed = topUpRequest.safeParse(request);
-    if (!parsed.success) throw invalid('validation', 'the top-up is not valid', parsed.error.issues);
+    if (!parsed.success) throw invalid('validation', 'the top-up is not valid', parsed.error);
     const name = checkName(scope, id, this.#tenant);
     if (name.scope === 'tenant') requireOperator({ rights: this.#rights }, 'adding money to a tenant');
     const topUp = topUpOf(parsed.data.usd, parsed.data.microcents, 'usd', idempotencyKey);
@@ -121,7 +122,7 @@ export function topUpOf(
   idempotencyKey: string | undefined,
 ): { readonly microcents: number; readonly key?: string } {
   const key = publicId.optional().safeParse(idempotencyKey);
-  if (!key.success) throw invalid('validation', 'the idempotency key is not valid', key.error.issues);
+  if (!key.success) throw invalid('validation', 'the idempotency key is not valid', key.error);
   const amount = microcentsOf(dollars, exact, field);
   return { microcents: amount, ...(key.data !== undefined && { key: key.data }) };
 }
@@ -136,7 +137,7 @@ function microcentsOf(dollars: number | undefined, exact: number | undefined, fi
 /** Throws `validation`, `invalid_id`, `run_not_found`, or `not_found` for another tenant. */
 function checkName(scope: unknown, id: unknown, tenant: string): AccountName {
   const parsed = budgetScope.safeParse(scope);
-  if (!parsed.success) throw invalid('validation', 'the scope is not valid', parsed.error.issues);
+  if (!parsed.success) throw invalid('validation', 'the scope is not valid', parsed.error);
   return { scope: parsed.data, id: checkId(parsed.data, id, tenant) };
 }
 
@@ -146,7 +147,7 @@ function checkId(scope: BudgetScope, id: unknown, tenant: string): string {
       return checkRunId(id);
     case 'batch': {
       const parsed = publicId.safeParse(id);
-      if (!parsed.success) throw invalid('invalid_id', 'the batch id is not valid', parsed.error.issues);
+      if (!parsed.success) throw invalid('invalid_id', 'the batch id is not valid', parsed.error);
       return parsed.data;
     }
     case 'tenant':

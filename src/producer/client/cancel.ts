@@ -7,7 +7,8 @@ import { placeOf, threadPlaceOf } from './layout.ts';
 import { leaveLines } from './wait-queues.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadLegible } from './read-run.ts';
-import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
+import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
+import { invalid } from '../../shared/base/problems.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 
 /**
@@ -23,7 +24,7 @@ export async function cancelRun(
 ): Promise<RunView> {
   const runId = checkRunId(id);
   const parsed = cancelRequest.safeParse(safeInput(input));
-  if (!parsed.success) throw invalid('validation', 'the cancel request is not valid', parsed.error.issues);
+  if (!parsed.success) throw invalid('validation', 'the cancel request is not valid', parsed.error);
   return await core.reach(async (redis) => {
     const record = await loadLegible(core, redis, runId, tenant);
     const stopped = await stopFamily(record, parsed.data, familyPorts(core, redis));

@@ -1,3 +1,4 @@
+import { problemsAt } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { factsOf } from '../../shared/contract/run-facts.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
@@ -209,7 +210,7 @@ function checkPrefix(prefix: string): string {
 function checkQueues(queues: readonly string[]): readonly string[] {
   const parsed = z.array(runQueue).min(1).max(maxQueues).safeParse(queues);
   if (parsed.success) return parsed.data;
-  const problems = parsed.error.issues.map(({ path, message }) => ['queues', ...path].join('.') + `: ${message}`);
+  const problems = problemsAt(parsed.error, 'queues');
   throw new RunError('invalid_config', problems.join('; '), { details: problems });
 }
 

@@ -13,7 +13,8 @@ import { requireOperator, type Caller } from './accept/caller.ts';
 import { leaveLines } from './wait-queues.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadBelow, loadLegible, loadView } from './read-run.ts';
-import { checkRunId, invalid, runNotFound, safeInput } from './accept/validate.ts';
+import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
+import { invalid } from '../../shared/base/problems.ts';
 import { placeOf } from './layout.ts';
 
 /** Who decides, and a key that makes a repeat of a top-up harmless. */
@@ -48,7 +49,7 @@ export async function decideRun(
   const runId = checkRunId(id);
   const { tenant } = caller;
   const parsed = decisionRequest.safeParse(safeInput(input));
-  if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error.issues);
+  if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error);
   const decision = decisionOf(parsed.data, options, Date.now());
   return await core.reach(async (redis) => {
     const record = await whoAsks(await loadLegible(core, redis, runId, tenant), decision.verdicts, core, redis);

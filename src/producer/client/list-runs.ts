@@ -7,7 +7,7 @@ import { runStatus, viewOf, type RunView } from '../../shared/contract/run.ts';
 import { inGroups } from './read-run.ts';
 import type { ClientCore } from './client-core.ts';
 import type { ListQuery } from './options.ts';
-import { invalid } from './accept/validate.ts';
+import { invalid } from '../../shared/base/problems.ts';
 
 const batchSize = 100;
 const maxScanned = 2_000;
@@ -38,7 +38,7 @@ export async function listRuns(
   core: ClientCore,
 ): Promise<{ runs: readonly RunView[]; cursor?: string }> {
   const parsed = listQuery.safeParse(input);
-  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error.issues);
+  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error);
   const query = parsed.data;
   return await core.reach(async (redis) => {
     const runs: RunView[] = [];

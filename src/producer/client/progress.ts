@@ -3,7 +3,8 @@ import { progressNote, progressQuery, selectNotes, type ProgressNote } from '../
 import { readNotes, readTexts } from '../../shared/state/results/read-notes.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
-import { checkRunId, invalid } from './accept/validate.ts';
+import { checkRunId } from './accept/validate.ts';
+import { invalid } from '../../shared/base/problems.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { sha256Of } from '../../shared/contract/media.ts';
 
@@ -32,7 +33,7 @@ export async function readProgress(
 ): Promise<readonly ProgressEntry[]> {
   const runId = checkRunId(id);
   const parsed = progressQuery.safeParse(query);
-  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error.issues);
+  if (!parsed.success) throw invalid('validation', 'the query is not valid', parsed.error);
   return await core.reach(async (redis) => {
     const all = await readNotes(redis, core.keys, tenant, runId);
     if (all.length === 0) await loadRecord(core, redis, runId, tenant);

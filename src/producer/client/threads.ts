@@ -13,7 +13,8 @@ import type { ThreadRef } from '../../shared/contract/thread/thread.ts';
 import { threadPlaceOf } from './layout.ts';
 import type { ClientCore } from './client-core.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';
-import { invalid, safeInput } from './accept/validate.ts';
+import { safeInput } from './accept/validate.ts';
+import { invalid } from '../../shared/base/problems.ts';
 
 const maxListed = 100;
 /** Messages that one answer shows at most. */
@@ -190,6 +191,6 @@ export class Threads {
 
 function parse<T>(schema: z.ZodType<T>, input: unknown, what = 'query'): T {
   const parsed = schema.safeParse(safeInput(input));
-  if (!parsed.success) throw invalid('validation', `the ${what} is not valid`, parsed.error.issues);
+  if (!parsed.success) throw invalid('validation', `the ${what} is not valid`, parsed.error);
   return parsed.data;
 }

@@ -1,7 +1,7 @@
 import { Tokenizer, TokenType } from '@streamparser/json';
 import { RunError } from '../../shared/base/errors.ts';
 import { maxBulk } from '../../shared/contract/run.ts';
-import { maxJsonDepth } from './json-body.ts';
+import { maxLevels } from '../../shared/base/json-depth.ts';
 
 /** What one item of a list may take: as much as the body of a request that starts one run. */
 export const maxItemBytes = 1024 * 1024;
@@ -112,8 +112,8 @@ export class ArrayScanner implements ItemScanner {
     const isOpening = opening.has(token);
     const isClosing = closing.has(token);
     if (this.#depth > 1) {
-      if (isOpening && this.#depth > maxJsonDepth)
-        throw new RunError('too_deep', `an element is nested deeper than ${maxJsonDepth} levels`);
+      if (isOpening && this.#depth > maxLevels)
+        throw new RunError('too_deep', `an element is nested deeper than ${maxLevels} levels`);
       this.#depth += Number(isOpening) - Number(isClosing);
     } else if (this.#expected === 'array') {
       if (token !== TokenType.LEFT_BRACKET)

@@ -1,3 +1,4 @@
+import { depthOver, maxLevels } from '../../shared/base/json-depth.ts';
 import type { IncomingHttpHeaders } from 'node:http';
 import type { Readable } from 'node:stream';
 import type { FastifyRequest } from 'fastify';
@@ -5,8 +6,6 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { App } from './app.ts';
 import type { BodyRoom } from './body-room.ts';
 import { bodyChunks } from './read-body.ts';
-
-export const maxJsonDepth = 64;
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
@@ -34,8 +33,9 @@ export type ParseJson = (request: FastifyRequest, json: Buffer) => unknown;
 export function jsonParser(app: App): ParseJson {
   const parse = app.getDefaultJsonParser('error', 'error');
   return (request, json) => {
-    if (isDeeperThan(json, maxJsonDepth))
-      throw new RunError('too_deep', `the JSON is nested deeper than ${maxJsonDepth} levels`);
+    // A character for each byte: what counts are brackets and quotes.
+    if (depthOver(json.toString('latin1'), maxLevels))
+      throw new RunError('too_deep', `the JSON is nested deeper than ${maxLevels} levels`);
     let answer: unknown;
     void parse(request, textOf(json), (error, value) => {
       if (error) throw error;
@@ -65,25 +65,4 @@ function decoded(json: Buffer): string {
   } catch (cause) {
     throw new RunError('invalid_json', 'the JSON is not UTF-8', { cause });
   }
-}
-
-const quote = 0x22;
-const backslash = 0x5c;
-
-/** Counts brackets outside of strings, and stops at the first one too many. */
-function isDeeperThan(json: Uint8Array, maxDepth: number): boolean {
-  let depth = 0;
-  let inString = false;
-  for (let i = 0; i < json.length; i++) {
-    const byte = json[i];
-    if (inString) {
-      if (byte === backslash) i++;
-      else if (byte === quote) inString = false;
-    } else if (byte === quote) inString = true;
-    else if (byte === 0x7b || byte === 0x5b) {
-      depth += 1;
-      if (depth > maxDepth) return true;
-    } else if (byte === 0x7d || byte === 0x5d) depth -= 1;
-  }
-  return false;
 }

@@ -1,5 +1,4 @@
-/** Values of callers, models and tools are refused, or cut off, below this many levels. */
-export const maxLevels = 64;
+import { maxLevels } from './json-depth.ts';
 
 /** Text as all code inside takes it: whole characters, and no NUL. What is neither becomes U+FFFD. */
 export function cleanText(text: string): string {

@@ -1,3 +1,4 @@
+import { invalid } from './problems.ts';
 import { z } from 'zod';
 import { RunError } from './errors.ts';
 import { publicId, sha256 } from './ids.ts';
@@ -25,7 +26,7 @@ const maxChars = 128;
  */
 export function deriveExecutionId(turn: TurnOfSession): string {
   const parsed = turnOfSession.safeParse(turn);
-  if (!parsed.success) throw invalidTurn(parsed.error.issues);
+  if (!parsed.success) throw invalid('validation', 'no execution id', parsed.error);
   const { projectId, sessionId, turnIndex } = parsed.data;
   const id = `${escaped(projectId)}:${escaped(sessionId)}:${turnIndex}`;
   return publicId.parse(id.length <= maxChars ? id : shortened(id, ':h'));
@@ -62,10 +63,4 @@ function escaped(name: string): string {
 function shortened(id: string, mark: ':h' | '::h'): string {
   const end = `${mark}${sha256(id)}`;
   return id.slice(0, maxChars - end.length) + end;
-}
-
-function invalidTurn(issues: readonly z.core.$ZodIssue[]): RunError {
-  const problems = issues.map(({ path, message }) => ({ path: path.join('.'), message }));
-  const list = problems.map(({ path, message }) => (path ? `${path}: ${message}` : message));
-  return new RunError('validation', `no execution id: ${list.join('; ')}`, { details: problems });
 }

@@ -1,3 +1,4 @@
+import { problemsOf } from './problems.ts';
 import { readFileSync } from 'node:fs';
 import { parseDocument } from 'yaml';
 import type { z } from 'zod';
@@ -21,8 +22,7 @@ export function checkedYaml<S extends z.ZodType>(text: string, schema: S): Check
   if (syntax.length > 0) return { ok: false, problems: syntax };
   const parsed = schema.safeParse(document.toJS({ maxAliasCount: 100 }));
   if (parsed.success) return { ok: true, value: parsed.data };
-  const problems = parsed.error.issues.map((issue) => `${issue.path.join('.') || 'the file'}: ${issue.message}`);
-  return { ok: false, problems };
+  return { ok: false, problems: problemsOf(parsed.error, 'the file') };
 }
 
 function contents(path: string): string {

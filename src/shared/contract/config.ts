@@ -1,3 +1,4 @@
+import { problemsOf } from '../base/problems.ts';
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { z } from 'zod';
 import { parseArtifactStore } from './artifact-store.ts';
@@ -286,9 +287,7 @@ export function parseConfig(env: Record<string, string | undefined>): Config {
     Object.entries(env).filter(([name, value]) => name in configSchema.shape && value !== ''),
   );
   const parsed = configSchema.safeParse(set);
-  const problems = parsed.success
-    ? []
-    : parsed.error.issues.map((issue) => `${issue.path.join('.')}: ${issue.message}`);
+  const problems = problemsOf(parsed.error, 'the environment');
   problems.push(...conflicts(set), ...(parsed.success ? redisProblems(parsed.data) : []));
   if (!parsed.success || problems.length > 0) {
     throw new RunError('invalid_config', `invalid configuration:\n  ${problems.join('\n  ')}`, { details: problems });

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
@@ -152,7 +153,7 @@ const adapterShape = z.strictObject({
 export function defineTaskAdapter<State, Action, Result>(
   adapter: AgentAdapter<State, Action, Result> & { readonly id: string },
 ): TaskAdapter<State, Action, Result> {
-  const problems = problemsOf(adapter, adapterShape);
+  const problems = problemsOf(adapterShape.safeParse(adapter).error, 'adapter');
   if (problems.length > 0) {
     const id = typeof adapter?.id === 'string' ? adapter.id : 'without an id';
     const message = `task adapter ${id}:\n  ${problems.join('\n  ')}`;
@@ -170,12 +171,8 @@ export function isTaskAdapter(value: unknown): value is TaskAdapter {
 
 /** An adapter that is passed as it is, which may be an instance of a class. Throws `validation`. */
 export function checkAdapter(adapter: AnyAdapter): void {
-  const problems = problemsOf(adapter, z.object(adapterShape.partial({ id: true }).shape));
+  const shape = z.object(adapterShape.partial({ id: true }).shape);
+  const problems = problemsOf(shape.safeParse(adapter).error, 'adapter');
   if (problems.length === 0) return;
   throw new RunError('validation', `the task adapter is not valid:\n  ${problems.join('\n  ')}`, { details: problems });
-}
-
-function problemsOf(value: unknown, shape: z.ZodType): string[] {
-  const { error } = shape.safeParse(value);
-  return (error?.issues ?? []).map(({ path, message }) => `${path.join('.') || 'adapter'}: ${message}`);
 }

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import type { z } from 'zod';
 import { agentDefinition, type AgentDefinition, type AgentInput } from '../../shared/contract/agent/agent.ts';
 import { canonicalAgent, type AgentSpellings } from '../../shared/contract/agent/agent-spellings.ts';
@@ -121,8 +122,7 @@ export function defineAgent({
     outputSchema: output.schema,
     tools: names,
   });
-  for (const { path, message } of parsed.error?.issues ?? [])
-    problems.push(`${spelledAs(path.join('.')) || 'agent'}: ${message}`);
+  problems.push(...problemsOf(parsed.error, 'agent', spelledAs));
   if (parsed.success && mentionsSecrets(parsed.data.instructions))
     problems.push(`${spelledAs('instructions')}: must not refer to {{ secrets.* }}`);
   if (!parsed.success || problems.length > 0) {

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import { publicId } from '../../shared/base/ids.ts';
@@ -68,7 +69,7 @@ function declared<T extends { readonly id: string }>(
 ): Readonly<T> {
   const { error } = shape.safeParse(given);
   if (error) {
-    const problems = error.issues.map(({ path, message }) => `${path.join('.') || what}: ${message}`);
+    const problems = problemsOf(error, what);
     const id = typeof given?.id === 'string' ? given.id : 'without an id';
     throw new RunError('agent_manifest_invalid', `${what} ${id}:\n  ${problems.join('\n  ')}`, { details: problems });
   }

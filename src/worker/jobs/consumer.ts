@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { UnrecoverableError, WaitingError, Worker, type Job } from 'bullmq';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
@@ -151,9 +152,7 @@ export class Consumer {
   #parse(job: Job): RunJob {
     const parsed = runJobSchema.safeParse(job.data);
     if (!parsed.success) {
-      throw new UnrecoverableError(
-        `validation: ${parsed.error.issues.map((i) => `${i.path.join('.')}: ${i.message}`).join('; ')}`,
-      );
+      throw new UnrecoverableError(`validation: ${problemsOf(parsed.error, 'the job').join('; ')}`);
     }
     if (parsed.data.kind === 'postrun') {
       throw new UnrecoverableError('validation: jobs of kind postrun are those of a queue of their own');

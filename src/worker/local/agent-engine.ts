@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { createProjector } from '../../shared/dialects/project.ts';
 import { serverPrefix, mcpServers, type McpServer } from '../../shared/contract/agent/mcp.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -81,7 +82,9 @@ function sorted(all: Servers): Sorted {
   const others = entries.filter(([, server]) => !isFunction(server) && !(server instanceof OwnParts));
   const servers = mcpServers.safeParse(Object.fromEntries(others));
   if (!servers.success)
-    throw new RunError('tool_unavailable', 'an MCP server is not valid', { details: servers.error.issues });
+    throw new RunError('tool_unavailable', 'an MCP server is not valid', {
+      details: problemsOf(servers.error, 'servers'),
+    });
   return { own, capabilities: Object.fromEntries(capabilities), servers: servers.data };
 }
 

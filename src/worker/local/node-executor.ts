@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { limits, type LimitsOverride } from '../../shared/contract/agent/agent.ts';
 import { systemClock, type Clock } from '../../shared/base/clock.ts';
 import { asRunError, RunError, type ErrorCode } from '../../shared/base/errors.ts';
@@ -117,7 +118,7 @@ async function execute(context: NodeContext, deps: NodeHost): Promise<NodeOutcom
   if (config.type !== 'agent') throw new RunError('internal', `nodes of type ${config.type} cannot be run here`);
   const parsed = nodeConfig.safeParse(config);
   if (!parsed.success) {
-    const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+    const problems = problemsOf(parsed.error, 'config');
     throw new RunError('validation', `the node is not valid: ${problems.join('; ')}`, { details: problems });
   }
   const node = parsed.data;

@@ -1,3 +1,4 @@
+import { faultOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { decisionRecord, type DecisionRecord } from '../../shared/contract/decisions.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -64,7 +65,7 @@ export function runStateFromJSON(serialised: unknown, agent: Pick<Agent, 'defini
   refuseOtherVersions(json);
   const read = runState.safeParse(json);
   if (!read.success) {
-    throw new RunError('run_state_malformed', `the run state cannot be read: ${where(read.error)}`, {
+    throw new RunError('run_state_malformed', `the run state cannot be read: ${faultOf(read.error)}`, {
       cause: read.error,
     });
   }
@@ -112,9 +113,4 @@ function refuseOtherVersions(json: unknown): void {
         ? `a record of version ${record.v}`
         : entry && `journal entries of version ${entry.v}`;
   if (other) throw new RunError('run_state_version_unsupported', `the run state has ${other}`);
-}
-
-/** Names the first place that is wrong, never what stands there. */
-function where({ issues: [issue] }: z.ZodError): string {
-  return issue ? `${issue.path.join('.') || 'the whole'}: ${issue.code}` : 'no reason';
 }

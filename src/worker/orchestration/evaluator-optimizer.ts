@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { systemClock, type Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -137,7 +138,7 @@ export async function evaluatorOptimizer<I, T>(
 function check(options: unknown): void {
   const checked = given.safeParse(options);
   if (checked.success) return;
-  const problems = checked.error.issues.map(({ path, message }) => `${path.join('.') || 'options'}: ${message}`);
+  const problems = problemsOf(checked.error, 'options');
   throw new RunError('invalid_config', `evaluator-optimizer: ${problems.join('; ')}`, { details: problems });
 }
 

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { RunError, assertNever } from '../../shared/base/errors.ts';
 import type { Usage } from '../../shared/contract/money.ts';
@@ -99,7 +100,7 @@ const given = z.strictObject({
 export function planOf<T>(options: FanOutOptions<T>): FanOutPlan<T> {
   const checked = given.safeParse(options);
   if (!checked.success) {
-    const problems = checked.error.issues.map(({ path, message }) => `${path.join('.') || 'options'}: ${message}`);
+    const problems = problemsOf(checked.error, 'options');
     throw new RunError('invalid_config', `fan-out: ${problems.join('; ')}`, { details: problems });
   }
   const { children, mergeStrategy = { kind: 'concat' }, perBudget } = options;

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import { sha256 } from '../../shared/base/ids.ts';
@@ -84,9 +85,7 @@ async function bySchema(schema: z.ZodType, output: unknown): Promise<Evaluation>
   const json = typeof output === 'string' ? readOutput(output, {}, 'parse') : undefined;
   const read = json?.kind === 'valid' ? await schema.safeParseAsync(json.value) : asIs;
   if (read.success) return { passed: true };
-  const problems = read.error.issues
-    .slice(0, maxProblems)
-    .map(({ path, message }) => `${path.map(String).join('.') || 'the answer'}: ${message}`);
+  const problems = problemsOf(read.error, 'the answer').slice(0, maxProblems);
   const notJson = json?.kind === 'invalid' ? ['the answer is not JSON'] : [];
   return { passed: false, critique: [...notJson, ...problems].join('\n') };
 }

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import type { z } from 'zod';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import { systemClock, type Clock } from '../../shared/base/clock.ts';
@@ -165,7 +166,7 @@ function checkedParts(what: string, parts: CapabilityParts): ResolvedCapabilitie
       `${what}: the name of its tool ${taken.name} is reserved; give it another one`,
     );
   if (servers.success) return { mcpServers: servers.data, tools: parts.tools ?? [] };
-  const problems = servers.error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);
+  const problems = problemsOf(servers.error, 'servers');
   throw new RunError('tool_unavailable', `${what}: its servers are not valid:\n  ${problems.join('\n  ')}`, {
     details: problems,
   });

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import {
   modelHint,
@@ -67,7 +68,7 @@ const settings = z.strictObject({
  */
 export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<Input>): Tool {
   const parsed = settings.safeParse(definition);
-  const problems = (parsed.error?.issues ?? []).map((issue) => `${issue.path.join('.') || 'tool'}: ${issue.message}`);
+  const problems = problemsOf(parsed.error, 'tool');
   const parameters = parametersOf(definition.inputSchema, problems);
   const reconciles = definition.reconcile !== undefined;
   if (parsed.success && parsed.data.effect !== 'once') {
@@ -122,18 +123,14 @@ const sideEffectOf = { read: 'read-only', idempotent: 'idempotent', once: 'side-
 async function checkWith(schema: z.ZodType, args: unknown): Promise<CheckedArgs> {
   const checked = await schema.safeParseAsync(args);
   if (checked.success) return { ok: true, value: checked.data };
-  return { ok: false, problems: checked.error.issues.map(problemOf) };
-}
-
-function problemOf(issue: { readonly path: readonly PropertyKey[]; readonly message: string }): string {
-  return `${issue.path.map(String).join('.') || 'arguments'}: ${issue.message}`;
+  return { ok: false, problems: problemsOf(checked.error, 'arguments') };
 }
 
 /** What a tool answered, as its author has promised it. */
 async function checkedOutput(schema: z.ZodType, value: unknown): Promise<unknown> {
   const checked = await schema.safeParseAsync(await value);
   if (checked.success) return checked.data;
-  const problems = checked.error.issues.map(problemOf).join('; ');
+  const problems = problemsOf(checked.error, 'arguments').join('; ');
   throw new ToolError('invalid_output', `its result is not what it promises: ${problems}`);
 }
 
@@ -142,7 +139,7 @@ function wrongExamples(schema: z.ZodType, examples: readonly ToolExample[]): str
   return examples.flatMap(({ args }, index) => {
     try {
       const checked = schema.safeParse(args);
-      return checked.success ? [] : checked.error.issues.map((issue) => `examples.${index}: ${problemOf(issue)}`);
+      return problemsOf(checked.error, 'arguments').map((problem) => `examples.${index}: ${problem}`);
     } catch {
       // A schema that can only be checked asynchronously: nobody waits for it here.
       return [];

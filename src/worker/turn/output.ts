@@ -1,8 +1,7 @@
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js';
 import { RunError } from '../../shared/base/errors.ts';
-import { depthOver } from '../../shared/base/json-depth.ts';
+import { depthOver, maxLevels } from '../../shared/base/json-depth.ts';
 
-const maxOutputDepth = 64;
 const maxListedProblems = 5;
 
 /** The answer as data, or why it is none. */
@@ -87,7 +86,7 @@ function validatorOf(schema: Readonly<Record<string, unknown>>): ValidateFunctio
 
 /** Undefined for what is not JSON, or too deep to be written to the journal again. */
 function parse(json: string): { readonly value: unknown } | undefined {
-  if (depthOver(json, maxOutputDepth)) return undefined;
+  if (depthOver(json, maxLevels)) return undefined;
   try {
     return { value: JSON.parse(json) };
   } catch {

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import type { Clock } from '../../shared/base/clock.ts';
 import { RunError, type ToolErrorKind } from '../../shared/base/errors.ts';
@@ -61,7 +62,7 @@ export async function askForPlan(
   if (ended.kind !== 'value') throw new RunError('internal', `prepareStep gave no answer within ${timeoutMs} ms`);
   const parsed = answer.safeParse(ended.value);
   if (!parsed.success) {
-    const problems = parsed.error.issues.map(({ path, message }) => `${path.join('.') || 'its answer'}: ${message}`);
+    const problems = problemsOf(parsed.error, 'its answer');
     throw new RunError('internal', `prepareStep answered with something else than a plan: ${problems.join('; ')}`);
   }
   const { toolChoice } = parsed.data ?? {};

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest';
-import { cleanJson, cleanText, maxLevels } from '../../../src/shared/base/clean-text.ts';
+import { cleanJson, cleanText } from '../../../src/shared/base/clean-text.ts';
+import { maxLevels } from '../../../src/shared/base/json-depth.ts';
 import { jsonText, storedJson } from '../../../src/shared/base/json-text.ts';
 import { rounds } from '../../support/lane.ts';
 import { deep, oddValue } from '../../support/odd.ts';

@@ -1,4 +1,6 @@
-import { cleanJson, maxLevels } from '../../../shared/base/clean-text.ts';
+import { invalid } from '../../../shared/base/problems.ts';
+import { cleanJson } from '../../../shared/base/clean-text.ts';
+import { deeperThan, maxLevels } from '../../../shared/base/json-depth.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../../shared/base/ids.ts';
 import { refuseMixed } from '../../../shared/contract/orchestration/program-request.ts';
@@ -44,15 +46,16 @@ function refuseContradictions({ deadlineMs, delayMs = 0, onBusy, thread }: RunRe
   throw new RunError('validation', `the request is not valid: ${first.path}: ${first.message}`, { details: problems });
 }
 
+const maxPathBytes = 256;
+
 /** The same for any schema whose field `text` is the user's message. */
 export function parseSafely<T extends z.ZodType>(schema: T, text: string, input: unknown): z.output<T> {
   const safe = safeInput(input);
   refuseLargeText(text, safe);
   const parsed = schema.safeParse(safe);
   if (parsed.success) return parsed.data;
-  const { issues } = parsed.error;
-  const code = issues.every(isIdIssue) ? 'invalid_id' : 'validation';
-  throw invalid(code, 'the request is not valid', issues);
+  const code = parsed.error.issues.every(isIdIssue) ? 'invalid_id' : 'validation';
+  throw invalid(code, 'the request is not valid', parsed.error);
 }
 
 /**
@@ -64,28 +67,10 @@ export function safeInput(input: unknown): unknown {
     throw new RunError('too_deep', `the request is nested deeper than ${maxLevels} levels`);
   const found = findSecretKey(input);
   if (found === undefined) return cleanJson(input);
-  const secret = cutText(found, maxProblemBytes);
+  const secret = cutText(found, maxPathBytes);
   throw new RunError('secret_in_payload', `${secret} looks like a credential; runs must not carry any`, {
     details: { path: secret },
   });
-}
-
-/** What an error tells of a request that is wrong in thousands of places: enough of them to see what is wrong. */
-const maxProblems = 50;
-const maxProblemBytes = 256;
-
-/** An error that lists the problems of a zod parse in its details, the first 50 of them, each cut to 256 bytes. */
-export function invalid(
-  code: 'validation' | 'invalid_id',
-  what: string,
-  issues: readonly z.core.$ZodIssue[],
-): RunError {
-  const problems = issues.slice(0, maxProblems).map((issue) => ({
-    path: cutText(issue.path.join('.'), maxProblemBytes),
-    message: cutText(issue.message, maxProblemBytes),
-  }));
-  const list = problems.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message));
-  return new RunError(code, `${what}: ${list.join('; ')}`, { details: problems });
 }
 
 /**
@@ -114,10 +99,4 @@ function refuseLargeText(field: string, input: unknown): void {
 /** A string of the wrong form in a field that holds an id; a missing or non-string one is a plain mistake of shape. */
 function isIdIssue(issue: z.core.$ZodIssue): boolean {
   return issue.code === 'invalid_format' && issue.path.length === 1 && idFields.has(issue.path[0] as PropertyKey);
-}
-
-function deeperThan(value: unknown, levels: number): boolean {
-  if (value === null || typeof value !== 'object') return false;
-  if (levels === 0) return true;
-  return Object.values(value).some((item) => deeperThan(item, levels - 1));
 }

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../../shared/base/problems.ts';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import type { ProviderLimits } from '../../../shared/contract/limits.ts';
@@ -61,9 +62,7 @@ const settings = z.strictObject({
  */
 export function createOpenAICompatibleBackend(options: OpenAiCompatibleOptions): LlmProvider {
   const parsed = settings.safeParse(options);
-  const problems = (parsed.error?.issues ?? []).map(
-    (issue) => `${issue.path.join('.') || 'options'}: ${issue.message}`,
-  );
+  const problems = problemsOf(parsed.error, 'options');
   const rule = { allowedHosts: parsed.data?.allowedHosts ?? [], production: false };
   const refused = parsed.success ? baseUrlProblem(parsed.data.baseUrl, rule) : undefined;
   if (refused !== undefined) problems.push(`baseUrl: ${refused}`);

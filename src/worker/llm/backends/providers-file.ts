@@ -1,3 +1,4 @@
+import { problemsAt } from '../../../shared/base/problems.ts';
 import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
@@ -106,9 +107,7 @@ export function readProvidersFile(
   for (const [index, row] of rows.entries()) {
     const { id, keyEnv, baseUrl } = looseEntry.safeParse(row).data ?? {};
     const parsed = providerEntry.safeParse(row);
-    for (const issue of parsed.error?.issues ?? []) {
-      problems.push(`${[index, ...issue.path].join('.')}: ${issue.message}`);
-    }
+    problems.push(...problemsAt(parsed.error, index));
     if (id !== undefined && seen.has(id)) problems.push(`${index}.id: ${id} is there twice`);
     if (id !== undefined) seen.add(id);
     const refused = baseUrl !== undefined && isHttp(baseUrl) ? baseUrlProblem(baseUrl, rule) : undefined;

@@ -1,5 +1,4 @@
-import { maxLevels } from '../../../shared/base/clean-text.ts';
-import { depthOver } from '../../../shared/base/json-depth.ts';
+import { maxLevels, depthOver } from '../../../shared/base/json-depth.ts';
 import { LlmError } from '../errors.ts';
 import { brokenOff, errorFromBody } from './errors.ts';
 import type { LlmAnswer } from '../provider.ts';

@@ -1,3 +1,4 @@
+import { problemsOf } from '../../../shared/base/problems.ts';
 import { statSync } from 'node:fs';
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { z } from 'zod';
@@ -126,9 +127,7 @@ export function defineAgentManifest<Persona, Output>(
   manifest: AgentManifestSource<Persona, Output>,
 ): AgentManifest<Persona, Output> {
   const parsed = shape.safeParse(manifest);
-  const problems = (parsed.error?.issues ?? []).map(
-    (issue) => `${issue.path.join('.') || 'manifest'}: ${issue.message}`,
-  );
+  const problems = problemsOf(parsed.error, 'manifest');
   problems.push(...wrongSurfaces(manifest?.repoRoot, manifest?.surfaces), ...wrongRubric(manifest?.rubric));
   if (!parsed.success || problems.length > 0) {
     const id = typeof manifest?.id === 'string' ? manifest.id : 'without an id';

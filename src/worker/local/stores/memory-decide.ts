@@ -1,3 +1,4 @@
+import { invalid } from '../../../shared/base/problems.ts';
 import { decisionRequest, type DecisionInput } from '../../../shared/contract/control.ts';
 import type { Decide, DecideOutcome } from '../../../shared/state/run/control/decide.ts';
 import { callVerdicts, refusalError, summaryOf, waitsForPeople } from '../../../shared/contract/decisions.ts';
@@ -8,9 +9,7 @@ import type { SavedRun } from './memory-row.ts';
 /** One person's decision, checked. Throws `validation` or `secret_in_payload`. */
 export function decideOf(input: DecisionInput, by: string | undefined, atMs: number): Decide {
   const parsed = decisionRequest.safeParse(input);
-  if (!parsed.success) {
-    throw new RunError('validation', `the decision is not valid: ${parsed.error.issues[0]?.message ?? ''}`);
-  }
+  if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error);
   const secret = findSecretKey(parsed.data);
   if (secret) throw new RunError('secret_in_payload', `${secret} looks like a credential; runs must not carry any`);
   const { budget } = parsed.data;

@@ -1,3 +1,4 @@
+import { problemsAt } from '../../../shared/base/problems.ts';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import { jsonCopy, type Json } from '../../../shared/base/json-value.ts';
@@ -58,6 +59,6 @@ export function readResult(answer: unknown, adapter: AnyAdapter, of: { action: u
 function parsed(schema: z.ZodType, name: string, value: Json): Json {
   const read = schema.safeParse(value);
   if (read.success) return jsonCopy(read.data, name, Number.MAX_SAFE_INTEGER);
-  const problems = read.error.issues.map(({ path, message }) => `${[name, ...path].join('.')}: ${message}`);
+  const problems = problemsAt(read.error, name);
   throw new RunError('validation', problems.slice(0, 20).join('; '), { details: problems });
 }

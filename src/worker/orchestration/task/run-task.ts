@@ -1,3 +1,4 @@
+import { problemsOf } from '../../../shared/base/problems.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { eventVersion, type EventBody, type RunEvent } from '../../../shared/contract/event.ts';
 import { deepFreeze } from '../../../shared/base/json-value.ts';
@@ -168,7 +169,7 @@ async function checkReadiness(run: TaskRun) {
 function settingsOf(given: TaskSettingsInput): TaskSettings {
   const read = taskSettings.safeParse(given);
   if (read.success) return read.data;
-  const problems = read.error.issues.map(({ path, message }) => `${path.join('.') || 'options'}: ${message}`);
+  const problems = problemsOf(read.error, 'options');
   throw new RunError('validation', `the task is not valid:\n  ${problems.join('\n  ')}`, { details: problems });
 }
 

@@ -1,3 +1,4 @@
+import { faultOf } from '../../../shared/base/problems.ts';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
 import { taskState, taskStateVersion, type TaskState } from '../../../shared/contract/orchestration/task.ts';
@@ -16,9 +17,8 @@ export function readTaskState(saved: unknown, adapter: AnyAdapter): TaskState {
     throw new RunError('run_state_version_unsupported', `the task state has version ${version}`);
   const read = taskState.safeParse(json);
   if (!read.success) {
-    const [issue] = read.error.issues;
-    const where = issue ? `${issue.path.join('.') || 'the whole'}: ${issue.code}` : 'no reason';
-    throw new RunError('run_state_malformed', `the task state cannot be read: ${where}`, { cause: read.error });
+    const fault = faultOf(read.error);
+    throw new RunError('run_state_malformed', `the task state cannot be read: ${fault}`, { cause: read.error });
   }
   const { adapterId } = read.data;
   if (adapterId !== adapter.id)

@@ -1,8 +1,8 @@
 import { jsonText } from '../../../shared/base/json-text.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
 import { clip } from '../../../shared/base/bound-text.ts';
-import { cleanJson, maxLevels } from '../../../shared/base/clean-text.ts';
-import { depthOver } from '../../../shared/base/json-depth.ts';
+import { cleanJson } from '../../../shared/base/clean-text.ts';
+import { maxLevels, depthOver } from '../../../shared/base/json-depth.ts';
 
 export const maxArgsBytes = 256 * 1024;
 

@@ -1,0 +1,46 @@
+import type { z } from 'zod';
+import { RunError } from './errors.ts';
+import { cutText } from './redact.ts';
+
+/** What was wrong at one place of an input. */
+interface Problem {
+  readonly path: string;
+  readonly message: string;
+}
+
+type Issues = Pick<z.ZodError, 'issues'> | undefined;
+
+/**
+ * A line for each problem of a parse, `path: message`. `whole` names the input where it is wrong as a whole; `named` gives the
+ * path by which the caller knows a field.
+ */
+export function problemsOf(error: Issues, whole: string, named = (path: string) => path): string[] {
+  return (error?.issues ?? []).map(({ path, message }) => `${named(dotted(path)) || whole}: ${message}`);
+}
+
+/** The same for an input that is part of a larger one, at `place`. */
+export function problemsAt(error: Issues, place: PropertyKey): string[] {
+  return (error?.issues ?? []).map(({ path, message }) => `${dotted([place, ...path])}: ${message}`);
+}
+
+/** The first place that is wrong and the kind of mistake, never what stands there: for states with texts of users and models. */
+export function faultOf({ issues: [issue] }: z.ZodError): string {
+  return issue ? `${dotted(issue.path) || 'the whole'}: ${issue.code}` : 'no reason';
+}
+
+/** What an error tells of an input that is wrong in thousands of places: enough of them to see what is wrong. */
+const maxProblems = 50;
+const maxProblemBytes = 256;
+
+/** An error for the caller, with the problems of a parse in its details: the first 50 of them, each cut to 256 bytes. */
+export function invalid(code: 'validation' | 'invalid_id', what: string, { issues }: z.ZodError): RunError {
+  const problems = issues.slice(0, maxProblems).map(({ path, message }): Problem => {
+    return { path: cutText(dotted(path), maxProblemBytes), message: cutText(message, maxProblemBytes) };
+  });
+  const list = problems.slice(0, 5).map(({ path, message }) => (path ? `${path}: ${message}` : message));
+  return new RunError(code, `${what}: ${list.join('; ')}`, { details: problems });
+}
+
+function dotted(path: readonly PropertyKey[]): string {
+  return path.map(String).join('.');
+}
