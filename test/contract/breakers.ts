@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import type { Admission, Breakers } from '../../src/shared/state/limits/breaker-port.ts';
+import type { Admission, Breakers } from '../../src/shared/state/limits/breakers.ts';
 import { until } from '../support/redis.ts';
 
 export interface BreakersWorld {

@@ -15,14 +15,17 @@ export interface RedisLedgerWorld extends LedgerWorld {
 }
 
 /** A ledger in the test Redis, or in the one at `url`, under a prefix of its own. */
-export async function redisLedgerWorld(tenants: Tenants = tenantsOf({}), url?: string): Promise<RedisLedgerWorld> {
+export async function redisLedgerWorld(
+  tenants: Tenants = tenantsOf({}),
+  url?: string,
+  of = 'acme',
+): Promise<RedisLedgerWorld> {
   const redis = await testRedis('work', url);
   const keys = keysFor(testPrefix());
   const clock = new TestClock();
   const windowFor = ({ scope }: AccountName): BudgetWindow =>
-    scope === 'tenant' ? (tenants.of('acme').budget?.window ?? 'day') : 'total';
-  const keyOf = (name: AccountName) =>
-    keys.account('acme', name.scope, name.id, windowOf(windowFor(name), clock.now()));
+    scope === 'tenant' ? (tenants.of(of).budget?.window ?? 'day') : 'total';
+  const keyOf = (name: AccountName) => keys.account(of, name.scope, name.id, windowOf(windowFor(name), clock.now()));
   return {
     redis,
     keys,
@@ -37,9 +40,9 @@ export async function redisLedgerWorld(tenants: Tenants = tenantsOf({}), url?: s
     async view(name) {
       const window = windowFor(name);
       const place = { ...name, window, windowStart: windowOf(window, clock.now()) };
-      const waiting = await redis.zcard(keys.accountWaiting('acme', name.scope, name.id));
+      const waiting = await redis.zcard(keys.accountWaiting(of, name.scope, name.id));
       return budgetViewOf(place, await redis.hgetall(keyOf(name)), waiting);
     },
-    costs: async (day) => costRowsOf(day, await redis.hgetall(keys.costs('acme', day))),
+    costs: async (day) => costRowsOf(day, await redis.hgetall(keys.costs(of, day))),
   };
 }

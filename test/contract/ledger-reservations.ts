@@ -25,35 +25,6 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     expect(await world.view(tenant)).toMatchObject({ ...held, capMicrocents: 1_000, windowStart: '2026-11-21' });
   });
 
-  test('exactly the cap is allowed, and one more is not', async () => {
-    const { ledger } = await makeWorld();
-    expect(await ledger.reserve(ask(capped(500), 'a', 500))).toMatchObject({ kind: 'reserved', amount: 500 });
-    expect(await ledger.reserve(ask(capped(500), 'a', 501))).toMatchObject({ kind: 'exceeded', onExceed: 'fail' });
-  });
-
-  test('what is left is given when it is at least what will do', async () => {
-    const world = await makeWorld();
-    const purse = capped(500);
-    await world.ledger.reserve(ask(purse, 'a', 200));
-    const more = await world.ledger.reserve(ask(purse, 'b', 400, { least: 300 }));
-    expect(more).toMatchObject({ kind: 'reserved', amount: 300 });
-    expect(await world.view(own(purse))).toMatchObject({ reservedMicrocents: 500 });
-  });
-
-  test('a refusal is busy while calls under way are in the way, and exceeded when what is spent is', async () => {
-    const world = await makeWorld();
-    const purse = capped(500, 'pause_for_approval');
-    await world.ledger.reserve(ask(purse, 'a', 300));
-    const account = { ...own(purse), capMicrocents: 500, spentMicrocents: 0, reservedMicrocents: 300 };
-    expect(await world.ledger.reserve(ask(purse, 'b', 300))).toEqual({ kind: 'busy', account });
-    await world.ledger.settle(paid(purse, 'a', 300));
-    expect(await world.ledger.reserve(ask(purse, 'c', 300))).toEqual({
-      kind: 'exceeded',
-      account: { ...account, spentMicrocents: 300, reservedMicrocents: 0 },
-      onExceed: 'pause_for_approval',
-    });
-  });
-
   test('a refused reservation holds nothing in any account', async () => {
     const world = await makeWorld(dailyCap(100));
     await world.setBudget('b1', 900);
@@ -117,14 +88,6 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     expect(await ledger.reserve(ask(purse, 'a', 1e14))).toEqual({ kind: 'reserved', amount: 1e14, warnings: [] });
   });
 
-  test('a step that a person let pass is counted and not refused', async () => {
-    const world = await makeWorld();
-    const purse = capped(100);
-    expect(await world.ledger.reserve(ask(purse, 'a', 300, { force: true }))).toMatchObject({ amount: 300 });
-    await world.ledger.settle(paid(purse, 'a', 250));
-    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 250, reservedMicrocents: 0 });
-  });
-
   test('a top-up counts on top of the cap', async () => {
     const world = await makeWorld();
     const purse = capped(100);
@@ -132,17 +95,6 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     await world.topUp(own(purse), 200);
     expect(await world.ledger.reserve(ask(purse, 'b', 300))).toMatchObject({ kind: 'reserved' });
     expect(await world.view(own(purse))).toMatchObject({ capMicrocents: 300 });
-  });
-
-  test('the same reservation sent again answers the same and holds nothing more', async () => {
-    const world = await makeWorld();
-    const purse = capped(500);
-    const request = ask(purse, 'a', 400, { least: 100 });
-    const first = await world.ledger.reserve(request);
-    expect(await world.ledger.reserve(request)).toEqual(first);
-    await world.ledger.forfeit(purse);
-    expect(await world.ledger.reserve(request)).toEqual(first);
-    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 400, reservedMicrocents: 0 });
   });
 
   test('a call that cost more than was held makes later calls of that model hold as much more', async () => {
@@ -192,15 +144,5 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     expect(await world.ledger.reserve(ask(purse, 'b', 500))).toMatchObject({ kind: 'exceeded' });
     world.clock.set('2026-11-22T00:00:00Z');
     expect(await world.ledger.reserve(ask(purse, 'c', 500))).toMatchObject({ kind: 'reserved' });
-  });
-
-  test('an account that is gone begins with what the run spent by its own record', async () => {
-    const world = await makeWorld();
-    const run = { capMicrocents: 500, onExceed: 'fail', spentMicrocents: 400 } as const;
-    const purse = aPurse({ run });
-    expect(await world.ledger.reserve(ask(purse, 'a', 200))).toMatchObject({ kind: 'exceeded' });
-    expect(await world.ledger.reserve(ask(purse, 'b', 100))).toMatchObject({ kind: 'reserved' });
-    await world.ledger.settle(paid(purse, 'b', 50));
-    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 450 });
   });
 }

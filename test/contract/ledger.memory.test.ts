@@ -1,19 +1,22 @@
+import { describe } from 'vitest';
 import { silentLog } from '../../src/shared/base/log.ts';
-import { tenantsOf } from '../../src/shared/contract/tenants.ts';
-import { memoryLedger } from '../../src/worker/local/stores/memory-ledger.ts';
-import { ledgerContract } from './ledger.ts';
-import { TestClock } from './ledger-world.ts';
+import type { BudgetView } from '../../src/shared/contract/money.ts';
+import { inMemoryLedger } from '../../src/worker/local/stores/in-memory-ledger.ts';
+import { ledgerRuns } from './ledger-runs.ts';
+import { aPurse, ask } from './ledger-world.ts';
 
-ledgerContract('Memory', async (tenants = tenantsOf({})) => {
-  const clock = new TestClock();
-  const ledger = memoryLedger({ clock, log: silentLog, tenants });
-  return {
-    ledger,
-    clock,
-    setBudget: async (batch, capMicrocents, onExceed = 'fail') =>
-      ledger.setBudget('acme', batch, { capMicrocents, onExceed }),
-    topUp: async (account, amount) => ledger.topUp('acme', account, amount),
-    view: async (account) => ledger.view('acme', account),
-    costs: async (day) => ledger.costs('acme', day),
-  };
+describe('Memory as the ledger of runs', () => {
+  ledgerRuns(async () => {
+    const ledger = inMemoryLedger(silentLog);
+    return {
+      ledger,
+      /** By a refusal, which says where the account stands. */
+      async view({ id: runId }) {
+        const look = aPurse({ runId, run: { capMicrocents: -1, onExceed: 'fail' } });
+        const answer = await ledger.reserve(ask(look, 'look', 1));
+        if (answer.kind !== 'exceeded') throw new Error(`the account has room: ${answer.kind}`);
+        return answer.account as BudgetView;
+      },
+    };
+  });
 });

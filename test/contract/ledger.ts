@@ -2,12 +2,14 @@ import { describe } from 'vitest';
 import { ledgerInterleavings } from './ledger-interleavings.ts';
 import { ledgerLines } from './ledger-lines.ts';
 import { ledgerReservations } from './ledger-reservations.ts';
+import { ledgerRuns } from './ledger-runs.ts';
 import { ledgerSettlements } from './ledger-settlements.ts';
 import type { MakeLedgerWorld } from './ledger-world.ts';
 
 /** What every ledger promises. */
 export function ledgerContract(name: string, makeWorld: MakeLedgerWorld): void {
   describe(`${name} as a ledger`, () => {
+    ledgerRuns(makeWorld);
     ledgerReservations(makeWorld);
     ledgerSettlements(makeWorld);
     ledgerLines(makeWorld);

@@ -6,7 +6,7 @@ import { zeroUsage } from '../../shared/contract/money.ts';
 import { costOfCall, maxOutputTokensOf, promptTokensOf, type CallCost } from '../llm/estimate.ts';
 import type { AttemptEnd, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import { mayBeBilled, type LlmError } from '../llm/errors.ts';
-import type { Admission, Breakers } from '../../shared/state/limits/breaker-port.ts';
+import type { Admission, Breakers } from '../../shared/state/limits/breakers.ts';
 import type { Governor, Grant, GrantOutcome, GrantRequest } from '../../shared/state/limits/rate/rate-limiter.ts';
 import { TurnSuspension } from '../turn/contract.ts';
 import { Cashier, type CashierOptions } from './cashier.ts';

@@ -9,7 +9,7 @@ import type { Redactor } from '../../shared/base/redact.ts';
 import type { Policy } from '../guards/policy.ts';
 import type { ProgressNotes } from '../../shared/state/results/progress-notes.ts';
 import type { Artifacts } from '../../shared/state/results/artifacts.ts';
-import type { Breakers } from '../../shared/state/limits/breaker-port.ts';
+import type { Breakers } from '../../shared/state/limits/breakers.ts';
 import type { LoadedAgent, ToolOffer } from './load-agents.ts';
 import { loadPolicyFile, policyFor, policyWarnings } from './policy-file.ts';
 import type { ToolSecrets } from './tool-secrets.ts';

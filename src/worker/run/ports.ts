@@ -2,7 +2,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
-import type { Breakers } from '../../shared/state/limits/breaker-port.ts';
+import type { Breakers } from '../../shared/state/limits/breakers.ts';
 import type { Governor } from '../../shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { MediaStore } from '../../shared/state/results/media-store.ts';

@@ -4,7 +4,7 @@ import { silentLog } from '../../../src/shared/base/log.ts';
 import type { AttemptEnd, PlannedAttempt } from '../../../src/worker/llm/chain-call.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
-import type { Admission, Breakers } from '../../../src/shared/state/limits/breaker-port.ts';
+import type { Admission, Breakers } from '../../../src/shared/state/limits/breakers.ts';
 import type { Governor, GrantOutcome } from '../../../src/shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger, ReserveRequest, Reservation, Settlement } from '../../../src/shared/state/money/ledger.ts';
 import type { AccountState } from '../../../src/shared/state/money/accounts.ts';

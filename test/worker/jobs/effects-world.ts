@@ -1,4 +1,3 @@
-import { silentLog } from '../../../src/shared/base/log.ts';
 import type { PostrunEffect, PostrunJob } from '../../../src/shared/contract/postrun.ts';
 import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
@@ -8,10 +7,9 @@ import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import type { Embedder } from '../../../src/worker/jobs/embedder.ts';
-import type { Settlement } from '../../../src/shared/state/money/ledger.ts';
+import type { Ledger, Settlement } from '../../../src/shared/state/money/ledger.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
-import { memoryLedger } from '../../../src/worker/local/stores/memory-ledger.ts';
 import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
 
 export const tenant = 'acme';
@@ -24,19 +22,30 @@ interface Given {
   readonly agent?: Partial<AgentSource>;
   readonly embedder?: Embedder;
   readonly tenants?: Tenants;
+  /** Default: the one in memory, which has no accounts of tenants. */
+  readonly ledger?: Ledger;
   readonly deadlineMs?: number;
 }
 
 /** A thread in memory, and what follows its runs. */
-export function makeEffects({ script, agent, embedder, tenants = tenantsOf({}), deadlineMs }: Given = {}) {
+export function makeEffects({
+  script,
+  agent,
+  embedder,
+  tenants = tenantsOf({}),
+  ledger: given,
+  deadlineMs,
+}: Given = {}) {
   const seen: LlmRequest[] = [];
   const settled: Settlement[] = [];
   const memory = createMemoryPorts();
-  const ledger = memoryLedger({ clock: memory.clock, log: silentLog, tenants });
-  const settle = ledger.settle.bind(ledger);
-  ledger.settle = async (settlement) => {
-    settled.push(settlement);
-    return await settle(settlement);
+  const kept = given ?? memory.ledger;
+  const ledger: Ledger = {
+    ...kept,
+    async settle(settlement) {
+      settled.push(settlement);
+      return await kept.settle(settlement);
+    },
   };
   const ports = { ...memory, ledger };
   const loaded = loadedFrom(defineAgent({ id: agentId, model: 'gpt-5.2-mini', ...agent }));

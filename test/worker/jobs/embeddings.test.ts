@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { EmbeddedMessage, Embedder } from '../../../src/worker/jobs/embedder.ts';
 import { agentId, makeEffects, runId, tenant, threadId } from './effects-world.ts';
+import { redisLedgerWorld } from '../../contract/ledger-redis-world.ts';
 
 function anEmbedder(more: Partial<Embedder> = {}) {
   const asked: (readonly string[])[] = [];
@@ -79,7 +80,9 @@ test.each<[string, Partial<Embedder>, string]>([
 test('a call of unknown outcome counts as spent, and what a dead worker held is not held for ever', async () => {
   const { embedder } = anEmbedder({ embed: () => new Promise(() => {}) });
   const budget = { maxCostMicrocents: 1_000, window: 'day', onExceed: 'fail', unpriced: 'deny' } as const;
-  const world = makeEffects({ embedder, tenants: tenantsOf({ tenants: { [tenant]: { budget } } }), deadlineMs: 30 });
+  const tenants = tenantsOf({ tenants: { [tenant]: { budget } } });
+  const { ledger } = await redisLedgerWorld(tenants);
+  const world = makeEffects({ embedder, tenants, ledger, deadlineMs: 30 });
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
   expect(world.settled).toMatchObject([{ presumed: true }]);
@@ -97,7 +100,9 @@ test('where the tenant denies what has no price, nothing is embedded without one
   const { asked, embedder } = anEmbedder();
   const { microcentsPerMillionTokens: _, ...unpriced } = embedder;
   const budget = { maxCostMicrocents: 1_000, window: 'day', onExceed: 'fail', unpriced: 'deny' } as const;
-  const world = makeEffects({ embedder: unpriced, tenants: tenantsOf({ tenants: { [tenant]: { budget } } }) });
+  const tenants = tenantsOf({ tenants: { [tenant]: { budget } } });
+  const { ledger } = await redisLedgerWorld(tenants);
+  const world = makeEffects({ embedder: unpriced, tenants, ledger });
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
   expect(asked).toEqual([]);

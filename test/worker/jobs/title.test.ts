@@ -2,6 +2,7 @@ import { expect, test } from 'vitest';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import { titleIn } from '../../../src/worker/jobs/title.ts';
 import { agentId, makeEffects, runId, tenant, threadId } from './effects-world.ts';
+import { redisLedgerWorld } from '../../contract/ledger-redis-world.ts';
 
 const firstRun = '01K9Z5N3T8R6V2X4B7C1D0E9AA';
 
@@ -95,7 +96,8 @@ test('a failure that may pass is tried again, and told when no other try follows
 test('a tenant without money gets no title, and no model is asked', async () => {
   const budget = { maxCostMicrocents: 1, window: 'day', onExceed: 'pause_for_approval', unpriced: 'allow' } as const;
   const tenants = tenantsOf({ tenants: { [tenant]: { budget } } });
-  const world = await twoTurns({ tenants });
+  const { ledger } = await redisLedgerWorld(tenants);
+  const world = await twoTurns({ tenants, ledger });
   await world.follow('title', { isRepeat: false, isLast: false });
   expect(world.seen).toEqual([]);
   expect(await world.told()).toMatchObject([{ type: 'postrun.failed', error: { code: 'budget_exceeded' } }]);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { silentLog } from '../../../src/shared/base/log.ts';
+import { windowOf } from '../../../src/shared/contract/money.ts';
 import { viewOf, type RunRequestInput } from '../../../src/shared/contract/run.ts';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
@@ -7,7 +7,8 @@ import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { defineTaskAdapter, type TaskAdapter, type TaskContext } from '../../../src/worker/agents/adapter.ts';
 import { createMemoryLedgerRows } from '../../../src/worker/orchestration/task/ledger.ts';
 import { runAgentTask } from '../../../src/worker/orchestration/task/run-task.ts';
-import { memoryLedger } from '../../../src/worker/local/stores/memory-ledger.ts';
+import { redisLedgerWorld } from '../../contract/ledger-redis-world.ts';
+import { batch } from '../../contract/ledger-world.ts';
 import { makeJobs } from './job-world.ts';
 
 /** Charges for its decisions what the input of its task says, one after the other, and acts until there are no more. */
@@ -56,7 +57,7 @@ const slow = defineTaskAdapter({
 const nobody = defineAgent({ id: 'nobody', model: 'gpt-5.2-mini' });
 const tenants = tenantsOf({});
 
-function begin(
+async function begin(
   request: Partial<RunRequestInput>,
   adapter: 'shop' | 'slow' = 'shop',
   bill: Bill = { costs: [70, 70, 70] },
@@ -75,69 +76,72 @@ function begin(
     0,
     { functions, tenants },
   );
-  const ledger = memoryLedger({ clock: jobs.clock, log: silentLog, tenants });
-  Object.assign(jobs.ports, { ledger });
+  const money = await redisLedgerWorld(tenants, undefined, 'default');
+  Object.assign(jobs.ports, { ledger: money.ledger });
   const taskRun = { adapter, input: bill, limits: { maxSteps: 9 } };
   const runId = jobs.submit({ input: '', ...request, taskRun });
-  const day = new Date(jobs.clock.now()).toISOString().slice(0, 10);
-  return { jobs, runId, ledger, costs: () => ledger.costs('default', day) };
+  const costs = async () => {
+    const rows = await money.costs(windowOf('day', money.clock.now()));
+    return rows.sort((a, b) => b.costMicrocents - a.costMicrocents);
+  };
+  return { jobs, runId, money, costs };
 }
 
-const batch = { scope: 'batch', id: 'b1' } as const;
+const b1 = batch('b1');
 
 test('what a task pays is counted by the model it was paid for, in its batch and in the costs of the day', async () => {
-  const { jobs, runId, ledger, costs } = begin({ batch: 'b1' });
+  const { jobs, runId, money, costs } = await begin({ batch: 'b1' });
   await jobs.deliver(runId);
   expect(await jobs.load(runId)).toMatchObject({ status: 'completed', costMicrocents: 220 });
-  expect(ledger.view('default', batch)).toMatchObject({
+  expect(await money.view(b1)).toMatchObject({
     spentMicrocents: 220,
     presumedMicrocents: 0,
     reservedMicrocents: 0,
   });
-  expect(costs()).toMatchObject([
+  expect(await costs()).toMatchObject([
     { provider: 'task', model: 'own', attempts: 3, input: 9, output: 6, cached: 3, costMicrocents: 210 },
     { provider: 'task', model: 'shop', attempts: 1, costMicrocents: 10 },
   ]);
 });
 
 test('without any cap it is counted all the same, and what costs nothing leaves nothing', async () => {
-  const paying = begin({});
+  const paying = await begin({});
   await paying.jobs.deliver(paying.runId);
-  expect(paying.costs()).toMatchObject([{ costMicrocents: 210 }, { costMicrocents: 10 }]);
-  const free = begin({ batch: 'b1' }, 'shop', { costs: [0] });
+  expect(await paying.costs()).toMatchObject([{ costMicrocents: 210 }, { costMicrocents: 10 }]);
+  const free = await begin({ batch: 'b1' }, 'shop', { costs: [0] });
   await free.jobs.deliver(free.runId);
-  expect(free.costs()).toEqual([]);
-  expect(free.ledger.view('default', batch)).toMatchObject({ spentMicrocents: 0, reservedMicrocents: 0 });
+  expect(await free.costs()).toEqual([]);
+  expect(await free.money.view(b1)).toMatchObject({ spentMicrocents: 0, reservedMicrocents: 0 });
 });
 
 test('a batch without money for what the last call of its kind cost refuses the next one before it is made', async () => {
-  const { jobs, runId, ledger } = begin({ batch: 'b1' });
-  ledger.setBudget('default', 'b1', { capMicrocents: 139, onExceed: 'fail' });
+  const { jobs, runId, money } = await begin({ batch: 'b1' });
+  await money.setBudget('b1', 139);
   await jobs.deliver(runId);
   expect(await jobs.load(runId)).toMatchObject({
     status: 'failed',
     costMicrocents: 70,
     error: { code: 'budget_exceeded', details: { scope: 'batch', id: 'b1' } },
   });
-  expect(ledger.view('default', batch)).toMatchObject({ spentMicrocents: 70, reservedMicrocents: 0 });
-  const enough = begin({ batch: 'b1' });
+  expect(await money.view(b1)).toMatchObject({ spentMicrocents: 70, reservedMicrocents: 0 });
+  const enough = await begin({ batch: 'b1' });
   // Also for the last decision, which costs nothing after all.
-  enough.ledger.setBudget('default', 'b1', { capMicrocents: 290, onExceed: 'fail' });
+  await enough.money.setBudget('b1', 290);
   await enough.jobs.deliver(enough.runId);
   expect(await enough.jobs.load(enough.runId)).toMatchObject({ status: 'completed', costMicrocents: 220 });
 });
 
 test('what is charged beyond the cap is counted, and ends the task with its next call', async () => {
-  const { jobs, runId, ledger } = begin({ batch: 'b1' }, 'shop', { costs: [500, 1] });
-  ledger.setBudget('default', 'b1', { capMicrocents: 100, onExceed: 'fail' });
+  const { jobs, runId, money } = await begin({ batch: 'b1' }, 'shop', { costs: [500, 1] });
+  await money.setBudget('b1', 100);
   await jobs.deliver(runId);
   expect(await jobs.load(runId)).toMatchObject({ status: 'failed', costMicrocents: 500 });
-  expect(ledger.view('default', batch)).toMatchObject({ spentMicrocents: 500, reservedMicrocents: 0 });
+  expect(await money.view(b1)).toMatchObject({ spentMicrocents: 500, reservedMicrocents: 0 });
 });
 
 test('a run that may ask for money parks, goes on for one call when somebody allows that, and fails when not', async () => {
   const budget = { maxCostMicrocents: 100, onExceed: 'pause_for_approval' } as const;
-  const { jobs, runId } = begin({ budget });
+  const { jobs, runId } = await begin({ budget });
   await jobs.deliver(runId);
   expect(await jobs.load(runId)).toMatchObject({
     status: 'suspended',
@@ -160,7 +164,7 @@ test('a run that may ask for money parks, goes on for one call when somebody all
 });
 
 test('a budget that only warns lets everything pass, and says so once', async () => {
-  const { jobs, runId } = begin({ budget: { maxCostMicrocents: 100, onExceed: 'warn' } });
+  const { jobs, runId } = await begin({ budget: { maxCostMicrocents: 100, onExceed: 'warn' } });
   await jobs.deliver(runId);
   expect(await jobs.load(runId)).toMatchObject({ status: 'completed', costMicrocents: 220 });
   expect(jobs.eventsOf(runId, 'budget.warning')).toHaveLength(1);
@@ -168,15 +172,15 @@ test('a budget that only warns lets everything pass, and says so once', async ()
 
 test('where unpriced calls are denied, one is counted and the next call refused', async () => {
   const budget = { maxCostMicrocents: 100, unpriced: 'deny' } as const;
-  const { jobs, runId, costs } = begin({ budget }, 'shop', { costs: [1, 1], priced: false });
+  const { jobs, runId, costs } = await begin({ budget }, 'shop', { costs: [1, 1], priced: false });
   await jobs.deliver(runId);
   expect(await jobs.load(runId)).toMatchObject({ status: 'failed', error: { code: 'budget_unpriced' } });
-  expect(costs()).toMatchObject([{ attempts: 1, unpricedAttempts: 1 }]);
+  expect(await costs()).toMatchObject([{ attempts: 1, unpricedAttempts: 1 }]);
 });
 
 test('what the adapter says a call may cost is held for it, and no call is made without it', async () => {
-  const { jobs, runId, ledger } = begin({ batch: 'b1' }, 'slow');
-  ledger.setBudget('default', 'b1', { capMicrocents: 89, onExceed: 'fail' });
+  const { jobs, runId, money } = await begin({ batch: 'b1' }, 'slow');
+  await money.setBudget('b1', 89);
   await jobs.deliver(runId);
   expect(await jobs.load(runId)).toMatchObject({
     status: 'failed',
@@ -187,14 +191,14 @@ test('what the adapter says a call may cost is held for it, and no call is made 
 
 test('a call that is cut off has cost what it charged by then, and may have cost what was held', async () => {
   Object.assign(lasting, { open: false, acting: Promise.withResolvers<void>() });
-  const { jobs, runId, ledger } = begin({ batch: 'b1' }, 'slow');
+  const { jobs, runId, money } = await begin({ batch: 'b1' }, 'slow');
   const leaving = new AbortController();
   const delivered = jobs.deliver(runId, 1, leaving.signal);
   await lasting.acting.promise;
-  expect(ledger.view('default', batch)).toMatchObject({ spentMicrocents: 0, reservedMicrocents: 90 });
+  expect(await money.view(b1)).toMatchObject({ spentMicrocents: 0, reservedMicrocents: 90 });
   leaving.abort(new Error('the worker leaves'));
   expect(await delivered).toEqual({ kind: 'handed_over' });
-  expect(ledger.view('default', batch)).toMatchObject({
+  expect(await money.view(b1)).toMatchObject({
     spentMicrocents: 90,
     presumedMicrocents: 60,
     reservedMicrocents: 0,
@@ -216,7 +220,7 @@ test.each([
   ['passes', { costs: [70, 20] }, {}],
   ['does not pass', { costs: [70, 20] }, { maxCostMicrocents: 80 }],
 ])('the run of a task that %s has the ledger row that it has in a process', async (_, bill: Bill, limits) => {
-  const { jobs, runId } = begin({}, 'shop', bill);
+  const { jobs, runId } = await begin({}, 'shop', bill);
   Object.assign((await jobs.load(runId))?.request.taskRun?.limits ?? {}, limits);
   await jobs.deliver(runId);
   const record = await jobs.load(runId);
@@ -240,7 +244,7 @@ function costIn(event: { type: string; costMicrocents?: unknown; outcome?: unkno
 
 test('a task that was cancelled has a row of what it cost until then', async () => {
   Object.assign(lasting, { open: false, acting: Promise.withResolvers<void>() });
-  const { jobs, runId } = begin({}, 'slow');
+  const { jobs, runId } = await begin({}, 'slow');
   const delivered = jobs.deliver(runId);
   await lasting.acting.promise;
   jobs.ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });

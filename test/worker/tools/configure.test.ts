@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { memoryBreakers } from '../../../src/worker/local/stores/memory-breakers.ts';
 import { withOptions } from '../../../src/worker/tools/configure.ts';
 import { ToolError } from '../../../src/worker/tools/tool-error.ts';
 import type { Tool } from '../../../src/worker/tools/tool.ts';
+import type { Breakers } from '../../../src/shared/state/limits/breakers.ts';
 import { calls, from, makeWorld, tool } from './world.ts';
 
 const secrets = {
@@ -123,6 +123,22 @@ describe('secrets', () => {
   });
 });
 
+/** Breakers of one process that stay open. */
+function countedBreakers(): Pick<Breakers, 'admit' | 'report'> {
+  const failures = new Map<string, number>();
+  const isOpen = (target: string, threshold: number) => (failures.get(target) ?? 0) >= threshold;
+  let failureThreshold = Infinity;
+  return {
+    admit: async (target) =>
+      isOpen(target, failureThreshold) ? { kind: 'open', retryAfterMs: 30_000 } : { kind: 'closed' },
+    async report(target, outcome, _, policy) {
+      ({ failureThreshold } = policy);
+      if (outcome === 'failure') failures.set(target, (failures.get(target) ?? 0) + 1);
+      if (outcome === 'success') failures.delete(target);
+    },
+  };
+}
+
 describe('a tool that keeps failing', () => {
   const failing = (log: string[], error: Error) =>
     tool('fragile', () => {
@@ -132,7 +148,7 @@ describe('a tool that keeps failing', () => {
 
   test('is left alone for a while, in every run', async () => {
     const world = makeWorld();
-    const breakers = memoryBreakers({ clock: world.clock });
+    const breakers = countedBreakers();
     const ran: string[] = [];
     for (let run = 0; run < 7; run++)
       await world.run([failing(ran, new Error('down'))], calls('fragile'), {}, { breakers });
@@ -145,7 +161,7 @@ describe('a tool that keeps failing', () => {
 
   test('takes no other tool of its name with it: not of another tenant, agent or server', async () => {
     const world = makeWorld();
-    const breakers = memoryBreakers({ clock: world.clock });
+    const breakers = countedBreakers();
     const down = tool('read', () => {
       throw new Error('down');
     });
@@ -163,7 +179,7 @@ describe('a tool that keeps failing', () => {
 
   test('is not left alone for what the model does wrong', async () => {
     const world = makeWorld();
-    const breakers = memoryBreakers({ clock: world.clock });
+    const breakers = countedBreakers();
     const ran: string[] = [];
     for (let run = 0; run < 7; run++)
       await world.run(

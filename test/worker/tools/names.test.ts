@@ -10,7 +10,6 @@ import { createReadResultTool } from '../../../src/worker/tools/builtin/read-res
 import { createReadSkillTool } from '../../../src/worker/tools/builtin/read-skill.ts';
 import { createToolSearch } from '../../../src/worker/tools/builtin/tool-search.ts';
 import { isFreeForServers, isReservedName } from '../../../src/worker/tools/names.ts';
-import { memoryBreakers } from '../../../src/worker/local/stores/memory-breakers.ts';
 
 test('no server may call its tool like a tool of this package, and no code like one that is added by itself', async () => {
   const secrets = { get: () => undefined, values: () => [] };
@@ -19,7 +18,7 @@ test('no server may call its tool like a tool of this package, and no code like 
   const { codeTools = [] } = toolkit.services({
     artifacts: {} as never,
     progress: {} as never,
-    breakers: memoryBreakers({ clock: systemClock }),
+    breakers: {} as never,
   });
   const skill = { name: 's', description: 'd', trust: 'trusted' as const, allowedTools: [], folder: '/' };
   const added = [

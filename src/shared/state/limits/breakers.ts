@@ -1,7 +1,35 @@
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import type { Admission, Breakers } from './breaker-port.ts';
+import type { BreakerPolicy } from '../../contract/agent/agent.ts';
+
+export type Admission =
+  | { readonly kind: 'closed' }
+  /** The one call that finds out whether the model is back. */
+  | { readonly kind: 'probe' }
+  | { readonly kind: 'open'; readonly retryAfterMs: number };
+
+/**
+ * Circuit breakers by provider and model, shared by all workers: opened by consecutive failures anywhere in the fleet,
+ * known everywhere within a second, closed by one successful probe after the cooldown. Their promises are tested by
+ * `test/contract/breakers.ts`.
+ */
+export interface Breakers extends AsyncDisposable {
+  /**
+   * May the model be called? No round trip while all is well. While somebody else's probe is under way it waits for what
+   * that finds, at most `patienceMs`.
+   */
+  admit(target: string, patienceMs: number, signal: AbortSignal): Promise<Admission>;
+  /** `neutral`: the call says nothing about the health of the model; a probe is given back. */
+  report(
+    target: string,
+    outcome: 'success' | 'failure' | 'neutral',
+    admission: Admission,
+    policy: Pick<BreakerPolicy, 'failureThreshold' | 'cooldownMs'>,
+  ): Promise<void>;
+  /** As this process knows it, for metrics. */
+  states(): ReadonlyMap<string, 'closed' | 'open' | 'half_open'>;
+}
 
 /** What is known of one breaker. */
 export interface BreakerState {

@@ -5,8 +5,7 @@ import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { Keys } from '../keys.ts';
 import { redisError } from '../errors.ts';
-import type { Breakers } from './breaker-port.ts';
-import { CachedBreakers, probeLeaseMs, type BreakerState, type SharedBreakers } from './breakers.ts';
+import { type Breakers, CachedBreakers, probeLeaseMs, type BreakerState, type SharedBreakers } from './breakers.ts';
 
 const script = loadScript(import.meta.url, './breaker.lua');
 

@@ -8,16 +8,14 @@ import type { RunRecord } from '../../../shared/contract/run.ts';
 import type { Observer, Ports } from '../../run/ports.ts';
 import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
 import type { Artifacts } from '../../../shared/state/results/artifacts.ts';
-import { tenantsOf } from '../../../shared/contract/tenants.ts';
 import { createListeners } from '../../../shared/state/listeners.ts';
 import { memoryArtifacts } from './memory-artifacts.ts';
 import { childrenOf } from '../../../shared/state/run/children/children.ts';
 import { memoryChildren } from './memory-children.ts';
-import { memoryBreakers } from './memory-breakers.ts';
-import { memoryGovernor } from './memory-governor.ts';
 import { memoryInbox, type MemoryInbox } from './memory-inbox.ts';
 import { memoryMedia, type MemoryMedia } from './memory-media.ts';
-import { memoryLedger } from './memory-ledger.ts';
+import { inMemoryLedger } from './in-memory-ledger.ts';
+import { inMemoryRateLimiter, noBreakers } from './in-memory-limits.ts';
 import { memoryProgress } from './memory-progress.ts';
 import { memoryTimers } from './memory-timers.ts';
 import { memoryThreads } from './memory-threads.ts';
@@ -62,7 +60,8 @@ export interface MemoryPorts extends Ports {
 const maxArtifactBytes = 16 * 1024 ** 2;
 
 /**
- * The ports of one process, without Redis. They pass the same contract suite as the Redis ones. The newest 1,000 runs
+ * The ports of one process, without Redis. Runs, waits, threads and children pass the same contract suites as in Redis;
+ * money and limits are what one process can count. The newest 1,000 runs
  * that have ended are kept. A listener that throws is logged and disturbs nobody.
  */
 export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
@@ -87,9 +86,9 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
     media: memoryMedia(),
     artifacts: memoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
     progress: memoryProgress(clock),
-    ledger: memoryLedger({ clock, log, tenants: tenantsOf({}) }),
-    governor: memoryGovernor({ clock }),
-    breakers: memoryBreakers({ clock }),
+    ledger: inMemoryLedger(log),
+    governor: inMemoryRateLimiter(clock),
+    breakers: noBreakers,
     control: { onCancel: (listener) => cancelListeners.add(listener) },
     clock,
     log,

@@ -1,7 +1,7 @@
 import type { AgentDefinition, ToolOptions } from '../../../shared/contract/agent/agent.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { Policy } from '../../guards/policy.ts';
-import type { Breakers } from '../../../shared/state/limits/breaker-port.ts';
+import type { Breakers } from '../../../shared/state/limits/breakers.ts';
 import type { ResultOrigin } from '../tool.ts';
 
 /** Keeps results that are too large for a model, under a name of this run. */

@@ -1,7 +1,7 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { toolBreaker, type ToolOwner } from '../../../shared/contract/agent/tool-breaker.ts';
-import type { Admission } from '../../../shared/state/limits/breaker-port.ts';
+import type { Admission } from '../../../shared/state/limits/breakers.ts';
 import type { Batch, CallEnding } from './batch.ts';
 import type { ReadyCall } from './prepare.ts';
 import { finishFault, finishResult, shownData } from './result.ts';

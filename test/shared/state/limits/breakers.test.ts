@@ -2,8 +2,9 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock, type Clock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
 import { keysFor } from '../../../../src/shared/state/keys.ts';
-import type { Admission, Breakers } from '../../../../src/shared/state/limits/breaker-port.ts';
 import {
+  type Admission,
+  type Breakers,
   CachedBreakers,
   type BreakerState,
   type SharedBreakers,

@@ -1,0 +1,166 @@
+import type { Log } from '../../../shared/base/log.ts';
+import type { OnExceed } from '../../../shared/contract/money.ts';
+import { dearerThanHeld, type AccountState, type Purse } from '../../../shared/state/money/accounts.ts';
+import type { Ledger, Reservation } from '../../../shared/state/money/ledger.ts';
+
+/**
+ * Runs whose money is remembered; of more, those that were not used for longest and hold nothing are forgotten. One that
+ * goes on afterwards begins with what its record says.
+ */
+const mostRuns = 1_000;
+
+/** What is held for an attempt, or was. `presumed` is what of it counts as spent although the provider confirmed nothing. */
+interface Held {
+  readonly state: 'open' | 'written_off' | 'settled';
+  readonly held: number;
+  readonly given: number;
+  readonly presumed: number;
+}
+
+/** The money of a run. */
+interface Account {
+  spent: number;
+  reserved: number;
+  /** By model: the largest amount by which a call cost more than was held for it. */
+  readonly excess: Map<string, number>;
+  readonly reservations: Map<string, Held>;
+  /** Which reservation of the run was the first to pass the cap of which run. */
+  readonly warned: Map<string, string>;
+}
+
+interface Limit {
+  readonly runId: string;
+  readonly capMicrocents: number;
+  readonly onExceed: OnExceed;
+  readonly account: Account;
+}
+
+/**
+ * The money of the runs of one process: a counter for each run, against its own cap and the caps of its parents. Batches
+ * and tenants have no accounts here, costs are not counted by day, and no run waits in a queue for money.
+ */
+export function inMemoryLedger(log: Log): Ledger {
+  const accounts = new Map<string, Account>();
+
+  function accountOf(runId: string): Account {
+    const known = accounts.get(runId);
+    const empty = { spent: 0, reserved: 0, excess: new Map(), reservations: new Map(), warned: new Map() };
+    const account: Account = known ?? empty;
+    accounts.delete(runId);
+    accounts.set(runId, account);
+    if (!known && accounts.size > mostRuns) {
+      const unused = [...accounts].find(([, { reserved }]) => reserved === 0);
+      if (unused) accounts.delete(unused[0]);
+    }
+    return account;
+  }
+
+  function limitsOf({ runId, run, payers = [] }: Purse): readonly Limit[] {
+    const own = { runId, capMicrocents: run?.capMicrocents ?? Infinity, onExceed: run?.onExceed ?? 'fail' };
+    return [own, ...payers].map((limit) => ({ ...limit, account: accountOf(limit.runId) }));
+  }
+
+  function book(limits: readonly Limit[], held: number, spent: number): void {
+    for (const { account } of limits) {
+      account.reserved += held;
+      account.spent += spent;
+    }
+  }
+
+  const ledger: Ledger = {
+    isCapped: ({ run, payers = [] }) => run !== undefined || payers.length > 0,
+
+    async reserve({ purse, id, provider, model, wanted, least, force }): Promise<Reservation> {
+      const limits = limitsOf(purse);
+      const { account: own } = limits[0] as Limit;
+      if (own.spent === 0 && own.reserved === 0) own.spent = purse.run?.spentMicrocents ?? 0;
+      let amount = own.reservations.get(id)?.given;
+      if (amount === undefined) {
+        const margin = Math.max(...limits.map(({ account }) => account.excess.get(`${provider}/${model}`) ?? 0));
+        const refusal = force ? undefined : refuse(limits, Math.min(least, wanted) + margin);
+        if (refusal) return refusal;
+        amount = force
+          ? wanted
+          : Math.min(wanted, ...limits.map((limit) => roomIn(limit) - limit.account.reserved - margin));
+        const held = amount + margin;
+        own.reservations.set(id, { state: 'open', held, given: amount, presumed: 0 });
+        book(limits, held, 0);
+      }
+      return { kind: 'reserved', amount, warnings: warningsOf(limits, own, id) };
+    },
+
+    async settle({ purse, id, provider, model, costMicrocents: cost, expectedMicrocents, presumed: isPresumed }) {
+      if (!ledger.isCapped(purse)) return [];
+      const limits = limitsOf(purse);
+      const { reservations } = accountOf(purse.runId);
+      const { state, held, given, presumed } = reservations.get(id) ?? neverHeld;
+      if (state === 'settled') return [];
+      const guess = isPresumed ? Math.max(0, Math.max(held, presumed) - cost) : 0;
+      reservations.set(id, { state: 'settled', held: 0, given, presumed: 0 });
+      book(limits, -held, cost + guess - presumed);
+      const overMicrocents = cost - Math.min(given, expectedMicrocents ?? given);
+      const name = `${provider}/${model}`;
+      const learning = limits.filter(({ account }) => overMicrocents > (account.excess.get(name) ?? 0));
+      if (state !== 'open' || learning.length === 0) return [];
+      for (const { account } of learning) account.excess.set(name, overMicrocents);
+      log.warn({ provider, model, overMicrocents }, dearerThanHeld);
+      return [];
+    },
+
+    async release(purse, id) {
+      const { reservations } = accountOf(purse.runId);
+      const known = reservations.get(id);
+      if (known?.state !== 'open') return [];
+      reservations.set(id, { ...known, state: 'settled', held: 0 });
+      book(limitsOf(purse), -known.held, 0);
+      return [];
+    },
+
+    async forfeit(purse) {
+      const { reservations } = accountOf(purse.runId);
+      for (const [id, known] of reservations) {
+        if (known.state !== 'open') continue;
+        const { held, given } = known;
+        reservations.set(id, { state: 'written_off', held: 0, given, presumed: held });
+        book(limitsOf(purse), -held, held);
+      }
+      return [];
+    },
+
+    /** A run of one process waits for money where it is; what is used up never comes back. */
+    await: async () => false,
+    pump: async () => [],
+  };
+  return ledger;
+}
+
+/** A call that nothing was held for. */
+const neverHeld = { state: 'none', held: 0, given: 0, presumed: 0 } as const;
+
+/** What calls may cost until the cap is reached. A cap that only warns refuses nothing. */
+function roomIn({ capMicrocents, onExceed, account }: Limit): number {
+  return onExceed === 'warn' ? Infinity : capMicrocents - account.spent;
+}
+
+/** The first run whose cap is used up, else the first in which only calls under way are in the way. */
+function refuse(limits: readonly Limit[], needed: number): Exclude<Reservation, { kind: 'reserved' }> | undefined {
+  const used = limits.find((limit) => roomIn(limit) < needed);
+  if (used)
+    return { kind: 'exceeded', account: stateOf(used), onExceed: used.onExceed as 'fail' | 'pause_for_approval' };
+  const busy = limits.find((limit) => roomIn(limit) - limit.account.reserved < needed);
+  return busy && { kind: 'busy', account: stateOf(busy) };
+}
+
+/** Caps that only warn and are passed, with the first reservation of the run that finds it so. */
+function warningsOf(limits: readonly Limit[], { warned }: Account, id: string): readonly AccountState[] {
+  const passed = limits.filter(({ runId, capMicrocents, onExceed, account }) => {
+    const isPassed = onExceed === 'warn' && account.spent + account.reserved > capMicrocents;
+    if (isPassed && !warned.has(runId)) warned.set(runId, id);
+    return warned.get(runId) === id;
+  });
+  return passed.map(stateOf);
+}
+
+function stateOf({ runId, capMicrocents, account: { spent, reserved } }: Limit): AccountState {
+  return { scope: 'run', id: runId, capMicrocents, spentMicrocents: spent, reservedMicrocents: reserved };
+}
