@@ -1,9 +1,10 @@
 import { expect, test } from 'vitest';
 import { connect } from '../../src/shared/state/connect.ts';
-import { sha256 } from '../../src/shared/base/ids.ts';
+import { newNonce, sha256 } from '../../src/shared/base/ids.ts';
 import { call } from '../support/http.ts';
 import { OwnRedis } from '../support/own-redis.ts';
 import { planInput } from '../support/plan.ts';
+import { until } from '../support/redis.ts';
 import { makeWorld } from '../support/world.ts';
 
 // No pattern of any provider: only the exact value can give it away. With signs that every encoding changes.
@@ -56,7 +57,7 @@ test('the keys of the process are found in no event, record, job, log line or fi
     answers: seen.join('\n'),
     logs: world.fleet.output,
     database: await dump(redis.url),
-    files: redis.files,
+    files: await filesUpToNow(redis),
   };
   expect(sinks.files).toContain('run.completed');
   expect(sinks.database).toContain('run.completed');
@@ -79,6 +80,18 @@ test('a payload with a field that is named like a credential is refused and leav
   expect(JSON.stringify(answer.body)).not.toContain('abc');
   expect((await world.mill.list()).runs).toEqual([]);
 });
+
+/** The files of Redis once they hold everything that was written before: it writes them in order, and late while a sync is slow. */
+async function filesUpToNow(redis: OwnRedis): Promise<string> {
+  const mark = newNonce();
+  const client = connect(redis.url, 'work', () => {});
+  await client.set('mark', mark);
+  client.disconnect();
+  return await until('the files to hold the last write', () => {
+    const { files } = redis;
+    return files.includes(mark) ? files : undefined;
+  });
+}
 
 /** The text of every key. */
 async function dump(url: string): Promise<string> {
