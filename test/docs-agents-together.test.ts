@@ -8,7 +8,7 @@ import { maxChildren, type MergeStrategy } from '../src/worker/orchestration/fan
 import { childStatus } from '../src/worker/agents/judge.ts';
 import type { Termination } from '../src/worker/orchestration/evaluator-optimizer.ts';
 import type { Rubric } from '../src/worker/orchestration/rubric.ts';
-import { graceMs } from '../src/shared/base/within.ts';
+import { graceMs } from '../src/shared/base/deadline.ts';
 
 const page = readFileSync(join(import.meta.dirname, '../docs/agents-together.md'), 'utf8');
 

@@ -1,5 +1,5 @@
 import { systemClock } from '../../shared/base/clock.ts';
-import { within } from '../../shared/base/within.ts';
+import { within } from '../../shared/base/deadline.ts';
 import type { DecisionInput } from '../../shared/contract/control.ts';
 import { pendingViewOf } from '../../shared/contract/decisions.ts';
 import type { PendingItem, PendingView } from '../../shared/contract/event.ts';

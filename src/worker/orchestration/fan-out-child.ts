@@ -4,7 +4,7 @@ import { asRunError, assertNever, RunError, type ErrorInfo } from '../../shared/
 import { addUsage, zeroUsage } from '../../shared/contract/money.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import { runOutcomeView, type RunOutcomeView } from '../../shared/contract/run.ts';
-import { within, type Settled } from '../../shared/base/within.ts';
+import { within, type Settled } from '../../shared/base/deadline.ts';
 import type { FanOutPlan, Spent } from './fan-out-options.ts';
 import { childOutcome, type ChildOutcome, type FanOutResultChild } from '../agents/judge.ts';
 

@@ -9,7 +9,7 @@ import type { Children } from '../../shared/state/run/children/children-port.ts'
 import type { Waits } from '../../shared/state/run/waits/waits.ts';
 import type { PersonDecision } from '../../shared/contract/journal/call.ts';
 import type { RunEnd } from '../tools/run-end.ts';
-import { within } from '../../shared/base/within.ts';
+import { within } from '../../shared/base/deadline.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
 import type { ProgramFact } from '../../shared/contract/journal/orchestration-facts.ts';
 import { continueFrom, type JournalFold, type TurnState } from '../../shared/contract/journal/fold.ts';

@@ -2,7 +2,7 @@ import { maxInstructionsChars } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';
 import { defaultPrompt, systemText, type PromptBuilder, type PromptContext } from '../prompt/system-prompt.ts';
-import { within } from '../../shared/base/within.ts';
+import { within } from '../../shared/base/deadline.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { OpenRun, RunDeps } from './open.ts';
 

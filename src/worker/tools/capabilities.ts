@@ -9,7 +9,7 @@ import type { ThreadManifest } from '../../shared/contract/thread/thread.ts';
 import { clip } from '../../shared/base/bound-text.ts';
 import { isReservedName } from './names.ts';
 import type { Tool } from './tool.ts';
-import { within } from '../../shared/base/within.ts';
+import { within } from '../../shared/base/deadline.ts';
 
 /** What a capability may tell the subscribers of a run. Each becomes one event; none waits for anybody. */
 export interface SideChannels {

@@ -4,7 +4,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import { RunError, type ToolErrorKind } from '../../shared/base/errors.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
-import { within } from '../../shared/base/within.ts';
+import { within } from '../../shared/base/deadline.ts';
 
 /** What a step is about to begin with. */
 export interface StepView {

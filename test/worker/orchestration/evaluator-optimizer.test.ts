@@ -10,7 +10,7 @@ import {
   type EvaluatorOptimizerOptions,
 } from '../../../src/worker/orchestration/evaluator-optimizer.ts';
 import { answerOf, type Evaluation, type Rubric } from '../../../src/worker/orchestration/rubric.ts';
-import { graceMs } from '../../../src/shared/base/within.ts';
+import { graceMs } from '../../../src/shared/base/deadline.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 
 /** Answers one after the other, and remembers what it was told. */

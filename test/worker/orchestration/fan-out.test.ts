@@ -11,7 +11,7 @@ import { runFanOut } from '../../../src/worker/orchestration/fan-out.ts';
 import type { FanOutChild, FanOutOptions } from '../../../src/worker/orchestration/fan-out-options.ts';
 import type { ChildOutcome } from '../../../src/worker/agents/judge.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { graceMs } from '../../../src/shared/base/within.ts';
+import { graceMs } from '../../../src/shared/base/deadline.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 import { z } from 'zod';
 

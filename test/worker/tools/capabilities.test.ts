@@ -10,7 +10,7 @@ import {
 } from '../../../src/worker/tools/capabilities.ts';
 import { notifyUser } from '../../../src/worker/tools/builtin/notify-user.ts';
 import shareNote from '../../../agents/capabilities/share-note.ts';
-import { graceMs } from '../../../src/shared/base/within.ts';
+import { graceMs } from '../../../src/shared/base/deadline.ts';
 import { contextOf } from './mcp/world.ts';
 import { ManualClock } from './manual-clock.ts';
 import { tool } from './world.ts';

@@ -5,7 +5,7 @@ import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider } from '../../../src/worker/llm/provider.ts';
 import { createIterableBackend } from '../../../src/worker/llm/backends/iterable.ts';
 import { createScriptedProvider, scripted } from '../../../src/worker/llm/backends/scripted.ts';
-import { graceMs } from '../../../src/shared/base/within.ts';
+import { graceMs } from '../../../src/shared/base/deadline.ts';
 import { tool } from '../tools/world.ts';
 import { bySteps, makeTurn, question } from './world.ts';
 

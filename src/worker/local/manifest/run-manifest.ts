@@ -3,7 +3,7 @@ import { asRunError, assertNever, RunError } from '../../../shared/base/errors.t
 import type { EventBody } from '../../../shared/contract/event.ts';
 import { taskEvals, type TaskEval } from '../../../shared/contract/orchestration/task.ts';
 import type { LlmProvider } from '../../llm/provider.ts';
-import { within } from '../../../shared/base/within.ts';
+import { within } from '../../../shared/base/deadline.ts';
 import type { AgentManifest, ManifestRubric } from './define-manifest.ts';
 import { scoreWith, type RubricScore } from './score-with.ts';
 

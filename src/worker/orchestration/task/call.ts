@@ -3,7 +3,7 @@ import { systemClock } from '../../../shared/base/clock.ts';
 import { asRunError, assertNever, errorCode, RunError } from '../../../shared/base/errors.ts';
 import { deepFreeze, type Json } from '../../../shared/base/json-value.ts';
 import { cutText, Redactor } from '../../../shared/base/redact.ts';
-import { within } from '../../../shared/base/within.ts';
+import { within } from '../../../shared/base/deadline.ts';
 import type { TaskContext } from '../../agents/adapter.ts';
 import { Charges, taskCharge, type TaskCharge } from './charges.ts';
 import type { TaskHost } from './host.ts';

@@ -7,7 +7,7 @@ import type { ReadyCall } from './prepare.ts';
 import { finishFault, finishResult, shownData } from './result.ts';
 import type { HostContext, InnerOutcome, Tool, Reconciliation } from '../tool.ts';
 import { errorResult, faultOf, ToolError } from '../tool-error.ts';
-import { within, type Settled } from '../../../shared/base/within.ts';
+import { within, type Settled } from '../../../shared/base/deadline.ts';
 
 const maxRetries = 3;
 const retryBaseMs = 250;

@@ -3,7 +3,7 @@ import type { Egress } from '../../../shared/egress/egress.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
-import { within } from '../../../shared/base/within.ts';
+import { within } from '../../../shared/base/deadline.ts';
 import { FloodGate, maxListReads, maxReconnects, reconnectWindowMs } from './limits.ts';
 import { Link, ServerGone, SessionGone, type RequestOptions } from './link.ts';
 import { readTools, type ListedTool } from './list.ts';

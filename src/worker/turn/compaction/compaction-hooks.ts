@@ -1,6 +1,6 @@
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { clip } from '../../../shared/base/bound-text.ts';
-import { within } from '../../../shared/base/within.ts';
+import { within } from '../../../shared/base/deadline.ts';
 import type { Turn } from '../contract.ts';
 import type { CompactionView, Memory, PostCompactionHook } from './memory.ts';
 import type { Compaction } from '../../../shared/contract/journal/turn-state.ts';

@@ -3,7 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { z } from 'zod';
 import { RunError } from '../../../../src/shared/base/errors.ts';
 import { ToolError } from '../../../../src/worker/tools/tool-error.ts';
-import { graceMs } from '../../../../src/shared/base/within.ts';
+import { graceMs } from '../../../../src/shared/base/deadline.ts';
 import { policyRule } from '../../../../src/shared/contract/agent/policy.ts';
 import { createPolicy } from '../../../../src/worker/guards/policy.ts';
 import { createAskAgentTools } from '../../../../src/worker/tools/builtin/ask-agent.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { graceMs, within } from '../../../src/shared/base/within.ts';
+import { graceMs, within } from '../../../src/shared/base/deadline.ts';
 import { ManualClock } from '../../worker/tools/manual-clock.ts';
 
 const never = () => new Promise<never>(() => {});
