@@ -20,7 +20,8 @@ import { createScriptedProvider } from '../src/worker/llm/backends/scripted.ts';
 import { CancelWatch } from '../src/worker/run/cancel-watch.ts';
 import { FlushTimer } from '../src/worker/run/flush-timer.ts';
 import { loadedFrom } from '../src/worker/agents/load-agents.ts';
-import { openRun, type OpenRun, type RunDeps } from '../src/worker/run/open.ts';
+import type { RunDeps, OpenRun } from '../src/worker/run/open-run.ts';
+import { openRun } from '../src/worker/run/open.ts';
 import { settle } from '../src/worker/run/settle.ts';
 import { openToolbox } from '../src/worker/run/toolbox.ts';
 import { turnFor } from '../src/worker/run/turn-for.ts';
@@ -152,7 +153,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   await using run = opened.run;
   const outcome = await turnOf(run, deps);
   const working = (await written(client, keys, runId)).reduce((sum, bytes) => sum + bytes, 0);
-  await settle(run, outcome);
+  await settle(run, outcome, deps);
   const after = await redisCounters(client);
   const left = await written(client, keys, runId);
   const used = await bytesOf(client, ...(await client.keys(`${name}:*`)));
@@ -174,12 +175,14 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
 }
 
 async function turnOf(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
-  if (!run.agent) throw new Error('the run has no agent');
+  const { agent } = run.assignment;
+  const { signal } = run.signals;
+  if (!agent) throw new Error('the run has no agent');
   const about = { record: run.record, state: run.state, emit: () => {} };
-  await using toolbox = await openToolbox(run.agent, about, deps.tools, run.signal);
-  const turn = turnFor(run, deps, toolbox);
+  await using toolbox = await openToolbox(agent, about, deps.tools, signal);
+  const turn = turnFor(run, deps, { system: '', toolbox });
   if (turn.kind === 'refused') throw turn.error;
-  return await runTurn(turn.spec, run.state, turn.deps, run.signal);
+  return await runTurn(turn.spec, run.state, turn.deps, signal);
 }
 
 /** Bytes of what was written of the thread, the journal and the events, without what Redis needs around them. */

@@ -39,7 +39,7 @@ import { configuredModels } from './agents/known-names.ts';
 import { giveUpRun } from './run/give-up.ts';
 import { logAccepted, logEnded } from './run/run-log.ts';
 import type { LoadedAgent } from './agents/load-agents.ts';
-import type { RunDeps } from './run/open.ts';
+import type { RunDeps } from './run/open-run.ts';
 import type { NamedFunctions } from './agents/named-functions.ts';
 import { Watch } from './run/watch.ts';
 import { artifactsFor } from '../shared/state/results/artifacts-for.ts';
@@ -209,13 +209,13 @@ export async function buildWorker({
     cancels,
     flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
-    meter: metrics.money,
-    modelName: closedNames(knownModels),
-    countCompaction: metrics.compacted,
+    metrics: { money: metrics.money, modelName: closedNames(knownModels), compacted: metrics.compacted },
     patienceMs: config.PROVIDER_WAIT_MS,
     tenants,
-    watch: new Watch(config.LOCK_DURATION_MS / 5, (runId) => supervision.watching(name, runId)),
-    isExcused: (worker, runId) => supervision.isExcused(worker, runId),
+    suspects: {
+      watch: new Watch(config.LOCK_DURATION_MS / 5, (runId) => supervision.watching(name, runId)),
+      isExcused: (worker, runId) => supervision.isExcused(worker, runId),
+    },
     wake: (runId, summary) => waker.wake(runId, summary),
     dispatchEffects: (record) => dispatchEffects(record, { queues, agents, embeds: embedder !== undefined }),
     tools: { ...toolkit.services({ ...kept, breakers: ports.breakers }), agents: () => agents },

@@ -20,7 +20,7 @@ export interface CashierOptions {
   /** The name under which a model is counted. Absent: its own. */
   readonly modelName?: ((model: string) => string) | undefined;
   /** Told of money that moves, in microcents; for metrics. */
-  readonly meter?: MoneyMeter;
+  readonly meter?: MoneyMeter | undefined;
   /** Runs that fit now. */
   readonly wake: (runIds: readonly string[]) => void;
 }

@@ -1,4 +1,5 @@
 import { modelsOfAgent } from '../../shared/contract/agent/agent.ts';
+import { RunError } from '../../shared/base/errors.ts';
 import { otherName } from '../../shared/base/closed-names.ts';
 import type { RunRequest } from '../../shared/contract/run.ts';
 import type { Providers } from '../llm/backends/providers.ts';
@@ -28,9 +29,14 @@ export function configuredModels(
   return [...names];
 }
 
+/** The error of a run whose agent this worker does not have. */
+export function unknownAgent(id: string): RunError {
+  return new RunError('validation', `this worker has no agent ${id}`);
+}
+
 interface Known {
   readonly agents: ReadonlyMap<string, unknown>;
-  readonly functions?: Pick<NamedFunctions, 'adapters'>;
+  readonly functions?: Pick<NamedFunctions, 'adapters'> | undefined;
 }
 
 /** The agent that a run is counted for. A task may give any name as its agent. */

@@ -1,6 +1,7 @@
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import { FallbackChain, type ChainDeps } from '../llm/fallback-chain.ts';
-import type { MemoryModels } from '../turn/compaction/memory.ts';
+import type { Memory, MemoryModels } from '../turn/compaction/memory.ts';
+import type { LoadedAgent } from './load-agents.ts';
 import type { Served } from './preferred-models.ts';
 
 /** Of models about which neither their provider nor the agent says anything. */
@@ -25,4 +26,16 @@ export function memoryModels(
     },
     contextWindowOf: (name, asked) => windowOf(lookUp(name, asked ?? (name === model ? own : undefined))),
   };
+}
+
+/** What keeps a conversation within these models' windows, as the agent asks for; undefined for agents that want it whole. */
+export function memoryOf(
+  { definition, postCompactionHooks: hooks = [] }: LoadedAgent,
+  models: MemoryModels | undefined,
+  beside: Pick<Memory, 'report' | 'desk'>,
+): Memory | undefined {
+  if (!definition.memory || !models) return undefined;
+  const { keepTurns, emergencyKeepTurns, summaryMaxTokens } = definition.memory;
+  const secret = definition.sensitivity === 'secret';
+  return { ...models, keepTurns, emergencyKeepTurns, summaryMaxTokens, secret, hooks, ...beside };
 }

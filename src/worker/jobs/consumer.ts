@@ -5,7 +5,7 @@ import type { Log } from '../../shared/base/log.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';
 import { jobOptions, runJob as runJobSchema, type RunJob } from '../../shared/contract/run.ts';
-import type { RunDeps } from '../run/open.ts';
+import type { RunDeps } from '../run/open-run.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { runJob } from '../run/run-job.ts';
 import { Leases } from './lease.ts';

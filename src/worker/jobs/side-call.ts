@@ -12,11 +12,12 @@ import type { Embedder } from './embedder.ts';
 import type { Purse } from '../../shared/state/money/accounts.ts';
 import { TurnSuspension } from '../turn/contract.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
-import { unknownAgent, type RunDeps } from '../run/open.ts';
+import { unknownAgent } from '../agents/known-names.ts';
+import type { RunDeps } from '../run/open-run.ts';
 
 export type SideCallDeps = Pick<
   RunDeps,
-  'ports' | 'agents' | 'chainFor' | 'preferencesFor' | 'patienceMs' | 'tenants' | 'meter' | 'modelName' | 'wake'
+  'ports' | 'agents' | 'chainFor' | 'preferencesFor' | 'patienceMs' | 'tenants' | 'metrics' | 'wake'
 >;
 
 /** A model call that is no part of a turn. It passes the same gate, and whoever the purse names pays. */
@@ -129,7 +130,7 @@ async function inTime(embedder: Embedder, texts: readonly string[], signal: Abor
 }
 
 async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps, log: Log): Promise<AttemptGate> {
-  const { ports, patienceMs, tenants, meter, modelName, agents, wake } = deps;
+  const { ports, patienceMs, tenants, metrics, agents, wake } = deps;
   const { weight, budget } = tenants.of(purse.tenant);
   const wakeAll = (runIds: readonly string[]) => {
     for (const id of runIds) wake(id, 'there is money for it now');
@@ -145,8 +146,8 @@ async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps, log: L
     breaker: agents.get(purse.agentId)?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
     patienceMs,
     denyUnpriced: budget?.unpriced === 'deny',
-    modelName,
-    ...(meter && { meter }),
+    modelName: metrics?.modelName,
+    meter: metrics?.money,
     approved: () => false,
     emit: () => {},
     wake: wakeAll,

@@ -45,9 +45,9 @@ export interface ChainDeps {
 /** Where an earlier segment of the run left its chain. */
 export interface ChainPast {
   /** Of the last attempt that was made. */
-  readonly lastProvider?: string;
+  readonly lastProvider?: string | undefined;
   /** Of the last answer. */
-  readonly serving?: ModelName;
+  readonly serving?: ModelName | undefined;
 }
 
 const defaultCooldownMs = 30_000;

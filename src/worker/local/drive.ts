@@ -6,7 +6,7 @@ import { tenantsOf } from '../../shared/contract/tenants.ts';
 import { childrenOf } from '../../shared/state/run/children/children.ts';
 import { CancelWatch } from '../run/cancel-watch.ts';
 import { FlushTimer } from '../run/flush-timer.ts';
-import type { RunDeps } from '../run/open.ts';
+import type { RunDeps } from '../run/open-run.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { runJob } from '../run/run-job.ts';
 import { askPeople, type OnPending } from './ask-people.ts';

@@ -24,8 +24,7 @@ import { foldJournal } from '../../shared/contract/journal/fold.ts';
 import { runTurn } from '../turn/turn.ts';
 import type { Agent } from '../agents/define-agent.ts';
 import { loadedFrom, type LoadedAgent } from '../agents/load-agents.ts';
-import { memoryOf } from '../run/memory-for.ts';
-import { memoryModels } from '../agents/memory-models.ts';
+import { memoryModels, memoryOf } from '../agents/memory-models.ts';
 import { limitsOf } from '../run/limits.ts';
 import { agentOfNode, dataOf, promptOfNode } from '../run/node-run.ts';
 import { refuseUnserved } from './node-refusal.ts';
@@ -269,7 +268,7 @@ function memoryOfNode(
     price,
     ...(onAuthError && { onAuthError }),
   });
-  return memoryOf(agent, models, { report: () => {} });
+  return { memory: memoryOf(agent, models, { report: () => {} }) };
 }
 
 function makingFor(

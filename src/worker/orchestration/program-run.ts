@@ -52,10 +52,13 @@ export interface ProgramRunHost {
     commit(write: { readonly entries: readonly JournalEntry[] }): Promise<void>;
   };
   /** `lost`: the run has another owner by now. */
-  readonly signals: { readonly lost: boolean };
-  readonly signal: AbortSignal;
-  readonly clock: Clock;
+  readonly signals: { readonly lost: boolean; readonly signal: AbortSignal };
   readonly workedMs: () => number;
+}
+
+/** What it asks of the outside. */
+interface ProgramPorts {
+  readonly clock: Clock;
   readonly redactor: Redactor;
   readonly waits: Pick<Waits, 'hasDecisions'>;
   readonly children: Pick<Children, 'stop'>;
@@ -74,13 +77,19 @@ export interface ProgramDeps {
  * Runs a program up to where it ends or waits for others. First it is answered everything that the journal knows, one answer
  * at a time, then its steps run here. Never rejects.
  */
-export async function runProgram(program: Program, run: ProgramRunHost, deps: ProgramDeps): Promise<TurnOutcome> {
-  return await new ProgramRun(run, deps).outcome(program);
+export async function runProgram(
+  program: Program,
+  run: ProgramRunHost,
+  ports: ProgramPorts,
+  deps: ProgramDeps,
+): Promise<TurnOutcome> {
+  return await new ProgramRun(run, ports, deps).outcome(program);
 }
 
 class ProgramRun implements ProgramHost, PermitHost {
   readonly signal: AbortSignal;
   readonly #run: ProgramRunHost;
+  readonly #ports: ProgramPorts;
   readonly #deps: ProgramDeps;
   readonly #growing: JournalFold;
   readonly #facts: Iterator<ProgramFact>;
@@ -105,16 +114,17 @@ class ProgramRun implements ProgramHost, PermitHost {
   #lostMicrocents = 0;
   #end: { readonly result: ProgramResult } | { readonly error: RunError } | undefined;
 
-  constructor(run: ProgramRunHost, deps: ProgramDeps) {
+  constructor(run: ProgramRunHost, ports: ProgramPorts, deps: ProgramDeps) {
     this.#run = run;
+    this.#ports = ports;
     this.#deps = deps;
-    this.signal = run.signal;
+    this.signal = run.signals.signal;
     this.#growing = continueFrom(run.state);
     const { facts } = run.state.program;
     this.#facts = [...facts].values();
     this.#known = new Set(facts.flatMap((fact) => (fact.kind === 'step' ? [fact.key] : [])));
     this.#nowMs = Date.parse(run.record.startedAt ?? run.record.createdAt);
-    this.#permits = new ChildPermits(this, deps.rules, run.redactor);
+    this.#permits = new ChildPermits(this, deps.rules, ports.redactor);
     this.#children = new AskedChildren((id) => this.#growing.state.program.children.get(id));
   }
 
@@ -226,7 +236,7 @@ class ProgramRun implements ProgramHost, PermitHost {
     const end = this.#end;
     if (end && !this.signal.aborted) return 'error' in end ? this.#failed(end.error) : this.#completed(end.result);
     const isHeld = this.signal.aborted || this.#parked !== undefined;
-    const nowMs = this.#run.clock.now();
+    const nowMs = this.#ports.clock.now();
     const isDue = ({ key, dueMs = 0 }: Step) => !this.#working.has(key) && dueMs <= nowMs;
     const todo = isHeld ? [] : [...this.#steps.values()].filter(isDue);
     if (todo.length > 0) {
@@ -288,9 +298,9 @@ class ProgramRun implements ProgramHost, PermitHost {
       hasBegun = true;
       return work(signal);
     };
-    const settled = await within(longestMs, begin, this.#run.clock, this.signal);
+    const settled = await within(longestMs, begin, this.#ports.clock, this.signal);
     if (settled.kind === 'value') {
-      const value = this.#run.redactor.json(settled.value ?? null);
+      const value = this.#ports.redactor.json(settled.value ?? null);
       const spent = costs?.spent(value);
       if (spent) await permit?.settle(spent);
       this.#steps.delete(key);
@@ -312,7 +322,7 @@ class ProgramRun implements ProgramHost, PermitHost {
 
   /** From here on nobody does it again. */
   async #keep(key: string, value: unknown, spent: Spent | undefined): Promise<unknown> {
-    const nowMs = this.#run.clock.now();
+    const nowMs = this.#ports.clock.now();
     const at = new Date(nowMs).toISOString();
     const told = this.#emitted;
     const workedMs = this.#run.workedMs();
@@ -355,7 +365,8 @@ class ProgramRun implements ProgramHost, PermitHost {
     const parked = this.#parked;
     if (!parked && this.#children.size + this.#questions.size === 0)
       return this.#failed(new RunError('internal', 'the program waits for nothing that could come'));
-    const { clock, record, waits, children } = this.#run;
+    const { clock, waits, children } = this.#ports;
+    const { runId } = this.#run.record;
     const nowMs = clock.now();
     const unwanted = this.#children.unwanted();
     if (unwanted.length > 0)
@@ -371,7 +382,7 @@ class ProgramRun implements ProgramHost, PermitHost {
       program: { ...program, told: this.#emitted },
       ...(times.length > 0 && { resumeAtMs: Math.min(...times) }),
       // Some may have ended while the run was at work.
-      standInLine: async () => (await waits.hasDecisions(record.runId)) || ((await parked?.standInLine?.()) ?? false),
+      standInLine: async () => (await waits.hasDecisions(runId)) || ((await parked?.standInLine?.()) ?? false),
     };
     return { status: 'suspended', wait, state: this.#growing.state };
   }

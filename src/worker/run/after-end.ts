@@ -1,6 +1,6 @@
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
 import { queueFollowUps } from './follow-ups.ts';
-import type { RunDeps } from './open.ts';
+import type { RunDeps } from './open-run.ts';
 
 /**
  * Tells whom others wait for: the run above, and the next one of the thread. Takes the record as it is after the end; nothing follows

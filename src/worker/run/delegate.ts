@@ -6,6 +6,9 @@ import { newNonce, runIdForChild, sha256 } from '../../shared/base/ids.ts';
 import { lineage, runRequest, type RunRecord } from '../../shared/contract/run.ts';
 import { stampOf } from '../../shared/state/script.ts';
 import type { PlannedRun } from '../tools/call.ts';
+import type { WaitingGroup } from '../turn/contract.ts';
+import type { OpenRun } from './open-run.ts';
+import type { Ports } from './ports.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { Purse } from '../../shared/state/money/accounts.ts';
 
@@ -77,3 +80,37 @@ function secretsOf(given: readonly string[] | undefined, own: readonly string[] 
 function payerOf({ runId, run }: Purse) {
   return run ? [{ runId, capMicrocents: run.capMicrocents, onExceed: run.onExceed }] : [];
 }
+
+/** Creates and queues children of a run that is suspended. */
+export async function startChildren(
+  run: Pick<OpenRun, 'record' | 'purse' | 'state'>,
+  planned: readonly PlannedRun[],
+  group: WaitingGroup | undefined,
+  { children, clock }: Pick<Ports, 'children' | 'clock'>,
+): Promise<void> {
+  const nowMs = clock.now();
+  const runOf = (child: PlannedRun) => childRunOf({ ...run, nowMs }, child);
+  const { segment } = run.record;
+  const waits = group && { segment, first: group.first, later: group.later.map(runOf) };
+  await children.start(planned.map(runOf), waits);
+}
+
+/** The children of a run that have not ended, and for which call each works. */
+export function openChildren({
+  calls,
+  program,
+  childEnds,
+}: TurnState): { readonly id: string; readonly toolName?: string }[] {
+  const forCalls = calls.flatMap(({ name: toolName, child, status }) =>
+    child && !child.end && status !== 'called' ? [{ id: child.id, toolName }] : [],
+  );
+  return [...forCalls, ...[...program.children.keys()].filter((id) => !childEnds.has(id)).map((id) => ({ id }))];
+}
+
+/** Stops the children of a run that ends before them. */
+export async function dropChildren(state: TurnState, { children }: Pick<Ports, 'children'>): Promise<void> {
+  const open = openChildren(state).map(({ id }) => id);
+  if (open.length > 0) await children.stop(open, { drain: false, onPendingApprovals: 'deny', reason: parentEnded });
+}
+
+const parentEnded = 'the run that it worked for has ended';

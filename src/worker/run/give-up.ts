@@ -1,7 +1,8 @@
 import { RunError } from '../../shared/base/errors.ts';
 import type { RunJob } from '../../shared/contract/run.ts';
 import { afterEnd } from './after-end.ts';
-import { openRun, type RunDeps } from './open.ts';
+import type { RunDeps } from './open-run.ts';
+import { openRun } from './open.ts';
 import { refused } from './outcome.ts';
 import { settle } from './settle.ts';
 
@@ -28,7 +29,7 @@ export async function giveUpRun(
       ? 'the run brought down every worker process that tried it; see its last events, then `millrace redrive`'
       : 'the job of this run kept vanishing from the queue';
   const error = new RunError('worker_lost', message, { details: { reason }, retryable: false });
-  const outcome = await settle(run, refused(run, error));
+  const outcome = await settle(run, refused(run, error), deps);
   if (outcome.kind === 'ended')
     await afterEnd({ ...run.record, status: outcome.status, heard: [...run.state.steered.keys()] }, deps);
 }

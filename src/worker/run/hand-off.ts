@@ -12,7 +12,7 @@ import {
 import { continueFrom } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
-import type { OpenRun, RunDeps } from './open.ts';
+import type { RunDeps, OpenRun } from './open-run.ts';
 
 /**
  * Gives the conversation to another agent: what its filter lets through is all that it sees, and from here on every worker
@@ -21,12 +21,13 @@ import type { OpenRun, RunDeps } from './open.ts';
 export async function handOff(
   run: OpenRun,
   { to, state }: Extract<TurnOutcome, { status: 'handed_off' }>,
-  { agents }: RunDeps,
+  { agents }: Pick<RunDeps, 'agents'>,
 ): Promise<OpenRun> {
   const target = agents.get(to);
   if (!target) throw new RunError('handoff_target_not_found', `this worker has no agent ${to} to hand over to`);
-  const from = run.agent?.definition.id ?? run.record.request.agent;
-  const filter = boundary(filterTo(to, run.agent));
+  const { assignment } = run;
+  const from = assignment.agent?.definition.id ?? run.record.request.agent;
+  const filter = boundary(filterTo(to, assignment.agent));
   const isCustom = jsonText(filter.descriptor).includes('"custom"');
   const crossed = crossing(filter, state.messages);
   const entry: JournalEntryOf<'handed_off'> = {
@@ -44,7 +45,7 @@ export async function handOff(
   run.writer.emit({ type: 'handoff', fromAgentId: from, toAgentId: to, filter: filter.descriptor });
   await run.writer.commit({ entries: [entry] });
   run.writer.speakFor(to);
-  return { ...run, agent: target, state: growing.state, append: undefined };
+  return { ...run, assignment: { ...assignment, agent: target, append: undefined }, state: growing.state };
 }
 
 /** What crosses to this agent. */

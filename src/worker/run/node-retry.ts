@@ -5,25 +5,26 @@ import { failedCalls } from '../turn/next-move.ts';
 import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { effectiveBounds } from './limits.ts';
-import type { OpenRun } from './open.ts';
+import type { Ports } from './ports.ts';
+import type { RunDeps, OpenRun } from './open-run.ts';
 import { errorInfoOf } from './settle.ts';
 
 /**
  * Takes the turn of a node, and again as its policy says: from where it failed, with a fresh chain of models. What was finished
- * stays finished. A wait that would hold the worker for longer than `patienceMs` is a suspension.
+ * stays finished. A wait that would hold the worker for longer than `deps.patienceMs` is a suspension.
  */
 export async function withNodeRetries(
   run: OpenRun,
   policy: NodeRetry,
-  patienceMs: number,
+  deps: Pick<RunDeps, 'patienceMs' | 'ports'>,
   take: (run: OpenRun) => Promise<TurnOutcome>,
 ): Promise<TurnOutcome> {
   let { state } = run;
   for (;;) {
-    const suspended = await untilRetry(run, state, patienceMs);
+    const suspended = await untilRetry(run, state, deps);
     if (suspended) return suspended;
     const outcome = await take({ ...run, state });
-    const again = retryAfter(outcome, run, policy);
+    const again = retryAfter(outcome, run, policy, deps.ports);
     if (!again) return outcome;
     const growing = continueFrom(outcome.state);
     growing.add(again.entry);
@@ -37,8 +38,14 @@ export async function withNodeRetries(
 }
 
 /** The wait before a retry: here when it is short, else as a suspension. A stop ends it; the turn then says how. */
-async function untilRetry(run: OpenRun, state: TurnState, patienceMs: number): Promise<TurnOutcome | undefined> {
-  const { clock, record, signal } = run;
+async function untilRetry(
+  run: OpenRun,
+  state: TurnState,
+  { ports, patienceMs }: Pick<RunDeps, 'patienceMs' | 'ports'>,
+): Promise<TurnOutcome | undefined> {
+  const { clock } = ports;
+  const { record } = run;
+  const { signal } = run.signals;
   const { retryAtMs = 0, retries } = state;
   const waitMs = retryAtMs - clock.now();
   if (waitMs <= 0 || signal.aborted) return undefined;
@@ -55,8 +62,14 @@ async function untilRetry(run: OpenRun, state: TurnState, patienceMs: number): P
   return { status: 'suspended', wait: { reason: 'retry', pending: [item], resumeAtMs: retryAtMs }, state };
 }
 
-function retryAfter(outcome: TurnOutcome, run: OpenRun, policy: NodeRetry) {
-  const { agent, record, signals } = run;
+function retryAfter(
+  outcome: TurnOutcome,
+  run: OpenRun,
+  policy: NodeRetry,
+  { clock, redactor }: Pick<Ports, 'clock' | 'redactor'>,
+) {
+  const { record, signals } = run;
+  const { agent } = run.assignment;
   if (outcome.status !== 'failed' || !agent || signals.handOver || signals.lost) return undefined;
   const { state, error } = outcome;
   const number = state.retries + 1;
@@ -67,12 +80,12 @@ function retryAfter(outcome: TurnOutcome, run: OpenRun, policy: NodeRetry) {
     v: 1,
     t: 'retrying',
     number,
-    resumeAt: new Date(run.clock.now() + delayMs).toISOString(),
+    resumeAt: new Date(clock.now() + delayMs).toISOString(),
     calls: error.code === 'tool_failed' ? failedCalls(state) : [],
   };
   return {
     entry,
-    event: { type: 'node.retrying' as const, attemptNumber: number, error: errorInfoOf(run, error), delayMs },
+    event: { type: 'node.retrying' as const, attemptNumber: number, error: errorInfoOf(run, error, redactor), delayMs },
   };
 }
 

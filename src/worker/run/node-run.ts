@@ -10,11 +10,11 @@ export interface Assignment {
   readonly agent: LoadedAgent | undefined;
   readonly prompt: string;
   /** Tools of the agent that this run must not call. */
-  readonly deniedTools?: readonly string[];
+  readonly deniedTools?: readonly string[] | undefined;
   /** What the node adds to the prompt of the agent, literally: only the user message is a template. */
-  readonly append?: string;
-  /** The run cannot be run. */
-  readonly refusal?: RunError;
+  readonly append?: string | undefined;
+  /** Why the run cannot be run, when that is known already. */
+  readonly refusal?: RunError | undefined;
 }
 
 /** What the request asks for, by the agents of this worker. A pure function of the request: every worker agrees. */
@@ -70,7 +70,7 @@ export function agentOfNode(
       },
     },
     deniedTools: definition.tools.filter((name) => !granted.includes(name)),
-    ...(append !== undefined && { append }),
+    append,
   };
 }
 

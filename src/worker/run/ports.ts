@@ -20,7 +20,7 @@ interface ObservedRun {
   readonly agentId: string;
   readonly kind: string;
   /** With `run.started`: milliseconds from the acceptance of the run, or the end of its delay, to its start. */
-  readonly queueWaitMs?: number;
+  readonly queueWaitMs?: number | undefined;
 }
 
 /** Everything the run room asks of the outside. */

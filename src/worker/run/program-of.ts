@@ -3,13 +3,14 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { RequestBounds } from '../../shared/contract/agent/agent.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
-import { cashierFor } from './cashier-for.ts';
+import { unknownAgent } from '../agents/known-names.ts';
+import type { RunDeps, OpenRun } from './open-run.ts';
+import { paymentOf } from './payment.ts';
 import { childRulesOf } from '../orchestration/child-rules.ts';
 import { evaluateProgram } from '../orchestration/evaluate-program.ts';
 import { fanOutProgram } from '../orchestration/fan-out-run.ts';
 import { effectiveBounds, effectiveLimits, effectiveTaskLimits } from './limits.ts';
 import type { NamedFunctions } from '../agents/named-functions.ts';
-import { unknownAgent, type OpenRun, type RunDeps } from './open.ts';
 import { refused } from './outcome.ts';
 import { runProgram } from '../orchestration/program-run.ts';
 import type { Program } from '../orchestration/program.ts';
@@ -20,9 +21,10 @@ const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adap
 
 /** Does what the request asks for in place of a turn. Never rejects. */
 export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
-  const { agent, record, signals } = run;
+  const { record, signals } = run;
+  const { agent, refusal } = run.assignment;
   const { request } = record;
-  if (run.refusal) return refused(run, run.refusal);
+  if (refusal) return refused(run, refusal);
   if (!agent && !request.taskRun) return refused(run, unknownAgent(request.agent));
   const limits = agent && effectiveLimits(agent.definition, request, deps.limitCaps);
   // A task has limits of its own, and the time in which it asks does not count there.
@@ -31,9 +33,9 @@ export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOu
   const bounds = agent ? effectiveBounds(agent.definition, request) : {};
   const tooMany = hasBegun(run) ? undefined : tooManyChildren(record, bounds);
   if (tooMany) return refused(run, tooMany);
-  return await runProgram(programOf(run, bounds, deps), run, {
-    gate: new StepGate(cashierFor(run, deps)),
-    rules: run.agent && childRulesOf(run.agent, run.record, deps.tools.policyOf),
+  return await runProgram(programOf(run, bounds, deps), run, deps.ports, {
+    gate: new StepGate(paymentOf(run, deps)),
+    rules: agent && childRulesOf(agent, record, deps.tools.policyOf),
     stopRequested() {
       if (signals.cancelRequest?.drain) return 'drain';
       return deps.stopping() ? 'hand_over' : undefined;
@@ -53,7 +55,11 @@ function tooManyChildren({ request }: RunRecord, { maxFanOutChildren: most }: Re
   return new RunError('validation', message, { details: [{ path: 'fanOut.children', message: `at most ${most}` }] });
 }
 
-function programOf(run: OpenRun, bounds: RequestBounds, { functions = noFunctions, agents }: RunDeps): Program {
+function programOf(
+  run: OpenRun,
+  bounds: RequestBounds,
+  { functions = noFunctions, agents }: Pick<RunDeps, 'functions' | 'agents'>,
+): Program {
   const { runId, request } = run.record;
   const { fanOut, evaluate, taskRun, input, raise } = request;
   if (fanOut) {

@@ -4,33 +4,39 @@ import { mentionsSecrets } from '../../shared/contract/node.ts';
 import { defaultPrompt, systemText, type PromptBuilder, type PromptContext } from '../prompt/system-prompt.ts';
 import { within } from '../../shared/base/deadline.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
-import type { OpenRun, RunDeps } from './open.ts';
+import type { Ports } from './ports.ts';
+import type { RunDeps, OpenRun } from './open-run.ts';
 
 const buildMs = 30_000;
+
+type PromptRun = Pick<OpenRun, 'record' | 'assignment' | 'state' | 'thread' | 'writer' | 'signals'>;
+type PromptDeps = Pick<RunDeps, 'loadTask' | 'tools'> & { readonly ports: Pick<Ports, 'clock' | 'redactor'> };
 
 /**
  * The system text of a run, the same on every worker that takes it up. Throws `validation` for a task that there is not and
  * for a prompt of no use, `internal` for a builder that fails or does not answer within 30 s, and the signal's reason.
  */
-export async function systemFor(run: OpenRun, agent: LoadedAgent, deps: RunDeps): Promise<string> {
+export async function systemFor(run: PromptRun, agent: LoadedAgent, deps: PromptDeps): Promise<string> {
   const { prompt: build, definition, skills } = agent;
-  const parts = { append: run.append, skills };
+  const parts = { append: run.assignment.append, skills };
   const { prompt: begunWith } = run.state;
   if (begunWith !== undefined) return systemText({ ...parts, prompt: begunWith });
   const context = await contextOf(run, agent, deps);
-  const prompt = build ? await builtBy(build, run, agent, context) : defaultPrompt(definition, context);
+  const prompt = build
+    ? await builtBy(build, run.signals.signal, agent, context, deps.ports)
+    : defaultPrompt(definition, context);
   const ofThread = context.task !== undefined && run.record.request.task === undefined;
   if (!build && !ofThread) return systemText({ ...parts, prompt });
   // Instructions, tasks and skills are files that all workers have. But a function may look at a clock, or at anything else,
   // and a thread may get another task: the model must not be sent another prompt in the middle of its conversation.
-  const at = new Date(run.clock.now()).toISOString();
+  const at = new Date(deps.ports.clock.now()).toISOString();
   await run.writer.commit({ entries: [{ v: 1, t: 'opened', model: definition.model, at, prompt }] });
   return systemText({ ...parts, prompt });
 }
 
-async function contextOf(run: OpenRun, { definition }: LoadedAgent, deps: RunDeps): Promise<PromptContext> {
+async function contextOf(run: PromptRun, { definition }: LoadedAgent, deps: PromptDeps): Promise<PromptContext> {
   const { request } = run.record;
-  const taskId = request.task ?? run.manifest?.taskId;
+  const taskId = request.task ?? run.thread?.manifest.taskId;
   const task = taskId === undefined ? undefined : await deps.loadTask?.(taskId);
   if (taskId !== undefined && !task) throw new RunError('validation', `there is no task ${taskId}`);
   const cwd = deps.tools.workspaceOf?.(definition);
@@ -45,9 +51,10 @@ async function contextOf(run: OpenRun, { definition }: LoadedAgent, deps: RunDep
 
 async function builtBy(
   build: PromptBuilder,
-  { clock, redactor, signal }: OpenRun,
+  signal: AbortSignal,
   { definition }: LoadedAgent,
   context: PromptContext,
+  { clock, redactor }: PromptDeps['ports'],
 ): Promise<string> {
   const settled = await within(buildMs, () => build(definition, context), clock, signal);
   signal.throwIfAborted();

@@ -5,14 +5,15 @@ import type { RunJob } from '../../shared/contract/run.ts';
 import { runTurn, type TurnOutcome } from '../turn/turn.ts';
 import { afterEnd } from './after-end.ts';
 import { handOff } from './hand-off.ts';
-import { openRun, type Delivery, type OpenRun, type RunDeps } from './open.ts';
+import type { RunDeps, OpenRun } from './open-run.ts';
+import { openRun, type Delivery } from './open.ts';
 import { withNodeRetries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
 import { workAsProgram } from './program-of.ts';
 import { systemFor } from './prompt-for.ts';
 import { settle } from './settle.ts';
-import { mayKeepResults, openToolbox, type Toolbox } from './toolbox.ts';
-import { turnFor } from './turn-for.ts';
+import { mayKeepResults, openToolbox } from './toolbox.ts';
+import { turnFor, type Prepared } from './turn-for.ts';
 
 /**
  * Runs one segment of a run: open, one turn, settle. Expected ends are values; it throws `lock_lost` when somebody else
@@ -30,8 +31,8 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
   const [last, ending] = isProgram(run.record.request)
     ? ([run, await workAsProgram(run, deps)] as const)
     : await sequence(run, deps);
-  const outcome = await settle(last, ending);
-  await run.told();
+  const outcome = await settle(last, ending, deps);
+  await run.relay?.drained();
   if (outcome.kind === 'ended')
     await afterEnd({ ...run.record, status: outcome.status, heard: [...ending.state.steered.keys()] }, deps);
   if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(last, ending.state, deps);
@@ -54,28 +55,30 @@ async function sequence(opened: OpenRun, deps: RunDeps): Promise<[OpenRun, TurnO
 
 /** The turn, with its prompt made and its tools open for as long as it goes on. */
 async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
-  const { agent, manifest, record, refusal, signal, state, writer } = run;
+  const { record, state, writer, thread } = run;
+  const { agent, refusal } = run.assignment;
+  const { signal } = run.signals;
   if (!agent || refusal || signal.aborted) return await takeTurns(run, deps, undefined);
   try {
     const system = await systemFor(run, agent, deps);
     const emit = (event: EventBody) => writer.emit(event);
-    const about = { record, state, emit, ...(manifest && { manifest }) };
+    const about = { record, state, emit, manifest: thread?.manifest };
     await using toolbox = await openToolbox(agent, about, { ...deps.tools, log: run.log }, signal);
-    return await takeTurns({ ...run, system }, deps, toolbox);
+    return await takeTurns(run, deps, { system, toolbox });
   } catch (thrown) {
     return signal.aborted ? await takeTurns(run, deps, undefined) : refused(run, asRunError(thrown));
   }
 }
 
 /** The turn of a run; that of a node is taken again as often as the node asks for. */
-async function takeTurns(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined): Promise<TurnOutcome> {
+async function takeTurns(run: OpenRun, deps: RunDeps, prepared: Prepared | undefined): Promise<TurnOutcome> {
   const take = async (now: OpenRun) => {
-    const turn = turnFor(now, deps, toolbox);
+    const turn = turnFor(now, deps, prepared);
     if (turn.kind === 'refused') return refused(now, turn.error);
-    return await runTurn(turn.spec, now.state, turn.deps, now.signal);
+    return await runTurn(turn.spec, now.state, turn.deps, now.signals.signal);
   };
   const retry = run.record.request.node?.nodeRetry;
-  return retry ? await withNodeRetries(run, retry, deps.patienceMs, take) : await take(run);
+  return retry ? await withNodeRetries(run, retry, deps, take) : await take(run);
 }
 
 /** Nobody reads the large results of a run that has come to its end. Those of one that was cancelled may show why. */

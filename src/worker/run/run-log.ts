@@ -3,7 +3,9 @@ import { assertNever } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import type { Ports } from './ports.ts';
+import type { OpenRun } from './open-run.ts';
+import { durationMs } from './totals.ts';
+import type { Clock } from '../../shared/base/clock.ts';
 import type { Claim } from '../../shared/state/run/run-store.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { JobOutcome } from './outcome.ts';
@@ -34,17 +36,15 @@ export function logStarted(
   log.info({ attempt: record.epoch, previousWorker, crashes: record.crashes, blame: record.blame }, 'run recovered');
 }
 
-interface LoggedRun extends Pick<Ports, 'log' | 'clock'> {
-  readonly record: RunRecord;
-  readonly workedMs: () => number;
-}
-
 /** Says how a segment ended: one line for each. */
-export function logOutcome(run: LoggedRun, ending: TurnOutcome, outcome: JobOutcome): void {
-  const { log, clock, record } = run;
+export function logOutcome(
+  { log, record, workedMs }: Pick<OpenRun, 'log' | 'record' | 'workedMs'>,
+  ending: TurnOutcome,
+  outcome: JobOutcome,
+  clock: Clock,
+): void {
   const { costMicrocents, step: steps } = ending.state;
-  const durationMs = record.startedAt ? Math.max(0, clock.now() - Date.parse(record.startedAt)) : 0;
-  const facts = { durationMs, workedMs: run.workedMs(), costMicrocents, steps };
+  const facts = { durationMs: durationMs(record, clock), workedMs: workedMs(), costMicrocents, steps };
   switch (outcome.kind) {
     case 'ended':
       return log.info({ status: outcome.status, code: outcome.error?.code, ...facts }, 'run ended');

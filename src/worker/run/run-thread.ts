@@ -166,7 +166,7 @@ export interface TurnRecord {
   /** Said in place of an answer. */
   readonly closing?: string;
   /** The model answered, with nothing. */
-  readonly emptyResponse?: boolean;
+  readonly emptyResponse?: boolean | undefined;
   readonly durationMs: number;
   readonly error?: RunError['code'];
 }

@@ -1,10 +1,8 @@
-import { pendingViewOf } from '../../shared/contract/decisions.ts';
 import { assertNever, RunError, type ErrorInfo } from '../../shared/base/errors.ts';
 import type { RunResultBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
 import { textOf } from '../../shared/contract/message.ts';
-import type { RunUsage } from '../../shared/contract/money.ts';
-import { cutText } from '../../shared/base/redact.ts';
+import { cutText, type Redactor } from '../../shared/base/redact.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import type { RecordPatch } from '../../shared/state/run/run-store.ts';
@@ -13,10 +11,13 @@ import type { TurnOutcome } from '../turn/turn.ts';
 import type { StepCall } from '../../shared/contract/journal/call.ts';
 import { errorResult } from '../tools/tool-error.ts';
 import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
-import type { OpenRun } from './open.ts';
+import { dropChildren } from './delegate.ts';
+import type { OpenRun } from './open-run.ts';
 import type { JobOutcome } from './outcome.ts';
 import { logOutcome } from './run-log.ts';
 import { recordTurn, type TurnRecord } from './run-thread.ts';
+import { isHeld, stopChildren, suspend, type SettleDeps } from './suspend.ts';
+import { durationMs, totalsOf } from './totals.ts';
 
 const maxErrorBytes = 2_048;
 
@@ -24,10 +25,10 @@ const maxErrorBytes = 2_048;
  * Writes the end of a segment: the terminal events and the record in one commit, or the release for a hand-over. The events of
  * an end are held back until then: a worker that is lost before must not leave a log that says that its run is over.
  */
-export async function settle(run: OpenRun, ending: TurnOutcome): Promise<JobOutcome> {
+export async function settle(run: OpenRun, ending: TurnOutcome, deps: SettleDeps): Promise<JobOutcome> {
   try {
-    const outcome = await endSegment(run, ending);
-    logOutcome(run, ending, outcome);
+    const outcome = await endSegment(run, ending, deps);
+    logOutcome(run, ending, outcome, deps.ports.clock);
     return outcome;
   } catch (thrown) {
     run.log.warn({ err: thrown }, 'run was let go without an end');
@@ -35,21 +36,22 @@ export async function settle(run: OpenRun, ending: TurnOutcome): Promise<JobOutc
   }
 }
 
-async function endSegment(run: OpenRun, ending: TurnOutcome): Promise<JobOutcome> {
+async function endSegment(run: OpenRun, ending: TurnOutcome, deps: SettleDeps): Promise<JobOutcome> {
   const { signals } = run;
   if (signals.lost) throw new RunError('lock_lost', 'another worker owns this run');
   if (signals.handOver && ending.status !== 'completed') return await handOver(run, ending.state);
   switch (ending.status) {
     case 'completed':
-      return await complete(run, ending);
+      return await complete(run, ending, deps);
     case 'failed':
-      return await fail(run, ending);
+      return await fail(run, ending, deps);
     case 'cancelled':
-      return await cancelled(run, ending.state, false);
+      return await cancelled(run, ending.state, { drained: false }, deps);
     case 'stopped':
-      return ending.reason === 'drain' ? await cancelled(run, ending.state, true) : await handOver(run, ending.state);
+      if (ending.reason === 'hand_over') return await handOver(run, ending.state);
+      return await cancelled(run, ending.state, { drained: true }, deps);
     case 'suspended':
-      return await suspend(run, ending);
+      return await suspendOrCancel(run, ending, deps);
     case 'handed_off':
       throw new RunError('internal', 'a handoff is not the end of a run');
     default:
@@ -57,10 +59,12 @@ async function endSegment(run: OpenRun, ending: TurnOutcome): Promise<JobOutcome
   }
 }
 
-async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'completed' }>): Promise<JobOutcome> {
+type Completed = Extract<TurnOutcome, { status: 'completed' }>;
+
+async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Promise<JobOutcome> {
   const status = ending.blocked ? 'blocked' : ending.degraded ? 'degraded' : 'completed';
   // A denial may have ended the run while others still worked for it.
-  if (ending.degraded) await dropChildren(run, ending.state);
+  if (ending.degraded) await dropChildren(ending.state, deps.ports);
   const result: RunResultBody = {
     text: ending.text,
     finishReason: ending.finishReason,
@@ -69,7 +73,7 @@ async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'co
     ...(ending.media && { media: [...ending.media], output: { text: '', media: ending.media } }),
     ...(ending.emptyResponse && { emptyResponse: true }),
   };
-  const end = totals(ending.state);
+  const end = totalsOf(ending.state);
   const { usage, costMicrocents, steps } = end;
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   if (!run.record.request.overrides?.background) run.writer.emit({ type: 'agent.response', text: ending.text });
@@ -79,19 +83,31 @@ async function complete(run: OpenRun, ending: Extract<TurnOutcome, { status: 'co
     const tokensUsed = { input: usage.input, output: usage.output, model: serving?.model ?? '' };
     run.writer.emit({ type: 'node.completed', output: result.output ?? result.text, tokensUsed });
   }
-  run.writer.emit({ type: 'run.completed', status, result, usage, costMicrocents, durationMs: durationMs(run), steps });
-  await keepTurn(run, { status, state: ending.state, ...unsaid(ending) });
-  await close(run, status, { ...end, result });
+  run.writer.emit({
+    type: 'run.completed',
+    status,
+    result,
+    usage,
+    costMicrocents,
+    durationMs: durationMs(run.record, deps.ports.clock),
+    steps,
+  });
+  await keepTurn(run, { status, state: ending.state, ...unsaid(ending) }, deps);
+  await close(run, status, { ...end, result }, deps);
   return { kind: 'ended', status };
 }
 
-async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed' }>): Promise<JobOutcome> {
+async function fail(
+  run: OpenRun,
+  ending: Extract<TurnOutcome, { status: 'failed' }>,
+  deps: SettleDeps,
+): Promise<JobOutcome> {
   const { error, partialText } = ending;
   // Infrastructure, not the run: the job layer tries again from the journal.
   if (error.code === 'lock_lost' || error.code === 'queue_unavailable') throw error;
-  await dropChildren(run, ending.state);
-  const info = errorInfoOf(run, error);
-  const end = totals(ending.state);
+  await dropChildren(ending.state, deps.ports);
+  const info = errorInfoOf(run, error, deps.ports.redactor);
+  const end = totalsOf(ending.state);
   const { usage, costMicrocents } = end;
   if (error.code === 'run_timeout') {
     run.writer.hold({ type: 'run.timeout', elapsedMs: run.workedMs(), timeoutMs: run.signals.wallTimeMs });
@@ -104,44 +120,60 @@ async function fail(run: OpenRun, ending: Extract<TurnOutcome, { status: 'failed
     error: info,
     usage,
     costMicrocents,
-    durationMs: durationMs(run),
-    ...(partialText && { partial: partialText }),
+    durationMs: durationMs(run.record, deps.ports.clock),
+    partial: partialText === '' ? undefined : partialText,
   });
-  await keepTurn(run, {
-    status: 'failed',
-    state: ending.state,
-    closing: `(error: ${info.message})`,
-    error: info.code,
-  });
-  await close(run, 'failed', { ...end, error: info });
+  const closing = `(error: ${info.message})`;
+  await keepTurn(run, { status: 'failed', state: ending.state, closing, error: info.code }, deps);
+  await close(run, 'failed', { ...end, error: info }, deps);
   return { kind: 'ended', status: 'failed', error };
+}
+
+/** A cancel ends a run that would wait, unless it holds what the run waits for. */
+async function suspendOrCancel(
+  run: OpenRun,
+  ending: Extract<TurnOutcome, { status: 'suspended' }>,
+  deps: SettleDeps,
+): Promise<JobOutcome> {
+  const { wait, state } = ending;
+  if (!run.signals.cancelRequest || isHeld(run, wait)) return await suspend(run, ending, deps);
+  for (const event of wait.events ?? []) run.writer.emit(event);
+  const undecided = state.calls.filter(({ index }) => wait.asks?.some((ask) => ask.index === index));
+  return await cancelled(run, state, { drained: true, undecided, awaitsMoney: wait.reason === 'budget' }, deps);
+}
+
+interface Cancelled {
+  /** It had come to the end of a step. */
+  readonly drained: boolean;
+  /** What people were asked. Default: what the state has of it. */
+  readonly undecided?: readonly StepCall[];
+  readonly awaitsMoney?: boolean;
 }
 
 async function cancelled(
   run: OpenRun,
   state: TurnState,
-  drained: boolean,
-  undecided: readonly StepCall[] = state.calls.filter(isUndecided),
-  awaitsMoney = state.awaitsMoney,
+  { drained, undecided = state.calls.filter(isUndecided), awaitsMoney = state.awaitsMoney }: Cancelled,
+  deps: SettleDeps,
 ): Promise<JobOutcome> {
   if ((undecided.length > 0 || awaitsMoney) && run.signals.cancelRequest?.onPendingApprovals === 'fail') {
     const error = new RunError('run_aborted', 'aborted while approvals were pending');
-    return await fail(run, { status: 'failed', error, engaged: true, partialText: '', state });
+    return await fail(run, { status: 'failed', error, engaged: true, partialText: '', state }, deps);
   }
   if (undecided.length > 0 && run.signals.cancelRequest?.onPendingApprovals === 'hold')
-    return await suspend(run, { status: 'suspended', wait: stillAsked(run, undecided), state });
+    return await suspend(run, { status: 'suspended', wait: stillAsked(run, undecided), state }, deps);
   const left = await denyAll(run, state, undecided);
-  const waiting = await stopChildren(run, left);
+  const waiting = await stopChildren(run, left, deps);
   if (waiting) return waiting;
   const reason = run.signals.cancelRequest?.reason;
-  const end = totals(left);
+  const end = totalsOf(left);
   const { usage, costMicrocents } = end;
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
-  const totalled = { usage, costMicrocents, durationMs: durationMs(run) };
-  run.writer.emit({ type: 'run.cancelled', drained, ...totalled, ...(reason && { reason }) });
-  await keepTurn(run, { status: 'cancelled', state: left, closing: '(stopped by user)' });
-  await close(run, 'cancelled', end);
+  const ms = durationMs(run.record, deps.ports.clock);
+  run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, durationMs: ms, reason });
+  await keepTurn(run, { status: 'cancelled', state: left, closing: '(stopped by user)' }, deps);
+  await close(run, 'cancelled', end, deps);
   return { kind: 'ended', status: 'cancelled' };
 }
 
@@ -173,194 +205,49 @@ async function denyAll(run: OpenRun, state: TurnState, calls: readonly StepCall[
   return growing.state;
 }
 
-/**
- * A cancelled run ends after those that work for it: only then does it know what they cost. It waits for them like for
- * anything else, with the cancel still in force.
- */
-async function stopChildren(run: OpenRun, state: TurnState): Promise<JobOutcome | undefined> {
-  const open = openChildren(state);
-  const { cancelRequest } = run.signals;
-  if (open.length === 0 || !cancelRequest) return undefined;
-  const gone = await run.children.stop(
-    open.map(({ id }) => id),
-    cancelRequest,
-  );
-  const left = open.filter(({ id }) => !gone.includes(id));
-  if (left.length === 0) return undefined;
-  const { clock, waits, record } = run;
-  const now = clock.now();
-  const at = new Date(now).toISOString();
-  const pending = left.map((child) => ({ kind: 'child' as const, ...child, requestedAt: at }));
-  await waits.at(record.runId, now + lookAgainMs);
-  run.writer.emit({ type: 'run.suspended', reason: 'child', pending: pending.map(pendingViewOf) });
-  await run.writer.commit({
-    entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason: 'child', at }],
-    patch: { ...totals(state), status: 'suspended', pending, isCancelling: true },
-    release: 'suspended',
-  });
-  if (await waits.hasDecisions(record.runId)) run.wake('what it waited for has come');
-  return { kind: 'suspended' };
-}
-
-/** The runs that work for this one, and for which call. */
-function openChildren({ calls, program, childEnds }: TurnState): { readonly id: string; readonly toolName?: string }[] {
-  const forCalls = calls.flatMap(({ name: toolName, child, status }) =>
-    child && !child.end && status !== 'called' ? [{ id: child.id, toolName }] : [],
-  );
-  return [...forCalls, ...[...program.children.keys()].filter((id) => !childEnds.has(id)).map((id) => ({ id }))];
-}
-
-/** Whoever still works for the run has no more reason to. */
-async function dropChildren({ children }: OpenRun, state: TurnState): Promise<void> {
-  const open = openChildren(state).map(({ id }) => id);
-  if (open.length > 0) await children.stop(open, { drain: false, onPendingApprovals: 'deny', reason: nobodyWaits });
-}
-
-const nobodyWaits = 'the run that it worked for has ended';
-
-/** Whoever works for a cancelled run has a worker that ends it, or none: then the next one does, when the lock is over. */
-const lookAgainMs = 10_000;
-
-/** Wakes a run whose worker dies after the suspension and before it stands in line. */
-const lostInBetweenMs = 60_000;
-
-async function suspend(
-  run: OpenRun,
-  { wait, state }: Extract<TurnOutcome, { status: 'suspended' }>,
-): Promise<JobOutcome> {
-  const { clock, waits, record } = run;
-  const { reason, resumeAtMs, recheckMs, standInLine, asks = [], children = [], events = [], program } = wait;
-  const { cancelRequest } = run.signals;
-  // What people were asked stays open: the run goes on as if nobody had cancelled it once they have decided.
-  const held = (asks.length > 0 || reason === 'budget') && cancelRequest?.onPendingApprovals === 'hold';
-  if (cancelRequest && !held) {
-    for (const event of events) run.writer.emit(event);
-    const undecided = state.calls.filter(({ index }) => asks.some((ask) => ask.index === index));
-    return await cancelled(run, state, true, undecided, reason === 'budget');
-  }
-  const pending = [...wait.pending];
-  const at = new Date(clock.now()).toISOString();
-  const planned = [...children, ...(program?.children ?? [])];
-  const safeMs = clock.now() + lostInBetweenMs;
-  const isEarly = planned.length > 0 && resumeAtMs !== undefined && resumeAtMs > safeMs;
-  if (resumeAtMs ?? standInLine) await waits.at(record.runId, isEarly ? safeMs : (resumeAtMs ?? safeMs));
-  // Who sees that the run is suspended finds its thread so, too.
-  if (run.thread) await run.threads.suspend(run.thread.hold);
-  for (const event of events) run.writer.emit(event);
-  run.writer.emit({ type: 'run.suspended', reason, pending: pending.map(pendingViewOf) });
-  await run.writer.commit({
-    entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...programIn(wait) }],
-    patch: { ...totals(state), status: 'suspended', pending, ...(held && { cancel: '' as const }) },
-    release: 'suspended',
-  });
-  // An end that came while the run was at work; those to come find it suspended.
-  const hasCome = program !== undefined && (await standInLine?.()) === true;
-  // Nobody works for a run that is not suspended: their events would meet its own.
-  if (planned.length > 0) await run.children.start(planned, program?.group);
-  if (isEarly) await waits.at(record.runId, resumeAtMs);
-  // One that came meanwhile may be another one.
-  const cancelNow = run.signals.cancelRequest;
-  if (cancelNow && !(held && cancelNow.onPendingApprovals === 'hold')) run.wake('a cancel was asked for');
-  else if (hasCome || (!program && (await standInLine?.()))) run.wake('what it waited for has come');
-  else if (resumeAtMs === undefined && standInLine) {
-    if (recheckMs === undefined) await waits.clear(record.runId);
-    else await waits.at(record.runId, clock.now() + recheckMs);
-  }
-  return { kind: 'suspended' };
-}
-
-function askedIn({ asks = [], children = [] }: SuspendedWait): Pick<JournalEntryOf<'suspended'>, 'asks'> {
-  if (asks.length + children.length === 0) return {};
-  const iso = (ms: number) => new Date(ms).toISOString();
-  return {
-    asks: [
-      ...asks.map(({ requestedAtMs, expiresAtMs, ...ask }) => ({
-        ...ask,
-        requestedAt: iso(requestedAtMs),
-        expiresAt: iso(expiresAtMs),
-      })),
-      ...children.map(({ id, index, requestedAtMs }) => ({
-        id,
-        index,
-        kind: 'child' as const,
-        requestedAt: iso(requestedAtMs),
-        expiresAt: iso(requestedAtMs),
-      })),
-    ],
-  };
-}
-
-function programIn({ program }: SuspendedWait): Pick<JournalEntryOf<'suspended'>, 'children' | 'told'> {
-  return program ? { children: program.children.map(({ id }) => id), told: program.told } : {};
-}
-
 async function handOver(run: OpenRun, state: TurnState): Promise<JobOutcome> {
-  await run.writer.commit({ patch: totals(state), release: 'handed_over' });
+  await run.writer.commit({ patch: totalsOf(state), release: 'handed_over' });
   return { kind: 'handed_over' };
 }
 
 /** The answer, where no message of the turn is it: it is empty, stands in for one, or many have made it. */
-function unsaid({
-  text,
-  media,
-  emptyResponse,
-  state,
-}: Extract<TurnOutcome, { status: 'completed' }>): Pick<TurnRecord, 'closing' | 'emptyResponse'> {
+function unsaid({ text, media, emptyResponse, state }: Completed): Pick<TurnRecord, 'closing' | 'emptyResponse'> {
   const last = state.own.at(-1);
   const isSaid = last?.role === 'assistant' && text !== '' && textOf(last) === text;
   if (isSaid || media) return {};
-  return { closing: text, ...(emptyResponse && { emptyResponse }) };
+  return { closing: text, emptyResponse };
 }
 
 /** Into the thread of the run, if it has one. */
-async function keepTurn(run: OpenRun, end: Omit<TurnRecord, 'durationMs'>): Promise<void> {
+async function keepTurn(run: OpenRun, end: Omit<TurnRecord, 'durationMs'>, { ports }: SettleDeps): Promise<void> {
   if (!run.thread) return;
-  await recordTurn(run.thread, { ...end, durationMs: durationMs(run) }, run);
+  await recordTurn(run.thread, { ...end, durationMs: durationMs(run.record, ports.clock) }, ports);
 }
 
-async function close(run: OpenRun, status: RunStatus, patch: RecordPatch): Promise<void> {
+async function close(run: OpenRun, status: RunStatus, patch: RecordPatch, { ports }: SettleDeps): Promise<void> {
   await run.writer.commit({
-    entries: [{ v: 1, t: 'closed', status, ...(patch.error && { error: patch.error }) }],
-    patch: { ...patch, status, pending: [], endedAt: new Date(run.clock.now()).toISOString() },
+    entries: [{ v: 1, t: 'closed', status, error: patch.error }],
+    patch: { ...patch, status, pending: [], endedAt: new Date(ports.clock.now()).toISOString() },
     release: 'terminal',
     // All of it is in the thread. A run that failed may be driven again, and goes on from its journal.
-    ...(run.thread && status === 'completed' && { dropsJournal: true as const }),
+    dropsJournal: run.thread !== undefined && status === 'completed',
   });
 }
 
-function totals(state: TurnState): {
-  usage: RunUsage;
-  costMicrocents: number;
-  steps: number;
-  attempts: TurnState['attempts'];
-  toolCalls: number;
-  childCostMicrocents?: number;
-} {
-  const { usage, costMicrocents, step: steps, attempts, counters } = state;
-  return { usage, costMicrocents, steps, attempts, toolCalls: counters.toolCalls, ...childCosts(state) };
-}
-
-function childCosts({ childEnds }: TurnState): { childCostMicrocents?: number } {
-  if (childEnds.size === 0) return {};
-  let sum = 0;
-  for (const { costMicrocents } of childEnds.values()) sum += costMicrocents;
-  return { childCostMicrocents: sum };
-}
-
-function durationMs(run: OpenRun): number {
-  return run.record.startedAt ? Math.max(0, Math.round(run.clock.now() - Date.parse(run.record.startedAt))) : 0;
-}
-
 /** Safe to show: scrubbed, bounded, and joined to the log line by its correlation id. */
-export function errorInfoOf(run: OpenRun, error: RunError): ErrorInfo {
+export function errorInfoOf(
+  { record, log }: Pick<OpenRun, 'record' | 'log'>,
+  error: RunError,
+  redactor: Redactor,
+): ErrorInfo {
   const correlationId = newNonce();
-  run.log.warn({ correlationId, code: error.code, err: error }, 'run failed');
+  log.warn({ correlationId, code: error.code, err: error }, 'run failed');
   return {
     code: error.code,
-    message: cutText(run.redactor.text(error.message), maxErrorBytes),
+    message: cutText(redactor.text(error.message), maxErrorBytes),
     retryable: error.retryable,
     correlationId,
-    ...(run.record.request.node && { nodeId: run.record.request.node.id }),
-    ...(error.details !== undefined && { details: run.redactor.value(error.details) }),
+    nodeId: record.request.node?.id,
+    details: error.details === undefined ? undefined : redactor.value(error.details),
   };
 }

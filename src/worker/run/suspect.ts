@@ -1,6 +1,6 @@
 import type { Activity } from '../../shared/contract/run.ts';
 import type { SuspectWork } from '../turn/contract.ts';
-import type { OpenRun, RunDeps } from './open.ts';
+import type { RunDeps, OpenRun } from './open-run.ts';
 import type { Post } from './watch.ts';
 
 /** Workers lost in a row with which a run is a suspect in its model calls, too: these are in the way of nearly every crash. */
@@ -10,9 +10,13 @@ const suspectAfter = 2;
  * How a run works that may be what its last worker died of: watched, and with a note in the record that says so. Undefined
  * for all others, and where a run has its process to itself.
  */
-export function suspectWork(run: OpenRun, { watch }: RunDeps): SuspectWork | undefined {
+export function suspectWork(
+  run: Pick<OpenRun, 'record' | 'writer' | 'signals'>,
+  { suspects }: Pick<RunDeps, 'suspects'>,
+): SuspectWork | undefined {
   const { crashes, blame = 0, activity } = run.record;
-  if (!watch || activity === 'watched') return undefined;
+  if (!suspects || activity === 'watched') return undefined;
+  const { watch } = suspects;
   const calls = blame > 0;
   // Until one is over: then it was not that.
   let model = crashes >= suspectAfter;
@@ -54,7 +58,7 @@ export function suspectWork(run: OpenRun, { watch }: RunDeps): SuspectWork | und
       let post = watch.tryEnter();
       if (!post) {
         await note('waiting');
-        post = await watch.enter(2 * blame + crashes, run.signal);
+        post = await watch.enter(2 * blame + crashes, run.signals.signal);
       }
       if (!post) {
         await note(unwatched);

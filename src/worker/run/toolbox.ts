@@ -29,7 +29,7 @@ import type { LoadedAgent } from '../agents/load-agents.ts';
 export interface ToolboxRun {
   readonly record: RunRecord;
   /** Of its thread. */
-  readonly manifest?: ThreadManifest;
+  readonly manifest?: ThreadManifest | undefined;
   readonly state: Pick<TurnState, 'initial' | 'earlier' | 'own' | 'handoffs'>;
   readonly emit: (event: EventBody) => void;
 }

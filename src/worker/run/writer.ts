@@ -15,7 +15,7 @@ export interface Write {
   readonly entries?: readonly JournalEntry[];
   readonly patch?: RecordPatch;
   readonly release?: Commit['release'];
-  readonly dropsJournal?: true;
+  readonly dropsJournal?: boolean;
 }
 
 export interface WriterOptions {
@@ -199,8 +199,8 @@ export class RunWriter {
       entries: [...kept, ...(write.entries ?? [])],
       events,
       patch: { ...write.patch, workedMs: this.#options.workedMs() },
-      ...(write.dropsJournal && { dropsJournal: true }),
-      ...(write.release && { release: write.release }),
+      dropsJournal: write.dropsJournal === true,
+      release: write.release,
     };
     this.#busy = true;
     try {

@@ -24,29 +24,29 @@ export interface TurnSpec extends OutputRule {
   /** Authored text; '' for none. */
   readonly system: string;
   /** Authored text for a system message of its own, from the first tool result on: the one before it stays as it is. */
-  readonly dataPreamble?: string;
+  readonly dataPreamble?: string | undefined;
   /** The first model of the chain, and where the choice came from. */
   readonly model: string;
   readonly modelSource: string;
-  readonly maxOutputTokens?: number;
-  readonly temperature?: number;
-  readonly topP?: number;
-  readonly stop?: readonly string[];
-  readonly reasoningEffort?: string;
+  readonly maxOutputTokens?: number | undefined;
+  readonly temperature?: number | undefined;
+  readonly topP?: number | undefined;
+  readonly stop?: readonly string[] | undefined;
+  readonly reasoningEffort?: string | undefined;
   /** `strip`: what a model thought is never sent to one again. Default `keep`: within one provider it is. */
-  readonly reasoningRetention?: 'keep' | 'strip';
+  readonly reasoningRetention?: 'keep' | 'strip' | undefined;
   /** What the agent and its tools wish for, beside `model`. */
-  readonly preferences?: ModelPreferences;
+  readonly preferences?: ModelPreferences | undefined;
   readonly limits: Limits;
   readonly toolFailure: ToolFailure;
   /** Tools that exist but are not granted here: a call of one ends the turn with `tool_denied`. */
-  readonly deniedTools?: readonly string[];
+  readonly deniedTools?: readonly string[] | undefined;
   /** What becomes of the turn when no model answers. Default `fail`. */
-  readonly llmFailure?: 'fail' | 'degrade';
+  readonly llmFailure?: 'fail' | 'degrade' | undefined;
   /** Where no model may be called because of an open breaker: wait for its cooldown instead of failing. */
-  readonly waitsForBreaker?: boolean;
+  readonly waitsForBreaker?: boolean | undefined;
   /** For the provider, beside what the request says by itself. */
-  readonly metadata?: Readonly<Record<string, unknown>>;
+  readonly metadata?: Readonly<Record<string, unknown>> | undefined;
 }
 
 /** The models of a run. */
@@ -56,8 +56,8 @@ export interface ModelChain {
 
 /** What the operator's policy says about a model call. */
 export type CallVerdict =
-  | { readonly action: 'allow'; readonly ruleId?: string }
-  | { readonly action: 'deny'; readonly reason: string; readonly ruleId?: string };
+  | { readonly action: 'allow'; readonly ruleId?: string | undefined }
+  | { readonly action: 'deny'; readonly reason: string; readonly ruleId?: string | undefined };
 
 /** A wait that must not hold a worker, thrown from inside a step and caught by the turn. */
 export class TurnSuspension extends Error {
@@ -124,7 +124,7 @@ export interface TurnDeps {
   readonly chain: ModelChain;
   readonly tools: ToolExecutor;
   /** There when the first model of the turn makes media: the turn is then one call of it, without chain and tools. */
-  readonly media?: MediaMaking;
+  readonly media?: MediaMaking | undefined;
   readonly clock: Clock;
   readonly redactor: Redactor;
   /** Takes one fact, in order. Called for every delta: it must not block or throw. */
@@ -135,21 +135,21 @@ export interface TurnDeps {
    */
   record(entries: readonly JournalEntry[], activity?: 'idle' | 'calls'): Promise<void>;
   /** There for a turn that may be what its last worker died of. */
-  readonly suspect?: SuspectWork;
+  readonly suspect?: SuspectWork | undefined;
   /** Names a step's model call: the same for each retry, model and worker. */
   requestId(step: number): string;
   /** Once before each step's model call: a verdict of `deny` keeps it from being made. */
-  callPolicy?(step: number, state: TurnState): Promise<CallVerdict>;
+  readonly callPolicy?: ((step: number, state: TurnState) => Promise<CallVerdict>) | undefined;
   /** Before each step's model call: what this one has to do. */
-  readonly prepareStep?: PrepareStep;
+  readonly prepareStep?: PrepareStep | undefined;
   /** There when older messages may give way to a summary. */
-  readonly memory?: Memory;
+  readonly memory?: Memory | undefined;
   /** Before each attempt. Throws `TurnSuspension` where the turn has to wait without a worker. */
-  readonly admit?: (planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>;
+  readonly admit?: ((planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>) | undefined;
   /** What the user has said beside what is `known`, by id. Asked before each step and before the end. */
-  readonly heard?: (known: ReadonlyMap<string, string>) => Promise<readonly SteeringMessage[]>;
+  readonly heard?: ((known: ReadonlyMap<string, string>) => Promise<readonly SteeringMessage[]>) | undefined;
   /** Have people decided about calls of this run in a way that its journal does not know yet? */
-  readonly decisionsCame?: () => Promise<boolean>;
+  readonly decisionsCame?: (() => Promise<boolean>) | undefined;
   /** Is the model known to fail, so that nobody calls it for now? */
   isDown?(provider: string, model: string): boolean;
   /**

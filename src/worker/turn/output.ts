@@ -12,11 +12,11 @@ export type Output =
 /** What is asked of a final answer, and how often the model may mend it. */
 export interface OutputRule {
   /** JSON Schema. Absent: any text will do. */
-  readonly outputSchema?: Readonly<Record<string, unknown>>;
+  readonly outputSchema?: Readonly<Record<string, unknown>> | undefined;
   /** `parse`: JSON of any shape will do. Default `deep`. */
-  readonly outputValidation?: 'deep' | 'parse';
+  readonly outputValidation?: 'deep' | 'parse' | undefined;
   /** Default 0. */
-  readonly outputRepairAttempts?: number;
+  readonly outputRepairAttempts?: number | undefined;
 }
 
 /** What a provider is told about the wanted shape. */

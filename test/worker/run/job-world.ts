@@ -9,7 +9,7 @@ import { CancelWatch } from '../../../src/worker/run/cancel-watch.ts';
 import type { Agent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
-import type { RunDeps } from '../../../src/worker/run/open.ts';
+import type { RunDeps } from '../../../src/worker/run/open-run.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
 import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';

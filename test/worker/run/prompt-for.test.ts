@@ -10,7 +10,7 @@ import { createScriptedProvider, type ScriptedAnswer } from '../../../src/worker
 import type { PromptContext } from '../../../src/worker/prompt/system-prompt.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
-import type { OpenRun, RunDeps } from '../../../src/worker/run/open.ts';
+import type { RunDeps, OpenRun } from '../../../src/worker/run/open-run.ts';
 import { systemFor } from '../../../src/worker/run/prompt-for.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { makeJobs } from './job-world.ts';
@@ -210,12 +210,13 @@ test('a credential of this process gets neither into the prompt nor into the jou
   const kept: unknown[] = [];
   const run = {
     record: { request: { agent: 'clerk', input: 'Hi' } },
-    clock: systemClock,
-    redactor: new Redactor(['hunter2-secret']),
-    signal: new AbortController().signal,
+    assignment: {},
+    state: {},
+    signals: { signal: new AbortController().signal },
     writer: { commit: async (write: unknown) => void kept.push(write) },
   };
-  const text = await systemFor(run as unknown as OpenRun, { ...agent, file: '' }, { tools: {} } as unknown as RunDeps);
+  const deps = { tools: {}, ports: { clock: systemClock, redactor: new Redactor(['hunter2-secret']) } };
+  const text = await systemFor(run as unknown as OpenRun, { ...agent, file: '' }, deps as unknown as RunDeps);
   expect(text).toMatch(/^The key is \S+\.$/);
   expect(JSON.stringify([text, kept])).not.toContain('hunter2');
   expect(kept).toMatchObject([{ entries: [{ t: 'opened', model: 'm', prompt: text }] }]);

@@ -16,16 +16,20 @@ export interface Purse {
   readonly runId: string;
   readonly tenant: string;
   readonly agentId: string;
-  readonly batch?: string;
+  readonly batch?: string | undefined;
   /** Runs above this one, whose caps hold for it, too. */
-  readonly payers?: readonly { readonly runId: string; readonly capMicrocents: number; readonly onExceed: OnExceed }[];
+  readonly payers?:
+    | readonly { readonly runId: string; readonly capMicrocents: number; readonly onExceed: OnExceed }[]
+    | undefined;
   /** Of the run itself. Caps of batches live in the ledger; those of tenants in its settings. */
-  readonly run?: {
-    readonly capMicrocents: number;
-    readonly onExceed: OnExceed;
-    /** By the run's own record. An account that expired while the run waited begins with it. */
-    readonly spentMicrocents?: number;
-  };
+  readonly run?:
+    | {
+        readonly capMicrocents: number;
+        readonly onExceed: OnExceed;
+        /** By the run's own record. An account that expired while the run waited begins with it. */
+        readonly spentMicrocents?: number;
+      }
+    | undefined;
 }
 
 /** Where an account stands. */

@@ -87,9 +87,9 @@ export interface Commit {
   readonly entries: readonly JournalEntry[];
   readonly events: readonly OutgoingEvent[];
   readonly patch?: RecordPatch;
-  readonly release?: 'handed_over' | 'suspended' | 'terminal';
+  readonly release?: 'handed_over' | 'suspended' | 'terminal' | undefined;
   /** With a terminal release: what the journal holds is kept elsewhere, so that nobody needs it any more. */
-  readonly dropsJournal?: true;
+  readonly dropsJournal?: boolean;
 }
 
 /** `fenced`: somebody else owns the run, nothing was written, and nothing more may be. */

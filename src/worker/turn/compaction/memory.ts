@@ -49,7 +49,7 @@ export interface Memory {
   contextWindowOf(model: string, provider: string | undefined): number;
   readonly hooks: readonly PostCompactionHook[];
   /** Where a program of this process asks for compactions. */
-  readonly desk?: CompactionDesk;
+  readonly desk?: CompactionDesk | undefined;
   /** Hears of every outcome; for a log and metrics. Must not throw. */
   report(outcome: CompactionOutcome, cause?: unknown): void;
 }

@@ -1,0 +1,92 @@
+import type { Log } from '../../shared/base/log.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
+import type { Purse } from '../../shared/state/money/accounts.ts';
+import type { TurnState } from '../../shared/contract/journal/fold.ts';
+import type { Assignment } from './node-run.ts';
+import type { Relay } from './relay.ts';
+import type { HeldByRun } from './run-thread.ts';
+import type { RunSignals } from './signals.ts';
+import type { RunWriter } from './writer.ts';
+import type { Tenants } from '../../shared/contract/tenants.ts';
+import type { MoneyMeter } from '../admission/cashier.ts';
+import type { AgentModels } from '../agents/chain.ts';
+import type { LoadedAgent } from '../agents/load-agents.ts';
+import type { LoadTask } from '../agents/load-task.ts';
+import type { NamedFunctions } from '../agents/named-functions.ts';
+import type { ToolServices } from '../agents/toolkit.ts';
+import type { CompactionDesk } from '../turn/compaction/compaction-desk.ts';
+import type { CompactionOutcome } from '../turn/compaction/memory.ts';
+import type { CancelWatch } from './cancel-watch.ts';
+import type { FlushTimer } from './flush-timer.ts';
+import type { LimitCaps } from './limits.ts';
+import type { Ports } from './ports.ts';
+import type { Watch } from './watch.ts';
+
+/** A run that this processor call owns. */
+export interface OpenRun extends AsyncDisposable {
+  readonly record: RunRecord;
+  /** Who works, and with what. */
+  readonly assignment: Assignment;
+  /** What its journal adds up to. */
+  readonly state: TurnState;
+  /** Of a thread: locked for as long as the run goes on. */
+  readonly thread: HeldByRun | undefined;
+  readonly writer: RunWriter;
+  readonly signals: RunSignals;
+  readonly log: Log;
+  /** The nonce of this processor call. */
+  readonly owner: string;
+  /** Who pays: what the run was asked for with, also after a handoff. */
+  readonly purse: Purse;
+  /** How long it has been on a worker so far, over all segments, in whole milliseconds. */
+  readonly workedMs: () => number;
+  /** Of a child: publishes its events to its parents. */
+  readonly relay: Relay | undefined;
+}
+
+/** What runs are worked on with: made once for a process. Each function of this room takes the part that it uses. */
+export interface RunDeps extends AgentModels {
+  readonly ports: Ports;
+  readonly agents: ReadonlyMap<string, LoadedAgent>;
+  readonly flushTimer: FlushTimer;
+  readonly cancels: CancelWatch;
+  readonly limitCaps: LimitCaps;
+  /** Longest wait for a provider limit or for money that holds a worker, in milliseconds. */
+  readonly patienceMs: number;
+  /** The budget of each tenant, and its weight where tenants share a provider limit. */
+  readonly tenants: Tenants;
+  /** What the tools of all runs share. */
+  readonly tools: ToolServices;
+  /** Absent: there are no tasks. */
+  readonly loadTask?: LoadTask | undefined;
+  /** The functions that requests name. Absent: there are none. */
+  readonly functions?: NamedFunctions | undefined;
+  /** Where a program of this process asks for compactions of the agent's runs. */
+  readonly desk?: CompactionDesk | undefined;
+  /** Absent: nothing is counted, and every model by its own name. */
+  readonly metrics?: RunMetrics | undefined;
+  /** Absent: this process has no other run that one could harm, and no other worker. */
+  readonly suspects?: Suspects | undefined;
+  /** Queues the post-run jobs of a run in a thread. Again changes nothing. Absent: there are none. */
+  readonly dispatchEffects?: ((record: RunRecord) => Promise<void>) | undefined;
+  /** Resumes a suspended run. Returns at once. */
+  readonly wake: (runId: string, summary: string) => void;
+  /** True once this worker is shutting down: runs stop at their next commit. */
+  stopping(): boolean;
+}
+
+/** Who counts what runs cost and do. */
+export interface RunMetrics {
+  readonly money: MoneyMeter;
+  /** The name under which a model is counted and limited. */
+  readonly modelName: (model: string) => string;
+  readonly compacted: (agentId: string, outcome: CompactionOutcome) => void;
+}
+
+/** How a worker deals with runs that may have killed another one. */
+export interface Suspects {
+  /** Where they work one after the other. */
+  readonly watch: Watch;
+  /** Is the loss of this worker certainly not the doing of that run? */
+  readonly isExcused: (worker: string, runId: string) => Promise<boolean>;
+}

@@ -1,0 +1,61 @@
+import { budgetCap } from '../../shared/contract/money.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
+import type { Purse } from '../../shared/state/money/accounts.ts';
+import type { StepGateOptions } from '../admission/step-gate.ts';
+import { countedAgent } from '../agents/known-names.ts';
+import type { LoadedAgent } from '../agents/load-agents.ts';
+import type { RunDeps, OpenRun } from './open-run.ts';
+import { effectiveBudget } from './limits.ts';
+
+/** Whose money the run spends. */
+export function purseOf(
+  { runId, tenant, request, parent, costMicrocents }: RunRecord,
+  agent: LoadedAgent | undefined,
+  known: Pick<RunDeps, 'agents' | 'functions'>,
+): Purse {
+  const budget = effectiveBudget(agent?.definition, request);
+  const capMicrocents = budgetCap(budget);
+  return {
+    runId,
+    tenant,
+    agentId: countedAgent(request, known),
+    batch: request.batch ?? parent?.batch,
+    payers: parent?.payers,
+    run:
+      budget && capMicrocents !== undefined
+        ? { capMicrocents, onExceed: budget.onExceed, spentMicrocents: costMicrocents }
+        : undefined,
+  };
+}
+
+/** What the previous owner had reserved when it died may be on the bill. */
+export async function writeOff(purse: Purse, { ports, wake }: Pick<RunDeps, 'ports' | 'wake'>): Promise<void> {
+  if (!ports.ledger.isCapped(purse)) return;
+  for (const runId of await ports.ledger.forfeit(purse)) wake(runId, moneyCame);
+}
+
+/** Who pays for a run, and by which rules. */
+export function paymentOf(
+  { record, assignment: { agent }, writer, log, owner, purse }: OpenRun,
+  { ports, patienceMs, metrics, wake, tenants }: Pick<RunDeps, 'ports' | 'patienceMs' | 'metrics' | 'wake' | 'tenants'>,
+): StepGateOptions {
+  const budget = effectiveBudget(agent?.definition, record.request);
+  const isDenied = budget?.unpriced === 'deny' && budgetCap(budget) !== undefined;
+  return {
+    ports,
+    clock: ports.clock,
+    log,
+    purse,
+    owner,
+    patienceMs,
+    denyUnpriced: isDenied || tenants.of(record.tenant).budget?.unpriced === 'deny',
+    modelName: metrics?.modelName,
+    meter: metrics?.money,
+    emit: (body) => writer.emit(body),
+    wake: (runIds) => {
+      for (const id of runIds) wake(id, moneyCame);
+    },
+  };
+}
+
+const moneyCame = 'there is money for it now';
