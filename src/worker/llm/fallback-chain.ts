@@ -1,10 +1,8 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import type { Log } from '../../shared/base/log.ts';
-import type { Usage } from '../../shared/contract/money.ts';
+import { abandoned, attempt, skippedAttempt, type Answered, type Failed, type Granted } from './attempt.ts';
 import {
-  asLlmError,
   fallbackFrom,
   followUp,
   reasonToSkip,
@@ -16,10 +14,8 @@ import {
   type ModelName,
 } from './candidate.ts';
 import type { ChainCall, ChainResult, NextAttempt, Permit, Walk } from './chain-call.ts';
-import { cleanAnswer, CleanParts, soundUsage } from './clean-answer.ts';
-import { costOf, type Price, type PriceLookup } from './cost.ts';
+import type { Price, PriceLookup } from './cost.ts';
 import { cancelledCall, LlmError } from './errors.ts';
-import type { LlmAnswer, LlmPart } from './provider.ts';
 import { retryDelayMs } from './retry.ts';
 
 export type { ChainCall, ChainResult } from './chain-call.ts';
@@ -52,18 +48,6 @@ export interface ChainPast {
 
 const defaultCooldownMs = 30_000;
 
-interface Answered {
-  readonly attempt: Attempt;
-  readonly answer: LlmAnswer;
-}
-interface Failed {
-  readonly attempt: Attempt;
-  readonly error: LlmError;
-  /** What ends the step when this failure is final. */
-  readonly thrown: LlmError | RunError;
-  /** A part of an answer has already been shown. */
-  readonly seen: boolean;
-}
 type Refused = Pick<Failed, 'error' | 'thrown'>;
 
 /**
@@ -175,54 +159,39 @@ export class FallbackChain {
         call.onAttempt(tried.attempt);
         return tried;
       }
-      let told = false;
-      const tell = (following?: NextAttempt) => {
-        if (!told) call.onAttempt(tried.attempt, following);
-        told = true;
+      let isReported = false;
+      const report = (following?: NextAttempt) => {
+        if (!isReported) call.onAttempt(tried.attempt, following);
+        isReported = true;
       };
-      if (await this.#shortened(tried, walk, tell)) {
+      if (await this.#shortened(tried, walk, report)) {
         allowed++;
         continue;
       }
-      if (tried.error.kind === 'rate_limit') this.#leaveAlone(candidate.provider.id);
+      const { error } = tried;
+      if (error.kind === 'rate_limit') this.#leaveAlone(candidate.provider.id);
       const renewed = await this.#credentialsRenewed(tried, candidate, signal);
       if (renewed) allowed++;
-      const verdict = renewed ? 'retry' : followUp(tried.error, tried.seen, allowed - index - 1, this.#deps.policy);
-      if (verdict === 'stop') {
-        tell();
-        throw tried.thrown;
-      }
-      const next = verdict === 'retry' ? candidate : this.#eligibleAfter(position, walk);
+      const verdict = renewed ? 'retry' : followUp(error, tried.seen, allowed - index - 1, this.#deps.policy);
+      const next = verdict === 'retry' ? candidate : verdict === 'next' && this.#eligibleAfter(position, walk);
       if (!next) {
-        tell();
+        report();
+        if (verdict === 'stop') throw tried.thrown;
         return tried;
       }
-      const { error } = tried;
-      const delayMs =
-        next === candidate && !renewed
-          ? retryDelayMs(
-              index + before,
-              candidate.backoff,
-              this.#askedMs(error, call),
-              this.#deps.random ?? Math.random,
-            )
-          : 0;
-      tell({
-        attemptNumber: walk.attemptNumber,
-        provider: next.provider.id,
-        model: next.model,
-        delayMs,
-        error,
-      });
+      const delayMs = next === candidate && !renewed ? this.#delayMs(candidate, index + before, error, call) : 0;
+      const { provider, model } = next;
+      report({ attemptNumber: walk.attemptNumber, provider: provider.id, model, delayMs, error });
       if (tried.seen) call.onReset?.(error);
       if (next !== candidate) return tried;
       await this.#wait(delayMs, candidate.provider.id, signal);
     }
   }
 
-  /** A gate that shares limits over the fleet waits out what a 429 asked for, without holding a worker. */
-  #askedMs(error: LlmError, call: ChainCall): number | undefined {
-    return call.admit && error.kind === 'rate_limit' ? undefined : error.retryAfterMs;
+  /** The gate of a rate limiter that the fleet shares waits out what a 429 asked for, without holding a worker. */
+  #delayMs({ backoff }: Candidate, index: number, error: LlmError, call: ChainCall): number {
+    const askedMs = call.admit && error.kind === 'rate_limit' ? undefined : error.retryAfterMs;
+    return retryDelayMs(index, backoff, askedMs, this.#deps.random ?? Math.random);
   }
 
   async #admit(candidate: Candidate, walk: Walk): Promise<Permit> {
@@ -235,61 +204,18 @@ export class FallbackChain {
     return await call.admit({ step: call.step, provider, attemptNumber, price, request }, signal);
   }
 
-  async #try(candidate: Candidate, permit: Extract<Permit, { kind: 'go' }>, walk: Walk): Promise<Answered | Failed> {
-    const { call, signal, attemptNumber } = walk;
+  async #try(candidate: Candidate, permit: Granted, walk: Walk): Promise<Answered | Failed> {
     const { provider, model } = candidate;
-    const price = this.#priceOf(provider.id, model);
-    if (signal.aborted) {
-      const error = cancelledCall(provider.id, signal);
-      await permit.settle({ usage: undefined, costMicrocents: 0, priced: true, rateLimit: undefined, error });
-      throw error;
-    }
-    const outgoing = requestFor(candidate, walk.request, this.#lastProvider, permit.maxOutputTokens);
+    if (walk.signal.aborted) throw await abandoned(candidate, permit, walk.signal);
+    const request = requestFor(candidate, walk.request, this.#lastProvider, permit.maxOutputTokens);
     this.#lastProvider = provider.id;
-    const startedMs = this.#deps.clock.monotonic();
-    const record = (usage: Usage | undefined, providerRequestId: string | undefined) => ({
-      ...identity(candidate, walk),
-      ...(providerRequestId !== undefined && { providerRequestId }),
-      ...paid(price, usage),
-      latencyMs: Math.max(0, Math.round(this.#deps.clock.monotonic() - startedMs)),
-    });
-    let seen = false;
-    const parts = new CleanParts((part) => call.onPart(part, model));
-    const onPart = (part: LlmPart) => {
-      seen = true;
-      parts.take(part);
-    };
-    try {
-      const answer = cleanAnswer(await provider.generate(outgoing, onPart, signal));
-      parts.end();
-      if (signal.aborted) throw cancelledCall(provider.id, signal, answer.usage);
-      await permit.settle({ usage: answer.usage, ...paid(price, answer.usage), rateLimit: answer.rateLimit });
-      const { usage, providerRequestId, finishReason } = answer;
-      return { answer, attempt: { ...record(usage, providerRequestId), outcome: 'succeeded', finishReason } };
-    } catch (thrown) {
-      const error = asLlmError(thrown, provider.id, signal);
-      error.usage = soundUsage(error.usage);
-      const { kind, message, status, providerRequestId } = error;
-      const about = { provider: provider.id, model, attemptNumber, kind, status, providerRequestId };
-      this.#deps.log?.warn(about, 'model attempt failed');
-      const shown = { kind, message, ...(status !== undefined && { status }) };
-      const attempt: Attempt = { ...record(error.usage, providerRequestId), outcome: 'failed', error: shown };
-      await permit.settle({ usage: error.usage, ...paid(price, error.usage), rateLimit: error.rateLimit, error });
-      return { attempt, error, thrown: thrown instanceof RunError ? thrown : error, seen };
-    }
+    return await attempt(candidate, request, permit, walk, this.#priceOf(provider.id, model), this.#deps);
   }
 
-  #skip(candidate: Candidate, skipReason: string, walk: Walk): void {
-    const attempt: Attempt = {
-      ...identity(candidate, walk),
-      outcome: 'skipped',
-      costMicrocents: 0,
-      priced: false,
-      latencyMs: 0,
-      skipReason,
-    };
-    walk.attempts.push(attempt);
-    walk.call.onAttempt(attempt);
+  #skip(candidate: Candidate, reason: string, walk: Walk): void {
+    const skipped = skippedAttempt(candidate, reason, walk);
+    walk.attempts.push(skipped);
+    walk.call.onAttempt(skipped);
   }
 
   #reasonToSkip(candidate: Candidate, { plan, request }: Walk): string | undefined {
@@ -349,17 +275,6 @@ export class FallbackChain {
   }
 }
 
-function paid(
-  price: Price | undefined,
-  usage: Usage | undefined,
-): Pick<Attempt, 'usage' | 'costMicrocents' | 'priced'> {
-  return {
-    ...(usage && { usage }),
-    costMicrocents: usage && price ? costOf(usage, price) : 0,
-    priced: price !== undefined,
-  };
-}
-
 /** What a candidate that was not let through counts as. */
 function refusal(
   { provider, model }: Candidate,
@@ -379,15 +294,4 @@ function sameName(one: ModelName | undefined, two: ModelName): boolean {
 
 function cooldownName({ provider, model }: Candidate): string {
   return `${provider.id}/${model}`;
-}
-
-function identity(candidate: Candidate, walk: Walk) {
-  const { attemptNumber, call, request } = walk;
-  return {
-    attemptNumber,
-    step: call.step,
-    provider: candidate.provider.id,
-    model: candidate.model,
-    requestId: request.requestId,
-  };
 }

@@ -42,7 +42,7 @@ export interface ScriptEnd {
   /** Resolves when the calls that the script left behind have ended, or nobody waits for them any longer. */
   readonly left: Promise<void>;
   /** For the log, when the process is to blame. */
-  readonly why?: string;
+  readonly why?: string | undefined;
 }
 
 /** Runs one script in a process that is ready. Resolves when the process is free again, or done for. Never rejects. */
@@ -52,61 +52,78 @@ export async function converse(
   request: ScriptRequest,
   clock: Clock,
 ): Promise<ScriptEnd> {
+  const { signal, limits } = request;
   const startedMs = clock.monotonic();
-  const inFlight = new Set<Promise<void>>();
-  const { promise: ended, resolve: end } = Promise.withResolvers<Omit<ScriptEnd, 'left'>>();
+  const conversation = new Conversation(process, request);
   const over = new AbortController();
-  let calls = 0;
-  let isOver = false;
-  const failed = (reason: ScriptFailure, message: string, why?: string) =>
-    end({
-      outcome: { ok: false, reason, message, logs: [], calls },
-      isSpent: true,
-      ...(why !== undefined && { why }),
-    });
-
-  const hear = (message: ChildMessage) => {
-    if (isOver) throw new Error('the script was over');
-    if (message.t === 'done') {
-      isOver = true;
-      end({ outcome: outcomeOf(message, calls, request.limits), isSpent: message.isSpent });
-    } else if (message.t === 'call') {
-      const isAsked = message.id === calls + 1 && message.id <= request.limits.maxCalls;
-      if (!isAsked || !request.tools.includes(message.name) || message.args.length > request.limits.maxArgsChars)
-        throw new Error('a call that no script can make');
-      calls++;
-      const call = answer(request, message.name, message.args).then((result) => {
-        // The process may run the next script by then, which made no such call.
-        if (!isOver) process.send({ t: 'result', id: message.id, result });
-      });
-      inFlight.add(call);
-      void call.finally(() => inFlight.delete(call));
-    } else throw new Error('it was ready before');
-  };
-  const abort = () => failed('aborted', 'the call was aborted');
-  request.signal.addEventListener('abort', abort, { once: true });
+  const abort = () => conversation.fail('aborted', 'the call was aborted');
+  signal.addEventListener('abort', abort, { once: true });
   process.listen({
-    message: hear,
-    gone: (why) => failed('crashed', 'the process of the script died', why),
+    message: (message) => conversation.take(message),
+    gone: (why) => conversation.fail('crashed', 'the process of the script died', why),
   });
-  clock.sleep(request.limits.timeoutMs + scriptGraceMs, over.signal).then(
-    () => failed('timeout', `the script took longer than ${request.limits.timeoutMs} ms`),
+  clock.sleep(limits.timeoutMs + scriptGraceMs, over.signal).then(
+    () => conversation.fail('timeout', `the script took longer than ${limits.timeoutMs} ms`),
     () => {},
   );
-  if (request.signal.aborted) abort();
+  if (signal.aborted) abort();
   else process.send(order);
 
-  const ending = await ended;
-  isOver = true;
+  const ending = await conversation.ended;
   over.abort();
-  request.signal.removeEventListener('abort', abort);
+  signal.removeEventListener('abort', abort);
   process.listen(undefined);
   const isCut = !ending.outcome.ok && (ending.outcome.reason === 'aborted' || ending.outcome.reason === 'timeout');
-  const patienceMs =
-    isCut || request.signal.aborted
-      ? scriptGraceMs
-      : Math.max(scriptGraceMs, request.limits.timeoutMs - (clock.monotonic() - startedMs));
-  return { ...ending, left: leftBehind(inFlight, patienceMs, request.signal, clock) };
+  const leftMs = isCut || signal.aborted ? 0 : limits.timeoutMs - (clock.monotonic() - startedMs);
+  return { ...ending, left: leftBehind(conversation.inFlight, Math.max(scriptGraceMs, leftMs), signal, clock) };
+}
+
+/** What the process and the worker say to each other about one script, until it has ended. */
+class Conversation {
+  readonly inFlight = new Set<Promise<void>>();
+  readonly ended: Promise<Omit<ScriptEnd, 'left'>>;
+  readonly #end: (end: Omit<ScriptEnd, 'left'>) => void;
+  readonly #process: Pick<ScriptProcess, 'send'>;
+  readonly #request: ScriptRequest;
+  #calls = 0;
+  #isOver = false;
+
+  constructor(process: Pick<ScriptProcess, 'send'>, request: ScriptRequest) {
+    const { promise, resolve } = Promise.withResolvers<Omit<ScriptEnd, 'left'>>();
+    [this.ended, this.#end] = [promise, resolve];
+    this.#process = process;
+    this.#request = request;
+  }
+
+  /** Ends the script without a value. The first end counts. `why` is for the log. */
+  fail(reason: ScriptFailure, message: string, why?: string): void {
+    this.#isOver = true;
+    this.#end({ outcome: { ok: false, reason, message, logs: [], calls: this.#calls }, isSpent: true, why });
+  }
+
+  /** Takes a message of the process. Throws for one that no script process sends now. */
+  take(message: ChildMessage): void {
+    if (this.#isOver) throw new Error('the script was over');
+    if (message.t === 'done') {
+      this.#isOver = true;
+      this.#end({ outcome: outcomeOf(message, this.#calls, this.#request.limits), isSpent: message.isSpent });
+    } else if (message.t === 'call') this.#call(message);
+    else throw new Error('it was ready before');
+  }
+
+  #call({ id, name, args }: Extract<ChildMessage, { t: 'call' }>): void {
+    const { limits, tools } = this.#request;
+    const isAsked = id === this.#calls + 1 && id <= limits.maxCalls;
+    if (!isAsked || !tools.includes(name) || args.length > limits.maxArgsChars)
+      throw new Error('a call that no script can make');
+    this.#calls++;
+    const call = answer(this.#request, name, args).then((result) => {
+      // The process may run the next script by then, which made no such call.
+      if (!this.#isOver) this.#process.send({ t: 'result', id, result });
+    });
+    this.inFlight.add(call);
+    void call.finally(() => this.inFlight.delete(call));
+  }
 }
 
 /** Throws for a value that the process itself would have refused. */
@@ -151,7 +168,7 @@ function refused(kind: 'invalid_input' | 'invalid_output' | 'execution_failed', 
 
 async function leftBehind(
   inFlight: ReadonlySet<Promise<void>>,
-  patienceMs: number,
+  waitMs: number,
   signal: AbortSignal,
   clock: Clock,
 ): Promise<void> {
@@ -160,11 +177,7 @@ async function leftBehind(
   const aborted = Promise.withResolvers<void>();
   const onAbort = () => void clock.sleep(scriptGraceMs, over.signal).then(aborted.resolve, () => {});
   signal.addEventListener('abort', onAbort, { once: true });
-  await Promise.race([
-    Promise.allSettled(inFlight),
-    clock.sleep(patienceMs, over.signal).catch(() => {}),
-    aborted.promise,
-  ]);
+  await Promise.race([Promise.allSettled(inFlight), clock.sleep(waitMs, over.signal).catch(() => {}), aborted.promise]);
   signal.removeEventListener('abort', onAbort);
   over.abort();
 }

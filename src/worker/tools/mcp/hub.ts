@@ -64,52 +64,60 @@ export interface McpHub extends AsyncDisposable {
 const defaultIdleMs = 300_000;
 
 export function createMcpHub(options: McpHubOptions): McpHub {
-  const { log, clock, idleMs = defaultIdleMs } = options;
-  const pool = new ConnectionPool(idleMs, clock);
-  const checks = new ArgumentChecks();
-  const processes = new Set<Connection>();
-  let isClosed = false;
+  return new Hub(options);
+}
 
-  const connectionTo = (name: string, server: McpServer, resolved: ResolvedServer) =>
-    new Connection({ ...options, name, server, resolved });
+class Hub implements McpHub {
+  readonly #options: McpHubOptions;
+  readonly #pool: ConnectionPool;
+  readonly #checks = new ArgumentChecks();
+  /** Connections to processes. */
+  readonly #processes = new Set<Connection>();
+  #isClosed = false;
 
-  /** A process of its own, or a part of a connection. */
-  function lease(name: string, server: McpServer, tenant: string): Lease {
-    const resolved = resolveServer(name, server, options.secrets);
-    const { endpoint } = resolved;
-    options.redactor.learn(resolved.secrets);
-    if (endpoint.kind === 'http') {
-      const about = [tenant, endpoint.address, server.connectTimeoutMs];
-      return pool.acquire(digestOf(about), () => connectionTo(name, server, resolved));
-    }
-    const connection = connectionTo(name, server, resolved);
-    processes.add(connection);
-    return {
-      connection,
-      async release() {
-        await connection.close();
-        processes.delete(connection);
-      },
-    };
+  constructor(options: McpHubOptions) {
+    this.#options = options;
+    this.#pool = new ConnectionPool(options.idleMs ?? defaultIdleMs, options.clock);
   }
 
-  async function openOne(wanted: Wanted, run: McpRun, signal: AbortSignal): Promise<OpenedServer | undefined> {
+  async open(agent: McpAgent, run: McpRun, signal: AbortSignal): Promise<OpenedTools> {
+    if (this.#isClosed) throw new RunError('mcp_unavailable', 'this worker is stopping');
+    signal.throwIfAborted();
+    const resources = new RunResources();
+    const wanted = wantedBy(agent, resources);
+    const opened = await Promise.allSettled(wanted.map((one) => this.#openOne(one, run, signal)));
+    const servers = opened.flatMap((one) => (one.status === 'fulfilled' && one.value ? [one.value] : []));
+    const tools = openedTools(servers);
+    const failed = opened.find((one) => one.status === 'rejected');
+    if (failed) {
+      await tools[Symbol.asyncDispose]();
+      throw failed.reason;
+    }
+    for (const { server, handle } of namedIn(run.results ?? [])) {
+      const source = servers.find(({ name }) => name === server)?.connection;
+      if (source) resources.name(handle, server, source);
+    }
+    return tools;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    const closing = [...this.#processes].map((connection) => connection.close());
+    await Promise.all([this.#pool[Symbol.asyncDispose](), ...closing]);
+  }
+
+  /** Opens one server. Undefined for an optional one that cannot be reached. */
+  async #openOne(wanted: Wanted, run: McpRun, signal: AbortSignal): Promise<OpenedServer | undefined> {
+    const { clock, log } = this.#options;
     const { name, server, grant, resources } = wanted;
     let held: Lease | undefined;
     try {
-      held = lease(name, server, run.tenant);
-      const { connection } = held;
+      held = this.#lease(name, server, run.tenant);
+      const { connection, release } = held;
       await connection.open(signal);
-      const missing = missingTools({ connection, grant });
-      if (missing.length > 0) {
-        const known = connection.tools.map((tool) => tool.name).join(', ') || 'none';
-        const problem = `MCP server ${name} has no tool ${missing.join(', ')}; known are ${known}`;
-        if (server.required) throw new RunError('validation', problem);
-        log.warn({ runId: run.runId, server: name, missing }, 'an optional mcp server lacks tools');
-      }
-      const { release } = held;
+      this.#checkGrant(wanted, connection, run.runId);
       const definition = digestOf(server);
-      return { name, server, definition, grant, connection, resources, checks, clock, log, release };
+      return { name, server, definition, grant, connection, resources, checks: this.#checks, clock, log, release };
     } catch (error) {
       await held?.release();
       signal.throwIfAborted();
@@ -120,31 +128,34 @@ export function createMcpHub(options: McpHubOptions): McpHub {
     }
   }
 
-  return {
-    async open(agent, run, signal) {
-      if (isClosed) throw new RunError('mcp_unavailable', 'this worker is stopping');
-      signal.throwIfAborted();
-      const resources = new RunResources();
-      const wanted = wantedBy(agent, resources);
-      const opened = await Promise.allSettled(wanted.map((one) => openOne(one, run, signal)));
-      const servers = opened.flatMap((one) => (one.status === 'fulfilled' && one.value ? [one.value] : []));
-      const tools = openedTools(servers);
-      const failed = opened.find((one) => one.status === 'rejected');
-      if (failed) {
-        await tools[Symbol.asyncDispose]();
-        throw failed.reason;
-      }
-      for (const { server, handle } of namedIn(run.results ?? [])) {
-        const source = servers.find(({ name }) => name === server)?.connection;
-        if (source) resources.name(handle, server, source);
-      }
-      return tools;
-    },
-    async [Symbol.asyncDispose]() {
-      isClosed = true;
-      await Promise.all([pool[Symbol.asyncDispose](), ...[...processes].map((connection) => connection.close())]);
-    },
-  };
+  /** Acquires a process of its own, or a part of a shared connection. */
+  #lease(name: string, server: McpServer, tenant: string): Lease {
+    const resolved = resolveServer(name, server, this.#options.secrets);
+    const { endpoint } = resolved;
+    this.#options.redactor.learn(resolved.secrets);
+    const connect = () => new Connection({ ...this.#options, name, server, resolved });
+    if (endpoint.kind === 'http')
+      return this.#pool.acquire(digestOf([tenant, endpoint.address, server.connectTimeoutMs]), connect);
+    const connection = connect();
+    this.#processes.add(connection);
+    return {
+      connection,
+      release: async () => {
+        await connection.close();
+        this.#processes.delete(connection);
+      },
+    };
+  }
+
+  /** Throws `validation` where a required server lacks a tool of the grant, and logs it of an optional one. */
+  #checkGrant({ name, server, grant }: Wanted, connection: Connection, runId: string): void {
+    const missing = missingTools({ connection, grant });
+    if (missing.length === 0) return;
+    const known = connection.tools.map((tool) => tool.name).join(', ') || 'none';
+    const problem = `MCP server ${name} has no tool ${missing.join(', ')}; known are ${known}`;
+    if (server.required) throw new RunError('validation', problem);
+    this.#options.log.warn({ runId, server: name, missing }, 'an optional mcp server lacks tools');
+  }
 }
 
 function digestOf(value: unknown): string {
