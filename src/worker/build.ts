@@ -47,7 +47,7 @@ import { redisBreakers } from '../shared/state/limits/shared-breakers.ts';
 import { redisChildren } from '../shared/state/run/children/redis-children.ts';
 import { redisGovernor } from '../shared/state/limits/rate/limiters.ts';
 import { redisLedger } from '../shared/state/money/ledger.ts';
-import { redisMedia } from '../shared/state/results/redis-media.ts';
+import { redisMedia } from '../shared/state/results/media-store.ts';
 import { redisTimers } from '../shared/state/run/waits/redis-timers.ts';
 import { redisWaits } from '../shared/state/run/waits/redis-waits.ts';
 import { RedisControlChannel } from '../shared/state/run/control/redis-control.ts';

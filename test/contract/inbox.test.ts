@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { sayToRun } from '../../src/shared/state/run/control/steer.ts';
-import { memoryInbox } from '../../src/worker/local/stores/memory-inbox.ts';
+import { memoryInbox } from '../../src/worker/local/stores/memory.ts';
 import { redisInbox } from '../../src/shared/state/run/control/redis-inbox.ts';
 import { inboxContract } from './inbox.ts';
 import { redisWorld } from './redis-world.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { redisMedia } from '../../src/shared/state/results/redis-media.ts';
+import { redisMedia } from '../../src/shared/state/results/media-store.ts';
 import { mediaContract } from './media-store.ts';
 import { redisWorld } from './redis-world.ts';
 

@@ -6,7 +6,7 @@ import { join } from 'node:path';
 import { expect, inject, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
-import { redisProgress } from '../../src/shared/state/results/redis-progress.ts';
+import { redisProgress } from '../../src/shared/state/results/progress-notes.ts';
 import { testPrefix, testRedis, until } from '../support/redis.ts';
 import { draft, progressContract } from './progress-notes.ts';
 import { redisProgressWorld } from './progress-redis-world.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { redisProgress } from '../../src/shared/state/results/redis-progress.ts';
+import { redisProgress } from '../../src/shared/state/results/progress-notes.ts';
 import { draft, progressContract } from './progress-notes.ts';
 import { redisProgressWorld } from './progress-redis-world.ts';
 

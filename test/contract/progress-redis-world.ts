@@ -1,6 +1,6 @@
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
-import { redisProgress } from '../../src/shared/state/results/redis-progress.ts';
+import { redisProgress } from '../../src/shared/state/results/progress-notes.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 
 /** Progress notes in the test Redis, or in the one at `url`, with their texts there or in a folder. */

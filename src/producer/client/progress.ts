@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { progressNote, progressQuery, selectNotes, type ProgressNote } from '../../shared/contract/progress.ts';
-import { readNotes, readTexts } from '../../shared/state/results/read-notes.ts';
+import { readNotes, readTexts } from '../../shared/state/results/progress-notes.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
 import { checkRunId } from './accept/validate.ts';

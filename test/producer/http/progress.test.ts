@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../../src/shared/base/clock.ts';
-import { redisProgress } from '../../../src/shared/state/results/redis-progress.ts';
+import { redisProgress } from '../../../src/shared/state/results/progress-notes.ts';
 import { draft } from '../../contract/progress-notes.ts';
 import { millrace, settings } from '../cli/support/cli-process.ts';
 import type { ClientWorld } from '../cli/options/client.ts';

@@ -1,9 +1,13 @@
 import { RunError } from '../../base/errors.ts';
-import { workerTtlMs } from './fleet.ts';
 import { pairsOf } from '../../base/pairs.ts';
 import { defaultQueue } from '../../contract/queues.ts';
 import type { RedisConnection } from '../connect.ts';
 import type { Keys } from '../keys.ts';
+
+/** A worker whose last heartbeat is older than this is gone. */
+export const workerTtlMs = 15_000;
+/** Queues and agents that no worker has announced for so long no longer exist. Longer than any deploy or outage. */
+export const announcedTtlMs = 7 * 86_400_000;
 
 const maxAgeMs = 2_000;
 const maxNamed = 50;

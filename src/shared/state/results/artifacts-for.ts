@@ -4,13 +4,11 @@ import { assertNever } from '../../base/errors.ts';
 import type { Log } from '../../base/log.ts';
 import type { RedisConnection } from '../connect.ts';
 import type { Keys } from '../keys.ts';
-import type { ProgressNotes } from './progress-notes.ts';
-import type { Artifacts } from './artifacts.ts';
-import type { Swept } from './artifact-rules.ts';
+import { type ProgressNotes, redisProgress } from './progress-notes.ts';
+import type { Artifacts, Swept } from './artifacts.ts';
 import { folderArtifacts } from './folder-artifacts.ts';
-import { announceFolder, probeFolder } from './folder-root.ts';
+import { announceFolder, probeFolder } from './folder.ts';
 import { redisArtifacts } from './redis-artifacts.ts';
-import { redisProgress } from './redis-progress.ts';
 import { openS3Artifacts } from './s3-artifacts.ts';
 
 const hourMs = 3_600_000;

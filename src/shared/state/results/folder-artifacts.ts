@@ -4,8 +4,8 @@ import { artifactTtlS } from '../../contract/artifact-store.ts';
 import { RunError } from '../../base/errors.ts';
 import { runId as runIdForm } from '../../base/ids.ts';
 import { jsonText } from '../../base/json-text.ts';
-import type { Artifacts } from './artifacts.ts';
 import {
+  type Artifacts,
   checkNames,
   checkSize,
   keptInfo,
@@ -13,8 +13,8 @@ import {
   runIsFull,
   type ArtifactBounds,
   type Swept,
-} from './artifact-rules.ts';
-import { isMissing, writeWhole } from './whole-file.ts';
+} from './artifacts.ts';
+import { isMissing, writeWhole } from './folder.ts';
 
 /** The first line of a file is what is known about the body, which is the rest. */
 const maxHeaderBytes = 4_096;

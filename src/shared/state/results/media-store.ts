@@ -1,6 +1,13 @@
+import { createHash } from 'node:crypto';
+import { RunError } from '../../base/errors.ts';
+import { maxMediaBytes } from '../../contract/media.ts';
+import type { RedisConnection } from '../connect.ts';
+import type { Keys } from '../keys.ts';
+import { redisError } from '../errors.ts';
+
 /**
- * Generated files of a tenant, named by their SHA-256 and kept as long as results. Kept in Redis by
- * `state/results/redis-media.ts`, in memory by `local/stores/memory-media.ts`; both pass `test/contract/media-store.ts`.
+ * Generated files of a tenant, named by their SHA-256 and kept as long as results. Kept in Redis, or in
+ * memory by `local/stores/memory-media.ts`; both pass `test/contract/media-store.ts`.
  */
 export interface MediaStore {
   /**
@@ -8,4 +15,41 @@ export interface MediaStore {
    * `payload_too_large` above 32 MiB and `queue_unavailable` when the store cannot be reached.
    */
   put(tenant: string, bytes: Uint8Array, mediaType: string): Promise<string>;
+}
+
+/** Bytes under the name that they give themselves. Throws `payload_too_large`. */
+export function namedMedia(bytes: Uint8Array): { readonly sha256: string; readonly buffer: Buffer } {
+  if (bytes.length > maxMediaBytes) {
+    throw new RunError('payload_too_large', `a generated file of ${bytes.length} bytes is over ${maxMediaBytes}`);
+  }
+  const buffer = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return { sha256: createHash('sha256').update(buffer).digest('hex'), buffer };
+}
+
+export interface RedisMediaOptions {
+  readonly redis: RedisConnection;
+  readonly keys: Keys;
+  /** How long bytes are kept after they were last put, in seconds. */
+  readonly ttlS: number;
+}
+
+/** Generated files in Redis: a hash of type and bytes for each. */
+export function redisMedia({ redis, keys, ttlS }: RedisMediaOptions): MediaStore {
+  return {
+    async put(tenant, bytes, mediaType) {
+      const { sha256, buffer } = namedMedia(bytes);
+      const key = keys.media(tenant, sha256);
+      const results = await redis
+        .multi()
+        .hset(key, 'type', mediaType, 'bytes', buffer)
+        .expire(key, ttlS)
+        .exec()
+        .catch((error: unknown) => {
+          throw redisError(error, 'write of a generated file');
+        });
+      const refused = results?.find(([error]) => error)?.[0];
+      if (refused) throw redisError(refused, 'write of a generated file');
+      return sha256;
+    },
+  };
 }

@@ -6,8 +6,15 @@ import { redisError } from '../errors.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { Keys } from '../keys.ts';
-import type { Artifacts } from './artifacts.ts';
-import { checkNames, checkSize, keptInfo, rangeIn, runIsFull, type ArtifactBounds } from './artifact-rules.ts';
+import {
+  type Artifacts,
+  checkNames,
+  checkSize,
+  keptInfo,
+  rangeIn,
+  runIsFull,
+  type ArtifactBounds,
+} from './artifacts.ts';
 
 const keepScript = loadScript(import.meta.url, './artifact-keep.lua');
 

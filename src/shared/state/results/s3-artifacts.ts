@@ -5,8 +5,15 @@ import { artifactTtlS, type ArtifactStore } from '../../contract/artifact-store.
 import { RunError } from '../../base/errors.ts';
 import { newNonce, runId as runIdForm } from '../../base/ids.ts';
 import { jsonText } from '../../base/json-text.ts';
-import type { Artifacts } from './artifacts.ts';
-import { checkNames, checkSize, keptInfo, runIsFull, type ArtifactBounds, type Swept } from './artifact-rules.ts';
+import {
+  type Artifacts,
+  checkNames,
+  checkSize,
+  keptInfo,
+  runIsFull,
+  type ArtifactBounds,
+  type Swept,
+} from './artifacts.ts';
 
 type Sdk = typeof sdkModule;
 

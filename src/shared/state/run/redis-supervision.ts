@@ -6,7 +6,7 @@ import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript, type RunPlace } from '../script.ts';
 import type { Keys } from '../keys.ts';
 import { inTime, isUnavailable, redisError } from '../errors.ts';
-import { announcedTtlMs, workerTtlMs } from '../fleet/fleet.ts';
+import { announcedTtlMs, workerTtlMs } from '../fleet/queue-directory.ts';
 import { lookLater, relist } from '../look-later.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
 import { pairsOf } from '../../base/pairs.ts';

@@ -1,14 +1,15 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import { artifactTtlS } from '../../../shared/contract/artifact-store.ts';
-import type { ArtifactInfo, Artifacts } from '../../../shared/state/results/artifacts.ts';
 import {
+  type ArtifactInfo,
+  type Artifacts,
   checkNames,
   checkSize,
   keptInfo,
   rangeIn,
   runIsFull,
   type ArtifactBounds,
-} from '../../../shared/state/results/artifact-rules.ts';
+} from '../../../shared/state/results/artifacts.ts';
 
 interface Kept {
   readonly bytes: Buffer;

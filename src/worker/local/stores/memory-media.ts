@@ -1,5 +1,4 @@
-import type { MediaStore } from '../../../shared/state/results/media-store.ts';
-import { namedMedia } from '../../../shared/state/results/media-bytes.ts';
+import { type MediaStore, namedMedia } from '../../../shared/state/results/media-store.ts';
 
 export interface StoredMedia {
   readonly mediaType: string;

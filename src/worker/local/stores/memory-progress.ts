@@ -1,7 +1,12 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import { maxNotes, noteField, selectNotes, type ProgressNote } from '../../../shared/contract/progress.ts';
-import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
-import { checkDraft, checkQuery, noteOf, writeFailed } from '../../../shared/state/results/note-rules.ts';
+import {
+  type ProgressNotes,
+  checkDraft,
+  checkQuery,
+  noteOf,
+  writeFailed,
+} from '../../../shared/state/results/progress-notes.ts';
 
 /** Runs whose notes are kept; the oldest make room. */
 const maxRuns = 1_000;

@@ -1,9 +1,14 @@
-import type { RunGroup } from '../../../shared/state/run/children/children.ts';
-import { storedCancel, type CallDecision, type CancelRequest } from '../../../shared/contract/control.ts';
+import { type RunGroup, isAnswer } from '../../../shared/state/run/children/children.ts';
+import {
+  storedCancel,
+  type CallDecision,
+  type CancelRequest,
+  type ChildEnd,
+} from '../../../shared/contract/control.ts';
 import type { NewRun } from '../../../shared/state/run/create-runs.ts';
 import type { DecisionRecord } from '../../../shared/contract/decisions.ts';
 import { RunError } from '../../../shared/base/errors.ts';
-import { eventVersion, type EventBody, type RunEvent } from '../../../shared/contract/event.ts';
+import { eventVersion, type EventBody, type RunEvent, type PendingItem } from '../../../shared/contract/event.ts';
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
@@ -183,4 +188,32 @@ export function isWritten({ events }: Row, event: OutgoingEvent, sequenceNumber:
 
 function numbered(event: OutgoingEvent, sequenceNumber: number): RunEvent {
   return { v: eventVersion, sequenceNumber, ...event };
+}
+
+/** Is this end what the run waits for? */
+export function decides({ first }: NonNullable<Row['group']>, end: ChildEnd): boolean {
+  return first && isAnswer(end);
+}
+
+/** Who begins in the place of a run that has ended, if anybody does. */
+export function followerOf(row: Row, end: ChildEnd): NewRun | undefined {
+  const { group } = row;
+  if (!group || cancelOf(row) || decides(group, end)) return undefined;
+  const next = group.next.shift();
+  if (next) group.begunBy.set(end.id, next);
+  return next;
+}
+
+/** What a run waits for once one has ended and another one begins. */
+function pendingAfter(row: Row, end: ChildEnd, next: NewRun | undefined, at: string): PendingItem[] {
+  const left = row.record.pending.filter(({ kind, id }) => kind !== 'child' || id !== end.id);
+  if (!next) return left;
+  return [...left, { kind: 'child', id: next.runId, args: { agentId: next.request.agent }, requestedAt: at }];
+}
+
+/** A run of the group has ended, and the others go on: what it cost shows at once. */
+export function countInGroup(row: Row, end: ChildEnd, next: NewRun | undefined, at: string): void {
+  row.record = { ...row.record, pending: pendingAfter(row, end, next, at) };
+  addCosts(row, [end]);
+  row.group?.counted.add(end.id);
 }

@@ -31,8 +31,10 @@ import {
   newRow,
   type Row,
   type SavedRun,
+  countInGroup,
+  decides,
+  followerOf,
 } from './memory-row.ts';
-import { countInGroup, decides, followerOf } from './memory-group.ts';
 import { takeDecided, vote } from './memory-decisions.ts';
 import { blameFor, checkClaimEvents, checkCommit, clearsCrashes, decidedEntry } from '../../../shared/state/rules.ts';
 

@@ -1,7 +1,7 @@
 import type { Clock } from '../../../shared/base/clock.ts';
-import type { Waits } from '../../../shared/state/run/waits/waits.ts';
+import type { Waits, Timers } from '../../../shared/state/run/waits/waits.ts';
 import type { MemoryRuns } from './memory-runs.ts';
-import { memoryTimers } from './memory-timers.ts';
+import { dueLeaseMs } from '../../../shared/state/rules.ts';
 
 /** The waits of one process. */
 export function memoryWaits(runs: Pick<MemoryRuns, 'resume' | 'hasDecisions'>, clock: Clock): Waits {
@@ -15,6 +15,26 @@ export function memoryWaits(runs: Pick<MemoryRuns, 'resume' | 'hasDecisions'>, c
     },
     async hasDecisions(runId) {
       return runs.hasDecisions(runId);
+    },
+  };
+}
+
+/** Timers of one process, by the given clock. */
+export function memoryTimers(clock: Clock): Timers {
+  const timers = new Map<string, number>();
+  return {
+    async at(runId, dueMs) {
+      timers.set(runId, dueMs);
+    },
+    async clear(runId) {
+      timers.delete(runId);
+    },
+    async due(limit) {
+      const now = clock.now();
+      const due = [...timers].filter(([, at]) => at <= now).sort(([, a], [, b]) => a - b);
+      const taken = due.slice(0, limit).map(([runId]) => runId);
+      for (const runId of taken) timers.set(runId, now + dueLeaseMs);
+      return taken;
     },
   };
 }

@@ -1,5 +1,5 @@
 import { systemClock, type Clock } from '../../../shared/base/clock.ts';
-import type { CancelRequest, DecisionInput } from '../../../shared/contract/control.ts';
+import type { CancelRequest, DecisionInput, SteeringMessage } from '../../../shared/contract/control.ts';
 import type { RunEvent } from '../../../shared/contract/event.ts';
 import { deadlineOf } from '../../../shared/contract/deadline.ts';
 import { silentLog, type Log } from '../../../shared/base/log.ts';
@@ -12,17 +12,17 @@ import { createListeners } from '../../../shared/state/listeners.ts';
 import { memoryArtifacts } from './memory-artifacts.ts';
 import { childrenOf } from '../../../shared/state/run/children/children.ts';
 import { memoryChildren } from './memory-children.ts';
-import { memoryInbox, type MemoryInbox } from './memory-inbox.ts';
 import { memoryMedia, type MemoryMedia } from './memory-media.ts';
 import { inMemoryLedger } from './in-memory-ledger.ts';
 import { inMemoryRateLimiter, noBreakers } from './in-memory-limits.ts';
 import { memoryProgress } from './memory-progress.ts';
-import { memoryTimers } from './memory-timers.ts';
+import { memoryTimers, memoryWaits } from './memory-waits.ts';
 import { memoryThreads } from './memory-threads.ts';
-import { memoryWaits } from './memory-waits.ts';
-import { decideOf, firstDue, hasResumed } from './memory-decide.ts';
+import { decideOf, firstDue, hasResumed } from './memory-decisions.ts';
 import type { SavedRun } from './memory-row.ts';
 import { MemoryRuns, type EventsListener } from './memory-runs.ts';
+import { maxHeard } from '../../../shared/state/run/control/steer.ts';
+import type { Inbox } from '../../../shared/state/run/control/inbox.ts';
 
 export interface MemoryOptions {
   readonly clock?: Clock;
@@ -121,5 +121,30 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
     },
     events: (runId) => runs.events(runId),
     onEvents: (listener) => eventListeners.add(listener),
+  };
+}
+
+/** What is said to runs of this process. */
+export interface MemoryInbox extends Inbox {
+  /** False when too much waits already. */
+  say(runId: string, message: SteeringMessage): boolean;
+}
+
+export function memoryInbox(): MemoryInbox {
+  const said = new Map<string, SteeringMessage[]>();
+  return {
+    say(runId, message) {
+      const waiting = said.get(runId) ?? [];
+      if (waiting.length >= maxHeard) return false;
+      said.set(runId, [...waiting, message]);
+      return true;
+    },
+    heard: async (runId) => said.get(runId) ?? [],
+    async drop(runId, ids) {
+      const dropped = new Set(ids);
+      const left = said.get(runId)?.filter(({ id }) => !dropped.has(id)) ?? [];
+      if (left.length > 0) said.set(runId, left);
+      else said.delete(runId);
+    },
   };
 }
