@@ -1,4 +1,4 @@
-import { systemClock } from '../../shared/base/clock.ts';
+import { systemClock, type Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { inChunks, assertMiddlewareOrder, withMiddleware, type Middleware } from '../llm/backends/middleware.ts';
@@ -15,6 +15,7 @@ import type { MemoryModels } from '../turn/compaction/memory.ts';
 
 export interface ModelsOptions {
   readonly price: PriceLookup;
+  readonly clock?: Clock | undefined;
   readonly onAuthError?: ChainDeps['onAuthError'];
   /** Known from the start. */
   readonly agents?: Iterable<LoadedAgent>;
@@ -42,7 +43,10 @@ const defaultRetry = { max: 4, backoff: 'exponential' } as const;
  * Undefined when any of them has no provider: a typing mistake in a fallback must show before it is needed. Throws
  * `agent_manifest_invalid` when a model that one of `agents` or its tools prefers has none.
  */
-export function modelsOf(providers: Providers, { price, onAuthError, agents = [] }: ModelsOptions): AgentModels {
+export function modelsOf(
+  providers: Pick<Providers, 'providerFor'>,
+  { price, clock = systemClock, onAuthError, agents = [] }: ModelsOptions,
+): AgentModels {
   const preferred = new Map<string, PreferredModels>();
   const preferredOf = (agent: LoadedAgent) => {
     const { id } = agent.definition;
@@ -63,7 +67,7 @@ export function modelsOf(providers: Providers, { price, onAuthError, agents = []
       const { summarizer, served } = preferredOf(agent);
       const lookUp = (name: string, provider: string | undefined) =>
         served(name, provider) ?? providers.providerFor(name, provider);
-      const deps = { clock: systemClock, price, ...(onAuthError && { onAuthError }) };
+      const deps = { clock, price, ...(onAuthError && { onAuthError }) };
       return summarizer && memoryModels(agent.definition, summarizer, lookUp, deps);
     },
     chainFor(agent, model, past, log) {
@@ -88,7 +92,7 @@ export function modelsOf(providers: Providers, { price, onAuthError, agents = []
       }
       const { fallbackOnAuth, midStream, rateLimitCooldownMs: cooldownMs } = definition;
       const policy = { fallbackOnAuth, retryMidStream: midStream === 'retry_step' };
-      const deps = { clock: systemClock, price, log, cooldownMs, policy, resolve, ...(onAuthError && { onAuthError }) };
+      const deps = { clock, price, log, cooldownMs, policy, resolve, ...(onAuthError && { onAuthError }) };
       return new FallbackChain(candidates, deps, past);
     },
   };

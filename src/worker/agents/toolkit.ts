@@ -51,7 +51,7 @@ export interface ToolServices {
   /** More folders that they are told of. */
   readonly directoriesOf?: (agent: AgentDefinition) => readonly string[];
   readonly policyOf?: (agent: AgentDefinition) => Policy;
-  readonly secrets?: NonNullable<ToolRunContext['secrets']>;
+  readonly secrets?: ToolRunContext['secrets'];
   readonly artifacts?: Artifacts;
   readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
   /** The agents of this worker, for those that ask each other. */

@@ -54,6 +54,14 @@ export async function runSegment({ kind, runId, segment }: RunRecord, deps: Loca
   return await runJob({ v: 1, kind, runId, segment }, delivery, { ...deps, cancels }, never);
 }
 
+/** Cancels a run when `signal` is aborted, until disposed. */
+export function cancelOn(signal: AbortSignal | undefined, runId: string, ports: MemoryPorts): Disposable {
+  const cancel = () => void ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
+  if (signal?.aborted) cancel();
+  else signal?.addEventListener('abort', cancel, { once: true });
+  return { [Symbol.dispose]: () => signal?.removeEventListener('abort', cancel) };
+}
+
 /** Runs segment after segment until the run has ended, or waits for what does not come in this process. */
 export async function drive(runId: string, deps: LocalDeps, onPending: OnPending | undefined): Promise<RunRecord> {
   for (;;) {

@@ -4,7 +4,7 @@ import { isTerminal, type RunEvent } from '../../shared/contract/event.ts';
 import { outcomeViewOf, type RunRecord } from '../../shared/contract/run.ts';
 import type { AgentStream } from './agent-handle.ts';
 import type { OnPending } from './ask-people.ts';
-import { decideHere, drive, type LocalDeps } from './drive.ts';
+import { cancelOn, decideHere, drive, type LocalDeps } from './drive.ts';
 import { refuseEnded, type RunState } from './run-state.ts';
 
 /** The turns of one handle: one at a time, each followed to its end. */
@@ -71,16 +71,13 @@ export class HandleTurns {
       if (id === runId) feed.push(events);
     });
     this.#busy = true;
-    const cancel = () => void ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
-    signal?.addEventListener('abort', cancel, { once: true });
     const result = (async () => {
       await ready();
       // Until now there was no run to be cancelled.
-      if (signal?.aborted) cancel();
+      using _ = cancelOn(signal, runId, ports);
       return outcomeViewOf(await drive(runId, this.#deps, this.#onPending));
     })().finally(() => {
       this.#busy = false;
-      signal?.removeEventListener('abort', cancel);
       subscription[Symbol.dispose]();
       feed.end();
     });

@@ -1,35 +1,30 @@
-import { problemsOf } from '../../shared/base/problems.ts';
-import { limits, type LimitsOverride } from '../../shared/contract/agent/agent.ts';
 import { systemClock, type Clock } from '../../shared/base/clock.ts';
 import { asRunError, RunError, type ErrorCode } from '../../shared/base/errors.ts';
-import type { EventBody } from '../../shared/contract/event.ts';
-import { newNonce } from '../../shared/base/ids.ts';
-import type { MediaRequest } from '../../shared/contract/media.ts';
-import { nodeConfig, type NodeConfigInput } from '../../shared/contract/node.ts';
+import { newRunId } from '../../shared/base/ids.ts';
+import { problemsOf } from '../../shared/base/problems.ts';
 import { Redactor } from '../../shared/base/redact.ts';
-import type { Candidate } from '../llm/candidate.ts';
-import type { PriceLookup } from '../llm/cost.ts';
-import { FallbackChain } from '../llm/fallback-chain.ts';
-import type { LlmProvider } from '../llm/provider.ts';
-import { defaultPrompt, systemText } from '../prompt/system-prompt.ts';
-import type { TemplateCapabilities } from '../prompt/template.ts';
-import { untrustedPreamble } from '../guards/preamble.ts';
-import { scrubbed } from '../llm/scrubbed.ts';
-import { createToolSearch } from '../tools/builtin/tool-search.ts';
-import { configuredTools } from '../tools/configure.ts';
-import { createToolExecutor, type ToolExecutor } from '../tools/execute/execute.ts';
-import type { Tool } from '../tools/tool.ts';
-import type { MediaMaking, TurnDeps, TurnOutcome, TurnSpec } from '../turn/contract.ts';
+import type { LimitsOverride } from '../../shared/contract/agent/agent.ts';
 import { foldJournal } from '../../shared/contract/journal/fold.ts';
-import { runTurn } from '../turn/turn.ts';
+import type { EventBody } from '../../shared/contract/event.ts';
+import type { MediaRequest } from '../../shared/contract/media.ts';
+import { nodeConfig, type NodeConfig, type NodeConfigInput } from '../../shared/contract/node.ts';
+import type { RunRecord } from '../../shared/contract/run.ts';
+import { modelsOf, type AgentModels } from '../agents/chain.ts';
 import type { Agent } from '../agents/define-agent.ts';
 import { loadedFrom, type LoadedAgent } from '../agents/load-agents.ts';
-import { memoryModels, memoryOf } from '../agents/memory-models.ts';
-import { limitsOf } from '../run/limits.ts';
-import { agentOfNode, dataOf, promptOfNode } from '../run/node-run.ts';
-import { refuseUnserved } from './node-refusal.ts';
-import { preferredModels, type PreferredModels } from '../agents/preferred-models.ts';
+import { preferredModels } from '../agents/preferred-models.ts';
 import { toolSecretsOf, type ToolSecrets } from '../agents/tool-secrets.ts';
+import type { PriceLookup } from '../llm/cost.ts';
+import type { LlmProvider } from '../llm/provider.ts';
+import { scrubbed } from '../llm/scrubbed.ts';
+import type { TemplateCapabilities } from '../prompt/template.ts';
+import { agentOfNode, dataOf, promptOfNode } from '../run/node-run.ts';
+import type { JobOutcome } from '../run/outcome.ts';
+import { configuredTools } from '../tools/configure.ts';
+import { cancelOn, localDeps, runSegment } from './drive.ts';
+import { refuseUnserved } from './node-refusal.ts';
+import { createMemoryPorts, type MemoryPorts } from './stores/memory.ts';
+import { queuedRecord, type SavedRun } from './stores/memory-row.ts';
 
 /** What a host of workflow nodes provides. What is absent is switched off. */
 export interface NodeExecutorDeps {
@@ -77,16 +72,18 @@ export type NodeExecutor = (context: NodeContext) => Promise<NodeOutcome>;
 /** Where agents name no provider. */
 const defaultProvider = 'openai';
 const tenant = 'default';
-const defaultRetry = { max: 1, backoff: 'exponential' } as const;
+/** A day: the longest wall-clock time that a run may have. */
+const longestMs = 86_400_000;
 
 /** What all executions of an executor share. */
 interface NodeHost extends NodeExecutorDeps {
+  readonly clock: Clock;
   readonly redactor: Redactor;
   readonly toolSecrets: ToolSecrets | undefined;
 }
 
 /**
- * Makes the executor of workflow nodes: the turn core that runs use, without queue, Redis and durability. May be shared by
+ * Makes the executor of workflow nodes: a run as on a worker, without queue, Redis and durability. May be shared by
  * any number of executions at once; each has its own chain of models and its own costs. It never throws. An agent that asks
  * for what is not here (rules, people who approve, servers, capabilities, other agents, a budget) fails with `validation`,
  * which names each of them.
@@ -102,7 +99,7 @@ export function createAgentNodeExecutor(deps: NodeExecutorDeps): NodeExecutor {
     known.set(found, provider);
     return provider;
   };
-  const host: NodeHost = { ...deps, resolveProvider, redactor, toolSecrets };
+  const host: NodeHost = { ...deps, clock: deps.clock ?? systemClock, resolveProvider, redactor, toolSecrets };
   return async (context) => {
     try {
       return await execute(context, host);
@@ -112,199 +109,118 @@ export function createAgentNodeExecutor(deps: NodeExecutorDeps): NodeExecutor {
   };
 }
 
-async function execute(context: NodeContext, deps: NodeHost): Promise<NodeOutcome> {
-  const { resolvedAgent, media, ...config } = context.vertex;
+async function execute(context: NodeContext, host: NodeHost): Promise<NodeOutcome> {
+  const node = parsedNode(context.vertex);
+  const { resolvedAgent, media: wanted } = context.vertex;
+  const loaded = withHook(resolvedAgent && loadedFrom(resolvedAgent), host);
+  const { agent } = agentOfNode(loaded, node);
+  const { definition, tools } = agent;
+  refuseUnserved(agent, configuredTools(tools, definition.toolOptions, definition.toolCollisions), host.toolSecrets);
+  const models = modelsFor(agent, host);
+  const media = models.mediaFor(agent, definition.model) && wanted;
+  const input = await promptOfNode(node, dataOf(context), host.resolverCapabilities ?? {}, context.signal);
+
+  const ports = portsFor(context, host);
+  const deps = localDeps({
+    ...models,
+    ports,
+    agents: new Map(loaded && [[node.agent_ref, loaded]]),
+    limitCaps: { maxSteps: Number.POSITIVE_INFINITY },
+    tools: { log: ports.log, secrets: host.toolSecrets },
+  });
+  // A node takes as long as its host lets it, unless its agent or its host sets a time.
+  const limits = { wallTimeMs: definition.limits.wallTimeMs ?? longestMs, ...host.limits };
+  const record = recordOf(node, { input, limits, media }, host.clock.now());
+  ports.create(record);
+  using _ = cancelOn(context.signal, record.runId, ports);
+  const ending = await runSegment(record, deps);
+  return outcomeOf(ending, definition.model, ports.save(record.runId) as SavedRun, host.redactor);
+}
+
+function parsedNode({ resolvedAgent: _, media: __, ...config }: NodeContext['vertex']): NodeConfig {
   if (config.type !== 'agent') throw new RunError('internal', `nodes of type ${config.type} cannot be run here`);
   const parsed = nodeConfig.safeParse(config);
-  if (!parsed.success) {
-    const problems = problemsOf(parsed.error, 'config');
-    throw new RunError('validation', `the node is not valid: ${problems.join('; ')}`, { details: problems });
-  }
-  const node = parsed.data;
-  const { agent, deniedTools, append } = agentOfNode(resolvedAgent && loadedFrom(resolvedAgent), node);
-  const { definition } = agent;
-  const { redactor, toolSecrets } = deps;
-  const { toolOptions, toolCollisions } = definition;
-  const configured = configuredTools(agent.tools, toolOptions, toolCollisions);
-  refuseUnserved(agent, configured, toolSecrets);
-  const candidates = planFor(definition, deps);
-  const preferred = preferredOf(agent, deps);
-  const making = makingFor(candidates[0] as Candidate, media, deps);
-  const prompt = await promptOfNode(node, dataOf(context), deps.resolverCapabilities ?? {}, context.signal);
-  const { clock = systemClock, price = () => undefined, onAuthError, preEgress } = deps;
-  const key = newNonce();
-  const turnDeps: TurnDeps = {
-    chain: new FallbackChain(candidates, {
-      clock,
-      price,
-      cooldownMs: definition.rateLimitCooldownMs,
-      resolve: (name, id = definition.provider ?? defaultProvider) => candidateOf(definition, id, name, deps),
-      policy: { fallbackOnAuth: definition.fallbackOnAuth, retryMidStream: definition.midStream === 'retry_step' },
-      ...(onAuthError && { onAuthError }),
-    }),
-    tools: toolsOf(agent, configured, key, toolSecrets),
-    clock,
-    redactor,
-    emit: (body) => isOfNode(body.type) && context.emit(body),
-    record: async () => {},
-    requestId: (step) => `${key}:step:${step}`,
-    ...(making && { media: making }),
-    ...memoryOfNode(agent, deps, preferred),
-    ...(agent.prepareStep && { prepareStep: agent.prepareStep }),
-    callPolicy: async (stepNumber, { costMicrocents: spentMicrocents }) => {
-      await preEgress?.(stepNumber);
-      const call = { runId: key, tenant, agentId: definition.id, stepNumber, spentMicrocents };
+  if (parsed.success) return parsed.data;
+  const problems = problemsOf(parsed.error, 'config');
+  throw new RunError('validation', `the node is not valid: ${problems.join('; ')}`, { details: problems });
+}
+
+/** The host's hook runs before the agent's own rule about a model call. */
+function withHook(agent: LoadedAgent | undefined, { preEgress }: NodeHost): LoadedAgent | undefined {
+  if (!agent || !preEgress) return agent;
+  return {
+    ...agent,
+    async llmPolicy(call) {
+      await preEgress(call.stepNumber);
       return (await agent.llmPolicy?.(call)) ?? { action: 'allow' };
     },
   };
-  const system = systemText({ prompt: await promptOf(agent), append });
-  const { model, toolFailure = 'fail', outputSchema, llmFailure } = definition;
-  const { maxOutputTokens, temperature, topP, stop, reasoningEffort, outputValidation } = definition;
-  const spec: TurnSpec = {
-    system,
-    ...(definition.untrustedPreamble && { dataPreamble: untrustedPreamble(definition.locale) }),
-    model,
-    modelSource: node.model === undefined ? 'agent' : 'node',
-    limits: limits.parse({ ...limitsOf(definition), ...deps.limits }),
-    toolFailure,
-    llmFailure,
-    deniedTools,
-    metadata: { agent_name: definition.id },
-    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
-    ...(temperature !== undefined && { temperature }),
-    ...(topP !== undefined && { topP }),
-    ...(stop && { stop }),
-    ...(reasoningEffort && { reasoningEffort }),
-    ...(outputSchema && !making && { outputSchema }),
-    ...(outputValidation && { outputValidation }),
-    outputRepairAttempts: definition.outputRepairAttempts,
-    reasoningRetention: definition.reasoningRetention,
-    preferences: preferred.preferences,
-  };
-  const outcome = await runTurn(spec, foldJournal([{ role: 'user', content: prompt }], []), turnDeps, context.signal);
-  return outcomeOf(outcome, model, redactor);
 }
 
-/** The tools that the node grants, with what finds the deferred ones among them. */
-function toolsOf(
-  { tools, definition }: LoadedAgent,
-  configured: readonly Tool[],
-  runId: string,
-  secrets: ToolSecrets | undefined,
-): ToolExecutor {
-  const { toolOptions: options, toolCollisions: collisions, interaction, approvals } = definition;
-  const all = configured.some(({ deferLoading }) => deferLoading) ? [...tools, createToolSearch()] : tools;
-  return createToolExecutor(
-    { tools: () => all, collisions },
-    {
-      runId,
-      tenant,
-      keyFor: (step, index) => `${runId}:s${step}:t${index}`,
-      options,
-      people: { nobody: interaction === 'headless', ...approvals },
-      denials: definition,
-      ...(secrets && { secrets }),
-    },
-  );
+/** The run that a node is. Its prompt is rendered already: what templates ask of the host is not for a record. */
+function recordOf(
+  { agent_ref: agent, nodeRetry: _, ...node }: NodeConfig,
+  asked: Pick<RunRecord['request'], 'input' | 'limits' | 'media'>,
+  nowMs: number,
+): RunRecord {
+  const request = { agent, ...asked, raise: true, node: { ...node, prompt_template: '{{ input }}' } };
+  return queuedRecord({ runId: newRunId(nowMs), tenant, kind: 'node', queue: 'memory', request }, nowMs);
 }
 
-/** Here are no folders, no threads and no tasks. */
-async function promptOf({ prompt, definition }: Agent): Promise<string> {
-  if (!prompt) return defaultPrompt(definition, {});
-  return await prompt(definition, { directories: [], background: false });
+/** The stores of one execution. Its events go to the host as they are emitted, and its media where the host keeps them. */
+function portsFor({ emit }: NodeContext, { keepMedia, redactor, clock }: NodeHost): MemoryPorts {
+  const ports = createMemoryPorts({ redactor, clock, observe: (event) => isOfNode(event.type) && emit(event) });
+  if (!keepMedia) return ports;
+  return { ...ports, media: { ...ports.media, put: async (_, bytes, mediaType) => await keepMedia(bytes, mediaType) } };
 }
 
-/** The agent's model and its fallbacks. Throws `internal` where one of them has no provider. */
-function planFor(definition: Agent['definition'], deps: NodeExecutorDeps): readonly Candidate[] {
-  const { provider: own = defaultProvider, model, fallbackModels } = definition;
-  const wanted = [
-    { provider: own, model },
-    ...fallbackModels.map((entry) => (typeof entry === 'string' ? { provider: own, model: entry } : entry)),
-  ];
-  return wanted.map(({ provider: id, model: name }) => {
-    const candidate = candidateOf(definition, id, name, deps);
-    if (!candidate) throw new RunError('internal', `there is no provider ${id}, which model ${name} needs`);
-    return candidate;
-  });
-}
-
-function candidateOf(
-  { retry = defaultRetry }: Agent['definition'],
-  id: string,
-  model: string,
-  { resolveProvider }: NodeExecutorDeps,
-): Candidate | undefined {
-  const provider = resolveProvider(id);
-  return provider && { provider, model, maxAttempts: retry.max, backoff: retry.backoff };
-}
-
-/** The models that the agent and its tools prefer. Throws `internal` where one of them has no provider. */
-function preferredOf(agent: LoadedAgent, { resolveProvider }: NodeExecutorDeps): PreferredModels {
-  const { provider: own = defaultProvider } = agent.definition;
-  const preferred = preferredModels(agent, {
-    providerFor(model, id = own) {
-      const provider = resolveProvider(id);
-      return provider && { provider, model };
-    },
-  });
-  if (preferred.problems.length > 0) throw new RunError('internal', preferred.problems.join('\n'));
-  return preferred;
-}
-
-/** Nobody hears what came of it: a node tells its answer, its tools and its costs. */
-function memoryOfNode(
-  agent: LoadedAgent,
-  { resolveProvider, clock = systemClock, price = () => undefined, onAuthError }: NodeExecutorDeps,
-  { summarizer }: PreferredModels,
-): Pick<TurnDeps, 'memory'> {
-  const { definition } = agent;
-  if (!definition.memory || !summarizer) return {};
-  const providerFor = (model: string, id = definition.provider ?? defaultProvider) => {
+/** The models of the agent at the providers that the host knows. Throws `internal` where one of them has no provider. */
+function modelsFor(agent: LoadedAgent, host: NodeHost): AgentModels {
+  const { resolveProvider, clock, price = () => undefined, onAuthError } = host;
+  const { provider: own = defaultProvider, model, fallbackModels } = agent.definition;
+  const providerFor = (name: string, id = own) => {
     const provider = resolveProvider(id);
-    return provider && { provider, model };
+    return provider && { provider, model: name };
   };
-  const models = memoryModels(definition, summarizer, providerFor, {
-    clock,
-    price,
-    ...(onAuthError && { onAuthError }),
-  });
-  return { memory: memoryOf(agent, models, { report: () => {} }) };
+  for (const entry of [{ provider: own, model }, ...fallbackModels]) {
+    const { provider: id = own, model: name } = typeof entry === 'string' ? { model: entry } : entry;
+    if (!resolveProvider(id)) throw new RunError('internal', `there is no provider ${id}, which model ${name} needs`);
+  }
+  const { problems } = preferredModels(agent, { providerFor });
+  if (problems.length > 0) throw new RunError('internal', problems.join('\n'));
+  const models = modelsOf({ providerFor }, { price, clock, onAuthError });
+  return {
+    ...models,
+    mediaFor: (asking, name) => (isChat(name, host) ? undefined : mediaFor(models, asking, name, host)),
+  };
 }
 
-function makingFor(
-  { provider, model }: Candidate,
-  wanted: MediaRequest = {},
-  { resolveMediaSurface, keepMedia }: NodeExecutorDeps,
-): MediaMaking | undefined {
-  if ((resolveMediaSurface?.(model) ?? 'chat') === 'chat') return undefined;
-  const offer = provider.mediaOf?.(model);
-  if (!offer || !provider.media)
-    throw new RunError('internal', `provider ${provider.id} cannot make media with ${model}`);
+function isChat(model: string, { resolveMediaSurface }: NodeHost): boolean {
+  return (resolveMediaSurface?.(model) ?? 'chat') === 'chat';
+}
+
+function mediaFor({ mediaFor: find }: AgentModels, agent: LoadedAgent, model: string, { keepMedia }: NodeHost) {
+  const found = find(agent, model);
+  if (!found?.provider.media) throw new RunError('internal', `no provider of the host makes media with ${model}`);
   if (!keepMedia) throw new RunError('internal', 'this host keeps no media');
-  return { provider, model, offer, wanted, keep: keepMedia };
+  return found;
 }
 
 function isOfNode(type: EventBody['type']): boolean {
   return type === 'text.delta' || type === 'reasoning.delta' || type === 'cost.updated' || type.startsWith('tool.');
 }
 
-function outcomeOf(outcome: TurnOutcome, model: string, redactor: Redactor): NodeOutcome {
-  const { usage, serving, mediaJob } = outcome.state;
-  switch (outcome.status) {
-    case 'completed': {
-      const tokensUsed = { input: usage.input, output: usage.output, model: serving?.model ?? model };
-      const { text, structured = text, media } = outcome;
-      return { kind: 'completed', output: media ? { text, media } : structured, tokensUsed };
-    }
-    case 'failed':
-      return failed(outcome.error, redactor);
-    case 'cancelled':
-      return failed(cancelled(), redactor);
-    default:
-      if (mediaJob)
-        return { kind: 'media_job', jobId: mediaJob.jobId, provider: mediaJob.provider, model: mediaJob.model };
-      return failed(new RunError('internal', 'the node waits for something that nobody here can give'), redactor);
+function outcomeOf(ending: JobOutcome, model: string, { record, entries }: SavedRun, redactor: Redactor): NodeOutcome {
+  if (ending.kind === 'ended' && ending.status === 'cancelled') return failed(cancelled(), redactor);
+  if (ending.kind === 'ended' && ending.error) return failed(ending.error, redactor);
+  const { serving, mediaJob, usage } = foldJournal([{ role: 'user', content: record.request.input }], entries);
+  if (record.result) {
+    const { text, structured = text, media } = record.result;
+    const tokensUsed = { input: usage.input, output: usage.output, model: serving?.model ?? model };
+    return { kind: 'completed', output: media ? { text, media } : structured, tokensUsed };
   }
+  if (mediaJob) return { kind: 'media_job', jobId: mediaJob.jobId, provider: mediaJob.provider, model: mediaJob.model };
+  return failed(new RunError('internal', 'the node waits for something that it cannot get here'), redactor);
 }
 
 function cancelled(): RunError {

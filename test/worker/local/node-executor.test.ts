@@ -201,6 +201,15 @@ test('a cancelled vertex fails as cancelled, whatever else goes wrong', async ()
   expect(await run({}, { signal: stop.signal })).toMatchObject({ kind: 'failed', code: 'cancelled', retryable: false });
 });
 
+test('a node ends with run_timeout when the time that its agent gives it is over', async () => {
+  const { run } = makeExecutor({
+    script: (_, signal) =>
+      new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    agent: { limits: { wallTimeMs: 50 } },
+  });
+  expect(await run()).toMatchObject({ kind: 'failed', code: 'run_timeout', retryable: false });
+});
+
 test('executions that share an executor count their own costs', async () => {
   const { run } = makeExecutor({
     script: async ({ messages }) => {
