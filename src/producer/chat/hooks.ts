@@ -1,3 +1,4 @@
+import { orLate } from '../../shared/base/deadline.ts';
 import type { ChatEvent, ChatTurnIdentity } from './chat-event.ts';
 
 /** The live side of a turn. */
@@ -50,15 +51,14 @@ export async function callHook<T>(
   call: () => T | Promise<T>,
   { log, hookTimeoutMs }: Calling,
 ): Promise<{ readonly done: true; readonly value: T } | { readonly done: false }> {
-  const { promise: late, reject } = Promise.withResolvers<never>();
-  const timer = setTimeout(() => reject(new Error(`no answer within ${hookTimeoutMs} ms`)), hookTimeoutMs);
+  const late = () => {
+    throw new Error(`no answer within ${hookTimeoutMs} ms`);
+  };
   try {
-    return { done: true, value: await Promise.race([call(), late]) };
+    return { done: true, value: await orLate(hookTimeoutMs, Promise.resolve(call()), late) };
   } catch (error) {
     tell(log, 'a hook of a chat turn failed', { hook, error: messageOf(error) });
     return { done: false };
-  } finally {
-    clearTimeout(timer);
   }
 }
 

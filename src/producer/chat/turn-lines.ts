@@ -1,3 +1,4 @@
+import { orLate } from '../../shared/base/deadline.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
 import type { ChatEvent } from './chat-event.ts';
@@ -127,10 +128,7 @@ export class TurnLines {
   }
 
   async #changedWithin(ms: number): Promise<void> {
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, ms);
-    await Promise.race([this.#changed.promise, promise]);
-    clearTimeout(timer);
+    await orLate(ms, this.#changed.promise, () => {});
   }
 
   /** Over the limit, only what somebody who is waited for has not read yet stays. */

@@ -7,7 +7,7 @@ import { systemClock } from '../../shared/base/clock.ts';
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import { connect, isClusterUrl, whenReady, type RedisConnection } from '../../shared/state/connect.ts';
 import { bullPrefix, keysFor, type Keys } from '../../shared/state/keys.ts';
-import { orLate } from '../../shared/base/or-late.ts';
+import { orLate } from '../../shared/base/deadline.ts';
 import { redisError } from '../../shared/state/errors.ts';
 import { LifecycleStream } from '../../shared/state/lifecycle-stream.ts';
 import { maxQueues, runQueue } from '../../shared/contract/queues.ts';

@@ -1,3 +1,5 @@
+import { unlessAborted } from '../../shared/base/deadline.ts';
+
 /** What may end a wait. */
 interface StopReasons {
   readonly signals: readonly (AbortSignal | undefined)[];
@@ -72,13 +74,8 @@ export function stoppable<T>(
 
 /** Resolves when the work does or the signal aborts, whichever is first. */
 export async function untilStopped(work: Promise<void>, stop: AbortSignal): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const onAbort = () => resolve();
   if (stop.aborted) return;
-  stop.addEventListener('abort', onAbort, { once: true });
-  try {
-    await Promise.race([work, promise]);
-  } finally {
-    stop.removeEventListener('abort', onAbort);
-  }
+  await unlessAborted(work, stop).catch((error: unknown) => {
+    if (!stop.aborted) throw error;
+  });
 }

@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom-client';
 import { otherName } from '../../shared/base/closed-names.ts';
-import { orLate } from '../../shared/base/or-late.ts';
+import { orLate } from '../../shared/base/deadline.ts';
 import { defaultQueue, maintenanceQueue, maxQueues, quarantineQueue } from '../../shared/contract/queues.ts';
 import type { QueueState } from '../client/enqueue.ts';
 

@@ -1,3 +1,4 @@
+import { orLate } from '../../shared/base/deadline.ts';
 import type { ServerResponse } from 'node:http';
 
 /** An answer that waits for a run. Disposing it ends the watch over it. */
@@ -51,8 +52,6 @@ export class OpenAnswers {
     if (this.#open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#onLastClosed = resolve;
-    const timer = setTimeout(resolve, limitMs);
-    await promise;
-    clearTimeout(timer);
+    await orLate(limitMs, promise, () => {});
   }
 }

@@ -1,4 +1,4 @@
-import { orLate } from '../../shared/base/or-late.ts';
+import { orLate } from '../../shared/base/deadline.ts';
 import { rightsProblem } from '../../shared/state/errors.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';

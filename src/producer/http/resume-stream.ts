@@ -1,4 +1,4 @@
-import { setTimeout as delay } from 'node:timers/promises';
+import { orLate } from '../../shared/base/deadline.ts';
 import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
@@ -27,6 +27,6 @@ export async function untilKnown<T>(first: Promise<IteratorResult<T>>, look: () 
   const settled = first.then(() => true);
   // When the look fails first, nobody listens to this one any more.
   settled.catch(() => {});
-  if (await Promise.race([settled, delay(quietMs, false)])) return;
+  if (await orLate(quietMs, settled, () => false)) return;
   await Promise.race([settled, look()]);
 }

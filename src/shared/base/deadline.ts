@@ -1,4 +1,47 @@
-import type { Clock } from './clock.ts';
+import { systemClock, type Clock } from './clock.ts';
+
+interface Race {
+  readonly clock?: Pick<Clock, 'sleep'>;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/**
+ * What the work answers or, once it took longer than `ms`, what `late` answers or throws; throws the reason of the signal as soon as
+ * it aborts. Work that is late goes on by itself, and what comes of it then is no matter. Leaves no timer and no listener.
+ */
+export async function orLate<T, L>(
+  ms: number,
+  work: Promise<T>,
+  late: () => L,
+  { clock = systemClock, signal }: Race = {},
+): Promise<T | Awaited<L>> {
+  const over = new AbortController();
+  const onAbort = () => over.abort(signal?.reason);
+  if (signal?.aborted) onAbort();
+  signal?.addEventListener('abort', onAbort, { once: true });
+  const elapsed = clock.sleep(ms, over.signal).then(late);
+  // Where the work is first, nobody hears that the sleep was ended.
+  elapsed.catch(() => {});
+  try {
+    return await Promise.race([work, elapsed]);
+  } finally {
+    signal?.removeEventListener('abort', onAbort);
+    over.abort();
+  }
+}
+
+/** What the work answers; throws the reason of the signal as soon as it aborts. Leaves no listener. */
+export async function unlessAborted<T>(work: T | Promise<T>, signal: AbortSignal): Promise<T> {
+  const { promise: aborted, reject } = Promise.withResolvers<never>();
+  const onAbort = () => reject(signal.reason);
+  if (signal.aborted) onAbort();
+  signal.addEventListener('abort', onAbort, { once: true });
+  try {
+    return await Promise.race([work, aborted]);
+  } finally {
+    signal.removeEventListener('abort', onAbort);
+  }
+}
 
 /** How long code that was told to stop may still answer, in milliseconds. Afterwards it is abandoned. */
 export const graceMs = 50;
@@ -23,28 +66,16 @@ export async function within(
 ): Promise<Settled> {
   if (outer.aborted) return { kind: 'aborted' };
   const inner = new AbortController();
-  const over = new AbortController();
-  const halt = Promise.withResolvers<'timeout' | 'aborted'>();
-  const onAbort = () => halt.resolve('aborted');
-  outer.addEventListener('abort', onAbort, { once: true });
-  clock.sleep(timeoutMs, over.signal).then(
-    () => halt.resolve('timeout'),
-    () => {},
+  const answer = settle(work, inner.signal);
+  const first = await orLate(timeoutMs, answer, () => 'timeout' as const, { clock, signal: outer }).catch(
+    () => 'aborted' as const,
   );
-  try {
-    const answer = settle(work, inner.signal);
-    const first = await Promise.race([answer, halt.promise]);
-    if (typeof first === 'object') return first;
-    inner.abort(
-      first === 'aborted' ? outer.reason : new DOMException(`no answer within ${timeoutMs} ms`, 'TimeoutError'),
-    );
-    const grace = clock.sleep(graceMs, over.signal).catch(() => {});
-    const late = await Promise.race([answer, grace]);
-    return late?.kind === 'value' ? late : { kind: first };
-  } finally {
-    over.abort();
-    outer.removeEventListener('abort', onAbort);
-  }
+  if (typeof first === 'object') return first;
+  inner.abort(
+    first === 'aborted' ? outer.reason : new DOMException(`no answer within ${timeoutMs} ms`, 'TimeoutError'),
+  );
+  const late = await orLate(graceMs, answer, () => undefined, { clock });
+  return late?.kind === 'value' ? late : { kind: first };
 }
 
 async function settle(work: (signal: AbortSignal) => unknown, signal: AbortSignal): Promise<Settled> {

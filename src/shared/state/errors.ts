@@ -1,5 +1,5 @@
 import { RunError } from '../base/errors.ts';
-import { orLate } from '../base/or-late.ts';
+import { orLate } from '../base/deadline.ts';
 
 /** What a Redis that is reachable answers while it cannot take this command; the same command succeeds later. */
 const temporary: ReadonlySet<string> = new Set([

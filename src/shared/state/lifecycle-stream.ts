@@ -1,5 +1,5 @@
 import { RunError } from '../base/errors.ts';
-import { orLate } from '../base/or-late.ts';
+import { orLate } from '../base/deadline.ts';
 import type { RedisConnection } from './connect.ts';
 import { loadScript, runScript, type LifecycleTarget } from './script.ts';
 import type { Keys } from './keys.ts';

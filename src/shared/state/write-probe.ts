@@ -1,5 +1,5 @@
 import { hostname } from 'node:os';
-import { orLate } from '../base/or-late.ts';
+import { orLate } from '../base/deadline.ts';
 import { slotOwners, whenReady, type RedisConnection } from './connect.ts';
 import type { Keys } from './keys.ts';
 import { rightsProblem } from './errors.ts';

@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../shared/base/deadline.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { newNonce } from '../../shared/base/ids.ts';
@@ -116,17 +117,10 @@ export async function embedTexts(
   }
 }
 
-/** An embedder is somebody's own code, and may not listen to the signal. */
+/** An embedder is code of the operator's, and may not listen to the signal. */
 async function inTime(embedder: Embedder, texts: readonly string[], signal: AbortSignal) {
-  const { promise: aborted, reject } = Promise.withResolvers<never>();
-  const listener = () => reject(signal.reason);
   signal.throwIfAborted();
-  signal.addEventListener('abort', listener, { once: true });
-  try {
-    return await Promise.race([embedder.embed(texts, signal), aborted]);
-  } finally {
-    signal.removeEventListener('abort', listener);
-  }
+  return await unlessAborted(embedder.embed(texts, signal), signal);
 }
 
 async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps, log: Log): Promise<AttemptGate> {

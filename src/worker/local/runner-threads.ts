@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../shared/base/deadline.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { isDelta, type RunEvent } from '../../shared/contract/event.ts';
@@ -127,12 +128,6 @@ export class ArrivalLock {
 }
 
 async function isReached(before: Promise<void>, signal: AbortSignal): Promise<boolean> {
-  const { promise: aborted, resolve: abort } = Promise.withResolvers<void>();
-  const listener = () => abort();
-  signal.addEventListener('abort', listener, { once: true });
-  try {
-    return await Promise.race([before.then(() => true), aborted.then(() => false)]);
-  } finally {
-    signal.removeEventListener('abort', listener);
-  }
+  const reached = before.then(() => true);
+  return await unlessAborted(reached, signal).catch(() => false);
 }

@@ -1,5 +1,5 @@
 import { RunError } from '../../../shared/base/errors.ts';
-import { orLate } from '../../../shared/base/or-late.ts';
+import { orLate } from '../../../shared/base/deadline.ts';
 import type { RunEvent } from '../../../shared/contract/event.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
 

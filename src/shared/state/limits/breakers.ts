@@ -1,3 +1,4 @@
+import { orLate } from '../../base/deadline.ts';
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
@@ -248,16 +249,10 @@ export class CachedBreakers implements Breakers {
   }
 
   async #inTime<T>(asked: Promise<T>, signal?: AbortSignal): Promise<T> {
-    const answered = new AbortController();
-    const stop = signal ? AbortSignal.any([answered.signal, signal]) : answered.signal;
-    const late = this.#options.clock.sleep(storeMs, stop).then(() => {
+    const late = () => {
       throw new Error(`the store of the breakers did not answer within ${storeMs} ms`);
-    });
-    try {
-      return await Promise.race([asked, late]);
-    } finally {
-      answered.abort();
-    }
+    };
+    return await orLate(storeMs, asked, late, { clock: this.#options.clock, signal });
   }
 
   #now(): number {

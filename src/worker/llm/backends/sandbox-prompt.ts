@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../../shared/base/deadline.ts';
 import { systemClock, type Clock } from '../../../shared/base/clock.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { FinishReason } from '../../../shared/contract/event.ts';
@@ -130,7 +131,7 @@ class PromptCall<Box> {
     try {
       signal.throwIfAborted();
       const wanted = { sessionId: this.#sessionId, request: this.#request, signal };
-      const found = await inTime(this.#options.getBox(wanted), signal);
+      const found = await unlessAborted(this.#options.getBox(wanted), signal);
       box = found;
       const context = {
         ...promptOf(this.#request),
@@ -207,7 +208,7 @@ class PromptCall<Box> {
   }
 
   async #sessionOf(box: Box): Promise<string | undefined> {
-    return await inTime(this.#options.getSessionId(box), this.#stop.signal);
+    return await unlessAborted(this.#options.getSessionId(box), this.#stop.signal);
   }
 
   #brokenOff(cause: unknown, detail: string): LlmError {
@@ -220,18 +221,6 @@ class PromptCall<Box> {
 class ReaderError extends Error {
   constructor(cause: unknown) {
     super('the reader failed', { cause });
-  }
-}
-
-async function inTime<T>(value: T | Promise<T>, signal: AbortSignal): Promise<T> {
-  const gone = Promise.withResolvers<never>();
-  const onAbort = () => gone.reject(signal.reason);
-  if (signal.aborted) onAbort();
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([value, gone.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }
 

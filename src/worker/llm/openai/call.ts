@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../../shared/base/deadline.ts';
 import OpenAI from 'openai';
 import type { Dispatcher } from 'undici';
 import { createHash } from 'node:crypto';
@@ -204,16 +205,11 @@ function idempotencyKeyOf({ idempotencyKey, model, isFallback }: LlmRequest): st
 
 export async function resolveKey({ id, apiKey }: OpenAiOptions, signal: AbortSignal): Promise<string> {
   if (typeof apiKey === 'string') return apiKey;
-  const gone = Promise.withResolvers<never>();
-  const onAbort = () => gone.reject(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
   try {
-    const key = await Promise.race([apiKey(), gone.promise]);
+    const key = await unlessAborted(apiKey(), signal);
     if (key) return key;
   } catch {
     // Its text is kept out of the error below: what a secret store throws may hold the secret.
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
   throw new LlmError('auth', id, `the API key of provider ${id} could not be looked up`);
 }

@@ -1,3 +1,4 @@
+import { unlessAborted } from '../../../shared/base/deadline.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import { isWithin, keepEnds, keepTail } from '../../../shared/base/bound-text.ts';
 import { cleanText } from '../../../shared/base/clean-text.ts';
@@ -93,16 +94,11 @@ async function spilled(
 /** What the work answers, or undefined when it throws, takes too long, or nobody waits for it any more. */
 async function settledWithin<T>(signal: AbortSignal, work: (stop: AbortSignal) => Promise<T>): Promise<T | undefined> {
   const stop = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
-  const { promise: stopped, resolve } = Promise.withResolvers<undefined>();
-  const give = () => resolve(undefined);
   if (stop.aborted) return undefined;
-  stop.addEventListener('abort', give, { once: true });
   try {
-    return await Promise.race([work(stop), stopped]);
+    return await unlessAborted(work(stop), stop);
   } catch {
     return undefined;
-  } finally {
-    stop.removeEventListener('abort', give);
   }
 }
 

@@ -3,7 +3,7 @@ import type { Egress } from '../../../shared/egress/egress.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
-import { within } from '../../../shared/base/deadline.ts';
+import { unlessAborted, within } from '../../../shared/base/deadline.ts';
 import { FloodGate, maxListReads, maxReconnects, reconnectWindowMs } from './limits.ts';
 import { Link, ServerGone, SessionGone, type RequestOptions } from './link.ts';
 import { readTools, type ListedTool } from './list.ts';
@@ -88,11 +88,7 @@ export class Connection {
   /** Waits until a list that the server has said to be another one is read, or could not be. Never rejects. */
   async settled(signal: AbortSignal): Promise<void> {
     if (!this.#reading || signal.aborted) return;
-    const stopped = Promise.withResolvers<void>();
-    const onAbort = () => stopped.resolve();
-    signal.addEventListener('abort', onAbort, { once: true });
-    await Promise.race([this.#reading, stopped.promise]);
-    signal.removeEventListener('abort', onAbort);
+    await unlessAborted(this.#reading, signal).catch(() => {});
   }
 
   /** A text of the server without the secrets of this process, those among them that it was given. */
@@ -206,16 +202,5 @@ export class Connection {
     this.#tools = tools;
     for (const problem of problems)
       log.warn({ server: name, problem: this.clean(problem) }, 'a tool of an mcp server is odd');
-  }
-}
-
-async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
-  const stopped = Promise.withResolvers<never>();
-  const onAbort = () => stopped.reject(signal.reason);
-  signal.addEventListener('abort', onAbort, { once: true });
-  try {
-    return await Promise.race([work, stopped.promise]);
-  } finally {
-    signal.removeEventListener('abort', onAbort);
   }
 }

@@ -1,3 +1,4 @@
+import { orLate } from '../../../shared/base/deadline.ts';
 import {
   Client,
   isJSONRPCErrorResponse,
@@ -205,10 +206,8 @@ export class Link {
   }
 
   async #endSession(transport: HttpTransport): Promise<void> {
-    const over = new AbortController();
-    const late = this.#options.clock.sleep(goodbyeMs, over.signal).catch(() => {});
-    await Promise.race([transport.terminateSession().catch(() => {}), late]);
-    over.abort();
+    const ended = transport.terminateSession().catch(() => {});
+    await orLate(goodbyeMs, ended, () => {}, { clock: this.#options.clock });
   }
 
   #leave(): void {

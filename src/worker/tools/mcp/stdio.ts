@@ -1,3 +1,4 @@
+import { orLate } from '../../../shared/base/deadline.ts';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync } from 'node:fs';
@@ -132,14 +133,8 @@ export class StdioTransport implements Transport {
   }
 
   async #isGoneWithin(ms: number): Promise<boolean> {
-    const over = new AbortController();
-    try {
-      const late = this.#clock.sleep(ms, over.signal).then(() => false);
-      late.catch(() => {});
-      return await Promise.race([this.#exited.then(() => true), late]);
-    } finally {
-      over.abort();
-    }
+    const gone = this.#exited.then(() => true);
+    return await orLate(ms, gone, () => false, { clock: this.#clock });
   }
 
   /** To the whole group, which is there as long as its watcher or any of its processes is. */

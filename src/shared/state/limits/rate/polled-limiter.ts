@@ -1,3 +1,4 @@
+import { orLate } from '../../../base/deadline.ts';
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../base/clock.ts';
 import { assertNever, RunError } from '../../../base/errors.ts';
@@ -284,17 +285,12 @@ export class PolledGovernor implements Governor {
     const { limiter } = waiter.request;
     local.waiters.set(waiter.grantId, waiter);
     this.#poll(limiter, local, retryMs);
-    const over = new AbortController();
-    const timer = setTimeout(() => over.abort(), patienceMs);
     try {
-      const gone = Promise.withResolvers<undefined>();
-      const stop = AbortSignal.any([over.signal, signal]);
-      stop.addEventListener('abort', () => gone.resolve(undefined), { once: true });
-      if (stop.aborted) gone.resolve(undefined);
-      const answer = await Promise.race([waiter.answered.promise, gone.promise]);
+      const answer = await orLate(patienceMs, waiter.answered.promise, () => undefined, { signal });
       if (answer) return answer;
+    } catch (error) {
+      if (!signal.aborted) throw error;
     } finally {
-      clearTimeout(timer);
       local.waiters.delete(waiter.grantId);
     }
     const left = this.#limiters.stepAway(limiter, waiter);
@@ -375,18 +371,10 @@ export class PolledGovernor implements Governor {
   }
 
   async #within<T>(ms: number, work: Promise<T>, doing: string, signal?: AbortSignal): Promise<T> {
-    const end = Promise.withResolvers<never>();
-    const away = () => end.reject(new RunError('queue_unavailable', `Redis did not answer within ${ms} ms: ${doing}`));
-    const abort = () => end.reject(signal?.reason);
-    const timer = setTimeout(away, ms);
-    signal?.addEventListener('abort', abort, { once: true });
-    try {
-      return await Promise.race([work, end.promise]);
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener('abort', abort);
-      work.catch(() => {});
-    }
+    const away = () => {
+      throw new RunError('queue_unavailable', `Redis did not answer within ${ms} ms: ${doing}`);
+    };
+    return await orLate(ms, work, away, { signal });
   }
 }
 

@@ -1,5 +1,5 @@
 import { controlMessage, type CancelRequest } from '../../../contract/control.ts';
-import { orLate } from '../../../base/or-late.ts';
+import { orLate } from '../../../base/deadline.ts';
 import type { Log } from '../../../base/log.ts';
 import type { RedisConnection } from '../../connect.ts';
 import { redisError } from '../../errors.ts';
