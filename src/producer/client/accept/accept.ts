@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { RunError, type ErrorInfo } from '../../../shared/base/errors.ts';
 import { newNonce } from '../../../shared/base/ids.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
@@ -12,7 +13,7 @@ import { requireOperator, type Caller } from './caller.ts';
 import { placeOf } from '../layout.ts';
 import type { ClientCore } from '../client-core.ts';
 import { pruneIndex } from '../list-runs.ts';
-import { arrive, forgetEnded, lookAgain, type SteeredRun } from './thread-entry.ts';
+import { arrive, forgetEnded, isRefusal, lookAgain, type SteeredRun } from './thread-entry.ts';
 import { parseRequest } from './validate.ts';
 
 interface Accepted {
@@ -252,7 +253,7 @@ async function inThread(
     if (arrived.waits) waiting.add(run);
     return run;
   } catch (error) {
-    if (error instanceof RunError && error.code !== 'queue_unavailable') return refusal(error);
+    if (isRefusal(error)) return refusal(error);
     throw error;
   }
 }
@@ -359,5 +360,5 @@ function prune(tenant: string, accepted: number, core: ClientCore): void {
 
 function refusal(error: RunError): { readonly error: ErrorInfo } {
   const { code, message, retryable, details } = error;
-  return { error: { code, message, retryable, ...(details !== undefined && { details }) } };
+  return { error: defined({ code, message, retryable, details }) };
 }

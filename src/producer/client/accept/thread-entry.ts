@@ -52,10 +52,14 @@ export async function arrive(run: NewRun, core: ClientCore, redis: RedisConnecti
     if (claimed.kind !== 'created') await admit();
     return { kind: 'entered', waits: await enterThread(run, threadId, core, redis) };
   } catch (error) {
-    if (claimed.kind === 'free' && error instanceof RunError && error.code !== 'queue_unavailable')
-      await releaseRequest(run, { keys: core.keys, redis });
+    if (claimed.kind === 'free' && isRefusal(error)) await releaseRequest(run, { keys: core.keys, redis });
     throw error;
   }
+}
+
+/** The request was refused. A failure of Redis leaves open what took effect, so a repeat must find its traces. */
+export function isRefusal(error: unknown): error is RunError {
+  return error instanceof RunError && error.code !== 'queue_unavailable' && error.code !== 'internal';
 }
 
 /**
