@@ -13,7 +13,7 @@ import { textLines, type TextLine } from './text-lines.ts';
 export type BatchDefaults = Partial<Pick<RunRequestInput, 'agent' | 'overrides' | 'deadlineMs'>>;
 
 /** A line of the file that is not empty. `id` is the author's own name for it. */
-export type BatchLine = { readonly line: number; readonly id?: string } & (
+export type BatchLine = { readonly line: number; readonly id: string | undefined } & (
   | { readonly kind: 'request'; readonly request: RunRequestInput }
   | { readonly kind: 'bad'; readonly problem: string }
 );
@@ -108,14 +108,14 @@ function parseLine(line: TextLine, defaults: BatchDefaults): BatchLine {
   if (request.agent === undefined) return bad(line.number, 'names no agent, and no agent was given for all', name);
   return {
     line: line.number,
-    ...(name !== undefined && { id: name }),
+    id: name,
     kind: 'request',
     request: request as RunRequestInput,
   };
 }
 
 function bad(line: number, problem: string, name?: string): BatchLine {
-  return { line, ...(name !== undefined && { id: name }), kind: 'bad', problem };
+  return { line, id: name, kind: 'bad', problem };
 }
 
 /** The name of a line that is wrong otherwise. */

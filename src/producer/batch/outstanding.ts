@@ -9,7 +9,7 @@ import type { BatchClient } from './batch-options.ts';
 export interface OutstandingRun {
   readonly runId: string;
   readonly line: number;
-  readonly id?: string;
+  readonly id?: string | undefined;
 }
 
 /** How often runs are looked at of which nothing was heard. */

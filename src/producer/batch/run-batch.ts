@@ -3,7 +3,7 @@ import { isTerminalStatus, type RunOutcomeView } from '../../shared/contract/run
 import { executionIdFor, identifyBatch, readBatch, type BatchDefaults, type BatchLine } from './batch-file.ts';
 import { BatchOutput, isFailure, type BatchResult } from './batch-output.ts';
 import type { BatchClient, BatchOptions, BatchProgress, BatchWatcher, BatchSummary } from './batch-options.ts';
-import { Outstanding } from './outstanding.ts';
+import { Outstanding, type OutstandingRun } from './outstanding.ts';
 import { submit } from './submit.ts';
 
 /** Lines that are enqueued in one go. */
@@ -175,24 +175,20 @@ class Tally {
 }
 
 /** `line` stands first in every result: that is how a torn one is told from somebody else's text. */
-function headOf({ line, id }: { line: number; id?: string }, key: string) {
-  return { line, ...(id !== undefined && { id }), executionId: executionIdFor(key, line) };
+function headOf({ line, id }: { line: number; id?: string | undefined }, key: string) {
+  return { line, id, executionId: executionIdFor(key, line) };
 }
 
-function resultOf(
-  run: { line: number; id?: string; runId: string },
-  outcome: RunOutcomeView,
-  key: string,
-): BatchResult {
+function resultOf(run: OutstandingRun, outcome: RunOutcomeView, key: string): BatchResult {
   const { status, text, error, costMicrocents, usage } = outcome;
   return {
     ...headOf(run, key),
     runId: run.runId,
     status,
     text,
-    ...(error && { error }),
+    error,
     costMicrocents,
-    ...(usage && { usage }),
+    usage,
   };
 }
 

@@ -21,7 +21,7 @@ export const addAgents: AddCommand = (program, act) => {
     .addHelpText('after', examples('millrace agents check ./agents'))
     .action(
       act((cli: Cli, folder: string, _: Options, command: { optsWithGlobals(): Options }) =>
-        become(cli, 'worker', ['agents', folder, ...(command.optsWithGlobals().json ? ['--json'] : [])]),
+        become(cli, 'worker', ['agents', folder, command.optsWithGlobals().json ? '--json' : []].flat()),
       ),
     );
 };

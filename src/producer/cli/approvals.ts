@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { ApprovalView } from '../client/approvals.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { Stop, untilStopped } from '../client/stop.ts';
@@ -46,7 +47,7 @@ async function collect(mill: Millrace, agent: string | undefined, signal: AbortS
   let cursor: string | undefined;
   do {
     signal.throwIfAborted();
-    const page = await mill.approvals({ limit: 100, ...(agent !== undefined && { agent }), ...(cursor && { cursor }) });
+    const page = await mill.approvals(defined({ limit: 100, agent, cursor }));
     found.push(...page.approvals);
     cursor = page.cursor;
   } while (cursor !== undefined && found.length < maxShown);

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { BatchDefaults } from '../batch/batch-file.ts';
@@ -61,14 +62,7 @@ async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode
   const startedAt = performance.now();
   const elapsedMs = () => performance.now() - startedAt;
   using live = new LiveLine(cli.stderr);
-  const settings = {
-    file,
-    out: output,
-    defaults: defaultsOf(options),
-    window,
-    ...(budget && { budget }),
-    ...(maxFailures !== undefined && { maxFailures }),
-  };
+  const settings = defined({ file, out: output, defaults: defaultsOf(options), window, budget, maxFailures });
   const summary = await runBatch(mill, settings, watch(cli, live, elapsedMs), cli.interrupted);
   live.set(batchLine(summary, elapsedMs()));
   live[Symbol.dispose]();
@@ -78,17 +72,17 @@ async function batch(cli: Cli, file: string, options: Options): Promise<ExitCode
 
 /** Not part of the defaults: with another cap it is still the same batch. */
 function budgetOf({ maxCost, onExceed }: Options): BudgetSettings | undefined {
-  if (maxCost !== undefined) return { maxCostUsd: maxCost, ...(onExceed && { onExceed }) };
+  if (maxCost !== undefined) return defined({ maxCostUsd: maxCost, onExceed });
   if (onExceed === undefined) return undefined;
   throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
 }
 
 function defaultsOf({ agent, model, deadline }: Options): BatchDefaults {
-  return {
-    ...(agent !== undefined && { agent }),
-    ...(model !== undefined && { overrides: { model } }),
+  return defined({
+    agent,
+    overrides: model === undefined ? undefined : { model },
     ...deadlineFrom({ deadline }),
-  };
+  });
 }
 
 function watch(cli: Cli, live: LiveLine, elapsedMs: () => number): BatchWatcher {

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { Argument, type Command } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
 import { budgetScope, type BudgetScope, type BudgetView } from '../../shared/contract/money.ts';
@@ -61,7 +62,7 @@ async function set(
     );
   const { onExceed } = options;
   await using mill = openClient(cli);
-  const view = await mill.budgets.set(scope, id, { maxCostUsd: usd, ...(onExceed && { onExceed }) });
+  const view = await mill.budgets.set(scope, id, defined({ maxCostUsd: usd, onExceed }));
   return show(cli, view, options);
 }
 

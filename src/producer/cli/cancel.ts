@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { Option } from 'commander';
 import { cancelRequest, type CancelRequest } from '../../shared/contract/control.ts';
 import { isTerminalStatus, type RunView } from '../../shared/contract/run.ts';
@@ -30,11 +31,7 @@ export const addCancel: AddCommand = (program, act) => {
 
 async function cancel(cli: Cli, runId: string, { drain, pending, reason, json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
-  const view = await mill.cancel(runId, {
-    drain: drain === true,
-    ...(pending && { onPendingApprovals: pending }),
-    ...(reason !== undefined && { reason }),
-  });
+  const view = await mill.cancel(runId, defined({ drain: drain === true, onPendingApprovals: pending, reason }));
   cli.stdout.write(json ? `${JSON.stringify(view, null, 2)}\n` : `${said(view)}\n`);
   return exitCodes.ok;
 }

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { Option } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
 import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
@@ -124,7 +125,7 @@ function requestOf(
   agent: string,
   { busy = 'steer', maxCost }: Options,
 ): ConstructorParameters<typeof Talk>[1]['request'] {
-  return { agent, onBusy: busy, ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost } }) };
+  return defined({ agent, onBusy: busy, budget: maxCost === undefined ? undefined : { maxCostUsd: maxCost } });
 }
 
 /** The last messages of a thread, oldest first, without what was done in between. None for a thread that there is not. */
@@ -133,7 +134,7 @@ export async function lastMessages(mill: Millrace, thread: string, count: number
   let before: number | undefined;
   try {
     do {
-      const range = { order: 'desc', limit: maxMessages, ...(before !== undefined && { before }) } as const;
+      const range = defined({ order: 'desc', limit: maxMessages, before });
       const page = await mill.threads.messages(thread, range);
       found.push(...page.messages.filter(({ kind }) => kind === 'message'));
       before = page.next;

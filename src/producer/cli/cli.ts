@@ -8,7 +8,7 @@ export interface Cli {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   /** Whose data the command is about. Absent: `default`. */
-  readonly tenant?: string;
+  readonly tenant?: string | undefined;
   /** Folder of this installation: the checkout, or the package. */
   readonly root: string;
   readonly stdin: ReadStream;

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { InvalidArgumentError } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { costGroup, type CostGroup, type CostGroupRow, type CostReport } from '../client/costs.ts';
@@ -26,11 +27,7 @@ export const addCosts: AddCommand = (program, act) => {
 
 async function costs(cli: Cli, { from, to, by, json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
-  const report = await mill.costs({
-    ...(from !== undefined && { from }),
-    ...(to !== undefined && { to }),
-    ...(by !== undefined && { by }),
-  });
+  const report = await mill.costs(defined({ from, to, by }));
   if (json) {
     cli.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
     return exitCodes.ok;

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import type { DecisionInput } from '../../shared/contract/control.ts';
@@ -72,7 +73,7 @@ async function approve(cli: Cli, runId: string, calls: readonly string[], flags:
   const updatedArgs = flags.args === undefined ? undefined : readArgs(cli, flags.args);
   await using mill = openClient(cli);
   const before = await mill.get(runId);
-  const asked: ApproveCalls = { ...chosen(calls, flags), ...(updatedArgs && { updatedArgs }) };
+  const asked: ApproveCalls = defined({ ...chosen(calls, flags), updatedArgs });
   const decision =
     flags.topUp === undefined ? grantOrAnswer(before, asked, flags) : { budget: { topUpUsd: flags.topUp } };
   return say(cli, before, decision, await mill.decide(runId, decision, { by: personOf(flags) }), flags);
@@ -88,11 +89,11 @@ async function deny(cli: Cli, runId: string, calls: readonly string[], flags: De
 function grantOrAnswer(before: RunView, asked: ApproveCalls, { answer, reason }: ApproveFlags): DecisionInput {
   if (answer === undefined) return approval(before, asked);
   const [toolCallId = questionOf(before)] = asked.calls ?? [];
-  return { answers: [{ toolCallId, answer }], ...(reason !== undefined && { reason }) };
+  return { answers: [{ toolCallId, answer }], reason };
 }
 
 function chosen(calls: readonly string[], { reason }: DecideFlags): DenyCalls {
-  return { ...(calls.length > 0 && { calls }), ...(reason !== undefined && { reason }) };
+  return defined({ calls: calls.length > 0 ? calls : undefined, reason });
 }
 
 function say(

@@ -117,7 +117,7 @@ async function startDemoStack(cli: Cli, { agents, scratch, logs, say }: Scene, p
       MILLRACE_AGENTS: agents,
       MILLRACE_SCRIPT: join(agents, 'scripts/demo.yaml'),
     },
-    ...(cli.env['REDIS_URL'] && { redisUrl: cli.env['REDIS_URL'] }),
+    redisUrl: cli.env['REDIS_URL'] || undefined,
     redisDir: join(scratch, 'redis'),
     host: HOST,
     port: 0,

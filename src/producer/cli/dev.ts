@@ -39,11 +39,11 @@ async function dev(cli: Cli): Promise<ExitCode> {
   await using stack = await startStack(cli, {
     env: {
       ...cli.env,
-      ...(script !== undefined && { MILLRACE_SCRIPT: script }),
+      MILLRACE_SCRIPT: script ?? cli.env['MILLRACE_SCRIPT'],
       WORKER_QUEUES: cli.env['WORKER_QUEUES'] ?? 'runs,quarantine',
       SHUTDOWN_GRACE_MS: cli.env['SHUTDOWN_GRACE_MS'] ?? String(devGraceMs),
     },
-    ...(cli.env['REDIS_URL'] && { redisUrl: cli.env['REDIS_URL'] }),
+    redisUrl: cli.env['REDIS_URL'] || undefined,
     redisDir: join(devFolder(cli.cwd), 'redis'),
     host: config.HOST,
     port: config.PORT,
@@ -84,14 +84,12 @@ async function greeting(cli: Cli, config: Config, { url }: Stack, script: string
     ['console', `${url}/`],
     ['agents', `${agents.join(', ') || 'none'}  (${config.MILLRACE_AGENTS})`],
     ['redis', cli.env['REDIS_URL'] ? 'REDIS_URL' : `${config.REDIS_URL}  (private, data in .millrace/redis)`],
-    ...(port === String(config.PORT)
-      ? []
-      : [['port', `${config.PORT} is taken, so it is ${port}`] as [string, string]]),
   ];
+  if (port !== String(config.PORT)) facts.push(['port', `${config.PORT} is taken, so it is ${port}`]);
   return [
     '',
     bold(stdout, `Millrace is running at ${url}`),
-    ...(script === undefined ? [] : ['No OPENAI_API_KEY: answers come from the built-in scripted model.']),
+    script !== undefined && 'No OPENAI_API_KEY: answers come from the built-in scripted model.',
     '',
     table(facts),
     'Try it:',
@@ -101,7 +99,9 @@ async function greeting(cli: Cli, config: Config, { url }: Stack, script: string
     `or, in another terminal here:  ${command(cli)} run ${agent} "Where is order 7?"`,
     dim(stdout, 'Ctrl-C stops everything.'),
     '',
-  ].join('\n');
+  ]
+    .filter((line) => line !== false)
+    .join('\n');
 }
 
 /** How this program is called from here. A checkout is on nobody's path. */

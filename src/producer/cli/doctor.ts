@@ -29,8 +29,8 @@ async function doctor(cli: Cli, { json }: Options): Promise<ExitCode> {
   const provider = checkProvider(config, cli.interrupted);
   const diagnosis = await diagnosisOf(config);
   const isReached = 'redis' in diagnosis;
-  const checks = [...(isReached ? checkDiagnosis(diagnosis) : [diagnosis]), await provider];
-  if (json) cli.stdout.write(`${JSON.stringify({ checks, ...(isReached && { diagnosis }) }, null, 2)}\n`);
+  const checks = [isReached ? checkDiagnosis(diagnosis) : diagnosis, await provider].flat();
+  if (json) cli.stdout.write(`${JSON.stringify({ checks, diagnosis: isReached ? diagnosis : undefined }, null, 2)}\n`);
   else
     for (const check of checks)
       cli.stdout.write(`${lineOf(cli, check, Math.max(...checks.map(({ name }) => name.length)))}\n`);

@@ -49,9 +49,9 @@ async function evaluate(cli: Cli, generator: string, options: Options): Promise<
       ...requestFrom(options),
       input,
       generator,
-      evaluator: rubric === undefined ? judge : { judge, rubric, ...(passScore !== undefined && { passScore }) },
+      evaluator: rubric === undefined ? judge : { judge, rubric, passScore },
       maxIterations,
-      ...(best && { select: 'best-score' }),
+      select: best ? 'best-score' : undefined,
     },
     { signal: cli.interrupted },
   );

@@ -55,9 +55,9 @@ async function fanOut(cli: Cli, agents: string[], options: Options): Promise<Exi
       ...requestFrom(options),
       input,
       children: agents.map((agent) => ({ agent })),
-      ...(mergeStrategy && { mergeStrategy }),
-      ...(atOnce !== undefined && { maxConcurrentChildren: atOnce }),
-      ...(childTimeout !== undefined && { perBudget: { durationMs: Math.ceil(childTimeout * 1_000) } }),
+      mergeStrategy,
+      maxConcurrentChildren: atOnce,
+      perBudget: childTimeout === undefined ? undefined : { durationMs: Math.ceil(childTimeout * 1_000) },
     },
     { signal: cli.interrupted },
   );

@@ -66,7 +66,7 @@ export async function runCli(args: readonly string[], cli: Cli): Promise<ExitCod
     return async (...given: Args) => {
       // Commander gives the command itself last.
       const { tenant } = (given.at(-1) as Command).opts<{ readonly tenant?: string }>();
-      code = await work({ ...cli, ...(tenant !== undefined && { tenant }) }, ...given);
+      code = await work({ ...cli, tenant }, ...given);
     };
   };
   const program = createProgram(cli);

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { ProgressEntry } from '../client/progress.ts';
 import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
@@ -33,11 +34,7 @@ export const addProgress: AddCommand = (program, act) => {
 
 async function progress(cli: Cli, run: string, { role, since, limit, json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
-  const notes = await mill.progress(run, {
-    maxArtifacts: limit,
-    ...(role !== undefined && { role }),
-    ...(since !== undefined && { sinceSeq: since }),
-  });
+  const notes = await mill.progress(run, defined({ maxArtifacts: limit, role, sinceSeq: since }));
   if (json) cli.stdout.write(`${JSON.stringify(notes, null, 2)}\n`);
   else for (const note of notes) cli.stdout.write(`${shown(cli, note)}\n`);
   if (notes.length === 0) cli.stderr.write('There are no such notes.\n');

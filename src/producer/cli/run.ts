@@ -57,9 +57,9 @@ function requestOf(agent: string, input: string, options: Options): RunRequestIn
     ...requestFrom(options),
     agent,
     input,
-    ...(thread !== undefined && { thread }),
-    ...(model !== undefined && { overrides: { model } }),
-    ...(task !== undefined && { task }),
-    ...(maxSteps !== undefined && { limits: { maxSteps } }),
+    thread,
+    overrides: model === undefined ? undefined : { model },
+    task,
+    limits: maxSteps === undefined ? undefined : { maxSteps },
   };
 }

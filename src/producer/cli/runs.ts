@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { Option } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { runStatus, type RunStatus, type RunView } from '../../shared/contract/run.ts';
@@ -54,21 +55,12 @@ async function collect(
   signal: AbortSignal,
 ): Promise<{ found: RunView[]; more: boolean }> {
   const { status, agent, thread, parent, limit } = options;
-  const filter = {
-    ...(status && { status }),
-    ...(agent !== undefined && { agent }),
-    ...(thread !== undefined && { thread }),
-    ...(parent !== undefined && { parent }),
-  };
+  const filter = defined({ status, agent, thread, parent });
   const found: RunView[] = [];
   let cursor: string | undefined;
   do {
     signal.throwIfAborted();
-    const page = await mill.list({
-      ...filter,
-      limit: Math.min(limit - found.length, maxPage),
-      ...(cursor && { cursor }),
-    });
+    const page = await mill.list(defined({ ...filter, limit: Math.min(limit - found.length, maxPage), cursor }));
     found.push(...page.runs);
     cursor = page.cursor;
   } while (cursor !== undefined && found.length < limit);

@@ -40,8 +40,8 @@ async function tail(cli: Cli, runId: string | undefined, options: Options): Prom
   const { after, dialect } = options;
   return await watchRun(cli, mill, runId, {
     json,
-    ...(after !== undefined && { after }),
-    ...(dialect && { dialect }),
+    after,
+    dialect,
   });
 }
 

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { openClient } from './options/open-client.ts';
 import { examples, type AddCommand, type Cli, type ExitCode } from './cli.ts';
@@ -44,11 +45,11 @@ async function task(cli: Cli, adapter: string, options: Options): Promise<ExitCo
   const run = await mill.task(
     {
       adapter,
-      ...(input !== undefined && { input }),
-      ...(intent !== undefined && { intent }),
-      ...(maxSteps !== undefined && { limits: { maxSteps } }),
+      input,
+      intent,
+      limits: maxSteps === undefined ? undefined : { maxSteps },
     },
-    { ...requestFrom(options), ...(agent !== undefined && { agent }), signal: cli.interrupted },
+    defined({ ...requestFrom(options), agent, signal: cli.interrupted }),
   );
   return await followOrDetach(cli, mill, run, options);
 }

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { Command } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
@@ -102,11 +103,7 @@ async function collect(
   let cursor: string | undefined;
   do {
     signal.throwIfAborted();
-    const page = await mill.threads.list({
-      limit: Math.min(limit - found.length, maxPage),
-      ...(agent !== undefined && { agent }),
-      ...(cursor !== undefined && { cursor }),
-    });
+    const page = await mill.threads.list(defined({ limit: Math.min(limit - found.length, maxPage), agent, cursor }));
     found.push(...page.threads);
     cursor = page.cursor;
   } while (cursor !== undefined && found.length < limit);
@@ -151,12 +148,10 @@ function showView(cli: Cli, view: ThreadView, json: true | undefined): ExitCode 
 async function messages(cli: Cli, threadId: string, options: MessagesOptions): Promise<ExitCode> {
   const { after, before, limit, last, json } = options;
   await using mill = openClient(cli);
-  const page = await mill.threads.messages(threadId, {
-    limit,
-    ...(after !== undefined && { after }),
-    ...(before !== undefined && { before }),
-    ...(last && { order: 'desc' as const }),
-  });
+  const page = await mill.threads.messages(
+    threadId,
+    defined({ limit, after, before, order: last ? ('desc' as const) : undefined }),
+  );
   const items = last ? page.messages.toReversed() : page.messages;
   if (json) return printJson(cli, items);
   for (const item of items) cli.stdout.write(itemText(cli.stdout, item));

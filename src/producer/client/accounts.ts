@@ -52,7 +52,7 @@ export async function setBatchCap(
 export async function topUpAccount(
   name: AccountName,
   tenant: string,
-  { microcents, key }: { readonly microcents: number; readonly key?: string },
+  { microcents, key }: { readonly microcents: number; readonly key: string | undefined },
   core: ClientCore,
   redis: RedisConnection,
 ): Promise<BudgetView> {

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { z } from 'zod';
 import {
   isAboutCall,
@@ -146,17 +147,17 @@ function approvalOf(
   const record = decisions.find(
     ({ id, expiresAt, verdict }) => !verdict && id === item.id && expiresAt === item.expiresAt,
   );
-  return {
+  return defined({
     runId,
     agent,
-    ...(thread !== undefined && { thread }),
-    ...(batch !== undefined && { batch }),
-    ...(metadata && { metadata }),
+    thread,
+    batch,
+    metadata,
     ...pendingViewOf(item),
     kind: approvalKind.parse(item.kind),
     votes: record ? votesOf(record) : [],
     href: `/v1/runs/${runId}`,
-  };
+  });
 }
 
 function parseCursor(cursor: string): Entry {

@@ -120,11 +120,11 @@ export function topUpOf(
   exact: number | undefined,
   field: string,
   idempotencyKey: string | undefined,
-): { readonly microcents: number; readonly key?: string } {
+): { readonly microcents: number; readonly key: string | undefined } {
   const key = publicId.optional().safeParse(idempotencyKey);
   if (!key.success) throw invalid('validation', 'the idempotency key is not valid', key.error);
   const amount = microcentsOf(dollars, exact, field);
-  return { microcents: amount, ...(key.data !== undefined && { key: key.data }) };
+  return { microcents: amount, key: key.data };
 }
 
 function microcentsOf(dollars: number | undefined, exact: number | undefined, field: string): number {

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
@@ -114,12 +115,13 @@ function keyOf(row: CostRow, group: CostGroup): string {
 }
 
 function headOf({ day, agent, provider, model }: CostRow, by: readonly CostGroup[], tenant: string) {
-  return {
-    ...(by.includes('tenant') && { tenant }),
-    ...(by.includes('day') && { day }),
-    ...(by.includes('agent') && { agent }),
-    ...(by.includes('model') && { provider, model }),
-  };
+  return defined({
+    tenant: by.includes('tenant') ? tenant : undefined,
+    day: by.includes('day') ? day : undefined,
+    agent: by.includes('agent') ? agent : undefined,
+    provider: by.includes('model') ? provider : undefined,
+    model: by.includes('model') ? model : undefined,
+  });
 }
 
 const sumFields = Object.keys(sums.shape) as (keyof Sums)[];

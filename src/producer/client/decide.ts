@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { cleanText } from '../../shared/base/clean-text.ts';
 import { decisionRequest, type DecisionRequest } from '../../shared/contract/control.ts';
 import { decideAboutRun, type DecideOutcome } from '../../shared/state/run/control/decide.ts';
@@ -59,7 +60,7 @@ export async function decideRun(
     if (decision.budget || decision.verdicts.length > 0) await apply(record, decision, core, redis);
     const budget =
       decision.topUp && account ? await topUpAccount(account, tenant, decision.topUp, core, redis) : undefined;
-    return { run: await loadView(core, redis, runId, tenant), ...(budget && { budget }) };
+    return defined({ run: await loadView(core, redis, runId, tenant), budget });
   });
 }
 
@@ -82,7 +83,7 @@ async function whoAsks(
 interface Decision {
   readonly verdicts: readonly CallVerdict[];
   readonly budget: 'approve' | 'reject' | undefined;
-  readonly topUp: { readonly microcents: number; readonly key?: string } | undefined;
+  readonly topUp: { readonly microcents: number; readonly key: string | undefined } | undefined;
   readonly by: string | undefined;
   readonly summary: string;
   readonly atMs: number;
@@ -129,15 +130,19 @@ async function apply(record: RunRecord, decision: Decision, core: ClientCore, re
   const { runId, segment } = record;
   const { verdicts, budget, by, summary, atMs } = decision;
   const at = new Date(atMs).toISOString();
-  const outcome = await decideAboutRun(placeOf(core, redis), runId, {
-    verdicts,
-    by,
-    summary,
-    atMs,
-    entry: { v: 1, t: 'decided', at, ...(budget && { budget, ...(by !== undefined && { by }) }) },
-    // A decision about money must never meet a later wait for it.
-    ...(budget && { segment }),
-  });
+  const outcome = await decideAboutRun(
+    placeOf(core, redis),
+    runId,
+    defined({
+      verdicts,
+      by,
+      summary,
+      atMs,
+      entry: { v: 1, t: 'decided', at, budget, by: budget ? by : undefined },
+      // A decision about money must never meet a later wait for it.
+      segment: budget ? segment : undefined,
+    }),
+  );
   await goOn(record, outcome, core, redis);
 }
 

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { Queue, type JobsOptions } from 'bullmq';
 import { RunError, type ErrorInfo } from '../../shared/base/errors.ts';
 import { Quotas } from './accept/admission.ts';
@@ -147,11 +148,11 @@ function dataOf({ kind, runId, segment }: JobToAdd) {
 }
 
 function optionsOf({ runId, segment, priority, delayMs, first }: JobToAdd): JobsOptions {
-  return {
+  return defined({
     ...jobOptions,
     jobId: jobIdFor(runId, segment),
-    ...(priority !== undefined && { priority }),
-    ...(delayMs !== undefined && { delay: delayMs }),
-    ...(first && { lifo: true }),
-  };
+    priority,
+    delay: delayMs,
+    lifo: first ? true : undefined,
+  });
 }

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';
@@ -81,7 +82,7 @@ export class Millrace implements AsyncDisposable {
    * runs that it accepts carry `requestId` into the lines of their workers.
    */
   forTenant(tenant: string, rights: Rights = this.#rights, requestId?: string): Millrace {
-    const options = { redis: '', tenant, ...(requestId !== undefined && { requestId }) };
+    const options = defined({ redis: '', tenant, requestId });
     return new Millrace(options, this.#core, this.#rights === 'caller' ? 'caller' : rights);
   }
 

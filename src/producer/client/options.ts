@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { DialectName } from '../../shared/dialects/project.ts';
 import type { EventProfile } from '../../shared/dialects/profile.ts';
 import type { EndFacts, RunFacts } from '../../shared/contract/run-facts.ts';
@@ -103,7 +104,7 @@ export interface ListQuery {
 
 /** How the processes reach Millrace that are configured by their environment. */
 export function clientOptions(config: Config): MillraceOptions {
-  return {
+  return defined({
     redis: config.REDIS_URL,
     prefix: config.MILLRACE_PREFIX,
     queueMaxLength: config.QUEUE_MAX_LENGTH,
@@ -117,9 +118,9 @@ export function clientOptions(config: Config): MillraceOptions {
     resultTtlS: config.RESULT_TTL_S,
     durability: config.MILLRACE_DURABILITY,
     modelAllowlist: config.MODEL_ALLOWLIST,
-    ...(config.MILLRACE_QUEUES && { queues: config.MILLRACE_QUEUES }),
-    ...(config.MODEL_ROUTER_URL !== undefined && { modelRouterUrl: config.MODEL_ROUTER_URL }),
-    ...(config.ARTIFACT_STORE.kind === 'folder' && { artifactFolder: config.ARTIFACT_STORE.root }),
-    ...(config.MILLRACE_TENANTS !== undefined && { tenantsFile: config.MILLRACE_TENANTS }),
-  };
+    queues: config.MILLRACE_QUEUES,
+    modelRouterUrl: config.MODEL_ROUTER_URL,
+    artifactFolder: config.ARTIFACT_STORE.kind === 'folder' ? config.ARTIFACT_STORE.root : undefined,
+    tenantsFile: config.MILLRACE_TENANTS,
+  });
 }

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { z } from 'zod';
 import { progressNote, progressQuery, selectNotes, type ProgressNote } from '../../shared/contract/progress.ts';
 import { readNotes, readTexts } from '../../shared/state/results/progress-notes.ts';
@@ -41,7 +42,7 @@ export async function readProgress(
     const texts = await readTexts(redis, core.keys, tenant, notes, core.artifactFolder);
     return notes.map((note, index) => {
       const text = texts[index];
-      return { ...note, ...(text !== undefined && { text }) };
+      return defined({ ...note, text });
     });
   });
 }

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { z } from 'zod';
 import { maxDeadlineMs } from '../../shared/contract/agent/agent.ts';
 import { deadlineOf } from '../../shared/contract/deadline.ts';
@@ -67,7 +68,7 @@ export async function redriveRuns(input: RedriveRequest, tenant: string, core: C
   const late: string[] = [];
   let cursor: string | undefined;
   for (let page = 0; page < maxPages; page++) {
-    const found = await listRuns({ status: 'failed', ...(cursor !== undefined && { cursor }) }, tenant, core);
+    const found = await listRuns(defined({ status: 'failed', cursor }), tenant, core);
     for (const run of found.runs) {
       if (redriven.length === limit) return { redriven, late, more: true };
       if (code !== undefined && run.error?.code !== code) continue;

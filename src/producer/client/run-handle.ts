@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
@@ -65,17 +66,8 @@ export class RunHandle {
    * @example
    * await run.approve({ calls: 'call_1', updatedArgs: { amount: 50 }, by: 'kim' });
    */
-  async approve({
-    calls,
-    updatedArgs,
-    reason,
-    ...options
-  }: ApproveCalls & DecideOptions = {}): Promise<DecisionAnswer> {
-    const asked = {
-      ...(calls !== undefined && { calls }),
-      ...(updatedArgs && { updatedArgs }),
-      ...(reason !== undefined && { reason }),
-    };
+  async approve({ by, idempotencyKey, ...asked }: ApproveCalls & DecideOptions = {}): Promise<DecisionAnswer> {
+    const options = defined({ by, idempotencyKey });
     return this.#operations.decide(this.runId, approval(await this.get(), asked), options);
   }
 
@@ -83,8 +75,8 @@ export class RunHandle {
    * Denies calls: those named, or everything that the run waits for when none is (for money that ends the run). The model is
    * told, with the reason, unless the agent says that a denial fails the run. Throws as {@link approve}.
    */
-  async deny({ calls, reason, ...options }: DenyCalls & DecideOptions = {}): Promise<DecisionAnswer> {
-    const asked = { ...(calls !== undefined && { calls }), ...(reason !== undefined && { reason }) };
+  async deny({ by, idempotencyKey, ...asked }: DenyCalls & DecideOptions = {}): Promise<DecisionAnswer> {
+    const options = defined({ by, idempotencyKey });
     return this.#operations.decide(this.runId, denial(await this.get(), asked), options);
   }
 
@@ -98,7 +90,7 @@ export class RunHandle {
 
   /** Fails a run that waits for money with `budget_exceeded`. See {@link Millrace.decide}. */
   reject(reason?: string, options?: DecideOptions): Promise<DecisionAnswer> {
-    const decision = { budget: 'reject', ...(reason !== undefined && { reason }) } as const;
+    const decision = { budget: 'reject', reason } as const;
     return this.#operations.decide(this.runId, decision, options);
   }
 

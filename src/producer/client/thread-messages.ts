@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { itemsOf, type ThreadItem } from '../../shared/contract/thread/thread-items.ts';
 import { readThread, type ThreadRange } from '../../shared/state/thread/log.ts';
 import { holderOf } from '../../shared/state/thread/holder.ts';
@@ -23,16 +24,16 @@ export async function readMessages(place: ThreadPlace, thread: ThreadRef, range:
   const live =
     holder && end === Infinity && before === Infinity ? await readLiveTurn(place, thread, holder) : undefined;
   const until = Math.min(before, end);
-  const page = await messagesIn(place, thread, { ...range, ...(until < Infinity && { before: until }) });
+  const page = await messagesIn(place, thread, defined({ ...range, before: until < Infinity ? until : undefined }));
   const { messages, more, passed } = page;
   const last = messages.at(-1);
   const items = messages.flatMap(({ entry, seq }) => inOrder(order, itemsOf(entry, seq)));
   const reachesEnd = live && (order === 'desc' || !more);
   const done = live && reachesEnd ? live.since(passed).flatMap((entry) => itemsOf(entry, undefined)) : [];
-  return {
+  return defined({
     messages: order === 'asc' ? [...items, ...done] : [...done.toReversed(), ...items],
-    ...(more && last && { next: last.seq }),
-  };
+    next: more && last ? last.seq : undefined,
+  });
 }
 
 interface MessageEntry {

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { defined } from '../../shared/base/defined.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { publicId } from '../../shared/base/ids.ts';
 import { maxThreadEvents, type ThreadEventsPage } from '../../shared/contract/thread/thread-event.ts';
@@ -95,8 +96,7 @@ export class Threads {
    * end. Throws `validation`.
    */
   async list(query: ThreadsQuery = {}): Promise<{ readonly threads: readonly ThreadView[]; readonly cursor?: string }> {
-    const { agent, cursor, limit } = parse(listQuery, query);
-    const filter = { limit, ...(agent !== undefined && { agent }), ...(cursor !== undefined && { cursor }) };
+    const filter = parse(listQuery, query);
     const page = await this.#reach((place) => listThreads(place, this.#tenant, filter));
     return { ...page, threads: page.threads.map(viewOfThread) };
   }
@@ -113,8 +113,7 @@ export class Threads {
    */
   async messages(threadId: string, query: MessagesQuery = {}): Promise<MessagesPage> {
     const thread = this.#ref(threadId);
-    const { after, before, ...rest } = parse(messagesQuery, query);
-    const range = { ...rest, ...(after !== undefined && { after }), ...(before !== undefined && { before }) };
+    const range = parse(messagesQuery, query);
     return await this.#reach((place) => readMessages(place, thread, range));
   }
 
@@ -124,16 +123,14 @@ export class Threads {
    */
   async events(threadId: string, query: ThreadEventsQuery = {}): Promise<ThreadEventsPage> {
     const thread = this.#ref(threadId);
-    const { after, limit } = parse(eventsQuery, query);
-    const range = { limit, ...(after !== undefined && { after }) };
+    const range = parse(eventsQuery, query);
     return await this.#reach((place) => readThreadEvents(place, thread, range));
   }
 
   /** Changes the title or the task, whoever holds the thread. Throws `not_found`, `invalid_id`, `validation`. */
   async update(threadId: string, changes: ThreadChanges): Promise<ThreadView> {
     const thread = this.#ref(threadId);
-    const { title, taskId } = parse(threadChanges, changes, 'change');
-    const patch = { ...(title !== undefined && { title }), ...(taskId !== undefined && { taskId }) };
+    const patch = parse(threadChanges, changes, 'change');
     await this.#reach((place) => updateThread(place, thread, patch));
     return await this.get(threadId);
   }
@@ -189,8 +186,8 @@ export class Threads {
   }
 }
 
-function parse<T>(schema: z.ZodType<T>, input: unknown, what = 'query'): T {
+function parse<T extends object>(schema: z.ZodType<T>, input: unknown, what = 'query') {
   const parsed = schema.safeParse(safeInput(input));
   if (!parsed.success) throw invalid('validation', `the ${what} is not valid`, parsed.error);
-  return parsed.data;
+  return defined(parsed.data);
 }

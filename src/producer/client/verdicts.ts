@@ -38,7 +38,7 @@ export function approval(run: Waiting, { calls, updatedArgs, reason }: ApproveCa
   const approvals = ids.map((toolCallId) => ({
     toolCallId,
     granted: true,
-    ...(updatedArgs && { updatedArgs: { ...updatedArgs } }),
+    updatedArgs: updatedArgs ? { ...updatedArgs } : undefined,
   }));
   return decision(approvals, money ? 'approve' : undefined, reason);
 }
@@ -70,9 +70,9 @@ function decision(
   reason: string | undefined,
 ): DecisionInput {
   return {
-    ...(approvals.length > 0 && { approvals: [...approvals] }),
-    ...(budget && { budget }),
-    ...(reason !== undefined && { reason }),
+    approvals: approvals.length > 0 ? [...approvals] : undefined,
+    budget,
+    reason,
   };
 }
 

@@ -21,8 +21,8 @@ export function errorAnswer(thrown: unknown, requestId: string, redactor: Redact
     code: error.code,
     message: cutText(redactor.text(error.message), maxMessageBytes),
     retryable: error.retryable,
-    ...(error.details !== undefined && { details: redactor.value(error.details) }),
-    ...(error.code === 'internal' && { correlationId: requestId }),
+    details: error.details === undefined ? undefined : redactor.value(error.details),
+    correlationId: error.code === 'internal' ? requestId : undefined,
   };
   return { status, headers: headersFor(error, status), body: { error: body } };
 }

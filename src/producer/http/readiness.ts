@@ -19,7 +19,7 @@ export interface ReadinessAnswer {
   readonly durability?: DurabilityLevel;
   readonly reason?: string;
   /** Run queues that no live worker serves. No reason to turn traffic away: their runs wait. Absent: none is known. */
-  readonly unservedQueues?: readonly string[];
+  readonly unservedQueues?: readonly string[] | undefined;
 }
 
 export interface ReadinessProbes {
@@ -64,7 +64,7 @@ export class Readiness {
     const denied = deniedBy(this.#durability.error) ?? deniedBy(this.#unserved.error);
     if (denied !== undefined) return { status: 'not_ready', redis: 'ok', reason: denied };
     const unservedQueues = this.#unserved.value ?? [];
-    return { ...this.#judge(), ...(unservedQueues.length > 0 && { unservedQueues }) };
+    return { ...this.#judge(), unservedQueues: unservedQueues.length > 0 ? unservedQueues : undefined };
   }
 
   #judge(): ReadinessAnswer {

@@ -28,7 +28,7 @@ export class TypedLines implements Disposable {
   constructor(input: Cli['stdin'], output: Cli['stdout'], { onInterrupt, makeRoom }: Keyboard) {
     this.#output = output;
     this.isTerminal = input.isTTY && output.isTTY;
-    this.#reader = createInterface({ input, terminal: this.isTerminal, ...(this.isTerminal && { output }) });
+    this.#reader = createInterface({ input, terminal: this.isTerminal, output: this.isTerminal ? output : undefined });
     this.#reader.on('line', (line) => this.#take(line));
     this.#reader.on('close', () => this.#end());
     this.#reader.on('SIGINT', () => {

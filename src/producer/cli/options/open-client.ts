@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { parseConfig, type Config } from '../../../shared/contract/config.ts';
 import { clientOptions } from '../../client/options.ts';
 import { Millrace } from '../../client/millrace.ts';
@@ -21,9 +22,5 @@ export function openClient(cli: Cli, onError?: (error: Error) => void): Millrace
 }
 
 export function clientFor(config: Config, onError?: (error: Error) => void, tenant?: string): Millrace {
-  return new Millrace({
-    ...clientOptions(config),
-    ...(tenant !== undefined && { tenant }),
-    ...(onError && { onError }),
-  });
+  return new Millrace(defined({ ...clientOptions(config), tenant, onError }));
 }

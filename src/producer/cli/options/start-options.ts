@@ -43,10 +43,10 @@ export function requestFrom({ executionId, maxCost, onExceed, deadline, metadata
   if (onExceed !== undefined && maxCost === undefined)
     throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
   return {
-    ...(executionId !== undefined && { executionId }),
-    ...(maxCost !== undefined && { budget: { maxCostUsd: maxCost, ...(onExceed && { onExceed }) } }),
+    executionId,
+    budget: maxCost === undefined ? undefined : { maxCostUsd: maxCost, onExceed },
     ...deadlineFrom({ deadline }),
-    ...(metadata && { metadata }),
+    metadata,
   };
 }
 
@@ -64,8 +64,8 @@ export async function followOrDetach(
   }
   return await watchRun(cli, mill, runId, {
     json: json === true,
-    ...(dialect && { dialect }),
-    ...(timeout !== undefined && { timeoutMs: timeout * 1_000 }),
+    dialect,
+    timeoutMs: timeout === undefined ? undefined : timeout * 1_000,
   });
 }
 

@@ -52,10 +52,10 @@ export function chatHints(pending: readonly PendingView[]): readonly string[] {
   const hasMoney = pending.some((item) => waitsForPeople(item) && item.kind === 'budget');
   return [
     ...questions.map(({ reason = 'asks you something' }) => printable(reason)),
-    ...(questions.length > 0 ? [`Your next line answers ${questions.length > 1 ? 'the first of them' : 'it'}.`] : []),
-    ...(calls.length > 0 ? [`/approve lets ${calls.map(nameOf).join(' and ')} run, /deny REASON does not.`] : []),
-    ...(hasMoney ? ['/approve goes over the cap for this step, /deny ends the run.'] : []),
-  ];
+    questions.length > 0 && `Your next line answers ${questions.length > 1 ? 'the first of them' : 'it'}.`,
+    calls.length > 0 && `/approve lets ${calls.map(nameOf).join(' and ')} run, /deny REASON does not.`,
+    hasMoney && '/approve goes over the cap for this step, /deny ends the run.',
+  ].filter((hint) => hint !== false);
 }
 
 function nameOf(item: PendingView): string {

@@ -17,7 +17,7 @@ export function waitsFor({ pending }: Pick<RunView, 'pending'>): string {
 export function waysOn({ runId, pending }: Waiting): readonly string[] {
   const calls = pending.filter(isAboutCall);
   const money = pending.some(({ kind }) => kind === 'budget');
-  const lines = [...calls.flatMap((item) => waysOf(runId, item)), ...(money ? moneyWays(runId) : [])];
+  const lines = [calls.flatMap((item) => waysOf(runId, item)), money ? moneyWays(runId) : []].flat();
   const width = Math.max(0, ...lines.map(([command]) => command.length));
   return lines.map(([command, effect]) => `${command.padEnd(width)}   ${effect}`);
 }
@@ -49,11 +49,12 @@ function moneyWays(runId: string): readonly Way[] {
 export function askRows({ pending }: Pick<RunView, 'pending'>): readonly (readonly [string, string])[] {
   return pending
     .filter(waitsForPeople)
-    .flatMap(({ args, expiresAt, approvers = 1 }) => [
-      ...(args === undefined ? [] : [['arguments', oneLine(JSON.stringify(args), maxArgs)] as const]),
-      ...(approvers > 1 ? [['needs', `${approvers} different people`] as const] : []),
-      ...(expiresAt === undefined ? [] : [['expires', expiresAt] as const]),
-    ]);
+    .flatMap(({ args, expiresAt, approvers = 1 }): (readonly [string, string | undefined])[] => [
+      ['arguments', args && oneLine(JSON.stringify(args), maxArgs)],
+      ['needs', approvers > 1 ? `${approvers} different people` : undefined],
+      ['expires', expiresAt],
+    ])
+    .filter((row): row is readonly [string, string] => row[1] !== undefined);
 }
 
 /** A word of a command line as a shell takes it. */

@@ -11,13 +11,13 @@ const patienceMs = 3_000;
 
 export interface WatchOptions {
   /** Begin after this event. */
-  readonly after?: number;
+  readonly after?: number | undefined;
   /** One event a line on stdout, nothing else there. */
   readonly json: boolean;
   /** As with `json`, in this dialect. */
-  readonly dialect?: DialectName;
+  readonly dialect?: DialectName | undefined;
   /** Longest wait for the end; none when absent. */
-  readonly timeoutMs?: number;
+  readonly timeoutMs?: number | undefined;
 }
 
 /**

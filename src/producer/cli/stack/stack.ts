@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { startDevRedis } from '../../../shared/base/dev-redis.ts';
 import type { Cli } from '../cli.ts';
 import { startChild } from './child.ts';
@@ -11,7 +12,7 @@ export interface StackOptions {
   /** Environment of the processes beside what the stack itself decides. */
   readonly env: Readonly<Record<string, string | undefined>>;
   /** A Redis that exists; absent: a private one is started. */
-  readonly redisUrl?: string;
+  readonly redisUrl: string | undefined;
   /** Folder of the private Redis' data. */
   readonly redisDir: string;
   readonly host: string;
@@ -84,12 +85,7 @@ async function startRedis(
   let port: number | undefined;
   // The same port each time, so that whoever is connected finds it again.
   const start = async (): Promise<StackPart> => {
-    const redis = await startDevRedis({
-      dir: redisDir,
-      env: cli.env,
-      root: cli.root,
-      ...(port !== undefined && { port }),
-    });
+    const redis = await startDevRedis(defined({ dir: redisDir, env: cli.env, root: cli.root, port }));
     ({ url, port } = redis);
     return redis;
   };

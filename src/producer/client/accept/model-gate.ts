@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { createModelCatalogue, validateChatModelId, type ModelRules } from '../../../shared/contract/agent/models.ts';
 import type { RunRequest } from '../../../shared/contract/run.ts';
@@ -34,7 +35,7 @@ export class ModelGate {
       base === undefined
         ? undefined
         : createModelCatalogue({ base, ttlMs: catalogueTtlMs, timeoutMs: catalogueTimeoutMs });
-    this.#rules = { allowlist, ...(catalogue && { catalogue }) };
+    this.#rules = defined({ allowlist, catalogue });
   }
 
   /** Does this request name a model, and does that have to be looked up? */
@@ -52,8 +53,8 @@ export class ModelGate {
     const ofNode = await this.#named(node?.model, 'node.model');
     return {
       ...request,
-      ...(ofRun !== undefined && { overrides: { ...overrides, model: ofRun } }),
-      ...(node && ofNode !== undefined && { node: { ...node, model: ofNode } }),
+      overrides: ofRun === undefined ? overrides : { ...overrides, model: ofRun },
+      node: node && ofNode !== undefined ? { ...node, model: ofNode } : node,
     };
   }
 

@@ -15,9 +15,9 @@ export function fanOutRequestOf(given: FanOutRun): RunRequestInput {
     ...rest,
     fanOut: {
       children,
-      ...(mergeStrategy && { mergeStrategy }),
-      ...(perBudget && { perBudget }),
-      ...(maxConcurrentChildren !== undefined && { maxConcurrentChildren }),
+      mergeStrategy,
+      perBudget,
+      maxConcurrentChildren,
     },
   };
 }
@@ -30,7 +30,7 @@ export function evaluateRequestOf(given: EvaluateRun): RunRequestInput {
   return {
     agent: generator,
     ...rest,
-    evaluate: { generator, evaluator, maxIterations, ...(select && { select }) },
+    evaluate: { generator, evaluator, maxIterations, select },
   };
 }
 

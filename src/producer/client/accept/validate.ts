@@ -31,16 +31,19 @@ export function parseRequest(input: unknown): RunRequest {
 /** Fields that make no sense beside each other. */
 function refuseContradictions({ deadlineMs, delayMs = 0, onBusy, thread }: RunRequest): void {
   const problems = [
-    ...(deadlineMs !== undefined && deadlineMs <= delayMs
-      ? [{ path: 'deadlineMs', message: 'must be more than delayMs: both count from the acceptance of the run' }]
-      : []),
-    ...(onBusy === 'steer' && delayMs > 0
-      ? [{ path: 'onBusy', message: 'steer cannot be delayed: it names the run that is told, which is at work now' }]
-      : []),
-    ...(onBusy !== undefined && thread === undefined
-      ? [{ path: 'onBusy', message: 'needs a thread: without one no other run is in the way' }]
-      : []),
-  ];
+    deadlineMs !== undefined &&
+      deadlineMs <= delayMs && {
+        path: 'deadlineMs',
+        message: 'must be more than delayMs: both count from the acceptance of the run',
+      },
+    onBusy === 'steer' &&
+      delayMs > 0 && {
+        path: 'onBusy',
+        message: 'steer cannot be delayed: it names the run that is told, which is at work now',
+      },
+    onBusy !== undefined &&
+      thread === undefined && { path: 'onBusy', message: 'needs a thread: without one no other run is in the way' },
+  ].filter((problem) => problem !== false);
   const [first] = problems;
   if (!first) return;
   throw new RunError('validation', `the request is not valid: ${first.path}: ${first.message}`, { details: problems });

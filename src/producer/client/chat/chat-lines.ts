@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import type { DialectEvent } from '../../../shared/dialects/dialect.ts';
 import { createProjector } from '../../../shared/dialects/project.ts';
@@ -89,11 +90,10 @@ async function* retell(
 }
 
 function startOf({ runId, executionId, tenantId, sessionId, turnIndex, replayed }: OpenTurn): ChatLine {
-  const place = { sessionId, tenantId, ...(turnIndex !== undefined && { turnIndex }) };
   return {
     type: 'session.run.started',
     seq: 0,
-    data: { ...place, runId, executionId, ...(replayed && { replayed }) },
+    data: defined({ sessionId, tenantId, turnIndex, runId, executionId, replayed: replayed || undefined }),
   };
 }
 

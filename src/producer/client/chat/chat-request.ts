@@ -40,7 +40,7 @@ export function turnToRun(asked: unknown, tenant: string, executionId: string | 
     input: message,
     sessionId,
     thread: rest.thread ?? deriveThreadId(session),
-    chat: { turnIndex, ...(userId !== undefined && { userId }) },
+    chat: { turnIndex, userId },
     executionId: checkExecutionId(executionId ?? deriveExecutionId({ projectId, sessionId, turnIndex })),
   };
   return { request, turnIndex };

@@ -32,7 +32,7 @@ export function cancelRunRoute(app: App): void {
     handler: async ({ mill, params, body }, reply) => {
       const { runId, status, cancelling } = await mill.cancel(params.id, body ?? {});
       const held = !cancelling && !isTerminalStatus(status);
-      return await reply.code(202).send({ runId, status, cancelling, ...(held && { held }) });
+      return await reply.code(202).send({ runId, status, cancelling, held: held ? true : undefined });
     },
   });
 }

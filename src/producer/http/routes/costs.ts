@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import { costReport } from '../../client/costs.ts';
 import type { App } from '../app.ts';
@@ -28,10 +29,8 @@ export function costsRoute(app: App): void {
     schema,
     config: { access: 'read' },
     handler: async ({ mill, query: { from, to, by } }) =>
-      await mill.costs({
-        ...(from !== undefined && { from }),
-        ...(to !== undefined && { to }),
-        ...(by !== undefined && { by: by.split(',').map((name) => name.trim()) as never }),
-      }),
+      await mill.costs(
+        defined({ from, to, by: by === undefined ? undefined : (by.split(',').map((name) => name.trim()) as never) }),
+      ),
   });
 }

@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import { decisionRequest, type DecisionInput } from '../../../shared/contract/control.ts';
 import { decisionView } from '../../../shared/contract/decisions.ts';
@@ -40,14 +41,9 @@ export function decideRunRoute(app: App): void {
     handler: async ({ mill, caller, params, headers, body }, reply) => {
       const { decision, by } = whoDecides(body, caller);
       const idempotencyKey = headers['idempotency-key'];
-      const { run, budget } = await mill.decide(params.id, decision, {
-        ...(by !== undefined && { by }),
-        ...(idempotencyKey !== undefined && { idempotencyKey }),
-      });
+      const { run, budget } = await mill.decide(params.id, decision, defined({ by, idempotencyKey }));
       const { runId, status, pending, decisions } = run;
-      return await reply
-        .code(202)
-        .send({ runId, status, pending, ...(decisions && { decisions }), ...(budget && { budget }) });
+      return await reply.code(202).send({ runId, status, pending, decisions, budget });
     },
   });
 }

@@ -28,7 +28,7 @@ export function enqueueRunRoute(app: App, { metrics }: Services): void {
         return await reply
           .code(202)
           .header('location', `/v1/runs/${runId}`)
-          .send({ runId, status, attached, ...(warnings.length > 0 && { warnings }) });
+          .send({ runId, status, attached, warnings: warnings.length > 0 ? warnings : undefined });
       } catch (error) {
         metrics.runAsked('refused');
         throw error;

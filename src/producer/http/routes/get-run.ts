@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { runView, runStatus, isTerminalStatus, runOutcomeView } from '../../../shared/contract/run.ts';
 import type { App, Services } from '../app.ts';
 import { errorBody, runIdParam, wholeNumberParam } from '../openapi.ts';
@@ -117,13 +118,7 @@ export function runProgressRoute(app: App): void {
     schema: runProgressSchema,
     config: { access: 'read' },
     handler: async ({ mill, params, query: { role, sinceSeq, maxArtifacts } }) => ({
-      notes: [
-        ...(await mill.progress(params.id, {
-          ...(role !== undefined && { role }),
-          ...(sinceSeq !== undefined && { sinceSeq }),
-          ...(maxArtifacts !== undefined && { maxArtifacts }),
-        })),
-      ],
+      notes: [...(await mill.progress(params.id, defined({ role, sinceSeq, maxArtifacts })))],
     }),
   });
 }

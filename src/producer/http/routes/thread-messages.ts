@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import { threadItem } from '../../../shared/contract/thread/thread-items.ts';
 import { maxMessages } from '../../client/threads.ts';
@@ -37,12 +38,7 @@ export function threadMessagesRoute(app: App): void {
     schema: threadMessagesSchema,
     config: { access: 'read' },
     handler: async ({ mill, params, query: { after, before, limit, order } }) => {
-      const page = await mill.threads.messages(params.id, {
-        ...(after !== undefined && { after }),
-        ...(before !== undefined && { before }),
-        ...(limit !== undefined && { limit }),
-        ...(order !== undefined && { order }),
-      });
+      const page = await mill.threads.messages(params.id, defined({ after, before, limit, order }));
       return { ...page, messages: [...page.messages] };
     },
   });
@@ -69,10 +65,7 @@ export function threadEventsRoute(app: App): void {
     schema: threadEventsSchema,
     config: { access: 'read' },
     handler: async ({ mill, params, query: { after, limit } }, reply) => {
-      const { events } = await mill.threads.events(params.id, {
-        ...(after !== undefined && { after }),
-        ...(limit !== undefined && { limit }),
-      });
+      const { events } = await mill.threads.events(params.id, defined({ after, limit }));
       const lines = events.map((event) => `${jsonText(event)}\n`).join('');
       return await reply.type('application/x-ndjson; charset=utf-8').send(lines as never);
     },

@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import { publicId } from '../../../shared/base/ids.ts';
 import { threadView } from '../../../shared/contract/thread/thread-items.ts';
@@ -68,11 +69,7 @@ export function listThreadsRoute(app: App): void {
     schema: listSchema,
     config: { access: 'read' },
     handler: async ({ mill, query: { agent, cursor, limit } }) => {
-      const page = await mill.threads.list({
-        ...(agent !== undefined && { agent }),
-        ...(cursor !== undefined && { cursor }),
-        ...(limit !== undefined && { limit }),
-      });
+      const page = await mill.threads.list(defined({ agent, cursor, limit }));
       return { ...page, threads: [...page.threads] };
     },
   });
