@@ -106,7 +106,7 @@ test('the events on the page are those of the code', () => {
 });
 
 test('the page has exactly the ways to treat a busy thread, and the commands of the chat, that there are', () => {
-  expect(firstCells(page, 'While a run is at work')).toEqual(runRequest.shape.onBusy.unwrap().options);
+  expect(firstCells(page, 'While another run is running')).toEqual(runRequest.shape.onBusy.unwrap().options);
   const forms = helpLines.map((line) => line.split('  ')[0] ?? '');
   expect(firstCells(page, 'In a terminal').toSorted()).toEqual(forms.toSorted());
 });
