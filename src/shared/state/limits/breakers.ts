@@ -209,7 +209,7 @@ export class CachedBreakers implements Breakers {
     const isOpen = waitMs !== undefined;
     if (isOpen !== (before?.openUntil !== undefined)) {
       this.#options.log.warn(
-        { target, failures, ...(isOpen && { cooldownMs: waitMs }) },
+        { target, failures, cooldownMs: isOpen ? waitMs : undefined },
         `breaker ${isOpen ? 'open' : 'closed'}`,
       );
     }

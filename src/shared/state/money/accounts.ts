@@ -89,7 +89,7 @@ export function budgetViewOf(
   /** Where the account's own fields have none: a tenant's budget before its first call. */
   otherwise?: { readonly capMicrocents: number; readonly onExceed: OnExceed },
 ): BudgetView {
-  const account = accountHash.parse({ ...(otherwise && { onExceed: otherwise.onExceed }), ...hash });
+  const account = accountHash.parse({ onExceed: otherwise?.onExceed, ...hash });
   const cap = account.cap ?? otherwise?.capMicrocents;
   return {
     ...place,

@@ -44,7 +44,7 @@ export interface ProgressDraft {
 /** A note with its text, which is absent when it cannot be read here. */
 export interface ProgressEntry {
   readonly note: ProgressNote;
-  readonly text?: string;
+  readonly text?: string | undefined;
 }
 
 /**
@@ -100,10 +100,7 @@ export function redisProgress(options: RedisProgressOptions): ProgressNotes {
       try {
         const notes = selectNotes(await readNotes(redis, keys, tenant, runId), query);
         const texts = await readTexts(redis, keys, tenant, notes, root);
-        return notes.map((note, index) => {
-          const text = texts[index];
-          return { note, ...(text !== undefined && { text }) };
-        });
+        return notes.map((note, index) => ({ note, text: texts[index] }));
       } catch (error) {
         throw redisError(error, 'read of progress notes');
       }
@@ -115,7 +112,7 @@ export function redisProgress(options: RedisProgressOptions): ProgressNotes {
 async function claim(
   draft: ProgressDraft,
   { redis, keys, ttlS, root }: RedisProgressOptions,
-): Promise<{ readonly seq: number; readonly written?: ProgressNote }> {
+): Promise<{ readonly seq: number; readonly written: ProgressNote | undefined }> {
   const { tenant, runId, role, key } = draft;
   const places = [keys.progressNumbers(tenant, runId), keys.progress(tenant, runId)];
   const ask = async (before: number | '') => {
@@ -127,7 +124,7 @@ async function claim(
   if (reply[0] === 'look' && root !== undefined) reply = await ask(await highestIn(root, runId, role));
   if (reply[0] === 'ok') {
     const [, seq, json] = reply;
-    return { seq, ...(json !== '' && { written: progressNote.parse(JSON.parse(json)) }) };
+    return { seq, written: json === '' ? undefined : progressNote.parse(JSON.parse(json)) };
   }
   throw writeFailed(reply[0] === 'full' ? `the run has ${maxNotes} notes already` : 'its number is taken');
 }

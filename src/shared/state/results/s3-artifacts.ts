@@ -151,7 +151,7 @@ class Bucket {
   async *list(under: string): AsyncGenerator<Listed> {
     let token: string | undefined;
     do {
-      const place = { Bucket: this.#name, Prefix: this.#prefix + under, ...(token && { ContinuationToken: token }) };
+      const place = { Bucket: this.#name, Prefix: this.#prefix + under, ContinuationToken: token };
       const page = await this.#client.send(new this.#sdk.ListObjectsV2Command(place));
       for (const { Key = '', Size = 0, LastModified } of page.Contents ?? [])
         yield { key: Key.slice(this.#prefix.length), bytes: Size, atMs: LastModified?.getTime() ?? Date.now() };

@@ -42,8 +42,8 @@ export type Claim =
       readonly first: boolean;
       /** The previous holder let go without a word: it crashed or lost its lock. */
       readonly unclean: boolean;
-      readonly previousWorker?: string;
-      readonly cancel?: CancelRequest;
+      readonly previousWorker?: string | undefined;
+      readonly cancel?: CancelRequest | undefined;
     }
   | { readonly kind: 'crashed_too_often'; readonly crashes: number }
   | { readonly kind: 'terminal'; readonly status: RunStatus }
@@ -94,7 +94,7 @@ export interface Commit {
 
 /** `fenced`: somebody else owns the run, nothing was written, and nothing more may be. */
 export type CommitReply =
-  | { readonly kind: 'ok'; readonly seq: number; readonly cancel?: CancelRequest }
+  | { readonly kind: 'ok'; readonly seq: number; readonly cancel?: CancelRequest | undefined }
   | { readonly kind: 'fenced' };
 
 /**

@@ -76,7 +76,7 @@ export type Acquired =
 export interface HeldThread extends ThreadRef {
   readonly holder: string;
   /** The first of those who wait. */
-  readonly next?: string;
+  readonly next?: string | undefined;
   /** The holder waits for something outside. */
   readonly suspended: boolean;
   /** The holder is to be cancelled, because a run that came later asked for it. */

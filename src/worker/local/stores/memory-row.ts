@@ -147,7 +147,6 @@ export function isStale({ record, claimSegment, claimTry }: Row, { segment, jobT
 /** What the present owner's claim answers. */
 export function claimed(row: Row): Claim {
   const { record, entries, unclean, previousWorker } = row;
-  const cancel = cancelOf(row);
   return {
     kind: 'claimed',
     record,
@@ -155,8 +154,8 @@ export function claimed(row: Row): Claim {
     seq: record.lastSequence,
     first: record.epoch === 1,
     unclean,
-    ...(previousWorker !== undefined && { previousWorker }),
-    ...(cancel && { cancel }),
+    previousWorker,
+    cancel: cancelOf(row),
   };
 }
 

@@ -128,7 +128,7 @@ export class MemoryRuns implements RunStore {
     if (votes.kind === 'refused') return votes;
     const { by, budget } = decide.entry;
     if (votes.complete === 0 && !budget) return { kind: 'recorded' };
-    const resumption = { summary: decide.summary, ...(by !== undefined && { by }), ...(budget && { budget }) };
+    const resumption = { summary: decide.summary, by, budget };
     const resumed = this.resume(runId, resumption);
     return resumed ? { kind: 'resumed', resumed } : { kind: 'recorded' };
   }
@@ -250,7 +250,7 @@ export class MemoryRuns implements RunStore {
     const asked = cancelOf(row);
     const isHeld = commit.patch?.cancel === '' && asked?.onPendingApprovals === 'hold';
     const cancel = isHeld ? undefined : asked;
-    const done = { kind: 'ok', seq: commit.seq + commit.events.length, ...(cancel && { cancel }) } as const;
+    const done = { kind: 'ok', seq: commit.seq + commit.events.length, cancel } as const;
     if (row.op === commit.op) return done;
     if (row.owner !== owner) return { kind: 'fenced' };
 

@@ -133,7 +133,7 @@ export class MemoryThread {
       tenant,
       threadId,
       holder: runId,
-      ...(next !== undefined && { next }),
+      next,
       suspended,
       interrupted,
       dueAt: String(this.#dueMs),

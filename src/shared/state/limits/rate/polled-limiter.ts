@@ -32,7 +32,7 @@ export interface Settling {
   readonly limiter: string;
   readonly limits: ProviderLimits;
   /** Absent for a call that was made without asking. */
-  readonly grantId?: string;
+  readonly grantId: string | undefined;
   readonly ageMs: number;
   readonly outcome: GrantOutcome;
   readonly freed: number;
@@ -180,7 +180,7 @@ export class PolledGovernor implements Governor {
     const sent = this.#limiters.settle({
       limiter: grant.limiter,
       limits: local.limits,
-      ...(!free && { grantId: grant.id }),
+      grantId: free ? undefined : grant.id,
       ageMs: Math.max(0, Math.round(this.#clock.monotonic() - grantedAt)),
       outcome,
       freed: local.takeFreed(),

@@ -5,8 +5,8 @@ export interface Resumption {
   /** In words, for `run.resumed`. */
   readonly summary: string;
   /** A person's decision, for the entry `decided` that every resumption adds to the journal. */
-  readonly budget?: 'approve' | 'reject';
-  readonly by?: string;
+  readonly budget?: 'approve' | 'reject' | undefined;
+  readonly by?: string | undefined;
 }
 
 /** Times at which something is to happen to runs: one for each run. */
