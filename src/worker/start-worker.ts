@@ -61,15 +61,15 @@ export interface StartWorkerOptions {
  * only continued after their leases have run out.
  */
 export async function startWorker(options: StartWorkerOptions): Promise<RunningWorker> {
+  const { env = {}, provider, middleware, resolveModel } = options;
   const config = parseConfig({
     WORKER_PORT: '0',
-    ...options.env,
+    ...env,
     REDIS_URL: options.redis,
-    ...(options.prefix && { MILLRACE_PREFIX: options.prefix }),
-    ...(options.concurrency && { WORKER_CONCURRENCY: String(options.concurrency) }),
-    ...(options.queues && { WORKER_QUEUES: options.queues.join(',') }),
+    MILLRACE_PREFIX: options.prefix ? options.prefix : env['MILLRACE_PREFIX'],
+    WORKER_CONCURRENCY: options.concurrency ? String(options.concurrency) : env['WORKER_CONCURRENCY'],
+    WORKER_QUEUES: options.queues?.join(',') ?? env['WORKER_QUEUES'],
   });
-  const { env = {}, provider, middleware, resolveModel } = options;
   const { providers, secrets, redactor } = createBoundary({ config, env, provider, middleware, resolveModel });
   const log = options.log ? scrubbedLog(options.log, redactor) : ownLog(config, env, redactor);
   // Inside somebody else's process there is no entry file to run again, so quarantine needs a worker of its own.
@@ -81,7 +81,7 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     redactor,
     log,
     clock: systemClock,
-    ...(options.capabilities && { capabilities: options.capabilities }),
+    capabilities: options.capabilities,
   });
   const { agents, tasks, ...beside } =
     typeof options.agents === 'string'
@@ -99,8 +99,8 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
     tenants: loadTenants(config.MILLRACE_TENANTS),
     toolkit,
     lendQuarantine,
-    ...(onAuthError && { onAuthError }),
-    ...(embedder && { embedder }),
+    onAuthError,
+    embedder,
   });
   return {
     ...worker,

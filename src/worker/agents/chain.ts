@@ -16,7 +16,7 @@ import type { MemoryModels } from '../turn/compaction/memory.ts';
 export interface ModelsOptions {
   readonly price: PriceLookup;
   readonly clock?: Clock | undefined;
-  readonly onAuthError?: ChainDeps['onAuthError'];
+  readonly onAuthError?: ChainDeps['onAuthError'] | undefined;
   /** Known from the start. */
   readonly agents?: Iterable<LoadedAgent>;
 }
@@ -67,7 +67,7 @@ export function modelsOf(
       const { summarizer, served } = preferredOf(agent);
       const lookUp = (name: string, provider: string | undefined) =>
         served(name, provider) ?? providers.providerFor(name, provider);
-      const deps = { clock, price, ...(onAuthError && { onAuthError }) };
+      const deps = { clock, price, onAuthError };
       return summarizer && memoryModels(agent.definition, summarizer, lookUp, deps);
     },
     chainFor(agent, model, past, log) {
@@ -92,7 +92,7 @@ export function modelsOf(
       }
       const { fallbackOnAuth, midStream, rateLimitCooldownMs: cooldownMs } = definition;
       const policy = { fallbackOnAuth, retryMidStream: midStream === 'retry_step' };
-      const deps = { clock, price, log, cooldownMs, policy, resolve, ...(onAuthError && { onAuthError }) };
+      const deps = { clock, price, log, cooldownMs, policy, resolve, onAuthError };
       return new FallbackChain(candidates, deps, past);
     },
   };

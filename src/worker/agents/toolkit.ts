@@ -36,7 +36,7 @@ export interface ToolkitOptions {
   readonly log: Log;
   readonly clock: Clock;
   /** How long connections to MCP servers over HTTP outlive the last run that used them. See `createMcpHub`. */
-  readonly serverIdleMs?: number;
+  readonly serverIdleMs?: number | undefined;
   /** By name. */
   readonly capabilities?: Readonly<Record<string, CapabilityResolver>> | undefined;
 }

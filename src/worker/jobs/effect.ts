@@ -6,7 +6,7 @@ import type { SideCall, SideCallDeps } from './side-call.ts';
 /** What effects work with. */
 export interface EffectDeps extends SideCallDeps {
   /** Absent: nothing is embedded. */
-  readonly embedder?: Embedder;
+  readonly embedder?: Embedder | undefined;
   /** Of one try of one effect. Default 30,000. */
   readonly deadlineMs?: number;
 }

@@ -28,7 +28,7 @@ export interface ChainDeps {
    * Asked once per provider when it refuses the credentials. `true` (they were renewed) grants one more attempt;
    * anything else, a throw included, leaves the refusal final.
    */
-  readonly onAuthError?: (provider: string, signal: AbortSignal) => Promise<boolean>;
+  readonly onAuthError?: ((provider: string, signal: AbortSignal) => Promise<boolean>) | undefined;
   /** 0 to 1, for the jitter of waits. */
   readonly random?: () => number;
   /** How long a provider is left alone after a 429, and a model that used up its attempts, unless it answers before. */

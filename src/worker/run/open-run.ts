@@ -64,7 +64,7 @@ export interface RunDeps extends AgentModels {
   /** Where a program of this process asks for compactions of the agent's runs. */
   readonly desk?: CompactionDesk | undefined;
   /** Absent: nothing is counted, and every model by its own name. */
-  readonly metrics?: RunMetrics | undefined;
+  readonly metrics?: RunCounters | undefined;
   /** Absent: this process has no other run that one could harm, and no other worker. */
   readonly suspects?: Suspects | undefined;
   /** Queues the post-run jobs of a run in a thread. Again changes nothing. Absent: there are none. */
@@ -76,7 +76,7 @@ export interface RunDeps extends AgentModels {
 }
 
 /** Who counts what runs cost and do. */
-export interface RunMetrics {
+export interface RunCounters {
   readonly money: MoneyMeter;
   /** The name under which a model is counted and limited. */
   readonly modelName: (model: string) => string;

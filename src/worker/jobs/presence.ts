@@ -1,0 +1,56 @@
+import type { Log } from '../../shared/base/log.ts';
+import type { AgentView } from '../../shared/contract/agent/agent.ts';
+import type { Supervision } from '../../shared/state/run/supervision.ts';
+
+const heartbeatMs = 5_000;
+const announceMs = 60_000;
+
+type Heartbeat = Parameters<Supervision['heartbeat']>[0];
+
+export interface PresenceOptions {
+  readonly supervision: Supervision;
+  readonly log: Log;
+  readonly lockDurationMs: number;
+  readonly agents: readonly AgentView[];
+  readonly about: Omit<Heartbeat, 'active'>;
+  active(): number;
+}
+
+/** That the fleet knows of a worker and its agents, until it is disposed of. */
+export interface Presence extends AsyncDisposable {
+  /** The agents are not announced any more: this worker takes no more runs. */
+  stopAnnouncing(): void;
+}
+
+/** Resolves once the fleet knows of this worker. Rejects when Redis cannot be reached. */
+export async function announceWorker({
+  supervision,
+  log,
+  lockDurationMs,
+  agents,
+  about,
+  active,
+}: PresenceOptions): Promise<Presence> {
+  const { name } = about;
+  const tried = (work: () => Promise<unknown>, message: string) => async (): Promise<void> => {
+    await work().catch((err: unknown) => log.debug({ err }, message));
+  };
+  const beat = tried(() => supervision.heartbeat({ ...about, active: active() }), 'heartbeat did not reach redis');
+  // A lock was renewed at most half its time ago when its worker dies, so that the pulse ends before the next worker claims the run.
+  const pulse = tried(() => supervision.pulse(name, lockDurationMs * 0.4), 'pulse did not reach redis');
+  const announce = tried(() => supervision.announceAgents(agents), 'agents were not announced');
+  const farewell = tried(() => supervision.farewell(name), 'farewell did not reach redis');
+  await supervision.announceAgents(agents);
+  await beat();
+  await pulse();
+  const heartbeat = setInterval(() => void beat(), heartbeatMs);
+  const pulsing = setInterval(() => void pulse(), lockDurationMs / 10);
+  const announcing = setInterval(() => void announce(), announceMs);
+  return {
+    stopAnnouncing: () => clearInterval(announcing),
+    async [Symbol.asyncDispose]() {
+      for (const timer of [heartbeat, pulsing, announcing]) clearInterval(timer);
+      await farewell();
+    },
+  };
+}

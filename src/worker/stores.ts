@@ -1,0 +1,104 @@
+import { systemClock } from '../shared/base/clock.ts';
+import type { Log } from '../shared/base/log.ts';
+import type { Redactor } from '../shared/base/redact.ts';
+import type { Config } from '../shared/contract/config.ts';
+import type { Tenants } from '../shared/contract/tenants.ts';
+import { connect, isClusterUrl, whenReady, type RedisConnection } from '../shared/state/connect.ts';
+import { bullPrefix, keysFor } from '../shared/state/keys.ts';
+import { LifecycleStream } from '../shared/state/lifecycle-stream.ts';
+import { redisGovernor } from '../shared/state/limits/rate/limiters.ts';
+import { redisBreakers } from '../shared/state/limits/shared-breakers.ts';
+import { redisLedger } from '../shared/state/money/ledger.ts';
+import { artifactsFor, type OpenedArtifacts } from '../shared/state/results/artifacts-for.ts';
+import { redisMedia } from '../shared/state/results/media-store.ts';
+import type { Family } from '../shared/state/run/children/children.ts';
+import { redisChildren } from '../shared/state/run/children/redis-children.ts';
+import { RedisControlChannel } from '../shared/state/run/control/redis-control.ts';
+import { redisInbox } from '../shared/state/run/control/redis-inbox.ts';
+import { RedisRuns } from '../shared/state/run/redis-runs.ts';
+import { redisTimers } from '../shared/state/run/waits/redis-timers.ts';
+import { redisWaits } from '../shared/state/run/waits/redis-waits.ts';
+import type { RunPlace } from '../shared/state/script.ts';
+import { redisThreads } from '../shared/state/thread/redis-threads.ts';
+import type { WorkerMetrics } from './ops/metrics/metrics.ts';
+import type { Ports } from './run/ports.ts';
+
+/** The connections of a worker, and where its runs are in Redis. */
+export interface WorkerRedis {
+  readonly place: RunPlace;
+  /** For BullMQ. */
+  readonly queueing: RedisConnection;
+  readonly subscriber: RedisConnection;
+  readonly bullPrefix: string;
+}
+
+/** Rejects when Redis does not answer within 30 s. `closing` disconnects. */
+export async function openRedis(config: Config, log: Log, closing: AsyncDisposableStack): Promise<WorkerRedis> {
+  const { REDIS_URL: url, MILLRACE_PREFIX: prefix } = config;
+  const open = (role: 'work' | 'blocking' | 'subscribe') => {
+    const connection = connect(url, role, (err) => log.debug({ err }, 'redis connection error'));
+    closing.defer(() => connection.disconnect());
+    return connection;
+  };
+  const [redis, queueing, subscriber] = [open('work'), open('blocking'), open('subscribe')];
+  await whenReady(redis, 30_000);
+  const cluster = isClusterUrl(url);
+  const keys = keysFor(prefix);
+  const lifecycle = new LifecycleStream({ redis, keys, cluster }, (err, runId) =>
+    log.warn({ err, runId }, 'lifecycle events are told later'),
+  );
+  const { EVENT_LOG_MAX: eventLogMax, EVENT_LOG_TTL_S: eventLogTtlS, RESULT_TTL_S: resultTtlS } = config;
+  const place = { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
+  return { place, queueing, subscriber, bullPrefix: bullPrefix(prefix, cluster) };
+}
+
+export interface StoresOptions extends Pick<Family, 'addJob' | 'onAccepted' | 'onEnded'> {
+  readonly config: Config;
+  readonly log: Log;
+  readonly redactor: Redactor;
+  readonly tenants: Tenants;
+  readonly observe: Ports['observe'];
+  readonly observeLimiter: WorkerMetrics['rateLimiter'];
+}
+
+export interface WorkerStores {
+  readonly ports: Ports;
+  /** What runs leave behind. */
+  readonly artifacts: OpenedArtifacts;
+  /** For what happens to children and to their parents. */
+  readonly family: Family;
+}
+
+/** Everything that the rooms of a worker keep in Redis, or where the configuration says. */
+export async function openStores(
+  { place, subscriber }: WorkerRedis,
+  { config, log, redactor, tenants, observe, observeLimiter, ...told }: StoresOptions,
+  closing: AsyncDisposableStack,
+): Promise<WorkerStores> {
+  const { redis, keys, cluster } = place;
+  const base = { redis, keys, clock: systemClock };
+  const artifacts = closing.use(await artifactsFor(config, { ...base, log }));
+  const control = closing.use(new RedisControlChannel({ subscriber, channel: keys.control, log }));
+  await control.start();
+  const threads = { ...base, cluster };
+  const family: Family = { place, threads, ...told };
+  const runPlace = { ...place, clock: systemClock };
+  const ports: Ports = {
+    runs: new RedisRuns({ ...runPlace, log }),
+    control,
+    media: redisMedia({ redis, keys, ttlS: config.RESULT_TTL_S }),
+    waits: redisWaits(runPlace),
+    threads: redisThreads(threads, told.addJob),
+    inbox: redisInbox(place),
+    deadlines: redisTimers(redis, keys.deadlines),
+    children: redisChildren(family),
+    ledger: redisLedger({ ...base, log, tenants, costsRetentionDays: config.COSTS_RETENTION_DAYS }),
+    governor: closing.use(redisGovernor({ ...base, observe: observeLimiter })),
+    breakers: closing.use(redisBreakers({ ...base, subscriber, log })),
+    clock: systemClock,
+    log,
+    redactor,
+    observe,
+  };
+  return { ports, artifacts, family };
+}
