@@ -28,59 +28,12 @@ export async function runBatch(
   const { key, lines } = await identifyBatch(options.file, options.defaults);
   await using output = await BatchOutput.open(options.out, (line) => executionIdFor(key, line));
   if (options.budget) await client.budgets.set('batch', key, options.budget);
-  const tally = new Tally(lines, output.earlier);
-  const failedEarlier = tally.failed;
   const stopping = new AbortController();
   const stop = AbortSignal.any([signal, stopping.signal]);
-
-  /** Said, and no run has ended since. */
-  let outOfMoney = false;
-  const progress = () => tally.progress(outstanding);
-  const tell = () => {
-    const now = progress();
-    watcher.progress(now);
-    const stuck = now.waitingForMoney > 0 && now.running === 0 && now.waiting === now.waitingForMoney;
-    if (!stuck || outOfMoney) return;
-    outOfMoney = true;
-    watcher.outOfMoney([...outstanding.waitingForMoney.keys()]);
-  };
-  const finish = async (result: BatchResult) => {
-    await output.append(result);
-    tally.add(result);
-    outOfMoney = false;
-    if (tally.failed - failedEarlier >= (options.maxFailures ?? Infinity)) stopping.abort(tooManyFailures);
-    tell();
-  };
-  const outstanding = new Outstanding(client, (run, outcome) => finish(resultOf(run, outcome, key)), tell);
-  const refuse = async (line: BatchLine, error: ErrorInfo) => {
-    watcher.refused(line.line, error);
-    await finish({ ...headOf(line, key), status: 'failed', text: '', error, costMicrocents: 0 });
-  };
-
-  const submitAll = async () => {
-    for await (const group of groupsOf(options, tally.done, outstanding, stop)) {
-      for (const line of group) if (line.kind === 'bad') await refuse(line, badLine(line.problem));
-      const asked = group.filter((line) => line.kind === 'request');
-      const requests = asked.map((line) => ({
-        ...line.request,
-        batch: key,
-        executionId: executionIdFor(key, line.line),
-      }));
-      const answers = requests.length === 0 ? [] : await submit(client, requests, watcher, stop);
-      for (const [index, line] of asked.entries()) {
-        const answer = answers[index];
-        if (!answer) throw new RunError('internal', `line ${line.line} got no answer`);
-        if ('error' in answer) await refuse(line, answer.error);
-        else await outstanding.add({ ...line, runId: answer.runId }, isTerminalStatus(answer.status));
-      }
-      tell();
-    }
-    await outstanding.fewerThan(1, stop);
-    stopping.abort(everythingIsDone);
-  };
-  tell();
+  const run = new BatchRun({ client, options, watcher, key, output, stopping, stop }, new Tally(lines, output.earlier));
+  run.report();
   const settled = await Promise.allSettled(
-    [outstanding.follow(stop), submitAll()].map((work) =>
+    [run.follow(), run.submitAll()].map((work) =>
       work.catch((error: unknown) => {
         stopping.abort(error);
         throw error;
@@ -90,7 +43,103 @@ export async function runBatch(
   const expected = new Set([tooManyFailures, signal.reason]);
   for (const outcome of settled)
     if (outcome.status === 'rejected' && !expected.has(outcome.reason)) throw outcome.reason;
-  return { ...progress(), batch: key, end: endOf(stop) };
+  return { ...run.progress(), batch: key, end: endOf(stop) };
+}
+
+/** What one pass over a batch works with. */
+interface BatchWork {
+  readonly client: BatchClient;
+  readonly options: BatchOptions;
+  readonly watcher: BatchWatcher;
+  readonly key: string;
+  readonly output: BatchOutput;
+  /** Ends the pass from inside, with the reason. */
+  readonly stopping: AbortController;
+  readonly stop: AbortSignal;
+}
+
+/** One pass over a batch: submits its lines, and writes a result for each run that ends. */
+class BatchRun {
+  readonly #work: BatchWork;
+  readonly #tally: Tally;
+  readonly #failedEarlier: number;
+  readonly #outstanding: Outstanding;
+  /** The watcher was told that every run waits for money, and no run has ended since. */
+  #outOfMoney = false;
+
+  constructor(work: BatchWork, tally: Tally) {
+    this.#work = work;
+    this.#tally = tally;
+    this.#failedEarlier = tally.failed;
+    this.#outstanding = new Outstanding(
+      work.client,
+      (run, outcome) => this.#finish(resultOf(run, outcome, work.key)),
+      () => this.report(),
+    );
+  }
+
+  progress(): BatchProgress {
+    return this.#tally.progress(this.#outstanding);
+  }
+
+  report(): void {
+    const { watcher } = this.#work;
+    const now = this.progress();
+    watcher.progress(now);
+    const stuck = now.waitingForMoney > 0 && now.running === 0 && now.waiting === now.waitingForMoney;
+    if (!stuck || this.#outOfMoney) return;
+    this.#outOfMoney = true;
+    watcher.outOfMoney([...this.#outstanding.waitingForMoney.keys()]);
+  }
+
+  /** Writes the results of runs as they end, until the pass stops. */
+  async follow(): Promise<void> {
+    await this.#outstanding.follow(this.#work.stop);
+  }
+
+  /** Submits every line that has no result yet, and stops the pass once each has its own. */
+  async submitAll(): Promise<void> {
+    const { options, stop, stopping } = this.#work;
+    for await (const group of groupsOf(options, this.#tally.done, this.#outstanding, stop)) {
+      await this.#submit(group);
+      this.report();
+    }
+    await this.#outstanding.fewerThan(1, stop);
+    stopping.abort(everythingIsDone);
+  }
+
+  async #submit(group: readonly BatchLine[]): Promise<void> {
+    const { client, key, watcher, stop } = this.#work;
+    for (const line of group) if (line.kind === 'bad') await this.#refuse(line, badLine(line.problem));
+    const asked = group.filter((line) => line.kind === 'request');
+    const requests = asked.map((line) => ({
+      ...line.request,
+      batch: key,
+      executionId: executionIdFor(key, line.line),
+    }));
+    const answers = requests.length === 0 ? [] : await submit(client, requests, watcher, stop);
+    for (const [index, line] of asked.entries()) {
+      const answer = answers[index];
+      if (!answer) throw new RunError('internal', `line ${line.line} got no answer`);
+      if ('error' in answer) await this.#refuse(line, answer.error);
+      else await this.#outstanding.add({ ...line, runId: answer.runId }, isTerminalStatus(answer.status));
+    }
+  }
+
+  async #refuse(line: BatchLine, error: ErrorInfo): Promise<void> {
+    const { watcher, key } = this.#work;
+    watcher.refused(line.line, error);
+    await this.#finish({ ...headOf(line, key), status: 'failed', text: '', error, costMicrocents: 0 });
+  }
+
+  async #finish(result: BatchResult): Promise<void> {
+    const { output, options, stopping } = this.#work;
+    await output.append(result);
+    this.#tally.add(result);
+    this.#outOfMoney = false;
+    if (this.#tally.failed - this.#failedEarlier >= (options.maxFailures ?? Infinity)) stopping.abort(tooManyFailures);
+    this.report();
+  }
 }
 
 const tooManyFailures = new RunError('cancelled', 'too many lines failed');
