@@ -3,7 +3,6 @@ import { cancelRequest, type CancelRequest } from '../../shared/contract/control
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import { placeOf, threadPlaceOf } from './layout.ts';
 import { leaveLines } from './wait-queues.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadLegible } from './read-run.ts';
@@ -49,8 +48,8 @@ export async function cancelRun(
 /** What a producer does for runs that work for each other. */
 export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
   return {
-    place: placeOf(core, redis),
-    threads: threadPlaceOf(core, redis),
+    place: core.runKeySpace(redis),
+    threads: core.threadKeySpace(redis),
     onAccepted: (run) => core.reportAccepted(run, { status: 'queued', attached: false }),
     onEnded: (run) => core.onRun({ kind: 'ended', jobKind: run.kind, ...factsOf(run), ...endFactsOf(run) }),
     addJob: async (run) => await core.queues.add({ ...run, priority: undefined, delayMs: undefined, first: true }),

@@ -1,5 +1,7 @@
 import { problemsAt } from '../../shared/base/problems.ts';
 import { z } from 'zod';
+import type { RunPlace } from '../../shared/state/script.ts';
+import type { ThreadPlace } from '../../shared/state/thread/thread-place.ts';
 import { factsOf } from '../../shared/contract/run-facts.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
 import type { NewRun } from '../../shared/state/run/create-runs.ts';
@@ -114,6 +116,18 @@ export class ClientCore {
     this.agents = new AgentDirectory(this.keys);
     this.models = new ModelGate(options, () => this.reach((redis) => this.agents.models(redis)));
     this.directory = new QueueDirectory(this.keys, options.queues && checkQueues(options.queues));
+  }
+
+  /** Where the runs of this client are. */
+  runKeySpace(redis: RedisConnection): RunPlace {
+    const { eventLogMax, eventLogTtlS, resultTtlS } = this.settings;
+    const { keys, cluster, lifecycle } = this;
+    return { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
+  }
+
+  /** Where the threads of this client are. */
+  threadKeySpace(redis: RedisConnection): ThreadPlace {
+    return { redis, keys: this.keys, cluster: this.cluster, clock: systemClock };
   }
 
   /** Aborts when the client closes. */

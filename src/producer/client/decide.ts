@@ -16,7 +16,6 @@ import type { ClientCore } from './client-core.ts';
 import { loadBelow, loadLegible, loadView } from './read-run.ts';
 import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { invalid } from '../../shared/base/problems.ts';
-import { placeOf } from './layout.ts';
 
 /** Who decides, and a key that makes a repeat of a top-up harmless. */
 export interface DecideOptions {
@@ -131,7 +130,7 @@ async function apply(record: RunRecord, decision: Decision, core: ClientCore, re
   const { verdicts, budget, by, summary, atMs } = decision;
   const at = new Date(atMs).toISOString();
   const outcome = await decideAboutRun(
-    placeOf(core, redis),
+    core.runKeySpace(redis),
     runId,
     defined({
       verdicts,

@@ -3,7 +3,6 @@ import { isAboutCall } from '../../shared/contract/decisions.ts';
 import { pendingItem } from '../../shared/contract/event.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { heldThreads } from '../../shared/state/thread/line.ts';
-import { threadPlaceOf } from './layout.ts';
 import type { ClientCore } from './client-core.ts';
 
 /** A model that failed lately, over all workers. */
@@ -94,7 +93,7 @@ export async function waitFacts(core: ClientCore, redis: RedisConnection): Promi
 }
 
 async function threadsOf(core: ClientCore, redis: RedisConnection): Promise<readonly ThreadFacts[]> {
-  const threads = await heldThreads(threadPlaceOf(core, redis), maxShown);
+  const threads = await heldThreads(core.threadKeySpace(redis), maxShown);
   const facts = await Promise.all(
     threads.map(async ({ tenant, threadId, holder, suspended }) => ({
       tenant,

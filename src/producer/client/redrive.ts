@@ -6,7 +6,6 @@ import { errorCode, RunError, type ErrorCode } from '../../shared/base/errors.ts
 import type { RunRecord } from '../../shared/contract/run.ts';
 import { listOpen } from '../../shared/state/run/open-runs.ts';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
-import { placeOf } from './layout.ts';
 import type { ClientCore } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
 import { loadLegible } from './read-run.ts';
@@ -103,7 +102,7 @@ async function redriveRun(
   return await core.reach(async (redis) => {
     const times = [endBy, startBy].filter((time) => time !== undefined);
     const next = times.length === 0 ? undefined : Math.min(...times);
-    const place = placeOf(core, redis);
+    const place = core.runKeySpace(redis);
     await listOpen(place, record, next);
     const until = deadlineMs === undefined ? undefined : now + deadlineMs;
     const done = await redriveFailed(place, record, { queue, atMs: now, deadlineMs: until, startByMs: startBy });

@@ -11,7 +11,6 @@ import { viewOfThread, type ThreadView } from '../../shared/contract/thread/thre
 import { readThread, threadInfo, updateThread } from '../../shared/state/thread/log.ts';
 import type { ThreadPlace } from '../../shared/state/thread/thread-place.ts';
 import type { ThreadRef } from '../../shared/contract/thread/thread.ts';
-import { threadPlaceOf } from './layout.ts';
 import type { ClientCore } from './client-core.ts';
 import { readMessages, type MessagesPage } from './thread-messages.ts';
 import { safeInput } from './accept/validate.ts';
@@ -182,7 +181,7 @@ export class Threads {
   }
 
   async #reach<T>(work: (place: ThreadPlace) => Promise<T>): Promise<T> {
-    return await this.#core.reach((redis) => work(threadPlaceOf(this.#core, redis)));
+    return await this.#core.reach((redis) => work(this.#core.threadKeySpace(redis)));
   }
 }
 

@@ -10,7 +10,6 @@ import { usedBefore } from '../../../shared/state/run/claim-request.ts';
 import { familyPorts } from '../cancel.ts';
 import type { BulkAnswer, JobToAdd } from '../enqueue.ts';
 import { requireOperator, type Caller } from './caller.ts';
-import { placeOf } from '../layout.ts';
 import type { ClientCore } from '../client-core.ts';
 import { pruneIndex } from '../list-runs.ts';
 import { arrive, forgetEnded, isRefusal, lookAgain, type SteeredRun } from './thread-entry.ts';
@@ -53,7 +52,7 @@ export async function acceptRun(
       return said;
     }
     const { waits } = arrived;
-    const [created] = (await createRuns([run], tenant, placeOf(core, redis))) as [Created];
+    const [created] = (await createRuns([run], tenant, core.runKeySpace(redis))) as [Created];
     const accepted = acceptedOf(run, created, warnings);
     await confirm([[run, created]], core, redis);
     const hasTurn = !waits || (needsJob(created) && (await lookAgain(run, core, redis)));
@@ -154,7 +153,7 @@ async function acceptParsed(
   }
 
   const runs = items.filter((item) => 'nonce' in item);
-  const created = await createRuns(runs, caller.tenant, placeOf(core, redis));
+  const created = await createRuns(runs, caller.tenant, core.runKeySpace(redis));
   const outcomes = new Map(runs.map((run, index) => [run, created[index] as Created]));
   await confirm([...outcomes], core, redis);
   const jobs: JobToAdd[] = [];

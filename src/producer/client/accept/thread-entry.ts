@@ -16,7 +16,6 @@ import {
   releaseRequest,
   type ClaimedRequest,
 } from '../../../shared/state/run/claim-request.ts';
-import { placeOf, threadPlaceOf } from '../layout.ts';
 import type { ClientCore } from '../client-core.ts';
 
 /** The run that hears what a request says. */
@@ -39,7 +38,7 @@ export async function arrive(run: NewRun, core: ClientCore, redis: RedisConnecti
   const { thread: threadId, onBusy, delayMs = 0 } = run.request;
   if (threadId === undefined) return { kind: 'entered', waits: false };
   const admit = async () =>
-    await admitThread(threadPlaceOf(core, redis), { tenant: run.tenant, threadId }, core.settings.maxThreadsPerTenant);
+    await admitThread(core.threadKeySpace(redis), { tenant: run.tenant, threadId }, core.settings.maxThreadsPerTenant);
   if (delayMs > 0) {
     await admit();
     return { kind: 'entered', waits: false };
@@ -111,7 +110,7 @@ async function place(
   busy: OnBusy | 'afresh' = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue'),
 ): Promise<Entered> {
   const { agent: agentId } = request;
-  return await enter(threadPlaceOf(core, redis), { tenant, threadId, runId, agentId }, busy);
+  return await enter(core.threadKeySpace(redis), { tenant, threadId, runId, agentId }, busy);
 }
 
 /**
@@ -137,11 +136,11 @@ async function steer(
 async function say(run: NewRun, listener: string, core: ClientCore, redis: RedisConnection): Promise<boolean> {
   const { runId, request } = run;
   const isKnown = request.executionId !== undefined;
-  if (isKnown) await noteListener(run, listener, 'meant', placeOf(core, redis));
+  if (isKnown) await noteListener(run, listener, 'meant', core.runKeySpace(redis));
   const message = { id: runId, text: request.input, at: new Date().toISOString() };
-  const said = await sayToRun(placeOf(core, redis), listener, message);
+  const said = await sayToRun(core.runKeySpace(redis), listener, message);
   if (said === 'full') throw new RunError('queue_full', `run ${listener} has not yet heard what was said before`);
-  if (isKnown) await noteListener(run, listener, said === 'said' ? 'said' : 'late', placeOf(core, redis));
+  if (isKnown) await noteListener(run, listener, said === 'said' ? 'said' : 'late', core.runKeySpace(redis));
   return said === 'said';
 }
 
@@ -165,12 +164,12 @@ export async function forgetEnded(
   core: ClientCore,
   redis: RedisConnection,
 ): Promise<void> {
-  await forgetOpen(placeOf(core, redis), runId, tenant);
+  await forgetOpen(core.runKeySpace(redis), runId, tenant);
   if (request.thread === undefined) return;
   const [endedAt, epoch] = await redis.hmget(core.keys.run(runId), 'endedAt', 'epoch');
   // It was driven again since, and its place is needed.
   if (!endedAt) return;
   const { addJob } = familyPorts(core, redis);
   const leaver = { runId, epoch: Number(epoch) };
-  await passOn(threadPlaceOf(core, redis), { tenant, threadId: request.thread }, leaver, addJob);
+  await passOn(core.threadKeySpace(redis), { tenant, threadId: request.thread }, leaver, addJob);
 }
