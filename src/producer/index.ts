@@ -30,10 +30,10 @@ export type { ApprovalKind, ApprovalsQuery, ApprovalView } from './client/approv
 export type { DecideOptions, DecisionAnswer } from './client/decide.ts';
 export type { ApproveCalls, DenyCalls } from './client/verdicts.ts';
 export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';
-export type { MediaFile } from './client/progress.ts';
+export type { MediaFile } from './client/artifacts.ts';
 export type { MediaPart, MediaRequest } from '../shared/contract/media.ts';
 export type { NodeRetry, RunNode } from '../shared/contract/node.ts';
-export type { ProgressEntry, ProgressQuery } from './client/progress.ts';
+export type { ProgressEntry, ProgressQuery } from './client/artifacts.ts';
 export type { BulkAnswer, QueueDepth, QueueState } from './client/enqueue.ts';
 export {
   Threads,

@@ -18,7 +18,7 @@ import { addEvaluate } from './evaluate.ts';
 import { addFanOut } from './fan-out.ts';
 import { addGet } from './get.ts';
 import { addMedia } from './media.ts';
-import { addProducer, addWorker } from './producer.ts';
+import { addProducer, addWorker } from './processes.ts';
 import { addProgress } from './progress.ts';
 import { addRedrive } from './redrive.ts';
 import { addRun } from './run.ts';

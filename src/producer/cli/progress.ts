@@ -1,5 +1,5 @@
 import { defined } from '../../shared/base/defined.ts';
-import type { ProgressEntry } from '../client/progress.ts';
+import type { ProgressEntry } from '../client/artifacts.ts';
 import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { wholeNumber } from './options/arguments.ts';

@@ -23,7 +23,7 @@ import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
 import { ClientCore } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
-import { readMedia, type MediaFile, readProgress, type ProgressEntry, type ProgressQuery } from './progress.ts';
+import { readMedia, type MediaFile, readProgress, type ProgressEntry, type ProgressQuery } from './artifacts.ts';
 import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
 import {
   evaluateRequestOf,

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest';
-import type { Permit } from '../../../../src/worker/llm/chain-call.ts';
-import { LlmError } from '../../../../src/worker/llm/errors.ts';
-import { TurnSuspension, type ModelChain } from '../../../../src/worker/turn/contract.ts';
-import { tool } from '../../../worker/tools/world.ts';
-import { bySteps, makeTurn } from '../../../worker/turn/world.ts';
+import type { Permit } from '../../../src/worker/llm/chain-call.ts';
+import { LlmError } from '../../../src/worker/llm/errors.ts';
+import { TurnSuspension, type ModelChain } from '../../../src/worker/turn/contract.ts';
+import { tool } from '../tools/world.ts';
+import { bySteps, makeTurn } from './world.ts';
 
 const at = '2026-11-01T00:00:00.000Z';
 const later = '2026-11-01T01:00:00.000Z';

@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { publicId, runId } from '../../../shared/base/ids.ts';
 import type { ListQuery } from '../../client/options.ts';
 import { maxNotesRead } from '../../../shared/contract/progress.ts';
-import { progressEntry } from '../../client/progress.ts';
+import { progressEntry } from '../../client/artifacts.ts';
 
 const getRunSchema = {
   summary: 'Read a run',
