@@ -8,8 +8,7 @@ import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { silentLog } from '../src/shared/base/log.ts';
 import type { ThreadRun } from '../src/shared/state/thread/line.ts';
 import type { ThreadEntry, ThreadMessage } from '../src/shared/contract/thread/thread.ts';
-import type { Threads } from '../src/shared/state/thread/threads.ts';
-import { redisThreads } from '../src/shared/state/thread/redis-threads.ts';
+import { type Threads, redisThreads } from '../src/shared/state/thread/threads.ts';
 import { connect, whenReady } from '../src/shared/state/connect.ts';
 import { keysFor, type Keys } from '../src/shared/state/keys.ts';
 import { tenantsOf } from '../src/shared/contract/tenants.ts';
@@ -25,7 +24,7 @@ import { openRun } from '../src/worker/run/open.ts';
 import { settle } from '../src/worker/run/settle.ts';
 import { openToolbox } from '../src/worker/run/toolbox.ts';
 import { turnFor } from '../src/worker/run/turn-for.ts';
-import { RedisRuns } from '../src/shared/state/run/redis-runs.ts';
+import { redisRuns } from '../src/shared/state/run/redis-runs.ts';
 import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
 import { redisCounters } from './measure.ts';
@@ -118,7 +117,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   const keys = keysFor(name);
   const limits = { maxSteps: 10_000, maxLlmCalls: 10_000, maxToolCalls: 10_000 };
   const agent = loadedFrom(defineAgent({ id: 'reader', model: 'm', tools: [lookUp], limits, ...more }));
-  const runs = new RedisRuns({ ...runPlace(redis, keys), clock: systemClock, log: silentLog });
+  const runs = redisRuns({ ...runPlace(redis, keys), clock: systemClock, log: silentLog });
   const threads = redisThreads({ redis, keys, cluster: false, clock: systemClock }, async () => {});
   const ports = { ...createMemoryPorts({}), runs, threads };
   const deps: RunDeps = {

@@ -12,14 +12,13 @@ import { redisLedger } from '../shared/state/money/ledger.ts';
 import { artifactsFor, type OpenedArtifacts } from '../shared/state/results/artifacts-for.ts';
 import { redisMedia } from '../shared/state/results/media-store.ts';
 import type { Family } from '../shared/state/run/children/children.ts';
-import { redisChildren } from '../shared/state/run/children/redis-children.ts';
-import { RedisControlChannel } from '../shared/state/run/control/redis-control.ts';
-import { redisInbox } from '../shared/state/run/control/redis-inbox.ts';
-import { RedisRuns } from '../shared/state/run/redis-runs.ts';
-import { redisTimers } from '../shared/state/run/waits/redis-timers.ts';
-import { redisWaits } from '../shared/state/run/waits/redis-waits.ts';
+import { redisChildren } from '../shared/state/run/children/children-port.ts';
+import { RedisControlChannel } from '../shared/state/run/control/control-channel.ts';
+import { redisInbox } from '../shared/state/run/control/inbox.ts';
+import { redisRuns } from '../shared/state/run/redis-runs.ts';
+import { redisTimers, redisWaits } from '../shared/state/run/waits/waits.ts';
 import type { RunPlace } from '../shared/state/script.ts';
-import { redisThreads } from '../shared/state/thread/redis-threads.ts';
+import { redisThreads } from '../shared/state/thread/threads.ts';
 import type { WorkerMetrics } from './ops/metrics/metrics.ts';
 import type { Ports } from './run/ports.ts';
 
@@ -84,7 +83,7 @@ export async function openStores(
   const family: Family = { place, threads, ...told };
   const runPlace = { ...place, clock: systemClock };
   const ports: Ports = {
-    runs: new RedisRuns({ ...runPlace, log }),
+    runs: redisRuns({ ...runPlace, log }),
     control,
     media: redisMedia({ redis, keys, ttlS: config.RESULT_TTL_S }),
     waits: redisWaits(runPlace),

@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
-import { sayToRun } from '../../src/shared/state/run/control/steer.ts';
+import { sayToRun, redisInbox } from '../../src/shared/state/run/control/inbox.ts';
 import { memoryInbox } from '../../src/worker/local/stores/memory.ts';
-import { redisInbox } from '../../src/shared/state/run/control/redis-inbox.ts';
 import { inboxContract } from './inbox.ts';
 import { redisWorld } from './redis-world.ts';
 import { seeded } from './store-world.ts';

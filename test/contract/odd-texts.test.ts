@@ -7,8 +7,8 @@ import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts'
 import { storedJson } from '../../src/shared/base/json-text.ts';
 import { silentLog } from '../../src/shared/base/log.ts';
 import { isTerminalStatus, lineage } from '../../src/shared/contract/run.ts';
-import { RedisRuns } from '../../src/shared/state/run/redis-runs.ts';
-import { redisWaits } from '../../src/shared/state/run/waits/redis-waits.ts';
+import { redisRuns } from '../../src/shared/state/run/redis-runs.ts';
+import { redisWaits } from '../../src/shared/state/run/waits/waits.ts';
 import { clientWorld } from '../producer/cli/options/client.ts';
 import { rounds } from '../support/lane.ts';
 import { deep, oddRecord, oddText, oddValue } from '../support/odd.ts';
@@ -31,7 +31,7 @@ async function oddWorld() {
   const { redis, keys } = world;
   const place = runPlace(redis, keys);
   const options = { ...place, clock: systemClock, log: silentLog };
-  return { ...world, place, runs: new RedisRuns(options), waits: redisWaits(options) };
+  return { ...world, place, runs: redisRuns(options), waits: redisWaits(options) };
 }
 
 function pick<T>(random: Random, ...choices: readonly T[]): T {

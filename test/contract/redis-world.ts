@@ -5,13 +5,14 @@ import { silentLog } from '../../src/shared/base/log.ts';
 import { isClusterUrl, type RedisConnection } from '../../src/shared/state/connect.ts';
 import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
 import { type RunRecord, recordToHash } from '../../src/shared/contract/run.ts';
-import { type RedisRunsOptions, RedisRuns } from '../../src/shared/state/run/redis-runs.ts';
+import { type RedisRunsOptions, redisRuns } from '../../src/shared/state/run/redis-runs.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { StoreWorld } from './store-world.ts';
 import { runPlace } from '../support/run-place.ts';
+import type { RunStore } from '../../src/shared/state/run/run-store.ts';
 
 export interface RedisWorld extends StoreWorld {
-  readonly runs: RedisRuns;
+  readonly runs: RunStore;
   readonly redis: RedisConnection;
   readonly keys: Keys;
   readonly options: RedisRunsOptions;
@@ -32,7 +33,7 @@ export async function redisWorld(url?: string, changes: Partial<RedisRunsOptions
     redis,
     keys,
     options,
-    runs: new RedisRuns(options),
+    runs: redisRuns(options),
     seed: (record) => seed(redis, keys, record),
     async cancel(runId, cancel) {
       await redis.sadd(keys.cancels, runId);

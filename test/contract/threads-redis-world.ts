@@ -1,6 +1,6 @@
 import { isClusterUrl, type RedisConnection } from '../../src/shared/state/connect.ts';
 import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
-import { redisThreads } from '../../src/shared/state/thread/redis-threads.ts';
+import { redisThreads } from '../../src/shared/state/thread/threads.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import { ManualClock } from '../worker/tools/manual-clock.ts';
 import type { ThreadsWorld } from './threads-world.ts';

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { memoryThreads } from '../../src/worker/local/stores/memory-threads.ts';
 import { seeded } from '../support/seeded.ts';
 import { threadsContract } from './threads.ts';
-import { redisThreads } from '../../src/shared/state/thread/redis-threads.ts';
+import { redisThreads } from '../../src/shared/state/thread/threads.ts';
 import { redisThreadsWorld, type RedisThreadsWorld } from './threads-redis-world.ts';
 import { answers, aRun, asks, enter, hold, summary, tenant, type ThreadsWorld } from './threads-world.ts';
 import { rounds } from '../support/lane.ts';

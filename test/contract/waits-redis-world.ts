@@ -1,4 +1,4 @@
-import { redisWaits } from '../../src/shared/state/run/waits/redis-waits.ts';
+import { redisWaits } from '../../src/shared/state/run/waits/waits.ts';
 import { redisWorld, type RedisWorld } from './redis-world.ts';
 import { decideAboutRun } from '../../src/shared/state/run/control/decide.ts';
 import { readDecision } from '../../src/shared/contract/decisions.ts';

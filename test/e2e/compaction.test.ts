@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
-import { redisThreads } from '../../src/shared/state/thread/redis-threads.ts';
+import { redisThreads } from '../../src/shared/state/thread/threads.ts';
 import { checkRun, eventsOf, observe } from '../support/check-run.ts';
 import { Fleet } from '../support/fleet.ts';
 import { chat, startRawProvider } from '../support/raw-provider.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { eventsOf, observe } from '../support/check-run.ts';
 import { planInput, type PlannedStep } from '../support/plan.ts';
-import { redisThreads } from '../../src/shared/state/thread/redis-threads.ts';
+import { redisThreads } from '../../src/shared/state/thread/threads.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
 import { systemClock } from '../../src/shared/base/clock.ts';
 import { testRedis, until } from '../support/redis.ts';

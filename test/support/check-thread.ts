@@ -1,7 +1,7 @@
 import { expect } from 'vitest';
 import type { Millrace, RunView, ThreadExportLine, ThreadItem } from '../../src/producer/index.ts';
 import { runIdForExecution } from '../../src/shared/base/ids.ts';
-import { followUpId } from '../../src/shared/state/run/control/steer.ts';
+import { followUpId } from '../../src/shared/state/run/control/inbox.ts';
 import type { Sent } from './talk.ts';
 
 type LogLine = Exclude<ThreadExportLine, { t: 'thread' }>;

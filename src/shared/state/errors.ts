@@ -62,6 +62,20 @@ export async function named<T>(doing: string, work: Promise<T>): Promise<T> {
   }
 }
 
+/**
+ * A store each of whose methods throws what {@link redisError} makes of an error of Redis, named after the store and the method:
+ * `threads.append`. Scripts name their errors themselves, and better.
+ */
+export function withNamedErrors<Store extends { [Name in keyof Store]: (...args: never[]) => Promise<unknown> }>(
+  store: string,
+  methods: Store,
+): Store {
+  const all = Object.entries<(...args: never[]) => Promise<unknown>>(methods);
+  return Object.fromEntries(
+    all.map(([name, method]) => [name, async (...args: never[]) => await named(`${store}.${name}`, method(...args))]),
+  ) as Store;
+}
+
 /** Nobody who looks after many runs waits longer than this for the node of Redis that one of them is on. */
 const patienceMs = 3_000;
 

@@ -1,7 +1,6 @@
 import { RunError } from '../base/errors.ts';
 import type { JournalEntry, JournalEntryOf } from '../contract/journal/journal.ts';
 import { isTerminalStatus, type Activity } from '../contract/run.ts';
-import type { Resumption } from './run/waits/waits.ts';
 import type { Commit, OutgoingEvent } from './run/run-store.ts';
 
 /** After this a run whose time came, and which nobody woke, is due again: whoever got it has probably died. */
@@ -23,6 +22,15 @@ export function checkCommit(runId: string, { patch, release }: Commit): void {
     'internal',
     `run ${runId}: a terminal release needs a terminal status and endedAt, and they need it`,
   );
+}
+
+/** What ends the wait of a suspended run. */
+export interface Resumption {
+  /** In words, for `run.resumed`. */
+  readonly summary: string;
+  /** A person's decision, for the entry `decided` that every resumption adds to the journal. */
+  readonly budget?: 'approve' | 'reject' | undefined;
+  readonly by?: string | undefined;
 }
 
 /** What every end of a wait leaves in the journal. */

@@ -2,7 +2,8 @@ import type { Log } from '../../shared/base/log.ts';
 import { isTerminalStatus } from '../../shared/contract/run.ts';
 import type { Governor } from '../../shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
-import type { Resumption, Waits } from '../../shared/state/run/waits/waits.ts';
+import type { Waits } from '../../shared/state/run/waits/waits.ts';
+import type { Resumption } from '../../shared/state/rules.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { RunQueues } from './queues.ts';
 

@@ -2,7 +2,7 @@ import { canonicalJson } from '../../shared/base/canonical-json.ts';
 import type { NewRun } from '../../shared/state/run/create-runs.ts';
 import { newNonce, sha256 } from '../../shared/base/ids.ts';
 import { runRequest, type RunRecord } from '../../shared/contract/run.ts';
-import { followUpId } from '../../shared/state/run/control/steer.ts';
+import { followUpId } from '../../shared/state/run/control/inbox.ts';
 import type { Ports } from './ports.ts';
 
 /**

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { PendingItem } from '../../../src/shared/contract/event.ts';
 import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
-import { RedisRuns } from '../../../src/shared/state/run/redis-runs.ts';
+import { redisRuns } from '../../../src/shared/state/run/redis-runs.ts';
 import { aCommit } from '../../contract/run-fixtures.ts';
 import { claimed } from '../../contract/store-world.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../cli/options/client.ts';
@@ -16,7 +16,7 @@ const call = (id: string) => ({ kind: 'approval', id, toolName: 'transfer', args
 async function suspendedByWorker({ mill, redis, keys }: ClientWorld, pending: PendingItem[]): Promise<string> {
   const { runId } = await mill.enqueue(request);
   const options = runPlace(redis, keys);
-  const runs = new RedisRuns({ ...options, clock: systemClock, log: silentLog });
+  const runs = redisRuns({ ...options, clock: systemClock, log: silentLog });
   const { owner, seq } = await claimed({ runs }, runId);
   const patch = { status: 'suspended', pending } as const;
   await runs.commit({ runId, owner }, aCommit(seq, { patch, release: 'suspended' }));

@@ -3,7 +3,7 @@ import { Millrace } from '../../../src/producer/client/millrace.ts';
 import { parseEvent } from '../../../src/shared/contract/event.ts';
 import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { keysFor } from '../../../src/shared/state/keys.ts';
-import { redisSupervision } from '../../../src/shared/state/run/redis-supervision.ts';
+import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { until } from '../../support/redis.ts';
 import { runPlace } from '../../support/run-place.ts';
 import { startTwoMasters } from '../../support/two-masters.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { RunError } from '../../../src/shared/base/errors.ts';
-import { followUpId } from '../../../src/shared/state/run/control/steer.ts';
+import { followUpId } from '../../../src/shared/state/run/control/inbox.ts';
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import { createScriptedProvider } from '../../../src/worker/llm/backends/scripted.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';

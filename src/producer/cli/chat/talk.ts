@@ -5,7 +5,7 @@ import { asRunError, RunError } from '../../../shared/base/errors.ts';
 import { isTerminal, type PendingView, type RunEvent } from '../../../shared/contract/event.ts';
 import { runIdForExecution } from '../../../shared/base/ids.ts';
 import type { RunRequestInput, RunView } from '../../../shared/contract/run.ts';
-import { followUpId } from '../../../shared/state/run/control/steer.ts';
+import { followUpId } from '../../../shared/state/run/control/inbox.ts';
 import type { DecisionInput } from '../../../shared/contract/control.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import { untilStopped } from '../../client/stop.ts';

@@ -8,7 +8,7 @@ import { forgetOpen } from '../../../shared/state/run/open-runs.ts';
 import { passOn } from '../../../shared/state/thread/turns.ts';
 import { familyPorts } from '../cancel.ts';
 import { runStatus, type RunStatus } from '../../../shared/contract/run.ts';
-import { followUpId, sayToRun } from '../../../shared/state/run/control/steer.ts';
+import { followUpId, sayToRun } from '../../../shared/state/run/control/inbox.ts';
 import { admitThread } from './admission.ts';
 import {
   claimRequest,

@@ -1,9 +1,8 @@
 import { journalEntry, type JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { turnOfJournal } from '../../../shared/contract/journal/fold.ts';
-import type { ThreadHolder } from '../../../shared/state/thread/holder.ts';
+import type { ThreadHolder, ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
 import { readContext, readThread } from '../../../shared/state/thread/log.ts';
 import { pastOf } from '../../../shared/contract/thread/thread-past.ts';
-import type { ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
 import {
   isPrompt,
   onceKey,

@@ -1,8 +1,6 @@
-import { storedCancel, type CancelRequest } from '../../contract/control.ts';
-import { redisError } from '../errors.ts';
+import { storedCancel } from '../../contract/control.ts';
 import { legibleRecord } from '../../contract/legible-record.ts';
-import type { RunRecord } from '../../contract/run.ts';
-import type { Claim, ClaimRequest, Commit, CommitReply, OutgoingEvent, Ownership, RunStore } from './run-store.ts';
+import type { RunStore } from './run-store.ts';
 import { claimRun } from './redis-claim.ts';
 import { commitRun } from './redis-commit.ts';
 import { FlushGatherer } from './redis-flush.ts';
@@ -10,6 +8,7 @@ import { checkClaimEvents, checkCommit } from '../rules.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import type { RunPlace } from '../script.ts';
+import { withNamedErrors } from '../errors.ts';
 
 export type RedisRunsOptions = RunPlace & { readonly clock: Clock; readonly log: Log };
 
@@ -18,45 +17,26 @@ export type RedisRunsOptions = RunPlace & { readonly clock: Clock; readonly log:
  * was lost is asked for again by the connection itself; every script answers such a repeat like the first time.
  * One call at a time per run, commit or flush: a second one would not know its number.
  */
-export class RedisRuns implements RunStore {
-  readonly #options: RedisRunsOptions;
-  readonly #flushes: FlushGatherer;
-
-  constructor(options: RedisRunsOptions) {
-    this.#options = options;
-    this.#flushes = new FlushGatherer(options);
-  }
-
-  async claim(
-    request: ClaimRequest,
-    opening: readonly OutgoingEvent[],
-    recovering: readonly OutgoingEvent[],
-  ): Promise<Claim> {
-    checkClaimEvents(opening, recovering);
-    return await claimRun(this.#options, request, opening, recovering);
-  }
-
-  async commit(ownership: Ownership, commit: Commit): Promise<CommitReply> {
-    checkCommit(ownership.runId, commit);
-    return await commitRun(this.#options, ownership, commit);
-  }
-
-  async flush({ runId }: Ownership, seq: number, events: readonly OutgoingEvent[]): Promise<CommitReply> {
-    if (events.length === 0) return { kind: 'ok', seq };
-    return await this.#flushes.flush(runId, seq, events);
-  }
-
-  async load(runId: string): Promise<RunRecord | undefined> {
-    const { redis, keys } = this.#options;
-    const hash = await redis.hgetall(keys.run(runId)).catch((error: unknown) => {
-      throw redisError(error, `load of run ${runId}`);
-    });
-    return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
-  }
-
-  async pendingCancels(): Promise<ReadonlyMap<string, CancelRequest>> {
-    const { redis, keys } = this.#options;
-    try {
+export function redisRuns(place: RedisRunsOptions): RunStore {
+  const { redis, keys } = place;
+  const flushes = new FlushGatherer(place);
+  return withNamedErrors<RunStore>('runs', {
+    async claim(request, opening, recovering) {
+      checkClaimEvents(opening, recovering);
+      return await claimRun(place, request, opening, recovering);
+    },
+    async commit(ownership, commit) {
+      checkCommit(ownership.runId, commit);
+      return await commitRun(place, ownership, commit);
+    },
+    async flush({ runId }, seq, events) {
+      return events.length === 0 ? { kind: 'ok', seq } : await flushes.flush(runId, seq, events);
+    },
+    async load(runId) {
+      const hash = await redis.hgetall(keys.run(runId));
+      return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
+    },
+    async pendingCancels() {
       const runIds = await redis.smembers(keys.cancels);
       const texts = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'cancel')));
       return new Map(
@@ -65,8 +45,6 @@ export class RedisRuns implements RunStore {
           return text ? [[runId, storedCancel(text)] as const] : [];
         }),
       );
-    } catch (error) {
-      throw redisError(error, 'read of pending cancels');
-    }
-  }
+    },
+  });
 }

@@ -25,7 +25,9 @@ export async function tellThread(
   const timestamp = new Date(clock.now()).toISOString();
   const event = { v: threadEventVersion, timestamp, threadId, agentId, runId, ...body };
   const own = (['manifest', 'events'] as const).map((part) => keys.thread(tenant, threadId, part));
-  await runScript(redis, tellScript, own, [op, maxThreadEvents, jsonText(event)]);
+  await runScript(redis, tellScript, own, [op, maxThreadEvents, jsonText(event)], {
+    doing: `event of thread ${threadId}`,
+  });
 }
 
 /** Throws `not_found`. */

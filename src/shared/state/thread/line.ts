@@ -127,7 +127,7 @@ type AcquireReply = PlaceReply | readonly [2, number, readonly string[]] | reado
 
 /**
  * Gives a run its place in a thread, and makes the thread when it is the first run of it. Again for the same run changes
- * nothing and answers how it stands now. Errors of Redis come through as they are; the same call may then be made again.
+ * nothing and answers how it stands now. Throws `queue_unavailable`; the same call may then be made again.
  * `afresh`: like `queue`, and one that has left gets a place as well, because it was passed over before it came to be.
  */
 export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBusy | 'afresh'): Promise<Entered> {
@@ -136,7 +136,7 @@ export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBu
     busy === 'afresh' ? (['queue', Number.MAX_SAFE_INTEGER] as const) : [busy, atMs - leftMs];
   const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString(), onBusy, forgottenBefore];
   const reply = (await listed(place, run, atMs, () =>
-    runScript(place.redis, enterScript, threadKeys(place, run), args),
+    runScript(place.redis, enterScript, threadKeys(place, run), args, { doing: `entry into thread ${run.threadId}` }),
   )) as EnterReply;
   switch (reply[0]) {
     case 0:
@@ -161,7 +161,7 @@ export async function acquireThread(place: ThreadPlace, run: ThreadClaim): Promi
   const at = new Date(atMs).toISOString();
   const args = [run.runId, run.agentId, run.threadId, at, run.epoch, atMs - leftMs];
   const reply = (await listed(place, run, atMs, () =>
-    runScript(place.redis, acquireScript, threadKeys(place, run), args),
+    runScript(place.redis, acquireScript, threadKeys(place, run), args, { doing: `lock of thread ${run.threadId}` }),
   )) as AcquireReply;
   if (reply[0] === 0) return { kind: 'other_agent', agentId: reply[1] };
   if (reply[0] === 3) return { kind: 'waiting', holder: reply[1], ahead: reply[2] };
@@ -194,7 +194,9 @@ async function listed<T>(
 /** The holder waits for something outside and keeps its turn. `fenced`: it is not the holder any more. */
 export async function suspendThread(place: ThreadPlace, hold: ThreadHold): Promise<'ok' | 'fenced'> {
   const { runId, fence } = hold;
-  const reply = await runScript(place.redis, suspendScript, threadKeys(place, hold).slice(0, 1), [runId, fence]);
+  const doing = `suspension in thread ${hold.threadId}`;
+  const [manifest = ''] = threadKeys(place, hold);
+  const reply = await runScript(place.redis, suspendScript, [manifest], [runId, fence], { doing });
   return reply === 1 ? 'ok' : 'fenced';
 }
 
@@ -209,7 +211,8 @@ export async function leaveThread(
   { runId, epoch }: Leaver,
 ): Promise<{ readonly next?: string }> {
   const args = [runId, place.clock.now(), leftMs, maxLeft, epoch ?? ''];
-  const next = (await runScript(place.redis, leaveScript, threadKeys(place, thread), args)) as string;
+  const doing = `release of thread ${thread.threadId}`;
+  const next = (await runScript(place.redis, leaveScript, threadKeys(place, thread), args, { doing })) as string;
   return next === '' ? {} : { next };
 }
 
@@ -262,8 +265,9 @@ async function unlist({ redis, keys, clock }: ThreadPlace, member: string, dueAt
   const entered = await redis.zscore(keys.threadsHeld, member);
   const dropMs = Number(entered ?? 0) + settledMs;
   if (dropMs > clock.now()) return await lookLater(redis, keys.threadChecks, [[member, dueAt, dropMs]]);
-  if (entered !== null) await runScript(redis, unlistScript, [keys.threadsHeld], [member, entered]);
-  await runScript(redis, unlistScript, [keys.threadChecks], [member, dueAt]);
+  const doing = `removal of thread ${member} from the lists`;
+  if (entered !== null) await runScript(redis, unlistScript, [keys.threadsHeld], [member, entered], { doing });
+  await runScript(redis, unlistScript, [keys.threadChecks], [member, dueAt], { doing });
 }
 
 function memberOf({ tenant, threadId }: ThreadRef): string {

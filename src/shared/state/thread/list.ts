@@ -98,7 +98,8 @@ async function infoOf(place: ThreadPlace, tenant: string, listed: ListedThread):
 export async function listThread(place: ThreadPlace, { tenant, threadId }: ThreadRef, max: number): Promise<boolean> {
   const { redis, keys, clock } = place;
   const key = keys.threads(tenant);
-  const list = async () => (await runScript(redis, listScript, [key], [threadId, clock.now(), max])) === 1;
+  const doing = `listing of thread ${threadId}`;
+  const list = async () => (await runScript(redis, listScript, [key], [threadId, clock.now(), max], { doing })) === 1;
   if (await list()) return true;
   const some = listedOf(await redis.zrandmember(key, sampled, 'WITHSCORES'));
   const settled = some.filter(({ changedAtMs }) => changedAtMs < clock.now() - settledMs);
@@ -119,7 +120,9 @@ export async function removeThread(place: ThreadPlace, thread: ThreadRef): Promi
 type RemoveReply = readonly [0] | readonly [1] | readonly [2, ...string[]];
 
 async function remove(place: ThreadPlace, thread: ThreadRef): Promise<RemoveReply> {
-  const reply = (await runScript(place.redis, removeScript, threadKeys(place, thread), [maxNamedRuns])) as RemoveReply;
+  const doing = `removal of thread ${thread.threadId}`;
+  const own = threadKeys(place, thread);
+  const reply = (await runScript(place.redis, removeScript, own, [maxNamedRuns], { doing })) as RemoveReply;
   if (reply[0] === 1) await unlist(place, thread);
   return reply;
 }

@@ -56,7 +56,7 @@ export async function appendToThread(
   const { redis, keys, clock } = place;
   const atMs = clock.now();
   const fields = Object.entries(patchFields(patch)).flat();
-  const reply = (await runScript(redis, appendScript, threadKeys(place, hold), [
+  const args = [
     hold.runId,
     hold.fence,
     op,
@@ -64,7 +64,11 @@ export async function appendToThread(
     fields.length,
     ...fields,
     ...entries.flatMap((entry) => [markOf(entry), jsonText(entry)]),
-  ])) as readonly [0] | readonly [1 | 2, number];
+  ];
+  const doing = `write to thread ${hold.threadId}`;
+  const reply = (await runScript(redis, appendScript, threadKeys(place, hold), args, { doing })) as
+    | readonly [0]
+    | readonly [1 | 2, number];
   if (reply[0] === 0) return { kind: 'fenced' };
   if (reply[0] === 1) await redis.zadd(keys.threads(hold.tenant), 'GT', atMs, hold.threadId);
   return { kind: 'ok', seq: reply[1], rolledBack: reply[0] === 2 };
@@ -83,7 +87,8 @@ export async function updateThread(place: ThreadPlace, thread: ThreadRef, patch:
   const atMs = clock.now();
   const fields = { ...patchFields(patch), updatedAt: new Date(atMs).toISOString() };
   const [manifest = ''] = threadKeys(place, thread);
-  const reply = await runScript(redis, updateScript, [manifest], Object.entries(fields).flat());
+  const doing = `change of thread ${thread.threadId}`;
+  const reply = await runScript(redis, updateScript, [manifest], Object.entries(fields).flat(), { doing });
   if (reply === 0) throw threadNotFound(thread.threadId);
   await redis.zadd(keys.threads(thread.tenant), 'GT', atMs, thread.threadId);
 }

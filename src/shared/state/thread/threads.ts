@@ -6,14 +6,50 @@ import type {
   ThreadEventsRange,
 } from '../../contract/thread/thread-event.ts';
 import type { OnBusy, ThreadEntry, ThreadInfo, ThreadPatch, ThreadRef } from '../../contract/thread/thread.ts';
-import type { Acquired, DueEntry, DueThreads, Entered, Leaver, ThreadClaim, ThreadHold, ThreadRun } from './line.ts';
-import type { ThreadList, ThreadPurge, ThreadQuery } from './list.ts';
-import type { Appended, ThreadPage, ThreadRange } from './log.ts';
+import {
+  type Acquired,
+  type DueEntry,
+  type DueThreads,
+  type Entered,
+  type Leaver,
+  type ThreadClaim,
+  type ThreadHold,
+  type ThreadRun,
+  acquireThread,
+  dueThreads,
+  enterThread,
+  leaveThread,
+  lookAgainAtThreads,
+  suspendThread,
+} from './line.ts';
+import {
+  type ThreadList,
+  type ThreadPurge,
+  type ThreadQuery,
+  listThreads,
+  purgeThreads,
+  removeThread,
+} from './list.ts';
+import {
+  type Appended,
+  type ThreadPage,
+  type ThreadRange,
+  appendToThread,
+  readContext,
+  readThread,
+  threadInfo,
+  updateThread,
+} from './log.ts';
+import type { AddJob } from '../run/waits/resume.ts';
+import type { ThreadPlace } from './thread-place.ts';
+import { readThreadEvents, tellThread } from './events.ts';
+import { passOn } from './turns.ts';
+import { withNamedErrors } from '../errors.ts';
 
 /**
  * Conversations that last longer than a run, and the line of runs that want to continue one: one at a time, in the order in
  * which they came. A run holds its thread from the moment that it is its turn until it leaves, also while it is suspended; it
- * holds no worker for that. Nothing of a thread expires. Kept in Redis by `state/thread/redis-threads.ts`, in memory by
+ * holds no worker for that. Nothing of a thread expires. Kept in Redis by `redisThreads`, in memory by
  * `local/stores/memory-threads.ts`; both pass `test/contract/threads.ts`. Every method throws `queue_unavailable` when the store
  * cannot be reached; calls that change something may be made again then.
  */
@@ -65,4 +101,27 @@ export interface Threads {
   due(limit: number): Promise<DueThreads>;
   /** `nextMs`: when each is due again, in milliseconds since the epoch. An entry since then counts more. */
   lookAgain(threads: readonly (DueEntry & { readonly nextMs: number })[]): Promise<void>;
+}
+
+/** The threads in Redis. All keys of a thread share a slot, so that one script reaches them. */
+export function redisThreads(place: ThreadPlace, addJob: AddJob): Threads {
+  return withNamedErrors<Threads>('threads', {
+    enter: async ({ onBusy = 'queue', ...run }) => await enterThread(place, run, onBusy),
+    acquire: async (run) => await acquireThread(place, run),
+    append: async (hold, op, entries, patch) => await appendToThread(place, hold, op, entries, patch),
+    suspend: async (hold) => await suspendThread(place, hold),
+    leave: async (tenant, threadId, runId, epoch) => await leaveThread(place, { tenant, threadId }, { runId, epoch }),
+    passOn: async (tenant, threadId, leaver) => await passOn(place, { tenant, threadId }, leaver, addJob),
+    context: async (tenant, threadId, holder) => await readContext(place, { tenant, threadId }, holder),
+    get: async (tenant, threadId) => await threadInfo(place, { tenant, threadId }),
+    read: async (tenant, threadId, range) => await readThread(place, { tenant, threadId }, range),
+    list: async (tenant, query) => await listThreads(place, tenant, query),
+    update: async (tenant, threadId, patch) => await updateThread(place, { tenant, threadId }, patch),
+    tell: async (thread, origin, op, body) => await tellThread(place, thread, origin, op, body),
+    events: async (thread, range) => await readThreadEvents(place, thread, range),
+    remove: async (tenant, threadId) => await removeThread(place, { tenant, threadId }),
+    purge: async (tenant, cursor) => await purgeThreads(place, tenant, cursor),
+    due: async (limit) => await dueThreads(place, limit),
+    lookAgain: async (threads) => await lookAgainAtThreads(place, threads),
+  });
 }

@@ -20,7 +20,8 @@ export async function passOn(place: ThreadPlace, thread: ThreadRef, leaver: Leav
     const { next } = await leaveThread(place, thread, leaving);
     if (next === undefined) return;
     const at = new Date(clock.now()).toISOString();
-    const [segment, queue, kind] = (await runScript(redis, wakeScript, [keys.run(next)], [at])) as
+    const doing = `wake of run ${next}`;
+    const [segment, queue, kind] = (await runScript(redis, wakeScript, [keys.run(next)], [at], { doing })) as
       | [number, string, string]
       | [];
     if (segment !== undefined)

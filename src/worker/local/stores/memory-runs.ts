@@ -7,8 +7,15 @@ import type { RunGroup } from '../../../shared/state/run/children/children.ts';
 import type { NewRun } from '../../../shared/state/run/create-runs.ts';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import type { RunRecord } from '../../../shared/contract/run.ts';
-import type { Resumed } from '../../../shared/state/run/children/children-port.ts';
-import type { Resumption } from '../../../shared/state/run/waits/waits.ts';
+import type { ResumedRun } from '../../../shared/state/run/waits/resume.ts';
+import {
+  type Resumption,
+  blameFor,
+  checkClaimEvents,
+  checkCommit,
+  clearsCrashes,
+  decidedEntry,
+} from '../../../shared/state/rules.ts';
 import type {
   Claim,
   ClaimRequest,
@@ -36,7 +43,6 @@ import {
   followerOf,
 } from './memory-row.ts';
 import { takeDecided, vote } from './memory-decisions.ts';
-import { blameFor, checkClaimEvents, checkCommit, clearsCrashes, decidedEntry } from '../../../shared/state/rules.ts';
 
 /** Ended runs kept, oldest dropped first: this store lives as long as its process. */
 const maxEndedRuns = 1_000;
@@ -91,7 +97,7 @@ export class MemoryRuns implements RunStore {
   }
 
   /** Queues a suspended run at its next segment. Answers undefined when there is no such run or it is not suspended. */
-  resume(runId: string, resumption: Resumption): Resumed | undefined {
+  resume(runId: string, resumption: Resumption): ResumedRun | undefined {
     const row = this.#rows.get(runId);
     if (row?.record.status !== 'suspended') return undefined;
     const event: EventBody = { type: 'run.resumed', directiveSummary: resumption.summary };

@@ -21,8 +21,7 @@ import { memoryThreads } from './memory-threads.ts';
 import { decideOf, firstDue, hasResumed } from './memory-decisions.ts';
 import type { SavedRun } from './memory-row.ts';
 import { MemoryRuns, type EventsListener } from './memory-runs.ts';
-import { maxHeard } from '../../../shared/state/run/control/steer.ts';
-import type { Inbox } from '../../../shared/state/run/control/inbox.ts';
+import { maxHeard, type Inbox } from '../../../shared/state/run/control/inbox.ts';
 
 export interface MemoryOptions {
   readonly clock?: Clock;

@@ -2,7 +2,7 @@ import { expect, inject, onTestFinished, test } from 'vitest';
 import { createLog } from '../../../../src/shared/base/log.ts';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
 import { parseEvent, type RunEvent } from '../../../../src/shared/contract/event.ts';
-import { RedisRuns } from '../../../../src/shared/state/run/redis-runs.ts';
+import { redisRuns } from '../../../../src/shared/state/run/redis-runs.ts';
 import { redisWorld, type RedisWorld } from '../../../contract/redis-world.ts';
 import { claimed, seeded } from '../../../contract/store-world.ts';
 import {
@@ -208,7 +208,7 @@ test('a store that cannot be reached says that, whatever was asked', async () =>
   const runId = await seeded(world);
   const redis = await testRedis('command');
   redis.disconnect();
-  const runs = new RedisRuns({ ...world.options, redis });
+  const runs = redisRuns({ ...world.options, redis });
   const asked = [
     () => runs.claim(aClaim(runId), opening(runId), recovering(runId)),
     () => runs.commit({ runId, owner: 'o' }, aCommit(1)),
@@ -230,7 +230,7 @@ test('a claim, a commit and a flush whose replies are lost each take effect once
   await claimed(world, await seeded(world)).then(({ owner, record: { runId } }) =>
     world.runs.flush({ runId, owner }, 3, [delta(runId, 'x')]),
   );
-  const lossy = new RedisRuns({ ...world.options, redis: await testRedis('work', proxy.url) });
+  const lossy = redisRuns({ ...world.options, redis: await testRedis('work', proxy.url) });
   const lost = async <T>(ask: () => Promise<T>): Promise<T> => {
     const dropped = proxy.dropRepliesOnce();
     const answer = ask();

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { keysFor } from '../../../../src/shared/state/keys.ts';
-import { redisSupervision } from '../../../../src/shared/state/run/redis-supervision.ts';
+import { redisSupervision } from '../../../../src/shared/state/run/supervision.ts';
 import { testPrefix, testRedis } from '../../../support/redis.ts';
 import { runPlace } from '../../../support/run-place.ts';
 

@@ -1,18 +1,13 @@
 import type { CancelRequest } from '../../../contract/control.ts';
 import type { EventBody } from '../../../contract/event.ts';
-import type { JobKind } from '../../../contract/run.ts';
-import type { RunGroup } from './children.ts';
+import { type RunGroup, startChildren, stopRuns, tellEvents, tellParent, type Family } from './children.ts';
 import type { NewRun } from '../create-runs.ts';
-
-export interface Resumed {
-  readonly queue: string;
-  readonly segment: number;
-  readonly kind: JobKind;
-}
+import { legibleRecord } from '../../../contract/legible-record.ts';
+import { withNamedErrors } from '../../errors.ts';
 
 /**
  * Runs that work for other runs. Each is a run of its own, on whichever worker takes it; the one that it works for is suspended
- * meanwhile. Kept in Redis by `state/run/children/redis-children.ts`, in memory by `local/stores/memory-children.ts`; both pass
+ * meanwhile. Kept in Redis by `redisChildren`, in memory by `local/stores/memory-children.ts`; both pass
  * `test/contract/children.ts`. Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Children {
@@ -34,4 +29,18 @@ export interface Children {
     stamp: Readonly<Record<string, unknown>>,
     events: readonly (EventBody & { readonly timestamp: string })[],
   ): Promise<boolean>;
+}
+
+/** The children in Redis. */
+export function redisChildren(family: Family): Children {
+  const { redis, keys } = family.place;
+  return withNamedErrors<Children>('children', {
+    start: async (children, group) => await startChildren(children, family, group),
+    stop: async (runIds, cancel) => await stopRuns(runIds, cancel, family),
+    async ended(runId) {
+      const hash = await redis.hgetall(keys.run(runId));
+      if (hash['parent'] !== undefined) await tellParent(legibleRecord(hash), family);
+    },
+    tell: async (stamp, events) => await tellEvents(stamp, events, family.place),
+  });
 }

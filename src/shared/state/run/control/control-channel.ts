@@ -1,7 +1,69 @@
-import type { CancelRequest } from '../../../contract/control.ts';
+import { type CancelRequest, controlMessage } from '../../../contract/control.ts';
+import { orLate } from '../../../base/deadline.ts';
+import type { Log } from '../../../base/log.ts';
+import type { RedisConnection } from '../../connect.ts';
+import { createListeners, type Listeners } from '../../listeners.ts';
+import { named } from '../../errors.ts';
 
 /** A wake-up: somebody asked to cancel a run. The durable flag is what counts; the channel only makes it fast. */
 export interface ControlChannel {
   /** Calls back for every cancel of any run, until disposed. */
   onCancel(listener: (runId: string, cancel: CancelRequest) => void): Disposable;
+}
+
+/** Longest wait for Redis to confirm the end of the subscription; the connection's owner closes it anyway. */
+const farewellMs = 1_000;
+
+export interface RedisControlOptions {
+  /** A connection for channels only. It stays open when this is disposed. */
+  readonly subscriber: RedisConnection;
+  /** `keys.control`. */
+  readonly channel: string;
+  readonly log: Log;
+}
+
+/** Cancel requests from the control channel. What is lost while the connection is away is found by polling the flags. */
+export class RedisControlChannel implements ControlChannel, AsyncDisposable {
+  readonly #options: RedisControlOptions;
+  readonly #listeners: Listeners<[runId: string, cancel: CancelRequest]>;
+
+  constructor(options: RedisControlOptions) {
+    this.#options = options;
+    this.#listeners = createListeners(options.log);
+    options.subscriber.on('message', this.#receive);
+  }
+
+  /** Resolves when Redis has confirmed the subscription. Waits while Redis is away. */
+  async start(): Promise<void> {
+    const { subscriber, channel } = this.#options;
+    await named('subscribe to the control channel', subscriber.subscribe(channel));
+  }
+
+  onCancel(listener: (runId: string, cancel: CancelRequest) => void): Disposable {
+    return this.#listeners.add(listener);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    const { subscriber, channel } = this.#options;
+    subscriber.off('message', this.#receive);
+    this.#listeners.clear();
+    // The connection closes next, and ends what it was subscribed to.
+    const left = subscriber.unsubscribe(channel).catch(() => {});
+    await orLate(farewellMs, left, () => undefined);
+  }
+
+  readonly #receive = (channel: string, text: string): void => {
+    if (channel !== this.#options.channel) return;
+    const message = readMessage(text);
+    if (!message) return this.#options.log.warn({ bytes: text.length }, 'control message ignored');
+    this.#listeners.call(message.runId, message.cancel);
+  };
+}
+
+function readMessage(text: string) {
+  try {
+    return controlMessage.safeParse(JSON.parse(text)).data;
+  } catch {
+    return undefined;
+  }
 }

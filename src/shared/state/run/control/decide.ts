@@ -31,7 +31,7 @@ type Reply =
 
 /**
  * Records decisions about what a run waits for, all or none, and ends its wait once something is decided. A verdict about
- * money in `entry.budget` needs a run that waits for money. Errors of Redis come through as they are; the same decision may
+ * money in `entry.budget` needs a run that waits for money. Throws `queue_unavailable`; the same decision may
  * then be sent again.
  */
 export async function decideAboutRun(place: RunPlace, runId: string, decide: Decide): Promise<DecideOutcome> {

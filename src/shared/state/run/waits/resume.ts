@@ -36,7 +36,7 @@ export type AddJob = (run: ResumedRun & { readonly runId: string }) => Promise<v
 /**
  * Ends the wait of a suspended run: it is queued at its next segment, with `run.resumed` in its log, and its timer is
  * gone. Calls that people were asked about and that nobody decided stay pending. The caller adds the job; until then the
- * reconciler would. Undefined when the run is not suspended (any more). Errors of Redis come through as they are; after
+ * reconciler would. Undefined when the run is not suspended (any more). Throws `queue_unavailable`; after
  * one it is unknown whether the run was resumed.
  */
 export async function resumeRun(place: RunPlace, runId: string, end: WaitEnd): Promise<ResumedRun | undefined> {

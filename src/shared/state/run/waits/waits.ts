@@ -1,13 +1,9 @@
-import type { Resumed } from '../children/children-port.ts';
-
-/** What ends the wait of a suspended run. */
-export interface Resumption {
-  /** In words, for `run.resumed`. */
-  readonly summary: string;
-  /** A person's decision, for the entry `decided` that every resumption adds to the journal. */
-  readonly budget?: 'approve' | 'reject' | undefined;
-  readonly by?: string | undefined;
-}
+import type { RedisConnection } from '../../connect.ts';
+import { loadScript, runScript, type RunPlace } from '../../script.ts';
+import { dueLeaseMs, decidedEntry, type Resumption } from '../../rules.ts';
+import type { Clock } from '../../../base/clock.ts';
+import { resumeRun, type ResumedRun } from './resume.ts';
+import { withNamedErrors } from '../../errors.ts';
 
 /** Times at which something is to happen to runs: one for each run. */
 export interface Timers {
@@ -29,7 +25,46 @@ export interface Waits extends Timers {
    * which holds every decision about its calls that came since the last one. Answers where its new job belongs, or
    * undefined when it is not suspended: somebody else was faster, or it has ended.
    */
-  resume(runId: string, resumption: Resumption): Promise<Resumed | undefined>;
+  resume(runId: string, resumption: Resumption): Promise<ResumedRun | undefined>;
   /** Are there decisions about calls of this run that its journal does not have yet? They came while it was at work. */
   hasDecisions(runId: string): Promise<boolean>;
+}
+
+const dueScript = loadScript(import.meta.url, './due.lua');
+/** More would hold up Redis. */
+const maxDue = 5_000;
+
+/** Timers in one sorted set, by the time of Redis itself. */
+export function redisTimers(redis: RedisConnection, key: string): Timers {
+  return withNamedErrors('timers', {
+    async at(runId, dueMs) {
+      await redis.zadd(key, dueMs, runId);
+    },
+    async clear(runId) {
+      await redis.zrem(key, runId);
+    },
+    async due(limit) {
+      const args = [Math.min(limit, maxDue), dueLeaseMs];
+      return (await runScript(redis, dueScript, [key], args, { doing: 'take of due timers' })) as readonly string[];
+    },
+  });
+}
+
+/** The waits in Redis. */
+export function redisWaits(place: RunPlace & { readonly clock: Clock }): Waits {
+  const { redis, keys, clock } = place;
+  return withNamedErrors<Waits>('waits', {
+    ...redisTimers(redis, keys.timers),
+    async resume(runId, resumption) {
+      const atMs = clock.now();
+      return await resumeRun(place, runId, {
+        summary: resumption.summary,
+        entry: decidedEntry(resumption, atMs),
+        atMs,
+      });
+    },
+    async hasDecisions(runId) {
+      return (await redis.exists(keys.decided(runId))) > 0;
+    },
+  });
 }

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { parseEvent } from '../../../../../src/shared/contract/event.ts';
 import { jobIdFor } from '../../../../../src/shared/base/ids.ts';
-import { RedisRuns } from '../../../../../src/shared/state/run/redis-runs.ts';
+import { redisRuns } from '../../../../../src/shared/state/run/redis-runs.ts';
 import { systemClock } from '../../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../../src/shared/base/log.ts';
 import { aTerminalCommit } from '../../../../contract/run-fixtures.ts';
@@ -225,7 +225,7 @@ test('decisions are kept as long as the record of the run, however it ends', asy
   const ended = await suspendedRun(world, [transfer, second]);
   await ended.approve({ calls: 'call_1' });
   expect((await ttls(ended.runId))[0]).toBeGreaterThan(300 * 86_400);
-  const runs = new RedisRuns({ ...options, resultTtlS: 600 });
+  const runs = redisRuns({ ...options, resultTtlS: 600 });
   const { owner, seq } = await claimed({ runs }, ended.runId, { segment: 1 });
   await ended.deny({ calls: 'call_2' });
   expect((await ttls(ended.runId))[1]).toBeGreaterThan(300 * 86_400);

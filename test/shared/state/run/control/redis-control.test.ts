@@ -4,7 +4,7 @@ import { newRunId } from '../../../../../src/shared/base/ids.ts';
 import { createLog } from '../../../../../src/shared/base/log.ts';
 import { Redactor } from '../../../../../src/shared/base/redact.ts';
 import { keysFor } from '../../../../../src/shared/state/keys.ts';
-import { RedisControlChannel } from '../../../../../src/shared/state/run/control/redis-control.ts';
+import { RedisControlChannel } from '../../../../../src/shared/state/run/control/control-channel.ts';
 import { startRedisProxy } from '../../../../support/redis-proxy.ts';
 import { testPrefix, testRedis, until } from '../../../../support/redis.ts';
 
