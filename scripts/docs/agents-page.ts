@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { agentDefinition, limits, requestBounds, type AgentDefinition } from '../../src/shared/contract/agent/agent.ts';
-import { fieldSpellings } from '../../src/shared/contract/agent/agent-spellings.ts';
+import { fieldSpellings } from '../../src/worker/agents/agent-spellings.ts';
 import { code, table, typeName, type JsonSchema } from './json-schema.ts';
 
 const intro = `# Agents

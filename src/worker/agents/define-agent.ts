@@ -1,7 +1,7 @@
 import { problemsOf } from '../../shared/base/problems.ts';
 import type { z } from 'zod';
 import { agentDefinition, type AgentDefinition, type AgentInput } from '../../shared/contract/agent/agent.ts';
-import { canonicalAgent, type AgentSpellings } from '../../shared/contract/agent/agent-spellings.ts';
+import { canonicalAgent, type AgentSpellings } from './agent-spellings.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { deepFreeze } from '../../shared/base/json-value.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';

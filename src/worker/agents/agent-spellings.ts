@@ -1,4 +1,4 @@
-import type { AgentInput } from './agent.ts';
+import type { AgentInput } from '../../shared/contract/agent/agent.ts';
 
 type FallbackModels = AgentInput['fallbackModels'];
 type LooseLimits = NonNullable<AgentInput['limits']>;
