@@ -56,8 +56,13 @@ test('each promise has a test of the fast lane, which is there', () => {
 
 test('the error page lists exactly the codes of the table and the kinds of tool errors', () => {
   const page = read('docs/reference/errors.md');
-  const codes = [...firstCells(page, 'Errors that end a run'), ...firstCells(page, 'Errors that a caller gets')];
-  expect(new Set(codes)).toEqual(new Set(Object.keys(errorTable)));
+  const used = [...firstCells(page, 'Errors that end a run'), ...firstCells(page, 'Errors that a caller gets')];
+  const reserved = firstCells(page, 'Reserved codes');
+  expect(new Set([...used, ...reserved])).toEqual(new Set(Object.keys(errorTable)));
+  const tables = ['src/shared/base/errors.ts', 'src/shared/contract/reserved.ts'];
+  const throwers = files('src/**/*.{ts,lua}').filter((path) => !tables.includes(path));
+  const source = throwers.map(read).join('\n');
+  expect(Object.keys(errorTable).filter((code) => !source.includes(`'${code}'`))).toEqual(reserved);
   expect(firstCells(page, 'Errors of tool calls')).toEqual(Object.keys(toolErrorHints));
 });
 

@@ -1,4 +1,5 @@
 import { errorTable, toolErrorHints } from '../../src/shared/base/errors.ts';
+import { reservedErrorCodes } from '../../src/shared/contract/reserved.ts';
 import { code, table } from './json-schema.ts';
 
 const intro = `# Errors
@@ -25,14 +26,22 @@ const tools = `## Errors of tool calls
 A failed tool call is told to the model with a kind and a hint, and as \`tool.execute.error\` to subscribers. It ends the
 run only when the agent's \`toolFailure\` says so.`;
 
+const reserved = `## Reserved codes
+
+Their meaning is fixed so that callers can be written against them. This version answers with none of them.`;
+
+const isReserved = (name: string) => reservedErrorCodes.some((one) => one === name);
+
 /** The error table as the code uses it. */
 export function errorsPage(): string {
   return [
     intro,
     runs,
-    codes((scope) => scope !== 'admission'),
+    codes((scope, name) => scope !== 'admission' && !isReserved(name)),
     admission,
-    codes((scope) => scope !== 'run'),
+    codes((scope, name) => scope !== 'run' && !isReserved(name)),
+    reserved,
+    codes((_, name) => isReserved(name)),
     tools,
     table(
       ['kind', 'hint'],
@@ -41,9 +50,9 @@ export function errorsPage(): string {
   ].join('\n\n');
 }
 
-function codes(include: (scope: string) => boolean): string {
+function codes(include: (scope: string, name: string) => boolean): string {
   const rows = Object.entries(errorTable)
-    .filter(([, { scope }]) => include(scope))
+    .filter(([name, { scope }]) => include(scope, name))
     .map(([name, { http, retryable, when }]) => [code(name), String(http), retryable ? 'yes' : 'no', when]);
   return table(['code', 'HTTP', 'retryable', 'when'], rows);
 }

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import { eventBodies, eventEnvelope, isDelta, isLifecycle, isTerminal } from '../../src/shared/contract/event.ts';
+import { reservedEvents } from '../../src/shared/contract/reserved.ts';
 import { code, fieldTable, table, type JsonSchema } from './json-schema.ts';
 
 const intro = `# Events
@@ -34,9 +35,9 @@ export function eventsPage(): string {
     envelope,
     fieldTable(jsonSchema(eventEnvelope)),
     '## Types',
-    ...all.filter(([, { description }]) => description).flatMap(([type, schema]) => section(type, schema)),
+    ...all.filter(([type]) => !(type in reservedEvents)).flatMap(([type, schema]) => section(type, schema)),
     reserved,
-    table(['type', 'fields'], all.filter(([, { description }]) => !description).map(reservedRow)),
+    table(['type', 'fields'], all.filter(([type]) => type in reservedEvents).map(reservedRow)),
   ].join('\n\n');
 }
 

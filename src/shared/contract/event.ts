@@ -26,6 +26,7 @@ import { z } from 'zod';
 import { errorInfo, toolErrorKind } from '../base/errors.ts';
 import { mediaHandle, mediaPart } from './media.ts';
 import { budgetScope, microcents, runUsage, usage } from './money.ts';
+import { reservedEvents } from './reserved.ts';
 
 export const eventVersion = 1;
 
@@ -134,8 +135,7 @@ const decision = z.object({
 const moneyState = z.object({ spentMicrocents: microcents, limitMicrocents: microcents });
 
 /**
- * Every event type with its body. Adding a line here makes the compiler point at every switch that must know it. A type
- * without a description is reserved: its form is fixed and nothing emits it.
+ * Every event type with its body. Adding a line here makes the compiler point at every switch that must know it.
  */
 export const eventBodies = {
   'run.queued': z
@@ -156,7 +156,6 @@ export const eventBodies = {
     .describe(
       'A worker holds the run for the first time or, with `resumed`, again after a wait. `attempt` counts the times that a worker took it.',
     ),
-  'run.retrying': z.object({ attempt: z.int().min(1), delayMs: count, error: errorInfo }),
   'run.recovered': z
     .object({ fromCheckpoint: count, previousWorker: z.string().optional() })
     .describe(
@@ -250,7 +249,6 @@ export const eventBodies = {
   'agent.steered': z
     .object({ messageId: z.string(), text: z.string() })
     .describe('The user said something while the run worked; the next step sees it. A long text is cut.'),
-  'agent.followup.queued': z.object({}),
   'policy.decision': z
     .object({
       subject: z.string(),
@@ -315,7 +313,6 @@ export const eventBodies = {
   'tool.call.start': z
     .object({ toolCallId: z.string(), toolName: z.string() })
     .describe('The model begins to write a tool call.'),
-  'tool.call.delta': z.object({ toolCallId: z.string(), delta: z.string() }),
   'tool.call.end': z
     .object({ toolCallId: z.string(), finalArgs: args })
     .describe('The model has written a tool call. Credentials in the arguments are masked.'),
@@ -369,7 +366,6 @@ export const eventBodies = {
   'tool.outcome_unknown': z
     .object({ toolCallId: z.string(), toolName: z.string(), key: z.string() })
     .describe('A call that may or may not have taken effect. It is not repeated. `key` is its idempotency key.'),
-  'tool.summary': z.object({ text: z.string() }),
   'tool.approval.requested': approval.describe(
     'A call waits for a person. `mode` `deferred`: it may also be answered with a result. `run.suspended` follows.',
   ),
@@ -422,25 +418,13 @@ export const eventBodies = {
     .describe(
       'A summary took the place of the older part of the conversation. Tokens are estimates of the next request before and after; `hooksFiredCount` counts hooks that did not fail; `source` says what asked for it: the length, somebody, or (`pre-step`) a provider that refused the length.',
     ),
-  'agent.lateral-leak.detected': z.object({
-    vector: z.string(),
-    severity: z.string(),
-    decision: z.string(),
-    contentSha256: z.string(),
-  }),
-  'dataflow.flagged': z.object({ toolName: z.string(), rule: z.string() }),
-  'dataflow.blocked': z.object({ toolName: z.string(), rule: z.string() }),
-  'dataflow.declassified': z.object({ toolName: z.string(), rule: z.string() }),
   'agent.progress.written': z
     .object({ ref: z.string(), sha256: z.string() })
     .describe('A progress note was written. Its text is in no event.'),
   'agent.progress.read': z.object({ ref: z.string(), sha256: z.string() }).describe('A progress note was read.'),
-  'guardrail.tripped': z.object({ guardrail: z.string(), reason: z.string().optional() }),
   'file.generated': z
     .object({ handle: mediaHandle, mediaType: z.string().optional() })
     .describe('A file of the run is kept. `GET /v1/media/:sha256` has its bytes.'),
-  'source.cited': z.object({ uri: z.string(), title: z.string().optional() }),
-  'verifier.result': z.object({ passed: z.boolean(), score: z.number().optional() }),
 
   'capability.file_sent': z
     .object({
@@ -513,6 +497,8 @@ export const eventBodies = {
       stoppedBy: z.string(),
     })
     .describe('The task has ended as `completed`, `failed`, `blocked` or `aborted`. `stoppedBy` says what ended it.'),
+
+  ...reservedEvents,
 } as const satisfies Record<string, z.ZodObject>;
 
 export type EventType = keyof typeof eventBodies;

@@ -1,3 +1,4 @@
+import { reservedJobFields } from './reserved.ts';
 import { z } from 'zod';
 import { limitsOverride, maxDeadlineMs } from './agent/agent.ts';
 import { deadlineOf } from './deadline.ts';
@@ -124,7 +125,7 @@ export const runJob = z.object({
   kind: jobKind,
   runId,
   segment: z.int().min(0),
-  traceparent: z.string().max(128).optional(),
+  ...reservedJobFields,
 });
 export type RunJob = z.infer<typeof runJob>;
 

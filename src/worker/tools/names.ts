@@ -1,17 +1,7 @@
 import { serverPrefix } from '../../shared/contract/agent/mcp.ts';
+import { reservedToolNames } from '../../shared/contract/reserved.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Tool } from './tool.ts';
-
-/** Tools that this package adds by itself where an agent needs them: no other tool may have their names. */
-const added = [
-  'tool_search',
-  'read_result',
-  'read_skill',
-  'code_execute',
-  'code_search',
-  'list_agents',
-  'ask_agent',
-] as const;
 
 /** Tools of this package that an agent names, or that a run is given. Code of an author's own may stand in for them. */
 const named = ['ask_user', 'http_request', 'read_file', 'progress_write', 'progress_read', 'notify_user'] as const;
@@ -19,8 +9,8 @@ const named = ['ask_user', 'http_request', 'read_file', 'progress_write', 'progr
 /** What the names of handoffs begin with. */
 export const handoffPrefix = 'transfer_to_';
 
-const reserved: ReadonlySet<string> = new Set(added);
-const ours: ReadonlySet<string> = new Set([...added, ...named]);
+const reserved: ReadonlySet<string> = new Set(reservedToolNames);
+const ours: ReadonlySet<string> = new Set([...reservedToolNames, ...named]);
 
 /** Does this name belong to a tool that this package adds by itself? */
 export function isReservedName(name: string): boolean {
