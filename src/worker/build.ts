@@ -24,7 +24,7 @@ import { dispatchEffects } from './jobs/dispatch.ts';
 import type { Embedder } from './jobs/embedder.ts';
 import { PostrunConsumer } from './jobs/postrun.ts';
 import { announceWorker } from './jobs/presence.ts';
-import { RunQueues } from './jobs/queues.ts';
+import { RunQueues } from '../shared/state/fleet/queues.ts';
 import { Reconciler, scheduleReconciler } from './jobs/reconcile.ts';
 import { runEffect } from './jobs/run-effect.ts';
 import { Waker } from './jobs/wake.ts';

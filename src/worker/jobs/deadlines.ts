@@ -7,7 +7,7 @@ import type { Clock } from '../../shared/base/clock.ts';
 import type { Threads } from '../../shared/state/thread/threads.ts';
 import type { Timers } from '../../shared/state/run/waits/waits.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
-import type { RunQueues } from './queues.ts';
+import type { RunQueues } from '../../shared/state/fleet/queues.ts';
 
 export interface DeadlineDeps {
   readonly deadlines: Timers;

@@ -18,7 +18,7 @@ import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { Children } from '../../shared/state/run/children/children-port.ts';
 import type { OpenRunInfo, Supervision } from '../../shared/state/run/supervision.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
-import type { RunQueues } from './queues.ts';
+import type { RunQueues } from '../../shared/state/fleet/queues.ts';
 
 export interface ReconcileDeps {
   readonly supervision: Supervision;

@@ -5,7 +5,7 @@ import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { Waits } from '../../shared/state/run/waits/waits.ts';
 import type { Resumption } from '../../shared/state/rules.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
-import type { RunQueues } from './queues.ts';
+import type { RunQueues } from '../../shared/state/fleet/queues.ts';
 
 export interface WakerDeps {
   readonly runs: Pick<RunStore, 'load'>;

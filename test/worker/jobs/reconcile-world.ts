@@ -6,7 +6,7 @@ import { bullPrefix, keysFor } from '../../../src/shared/state/keys.ts';
 import { recordFromHash, type RunJob, type RunRecord, recordToHash } from '../../../src/shared/contract/run.ts';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { AddJob } from '../../../src/shared/state/run/waits/resume.ts';
-import { RunQueues } from '../../../src/worker/jobs/queues.ts';
+import { RunQueues } from '../../../src/shared/state/fleet/queues.ts';
 import { Reconciler } from '../../../src/worker/jobs/reconcile.ts';
 import { redisLedger } from '../../../src/shared/state/money/ledger.ts';
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';

@@ -1,7 +1,7 @@
 import { Queue } from 'bullmq';
-import type { RedisConnection } from '../../shared/state/connect.ts';
-import { jobIdFor } from '../../shared/base/ids.ts';
-import { jobOptions, jobVersion, type JobKind } from '../../shared/contract/run.ts';
+import type { RedisConnection } from '../connect.ts';
+import { jobIdFor } from '../../base/ids.ts';
+import { jobOptions, jobVersion, type JobKind } from '../../contract/run.ts';
 
 /** The queues by name, opened on first use; one connection serves all of them. */
 export class RunQueues implements AsyncDisposable {
