@@ -182,7 +182,8 @@ function storesOptions(
     tenants,
     observe: (event, context) => metrics.observe(event, context),
     observeLimiter: metrics.rateLimiter,
-    addJob: async ({ runId, queue, kind, segment }) => await queues.add(queue, { runId, kind, segment }, 'front'),
+    addJob: async ({ runId, queue, kind, segment }) =>
+      await queues.add(queue, { runId, kind, segment }, { first: true }),
     onAccepted: (run) => logAccepted(log, run, name),
     onEnded(run, last) {
       metrics.observe(last, { agentId: run.request.agent, kind: run.kind });

@@ -55,7 +55,7 @@ export class Waker implements AsyncDisposable {
     const { waits, queues, governor, runs } = this.#deps;
     const resumed = await waits.resume(runId, resumption);
     if (resumed) {
-      await queues.add(resumed.queue, { runId, kind: resumed.kind, segment: resumed.segment }, 'front');
+      await queues.add(resumed.queue, { runId, kind: resumed.kind, segment: resumed.segment }, { first: true });
       return;
     }
     // One that goes on already will ask for its place. One that has ended will not: the place is somebody else's.

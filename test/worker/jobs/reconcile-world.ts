@@ -48,7 +48,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
   });
   const threadPlace = { redis, keys, cluster, clock: systemClock };
   const addJob: AddJob = async ({ runId, queue, kind, segment }) =>
-    await queues.add(queue, { runId, kind, segment }, 'front');
+    await queues.add(queue, { runId, kind, segment }, { first: true });
   const threads = redisThreads(threadPlace, addJob);
   const stopped: string[] = [];
   const told: string[] = [];

@@ -1,9 +1,24 @@
 import { Queue } from 'bullmq';
-import type { RedisConnection } from '../connect.ts';
+import { defined } from '../../base/defined.ts';
 import { jobIdFor } from '../../base/ids.ts';
 import { jobOptions, jobVersion, type JobKind } from '../../contract/run.ts';
+import type { RedisConnection } from '../connect.ts';
 
-/** The queues by name, opened on first use; one connection serves all of them. */
+/** One segment of a run as a job. */
+export interface RunJob {
+  readonly kind: JobKind;
+  readonly runId: string;
+  readonly segment: number;
+}
+
+export interface JobPosition {
+  readonly priority?: number | undefined;
+  readonly delayMs?: number | undefined;
+  /** Before everything that waits: the run has waited already. */
+  readonly first?: boolean | undefined;
+}
+
+/** The BullMQ queues by name, opened on first use; one connection serves all of them. */
 export class RunQueues implements AsyncDisposable {
   readonly #queues = new Map<string, Queue>();
   readonly #connection: RedisConnection;
@@ -25,20 +40,37 @@ export class RunQueues implements AsyncDisposable {
     return queue;
   }
 
+  /**
+   * The queue after its first contact with Redis. One whose first contact fails stays broken for good, so ask on a live
+   * connection; it is forgotten when it still fails.
+   */
+  async ready(name: string): Promise<Queue> {
+    const queue = this.get(name);
+    try {
+      await queue.waitUntilReady();
+      return queue;
+    } catch (error) {
+      if (this.#queues.get(name) === queue) this.#queues.delete(name);
+      throw error;
+    }
+  }
+
   /** Enqueues a segment of a run. The job id makes a repeat harmless. */
-  async add(
-    queue: string,
-    run: { runId: string; kind: JobKind; segment: number },
-    place: 'front' | 'back' = 'back',
-  ): Promise<void> {
-    await this.get(queue).add(
-      run.kind,
-      { v: jobVersion, ...run },
-      { ...jobOptions, jobId: jobIdFor(run.runId, run.segment), ...(place === 'front' && { lifo: true }) },
-    );
+  async add(queue: string, run: RunJob, position?: JobPosition): Promise<void> {
+    const { name, data, opts } = jobOf(run, position);
+    await this.get(queue).add(name, data, opts);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#queues.values()].map((queue) => queue.close()));
+    const open = [...this.#queues.values()];
+    this.#queues.clear();
+    await Promise.allSettled(open.map((queue) => queue.close()));
   }
+}
+
+/** A segment of a run as BullMQ takes it. */
+export function jobOf({ kind, runId, segment }: RunJob, { priority, delayMs, first }: JobPosition = {}) {
+  const lifo = first ? true : undefined;
+  const opts = defined({ ...jobOptions, jobId: jobIdFor(runId, segment), priority, delay: delayMs, lifo });
+  return { name: kind, data: { v: jobVersion, kind, runId, segment }, opts };
 }
