@@ -52,10 +52,13 @@ function proseLines(markdown: string): { text: string; line: number }[] {
   return markdown.split('\n').flatMap((text, index) => {
     const isFence = /^\s*```/.test(text);
     if (isFence) inCode = !inCode;
-    return inCode || isFence
-      ? []
-      : [{ text: text.replace(/`[^`]*`(?!\])/g, (code) => (text.startsWith('#') ? code : '')), line: index + 1 }];
+    return inCode || isFence ? [] : [{ text: text.startsWith('#') ? text : withoutCode(text), line: index + 1 }];
   });
+}
+
+/** Spans in their order, so that none begins where another ends. What a link is called stays: it may be code. */
+function withoutCode(text: string): string {
+  return text.replace(/`[^`]*`(\]?)/g, (span, bracket: string) => (bracket ? span : ''));
 }
 
 /** The blocks of code in a language, in their order. */
