@@ -15,7 +15,7 @@ import type { Family } from '../shared/state/run/children/children.ts';
 import { redisChildren } from '../shared/state/run/children/children-port.ts';
 import { RedisControlChannel } from '../shared/state/run/control/control-channel.ts';
 import { redisInbox } from '../shared/state/run/control/inbox.ts';
-import { redisRuns } from '../shared/state/run/redis-runs.ts';
+import { redisRuns } from '../shared/state/run/runs.ts';
 import { redisTimers, redisWaits } from '../shared/state/run/waits/waits.ts';
 import type { RunPlace } from '../shared/state/script.ts';
 import { redisThreads } from '../shared/state/thread/threads.ts';

@@ -5,7 +5,7 @@ import { silentLog } from '../../src/shared/base/log.ts';
 import { isClusterUrl, type RedisConnection } from '../../src/shared/state/connect.ts';
 import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
 import { type RunRecord, recordToHash } from '../../src/shared/contract/run.ts';
-import { type RedisRunsOptions, redisRuns } from '../../src/shared/state/run/redis-runs.ts';
+import { type RedisRunsOptions, redisRuns } from '../../src/shared/state/run/runs.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { StoreWorld } from './store-world.ts';
 import { runPlace } from '../support/run-place.ts';

@@ -3,7 +3,7 @@ import { isTerminalStatus } from '../../shared/contract/run.ts';
 import type { Governor } from '../../shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { Waits } from '../../shared/state/run/waits/waits.ts';
-import type { Resumption } from '../../shared/state/rules.ts';
+import type { Resumption } from '../../shared/state/run/rules.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { RunQueues } from '../../shared/state/fleet/queues.ts';
 

@@ -15,7 +15,7 @@ import {
   checkCommit,
   clearsCrashes,
   decidedEntry,
-} from '../../../shared/state/rules.ts';
+} from '../../../shared/state/run/rules.ts';
 import type {
   Claim,
   ClaimRequest,

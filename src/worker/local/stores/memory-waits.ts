@@ -1,7 +1,7 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Waits, Timers } from '../../../shared/state/run/waits/waits.ts';
 import type { MemoryRuns } from './memory-runs.ts';
-import { dueLeaseMs } from '../../../shared/state/rules.ts';
+import { dueLeaseMs } from '../../../shared/state/run/rules.ts';
 
 /** The waits of one process. */
 export function memoryWaits(runs: Pick<MemoryRuns, 'resume' | 'hasDecisions'>, clock: Clock): Waits {

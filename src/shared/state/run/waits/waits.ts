@@ -1,6 +1,6 @@
 import type { RedisConnection } from '../../connect.ts';
 import { loadScript, runScript, type RunPlace } from '../../script.ts';
-import { dueLeaseMs, decidedEntry, type Resumption } from '../../rules.ts';
+import { dueLeaseMs, decidedEntry, type Resumption } from '../rules.ts';
 import type { Clock } from '../../../base/clock.ts';
 import { resumeRun, type ResumedRun } from './resume.ts';
 import { withNamedErrors } from '../../errors.ts';

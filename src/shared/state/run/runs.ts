@@ -1,10 +1,10 @@
 import { storedCancel } from '../../contract/control.ts';
 import { legibleRecord } from '../../contract/legible-record.ts';
 import type { RunStore } from './run-store.ts';
-import { claimRun } from './redis-claim.ts';
-import { commitRun } from './redis-commit.ts';
-import { FlushGatherer } from './redis-flush.ts';
-import { checkClaimEvents, checkCommit } from '../rules.ts';
+import { claimRun } from './claim.ts';
+import { commitRun } from './commit.ts';
+import { FlushGatherer } from './flush.ts';
+import { checkClaimEvents, checkCommit } from './rules.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 import type { RunPlace } from '../script.ts';

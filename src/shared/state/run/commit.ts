@@ -15,7 +15,7 @@ import {
 import { redisError, named } from '../errors.ts';
 import { type RunRecord, recordToHash } from '../../contract/run.ts';
 import type { Commit, CommitReply, Ownership } from './run-store.ts';
-import { clearsCrashes } from '../rules.ts';
+import { clearsCrashes } from './rules.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
 

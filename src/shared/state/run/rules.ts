@@ -1,7 +1,7 @@
-import { RunError } from '../base/errors.ts';
-import type { JournalEntry, JournalEntryOf } from '../contract/journal/journal.ts';
-import { isTerminalStatus, type Activity } from '../contract/run.ts';
-import type { Commit, OutgoingEvent } from './run/run-store.ts';
+import { RunError } from '../../base/errors.ts';
+import type { JournalEntry, JournalEntryOf } from '../../contract/journal/journal.ts';
+import { isTerminalStatus, type Activity } from '../../contract/run.ts';
+import type { Commit, OutgoingEvent } from './run-store.ts';
 
 /** After this a run whose time came, and which nobody woke, is due again: whoever got it has probably died. */
 export const dueLeaseMs = 30_000;
