@@ -69,7 +69,7 @@ export function policyFor(
   agentPolicies: readonly PolicyRule[],
   isPrivateHost: HardRules['isPrivateHost'],
 ): Policy {
-  const hard: HardRules = { commands, allowInsecure, isPrivateHost, ...(domains && { domains }) };
+  const hard: HardRules = { commands, allowInsecure, isPrivateHost, domains };
   return createPolicy(operators, hard, agentPolicies);
 }
 

@@ -2,7 +2,7 @@ import { join } from 'node:path';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { Config } from '../../shared/contract/config.ts';
-import { createEgress } from '../../shared/egress/egress.ts';
+import { createEgress, type Egress } from '../../shared/egress/egress.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
@@ -11,7 +11,7 @@ import type { ProgressNotes } from '../../shared/state/results/progress-notes.ts
 import type { Artifacts } from '../../shared/state/results/artifacts.ts';
 import type { Breakers } from '../../shared/state/limits/breakers.ts';
 import type { LoadedAgent, ToolOffer } from './load-agents.ts';
-import { loadPolicyFile, policyFor, policyWarnings } from './policy-file.ts';
+import { loadPolicyFile, policyFor, policyWarnings, type PolicyFile } from './policy-file.ts';
 import type { ToolSecrets } from './tool-secrets.ts';
 import { createAskUser } from '../tools/builtin/ask-user.ts';
 import { folderBelow } from '../tools/file-within.ts';
@@ -79,77 +79,21 @@ export interface ToolStores {
 type Builtins = Readonly<Record<string, (fileScope: string | undefined) => Tool>>;
 
 /** Throws `invalid_config` listing every problem of the policy file. Starts nothing that is not needed. */
-export function createToolkit({
-  config,
-  secrets,
-  redactor,
-  log,
-  clock,
-  serverIdleMs: idleMs,
-  capabilities: given = {},
-}: ToolkitOptions): Toolkit {
+export function createToolkit(options: ToolkitOptions): Toolkit {
+  const { config, secrets, redactor, log, clock, serverIdleMs: idleMs } = options;
   const policies = loadPolicyFile(config.MILLRACE_POLICIES);
   const egress = createEgress({ allowedHosts: config.EGRESS_ALLOWED_HOSTS });
-  // Who may be contacted although it is inside may be contacted without TLS.
-  const allowInsecure = [...policies.allowInsecure, ...config.EGRESS_ALLOWED_HOSTS];
-  const operator = { ...policies, allowInsecure };
-  const domains = bothOf(config.EGRESS_DOMAINS, policies.domains);
   const scripts = createScriptPool({ size: config.CODE_MODE_PROCESSES, log, clock });
-  const servers = createMcpHub({
-    egress,
-    secrets,
-    redactor,
-    log,
-    clock,
-    version: packageVersion,
-    ...(idleMs !== undefined && { idleMs }),
-  });
-  const known = new WeakMap<AgentDefinition, Policy>();
-  const policyOf = (agent: AgentDefinition): Policy => {
-    const policy = known.get(agent) ?? policyFor(operator, agent.policies, (host) => egress.isPrivateHost(host));
-    known.set(agent, policy);
-    return policy;
-  };
-  const capabilities = createCapabilityRegistry({ clock });
-  for (const [name, resolver] of Object.entries(given)) capabilities.register(name, resolver);
-  capabilities.inject('notify-user', notifyUser);
+  const servers = createMcpHub({ egress, secrets, redactor, log, clock, version: packageVersion, idleMs });
+  const capabilities = capabilitiesOf(options);
+  const policyOf = policiesOf(config, policies, egress);
   let stores: ToolStores | undefined;
-  const there = () => {
+  const progress = () => {
     if (!stores) throw new RunError('internal', 'a tool was called before its store was there');
-    return stores;
-  };
-  const [writeProgress, readProgress] = createProgressTools({
-    redactor,
-    notes: {
-      write: (draft) => there().progress.write(draft),
-      read: (tenant, runId, query) => there().progress.read(tenant, runId, query),
-    },
-  });
-  const builtins: Builtins = {
-    ask_user: createAskUser,
-    http_request: () => createHttpRequestTool({ egress, domains }),
-    read_file: (scope) => createReadFileTool({ root: config.MILLRACE_FILES, scope }),
-    progress_write: () => writeProgress,
-    progress_read: () => readProgress,
+    return stores.progress;
   };
   return {
-    offer: {
-      names: Object.keys(builtins),
-      find: (name, { fileScope }) => (Object.hasOwn(builtins, name) ? builtins[name]?.(fileScope) : undefined),
-      register: (name, resolver) => capabilities.register(name, resolver),
-      problemsOf: (agent) => [
-        ...mcpGrantProblems(agent),
-        ...capabilities.check(agent).problems,
-        ...directoryProblems(agent, config.MILLRACE_FILES),
-      ],
-      warningsOf: (agent, tools) => [
-        ...capabilities.check(agent).warnings,
-        ...policyWarnings(policies, agent.policies, {
-          tools: new Set(tools.map(({ name }) => name)),
-          isComplete: Object.keys(agent.mcpServers).length === 0 && policies.rules.length === 0,
-        }),
-      ],
-    },
+    offer: offerOf(config, builtinsOf(options, policies, egress, progress), policies, capabilities),
     services(opened) {
       stores = opened;
       return {
@@ -170,6 +114,76 @@ export function createToolkit({
       await scripts[Symbol.asyncDispose]();
       await egress[Symbol.asyncDispose]();
     },
+  };
+}
+
+/** What the operator brings, and what every agent has. */
+function capabilitiesOf({ clock, capabilities: given = {} }: ToolkitOptions): CapabilityRegistry {
+  const capabilities = createCapabilityRegistry({ clock });
+  for (const [name, resolver] of Object.entries(given)) capabilities.register(name, resolver);
+  capabilities.inject('notify-user', notifyUser);
+  return capabilities;
+}
+
+/** The rules of the operator and of an agent, read once for each agent. */
+function policiesOf(config: Config, policies: PolicyFile, egress: Egress): (agent: AgentDefinition) => Policy {
+  // Who may be contacted although it is inside may be contacted without TLS.
+  const allowInsecure = [...policies.allowInsecure, ...config.EGRESS_ALLOWED_HOSTS];
+  const operator = { ...policies, allowInsecure };
+  const known = new WeakMap<AgentDefinition, Policy>();
+  return (agent) => {
+    const policy = known.get(agent) ?? policyFor(operator, agent.policies, (host) => egress.isPrivateHost(host));
+    known.set(agent, policy);
+    return policy;
+  };
+}
+
+function builtinsOf(
+  { config, redactor }: ToolkitOptions,
+  policies: PolicyFile,
+  egress: Egress,
+  progress: () => ProgressNotes,
+): Builtins {
+  const domains = bothOf(config.EGRESS_DOMAINS, policies.domains);
+  const [writeProgress, readProgress] = createProgressTools({
+    redactor,
+    notes: {
+      write: (draft) => progress().write(draft),
+      read: (tenant, runId, query) => progress().read(tenant, runId, query),
+    },
+  });
+  return {
+    ask_user: createAskUser,
+    http_request: () => createHttpRequestTool({ egress, domains }),
+    read_file: (scope) => createReadFileTool({ root: config.MILLRACE_FILES, scope }),
+    progress_write: () => writeProgress,
+    progress_read: () => readProgress,
+  };
+}
+
+/** What agents may name when they are loaded, and what is wrong with how they do. */
+function offerOf(
+  config: Config,
+  builtins: Builtins,
+  policies: PolicyFile,
+  capabilities: CapabilityRegistry,
+): ToolOffer {
+  return {
+    names: Object.keys(builtins),
+    find: (name, { fileScope }) => (Object.hasOwn(builtins, name) ? builtins[name]?.(fileScope) : undefined),
+    register: (name, resolver) => capabilities.register(name, resolver),
+    problemsOf: (agent) => [
+      ...mcpGrantProblems(agent),
+      ...capabilities.check(agent).problems,
+      ...directoryProblems(agent, config.MILLRACE_FILES),
+    ],
+    warningsOf: (agent, tools) => [
+      ...capabilities.check(agent).warnings,
+      ...policyWarnings(policies, agent.policies, {
+        tools: new Set(tools.map(({ name }) => name)),
+        isComplete: Object.keys(agent.mcpServers).length === 0 && policies.rules.length === 0,
+      }),
+    ],
   };
 }
 

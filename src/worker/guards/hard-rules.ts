@@ -15,7 +15,7 @@ export interface HardRules {
   /** Commands that tools may start, each in full. None: no tool may start any. */
   readonly commands: readonly string[];
   /** The only hosts that tools may contact, by full name. Absent: every public one. */
-  readonly domains?: readonly string[];
+  readonly domains?: readonly string[] | undefined;
   /** `host` or `host:port` that may be contacted without TLS. */
   readonly allowInsecure: readonly string[];
   /** Is this an address that nobody outside may have: private, loopback, link-local? IPv6 comes without brackets. */

@@ -32,7 +32,7 @@ export interface McpHubOptions {
    * How long a connection to an HTTP server outlives the last run that used it, in milliseconds. 0: not at all. Default
    * 300,000.
    */
-  readonly idleMs?: number;
+  readonly idleMs?: number | undefined;
 }
 
 /** The agent as far as its servers are concerned. */
