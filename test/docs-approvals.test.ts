@@ -17,7 +17,7 @@ import { Redactor } from '../src/shared/base/redact.ts';
 import { createToolSecrets } from '../src/worker/agents/tool-secrets.ts';
 import { createToolkit } from '../src/worker/agents/toolkit.ts';
 import { defineAgent, defineTool, type Agent, type RunState } from '../src/worker/index.ts';
-import { loadAgents } from '../src/worker/agents/load-agents.ts';
+import { loadAgents } from '../src/worker/agents/load-folder.ts';
 import { serverWorld } from './producer/http/server-world.ts';
 import { suspendedRun } from './producer/support/suspended.ts';
 import { codeBlocks } from './support/markdown.ts';

@@ -11,7 +11,7 @@ import { loadTenants } from '../src/shared/contract/tenants.ts';
 import { modelsOf } from '../src/worker/agents/chain.ts';
 import { createPriceLookup, loadPrices } from '../src/worker/llm/prices.ts';
 import { createProviders } from '../src/worker/llm/backends/providers.ts';
-import { loadAgents } from '../src/worker/agents/load-agents.ts';
+import { loadAgents } from '../src/worker/agents/load-folder.ts';
 import { serverWorld } from './producer/http/server-world.ts';
 import { codeBlocks } from './support/markdown.ts';
 import { testPrefix } from './support/redis.ts';
