@@ -147,7 +147,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
     activity: 'idle' as const,
   };
   const { signal } = new AbortController();
-  const opened = await openRun({ v: 1, kind: 'agent.turn', runId, segment: 0 }, delivery, deps, signal);
+  const opened = await openRun({ runId, segment: 0 }, delivery, deps, signal);
   if (opened.kind !== 'open') throw new Error(`the run is ${opened.kind}`);
   await using run = opened.run;
   const outcome = await turnOf(run, deps);

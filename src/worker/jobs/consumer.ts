@@ -32,7 +32,7 @@ export interface ConsumerOptions {
   /** Moves a run that keeps bringing workers down into the quarantine queue. */
   quarantine(job: RunJob): Promise<void>;
   /** Ends a run that brought down the quarantine as well. */
-  giveUp(job: RunJob): Promise<void>;
+  giveUp(run: Pick<RunJob, 'runId' | 'segment'>): Promise<void>;
 }
 
 /**

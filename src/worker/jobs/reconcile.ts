@@ -11,7 +11,7 @@ import type { Log } from '../../shared/base/log.ts';
 import { budgetScope } from '../../shared/contract/money.ts';
 import { type RedisConnection } from '../../shared/state/connect.ts';
 import { maintenanceQueue, quarantineQueue } from '../../shared/contract/queues.ts';
-import { isTerminalStatus, jobVersion, type RunJob } from '../../shared/contract/run.ts';
+import { isTerminalStatus, type RunJob } from '../../shared/contract/run.ts';
 import type { DueThread, DueEntry } from '../../shared/state/thread/line.ts';
 import type { Threads } from '../../shared/state/thread/threads.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
@@ -29,7 +29,7 @@ export interface ReconcileDeps {
   readonly children: Pick<Children, 'stop' | 'ended'>;
   readonly log: Log;
   wake(runId: string, summary: string): void;
-  giveUp(job: RunJob): Promise<void>;
+  giveUp(run: Pick<RunJob, 'runId' | 'segment'>): Promise<void>;
   /** There are runs in quarantine and no live worker serves it. */
   onUnservedQuarantine(waiting: number): void;
   onPutBack(): void;
@@ -170,7 +170,7 @@ export class Reconciler {
     if (run.status === 'queued' && (await this.#waitsForThread(runId, run))) return 'fine';
     log.warn({ runId, status: run.status, jobState: state, putBacks: run.putBacks }, 'run had no job and is put back');
     if (run.putBacks >= maxPutBacks) {
-      await this.#deps.giveUp({ v: jobVersion, kind: run.kind, runId, segment: run.segment });
+      await this.#deps.giveUp({ runId, segment: run.segment });
       await supervision.count('given_up', 1);
       return 'put_back';
     }

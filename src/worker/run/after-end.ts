@@ -1,10 +1,14 @@
-import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
-import { queueFollowUps } from './follow-ups.ts';
+import { canonicalJson } from '../../shared/base/canonical-json.ts';
+import type { NewRun } from '../../shared/state/run/create-runs.ts';
+import { newNonce, sha256 } from '../../shared/base/ids.ts';
+import { followUpId } from '../../shared/state/run/control/inbox.ts';
+import type { Ports } from './ports.ts';
+import { isTerminalStatus, runRequest, type RunRecord } from '../../shared/contract/run.ts';
 import type { RunDeps } from './open-run.ts';
 
 /**
- * Tells whom others wait for: the run above, and the next one of the thread. Takes the record as it is after the end; nothing follows
- * for a run that was driven again since. Again changes nothing.
+ * Continues what waited for the end of a run: its parent, and the next run of its thread. Takes the record as it is after the
+ * end; nothing follows for a run that was redriven since. Again changes nothing.
  */
 export async function afterEnd(
   record: RunRecord | undefined,
@@ -17,4 +21,31 @@ export async function afterEnd(
   await queueFollowUps(record, ports);
   if (status === 'completed' || status === 'degraded') await dispatchEffects?.(record);
   await ports.threads.passOn(tenant, request.thread, record);
+}
+
+/**
+ * What was said to a run of a thread too late for it to hear becomes the next messages of the thread, as if it had been sent
+ * with nobody at work. What it has heard is in its record, as it is after its end. Again changes nothing: each has a run id
+ * of its own.
+ */
+async function queueFollowUps(record: RunRecord, ports: Pick<Ports, 'inbox' | 'children' | 'threads'>): Promise<void> {
+  const { runId, tenant, request, queue, heard = [] } = record;
+  const said = await ports.inbox.heard(runId);
+  if (said.length === 0) return;
+  const { agent, thread = '', sessionId, budget, limits, metadata } = request;
+  const followUps = said
+    .filter(({ id }) => !heard.includes(id))
+    .map(({ id, text }): NewRun => {
+      const asked = runRequest.parse({ agent, input: text, thread, sessionId, budget, limits, metadata });
+      const next = followUpId(runId, id);
+      const bodyHash = sha256(canonicalJson({ agent, text }));
+      return { runId: next, tenant, kind: 'agent.turn', queue, request: asked, bodyHash, nonce: newNonce() };
+    });
+  for (const next of followUps)
+    await ports.threads.enter({ tenant, threadId: thread, runId: next.runId, agentId: agent });
+  await ports.children.start(followUps);
+  await ports.inbox.drop(
+    runId,
+    said.map(({ id }) => id),
+  );
 }

@@ -22,24 +22,32 @@ import { enterThread, takeThread, type TakenThread } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
 import { RunWriter, type EventContext } from './writer.ts';
 
-/** What the job layer knows about this delivery of the job. */
-export interface Delivery {
-  readonly jobTry: number;
+/** Who takes a run over. */
+export interface Taker {
   readonly queue: string;
   readonly worker: string;
-  /** Crashes, and blame, from which on this queue refuses the run. */
-  readonly crashLimit: number;
-  readonly blameLimit: number;
   /** `watched` where the process has no other run. */
   readonly activity: Activity;
 }
+
+/** What the job layer knows about this delivery of the job. */
+export interface Delivery extends Taker {
+  readonly jobTry: number;
+  /** Crashes, and blame, from which on this queue refuses the run. */
+  readonly crashLimit: number;
+  readonly blameLimit: number;
+}
+
+/** A taker without a job comes after every delivery, and takes the run however often it has crashed. */
+const last = Number.MAX_SAFE_INTEGER;
+const withoutJob = { jobTry: last, crashLimit: last, blameLimit: last };
 
 type OpenDeps = Pick<RunDeps, 'ports' | 'agents' | 'functions' | 'flushTimer' | 'cancels' | 'suspects' | 'wake'>;
 
 /** Claims the run and folds its journal. The claim itself emits `run.started` or `run.recovered`. */
 export async function openRun(
-  job: RunJob,
-  delivery: Delivery,
+  job: Pick<RunJob, 'runId' | 'segment'>,
+  delivery: Delivery | Taker,
   deps: OpenDeps,
   signal: AbortSignal,
 ): Promise<{ readonly kind: 'open'; readonly run: OpenRun } | JobOutcome> {
@@ -117,8 +125,8 @@ interface Claimed extends Extract<Claim, { kind: 'claimed' }> {
 /** Takes the run over from whichever worker had it. */
 async function claim(
   { record, assignment: { agent }, isResumed }: Found,
-  { runId, segment }: RunJob,
-  delivery: Delivery,
+  { runId, segment }: Pick<RunJob, 'runId' | 'segment'>,
+  delivery: Delivery | Taker,
   { ports, suspects }: OpenDeps,
 ): Promise<Claimed | JobOutcome> {
   const context = contextOf(record, delivery);
@@ -138,7 +146,11 @@ async function claim(
   const wasLost = record.status === 'running' && worker !== undefined;
   const excusedWorker = wasLost && (await suspects?.isExcused(worker, runId)) ? worker : undefined;
   const owner = newNonce();
-  const answer = await ports.runs.claim({ ...delivery, excusedWorker, runId, owner, segment }, opening, going);
+  const answer = await ports.runs.claim(
+    { ...withoutJob, ...delivery, excusedWorker, runId, owner, segment },
+    opening,
+    going,
+  );
   if (answer.kind === 'crashed_too_often') return answer;
   if (answer.kind !== 'claimed') return skipped(answer.kind);
   const start = answer.first ? 'first' : isResumed ? 'resumed' : 'recovered';
@@ -160,7 +172,7 @@ type Held = Pick<OpenRun, 'writer' | 'signals' | 'log' | 'owner' | 'workedMs' | 
 function hold(
   { record: before }: Found,
   { record, seq, owner, cancel, events }: Claimed,
-  delivery: Delivery,
+  delivery: Delivery | Taker,
   { ports, flushTimer, cancels }: OpenDeps,
   signal: AbortSignal,
   opening: DisposableStack,
@@ -256,6 +268,6 @@ async function recover(
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
 }
 
-function contextOf(record: RunRecord, delivery: Delivery): EventContext {
-  return { ...stampOf(record), jobAttempt: delivery.jobTry };
+function contextOf(record: RunRecord, delivery: Delivery | Taker): EventContext {
+  return { ...stampOf(record), jobAttempt: 'jobTry' in delivery ? delivery.jobTry : undefined };
 }

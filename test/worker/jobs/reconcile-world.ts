@@ -34,7 +34,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
   const supervision = redisSupervision(runPlace(seen, keys, cluster));
   const queues = new RunQueues(redis, bullPrefix(prefix, cluster), () => {});
   onTestFinished(() => queues[Symbol.asyncDispose]());
-  const gaveUp: RunJob[] = [];
+  const gaveUp: Pick<RunJob, 'runId' | 'segment'>[] = [];
   let unserved = 0;
   let unreachable = 0;
   const woken: string[] = [];

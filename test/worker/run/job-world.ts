@@ -10,6 +10,7 @@ import type { Agent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import type { RunDeps } from '../../../src/worker/run/open-run.ts';
+import { giveUpRun } from '../../../src/worker/run/give-up.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
 import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
@@ -63,6 +64,11 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
         deps,
         signal,
       );
+    },
+    /** Ends a run that no worker can run. */
+    async giveUp(runId: string, reason: Parameters<typeof giveUpRun>[1]) {
+      const record = await deps.ports.runs.load(runId);
+      await giveUpRun({ runId, segment: record?.segment ?? 0 }, reason, 'w', deps);
     },
     /** Lets time pass, and wakes what is due. Answers the runs that were woken. */
     async pass(ms: number) {
