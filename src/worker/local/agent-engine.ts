@@ -56,9 +56,9 @@ export function createAgentEngine(given: AgentEngineOptions, boundary: Boundary)
       const stream = handle.stream(message, {
         signal: abort.signal,
         overrides: {
-          ...(isOtherModel && { model: options.model }),
-          ...(options.maxTurns !== undefined && { maxTurns: options.maxTurns }),
-          ...(own.background && { background: true }),
+          model: isOtherModel ? options.model : undefined,
+          maxTurns: options.maxTurns,
+          background: own.background || undefined,
         },
       });
       const { text, usage } = answerOf(await followed(handle, stream, callbacks));

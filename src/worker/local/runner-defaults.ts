@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
+import { defined } from '../../shared/base/defined.ts';
 import { systemClock } from '../../shared/base/clock.ts';
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import { type RunUsage, addRunUsage, emptyRunUsage } from '../../shared/contract/money.ts';
@@ -62,7 +63,7 @@ export function runnerDefaultsWith({
     },
     buildSystemPrompt(definition, cwd, directories, { task, background = false }) {
       const build = find(definition.id).prompt ?? defaultPrompt;
-      return build(definition, { ...(cwd !== '' && { cwd }), directories, background, ...(task && { task }) });
+      return build(definition, defined({ cwd: cwd || undefined, directories, background, task }));
     },
     capabilities: {
       resolve: (names, context) => ({

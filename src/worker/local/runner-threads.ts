@@ -1,5 +1,6 @@
 import { unlessAborted } from '../../shared/base/deadline.ts';
 import type { Clock } from '../../shared/base/clock.ts';
+import { defined } from '../../shared/base/defined.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { isDelta, type RunEvent } from '../../shared/contract/event.ts';
 import { newRunId } from '../../shared/base/ids.ts';
@@ -57,7 +58,7 @@ export function localThreads(threads: Threads, clock: Pick<Clock, 'now'>): Local
       async manifest() {
         const { session, taskId } = await threads.get(tenant, threadId);
         const sessionId = session?.sessionToken;
-        return { ...(sessionId !== undefined && { sessionId }), ...(taskId !== undefined && { taskId }) };
+        return defined({ sessionId, taskId });
       },
       append: async (said) => await write([entryOf(said, runId, new Date(clock.now()).toISOString())]),
       record: (event) => record(threadId, event),
@@ -98,14 +99,14 @@ export function localThreads(threads: Threads, clock: Pick<Clock, 'now'>): Local
 
 function entryOf({ role, text, emptyResponse }: Said, runId: string, at: string): ThreadEntry {
   const message = role === 'user' ? { role, content: text } : { role, parts: [{ type: 'text' as const, text }] };
-  return { v: 1, t: 'message', runId, at, ...(emptyResponse && { emptyResponse }), message };
+  return { v: 1, t: 'message', runId, at, emptyResponse, message };
 }
 
 function saidIn({ message, emptyResponse }: Extract<ThreadEntry, { t: 'message' }>): Said[] {
   if (message.role === 'user') return [{ role: 'user', text: message.content }];
   if (message.role === 'tool') return [];
   const text = message.parts.map((part) => (part.type === 'text' ? part.text : '')).join('');
-  return [{ role: 'assistant', text, ...(emptyResponse && { emptyResponse }) }];
+  return [defined({ role: 'assistant', text, emptyResponse })];
 }
 
 /** Locks by name, held by one at a time in the order in which they asked. For one process. */

@@ -1,8 +1,10 @@
+import { defined } from '../../shared/base/defined.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { maxDepth } from '../../shared/contract/run.ts';
 import type { SideChannels } from '../tools/capabilities.ts';
 import type {
   EngineCallbacks,
+  EngineOptions,
   EngineResult,
   HeldRunnerThread,
   ResolverContext,
@@ -47,87 +49,90 @@ interface Asked {
 export function createRunner<Agent extends RunnerAgent, Task>(
   collaborators: RunnerCollaborators<Agent, Task>,
 ): AgentRunner {
-  const { threads, agents, engine, usage, effects, scrub, workspace } = collaborators;
-
-  async function run(asked: Asked): Promise<{ readonly text: string }> {
-    const { agentId, threadId, message, callbacks, overrides, abort } = asked;
-    // Held until all of it is over, whatever becomes of it.
-    await using thread = await threads.acquire(threadId, agentId, abort.signal);
-    if (!thread) return { text: '' };
-    const agent = await agents.load(agentId);
-    const { sessionId, taskId } = await thread.manifest();
-    await thread.append({ role: 'user', text: message });
-    let result: EngineResult;
-    try {
-      const systemPrompt = await promptFor(agent, taskId, overrides);
-      const mcpServers = await serversFor(agent, asked);
-      result = await engine.run(
-        message,
-        {
-          ...workspace,
-          systemPrompt,
-          model: overrides.model ?? agent.model,
-          maxTurns: overrides.maxTurns,
-          agents: agent.subagents,
-          mcpServers,
-        },
-        agent.trust,
-        sessionId,
-        engineCallbacks(callbacks, thread),
-        abort,
-      );
-      abort.signal.throwIfAborted();
-    } catch (error) {
-      if (abort.signal.aborted) return await stopped(thread);
-      await thread.append({ role: 'assistant', text: `(error: ${scrub(error)})` });
-      callbacks.onError?.(agentId, threadId, scrub(error));
-      throw error;
-    }
-    const { text } = result;
-    await thread.append({ role: 'assistant', text, ...(text === '' && { emptyResponse: true }) });
-    await thread.update(result.sessionId === undefined ? {} : { sessionId: result.sessionId });
-    if (result.usage) await usage.record(agentId, threadId, result.usage);
-    callbacks.onResponse?.(agentId, threadId, text);
-    dispatch(agentId, threadId);
-    return { text };
-  }
-
-  async function promptFor(agent: Agent, taskId: string | undefined, { background }: RunAgentOverrides) {
-    const { cwd, directories } = workspace;
-    const task = taskId === undefined ? undefined : await collaborators.tasks.get(taskId);
-    return await collaborators.buildSystemPrompt(agent, cwd, directories, { task, background });
-  }
-
-  async function serversFor(agent: Agent, asked: Asked) {
-    const context = contextOf(agent, asked);
-    const brought = await collaborators.capabilities.resolve(agent.capabilities, context);
-    return { ...brought, ...(await collaborators.injections.resolve(asked.overrides, context)) };
-  }
-
-  function contextOf(agent: Agent, asked: Asked): ResolverContext<Agent> {
-    const { agentId, threadId, callbacks, overrides, above } = asked;
-    return {
-      agent,
-      agentId,
-      threadId,
-      background: overrides.background ?? false,
-      callbacks: channelsTo(callbacks, agentId, threadId),
-      askAgentDepth: above.length,
-      askAgent: async (target, targetThread, question) => await run(questionTo(target, targetThread, question, asked)),
-    };
-  }
-
-  function dispatch(agentId: string, threadId: string): void {
-    void (async () => await effects.dispatch(agentId, threadId))().catch(() => {});
-  }
-
   return {
     runAgent: async (agentId, threadId, message, callbacks = {}, overrides = {}, abort = new AbortController()) =>
-      await run({ agentId, threadId, message, callbacks, overrides, abort, above: [] }),
+      await run({ agentId, threadId, message, callbacks, overrides, abort, above: [] }, collaborators),
   };
 }
 
-async function stopped(thread: HeldRunnerThread): Promise<{ readonly text: string }> {
+type Answer = { readonly text: string };
+
+async function run<Agent extends RunnerAgent, Task>(
+  asked: Asked,
+  work: RunnerCollaborators<Agent, Task>,
+): Promise<Answer> {
+  const { agentId, threadId, message, callbacks, abort } = asked;
+  // Locked until all of it is over, whatever becomes of it.
+  await using thread = await work.threads.acquire(threadId, agentId, abort.signal);
+  if (!thread) return { text: '' };
+  const agent = await work.agents.load(agentId);
+  const { sessionId, taskId } = await thread.manifest();
+  await thread.append({ role: 'user', text: message });
+  let result: EngineResult;
+  try {
+    const options = await engineOptions(agent, taskId, asked, work);
+    result = await work.engine.run(message, options, agent.trust, sessionId, engineCallbacks(callbacks, thread), abort);
+    abort.signal.throwIfAborted();
+  } catch (error) {
+    if (abort.signal.aborted) return await stopped(thread);
+    const shown = work.scrub(error);
+    await thread.append({ role: 'assistant', text: `(error: ${shown})` });
+    callbacks.onError?.(agentId, threadId, shown);
+    throw error;
+  }
+  const { text, usage } = result;
+  await thread.append(defined({ role: 'assistant', text, emptyResponse: text === '' ? true : undefined }));
+  await thread.update(defined({ sessionId: result.sessionId }));
+  if (usage) await work.usage.record(agentId, threadId, usage);
+  callbacks.onResponse?.(agentId, threadId, text);
+  void (async () => await work.effects.dispatch(agentId, threadId))().catch(() => {});
+  return { text };
+}
+
+/** What the engine gets: the prompt first, then the servers. */
+async function engineOptions<Agent extends RunnerAgent, Task>(
+  agent: Agent,
+  taskId: string | undefined,
+  asked: Asked,
+  work: RunnerCollaborators<Agent, Task>,
+): Promise<EngineOptions> {
+  const { overrides } = asked;
+  const { cwd, directories } = work.workspace;
+  const task = taskId === undefined ? undefined : await work.tasks.get(taskId);
+  const about = { task, background: overrides.background };
+  const systemPrompt = await work.buildSystemPrompt(agent, cwd, directories, about);
+  const context = contextOf(agent, asked, work);
+  const brought = await work.capabilities.resolve(agent.capabilities, context);
+  const injected = await work.injections.resolve(overrides, context);
+  return {
+    ...work.workspace,
+    systemPrompt,
+    model: overrides.model ?? agent.model,
+    maxTurns: overrides.maxTurns,
+    agents: agent.subagents,
+    mcpServers: { ...brought, ...injected },
+  };
+}
+
+function contextOf<Agent extends RunnerAgent, Task>(
+  agent: Agent,
+  asked: Asked,
+  work: RunnerCollaborators<Agent, Task>,
+): ResolverContext<Agent> {
+  const { agentId, threadId, callbacks, overrides, above } = asked;
+  return {
+    agent,
+    agentId,
+    threadId,
+    background: overrides.background ?? false,
+    callbacks: channelsTo(callbacks, agentId, threadId),
+    askAgentDepth: above.length,
+    askAgent: async (target, targetThread, question) =>
+      await run(questionTo(target, targetThread, question, asked), work),
+  };
+}
+
+async function stopped(thread: HeldRunnerThread): Promise<Answer> {
   await thread.append({ role: 'assistant', text: '(stopped by user)' });
   await thread.update({});
   return { text: '' };
@@ -148,7 +153,7 @@ function questionTo(agentId: string, threadId: string, message: string, asking: 
     threadId,
     message,
     callbacks,
-    overrides: background === undefined ? {} : { background },
+    overrides: defined({ background }),
     abort,
     above,
   };
@@ -158,10 +163,7 @@ function questionTo(agentId: string, threadId: string, message: string, asking: 
 function engineCallbacks(callbacks: RunnerCallbacks, thread: HeldRunnerThread): EngineCallbacks {
   const { onThinking, onAssistantMessage, onToolUse, onToolUseSummary, onEvent } = callbacks;
   return {
-    ...(onThinking && { onThinking }),
-    ...(onAssistantMessage && { onAssistantMessage }),
-    ...(onToolUse && { onToolUse }),
-    ...(onToolUseSummary && { onToolUseSummary }),
+    ...defined({ onThinking, onAssistantMessage, onToolUse, onToolUseSummary }),
     onEvent(event) {
       thread.record(event);
       onEvent?.(event);

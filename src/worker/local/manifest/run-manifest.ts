@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { systemClock } from '../../../shared/base/clock.ts';
 import { asRunError, assertNever, RunError } from '../../../shared/base/errors.ts';
 import type { EventBody } from '../../../shared/contract/event.ts';
@@ -43,7 +44,7 @@ export async function runManifest<Persona, Output>(
 ): Promise<MeasuredRun<Output>> {
   const events: EventBody[] = [];
   const work = async (inner: AbortSignal) => {
-    const context = { signal: inner, ...(provider && { provider }), ...(variant !== undefined && { variant }) };
+    const context = defined({ signal: inner, provider, variant });
     const run = manifest.run.act(persona, context);
     for await (const event of run.events) if (events.length < maxEvents) events.push(event);
     const output = await run.output;
