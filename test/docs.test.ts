@@ -136,6 +136,15 @@ test('every relative link leads to a file and a heading that exist', () => {
   expect(dead).toEqual([]);
 });
 
+test('a link that is called like a source file leads to that file', () => {
+  const called = /\[`?([\w./-]+\.(?:ts|lua))`?\]\(([^)#]+)/g;
+  const links = pages.flatMap((page) =>
+    [...read(page).matchAll(called)].map(([, label = '', target = '']) => ({ page, label, target })),
+  );
+  expect(links.length).toBeGreaterThan(100);
+  expect(links.filter(({ label, target }) => !`/${target}`.endsWith(`/${label}`))).toEqual([]);
+});
+
 test('every npm script that a page names exists', () => {
   const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
   const named = pages.flatMap((page) =>
