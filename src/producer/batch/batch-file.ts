@@ -57,7 +57,7 @@ export async function identifyBatch(path: string, defaults: BatchDefaults): Prom
   return { key: sha256(digest.digest('hex') + jsonText(defaults)).slice(0, 20), lines };
 }
 
-/** Reads the file line by line; what is wrong with a line is told with it and hinders no other. */
+/** Reads the file line by line; a wrong line is yielded with its problem and hinders no other. */
 export async function* readBatch(path: string, defaults: BatchDefaults): AsyncGenerator<BatchLine> {
   for await (const line of linesOf(path, () => {})) if (!isEmpty(line)) yield parseLine(line, defaults);
 }

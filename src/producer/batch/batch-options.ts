@@ -26,7 +26,7 @@ export interface BatchProgress {
   readonly earlier: number;
   readonly finished: number;
   readonly failed: number;
-  /** In the queue or at work. */
+  /** Queued or running. */
   readonly running: number;
   /** Suspended, and those of them that wait for money. */
   readonly waiting: number;
@@ -34,7 +34,7 @@ export interface BatchProgress {
   readonly costMicrocents: number;
 }
 
-/** Is told what happens, so that it can be shown. Must not throw. */
+/** Called with what happens, to show it. Must not throw. */
 export interface BatchWatcher {
   progress(progress: BatchProgress): void;
   /** A line that never becomes a run. */
@@ -45,7 +45,7 @@ export interface BatchWatcher {
   waiting(reason: ErrorInfo, delayMs: number): void;
 }
 
-/** Why a batch is over, and how far it came. Only `finished` means that every line has its result. */
+/** Why a batch ended, and how far it came. Only `finished` means that every line has its result. */
 export interface BatchSummary extends BatchProgress {
   /** What the runs of the batch name as their `batch`. */
   readonly batch: string;

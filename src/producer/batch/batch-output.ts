@@ -22,7 +22,7 @@ export const batchResult = z.object({
 export type BatchResult = z.infer<typeof batchResult>;
 
 const maxLineBytes = 16 * 1024 * 1024;
-/** How every line begins: what stands at the end of somebody else's file does not. */
+/** How every line begins: the end of another file does not. */
 const lineStart = '{"line":';
 
 /** Did this line give an answer? `blocked` is an answer that a guard withheld. */
@@ -126,7 +126,7 @@ function resultOf(text: string): BatchResult | undefined {
   try {
     return batchResult.parse(JSON.parse(text));
   } catch {
-    // Whatever it is, it is not ours: the caller says so with the line's number.
+    // It is not a result of this batch: the caller names the line's number.
     return undefined;
   }
 }

@@ -12,10 +12,10 @@ export interface OutstandingRun {
   readonly id?: string | undefined;
 }
 
-/** How often runs are looked at of which nothing was heard. */
+/** How often the runs without an event are read. */
 const sweepMs = 5_000;
 const parallelReads = 32;
-const maxHeardEarly = 10_000;
+const maxEndedEarly = 10_000;
 
 /**
  * The runs of a batch that are under way. Costs one subscription, however many they are: the live feed of all runs says
@@ -29,9 +29,9 @@ export class Outstanding {
   /** Suspended runs and what for, as far as it is known. */
   readonly #waiting = new Map<string, PendingView | undefined>();
   /** Runs whose end is being written. */
-  readonly #telling = new Set<string>();
-  /** Runs that ended before anybody here knew that they are ours; most are not. */
-  readonly #heardEarly = new Set<string>();
+  readonly #reporting = new Set<string>();
+  /** Runs that ended before this process knew that they belong to the batch; most do not. */
+  readonly #endedEarly = new Set<string>();
   #changed = Promise.withResolvers<void>();
 
   /**
@@ -48,9 +48,9 @@ export class Outstanding {
     this.#onWaiting = onWaiting;
   }
 
-  /** Runs whose end nobody has heard of yet. */
+  /** Runs whose end is not known yet. */
   get size(): number {
-    return this.#runs.size - this.#telling.size;
+    return this.#runs.size - this.#reporting.size;
   }
 
   /** Runs that are suspended. */
@@ -72,7 +72,7 @@ export class Outstanding {
   /** Takes a run under watch; one that may have ended already is looked at before this resolves. */
   async add(run: OutstandingRun, hasEnded: boolean): Promise<void> {
     this.#runs.set(run.runId, run);
-    if (hasEnded || this.#heardEarly.delete(run.runId)) await this.#look(run.runId);
+    if (hasEnded || this.#endedEarly.delete(run.runId)) await this.#look(run.runId);
   }
 
   /** Resolves when there are fewer than `limit`; rejects with the signal's reason. */
@@ -90,8 +90,8 @@ export class Outstanding {
     while (!signal.aborted) {
       try {
         for await (const event of this.#client.firehose({ signal })) {
-          this.#hearWaiting(event);
-          if (isTerminal(event)) await this.#hear(event.runId);
+          this.#noteWait(event);
+          if (isTerminal(event)) await this.#noteEnd(event.runId);
         }
       } catch (error) {
         if (asRunError(error).code !== 'queue_unavailable') throw error;
@@ -100,14 +100,14 @@ export class Outstanding {
     }
   }
 
-  async #hear(runId: string): Promise<void> {
+  async #noteEnd(runId: string): Promise<void> {
     if (this.#runs.has(runId)) return await this.#look(runId);
-    this.#heardEarly.add(runId);
-    const [oldest] = this.#heardEarly;
-    if (this.#heardEarly.size > maxHeardEarly && oldest !== undefined) this.#heardEarly.delete(oldest);
+    this.#endedEarly.add(runId);
+    const [oldest] = this.#endedEarly;
+    if (this.#endedEarly.size > maxEndedEarly && oldest !== undefined) this.#endedEarly.delete(oldest);
   }
 
-  #hearWaiting(event: RunEvent): void {
+  #noteWait(event: RunEvent): void {
     if (!this.#runs.has(event.runId)) return;
     if (event.type === 'run.suspended') this.#setWaiting(event.runId, { item: event.pending[0] });
     else if (event.type === 'run.resumed') this.#setWaiting(event.runId, undefined);
@@ -137,17 +137,17 @@ export class Outstanding {
     }
   }
 
-  /** Reads one run and tells its end. Redis being away is no news: the next sweep looks again. */
+  /** Reads one run and reports its end. While Redis is away nothing changes: the next sweep reads again. */
   async #look(runId: string): Promise<void> {
     const outcome = await this.#read(runId);
     const run = this.#runs.get(runId);
-    // The feed and a sweep may look at the same time; the first one tells.
-    if (!run || !outcome || this.#telling.has(runId)) return;
+    // The feed and a sweep may look at the same time; the first one reports.
+    if (!run || !outcome || this.#reporting.has(runId)) return;
     if (!isTerminalStatus(outcome.status)) return await this.#noteWaiting(runId, outcome.status === 'suspended');
-    this.#telling.add(runId);
+    this.#reporting.add(runId);
     this.#setWaiting(runId, undefined);
     await this.#onEnd(run, outcome);
-    this.#telling.delete(runId);
+    this.#reporting.delete(runId);
     this.#runs.delete(runId);
     this.#changed.resolve();
     this.#changed = Promise.withResolvers();
@@ -156,7 +156,7 @@ export class Outstanding {
   async #noteWaiting(runId: string, suspended: boolean): Promise<void> {
     const item = suspended ? (this.#waiting.get(runId) ?? (await this.#pendingOf(runId))) : undefined;
     // It may have ended meanwhile.
-    if (this.#runs.has(runId) && !this.#telling.has(runId)) this.#setWaiting(runId, suspended ? { item } : undefined);
+    if (this.#runs.has(runId) && !this.#reporting.has(runId)) this.#setWaiting(runId, suspended ? { item } : undefined);
   }
 
   /** What a suspended run waits for; undefined when it cannot be read now. */

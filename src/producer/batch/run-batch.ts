@@ -223,7 +223,7 @@ class Tally {
   }
 }
 
-/** `line` stands first in every result: that is how a torn one is told from somebody else's text. */
+/** `line` stands first in every result: so a torn line differs from other text. */
 function headOf({ line, id }: { line: number; id?: string | undefined }, key: string) {
   return { line, id, executionId: executionIdFor(key, line) };
 }

@@ -9,7 +9,7 @@ const passing: ReadonlySet<ErrorCode> = new Set(['queue_full', 'queue_unavailabl
 
 const firstDelayMs = 500;
 const maxDelayMs = 15_000;
-/** Nothing was accepted for this long: then somebody should look. */
+/** Nothing was accepted for this long: then an operator should look. */
 const maxWaitMs = 600_000;
 
 /**

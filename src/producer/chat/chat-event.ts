@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { jsonText } from '../../shared/base/json-text.ts';
 
-/** One line of a chat turn. Producers may tell any type; ours are those of the dialect `ndjson-chat`. */
+/** One line of a chat turn. Producers may emit any type; ours are those of the dialect `ndjson-chat`. */
 export interface ChatEvent {
   readonly type: string;
   readonly data?: unknown;

@@ -9,10 +9,10 @@ import { createMemoryChatTurns, type ChatTurnStore } from './turn-store.ts';
 export interface HandleChatTurnInput {
   readonly identity: ChatTurnIdentity;
   readonly hooks: ChatTurnHooks;
-  /** Keeps a serverless host alive until the turn is over, traces included, whatever becomes of the body. */
+  /** Keeps a serverless host alive until the turn has ended, traces included, whatever becomes of the body. */
   readonly waitUntil?: (work: Promise<unknown>) => void;
   readonly log?: ChatTurnLog;
-  /** Where finished turns are remembered. Default: in the memory of this process, up to 1,000 turns and 16 MiB. */
+  /** Where finished turns are kept. Default: in the memory of this process, up to 1,000 turns and 16 MiB. */
   readonly turns?: ChatTurnStore;
   /** Longest wait for one call of a hook other than `produce`. Default 30,000. */
   readonly hookTimeoutMs?: number;
@@ -26,7 +26,7 @@ export interface ChatTurnResult {
 
 interface RunningTurn {
   readonly lines: TurnLines;
-  readonly over: Promise<void>;
+  readonly ended: Promise<void>;
 }
 
 // Calls know nothing of each other, and yet the second call for a turn has to find the first.
@@ -38,7 +38,7 @@ const runningTurns = new WeakMap<ChatTurnStore, Map<string, RunningTurn>>();
  * they are, then `session.run.completed`, or `error` and `session.run.failed`. The answer is stored with
  * `persistAssistantMessage` before the turn is completed.
  *
- * The same identity again does not produce and store again: it joins the turn while it goes on, and is told the finished
+ * The same identity again does not produce and store again: it joins the turn while it goes on, and gets the finished
  * one, with `replayed: true` in the first and the last line. A turn that failed, or whose answer could not be stored, is
  * produced again. A body that is read slowly slows the producer down; one that is cancelled, or not read at all, does not
  * keep the turn from its end. Needs no Redis. Never throws.
@@ -76,18 +76,18 @@ function begin(
   const body = lines.body(() => turn.isReplay);
   const running = runningIn(turns);
   const key = keyOf(identity);
-  const over = runChatTurn(turn, waitUntil !== undefined).finally(() => running.delete(key));
-  running.set(key, { lines, over });
-  if (waitUntil) void callHook('waitUntil', () => waitUntil(over), turn.calling);
+  const ended = runChatTurn(turn, waitUntil !== undefined).finally(() => running.delete(key));
+  running.set(key, { lines, ended });
+  if (waitUntil) void callHook('waitUntil', () => waitUntil(ended), turn.calling);
   return body;
 }
 
-/** Once its beginning is gone a turn can only be told when it is over. */
-function join({ lines, over }: RunningTurn, input: HandleChatTurnInput): ReadableStream<Uint8Array> {
+/** Once its beginning is gone a turn can only be replayed when it has ended. */
+function join({ lines, ended }: RunningTurn, input: HandleChatTurnInput): ReadableStream<Uint8Array> {
   if (lines.isWhole) return lines.body(() => true);
   return ReadableStream.from(
     (async function* () {
-      await over;
+      await ended;
       yield* bodyOf(input);
     })(),
   );

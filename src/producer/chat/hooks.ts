@@ -27,11 +27,11 @@ export interface ChatTurnHooks {
   accumulate?(event: ChatEvent, text: string): string | undefined;
   /** Changes the text that is stored, not what is streamed. When it fails, nothing is stored. */
   transformFinalText?(text: string): string | Promise<string>;
-  /** Stores the answer of the assistant. Not called for a turn that failed or is told again. */
+  /** Stores the answer of the assistant. Not called for a turn that failed or is replayed. */
   persistAssistantMessage(turn: AnsweredTurn): void | Promise<void>;
   /** Called after the answer was stored. */
   onTurnComplete?(turn: AnsweredTurn): void | Promise<void>;
-  /** Sees every line that is written, the first and the last included, in order. Not called when a turn is told again. */
+  /** Sees every line that is written, the first and the last included, in order. Not called when a turn is replayed. */
   onEvent?(event: ChatEvent): void | Promise<void>;
   /** Sends traces away: with `waitUntil` after the body has ended, else before. */
   traceFlush?(): void | Promise<void>;
@@ -57,17 +57,17 @@ export async function callHook<T>(
   try {
     return { done: true, value: await orLate(hookTimeoutMs, Promise.resolve(call()), late) };
   } catch (error) {
-    tell(log, 'a hook of a chat turn failed', { hook, error: messageOf(error) });
+    logTurn(log, 'a hook of a chat turn failed', { hook, error: messageOf(error) });
     return { done: false };
   }
 }
 
 /** Logs. A log that throws is a hook like any other. */
-export function tell(log: ChatTurnLog | undefined, message: string, facts: Readonly<Record<string, unknown>>): void {
+export function logTurn(log: ChatTurnLog | undefined, message: string, facts: Readonly<Record<string, unknown>>): void {
   try {
     log?.(message, facts);
   } catch {
-    // There is nobody left to tell.
+    // There is no further log.
   }
 }
 

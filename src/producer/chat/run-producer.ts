@@ -13,10 +13,10 @@ import type { ChatTurnProducer } from './hooks.ts';
  */
 export function runProducer(events: AsyncIterable<RunEvent>): ChatTurnProducer {
   let text = '';
-  return { stream: told(events, (final) => (text = final)), finalText: () => text };
+  return { stream: chatEvents(events, (final) => (text = final)), finalText: () => text };
 }
 
-async function* told(
+async function* chatEvents(
   events: AsyncIterable<RunEvent>,
   onText: (text: string) => void,
 ): AsyncGenerator<ChatEvent, void, undefined> {

@@ -1,7 +1,7 @@
 import { RunError } from '../../shared/base/errors.ts';
 import { cutText, Redactor } from '../../shared/base/redact.ts';
 import type { ChatEvent, ChatTurnIdentity } from './chat-event.ts';
-import { callHook, messageOf, tell, type AnsweredTurn, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
+import { callHook, messageOf, logTurn, type AnsweredTurn, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
 import type { TurnLines } from './turn-lines.ts';
 import type { ChatTurnStore, FinishedTurn } from './turn-store.ts';
 
@@ -12,7 +12,7 @@ interface Turn {
   readonly turns: ChatTurnStore;
   readonly lines: TurnLines;
   readonly calling: { readonly log: ChatTurnLog | undefined; readonly hookTimeoutMs: number };
-  /** It was finished before: nothing is produced for anybody. */
+  /** It was finished before: nothing is produced again. */
   isReplay: boolean;
 }
 
@@ -25,7 +25,7 @@ export async function runChatTurn(turn: Turn, flushesLater: boolean): Promise<vo
   try {
     const known = await callHook('turns.get', () => turns.get(identity), calling);
     if (!known.done) throw new RunError('internal', 'it is not known whether this turn was answered before');
-    if (known.value) await retell(known.value, turn);
+    if (known.value) await replay(known.value, turn);
     else await answer(turn);
   } catch (error) {
     await fail(error, turn);
@@ -36,20 +36,20 @@ export async function runChatTurn(turn: Turn, flushesLater: boolean): Promise<vo
 }
 
 async function answer(turn: Turn): Promise<void> {
-  await sayStarted(turn);
+  await emitStarted(turn);
   const text = await producedText(turn);
   const answered = await transformed(text, turn);
   if (answered) await settle(text, answered, turn);
-  await sayCompleted(turn);
+  await emitCompleted(turn);
 }
 
-/** Streams what the producer tells. The text that it knows itself counts before the one that was gathered. */
+/** Streams the events of the producer. The text that it knows itself counts before the one that was gathered. */
 async function producedText(turn: Turn): Promise<string> {
   const { hooks, calling } = turn;
   const producer = await hooks.produce();
   let gathered = '';
   for await (const event of producer.stream) {
-    await say(event, turn);
+    await emit(event, turn);
     if (!hooks.accumulate) continue;
     const text = gathered;
     const more = await callHook('accumulate', () => hooks.accumulate?.(event, text), calling);
@@ -69,18 +69,18 @@ async function settle(text: string, answered: AnsweredTurn, turn: Turn): Promise
   const { identity, hooks, turns, lines, calling } = turn;
   const stored = await callHook('persistAssistantMessage', () => hooks.persistAssistantMessage(answered), calling);
   if (stored.done) {
-    const finished = { text, lines: lines.told };
+    const finished = { text, lines: lines.events };
     await callHook('turns.put', () => turns.put(identity, finished), calling);
   }
   if (hooks.onTurnComplete) await callHook('onTurnComplete', () => hooks.onTurnComplete?.(answered), calling);
 }
 
-async function retell({ text, lines: told }: FinishedTurn, turn: Turn): Promise<void> {
+async function replay({ text, lines: events }: FinishedTurn, turn: Turn): Promise<void> {
   turn.isReplay = true;
   const { lines, identity } = turn;
-  await sayStarted(turn);
-  if (told) {
-    for (const json of told) lines.addJson(json);
+  await emitStarted(turn);
+  if (events) {
+    for (const json of events) lines.addJson(json);
   } else {
     const messageId = `${identity.sessionId}:${identity.turnIndex}`;
     lines.add({
@@ -89,28 +89,28 @@ async function retell({ text, lines: told }: FinishedTurn, turn: Turn): Promise<
     });
     lines.add({ type: 'result', data: { finalText: text } });
   }
-  await sayCompleted(turn);
+  await emitCompleted(turn);
 }
 
 async function fail(error: unknown, turn: Turn): Promise<void> {
   const message = cutText(scrub.text(messageOf(error)), maxMessageBytes);
-  tell(turn.calling.log, 'a chat turn failed', { error: message });
-  await say({ type: 'error', data: { message } }, turn);
-  await say({ type: 'session.run.failed', data: { sessionId: turn.identity.sessionId, message } }, turn);
+  logTurn(turn.calling.log, 'a chat turn failed', { error: message });
+  await emit({ type: 'error', data: { message } }, turn);
+  await emit({ type: 'session.run.failed', data: { sessionId: turn.identity.sessionId, message } }, turn);
 }
 
-async function sayStarted(turn: Turn): Promise<void> {
+async function emitStarted(turn: Turn): Promise<void> {
   const { sessionId, tenantId, turnIndex } = turn.identity;
-  await say({ type: 'session.run.started', data: { sessionId, tenantId, turnIndex } }, turn, { isEnvelope: true });
+  await emit({ type: 'session.run.started', data: { sessionId, tenantId, turnIndex } }, turn, { isEnvelope: true });
 }
 
-async function sayCompleted(turn: Turn): Promise<void> {
+async function emitCompleted(turn: Turn): Promise<void> {
   const { sessionId } = turn.identity;
-  await say({ type: 'session.run.completed', data: { sessionId } }, turn, { isEnvelope: true });
+  await emit({ type: 'session.run.completed', data: { sessionId } }, turn, { isEnvelope: true });
 }
 
 /** One line, and everything that it entails before the next. */
-async function say(event: ChatEvent, turn: Turn, as = { isEnvelope: false }): Promise<void> {
+async function emit(event: ChatEvent, turn: Turn, as = { isEnvelope: false }): Promise<void> {
   const { hooks, lines, calling, isReplay } = turn;
   lines.add(event, as);
   if (isReplay) return;

@@ -5,7 +5,7 @@ import type { ChatEvent } from './chat-event.ts';
 
 interface Line {
   readonly json: string;
-  /** Ours, around what the producer tells. */
+  /** Ours, around the events of the producer. */
   readonly isEnvelope: boolean;
 }
 
@@ -49,13 +49,13 @@ export class TurnLines {
     this.#maxChars = maxChars;
   }
 
-  /** All lines are here: whoever comes now misses nothing. */
+  /** All lines are here: a reader that joins now misses nothing. */
   get isWhole(): boolean {
     return this.#first === 0;
   }
 
-  /** What the producer told, each event as JSON; undefined when it was too much. */
-  get told(): readonly string[] | undefined {
+  /** The events of the producer, each as JSON; undefined when it was too much. */
+  get events(): readonly string[] | undefined {
     return this.isWhole ? this.#lines.filter(({ isEnvelope }) => !isEnvelope).map(({ json }) => json) : undefined;
   }
 
@@ -81,7 +81,7 @@ export class TurnLines {
     this.#ring();
   }
 
-  /** Everything from the first line on. `replayed`: the envelope says that nothing was produced for this reader. */
+  /** Everything from the first line on. `replayed`: the envelope marks that nothing was produced for this reader. */
   body(isReplayed = () => false): ReadableStream<Uint8Array> {
     const reader: Reader = { next: 0, movedAt: performance.now(), left: false };
     this.#waitedFor.add(reader);
@@ -131,7 +131,7 @@ export class TurnLines {
     await orLate(ms, this.#changed.promise, () => {});
   }
 
-  /** Over the limit, only what somebody who is waited for has not read yet stays. */
+  /** Over the limit, only the lines stay that a reader who is waited for has not read. */
   #dropSurplus(): void {
     if (this.#chars <= this.#maxChars) return;
     const end = this.#first + this.#lines.length;
@@ -150,11 +150,11 @@ export class TurnLines {
 
 function jsonOf(event: ChatEvent): string {
   const isEvent = event !== null && typeof event === 'object' && typeof event.type === 'string';
-  if (!isEvent) throw new RunError('validation', 'the producer of a chat turn told something that is no event');
+  if (!isEvent) throw new RunError('validation', 'the producer of a chat turn emitted something that is no event');
   try {
     return jsonText(event);
   } catch (cause) {
-    throw new RunError('validation', `the producer told a ${event.type} that is not JSON`, { cause });
+    throw new RunError('validation', `the producer emitted a ${event.type} that is not JSON`, { cause });
   }
 }
 

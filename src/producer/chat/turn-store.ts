@@ -1,15 +1,15 @@
 import { jsonText } from '../../shared/base/json-text.ts';
 import { keyOf, type ChatTurnIdentity } from './chat-event.ts';
 
-/** A turn that is over and was stored, as it is told again. */
+/** A stored turn, as it is replayed. */
 export interface FinishedTurn {
   readonly text: string;
-  /** What the producer told, each event as JSON. Absent when it was too much to be kept: then the text is told. */
+  /** The events of the producer, each as JSON. Absent when they were too large to keep: then only the text is replayed. */
   readonly lines?: readonly string[] | undefined;
 }
 
 /**
- * Where finished turns are found again. `get` throwing fails the turn, because nobody knows then whether it would be
+ * Where finished turns are found again. `get` throwing fails the turn, because it is unknown then whether it would be
  * answered a second time; `put` throwing is logged.
  */
 export interface ChatTurnStore {

@@ -7,7 +7,7 @@ import type { Keys } from '../../shared/state/keys.ts';
 const maxAgeMs = 2_000;
 const maxNamed = 50;
 
-/** The agents that workers announced, with a short memory so that accepting a run costs no read of its own. */
+/** The agents that workers announced, cached shortly so that accepting a run costs no read of its own. */
 export class AgentDirectory {
   readonly #keys: Keys;
   #known: ReadonlySet<string> = new Set();
@@ -20,7 +20,7 @@ export class AgentDirectory {
   }
 
   /**
-   * Throws `validation` for an agent that nobody announced, named at this place of the request. While nobody announced any,
+   * Throws `validation` for an unannounced agent, named at this place of the request. While none is announced,
    * every name is accepted.
    */
   async check(id: string, redis: RedisConnection, path = 'agent'): Promise<void> {
@@ -41,7 +41,7 @@ export class AgentDirectory {
     return agents.sort((a, b) => (a.id < b.id ? -1 : 1));
   }
 
-  /** The models that they use, with a short memory. */
+  /** The models that they use, cached shortly. */
   async models(redis: RedisConnection): Promise<readonly string[]> {
     if (performance.now() - this.#modelsReadAt > maxAgeMs) {
       const agents = await this.list(redis);

@@ -52,7 +52,7 @@ export const approvalView = z.object({
   thread: z.string().optional(),
   batch: z.string().optional(),
   metadata: z.record(z.string(), z.string()).optional(),
-  votes: z.array(voteView).describe('Who said what already, where several people have to agree.'),
+  votes: z.array(voteView).describe('The votes so far, where several people have to agree.'),
   href: z.string().describe('The run. Decisions are posted to `decisions` below it.'),
 });
 export type ApprovalView = z.infer<typeof approvalView>;

@@ -12,7 +12,7 @@ import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 
 /**
  * Asks a run to stop, and the runs that work for it. One that waits for people ends at once too, its open calls denied,
- * unless these are to be held: then it goes on waiting, and whoever is asked may still decide. One that waits for other runs
+ * unless these are to be held: then it goes on waiting, and people may still decide. One that waits for other runs
  * ends once they have.
  */
 export async function cancelRun(

@@ -27,7 +27,7 @@ export interface DecideOptions {
 
 /** What a decision leaves behind. */
 export interface DecisionAnswer {
-  /** `pending` is what the run still waits for, `decisions` what people said about its calls so far. */
+  /** `pending` is what the run still waits for, `decisions` the decisions about its calls so far. */
   readonly run: RunView;
   /** After a top-up: the account that the run waited for. */
   readonly budget?: BudgetView;
@@ -36,7 +36,7 @@ export interface DecisionAnswer {
 const maxByChars = 200;
 
 /**
- * Says something about what a run waits for. All of it is taken, or nothing; the run goes on as soon as one of its calls, or
+ * Decides about what a run waits for. All of it is taken, or nothing; the run goes on as soon as one of its calls, or
  * the money, is decided. A top-up leaves the run suspended: a worker wakes it as soon as the money is enough.
  */
 export async function decideRun(
@@ -52,7 +52,7 @@ export async function decideRun(
   if (!parsed.success) throw invalid('validation', 'the decision is not valid', parsed.error);
   const decision = decisionOf(parsed.data, options, Date.now());
   return await core.reach(async (redis) => {
-    const record = await whoAsks(await loadLegible(core, redis, runId, tenant), decision.verdicts, core, redis);
+    const record = await findAsking(await loadLegible(core, redis, runId, tenant), decision.verdicts, core, redis);
     if (isTerminalStatus(record.status)) throw ended(runId);
     if (decision.topUp || decision.budget === 'approve') guardMoney(record, caller);
     const account = decision.topUp ? accountOf(record) : undefined;
@@ -64,7 +64,7 @@ export async function decideRun(
 }
 
 /** The run whose call is decided about: this one, or one of those that work for it. */
-async function whoAsks(
+async function findAsking(
   record: RunRecord,
   verdicts: readonly CallVerdict[],
   core: ClientCore,
@@ -73,7 +73,7 @@ async function whoAsks(
   const [first] = verdicts;
   if (!first || record.pending.some(({ id }) => id === first.id)) return record;
   for (const child of await loadBelow(core, redis, record)) {
-    const found = await whoAsks(child, verdicts, core, redis);
+    const found = await findAsking(child, verdicts, core, redis);
     if (found.pending.some(({ id }) => id === first.id)) return found;
   }
   return record;
@@ -98,8 +98,15 @@ function decisionOf(request: DecisionRequest, options: DecideOptions, atMs: numb
       : undefined;
   const verdict = typeof budget === 'object' ? undefined : budget;
   const money = verdict && `budget ${verdict === 'approve' ? 'approved' : 'rejected'}`;
-  const said = [money, verdicts.length > 0 ? summaryOf(verdicts) : undefined].filter(Boolean).join(', ');
-  return { verdicts, budget: verdict, topUp, by, summary: reason === undefined ? said : `${said}: ${reason}`, atMs };
+  const summary = [money, verdicts.length > 0 ? summaryOf(verdicts) : undefined].filter(Boolean).join(', ');
+  return {
+    verdicts,
+    budget: verdict,
+    topUp,
+    by,
+    summary: reason === undefined ? summary : `${summary}: ${reason}`,
+    atMs,
+  };
 }
 
 /** Two spellings of a name that look the same are one person. */
@@ -109,7 +116,7 @@ function personOf(by: string | undefined): string | undefined {
   throw new RunError('validation', `by: must be 1 to ${maxByChars} characters`);
 }
 
-/** Going past the cap of a tenant, and raising it, is not for whoever may approve calls. */
+/** Going past the cap of a tenant, and raising it, needs more than the right to approve calls. */
 function guardMoney({ pending }: RunRecord, caller: Caller): void {
   const waits = pending.some(({ kind, id }) => kind === 'budget' && parseAccountName(id)?.scope === 'tenant');
   if (waits) requireOperator(caller, 'a decision about the money of a tenant');
@@ -163,7 +170,7 @@ async function goOn(
       return;
     case 'resumed':
       await leaveLines(record, core, redis);
-      // A process that dies here leaves a queued run without a job, which the reconciler puts back.
+      // A process that dies here leaves a queued run without a job, which the reconciler requeues.
       await core.queues.add({ ...outcome.resumed, runId, priority: undefined, delayMs: undefined, first: true });
       return;
     default:

@@ -44,7 +44,7 @@ export interface RedisFacts {
   readonly roundTripMs: number;
 }
 
-/** What `doctor` and `/readyz` judge. Undefined where Redis did not tell (an ACL may forbid CONFIG). */
+/** What `doctor` and `/readyz` judge. Undefined where Redis did not answer (an ACL may forbid CONFIG). */
 export interface Diagnosis {
   readonly redis: RedisFacts;
   readonly durability: DurabilityLevel;

@@ -122,7 +122,7 @@ function parseCursor(cursor: string): IndexEntry {
 
 /**
  * Looks at some entries at random and drops those whose record has expired. With twice as many looked at as were added,
- * at most about half of an index is dead entries, also when nobody ever lists it.
+ * at most about half of an index is dead entries, also when no client ever lists it.
  */
 export async function pruneIndex(tenant: string, sample: number, core: ClientCore): Promise<void> {
   await core.reach(async (redis) => {

@@ -132,7 +132,7 @@ export class Millrace implements AsyncDisposable {
   }
 
   /**
-   * Runs a task over an adapter that workers have by this name, step by step, wherever one is free. Where it asks, the run
+   * Runs a task over an adapter that workers have by this name, step by step, on any free worker. Where it asks, the run
    * waits for an answer ({@link RunHandle.answer}). Throws as {@link enqueue}.
    *
    * @example
@@ -194,7 +194,7 @@ export class Millrace implements AsyncDisposable {
    * Every event after number `after`, in order, without gap or repeat, first from the log and then live; ends after the
    * terminal event. Survives reconnects. All local subscribers of a run get the same event objects: do not change them.
    * With a `dialect` they come in the words of another system; a dialect that remembers is read from the first event on,
-   * so that a log that was trimmed cannot be told in it. With the profile `interactive` a run in the background shows only
+   * so that a trimmed log cannot be projected to it. With the profile `interactive` a run in the background shows only
    * what its agent sends to people, and its iteration ends without a terminal event.
    *
    * Throws on the first step `run_not_found`, `invalid_id`, `validation` (`after`), `execution_not_found` (the log is
@@ -238,14 +238,14 @@ export class Millrace implements AsyncDisposable {
    * Decides about what a run waits for: calls (`{ approvals: [{ toolCallId, granted, reason?, updatedArgs? }] }`), questions
    * and deferred calls (`{ answers: [{ toolCallId, answer }] }`), and money (`{ budget }`). All of it is taken, or nothing.
    * The run goes on as soon as one of its calls is decided; the others stay pending. A granted call runs once, with
-   * `updatedArgs` in place of the model's arguments when there are any. What was said before is accepted and changes
+   * `updatedArgs` in place of the model's arguments when there are any. A repeated decision is accepted and changes
    * nothing.
    *
    * Money: `{ budget: 'approve' }` lets the step that waits pass the caps, `{ budget: 'reject' }` fails the run with
    * `budget_exceeded`, `{ budget: { topUpUsd: 5 } }` adds money to the account that it waits for; the run goes on by itself
    * once that is enough.
    *
-   * Throws `approval_not_pending` (the run does not wait for this, or somebody else decided otherwise), `approval_expired`,
+   * Throws `approval_not_pending` (the run does not wait for this, or another person decided otherwise), `approval_expired`,
    * `already_terminal`, `run_not_found`, `invalid_id`, `secret_in_payload` (a key of `updatedArgs`), `validation`.
    *
    * @example
@@ -256,7 +256,7 @@ export class Millrace implements AsyncDisposable {
   }
 
   /**
-   * What runs of the tenant wait for people to decide, newest first: calls, questions, calls whose outcome nobody knows, and
+   * What runs of the tenant wait for people to decide, newest first: calls, questions, calls whose outcome is unknown, and
    * money. One call looks at no more than 2,000 runs; no cursor means the end. Throws `validation` for a query that makes no
    * sense.
    */
@@ -276,7 +276,7 @@ export class Millrace implements AsyncDisposable {
 
   /**
    * The bytes behind a handle `media://sha256-…` of a result. Throws `invalid_id` for what is no handle and `not_found`
-   * for files of others, and for those whose time is over.
+   * for files of others, and for expired ones.
    */
   async media(handle: string): Promise<MediaFile> {
     return await readMedia(handle, this.tenant, this.#core);

@@ -63,9 +63,9 @@ export interface MillraceOptions {
   readonly artifactFolder?: string;
   /** The id of the request that this client serves: the runs that it accepts carry it into the lines of their workers. */
   readonly requestId?: string;
-  /** Told about each run that was accepted, or ended here. Must not throw. */
+  /** Called for each run that this client accepted or ended. Must not throw. */
   readonly onRun?: (fact: RunFact) => void;
-  /** Told about connection errors, which are never thrown from an event. Default: ignored. */
+  /** Called for connection errors, which are never thrown from an event. Default: ignored. */
   readonly onError?: (error: Error) => void;
 }
 

@@ -23,7 +23,7 @@ export async function loadRecord(
   return recordFromHash(await ownHash(core, redis, runId, tenant));
 }
 
-/** The same as far as it can be read, for whoever stops the run, decides about it or starts it again. */
+/** The same as far as it can be read, to stop the run, decide about it or redrive it. */
 export async function loadLegible(
   core: ClientCore,
   redis: RedisConnection,
@@ -68,7 +68,7 @@ export async function loadBelow(
   return hashes.filter((hash) => hash['tenant'] === record.tenant).map(legibleRecord);
 }
 
-/** What people said about the calls of a run, whether it is enough or not. */
+/** The decisions about the calls of a run, complete or not. */
 export async function loadDecisions(
   core: ClientCore,
   redis: RedisConnection,
@@ -87,15 +87,15 @@ function legibleDecision(text: string, runId: string): DecisionRecord | undefine
   }
 }
 
-/** The record for an id that nobody has checked yet. Throws `invalid_id` as well. */
+/** The record for an id that is not checked yet. Throws `invalid_id` as well. */
 export async function getRecord(id: string, tenant: string, core: ClientCore): Promise<RunRecord> {
   const runId = checkRunId(id);
   return await core.reach((redis) => loadRecord(core, redis, runId, tenant));
 }
 
 /**
- * The record once the run has ended, or as it is after `waitMs`. The terminal event on the channel is the bell; after
- * silence the record is looked at anyway. Rejects with the reason of an aborted signal.
+ * The record once the run has ended, or as it is after `waitMs`. The terminal event on the channel wakes the wait; after
+ * silence the record is read anyway. Rejects with the reason of an aborted signal.
  */
 export async function waitForEnd(
   id: string,
@@ -108,18 +108,18 @@ export async function waitForEnd(
   if (isTerminalStatus(record.status) || waitMs === 0) return record;
 
   using stop = new Stop({ signals: [signal, core.closing], afterMs: waitMs });
-  const bell = new EventBuffer(1);
+  const wakeUp = new EventBuffer(1);
   using subscription = core.hub.subscribeRun(core.keys.live(record.runId), {
-    onEvents: (events) => void (events.some(isTerminal) && bell.onSilence()),
-    onSilence: () => bell.onSilence(),
+    onEvents: (events) => void (events.some(isTerminal) && wakeUp.onSilence()),
+    onSilence: () => wakeUp.onSilence(),
   });
   await untilStopped(subscription.ready, stop.signal);
   for (;;) {
     record = await readAgain(record, core, stop.signal);
     signal?.throwIfAborted();
     if (isTerminalStatus(record.status) || stop.signal.aborted) return record;
-    await bell.filled(stop.signal);
-    bell.take();
+    await wakeUp.filled(stop.signal);
+    wakeUp.take();
   }
 }
 

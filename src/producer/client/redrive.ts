@@ -55,7 +55,7 @@ export async function redriveRuns(input: RedriveRequest, tenant: string, core: C
     const record = await legible(checkRunId(runId), tenant, core);
     const done = await redriveRun(record, deadlineMs, core);
     if (done === 'not_failed')
-      throw new RunError('validation', `run ${runId} has not failed; only failed runs are driven again`);
+      throw new RunError('validation', `run ${runId} has not failed; only failed runs can be redriven`);
     if (done === 'late')
       throw new RunError(
         'deadline_exceeded',
@@ -108,7 +108,7 @@ async function redriveRun(
     const done = await redriveFailed(place, record, { queue, atMs: now, deadlineMs: until, startByMs: startBy });
     if (done === 'gone') throw runNotFound(runId);
     if (done === 'not_failed') return done;
-    // Again: whoever tidies up after its end has perhaps taken it out before it was open.
+    // Again: the cleanup after its end may have removed it before it was open.
     await listOpen(place, record, next);
     await core.lifecycle.tell(runId);
     await redis.zadd(core.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);

@@ -73,7 +73,7 @@ export class RunHandle {
 
   /**
    * Denies calls: those named, or everything that the run waits for when none is (for money that ends the run). The model is
-   * told, with the reason, unless the agent says that a denial fails the run. Throws as {@link approve}.
+   * informed, with the reason, unless the agent says that a denial fails the run. Throws as {@link approve}.
    */
   async deny({ by, idempotencyKey, ...asked }: DenyCalls & DecideOptions = {}): Promise<DecisionAnswer> {
     const options = defined({ by, idempotencyKey });
@@ -81,7 +81,7 @@ export class RunHandle {
   }
 
   /**
-   * Answers a question of the model, or says what the result of a call is that was carried out elsewhere. Throws as
+   * Answers a question of the model, or gives the result of a call that was carried out elsewhere. Throws as
    * {@link Millrace.decide}.
    */
   answer(toolCallId: string, answer: string, options?: DecideOptions): Promise<DecisionAnswer> {

@@ -106,7 +106,7 @@ export class Threads {
   }
 
   /**
-   * What was said and done in the thread; handoffs, results and summaries are in its `export`. Items of the run that is at work come last (`desc`: first) and are `live`: they
+   * The messages and tool calls of the thread; handoffs, results and summaries are in its `export`. Items of the running run come last (`desc`: first) and are `live`: they
    * have no number until its turn has ended. Throws `not_found`, `invalid_id`, `validation`.
    */
   async messages(threadId: string, query: MessagesQuery = {}): Promise<MessagesPage> {
@@ -125,7 +125,7 @@ export class Threads {
     return await this.#reach((place) => readThreadEvents(place, thread, range));
   }
 
-  /** Changes the title or the task, whoever holds the thread. Throws `not_found`, `invalid_id`, `validation`. */
+  /** Changes the title or the task, also while a run holds the thread. Throws `not_found`, `invalid_id`, `validation`. */
   async update(threadId: string, changes: ThreadChanges): Promise<ThreadView> {
     const thread = this.#ref(threadId);
     const patch = parse(threadChanges, changes, 'change');
@@ -134,7 +134,7 @@ export class Threads {
   }
 
   /**
-   * Deletes the thread with all that was said in it. Throws `concurrent_run` (its message and `details.runs` name the runs)
+   * Deletes the thread with its whole log. Throws `concurrent_run` (its message and `details.runs` name the runs)
    * while one holds it or waits for it, `not_found`, `invalid_id`.
    */
   async delete(threadId: string): Promise<void> {

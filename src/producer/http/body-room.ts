@@ -95,7 +95,7 @@ export class BodyHold implements Disposable {
     if (paidBytes === 0) return;
     const countedBytes = await this.#room.take(this, paidBytes, signal);
     if (!this.#isOver) return void (this.#countedBytes += countedBytes);
-    // It waited when its client went away; nobody would give these back.
+    // It waited when its client went away; nothing else would release these.
     this.#room.release(this, countedBytes);
     throw new RunError('invalid_json', 'the client broke off before the body was complete');
   }

@@ -9,7 +9,7 @@ export interface WaitingAnswer extends Disposable {
 
 /**
  * The answers that are not finished yet. When the process leaves, those that wait for a run (event streams, waits for a
- * result) are told to end, in a way that the client can resume elsewhere; the others are let finish.
+ * result) are ended, in a way that the client can resume elsewhere; the others are let finish.
  */
 export class OpenAnswers {
   readonly #open = new Set<ServerResponse>();

@@ -11,7 +11,7 @@ const deadlineMs = 800;
 const durabilityAgeMs = 30_000;
 const queuesAgeMs = 5_000;
 
-/** What `/readyz` tells. `durability` is the level that Redis offers, absent while it is not known yet. */
+/** What `/readyz` answers. `durability` is the level that Redis offers, absent while it is not known yet. */
 export interface ReadinessAnswer {
   readonly status: 'ready' | 'not_ready';
   /** `refuses`: it answers, and takes no writes. */
@@ -58,7 +58,7 @@ export class Readiness {
     const until = performance.now() + deadlineMs;
     const problem = await orLate(deadlineMs, this.#probes.writeProblem(), () => silent);
     if (problem) return { status: 'not_ready', ...problem };
-    // Neither rejects. What takes long to find out is told the next time.
+    // Neither rejects. A fact that takes longer shows the next time.
     const learnt = Promise.all([this.#durability.learn(), this.#unserved.learn()]);
     await orLate(until - performance.now(), learnt, () => undefined);
     const denied = deniedBy(this.#durability.error) ?? deniedBy(this.#unserved.error);
@@ -83,7 +83,7 @@ export class Readiness {
 
 const silent: WriteProblem = { redis: 'away', reason: 'Redis does not answer' };
 
-/** What the user of Redis may not do, where that is what an error says. */
+/** What the user of Redis may not do, where an error names it. */
 function deniedBy(error: unknown): string | undefined {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
     if (/^(NOPERM|NOAUTH|WRONGPASS)\b/.test(cause.message)) return rightsProblem(cause.message);

@@ -3,7 +3,7 @@ import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
 import { RunError } from '../../shared/base/errors.ts';
 
-/** A log that has something to say, even if only an error, has said it by then. */
+/** A log that has an event or an error has delivered it by then. */
 const quietMs = 50;
 
 /** Where a stream that broke off goes on. */
@@ -25,7 +25,7 @@ export function lastEventId(headers: IncomingHttpHeaders): number | undefined {
  */
 export async function untilKnown<T>(first: Promise<IteratorResult<T>>, look: () => Promise<unknown>): Promise<void> {
   const settled = first.then(() => true);
-  // When the look fails first, nobody listens to this one any more.
+  // When the look fails first, no code awaits this one any more.
   settled.catch(() => {});
   if (await orLate(quietMs, settled, () => false)) return;
   await Promise.race([settled, look()]);

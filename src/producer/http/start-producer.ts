@@ -21,15 +21,15 @@ export interface RunningProducer {
 
 /**
  * Starts the producer and resolves when it listens; it does so also while Redis is away, and is then not ready. Throws
- * `invalid_config` when it would be open to everybody, when its port is taken, and when Redis keeps less than
+ * `invalid_config` when it would be open to every client, when its port is taken, and when Redis keeps less than
  * `MILLRACE_DURABILITY` asks for; `queue_unavailable` when that cannot be found out.
  */
 export async function startProducer(config: Config, log: Log): Promise<RunningProducer> {
   const apiKeys = readApiKeys(config);
   const metrics: ProducerMetrics = new ProducerMetrics(() => mill.queueDepths());
-  const tell = reportRun(log);
+  const report = reportRun(log);
   const onRun = (fact: RunFact) => {
-    tell(fact);
+    report(fact);
     if (fact.kind === 'ended') metrics.runEnded({ ...fact, kind: fact.jobKind });
   };
   const mill = new Millrace({ ...clientOptions(config), onError: reportOnce(log), onRun });
@@ -70,7 +70,7 @@ function readApiKeys({ MILLRACE_API_KEYS: source, HOST }: Config): readonly ApiK
   return keys;
 }
 
-/** With a level to keep, refuses to start below it. Otherwise only says what is not kept, and that in its own time. */
+/** With a level to keep, refuses to start below it. Otherwise only logs what is not kept, once it is known. */
 async function checkDurability(mill: Millrace, { MILLRACE_DURABILITY: required }: Config, log: Log): Promise<void> {
   if (required === 'any') {
     void mill.diagnose().then(
@@ -108,7 +108,7 @@ function hostForUrl(host: string): string {
   return host.includes(':') ? `[${host}]` : host;
 }
 
-/** A Redis that is away fails every reconnect, many times a second; the first of a series tells enough. */
+/** A Redis that is away fails every reconnect, many times a second; the first of a series is logged. */
 function reportOnce(log: Log): (error: Error) => void {
   let lastMessage = '';
   let lastAt = Number.NEGATIVE_INFINITY;

@@ -18,7 +18,7 @@ export interface Framing<T> {
 /** How events look on the wire. */
 export interface StreamFormat extends Framing<RunEvent> {
   /** What an event has become in a dialect: nothing, one or several frames. `id` numbers the event itself. */
-  frames(told: readonly DialectEvent[], id: number): Buffer;
+  frames(events: readonly DialectEvent[], id: number): Buffer;
 }
 
 const sse: StreamFormat = {
@@ -27,11 +27,11 @@ const sse: StreamFormat = {
   frame: encodedOnce((event) => `id: ${event.sequenceNumber}\nevent: ${event.type}\ndata: ${jsonText(event)}\n\n`),
   // Only the last one has the number of the event, those before it the number before: who resumes after a break in
   // between gets all of them again, and misses none.
-  frames: (told, id) =>
+  frames: (events, id) =>
     Buffer.from(
-      told
+      events
         .map((event, index) => {
-          const number = index === told.length - 1 ? id : id - 1;
+          const number = index === events.length - 1 ? id : id - 1;
           return `id: ${number}\nevent: ${event.type}\ndata: ${jsonText(event)}\n\n`;
         })
         .join(''),
@@ -43,7 +43,7 @@ const ndjson: StreamFormat = {
   contentType: 'application/x-ndjson; charset=utf-8',
   keepAlive: '\n',
   frame: encodedOnce((event) => `${jsonText(event)}\n`),
-  frames: (told) => Buffer.from(told.map((event) => `${jsonText(event)}\n`).join('')),
+  frames: (events) => Buffer.from(events.map((event) => `${jsonText(event)}\n`).join('')),
   failure: (body) => `${jsonText(body)}\n`,
 };
 
@@ -65,12 +65,12 @@ export function formatFor(accept: string | undefined): StreamFormat {
   return first === 'application/x-ndjson' ? ndjson : sse;
 }
 
-/** The same format with every event told in a dialect. */
+/** The same format with every event projected to a dialect. */
 export function inDialect(format: StreamFormat, project: Projector): StreamFormat {
   return { ...format, frame: (event) => format.frames(project(event), event.sequenceNumber) };
 }
 
-/** The same format, which takes note of every event and writes only what is for whoever looks with this profile. */
+/** The same format, which takes note of every event and writes only what this profile shows. */
 export function shownOnly(format: StreamFormat, profile: EventProfile): StreamFormat {
   const isShown = shownIn(profile);
   return {

@@ -31,7 +31,7 @@ test('over the limit only what somebody still has to read is kept, and who comes
     for await (const { data } of reader) seen.push(data);
   })();
   await write(lines, 1, 100);
-  expect([lines.isWhole, lines.told]).toEqual([false, undefined]);
+  expect([lines.isWhole, lines.events]).toEqual([false, undefined]);
   lines.end();
   await reading;
   expect(seen).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
@@ -50,5 +50,5 @@ test('a cancelled reader is not waited for, also in the middle of a wait', async
   const writing = write(lines, 1, 20);
   await body.cancel();
   await writing;
-  expect(lines.told).toHaveLength(20);
+  expect(lines.events).toHaveLength(20);
 });

@@ -28,7 +28,7 @@ const replicaTimeoutMs = 500;
 
 /**
  * Takes one run in: checks it, creates its record, adds its job, and only then answers. A process that dies in between
- * leaves a queued run without a job, which the reconciler puts back.
+ * leaves a queued run without a job, which the reconciler requeues.
  */
 export async function acceptRun(
   input: unknown,
@@ -46,10 +46,10 @@ export async function acceptRun(
     for (const [path, agent] of agentsOf(request)) await core.agents.check(agent, redis, path);
     await takeQuotas(run, core, redis);
     const arrived = await arrive(run, core, redis);
-    if (arrived.kind === 'said') {
-      const said = saidTo(arrived.listener);
-      core.reportAccepted(run, said);
-      return said;
+    if (arrived.kind === 'steered') {
+      const steered = steeredAnswer(arrived.run);
+      core.reportAccepted(run, steered);
+      return steered;
     }
     const { waits } = arrived;
     const [created] = (await createRuns([run], tenant, core.runKeySpace(redis))) as [Created];
@@ -75,8 +75,8 @@ async function takeQuotas({ tenant, queue }: NewRun, core: ClientCore, redis: Re
   await core.queues.takeQuota(queue, core.settings.queueMaxLength);
 }
 
-/** The run that hears what the request says. */
-function saidTo({ runId, status }: SteeredRun): Accepted {
+/** The run that the request steers. */
+function steeredAnswer({ runId, status }: SteeredRun): Accepted {
   return { runId, status, attached: true, warnings: [] };
 }
 
@@ -169,7 +169,7 @@ async function acceptParsed(
   );
 }
 
-/** What is to be said about a queue: that it does not exist, or warnings. */
+/** What the check of a queue found: that it does not exist, or warnings. */
 type QueueVerdict = RunError | readonly string[];
 
 /** Each queue is looked up once, however many requests name it. */
@@ -244,10 +244,10 @@ async function inThread(
 ): Promise<NewRun | BulkAnswer> {
   try {
     const arrived = await arrive(run, core, redis);
-    if (arrived.kind === 'said') {
-      const said = saidTo(arrived.listener);
-      core.reportAccepted(run, said);
-      return said;
+    if (arrived.kind === 'steered') {
+      const steered = steeredAnswer(arrived.run);
+      core.reportAccepted(run, steered);
+      return steered;
     }
     if (arrived.waits) waiting.add(run);
     return run;
@@ -302,7 +302,7 @@ function acceptedOf(run: NewRun, created: Created, warnings: readonly string[]):
   if (created.kind === 'conflict') {
     throw usedBefore(request.executionId);
   }
-  // A run that has ended, or has begun, waits for nobody.
+  // A run that has ended, or has begun, does not wait for a worker.
   const waits = created.status === 'queued';
   return { runId, status: created.status, attached: created.kind === 'attached', warnings: waits ? warnings : [] };
 }
@@ -318,8 +318,8 @@ function jobOf(run: NewRun, segment: number): JobToAdd {
 }
 
 /**
- * Resolves once a replica has what was created, where that is asked for, and before anybody works on it or is cancelled for it. Runs
- * that no repeat of their request would meet are taken back when none has: the caller is told that they were refused.
+ * Resolves once a replica has what was created, where that is asked for, and before a worker takes it or is cancelled for it. Runs
+ * that no repeat of their request would meet are taken back when none has: the caller gets a refusal.
  */
 async function confirm(
   created: readonly (readonly [NewRun, Created])[],
@@ -351,7 +351,7 @@ async function waitForReplica(core: ClientCore, redis: RedisConnection, runId: s
   }
 }
 
-/** Nobody waits for it: what is not pruned now is pruned another time. */
+/** Runs in the background: what is not pruned now is pruned another time. */
 function prune(tenant: string, accepted: number, core: ClientCore): void {
   const sample = core.pruneSample(accepted);
   if (sample > 0) pruneIndex(tenant, sample, core).catch(core.onError);

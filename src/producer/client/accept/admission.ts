@@ -29,7 +29,7 @@ interface Admitting {
 export class RunAdmission {
   #memory: { readonly readAt: number; readonly percent: Promise<number> } | undefined;
 
-  /** Throws `queue_full`: 503 where everybody is refused, 429 where this tenant is. */
+  /** Throws `queue_full`: 503 where every tenant is refused, 429 where this tenant is. */
   async check(tenant: string, { keys, settings, queues }: Admitting, redis: RedisConnection): Promise<void> {
     const { maxOpenRuns, maxOpenRunsPerTenant, memoryMarkPercent } = settings;
     const percent = await this.#usedPercent(redis);
@@ -62,7 +62,7 @@ export async function admitThread(place: ThreadPlace, thread: ThreadRef, max: nu
 }
 
 /**
- * Of the fullest node: a run lands where its id says. 0 where Redis has no limit. A node that does not say counts as empty: it
+ * Of the fullest node: a run lands where its id says. 0 where Redis has no limit. A node that does not answer counts as empty: it
  * refuses by itself what it cannot take, and must not keep runs from the others.
  */
 async function usedPercentOf(redis: RedisConnection): Promise<number> {

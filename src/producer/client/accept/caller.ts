@@ -1,7 +1,7 @@
 import { RunError } from '../../../shared/base/errors.ts';
 
 /**
- * `operator`: whoever holds Redis, or a key with the scope `admin`. `caller`: everybody else, who gets no more than
+ * `operator`: a process that reaches Redis, or a key with the scope `admin`. `caller`: every other client, which gets no more than
  * operators and the authors of agents gave.
  */
 export type Rights = 'operator' | 'caller';

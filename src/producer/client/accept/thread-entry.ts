@@ -18,20 +18,20 @@ import {
 } from '../../../shared/state/run/claim-request.ts';
 import type { ClientCore } from '../client-core.ts';
 
-/** The run that hears what a request says. */
+/** The run that a request steers: it gets the input as a message. */
 export interface SteeredRun {
   readonly runId: string;
   readonly status: RunStatus;
 }
 
-/** `waits`: another run holds its thread, and queues it when it is over. */
+/** `waits`: another run holds its thread, and queues this one when it ends. */
 export type Arrived =
-  | { readonly kind: 'said'; readonly listener: SteeredRun }
+  | { readonly kind: 'steered'; readonly run: SteeredRun }
   | { readonly kind: 'entered'; readonly waits: boolean };
 
 /**
  * What a request does in its thread before its run is created: nothing that remains where it is refused. Throws what
- * `enterThread` throws, `idempotency_conflict`, and `queue_full` for a run that was told too much and for a tenant with too many
+ * `enterThread` throws, `idempotency_conflict`, and `queue_full` for a run whose inbox is full and for a tenant with too many
  * threads. A delayed run gets its place when its time has come.
  */
 export async function arrive(run: NewRun, core: ClientCore, redis: RedisConnection): Promise<Arrived> {
@@ -46,8 +46,8 @@ export async function arrive(run: NewRun, core: ClientCore, redis: RedisConnecti
   const claimed = await claimRequest(run, { keys: core.keys, redis });
   try {
     const steers = onBusy === 'steer' && claimed.kind !== 'created';
-    const listener = steers ? await steer(run, threadId, claimed, core, redis) : undefined;
-    if (listener) return { kind: 'said', listener };
+    const steered = steers ? await steer(run, threadId, claimed, core, redis) : undefined;
+    if (steered) return { kind: 'steered', run: steered };
     if (claimed.kind !== 'created') await admit();
     return { kind: 'entered', waits: await enterThread(run, threadId, core, redis) };
   } catch (error) {
@@ -63,7 +63,7 @@ export function isRefusal(error: unknown): error is RunError {
 
 /**
  * Gives a run its place in its thread before it is created, so that the order of acceptance is the order of turns. Answers
- * true when it has to wait there: whoever holds the thread queues it. Also when it was passed over before it came to be: it gets
+ * true when it has to wait there: the run that holds the thread queues it. Also when it was skipped before it was created: it gets
  * another place once it is there.
  * Throws `validation` for the thread of another agent, `concurrent_run` and `thread_suspended` where it was not to wait.
  */
@@ -89,13 +89,13 @@ async function enterThread(run: NewRun, threadId: string, core: ClientCore, redi
 /**
  * Looks again where a run stands that had to wait, once it is created. Only now is the holder cancelled for it: a thread that is
  * passed on to a run which is not there yet is passed on past it, and then it gets another place here. Answers true when its
- * turn has come: then nobody else may queue it.
+ * turn has come: then no other process may queue it.
  */
 export async function lookAgain(run: NewRun, core: ClientCore, redis: RedisConnection): Promise<boolean> {
   const { runId, request } = run;
   if (request.thread === undefined) return false;
   const found = await place(run, request.thread, core, redis);
-  // Before it is acknowledged, so that nobody who comes later goes before it.
+  // Before it is acknowledged, so that no later run goes before it.
   const stands = found.kind === 'left' ? await place(run, request.thread, core, redis, 'afresh') : found;
   if (stands.kind === 'waiting' && stands.cancel)
     await stopRuns([stands.holder], interruptionBy(runId), familyPorts(core, redis));
@@ -114,7 +114,7 @@ async function place(
 }
 
 /**
- * Says the input to the run that holds the thread, where the request asks for that. Undefined when nobody is at work, or it is
+ * Sends the input to the run that holds the thread, where the request asks for that. Undefined when no run holds it, or it is
  * too late: then the input is a message like any other. Throws `queue_full`.
  */
 async function steer(
@@ -124,38 +124,38 @@ async function steer(
   core: ClientCore,
   redis: RedisConnection,
 ): Promise<SteeredRun | undefined> {
-  if (claimed.kind === 'steering' && (claimed.said || (await say(run, claimed.listener, core, redis))))
-    return await listenerNow(claimed.listener, run, core, redis);
+  if (claimed.kind === 'steering' && (claimed.said || (await send(run, claimed.listener, core, redis))))
+    return await steeredRunNow(claimed.listener, run, core, redis);
   const { tenant, request } = run;
   const [holder, agentId] = await redis.hmget(core.keys.thread(tenant, threadId, 'manifest'), 'holder', 'agentId');
   if (!holder || agentId !== request.agent) return undefined;
-  return (await say(run, holder, core, redis)) ? { runId: holder, status: 'running' } : undefined;
+  return (await send(run, holder, core, redis)) ? { runId: holder, status: 'running' } : undefined;
 }
 
-/** With an execution id the message goes to one run, however often it is sent: whom it is for is noted before it is said. */
-async function say(run: NewRun, listener: string, core: ClientCore, redis: RedisConnection): Promise<boolean> {
+/** With an execution id the message goes to one run, however often it is sent: the run is noted before the message is sent. */
+async function send(run: NewRun, listener: string, core: ClientCore, redis: RedisConnection): Promise<boolean> {
   const { runId, request } = run;
   const isKnown = request.executionId !== undefined;
   if (isKnown) await noteListener(run, listener, 'meant', core.runKeySpace(redis));
   const message = { id: runId, text: request.input, at: new Date().toISOString() };
-  const said = await sayToRun(core.runKeySpace(redis), listener, message);
-  if (said === 'full') throw new RunError('queue_full', `run ${listener} has not yet heard what was said before`);
-  if (isKnown) await noteListener(run, listener, said === 'said' ? 'said' : 'late', core.runKeySpace(redis));
-  return said === 'said';
+  const sent = await sayToRun(core.runKeySpace(redis), listener, message);
+  if (sent === 'full') throw new RunError('queue_full', `run ${listener} has not yet read its earlier messages`);
+  if (isKnown) await noteListener(run, listener, sent === 'said' ? 'said' : 'late', core.runKeySpace(redis));
+  return sent === 'said';
 }
 
-/** Who answers what was said: the run that was told, or, when it ended before it heard, the one that came after it. */
-async function listenerNow(
-  told: string,
+/** The run that answers a message: the steered one, or the one after it, when it ended before it read the message. */
+async function steeredRunNow(
+  steered: string,
   { runId }: NewRun,
   core: ClientCore,
   redis: RedisConnection,
 ): Promise<SteeredRun> {
-  for (const id of [followUpId(told, runId), told]) {
+  for (const id of [followUpId(steered, runId), steered]) {
     const status = await redis.hget(core.keys.run(id), 'status');
     if (status) return { runId: id, status: runStatus.parse(status) };
   }
-  throw new RunError('run_not_found', `run ${told}, which was told, is past its retention`);
+  throw new RunError('run_not_found', `run ${steered}, which got the message, is past its retention`);
 }
 
 /** It ended before: the repeat of its request must not keep a place in a thread, nor a mark that it is open. */
@@ -167,7 +167,7 @@ export async function forgetEnded(
   await forgetOpen(core.runKeySpace(redis), runId, tenant);
   if (request.thread === undefined) return;
   const [endedAt, epoch] = await redis.hmget(core.keys.run(runId), 'endedAt', 'epoch');
-  // It was driven again since, and its place is needed.
+  // It was redriven since, and needs its place.
   if (!endedAt) return;
   const { addJob } = familyPorts(core, redis);
   const leaver = { runId, epoch: Number(epoch) };

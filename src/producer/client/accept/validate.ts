@@ -87,7 +87,7 @@ export function checkRunId(runId: unknown): string {
   return runId;
 }
 
-/** The one answer for a run that does not exist and for one that belongs to somebody else. */
+/** The one answer for a run that does not exist and for one that belongs to another tenant. */
 export function runNotFound(runId: string): RunError {
   return new RunError('run_not_found', `there is no run ${runId}`);
 }

@@ -40,7 +40,7 @@ export interface ChatLinesOptions {
 /**
  * A turn in the dialect `ndjson-chat`, each line with its number; ends after `session.run.completed` or
  * `session.run.failed`. It begins with `session.run.started`; resumed, it goes on without one. Where it cannot go on,
- * because the events are gone or belong to another run, the stored result is told from `session.run.started` on.
+ * because the events are gone or belong to another run, the stored result is replayed from `session.run.started` on.
  */
 export function chatLines(
   turn: OpenTurn,
@@ -56,7 +56,7 @@ async function* follow(
   reads: TurnReads,
   stop: AbortSignal,
 ): AsyncGenerator<ChatLine, void, undefined> {
-  // A run that did not exist a moment ago has told nothing yet: the number is that of an earlier one.
+  // A run that did not exist a moment ago has emitted nothing yet: the number is that of an earlier one.
   const from = turn.attached ? after : 0;
   const project = createProjector('ndjson-chat', { tenant: turn.tenantId }, from);
   let begun = false;
@@ -64,17 +64,17 @@ async function* follow(
     for await (const event of reads.events(turn.runId, { signal: stop })) {
       if (!begun && from === 0) yield startOf(turn);
       begun = true;
-      if (isTerminal(event) && from > event.sequenceNumber) yield* retell(turn, reads);
+      if (isTerminal(event) && from > event.sequenceNumber) yield* replayResult(turn, reads);
       yield* linesOf(project(event), event.sequenceNumber, turn);
     }
   } catch (error) {
     if (begun || !isGone(error)) throw error;
-    yield* retell(turn, reads, error);
+    yield* replayResult(turn, reads, error);
   }
 }
 
-/** The stored result. While there is none, what kept the events from being told is thrown. */
-async function* retell(
+/** The stored result. While there is none, the error that kept the events back is thrown. */
+async function* replayResult(
   turn: OpenTurn,
   reads: TurnReads,
   why: unknown = executionNotFound(turn.executionId),
@@ -86,7 +86,7 @@ async function* retell(
   const again = { ...turn, replayed: true };
   const project = createProjector('ndjson-chat', { tenant: turn.tenantId });
   yield startOf(again);
-  for (const event of lastWords(run, turn.sessionId)) yield* linesOf(project(event), event.sequenceNumber, again);
+  for (const event of lastEvents(run, turn.sessionId)) yield* linesOf(project(event), event.sequenceNumber, again);
 }
 
 function startOf({ runId, executionId, tenantId, sessionId, turnIndex, replayed }: OpenTurn): ChatLine {
@@ -98,11 +98,11 @@ function startOf({ runId, executionId, tenantId, sessionId, turnIndex, replayed 
 }
 
 /**
- * Only the last line of an event has its number, those before it the number before: who resumes after a break in between
+ * Only the last line of an event has its number, those before it the number before: a client that resumes after a break in between
  * gets all of them again, and misses none.
  */
-function linesOf(told: readonly DialectEvent[], number: number, { replayed }: OpenTurn): ChatLine[] {
-  const shown = told.filter(({ type }) => type !== 'session.run.started');
+function linesOf(events: readonly DialectEvent[], number: number, { replayed }: OpenTurn): ChatLine[] {
+  const shown = events.filter(({ type }) => type !== 'session.run.started');
   return shown.map(({ type, data }, index) => {
     const isEnd = type === 'session.run.completed' || type === 'session.run.failed';
     const seq = index === shown.length - 1 ? number : number - 1;
@@ -114,8 +114,8 @@ function isGone(error: unknown): boolean {
   return error instanceof RunError && (error.code === 'execution_not_found' || error.code === 'replay_truncated');
 }
 
-/** What the log of a run said at its end, made of its record: the whole text at once, then how it ended. */
-export function lastWords(run: RunView, sessionId: string): readonly RunEvent[] {
+/** The last events of a run, made of its record: the whole text at once, then how it ended. */
+export function lastEvents(run: RunView, sessionId: string): readonly RunEvent[] {
   const { runId, status, lastSequence, costMicrocents, usage = { ...zeroUsage, byModel: {} } } = run;
   const sequenceNumber = Math.max(1, lastSequence);
   const envelope = { v: eventVersion, runId, sessionId, timestamp: run.endedAt ?? run.createdAt } as const;

@@ -35,7 +35,7 @@ export class ChatTurn {
   /**
    * The lines of the turn, from `session.run.started` to `session.run.completed` or `session.run.failed`; resumed with
    * `after`, those that follow. Survives reconnects without gap or repeat. When the events are gone and the result is
-   * there, it is told from a new `session.run.started` on. Throws as `Millrace.events`; `replay_truncated` only while
+   * there, it is replayed from a new `session.run.started` on. Throws as `Millrace.events`; `replay_truncated` only while
    * the run goes on.
    */
   events(options: ChatLinesOptions = {}): AsyncIterableIterator<ChatLine> {
@@ -58,7 +58,7 @@ export class ChatTurn {
   async *#body(): AsyncGenerator<ChatLine, void, undefined> {
     for await (const line of this.events()) {
       if (line.type === 'session.run.failed') await this.text();
-      // What went wrong is thrown, and told by whoever catches it.
+      // The error is thrown, and the handler that catches it writes it.
       if (!line.type.startsWith('session.run.') && line.type !== 'error') yield line;
     }
   }

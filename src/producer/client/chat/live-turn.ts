@@ -61,17 +61,17 @@ async function writtenBy(
   place: ThreadPlace,
   thread: ThreadRef,
   turnPlace: TurnPlace,
-  said: TurnSaid,
+  turn: TurnSaid,
 ): Promise<readonly ThreadEntryOf<'message'>[]> {
   const { runId, began } = turnPlace;
-  const messages = entriesOfTurn(turnPlace, said, 'open').filter((entry) => entry.t === 'message');
+  const messages = entriesOfTurn(turnPlace, turn, 'open').filter((entry) => entry.t === 'message');
   const { entries: firsts } = await readThread(place, thread, { after: began, limit: 1 });
   if (firsts.some(({ entry }) => entry.runId === runId && isPrompt(entry))) return messages;
   const past = pastOf(await readContext(place, thread, runId), runId);
   return await unwritten(place, thread, withoutLogged(messages, past.logged));
 }
 
-/** A run that is driven again has written the beginning of its turn before. */
+/** A redriven run has written the beginning of its turn before. */
 async function unwritten(
   { redis, keys }: ThreadPlace,
   { tenant, threadId }: ThreadRef,

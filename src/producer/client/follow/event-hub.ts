@@ -3,7 +3,7 @@ import { orLate } from '../../../shared/base/deadline.ts';
 import type { RunEvent } from '../../../shared/contract/event.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
 
-/** Hears one channel. Both calls must return at once and must not throw: all listeners of a channel share them. */
+/** Subscribes to one channel. Both calls must return at once and must not throw: all listeners of a channel share them. */
 export interface Listener {
   /** One message: one or more events in sequence order. The objects are shared, never change them. */
   onEvents(events: readonly RunEvent[]): void;
@@ -44,17 +44,17 @@ export class EventHub {
     this.#idleMs = idleMs;
   }
 
-  /** Hears the live channel of a run. In a Cluster it is a sharded one. */
+  /** Subscribes to the live channel of a run. In a Cluster it is a sharded one. */
   subscribeRun(channel: string, listener: Listener): Subscription {
     return this.#subscribe(channel, listener, this.#cluster);
   }
 
-  /** Hears a channel that all nodes carry. */
+  /** Subscribes to a channel that all nodes carry. */
   subscribe(channel: string, listener: Listener): Subscription {
     return this.#subscribe(channel, listener, false);
   }
 
-  /** Ends all subscriptions. Whoever subscribes afterwards gets `queue_unavailable`. */
+  /** Ends all subscriptions. A later subscription throws `queue_unavailable`. */
   close(): void {
     this.#closed = true;
     for (const channel of this.#channels.values()) clearTimeout(channel.idle);
@@ -84,7 +84,7 @@ export class EventHub {
       idle: setTimeout(() => this.#silence(channel), this.#idleMs),
       sharded,
     };
-    // Whoever awaits it sees the rejection; a listener that left before must not bring the process down.
+    // The caller that awaits it sees the rejection; a listener that left before must not bring the process down.
     channel.ready.catch(() => {});
     this.#channels.set(name, channel);
     return channel;

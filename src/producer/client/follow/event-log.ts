@@ -5,7 +5,7 @@ import { isTerminalStatus, type RunStatus } from '../../../shared/contract/run.t
 
 const pageSize = 500;
 
-/** What the log of a run holds after some number, and what its record said just before. */
+/** What the log of a run holds after some number, and the record as it was just before. */
 export interface LogPage {
   readonly events: readonly RunEvent[];
   /** There may be more than fit into a page. */
@@ -18,7 +18,7 @@ interface LoggedRun {
   readonly tenant: string;
   readonly ended: boolean;
   readonly lastSequence: number;
-  /** The log begins after this number: 0, or higher for a run that was driven again. */
+  /** The log begins after this number: 0, or higher for a redriven run. */
   readonly logStart: number;
 }
 
@@ -44,7 +44,7 @@ export class EventLog {
     return await (this.#asked.get(question) ?? this.#ask(question, runId, after));
   }
 
-  /** Waits one tick for others, then reads. From then on nobody joins: what they missed may be newer than this read. */
+  /** Waits one tick for others, then reads. Later readers start a read of their own: what they missed may be newer than this read. */
   #ask(question: string, runId: string, after: number): Promise<LogPage> {
     const { promise: gathered, resolve } = Promise.withResolvers<void>();
     setImmediate(() => {

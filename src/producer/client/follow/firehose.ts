@@ -37,7 +37,7 @@ async function* follow(tenant: string, core: ClientCore, stop: AbortSignal): Asy
   }
 }
 
-/** Whose run an event belongs to. The channel carries those of all tenants and events do not say. */
+/** Whose run an event belongs to. The channel carries those of all tenants and events do not name their tenant. */
 class Owners {
   readonly #core: ClientCore;
   readonly #tenants = new Map<string, string>();
@@ -50,7 +50,7 @@ class Owners {
     return this.#tenants.get(event.runId);
   }
 
-  /** Looks up the runs that are new here. Events of a run whose record is gone belong to nobody. */
+  /** Looks up the runs that are new here. Events of a run whose record is gone are dropped. */
   async learn(events: readonly RunEvent[], stop: AbortSignal): Promise<void> {
     const runIds = [...new Set(events.map((event) => event.runId))].filter((runId) => !this.#tenants.has(runId));
     if (runIds.length === 0) return;
