@@ -14,7 +14,7 @@ interface Options {
 }
 
 const maxShown = 1_000;
-/** Between two looks, where no event says that something changed: expiry and money tell none. */
+/** Between two reads: expiry and money emit no event. */
 const lookMs = 5_000;
 
 export const addApprovals: AddCommand = (program, act) => {
@@ -54,7 +54,7 @@ async function collect(mill: Millrace, agent: string | undefined, signal: AbortS
   return found;
 }
 
-/** Ends only by an interrupt. Oldest first, so that what is new stands at the end. */
+/** Ends only by an interrupt. Oldest first, so that what is new comes last. */
 async function watch(cli: Cli, mill: Millrace, { agent, json }: Options, first: ApprovalView[]): Promise<ExitCode> {
   cli.stderr.write(`${dim(cli.stderr, 'Watching what waits for people; Ctrl-C ends it.')}\n`);
   const { interrupted } = cli;
@@ -95,7 +95,7 @@ function textOf({ stdout }: Cli, each: ApprovalView): string {
     : '';
   const needs = (each.approvers ?? 1) > 1 ? `needs ${each.approvers} people` : '';
   const votes = each.votes.map(
-    ({ by, granted }) => `${oneLine(by ?? '', 80)} ${granted === false ? 'denied' : 'said yes'}`,
+    ({ by, granted }) => `${oneLine(by ?? '', 80)} ${granted === false ? 'denied' : 'approved'}`,
   );
   const details = [
     each.args === undefined ? '' : oneLine(JSON.stringify(each.args), 400),

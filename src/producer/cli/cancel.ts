@@ -32,11 +32,11 @@ export const addCancel: AddCommand = (program, act) => {
 async function cancel(cli: Cli, runId: string, { drain, pending, reason, json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
   const view = await mill.cancel(runId, defined({ drain: drain === true, onPendingApprovals: pending, reason }));
-  cli.stdout.write(json ? `${JSON.stringify(view, null, 2)}\n` : `${said(view)}\n`);
+  cli.stdout.write(json ? `${JSON.stringify(view, null, 2)}\n` : `${outcomeLine(view)}\n`);
   return exitCodes.ok;
 }
 
-function said(view: RunView): string {
+function outcomeLine(view: RunView): string {
   const { runId, status, cancelling } = view;
   if (isTerminalStatus(status)) return `${runId} is ${status}`;
   if (cancelling) return `${runId} is asked to stop`;

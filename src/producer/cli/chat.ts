@@ -95,7 +95,7 @@ async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode
   return code;
 }
 
-/** Says at the start what every message would be refused for. Throws `validation` and `invalid_id`. */
+/** Checks at the start what every message would be refused for. Throws `validation` and `invalid_id`. */
 async function checkPlace(mill: Millrace, agent: string, threadId: string): Promise<void> {
   const known = (await mill.agents()).map(({ id }) => id);
   if (known.length > 0 && !known.includes(agent)) {

@@ -14,7 +14,7 @@ export interface Cli {
   readonly stdin: ReadStream;
   /** Data. */
   readonly stdout: WriteStream;
-  /** Everything said to a person beside the data. */
+  /** All texts for a person beside the data. */
   readonly stderr: WriteStream;
   /** Aborts on the first Ctrl-C (or SIGTERM); the second ends the process. */
   readonly interrupted: AbortSignal;
@@ -62,7 +62,7 @@ export function examples(...lines: string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join('\n')}`;
 }
 
-/** Who decides when nobody says otherwise: the user of this machine. */
+/** Who decides by default: the user of this machine. */
 export function thisPerson(): string {
   try {
     return userInfo().username || 'cli';

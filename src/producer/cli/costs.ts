@@ -63,7 +63,7 @@ function sumsOf(row: CostReport['totals']): string[] {
 
 function* notesOn({ totals }: CostReport): Generator<string> {
   if (totals.presumedMicrocents > 0)
-    yield 'Presumed: calls that broke off before they told their usage, at the most that they can have cost.';
+    yield 'Unconfirmed: calls that broke off before they reported their usage, at the most that they can have cost.';
   if (totals.unpricedAttempts > 0)
     yield `Attempts without a known price, which count as 0: ${count(totals.unpricedAttempts)}. MILLRACE_PRICES can give it.`;
 }

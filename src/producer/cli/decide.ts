@@ -55,7 +55,7 @@ export const addDeny: AddCommand = (program, act) => {
   program
     .command('deny <run> [calls...]')
     .description('Deny the calls that a run waits for, or end a run that waits for money with budget_exceeded.')
-    .option('--reason <text>', 'why; the model is told')
+    .option('--reason <text>', 'why; the model gets it')
     .option('--by <name>', 'who decides (default: the user of this machine)')
     .option('--json', 'print one JSON document')
     .addHelpText(
@@ -76,14 +76,14 @@ async function approve(cli: Cli, runId: string, calls: readonly string[], flags:
   const asked: ApproveCalls = defined({ ...chosen(calls, flags), updatedArgs });
   const decision =
     flags.topUp === undefined ? grantOrAnswer(before, asked, flags) : { budget: { topUpUsd: flags.topUp } };
-  return say(cli, before, decision, await mill.decide(runId, decision, { by: personOf(flags) }), flags);
+  return printDecision(cli, before, decision, await mill.decide(runId, decision, { by: personOf(flags) }), flags);
 }
 
 async function deny(cli: Cli, runId: string, calls: readonly string[], flags: DecideFlags): Promise<ExitCode> {
   await using mill = openClient(cli);
   const before = await mill.get(runId);
   const decision = denial(before, chosen(calls, flags));
-  return say(cli, before, decision, await mill.decide(runId, decision, { by: personOf(flags) }), flags);
+  return printDecision(cli, before, decision, await mill.decide(runId, decision, { by: personOf(flags) }), flags);
 }
 
 function grantOrAnswer(before: RunView, asked: ApproveCalls, { answer, reason }: ApproveFlags): DecisionInput {
@@ -96,17 +96,17 @@ function chosen(calls: readonly string[], { reason }: DecideFlags): DenyCalls {
   return defined({ calls: calls.length > 0 ? calls : undefined, reason });
 }
 
-function say(
+function printDecision(
   cli: Cli,
   before: RunView,
   decision: DecisionInput,
   answer: DecisionAnswer,
   { json }: DecideFlags,
 ): ExitCode {
-  const said = answer.budget
+  const lines = answer.budget
     ? [budgetLine(answer.budget), `${before.runId} goes on as soon as that is enough`]
     : whatFollows(before, decision, answer.run);
-  cli.stdout.write(json ? `${JSON.stringify(answer, null, 2)}\n` : said.map((line) => `${line}\n`).join(''));
+  cli.stdout.write(json ? `${JSON.stringify(answer, null, 2)}\n` : lines.map((line) => `${line}\n`).join(''));
   return exitCodes.ok;
 }
 

@@ -71,7 +71,7 @@ async function demonstrate(cli: Cli, scene: Scene): Promise<ExitCode> {
   const { say } = scene;
   const prefix = `demo-${newNonce().slice(0, 8)}`;
   say(bold(cli.stdout, 'Millrace demo: a Redis, a producer and two workers, with the built-in scripted model'));
-  // Declared first and so disposed last: nobody writes any more when the keys go.
+  // Declared first and so disposed last: no process writes any more when the keys go.
   await using cleaning = new AsyncDisposableStack();
   cleaning.defer(() => cleanPrefix(cli.env['REDIS_URL'], prefix));
   await using stack = await startDemoStack(cli, scene, prefix);

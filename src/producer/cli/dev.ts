@@ -13,7 +13,7 @@ import type { WriteStream } from 'node:tty';
 const headFields: ReadonlySet<string> = new Set(['level', 'time', 'service', 'pid', 'msg']);
 const maxFact = 160;
 
-/** Nobody waits 25 seconds for a Ctrl-C; what still runs then is handed over and goes on at the next start. */
+/** A Ctrl-C must not take 25 seconds; what still runs then is handed over and goes on at the next start. */
 const devGraceMs = 5_000;
 
 export const addDev: AddCommand = (program, act) => {
@@ -104,7 +104,7 @@ async function greeting(cli: Cli, config: Config, { url }: Stack, script: string
     .join('\n');
 }
 
-/** How this program is called from here. A checkout is on nobody's path. */
+/** How this program is called from here. A checkout is on no path. */
 function command({ cwd, root }: Cli): string {
   return relative(cwd, root) === '' ? 'node bin/millrace.mjs' : 'millrace';
 }

@@ -102,7 +102,7 @@ function createProgram(cli: Cli): Command {
 
 function failed(cli: Cli, thrown: unknown): ExitCode {
   if (thrown instanceof CommanderError) {
-    // Commander has said it already. Asking for help or the version is no mistake.
+    // Commander has printed it already. Asking for help or the version is no mistake.
     return thrown.exitCode === 0 ? exitCodes.ok : exitCodes.usage;
   }
   if (cli.interrupted.aborted) return exitCodes.interrupted;

@@ -36,7 +36,7 @@ export const addRun: AddCommand = (program, act) => {
         'millrace run support "Where is order 7?"',
         'cat letter.txt | millrace run summarise - --max-cost 0.05',
         'millrace run support "Where is order 7?" --json | jq .type',
-      ) + '\n\nCtrl-C lets go of the run, which goes on; `millrace cancel RUN` stops it.',
+      ) + '\n\nCtrl-C stops following the run, which goes on; `millrace cancel RUN` stops it.',
     )
     .action(act(run));
 };

@@ -29,7 +29,7 @@ async function tail(cli: Cli, runId: string | undefined, options: Options): Prom
     throw new RunError('validation', '--after needs a run: without one only what happens from now on is shown');
   }
   if (runId === undefined && options.dialect !== undefined) {
-    throw new RunError('validation', '--dialect needs a run: it tells the events of one run, from its beginning');
+    throw new RunError('validation', '--dialect needs a run: it projects the events of one run, from its beginning');
   }
   await using mill = openClient(cli);
   const json = options.json === true;
@@ -47,7 +47,7 @@ async function tail(cli: Cli, runId: string | undefined, options: Options): Prom
 
 /** Ends only by an interrupt. */
 async function tailAll(cli: Cli, mill: ReturnType<typeof openClient>, json: boolean): Promise<void> {
-  // The live feed waits for a Redis that is away; somebody who types a command wants to know at once.
+  // The live feed waits for a Redis that is away; the user of a command wants to know at once.
   await mill.agents();
   cli.stderr.write(`${dim(cli.stderr, 'Following all runs; Ctrl-C ends it.')}\n`);
   for await (const event of mill.firehose({ signal: cli.interrupted })) {

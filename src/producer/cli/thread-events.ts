@@ -6,7 +6,7 @@ import { exitCodes, type Cli, type ExitCode } from './cli.ts';
 import { dim, oneLine, red } from './show/paint.ts';
 import type { WriteStream } from 'node:tty';
 
-/** Between two looks: nobody tells when there is more. */
+/** Between two reads: Redis does not notify of new events. */
 const lookMs = 1_000;
 const maxTextChars = 200;
 

@@ -48,8 +48,8 @@ export const addThreads: AddCommand = (program, act) => {
     .option('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20)
     .option('--json', 'print one JSON document')
     .action(act(list));
-  one(threads, 'show', 'Show where a thread stands: who holds it, and how many runs wait.').action(act(show));
-  one(threads, 'messages', 'Show what was said and done, also by the run that is at work.')
+  one(threads, 'show', 'Show the state of a thread: which run holds it, and how many runs wait.').action(act(show));
+  one(threads, 'messages', 'Show the messages and tool calls, also of the running run.')
     .option('--after <n>', 'only messages with a higher number', number)
     .option('--before <n>', 'only messages with a lower number', number)
     .option('--limit <n>', 'at most so many messages', wholeNumber(1, maxMessages), 100)
@@ -65,7 +65,7 @@ export const addThreads: AddCommand = (program, act) => {
   one(threads, 'title', 'Give a thread a title, or take it away with an empty one.')
     .argument('<text>', 'the title')
     .action(act(title));
-  one(threads, 'delete', 'Delete a thread and all that was said in it.').action(act(remove));
+  one(threads, 'delete', 'Delete a thread with its whole log.').action(act(remove));
   threads
     .command('export <thread>')
     .description('Print a thread and its whole log, one JSON document a line.')
@@ -179,7 +179,7 @@ async function exported(cli: Cli, threadId: string): Promise<ExitCode> {
 }
 
 async function purge(cli: Cli, { yes, json }: Options & { readonly yes?: true }): Promise<ExitCode> {
-  if (!yes) throw new RunError('validation', 'this deletes all threads of the tenant; --yes says that it is meant');
+  if (!yes) throw new RunError('validation', 'this deletes all threads of the tenant; confirm with --yes');
   await using mill = openClient(cli);
   const kept: string[] = [];
   let removed = 0;

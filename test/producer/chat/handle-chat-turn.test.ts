@@ -110,7 +110,7 @@ test.each<[string, ChatTurnHooks['produce'], string]>([
   [
     'tells what is no JSON',
     () => ({ stream: tell([{ type: 'x', data: circular }]), finalText: () => '' }),
-    'told a x that is not JSON',
+    'emitted a x that is not JSON',
   ],
   [
     'tells what is no event',

@@ -154,7 +154,7 @@ describe('from a pipe', () => {
     const { stderr } = await piped(['plain'], '/help');
     for (const name of ['approve', 'deny', 'cancel', 'title', 'new', 'quit', 'help'])
       expect(stderr).toMatch(new RegExp(`^/${name}( [A-Z]+)? {2,}\\w`, 'm'));
-    expect(commandOf('//etc/hosts is empty')).toEqual({ kind: 'say', text: '/etc/hosts is empty' });
+    expect(commandOf('//etc/hosts is empty')).toEqual({ kind: 'send', text: '/etc/hosts is empty' });
   });
 
   test('an unknown agent, another one’s thread and wrong options are said before anything is read', async () => {
@@ -230,7 +230,7 @@ describe('while an answer is under way', () => {
     chat.endInput();
     expect(await chat.exited).toBe(0);
     expect(chat.stdout).toBe('one two\nchanged\n');
-    expect(chat.stderr).toContain('hears: [{"text":"changed"}]');
+    expect(chat.stderr).toContain('message: [{"text":"changed"}]');
     expect((await world.mill.list({ thread: 'steered' })).runs).toHaveLength(1);
   });
 

@@ -122,7 +122,7 @@ test('without calls everything is denied, by the user of this machine', async ()
   const { username } = userInfo();
   expect([denied.code, denied.stdout.split('\n')[0]]).toEqual([
     0,
-    `transfer (call_1) is denied by ${username}; the model is told`,
+    `transfer (call_1) is denied by ${username}; the model is informed`,
   ]);
   expect((await run.get()).decisions).toMatchObject([
     { granted: false, reason: 'no', by: [username] },
@@ -135,7 +135,7 @@ test('a vote that is not enough says what is missing', async () => {
   const run = await suspendedRun(world, [{ ...calls[0], approvers: 2 }]);
   const env = settings(world.prefix);
   const first = await millrace(['approve', run.runId, '--by', 'kim'], { env });
-  expect(first.stdout).toContain('1 of 2 people said something (kim); it needs 2 who say the same');
+  expect(first.stdout).toContain('1 of 2 people have voted (kim); it needs 2 equal votes');
   const second = await millrace(['approve', run.runId, '--by', 'ada'], { env });
   expect(second.stdout).toBe(`transfer (call_1) is approved by kim and ada and runs\n${run.runId} goes on\n`);
 });

@@ -17,8 +17,8 @@ export interface ChatSession {
 }
 
 /**
- * Takes line after line until there is none, `/quit`, or an interrupt. Where nobody types it then waits for the last answer,
- * and the exit code says what came of that.
+ * Takes line after line until there is none, `/quit`, or an interrupt. Where stdin is no terminal it then waits for the last answer,
+ * and the exit code is that of its run.
  */
 export async function runChatSession(conversation: ChatSession): Promise<ExitCode> {
   const { talk, lines, interrupts } = conversation;
@@ -27,28 +27,29 @@ export async function runChatSession(conversation: ChatSession): Promise<ExitCod
     const line = await lines.next(interrupts.reading);
     if (line === undefined) break;
     interrupts.forget();
-    if ((await heed(line, conversation)) === 'quit') break;
+    if ((await obey(line, conversation)) === 'quit') break;
   }
   if (!lines.isTerminal) await lastAnswer(conversation);
   if (interrupts.leaving.aborted) return exitCodes.interrupted;
   return lines.isTerminal ? exitCodes.ok : talk.outcome;
 }
 
-/** Shows a prompt where it is the turn of whoever types. */
+/** Shows a prompt where it is the user's turn. */
 export function invite({ talk, lines }: Pick<ChatSession, 'talk' | 'lines'>): void {
   const isTurn = talk.current === undefined || talk.waitsForPeople;
   lines.ask(talk.question ? 'answer> ' : isTurn ? '> ' : undefined);
 }
 
 async function lastAnswer({ talk, note, interrupts: { leaving } }: ChatSession): Promise<void> {
-  const isOver = () => talk.current === undefined;
-  await talk.until(() => isOver() || talk.waitsForPeople, leaving);
-  if (!isOver() && !leaving.aborted) note('The input is over, and the answer waits for people: see millrace approvals');
-  await talk.until(isOver, leaving);
+  const hasEnded = () => talk.current === undefined;
+  await talk.until(() => hasEnded() || talk.waitsForPeople, leaving);
+  if (!hasEnded() && !leaving.aborted)
+    note('The input has ended, and the answer waits for people: see millrace approvals');
+  await talk.until(hasEnded, leaving);
 }
 
-/** What is wrong with a line is said, and the next one may be better. */
-async function heed(line: string, conversation: ChatSession): Promise<'quit' | undefined> {
+/** Prints what is wrong with a line, and goes on with the next. */
+async function obey(line: string, conversation: ChatSession): Promise<'quit' | undefined> {
   const { talk, note, isEager, interrupts } = conversation;
   try {
     const command = commandOf(line);
@@ -67,7 +68,7 @@ async function heed(line: string, conversation: ChatSession): Promise<'quit' | u
 function isTime({ kind }: Command, talk: Talk): () => boolean {
   const isIdle = () => talk.current === undefined;
   if (kind === 'cancel') return () => true;
-  if (kind === 'say') return () => isIdle() || talk.question !== undefined;
+  if (kind === 'send') return () => isIdle() || talk.question !== undefined;
   if (kind === 'approve' || kind === 'deny') return () => isIdle() || talk.waitsForPeople;
   return isIdle;
 }
@@ -76,8 +77,8 @@ async function act(command: Command, { talk, note }: ChatSession): Promise<'quit
   switch (command.kind) {
     case 'nothing':
       return undefined;
-    case 'say':
-      await talk.say(command.text);
+    case 'send':
+      await talk.send(command.text);
       return undefined;
     case 'approve':
       await talk.decide((run) => approval(run, {}));

@@ -2,20 +2,20 @@ import { RunError } from '../../../shared/base/errors.ts';
 
 /** What a typed line asks for. */
 export type Command =
-  | { readonly kind: 'say'; readonly text: string }
+  | { readonly kind: 'send'; readonly text: string }
   | { readonly kind: 'approve' | 'cancel' | 'new' | 'quit' | 'help' | 'nothing' }
   | { readonly kind: 'deny'; readonly reason: string }
   | { readonly kind: 'title'; readonly text: string };
 
 const commands = [
   ['/approve', 'let the calls run that wait for it, or let the run go over its budget for one step'],
-  ['/deny REASON', 'refuse them; the model is told the reason'],
+  ['/deny REASON', 'refuse them; the model gets the reason'],
   ['/cancel', 'stop the answer under way'],
   ['/title TEXT', 'give the thread a title'],
   ['/new', 'begin a new thread'],
   ['/quit', 'leave; what is under way goes on'],
   ['/help', 'show this'],
-  ['//TEXT', 'say something that begins with a slash'],
+  ['//TEXT', 'send a text that begins with a slash'],
 ] as const;
 
 /** A line for each command. */
@@ -25,8 +25,8 @@ export const helpLines: readonly string[] = commands.map(([form, effect]) => `${
 export function commandOf(line: string): Command {
   const text = line.trim();
   if (text === '') return { kind: 'nothing' };
-  if (text.startsWith('//')) return { kind: 'say', text: text.slice(1) };
-  if (!text.startsWith('/')) return { kind: 'say', text: line };
+  if (text.startsWith('//')) return { kind: 'send', text: text.slice(1) };
+  if (!text.startsWith('/')) return { kind: 'send', text: line };
   const [, name = '', rest = ''] = /^\/(\S*)\s*(.*)$/s.exec(text) ?? [];
   switch (name) {
     case 'approve':
@@ -41,11 +41,11 @@ export function commandOf(line: string): Command {
       if (rest === '') throw new RunError('validation', '/title needs a text');
       return { kind: 'title', text: rest };
     default:
-      throw new RunError('validation', `there is no command /${name}; /help lists them, //${name} says it`);
+      throw new RunError('validation', `there is no command /${name}; /help lists them, //${name} sends it`);
   }
 }
 
-function bare<K extends Exclude<Command['kind'], 'say' | 'deny' | 'title'>>(kind: K, rest: string): { kind: K } {
+function bare<K extends Exclude<Command['kind'], 'send' | 'deny' | 'title'>>(kind: K, rest: string): { kind: K } {
   if (rest !== '') throw new RunError('validation', `/${kind} takes nothing after it`);
   return { kind };
 }

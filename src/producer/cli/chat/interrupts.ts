@@ -4,7 +4,7 @@ import type { Talk } from './talk.ts';
 interface Interrupted {
   readonly talk: Talk;
   readonly note: (text: string) => void;
-  /** Somebody types, and may go on after an answer was stopped. */
+  /** A user types, and may go on after an answer was stopped. */
   readonly isTerminal: boolean;
 }
 

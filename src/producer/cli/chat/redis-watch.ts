@@ -3,18 +3,18 @@ import { RunError } from '../../../shared/base/errors.ts';
 
 const lookAgainMs = 500;
 
-/** Says when Redis is away and when it is back, once each, and outlasts the time in between. */
+/** Reports when Redis is away and when it is back, once each, and outlasts the time in between. */
 export class RedisWatch {
   readonly #probe: () => Promise<unknown>;
-  readonly #say: (text: string) => void;
+  readonly #report: (text: string) => void;
   readonly #stop: AbortSignal;
   #isAway = false;
   #isLooking = false;
 
   /** `probe` is any read that fails while Redis is away. */
-  constructor(probe: () => Promise<unknown>, say: (text: string) => void, stop: AbortSignal) {
+  constructor(probe: () => Promise<unknown>, report: (text: string) => void, stop: AbortSignal) {
     this.#probe = probe;
-    this.#say = say;
+    this.#report = report;
     this.#stop = stop;
   }
 
@@ -50,12 +50,12 @@ export class RedisWatch {
   }
 
   #away({ message }: RunError): void {
-    if (!this.#isAway) this.#say(`Redis is away, and this goes on when it is back: ${message}`);
+    if (!this.#isAway) this.#report(`Redis is away, and this goes on when it is back: ${message}`);
     this.#isAway = true;
   }
 
   #there(): void {
-    if (this.#isAway) this.#say('Redis is back.');
+    if (this.#isAway) this.#report('Redis is back.');
     this.#isAway = false;
   }
 }

@@ -17,41 +17,41 @@ import type { RedisWatch } from './redis-watch.ts';
 const followUpMs = 60_000;
 const lookMs = 100;
 
-/** The id of a thread that nobody has used. */
+/** The id of a new thread. */
 export function newThreadId(): string {
   return randomBytes(6).toString('hex');
 }
 
-/** How each message is sent, and who is told what comes of it. */
+/** How each message is sent, and who gets what comes of it. */
 export interface TalkOptions {
   readonly mill: Millrace;
   readonly watch: RedisWatch;
   /** All but the text and the thread. */
   readonly request: Omit<RunRequestInput, 'input' | 'thread' | 'executionId'>;
   readonly onEvent: (event: RunEvent) => void;
-  /** Something is to be said beside the events. */
+  /** A note beside the events. */
   readonly onNote: (text: string) => void;
   /** The events of another run follow. */
   readonly onRun: () => void;
-  /** It may be the turn of somebody else now. */
+  /** It may be the turn of the user or the agent now. */
   readonly onChange: () => void;
   /** Ends all that goes on here. The runs go on. */
   readonly stop: AbortSignal;
 }
 
-/** One conversation on one thread: says things, and follows the runs that answer, one after the other. */
+/** One conversation on one thread: sends messages, and follows the runs that answer, one after the other. */
 export class Talk {
   readonly #options: TalkOptions;
-  readonly #line: string[] = [];
-  /** What was said to runs at work and not heard yet: the message to its run. */
-  readonly #told = new Map<string, string>();
-  /** What was heard before it was known to be told. */
-  readonly #heard = new Set<string>();
+  readonly #queue: string[] = [];
+  /** Messages sent to running runs that have not read them yet: the message to its run. */
+  readonly #unread = new Map<string, string>();
+  /** Messages that a run read before this client knew that they went to it. */
+  readonly #readEarly = new Set<string>();
   readonly #ended = new Set<string>();
-  readonly #waits: Waits = new Map();
+  readonly #waits: RunWaits = new Map();
   #current: string | undefined;
   #news = Promise.withResolvers<void>();
-  /** What came of the last thing that was said. */
+  /** What came of the last message. */
   outcome: ExitCode = exitCodes.ok;
   thread: string;
 
@@ -80,7 +80,7 @@ export class Talk {
   }
 
   /** Answers the question that waits, or sends a message. Throws as `Millrace.decide` and `enqueue`, but outlasts a lost Redis. */
-  async say(text: string): Promise<void> {
+  async send(text: string): Promise<void> {
     const { question } = this;
     if (question) return await this.#decide(question.runId, () => answerTo(question.item, text));
     const { mill, watch, request, stop } = this.#options;
@@ -90,15 +90,15 @@ export class Talk {
     const { runId } = await watch.again(() => mill.enqueue(message, { signal: stop }));
     const own = runIdForExecution(mill.tenant, executionId);
     if (runId === own) this.#follow(own);
-    else this.#wasTold(runId, own);
+    else this.#wasSteered(runId, own);
   }
 
-  /** A run at work was told in place of a run being made. It may have heard it, and even have ended, by now. */
-  #wasTold(runId: string, message: string): void {
-    if (this.#heard.delete(message)) return;
+  /** A running run got the message instead of a new run. It may have read it, and even have ended, by now. */
+  #wasSteered(runId: string, message: string): void {
+    if (this.#readEarly.delete(message)) return;
     if (this.#ended.has(runId)) return this.#follow(followUpId(runId, message));
-    this.#told.set(message, runId);
-    if (runId !== this.#current && !this.#line.includes(runId)) this.#follow(runId);
+    this.#unread.set(message, runId);
+    if (runId !== this.#current && !this.#queue.includes(runId)) this.#follow(runId);
   }
 
   /** Decides about everything that waits for people. Throws `approval_not_pending` when nothing does. */
@@ -137,21 +137,21 @@ export class Talk {
     const input = decision(await watch.again(() => mill.get(runId)));
     const before = this.#waits.get(runId);
     const { run } = await watch.again(() => mill.decide(runId, input, { by: thisPerson() }));
-    // The next line may come before the event that says so, or after it.
+    // The next line may come before the event, or after it.
     if (this.#waits.get(runId) === before) this.#waits.set(runId, run.pending);
-    this.#tell();
+    this.#notify();
   }
 
   #follow(runId: string): void {
-    this.#line.push(runId);
+    this.#queue.push(runId);
     if (this.#current === undefined) void this.#work();
   }
 
   async #work(): Promise<void> {
     for (;;) {
-      this.#current = this.#line.shift();
+      this.#current = this.#queue.shift();
       this.#waits.clear();
-      this.#tell();
+      this.#notify();
       const runId = this.#current;
       if (runId === undefined) return;
       try {
@@ -163,11 +163,11 @@ export class Talk {
         this.#options.onNote(`${asRunError(error).code}: ${asRunError(error).message}`);
       }
       this.#ended.add(runId);
-      this.#line.unshift(...this.#unheardBy(runId));
+      this.#queue.unshift(...this.#unreadBy(runId));
     }
   }
 
-  /** Tells the events of a run until its end, across whatever Redis does. */
+  /** Emits the events of a run until its end, across whatever Redis does. */
   async #end(runId: string): Promise<ExitCode> {
     const { mill, watch, stop } = this.#options;
     let after = 0;
@@ -186,7 +186,7 @@ export class Talk {
     });
   }
 
-  /** The run that answers what an earlier one did not hear is made a moment after that one has ended. */
+  /** The run that answers what an earlier one did not read is created a moment after that one has ended. */
   async #there(runId: string, begun: number): Promise<void> {
     const { mill, stop } = this.#options;
     for (;;) {
@@ -201,20 +201,20 @@ export class Talk {
   }
 
   #note(event: RunEvent): void {
-    if (event.type === 'agent.steered' && !this.#told.delete(event.messageId)) this.#heard.add(event.messageId);
+    if (event.type === 'agent.steered' && !this.#unread.delete(event.messageId)) this.#readEarly.add(event.messageId);
     noteWaits(this.#waits, event);
     this.#options.onEvent(event);
-    this.#tell();
+    this.#notify();
   }
 
-  /** The runs that answer what was said to this one too late for it to hear. */
-  #unheardBy(runId: string): string[] {
-    const messages = [...this.#told].filter(([, told]) => told === runId).map(([message]) => message);
-    for (const message of messages) this.#told.delete(message);
+  /** The runs that answer the messages that this one ended without reading. */
+  #unreadBy(runId: string): string[] {
+    const messages = [...this.#unread].filter(([, run]) => run === runId).map(([message]) => message);
+    for (const message of messages) this.#unread.delete(message);
     return messages.map((message) => followUpId(runId, message));
   }
 
-  #tell(): void {
+  #notify(): void {
     this.#news.resolve();
     this.#news = Promise.withResolvers();
     this.#options.onChange();
@@ -225,11 +225,11 @@ function answerTo(item: PendingView, answer: string): DecisionInput {
   return { answers: [{ toolCallId: pendingNameOf(item), answer }] };
 }
 
-/** What a run and those that work for it wait for, by run. */
-export type Waits = Map<string, readonly PendingView[]>;
+/** What a run and its children wait for, by run. */
+export type RunWaits = Map<string, readonly PendingView[]>;
 
-/** Takes note of what an event says about waits: of its own run, or of one below. */
-export function noteWaits(waits: Waits, event: RunEvent): void {
+/** Takes note of the waits in an event: of its own run, or of a child. */
+export function noteWaits(waits: RunWaits, event: RunEvent): void {
   if (event.type === 'subagent.event') return noteWaits(waits, event.event as RunEvent);
   if (event.type === 'run.suspended') waits.set(event.runId, event.pending);
   else if (event.type === 'run.resumed' || event.type === 'run.started' || isTerminal(event)) waits.delete(event.runId);
@@ -237,7 +237,7 @@ export function noteWaits(waits: Waits, event: RunEvent): void {
 
 /** The first thing of this kind that a run waits for. */
 export function firstWait(
-  waits: Waits,
+  waits: RunWaits,
   suits: (item: PendingView) => boolean,
 ): { readonly runId: string; readonly item: PendingView } | undefined {
   for (const [runId, pending] of waits) {

@@ -8,11 +8,11 @@ const enough = 100;
 interface Keyboard {
   /** Ctrl-C at a terminal, where it is a key and not a signal. */
   readonly onInterrupt: () => void;
-  /** What is on the screen must end before a prompt: somebody begins to type in the middle of it. */
+  /** What is on the screen must end before a prompt: the user begins to type in the middle of it. */
   readonly makeRoom: () => void;
 }
 
-/** Lines from stdin. At a terminal there is a prompt, and what is written while somebody types waits for the end of the line. */
+/** Lines from stdin. At a terminal there is a prompt, and what is written while the user types waits for the end of the line. */
 export class TypedLines implements Disposable {
   readonly isTerminal: boolean;
   readonly #reader: Interface;
@@ -55,7 +55,7 @@ export class TypedLines implements Disposable {
     return line;
   }
 
-  /** Writes now, or once nobody is in the middle of a line. */
+  /** Writes now, or once the user is not in the middle of a line. */
   show(write: () => void): void {
     this.#held.push(write);
     this.#flush();
@@ -110,7 +110,7 @@ export class TypedLines implements Disposable {
     this.#prompt = undefined;
     this.#lines.push(line);
     if (this.#lines.length >= enough) this.#reader.pause();
-    this.#tell();
+    this.#notify();
   }
 
   #end(): void {
@@ -118,10 +118,10 @@ export class TypedLines implements Disposable {
     this.#ended = true;
     this.#promptShown = false;
     this.#flush();
-    this.#tell();
+    this.#notify();
   }
 
-  #tell(): void {
+  #notify(): void {
     this.#news.resolve();
     this.#news = Promise.withResolvers();
   }

@@ -2,7 +2,7 @@ import { connect, whenReady, mastersOf } from '../../../shared/state/connect.ts'
 
 const pageSize = 500;
 
-/** Removes every key of a prefix from somebody's own Redis; a private one vanishes anyway, so no URL means no work. */
+/** Removes every key of a prefix from the user's own Redis; a private one vanishes anyway, so no URL means no work. */
 export async function cleanPrefix(url: string | undefined, prefix: string): Promise<void> {
   if (!url) return;
   const redis = connect(url, 'command', () => {});

@@ -2,7 +2,7 @@ import { isPostrunQueue, maintenanceQueue, postrunQueueOf, quarantineQueue } fro
 import type { Diagnosis } from '../../client/diagnose.ts';
 import { count, duration } from '../show/paint.ts';
 
-/** One line of `doctor`. `warn` can wait, `fail` needs attention; `advice` says what to do. */
+/** One line of `doctor`. `warn` can wait, `fail` needs attention; `advice` is what to do. */
 export interface Check {
   readonly name: string;
   readonly level: 'ok' | 'warn' | 'fail';
@@ -63,7 +63,7 @@ function eviction({ redis: { maxmemoryPolicy } }: Diagnosis): Check {
     return {
       name,
       level: 'warn',
-      text: 'Redis does not tell its policy',
+      text: 'Redis does not show its policy',
       advice: 'make sure that maxmemory-policy is noeviction',
     };
   }
@@ -133,7 +133,7 @@ function queues({ queues: depths, oldestQueuedMs, workers: alive }: Diagnosis): 
       const age = oldestMs === undefined ? '' : `, the oldest for ${duration(oldestMs)}`;
       const text = `${count(waiting)} waiting${age}, ${count(active)} active, ${count(delayed)} delayed`;
       const name = `queue ${queue}`;
-      // Without any worker the line about workers says it.
+      // Without any worker the line about workers shows it.
       const isMissed = waiting + delayed > 0 || (alive.length > 0 && !isPostrunQueue(queue));
       if (serving === 0 && isMissed && queue !== maintenanceQueue) {
         return {
@@ -247,14 +247,14 @@ function breakers({ waits }: Diagnosis): Check {
     return { name, level: 'ok', text: 'no model and no tool is left alone because it failed' };
   }
   if (open.length === 0) {
-    const text = `${listed(unsure.map(({ target }) => target))} failed, and nobody knows yet whether it is back`;
+    const text = `${listed(unsure.map(({ target }) => target))} failed, and no worker has probed it since`;
     return { name, level: 'warn', text, advice: 'the next call finds out' };
   }
   const list = open.map(({ target, openForMs = 0 }) => `${target} (next try in ${duration(openForMs)})`);
   return {
     name,
     level: 'fail',
-    text: `nobody calls ${listed(list)}`,
+    text: `no worker calls ${listed(list)}`,
     advice:
       'look at the provider, or at what the tool (`tool:…`) talks to; runs without another model fail until it answers, redrive them afterwards',
   };

@@ -37,7 +37,7 @@ export function deadlineOption(means = deadline): Option {
   return new Option('--deadline <seconds>', means).argParser(positiveNumber);
 }
 
-/** What `--deadline` says about a run. */
+/** The field of a run that `--deadline` sets. */
 export function deadlineFrom({ deadline: seconds }: { readonly deadline?: number | undefined }): {
   deadlineMs?: number;
 } {

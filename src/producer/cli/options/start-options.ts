@@ -38,7 +38,7 @@ export function withStartOptions(command: Command): Command {
     .option('--json', 'print one event a line');
 }
 
-/** What they say about the run. Throws `validation`. */
+/** The fields of the run that they set. Throws `validation`. */
 export function requestFrom({ executionId, maxCost, onExceed, deadline, metadata }: StartOptions) {
   if (onExceed !== undefined && maxCost === undefined)
     throw new RunError('validation', '--on-exceed needs --max-cost: without a cap there is nothing to exceed');
@@ -50,7 +50,7 @@ export function requestFrom({ executionId, maxCost, onExceed, deadline, metadata
   };
 }
 
-/** Says what the caller should know about the run, and follows it to its end, or only prints its id. */
+/** Prints the warnings of the run, and follows it to its end, or only prints its id. */
 export async function followOrDetach(
   cli: Cli,
   mill: Millrace,
@@ -69,7 +69,7 @@ export async function followOrDetach(
   });
 }
 
-/** What was given, or all of stdin for `-` and where stdin is not a terminal. `how` is said where there is neither. */
+/** What was given, or all of stdin for `-` and where stdin is not a terminal. `how` is the advice where there is neither. */
 export async function inputFrom(cli: Cli, given: string | undefined, how: string): Promise<string> {
   if (given !== undefined && given !== '-') return given;
   if (given === undefined && cli.stdin.isTTY) throw new RunError('validation', `there is no input: ${how}`);

@@ -4,8 +4,8 @@ import { bold, dim, oneLine, printable } from './paint.ts';
 import { RunPrinter } from './run-printer.ts';
 import { isAboutCall, pendingNameOf, waitsForPeople } from '../../../shared/contract/decisions.ts';
 
-/** What every message of a chat goes through, and nobody who talks wants to read. */
-const unsaid: ReadonlySet<string> = new Set(['run.queued', 'run.started']);
+/** Events of every message, which a chat does not show. */
+const hidden: ReadonlySet<string> = new Set(['run.queued', 'run.started']);
 
 /** Prints a conversation: each run as it happens, and what people are asked. With `json` one event a line. */
 export class ChatPrinter {
@@ -27,10 +27,10 @@ export class ChatPrinter {
   print(event: RunEvent): void {
     const { stdout, stderr } = this.#cli;
     if (this.#json) return void stdout.write(`${JSON.stringify(event)}\n`);
-    if (!unsaid.has(event.type)) this.#run.print(event);
-    const told = event.type === 'subagent.event' ? (event.event as RunEvent) : event;
-    if (told.type !== 'run.suspended') return;
-    for (const hint of chatHints(told.pending)) stderr.write(`${bold(stderr, hint)}\n`);
+    if (!hidden.has(event.type)) this.#run.print(event);
+    const shown = event.type === 'subagent.event' ? (event.event as RunEvent) : event;
+    if (shown.type !== 'run.suspended') return;
+    for (const hint of chatHints(shown.pending)) stderr.write(`${bold(stderr, hint)}\n`);
   }
 
   /** A dim line beside the conversation. */

@@ -48,7 +48,7 @@ function effectOn(item: PendingView, { pending, decisions = [] }: RunView): stri
 function verdict({ granted, answered, edited, kind, by }: DecisionView): string {
   const who = by.length > 0 ? ` by ${by.map((name) => oneLine(name, 80)).join(' and ')}` : '';
   if (answered) return `is answered${who}`;
-  if (!granted) return `is denied${who}; the model is told`;
+  if (!granted) return `is denied${who}; the model is informed`;
   const what = kind === 'unknown_outcome' ? 'runs once more' : `runs${edited ? ' with the new arguments' : ''}`;
   return `is approved${who} and ${what}`;
 }
@@ -56,5 +56,5 @@ function verdict({ granted, answered, edited, kind, by }: DecisionView): string 
 function votes({ votes: given = [] }: DecisionView, needed: number): string {
   const people = new Set(given.map(({ by = '' }) => by));
   const names = [...people].map((name) => oneLine(name, 80)).join(', ');
-  return `${people.size} of ${needed} people said something (${names}); it needs ${needed} who say the same`;
+  return `${people.size} of ${needed} people have voted (${names}); it needs ${needed} equal votes`;
 }

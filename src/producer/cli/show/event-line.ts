@@ -26,7 +26,7 @@ const lines: { readonly [T in EventType]?: (event: EventOf<T>) => string } = {
   'agent.model.fellback': ({ previousModel, nextModel, reason }) =>
     `model ${previousModel} gave way to ${nextModel} (${reason})`,
   'agent.cancelling': ({ drain }) => (drain ? 'is asked to stop after this step' : 'is asked to stop'),
-  'agent.steered': ({ text }) => `hears: ${oneLine(text, maxText)}`,
+  'agent.steered': ({ text }) => `message: ${oneLine(text, maxText)}`,
   'budget.warning': ({ spentMicrocents, limitMicrocents, thresholdPct }) =>
     `has spent ${thresholdPct} % of its budget (${formatUsd(spentMicrocents)} of ${formatUsd(limitMicrocents)})`,
   'budget.paused': ({ spentMicrocents, limitMicrocents, scope, accountId }) =>

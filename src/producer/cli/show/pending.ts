@@ -28,7 +28,7 @@ function waysOf(runId: string, item: PendingView): readonly Way[] {
   const { kind, mode } = item;
   const call = quoted(pendingNameOf(item));
   const answer: Way = [`millrace approve ${runId} ${call} --answer TEXT`, 'answer it'];
-  const deny: Way = [`millrace deny ${runId} ${call} --reason TEXT`, 'deny it; the model is told'];
+  const deny: Way = [`millrace deny ${runId} ${call} --reason TEXT`, 'deny it; the model is informed'];
   if (kind === 'user_input') return [answer, deny];
   const grant: Way = [`millrace approve ${runId} ${call}`, kind === 'approval' ? 'let it run' : 'run it once more'];
   const edit: Way = [`millrace approve ${runId} ${call} --args JSON`, 'let it run with other arguments'];
@@ -80,7 +80,7 @@ function describe(item: PendingView): string {
     case 'child':
       return `run ${id}, which does ${oneLine(item.toolName ?? 'a part of its work', 128)}`;
     case 'unknown_outcome':
-      return `a word on the outcome of ${name}${reason}`;
+      return `a decision about the outcome of ${name}${reason}`;
     default:
       return `${item.kind} ${item.toolName ?? ''} (${id})${reason}`;
   }

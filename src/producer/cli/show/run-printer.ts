@@ -43,7 +43,7 @@ export class RunPrinter {
     this.#midLine = !shown.endsWith('\n');
   }
 
-  /** What is out cannot be taken back, not from a pipe either: so it is marked where it stands. */
+  /** What is out cannot be taken back, not from a pipe either: so it is marked in place. */
   #discard(reason: string): void {
     if (!this.#stepHasText) return;
     this.#stepHasText = false;
@@ -52,7 +52,7 @@ export class RunPrinter {
   }
 
   #end(event: RunEvent): void {
-    // The deltas are gone when somebody looks at an old run; its result is not.
+    // The deltas are gone when a user reads an old run; its result is not.
     if (!this.#runHasText && event.type === 'run.completed') this.#text(event.result.text);
     this.endLine();
     const { stderr } = this.#cli;

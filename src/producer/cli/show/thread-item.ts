@@ -5,7 +5,7 @@ import { dim, oneLine, printable } from './paint.ts';
 
 const maxDataChars = 400;
 
-/** One thing that was said or done in a thread, for a person: a heading, and what was said. */
+/** One message or call of a thread, for a person: a heading, and the text. */
 export function itemText(stream: WriteStream, item: ThreadItem): string {
   const place = item.seq === undefined ? 'live' : String(item.seq);
   const heading = `${place}  ${headingOf(item)}  ${item.at.slice(0, 19).replace('T', ' ')}`;

@@ -6,8 +6,8 @@ import { exitCodes, type Cli, type ExitCode } from '../cli.ts';
 import { RunPrinter } from './run-printer.ts';
 import { yellow } from './paint.ts';
 
-/** A run that nobody has started after this long may wait for a worker that does not exist. */
-const patienceMs = 3_000;
+/** A run that no worker has started after this long may wait for a worker that does not exist. */
+const adviseAfterMs = 3_000;
 
 export interface WatchOptions {
   /** Begin after this event. */
@@ -21,8 +21,8 @@ export interface WatchOptions {
 }
 
 /**
- * Prints a run until it ends. Answers `ok` or `failed` as the run ended; on Ctrl-C it lets go of the run, which goes on,
- * says how to come back, and answers `interrupted`. A task that did not pass has failed. A wait that took too long does the same and answers `failed`.
+ * Prints a run until it ends. Answers `ok` or `failed` as the run ended; on Ctrl-C it stops following the run, which goes on,
+ * prints how to come back, and answers `interrupted`. A task that did not pass has failed. A wait that took too long does the same and answers `failed`.
  */
 export async function watchRun(cli: Cli, mill: Millrace, runId: string, options: WatchOptions): Promise<ExitCode> {
   const printer = new RunPrinter(cli);
@@ -32,7 +32,7 @@ export async function watchRun(cli: Cli, mill: Millrace, runId: string, options:
   const project = dialect && createProjector(dialect, mill, after);
   const print = (event: RunEvent) => {
     if (!project && !options.json) return printer.print(event);
-    for (const told of project ? project(event) : [event]) cli.stdout.write(`${JSON.stringify(told)}\n`);
+    for (const shown of project ? project(event) : [event]) cli.stdout.write(`${JSON.stringify(shown)}\n`);
   };
   let last = after;
   using advice = adviseIfIdle(mill, (text) => cli.stderr.write(`${yellow(cli.stderr, text)}\n`));
@@ -43,7 +43,7 @@ export async function watchRun(cli: Cli, mill: Millrace, runId: string, options:
     print(event);
     if (isTerminal(event)) return wentWell(event) ? exitCodes.ok : exitCodes.failed;
   }
-  const why = timeout?.aborted ? 'not waiting any longer' : 'letting go';
+  const why = timeout?.aborted ? 'not waiting any longer' : 'stopped following';
   printer.note(
     `${why}; the run goes on. Follow it: millrace tail ${runId} --after ${last}   Stop it: millrace cancel ${runId}`,
   );
@@ -56,7 +56,7 @@ export function wentWell(event: RunEvent): boolean {
   return !task.success || task.data.pass;
 }
 
-/** What a run says that nobody has taken. */
+/** The events of a run that no worker has taken. */
 const accepted: ReadonlySet<string> = new Set(['run.queued', 'execution.started']);
 
 interface Advice extends Disposable {
@@ -65,7 +65,7 @@ interface Advice extends Disposable {
 }
 
 /**
- * Gives the advice to start a worker when nobody takes a run for a while, unless disposed before; only where none is running.
+ * Gives the advice to start a worker when no worker takes a run for a while, unless disposed before; only where none is running.
  * Whatever keeps it from being given does not matter to the run.
  */
 export function adviseIfIdle(mill: Millrace, say: (advice: string) => void): Advice {
@@ -74,7 +74,7 @@ export function adviseIfIdle(mill: Millrace, say: (advice: string) => void): Adv
     if (workers.length === 0)
       say('No worker is running: start one with `millrace worker`, or all with `millrace dev`.');
   };
-  const impatience = setTimeout(() => void advise().catch(() => {}), patienceMs);
-  const dispose = () => clearTimeout(impatience);
+  const timer = setTimeout(() => void advise().catch(() => {}), adviseAfterMs);
+  const dispose = () => clearTimeout(timer);
   return { after: ({ type }) => void (accepted.has(type) || dispose()), [Symbol.dispose]: dispose };
 }

@@ -5,7 +5,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { entryOf, type Role } from './become.ts';
 import type { StackPart } from './supervise.ts';
 
-/** What an entry says over its IPC channel once it serves. */
+/** What an entry sends over its IPC channel once it serves. */
 const readyMessage = z.object({ type: z.literal('ready') });
 
 const startTimeoutMs = 60_000;
@@ -25,7 +25,7 @@ export interface ChildOptions {
 
 /**
  * Starts a role as a process of its own and resolves when it serves. It ends with this process, however that ends: the
- * entries leave when their IPC channel closes. Rejects with `invalid_config`, and what the process said, when it ends
+ * entries leave when their IPC channel closes. Rejects with `invalid_config`, and the last lines of the process, when it ends
  * instead of serving.
  */
 export async function startChild({ role, env, graceMs, onLine }: ChildOptions): Promise<StackPart> {
@@ -35,17 +35,17 @@ export async function startChild({ role, env, graceMs, onLine }: ChildOptions): 
     // A Ctrl-C in the terminal must reach this process alone: it ends its children itself, in order.
     detached: true,
   });
-  const said: string[] = [];
+  const lastLines: string[] = [];
   for (const stream of [child.stdout, child.stderr]) {
     if (!stream) continue;
     createInterface({ input: stream }).on('line', (line) => {
-      said.push(line);
-      if (said.length > keptLines) said.shift();
+      lastLines.push(line);
+      if (lastLines.length > keptLines) lastLines.shift();
       onLine(line);
     });
   }
   const ended = endOf(child);
-  await untilReady(child, ended, role, said);
+  await untilReady(child, ended, role, lastLines);
   return {
     pid: child.pid as number,
     ended,
@@ -69,11 +69,11 @@ async function untilReady(
   child: ChildProcess,
   ended: Promise<string>,
   role: Role,
-  said: readonly string[],
+  lastLines: readonly string[],
 ): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>();
   const fail = (why: string) =>
-    reject(new RunError('invalid_config', `the ${role} ${why}\n${said.join('\n')}`.trimEnd()));
+    reject(new RunError('invalid_config', `the ${role} ${why}\n${lastLines.join('\n')}`.trimEnd()));
   const timer = setTimeout(() => fail(`did not start within ${startTimeoutMs / 1_000} s`), startTimeoutMs);
   child.on('message', (message) => void (readyMessage.safeParse(message).success && resolve()));
   void ended.then((how) => fail(`ended before it was ready (${how})`));

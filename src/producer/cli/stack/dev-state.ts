@@ -4,7 +4,7 @@ import { z } from 'zod';
 
 export const devState = z.object({ redisUrl: z.string(), prefix: z.string(), url: z.string(), pid: z.int().min(1) });
 
-/** Where a running `millrace dev` can be reached, as it tells other commands in `.millrace/dev.json`. */
+/** Where a running `millrace dev` can be reached, as other commands find it in `.millrace/dev.json`. */
 export type DevState = z.infer<typeof devState>;
 
 /** The folder of the development stack's data. */

@@ -37,7 +37,7 @@ export interface Stack extends AsyncDisposable {
 
 /**
  * Starts Redis if there is none, the producer and the workers, and keeps them alive. When this resolves all of them
- * serve. Disposing ends the workers first, so that what they still run is put back properly. Throws what kept a part
+ * serve. Disposing ends the workers first, so that their runs are handed over. Throws what kept a part
  * from starting, and leaves nothing behind.
  */
 export async function startStack(cli: Cli, options: StackOptions): Promise<Stack> {
@@ -83,7 +83,7 @@ async function startRedis(
 ): Promise<string> {
   let url = '';
   let port: number | undefined;
-  // The same port each time, so that whoever is connected finds it again.
+  // The same port each time, so that connected clients find it again.
   const start = async (): Promise<StackPart> => {
     const redis = await startDevRedis(defined({ dir: redisDir, env: cli.env, root: cli.root, port }));
     ({ url, port } = redis);
@@ -111,7 +111,7 @@ async function settleAll(parts: readonly Promise<Supervised>[]): Promise<Supervi
   throw failed.reason;
 }
 
-/** The wanted port, or the next one that nobody listens on; 0 finds any. Throws `invalid_config` when 100 are taken. */
+/** The wanted port, or the next free one; 0 finds any. Throws `invalid_config` when 100 are taken. */
 export async function nextFreePort(host: string, wanted: number): Promise<number> {
   for (let port = wanted; port < wanted + maxTries && port <= 65_535; port++) {
     const found = await tryPort(host, port);

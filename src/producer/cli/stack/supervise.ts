@@ -13,26 +13,30 @@ const maxDelayMs = 15_000;
 /** A part that ran this long was well; the next loss begins with the shortest delay again. */
 const wellAfterMs = 30_000;
 
-/** Keeps one part of the stack alive: starts it again, later each time, when it ends without having been told to. */
+/** Keeps one part of the stack alive: starts it again, later each time, when it ends without having been stopped. */
 export class Supervised {
   readonly name: string;
   readonly #start: () => Promise<StackPart>;
-  readonly #say: (text: string) => void;
+  readonly #report: (text: string) => void;
   readonly #stopping = new AbortController();
   #part: StackPart;
   readonly #watching: Promise<void>;
 
-  private constructor(name: string, start: () => Promise<StackPart>, say: (text: string) => void, part: StackPart) {
+  private constructor(name: string, start: () => Promise<StackPart>, report: (text: string) => void, part: StackPart) {
     this.name = name;
     this.#start = start;
-    this.#say = say;
+    this.#report = report;
     this.#part = part;
     this.#watching = this.#watch();
   }
 
   /** Resolves when the part serves for the first time. A first start that fails is thrown, not repeated. */
-  static async start(name: string, start: () => Promise<StackPart>, say: (text: string) => void): Promise<Supervised> {
-    return new Supervised(name, start, say, await start());
+  static async start(
+    name: string,
+    start: () => Promise<StackPart>,
+    report: (text: string) => void,
+  ): Promise<Supervised> {
+    return new Supervised(name, start, report, await start());
   }
 
   /** Of the process that is, or was last, alive. */
@@ -54,7 +58,7 @@ export class Supervised {
       const how = await this.#part.ended;
       if (this.#stopping.signal.aborted) return;
       if (performance.now() - startedAt > wellAfterMs) delayMs = firstDelayMs;
-      this.#say(`${this.name} (pid ${this.#part.pid}) ended: ${how}; starting another in ${delayMs / 1_000} s`);
+      this.#report(`${this.name} (pid ${this.#part.pid}) ended: ${how}; starting another in ${delayMs / 1_000} s`);
       startedAt = await this.#restart(delayMs);
       delayMs = Math.min(delayMs * 2, maxDelayMs);
     }
@@ -65,13 +69,13 @@ export class Supervised {
       try {
         await systemClock.sleep(waitMs, this.#stopping.signal);
         this.#part = await this.#start();
-        // Told to stop while it was starting: the stop has ended only its predecessor.
+        // Stopped while it was starting: the stop has ended only its predecessor.
         if (this.#stopping.signal.aborted) await this.#part.stop();
-        else this.#say(`${this.name} is back (pid ${this.#part.pid})`);
+        else this.#report(`${this.name} is back (pid ${this.#part.pid})`);
         return performance.now();
       } catch (error) {
         if (this.#stopping.signal.aborted) return performance.now();
-        this.#say(`${this.name} does not start: ${error instanceof Error ? error.message : String(error)}`);
+        this.#report(`${this.name} does not start: ${error instanceof Error ? error.message : String(error)}`);
       }
     }
   }
