@@ -210,7 +210,7 @@ interface Front {
   readonly args: readonly (string | number)[];
 }
 
-/** The front of KEYS and ARGV as `ledger-purse.lua` reads it. */
+/** The front of KEYS and ARGV as `purse.lua` reads it. */
 export function purseFront(keys: Keys, tenant: string, accounts: readonly PurseAccount[]): Front {
   const last = accounts.at(-1);
   const before = last?.before;

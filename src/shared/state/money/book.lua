@@ -1,4 +1,4 @@
---[[ Shared fragment: open and finished reservations of a run. Needs ledger-purse; the first account is the run's.
+--[[ Shared fragment: open and finished reservations of a run. Needs purse; the first account is the run's.
 An open one is the field r:<id> of the run's account: what is held, the part of it that the caller may plan with, the
 window of the tenant's account in which it is held, and the cost source. The newest finished ones are lines of the field
 `done`: id, amount planned with, what was presumed, and the window in which that was booked, '=' when that is final. ]]

@@ -1,5 +1,5 @@
 --[[ Counts open reservations of a run as spent, and takes the run out of the lines.
-KEYS, ARGV begin as ledger-purse says; then, counted from the end of that front:
+KEYS, ARGV begin as purse says; then, counted from the end of that front:
 KEYS[1] cost counters of the day   ARGV[1] run  [2] seconds to keep the counters
 Returns runs whose money is there.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]

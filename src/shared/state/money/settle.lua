@@ -1,6 +1,6 @@
 --[[ Puts what an attempt cost in the place of what was held for it. Once per id. One that was presumed spent in the
 meantime is corrected; one that nothing was held for is counted all the same.
-KEYS, ARGV begin as ledger-purse says; then, counted from the end of that front:
+KEYS, ARGV begin as purse says; then, counted from the end of that front:
 KEYS[1] cost counters of the day   ARGV[1] id  [2] cost  [3] 1: it may have cost more, all that was held counts
   [4] cost source  [5] field of what calls of this model cost beyond what was held  [6] seconds to keep the counters
   [7] what the answer should have cost, '' unknown;

@@ -4,17 +4,8 @@ import { loadScript, runScript, type Script } from '../../script.ts';
 import type { Keys } from '../../keys.ts';
 import { redisError } from '../../errors.ts';
 import type { Clock } from '../../../base/clock.ts';
-import type { GrantRequest } from './rate-limiter.ts';
-import {
-  PolledGovernor,
-  type Ask,
-  type GovernorObserver,
-  type Learnt,
-  type LimiterAnswer,
-  type Limiters,
-  type Settling,
-  type Waiting,
-} from './polled-limiter.ts';
+import type { GrantRequest, Ask, Learnt, LimiterAnswer, Limiters, Settling, Waiting } from './rate-limiter.ts';
+import { PolledGovernor, type GovernorObserver } from './polled-limiter.ts';
 
 export interface RedisGovernorOptions {
   readonly redis: RedisConnection;

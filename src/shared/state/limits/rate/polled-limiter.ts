@@ -3,72 +3,16 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../base/clock.ts';
 import { assertNever, RunError } from '../../../base/errors.ts';
 import type { ProviderLimits } from '../../../contract/limits.ts';
-import type { Grant, GrantOutcome, GrantRequest, Governor } from './rate-limiter.ts';
-
-/** What a limiter says to somebody who asks, or asked, for a grant. */
-export type LimiterAnswer =
-  /** No limit is known: nothing is counted. */
-  | { readonly kind: 'free' }
-  | { readonly kind: 'granted'; readonly tokens: number; readonly waitedMs: number }
-  | { readonly kind: 'waiting'; readonly retryMs: number }
-  | { readonly kind: 'parked'; readonly expectedMs: number }
-  /** The limiter does not know of this wait, or not any more: ask again. */
-  | { readonly kind: 'unknown' };
-
-/** Somebody who waits in this process. `waiter` is the run, or tells apart two calls of one run. */
-export interface Waiting {
-  readonly waiter: string;
-  readonly grantId: string;
-}
-
-export interface Ask extends Waiting {
-  readonly request: GrantRequest;
-  readonly patienceMs: number;
-  /** Calls that this process made without asking since the last time. */
-  readonly freed: number;
-}
-
-export interface Settling {
-  readonly limiter: string;
-  readonly limits: ProviderLimits;
-  /** Absent for a call that was made without asking. */
-  readonly grantId: string | undefined;
-  readonly ageMs: number;
-  readonly outcome: GrantOutcome;
-  readonly freed: number;
-}
-
-/** What is known after a settlement; 0: nothing. */
-export interface Learnt {
-  /** Of a cooldown that begins with this refusal. */
-  readonly cooldownMs: number;
-  readonly requestsPerMinute: number;
-  readonly tokensPerMinute: number;
-  /** Learnt from refusals. */
-  readonly requestsPerWindow: number;
-}
-
-/**
- * The limiters that all processes share, by name: the lines, the window of what was granted, the cooldowns. Leases of
- * waiters that are not polled lapse after 4 s, those of grants after 60 s. Throws `queue_unavailable`.
- */
-export interface Limiters {
-  ask(ask: Ask): Promise<LimiterAnswer>;
-  /** Renews the waiters and the grants, gives out what there is, and answers for each waiter. */
-  poll(
-    limiter: string,
-    limits: ProviderLimits,
-    waiting: readonly Waiting[],
-    grantIds: readonly string[],
-  ): Promise<{ readonly retryMs: number; readonly answers: readonly LimiterAnswer[] }>;
-  /** Ends a wait: granted meanwhile, or parked, and then its place is kept for a while. */
-  stepAway(limiter: string, waiting: Waiting): Promise<LimiterAnswer>;
-  park(request: GrantRequest): Promise<void>;
-  leave(runId: string): Promise<void>;
-  settle(settling: Settling): Promise<Learnt>;
-  /** Takes the runs to wake, by limiter. */
-  pump(): Promise<ReadonlyMap<string, readonly string[]>>;
-}
+import type {
+  Governor,
+  Grant,
+  GrantOutcome,
+  GrantRequest,
+  Learnt,
+  LimiterAnswer,
+  Limiters,
+  Waiting,
+} from './rate-limiter.ts';
 
 /** Hears what the governor does; for metrics. Must not throw. */
 export interface GovernorObserver {
