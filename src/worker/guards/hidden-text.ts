@@ -8,11 +8,8 @@ const withinWord =
 
 /** What is hidden in a text and has no place in an honest one. A flag of England is the price. */
 export function hiddenFindings(text: string): string[] {
-  return [
-    ...(tags.test(text) ? ['hidden_text'] : []),
-    ...(bidiOverride.test(text) ? ['bidi_override'] : []),
-    ...(withinWord.test(text) ? ['zero_width'] : []),
-  ];
+  const patterns = { hidden_text: tags, bidi_override: bidiOverride, zero_width: withinWord };
+  return Object.entries(patterns).flatMap(([name, pattern]) => (pattern.test(text) ? [name] : []));
 }
 
 const bidi = '\\u061C\\u200E\\u200F\\u202A-\\u202E\\u2066-\\u2069\\u206A-\\u206F';

@@ -10,7 +10,7 @@ export interface PolicyQuestion {
   readonly eventType: string;
   readonly toolName?: string;
   /** Of a server's tool: the names by which rules mean it, `mcp:<server>/<tool>`. Absent: it is code of this worker. */
-  readonly sourceNames?: readonly string[];
+  readonly sourceNames?: readonly string[] | undefined;
   readonly subagentName?: string;
   /** As the model gave them. */
   readonly args?: unknown;
@@ -31,7 +31,7 @@ export interface PolicyVerdict {
   readonly action: PolicyAction;
   readonly ruleId?: string;
   /** For people; never holds an argument. */
-  readonly reason?: string;
+  readonly reason?: string | undefined;
   /** All arguments in place of the model's. */
   readonly updatedToolArgs?: Readonly<Record<string, unknown>>;
   /** A hard rule decided this. `gate_required` comes with `request_approval`, every other one with `deny`. */
@@ -95,7 +95,7 @@ function verdictOf(
   { ruleId, action, reason, updatedToolArgs, condition }: PolicyRule,
   question: PolicyQuestion,
 ): PolicyVerdict {
-  const told = { ruleId, ...(reason !== undefined && { reason }) };
+  const told = { ruleId, reason };
   const isGiven = updatedToolArgs && namesExactly(condition, question);
   const updated = isGiven && { updatedToolArgs: mergedArgs(question.args, updatedToolArgs) };
   switch (action) {

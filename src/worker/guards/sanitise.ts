@@ -20,7 +20,7 @@ export type OriginTrust = TrustClass | 'derived-untrusted';
 export interface Origin {
   readonly trust: OriginTrust;
   /** Default: what the trust class asks for. */
-  readonly treatment?: Sanitization;
+  readonly treatment?: Sanitization | undefined;
   readonly toolName: string;
   /** In both marker lines: 1 to 64 of A-Z a-z 0-9 _ -, not to be guessed by who wrote the text. */
   readonly nonce: string;
@@ -78,7 +78,8 @@ interface Finding {
 
 function scan(text: string): Finding[] {
   const seen = headOf(text);
-  return [...findIn(seen), ...(seen.length < text.length ? [{ name: 'scan_cut' }] : [])];
+  const found = findIn(seen);
+  return seen.length < text.length ? [...found, { name: 'scan_cut' }] : found;
 }
 
 function findIn(text: string): Finding[] {

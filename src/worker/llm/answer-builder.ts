@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { FinishReason } from '../../shared/contract/event.ts';
 import type { AssistantPart } from '../../shared/contract/message.ts';
 import type { Usage } from '../../shared/contract/money.ts';
@@ -107,8 +108,7 @@ export class AnswerBuilder {
       message: { role: 'assistant', parts: this.#parts(whole, end.reasoningMeta) },
       finishReason,
       incompleteToolCalls: cutOff.map(({ id, name }) => ({ id, name })),
-      ...(usage && { usage }),
-      ...(providerRequestId !== undefined && { providerRequestId }),
+      ...defined({ usage, providerRequestId }),
     };
   }
 
@@ -119,7 +119,7 @@ export class AnswerBuilder {
         type: 'reasoning',
         text: this.#reasoning,
         provider: this.#provider,
-        ...(meta !== undefined && { meta }),
+        ...defined({ meta }),
       });
     }
     if (this.#text !== '') parts.push({ type: 'text', text: this.#text });

@@ -40,7 +40,7 @@ export async function attempt(
   const startedMs = clock.monotonic();
   const record = (usage: Usage | undefined, providerRequestId: string | undefined) => ({
     ...identity(candidate, walk),
-    ...(providerRequestId !== undefined && { providerRequestId }),
+    providerRequestId,
     ...paid(price, usage),
     latencyMs: Math.max(0, Math.round(clock.monotonic() - startedMs)),
   });
@@ -63,8 +63,11 @@ export async function attempt(
     const { kind, message, status, providerRequestId } = error;
     const about = { provider: provider.id, model, attemptNumber, kind, status, providerRequestId };
     log?.warn(about, 'model attempt failed');
-    const shown = { kind, message, ...(status !== undefined && { status }) };
-    const failed: Attempt = { ...record(error.usage, providerRequestId), outcome: 'failed', error: shown };
+    const failed: Attempt = {
+      ...record(error.usage, providerRequestId),
+      outcome: 'failed',
+      error: { kind, message, status },
+    };
     await permit.settle({ usage: error.usage, ...paid(price, error.usage), rateLimit: error.rateLimit, error });
     return { attempt: failed, error, thrown: thrown instanceof RunError ? thrown : error, seen };
   }
@@ -87,7 +90,7 @@ function paid(
   usage: Usage | undefined,
 ): Pick<Attempt, 'usage' | 'costMicrocents' | 'priced'> {
   return {
-    ...(usage && { usage }),
+    usage,
     costMicrocents: usage && price ? costOf(usage, price) : 0,
     priced: price !== undefined,
   };

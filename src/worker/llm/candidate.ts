@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { assertNever } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { cancelledCall, LlmError } from './errors.ts';
@@ -63,10 +64,13 @@ export function requestFor(
   const isFallback = primary !== undefined && (primary.provider !== provider.id || primary.model !== model);
   return {
     ...rest,
-    ...(isOwnSession && sessionToken !== undefined && { sessionToken }),
-    ...(isOwnSession && checkpointToken !== undefined && { checkpointToken }),
-    ...(isFallback && { isFallback }),
-    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
+    ...defined({
+      sessionToken: isOwnSession ? sessionToken : undefined,
+      checkpointToken: isOwnSession ? checkpointToken : undefined,
+      isFallback: isFallback || undefined,
+      maxOutputTokens,
+      reasoningEffort: provider.capabilities.reasoning ? reasoningEffort : undefined,
+    }),
     model,
     messages: withJsonInstruction(
       withinSensitivity(
@@ -75,7 +79,6 @@ export function requestFor(
       ),
       provider.capabilities.responseFormat ? undefined : request.responseFormat,
     ),
-    ...(reasoningEffort !== undefined && provider.capabilities.reasoning && { reasoningEffort }),
   };
 }
 

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { clip } from '../../shared/base/bound-text.ts';
 import { cleanJson, cleanText } from '../../shared/base/clean-text.ts';
 import { assertNever } from '../../shared/base/errors.ts';
@@ -16,15 +17,16 @@ const maxTokens = 1_000_000_000;
 /** A whole answer as the rest of the worker takes it: clean texts, ids and names within bounds, a usage that can be. */
 export function cleanAnswer(answer: LlmAnswer): LlmAnswer {
   const { message, incompleteToolCalls, usage, providerRequestId, sessionToken, checkpointToken, ...rest } = answer;
-  const sound = soundUsage(usage);
   return {
     ...rest,
     message: { role: 'assistant', parts: message.parts.map(cleanPart) },
     incompleteToolCalls: incompleteToolCalls.map(({ id, name }) => ({ id: cleanId(id), name: cleanName(name) })),
-    ...(sound && { usage: sound }),
-    ...(providerRequestId !== undefined && { providerRequestId: clip(cleanText(providerRequestId), maxNameChars) }),
-    ...(sessionToken !== undefined && { sessionToken: cleanText(sessionToken) }),
-    ...(checkpointToken !== undefined && { checkpointToken: cleanText(checkpointToken) }),
+    ...defined({
+      usage: soundUsage(usage),
+      providerRequestId: providerRequestId === undefined ? undefined : clip(cleanText(providerRequestId), maxNameChars),
+      sessionToken: sessionToken === undefined ? undefined : cleanText(sessionToken),
+      checkpointToken: checkpointToken === undefined ? undefined : cleanText(checkpointToken),
+    }),
   };
 }
 
@@ -40,7 +42,9 @@ function cleanPart(part: AssistantPart): AssistantPart {
     case 'text':
       return { ...part, text: cleanText(part.text) };
     case 'reasoning':
-      return { ...part, text: cleanText(part.text), ...(part.meta !== undefined && { meta: cleanJson(part.meta) }) };
+      return part.meta === undefined
+        ? { ...part, text: cleanText(part.text) }
+        : { ...part, text: cleanText(part.text), meta: cleanJson(part.meta) };
     case 'tool_call':
       return { ...part, id: cleanId(part.id), name: cleanName(part.name), args: cleanText(part.args) };
     default:

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { clip } from '../../shared/base/bound-text.ts';
 import { cleanText } from '../../shared/base/clean-text.ts';
 import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
@@ -90,7 +91,7 @@ export function runErrorFrom(error: LlmError): RunError {
   return new RunError(kinds[error.kind].code, error.message, {
     cause: error,
     retryable: error.retryable,
-    ...(retryAfterMs !== undefined && { details: { retryAfterMs } }),
+    ...defined({ details: retryAfterMs === undefined ? undefined : { retryAfterMs } }),
   });
 }
 

@@ -48,7 +48,8 @@ export function loadPrices(path: string): PriceFile {
  * fetched. Throws what {@link loadPrices} throws; the lookup itself never throws.
  */
 export function createPriceLookup(path?: string, entries: readonly PriceEntry[] = []): PriceLookup {
-  const given = byName([...(path === undefined ? [] : loadPrices(path).prices), ...entries]);
+  const own = path === undefined ? [] : loadPrices(path).prices;
+  const given = byName([...own, ...entries]);
   const samples = byName(samplePrices);
   const known = remembered(publicPrice);
   return (provider, model, at) =>

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { FinishReason } from '../../shared/contract/event.ts';
 import type { AssistantMessage, Message, Sensitivity } from '../../shared/contract/message.ts';
 import type { ProviderLimits, RateLimitReport } from '../../shared/contract/limits.ts';
@@ -139,17 +140,17 @@ export interface MediaPort {
 
 /** The same provider with another way to make a call. Nothing else of it is touched or shared out. */
 export function wrapProvider(provider: LlmProvider, generate: LlmProvider['generate']): LlmProvider {
-  const { id, capabilities, acceptsSensitivity, credential } = provider;
+  const { id, capabilities, acceptsSensitivity, credential, media } = provider;
   return {
     id,
     capabilities,
-    ...(acceptsSensitivity && { acceptsSensitivity }),
-    ...(credential !== undefined && { credential }),
-    ...(provider.secrets && { secrets: () => provider.secrets?.() ?? [] }),
-    ...(provider.limitsOf && { limitsOf: (model: string) => provider.limitsOf?.(model) }),
-    ...(provider.contextWindowOf && { contextWindowOf: (model: string) => provider.contextWindowOf?.(model) }),
-    ...(provider.mediaOf && { mediaOf: (model: string) => provider.mediaOf?.(model) }),
-    ...(provider.media && { media: provider.media }),
+    ...defined({ acceptsSensitivity, credential, media }),
+    ...defined({
+      secrets: provider.secrets?.bind(provider),
+      limitsOf: provider.limitsOf?.bind(provider),
+      contextWindowOf: provider.contextWindowOf?.bind(provider),
+      mediaOf: provider.mediaOf?.bind(provider),
+    }),
     generate,
   };
 }

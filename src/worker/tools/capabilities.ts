@@ -184,16 +184,16 @@ export function sideChannels(emit: (event: EventBody) => void): SideChannels {
       emit({
         type: 'capability.file_sent',
         fileType: short(fileType),
-        ...(path !== undefined && { path: short(path) }),
-        ...(handle !== undefined && { handle: short(handle) }),
-        ...(caption !== undefined && { caption: short(caption) }),
+        path: path === undefined ? undefined : short(path),
+        handle: handle === undefined ? undefined : short(handle),
+        caption: caption === undefined ? undefined : short(caption),
       }),
     shareNote: ({ title, slug, message }) =>
       emit({
         type: 'capability.note_shared',
         title: short(title),
         slug: short(slug),
-        ...(message !== undefined && { message: short(message) }),
+        message: message === undefined ? undefined : short(message),
       }),
     changePin: () => emit({ type: 'capability.pin_changed' }),
     notifyUser: (message) => emit({ type: 'capability.user_notified', message: short(message) }),

@@ -27,14 +27,10 @@ function optionsOf({ name, source }: Tool, options: Readonly<Record<string, Tool
 /** A tool as one agent uses it. */
 export function withOptions(tool: Tool, options: ToolOptions | undefined): Tool {
   if (!options) return tool;
-  const { args, needsApproval, ...rest } = options;
-  return {
-    ...tool,
-    ...defined(rest),
-    // An agent may ask for an approval where the tool does not, and do without where the tool says so for every call.
-    ...(needsApproval !== undefined && { needsApproval }),
-    ...(args && { fixedArgs: args, parameters: withoutFixedArgs(tool.parameters, Object.keys(args)) }),
-  };
+  const { args, ...rest } = options;
+  const fixed = args && { fixedArgs: args, parameters: withoutFixedArgs(tool.parameters, Object.keys(args)) };
+  // An agent may ask for an approval where the tool does not, and do without where the tool says so for every call.
+  return { ...tool, ...defined(rest), ...fixed };
 }
 
 /** The arguments that the agent sets itself, with their secrets. Throws a `ToolError` when one of these is missing. */

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { problemsOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import {
@@ -92,6 +93,10 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
   } = parsed.data;
   const { needsApproval, facts, summarize, preferredModel, inboundSanitization, sandboxPolicy, ...more } = rest;
   const { deferLoading, defer_loading: deferred, outputSchema: _output, ...plain } = more;
+  const reconcile: Tool['reconcile'] = reconciles
+    ? async (key, args, signal) =>
+        (await definition.reconcile?.(key, args as z.output<Input>, signal)) ?? { outcome: 'unknown' }
+    : undefined;
   const tool: Tool = {
     ...plain,
     parameters,
@@ -99,19 +104,12 @@ export function defineTool<Input extends z.ZodType>(definition: ToolDefinition<I
     sideEffectClass: plain.sideEffectClass ?? sideEffectOf[plain.effect],
     needsApproval: needsApproval as boolean | ApprovalPredicate<unknown>,
     check: (args) => checkWith(definition.inputSchema, args),
-    ...(preferredModel !== undefined && { preferredModel }),
-    ...(inboundSanitization && { inboundSanitization }),
-    ...(sandboxPolicy !== undefined && { sandboxPolicy }),
-    ...(facts !== undefined && { facts: facts as (args: unknown) => ToolFacts }),
-    ...(summarize !== undefined && { summarize: summarize as NonNullable<Tool['summarize']> }),
+    ...defined({ preferredModel, inboundSanitization, sandboxPolicy, reconcile }),
+    ...defined({ facts: facts as Tool['facts'], summarize: summarize as Tool['summarize'] }),
     execute: (args, context) => {
       const value = definition.execute(args as z.output<Input>, context);
       return definition.outputSchema ? checkedOutput(definition.outputSchema, value) : value;
     },
-    ...(reconciles && {
-      reconcile: async (key: string, args: unknown, signal: AbortSignal) =>
-        (await definition.reconcile?.(key, args as z.output<Input>, signal)) ?? { outcome: 'unknown' as const },
-    }),
   };
   Object.defineProperty(tool, brand, { value: true });
   return Object.freeze(tool);

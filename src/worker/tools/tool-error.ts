@@ -52,7 +52,7 @@ export function errorResult(fault: ToolFault, toolName: string, correctable = fa
   return {
     content: toolErrorText(kind, message, clip(toolName, 64)),
     errorKind: kind,
-    ...(correctable && { correctable }),
+    correctable: correctable || undefined,
   };
 }
 

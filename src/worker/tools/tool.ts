@@ -117,7 +117,7 @@ export class ToolOutput {
 
   constructor(
     value: unknown,
-    options: { readonly handle?: string; readonly isError?: boolean; readonly origin?: ResultOrigin } = {},
+    options: { readonly handle?: string | undefined; readonly isError?: boolean; readonly origin?: ResultOrigin } = {},
   ) {
     this.value = value;
     this.handle = options.handle;

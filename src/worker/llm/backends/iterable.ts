@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { FinishReason } from '../../../shared/contract/event.ts';
 import type { Sensitivity } from '../../../shared/contract/message.ts';
@@ -32,7 +33,7 @@ export function createIterableBackend(
   return {
     id,
     capabilities,
-    ...(acceptsSensitivity && { acceptsSensitivity }),
+    ...defined({ acceptsSensitivity }),
     async generate(request, onPart, signal) {
       if (signal.aborted) throw cancelledCall(id, signal);
       const builder = new AnswerBuilder(id, onPart);

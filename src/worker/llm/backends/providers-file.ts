@@ -145,5 +145,5 @@ export function mediaIn({ media }: Pick<ProviderEntry, 'media'>, model: string):
   const row = media.find((one) => one.model === model);
   if (!row) return undefined;
   const { modality, unitUsd } = row;
-  return { modality, ...(unitUsd !== undefined && { unitMicrocents: usdToMicrocents(unitUsd) }) };
+  return defined({ modality, unitMicrocents: unitUsd === undefined ? undefined : usdToMicrocents(unitUsd) });
 }

@@ -1,4 +1,5 @@
 import { unlessAborted } from '../../../shared/base/deadline.ts';
+import { defined } from '../../../shared/base/defined.ts';
 import { systemClock, type Clock } from '../../../shared/base/clock.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { FinishReason } from '../../../shared/contract/event.ts';
@@ -66,7 +67,7 @@ export function createSandboxPromptBackend<Box>(options: SandboxPromptOptions<Bo
   return {
     id,
     capabilities: { tools: false, reasoning: true },
-    ...(acceptsSensitivity && { acceptsSensitivity }),
+    ...defined({ acceptsSensitivity }),
     generate: (request, onPart, signal) => new PromptCall(options, id, request, onPart, signal).run(),
   };
 }
@@ -136,7 +137,7 @@ class PromptCall<Box> {
       const context = {
         ...promptOf(this.#request),
         sessionId: this.#sessionId,
-        ...(resumeAfter !== undefined && { resumeAfter }),
+        ...defined({ resumeAfter }),
         signal,
       };
       const stream = this.#options.streamPrompt(found, lastUserText(this.#request), context);
@@ -204,7 +205,7 @@ class PromptCall<Box> {
 
   #answer(): LlmAnswer {
     const answer = this.#builder.finish(this.#final ?? { finishReason: 'error' });
-    return { ...answer, ...(this.#sessionId !== undefined && { sessionToken: this.#sessionId }) };
+    return { ...answer, ...defined({ sessionToken: this.#sessionId }) };
   }
 
   async #sessionOf(box: Box): Promise<string | undefined> {

@@ -1,4 +1,5 @@
 import { unlessAborted } from '../../../shared/base/deadline.ts';
+import { defined } from '../../../shared/base/defined.ts';
 import OpenAI from 'openai';
 import type { Dispatcher } from 'undici';
 import { createHash } from 'node:crypto';
@@ -94,7 +95,7 @@ export function createOpenAiProvider<Chunk extends WireObject>(
     },
     acceptsSensitivity: options.acceptsSensitivity ?? sensitivityAt(baseUrl),
     credential: options.credential ?? credentialOf(baseUrl, typeof apiKey === 'string' ? apiKey : `provider ${id}`),
-    ...(limitsOf && { limitsOf }),
+    ...defined({ limitsOf }),
     secrets: () => [...connection.keys],
     generate: (request, onPart, signal) => generate(connection, request, onPart, signal),
   };
@@ -152,7 +153,7 @@ async function generate<Chunk extends WireObject>(
     providerRequestId = requestIdOf(response.headers);
     await readAnswer(response, fold, watchdog, options);
     if (signal.aborted) throw cancelledCall(id, signal);
-    return { ...fold.answer(), ...(rateLimit && { rateLimit }), ...(providerRequestId && { providerRequestId }) };
+    return { ...fold.answer(), ...defined({ rateLimit, providerRequestId }) };
   } catch (thrown) {
     // The abort's own reason explains more than what the transport made of it: cancelled, or silence.
     const error: unknown = stop.signal.aborted ? stop.signal.reason : thrown;
@@ -185,11 +186,8 @@ async function post<Chunk extends WireObject>(
   signal: AbortSignal,
 ): Promise<StreamResponse> {
   const { idempotencyHeader = 'Idempotency-Key' } = options;
-  const headers = {
-    Authorization: `Bearer ${key}`,
-    'X-Client-Request-Id': request.requestId,
-    ...(idempotencyHeader !== false && { [idempotencyHeader]: idempotencyKeyOf(request) }),
-  };
+  const idempotency = idempotencyHeader === false ? {} : { [idempotencyHeader]: idempotencyKeyOf(request) };
+  const headers = { Authorization: `Bearer ${key}`, 'X-Client-Request-Id': request.requestId, ...idempotency };
   try {
     const response = await wire.send(client, request, { headers, signal }).asResponse();
     return response as unknown as StreamResponse;

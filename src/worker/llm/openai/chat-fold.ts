@@ -97,7 +97,7 @@ export class ChatFold implements AnswerFold<WireChunk> {
       finishReason: finishReasonOf(this.#finish),
       usage: this.#usage,
       providerRequestId: this.#id,
-      ...(this.#reasoningProofs.length > 0 && { reasoningMeta: this.#reasoningProofs }),
+      reasoningMeta: this.#reasoningProofs.length > 0 ? this.#reasoningProofs : undefined,
     });
   }
 

@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import type OpenAI from 'openai';
 import { type AssistantMessage, type Message, textOf, toolCallsOf } from '../../../shared/contract/message.ts';
 import { wireArgs, wireMetadata } from './wire-values.ts';
@@ -23,23 +24,23 @@ export interface WireOptions {
 export function chatBody(request: LlmRequest, options: WireOptions): Body {
   const { tools, toolChoice, maxOutputTokens, temperature, topP, stop, reasoningEffort, responseFormat } = request;
   const metadata = options.sendsMetadata ? wireMetadata(request) : undefined;
-  return {
+  const { maxTokensField, streams = true } = options;
+  const hasTools = tools !== undefined && tools.length > 0;
+  const body = defined({
     model: request.model,
     messages: wireMessages(request.messages, options.provider),
-    ...((options.streams ?? true) ? { stream: true, stream_options: { include_usage: true } } : { stream: false }),
-    ...(metadata && { metadata }),
-    ...(tools && tools.length > 0 && { tools: wireTools(tools), tool_choice: wireToolChoice(toolChoice) }),
-    ...(maxOutputTokens !== undefined && { [options.maxTokensField]: maxOutputTokens }),
-    ...(temperature !== undefined && { temperature }),
-    ...(topP !== undefined && { top_p: topP }),
-    ...(stop !== undefined && stop.length > 0 && { stop: [...stop] }),
-    ...(reasoningEffort !== undefined && {
-      reasoning_effort: reasoningEffort as NonNullable<Body['reasoning_effort']>,
-    }),
-    ...(responseFormat !== undefined && {
-      response_format: responseFormat as unknown as NonNullable<Body['response_format']>,
-    }),
-  };
+    metadata,
+    tools: hasTools ? wireTools(tools) : undefined,
+    tool_choice: hasTools ? wireToolChoice(toolChoice) : undefined,
+    max_tokens: maxTokensField === 'max_tokens' ? maxOutputTokens : undefined,
+    max_completion_tokens: maxTokensField === 'max_completion_tokens' ? maxOutputTokens : undefined,
+    temperature,
+    top_p: topP,
+    stop: stop !== undefined && stop.length > 0 ? [...stop] : undefined,
+    reasoning_effort: reasoningEffort as Body['reasoning_effort'],
+    response_format: responseFormat as unknown as Body['response_format'],
+  });
+  return streams ? { ...body, stream: true, stream_options: { include_usage: true } } : { ...body, stream: false };
 }
 
 function wireTools(tools: NonNullable<LlmRequest['tools']>): NonNullable<Body['tools']> {
@@ -75,17 +76,16 @@ function wireAssistant(message: AssistantMessage, provider: string): WireMessage
   const proof = message.parts.find(
     (part) => part.type === 'reasoning' && part.provider === provider && part.meta !== undefined,
   );
-  return {
-    role: 'assistant',
+  const wireCalls = calls.map(({ id, name, args }) => ({
+    id,
+    type: 'function' as const,
+    function: { name, arguments: wireArgs(args) },
+  }));
+  return defined({
+    role: 'assistant' as const,
     content: text === '' ? null : text,
-    ...(calls.length > 0 && {
-      tool_calls: calls.map(({ id, name, args }) => ({
-        id,
-        type: 'function',
-        function: { name, arguments: wireArgs(args) },
-      })),
-    }),
+    tool_calls: wireCalls.length > 0 ? wireCalls : undefined,
     // Not OpenAI's own field: only servers that sent such a proof get it back. Reasoning without one stays here.
-    ...(proof?.type === 'reasoning' && Array.isArray(proof.meta) && { reasoning_details: proof.meta }),
-  };
+    reasoning_details: proof?.type === 'reasoning' && Array.isArray(proof.meta) ? proof.meta : undefined,
+  });
 }

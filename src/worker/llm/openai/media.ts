@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import type OpenAI from 'openai';
 import { z } from 'zod';
 import { systemClock } from '../../../shared/base/clock.ts';
@@ -47,14 +48,14 @@ const images = z.object({
 
 async function makeImages(connection: Connection, call: MediaCall, signal: AbortSignal): Promise<MediaBytes[]> {
   const { model, prompt, count, size } = call;
-  const body = {
+  const body = defined({
     model,
     prompt,
-    ...(count > 1 && { n: count }),
-    ...(size !== undefined && { size }),
+    n: count > 1 ? count : undefined,
+    size,
     // Newer models know this form only, and refuse to be asked for it.
-    ...(model.startsWith('dall-e') && { response_format: 'b64_json' }),
-  };
+    response_format: model.startsWith('dall-e') ? 'b64_json' : undefined,
+  });
   const answer = await exchange(connection, 'post', '/images/generations', { body, call }, signal);
   const { data, output_format: format = 'png' } = parsed(connection, images, answer.bytes);
   return data.map(({ b64_json: text }) => {
@@ -72,12 +73,7 @@ const video = z.object({
 async function submitVideo(connection: Connection, call: MediaCall, signal: AbortSignal): Promise<string> {
   const { model, prompt, count, seconds, size } = call;
   if (count > 1) throw unsupported(connection, 'makes one video at a time');
-  const body = {
-    model,
-    prompt,
-    ...(seconds !== undefined && { seconds: String(seconds) }),
-    ...(size !== undefined && { size }),
-  };
+  const body = defined({ model, prompt, seconds: seconds === undefined ? undefined : String(seconds), size });
   const answer = await exchange(connection, 'post', '/videos', { body, call }, signal);
   return parsed(connection, video, answer.bytes).id;
 }
@@ -119,12 +115,10 @@ async function exchange(
   let key: string | undefined;
   try {
     key = await resolveKey(options, both);
-    const headers = {
-      Authorization: `Bearer ${key}`,
-      ...(call && { 'X-Client-Request-Id': call.requestId }),
-      ...(call && idempotencyHeader !== false && { [idempotencyHeader]: call.idempotencyKey }),
-    };
-    const send = { headers, signal: both, timeout: timeout + 1_000, ...(body && { body }) };
+    const headers: Record<string, string> = { Authorization: `Bearer ${key}` };
+    if (call) headers['X-Client-Request-Id'] = call.requestId;
+    if (call && idempotencyHeader !== false) headers[idempotencyHeader] = call.idempotencyKey;
+    const send = defined({ headers, signal: both, timeout: timeout + 1_000, body });
     const response = (await client[method](path, send).asResponse()) as unknown as StreamResponse;
     const mediaType = response.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase();
     return { bytes: await bytesOf(response, id), mediaType };

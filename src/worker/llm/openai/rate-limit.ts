@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import type { RateLimitReport, RateLimitWindow } from '../../../shared/contract/limits.ts';
 
 const maxResetMs = 86_400_000;
@@ -11,7 +12,7 @@ export function rateLimitOf(headers: Headers): RateLimitReport | undefined {
   const requests = windowOf(headers, 'requests');
   const tokens = windowOf(headers, 'tokens');
   if (!requests && !tokens) return undefined;
-  return { ...(requests && { requests }), ...(tokens && { tokens }) };
+  return defined({ requests, tokens });
 }
 
 function windowOf(headers: Headers, what: 'requests' | 'tokens'): RateLimitWindow | undefined {
@@ -19,11 +20,7 @@ function windowOf(headers: Headers, what: 'requests' | 'tokens'): RateLimitWindo
   const remaining = countOf(headers.get(`x-ratelimit-remaining-${what}`));
   const resetMs = durationMs(headers.get(`x-ratelimit-reset-${what}`));
   if (limit === undefined && remaining === undefined && resetMs === undefined) return undefined;
-  return {
-    ...(limit !== undefined && { limit }),
-    ...(remaining !== undefined && { remaining }),
-    ...(resetMs !== undefined && { resetMs }),
-  };
+  return defined({ limit, remaining, resetMs });
 }
 
 function countOf(text: string | null): number | undefined {

@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import type { FinishReason } from '../../../shared/contract/event.ts';
 import type { Usage } from '../../../shared/contract/money.ts';
@@ -151,9 +152,9 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
       finishReason: this.#finish ?? 'error',
       usage: this.#usage,
       providerRequestId: this.#id,
-      ...(isWorthKeeping && { reasoningMeta: marks }),
+      reasoningMeta: isWorthKeeping ? marks : undefined,
     });
-    return { ...answer, ...(this.#keepsSession && this.#id !== undefined && { sessionToken: this.#id }) };
+    return { ...answer, ...defined({ sessionToken: this.#keepsSession ? this.#id : undefined }) };
   }
 
   #head({ id, usage }: WireResponse): void {
@@ -238,14 +239,13 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     const hasContent = Array.isArray(content) && content.length > 0;
     if (encrypted === undefined && !hasContent) return;
     this.#builder.keep((encrypted?.length ?? 0) + (hasContent ? textIn(content).length : 0));
-    const itemId = wireText(id);
-    open.mark = {
+    open.mark = defined({
       type: 'reasoning',
-      ...(itemId !== undefined && { id: itemId }),
+      id: wireText(id),
       summary: Array.isArray(summary) ? summary : [],
-      ...(hasContent && { content: [...content] }),
-      ...(encrypted !== undefined && { encrypted_content: encrypted }),
-    };
+      content: hasContent ? [...content] : undefined,
+      encrypted_content: encrypted,
+    });
   }
 
   #itemAt(place: unknown): OpenItem {

@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import type OpenAI from 'openai';
 import { z } from 'zod';
 import { textOf, toolCallsOf, type AssistantMessage, type Message } from '../../../shared/contract/message.ts';
@@ -20,6 +21,8 @@ export interface ResponsesWireOptions {
   readonly sendsMetadata: boolean;
 }
 
+const reasoningFields: OpenAI.Responses.ResponseIncludable[] = ['reasoning.encrypted_content'];
+
 /**
  * The body of a response. Absent fields are not sent; stop sequences are not either, because this interface has none.
  * Nothing is stored at the server and nothing runs there in the background, unless sessions are on.
@@ -30,31 +33,30 @@ export function responsesBody(request: LlmRequest, options: ResponsesWireOptions
   const metadata = options.sendsMetadata ? wireMetadata(request) : undefined;
   const reasoning = reasoningOf(reasoningEffort, options);
   const { instructions, messages } = options.keepsSession ? split(request.messages) : { messages: request.messages };
-  return {
+  const hasTools = tools !== undefined && tools.length > 0;
+  return defined({
     model: request.model,
-    ...(instructions && { instructions }),
+    instructions: instructions || undefined,
     input: inputItems(session === undefined ? messages : newMessages(messages), options.provider),
     stream: options.streams,
     store: options.keepsSession,
     background: false,
-    ...(session !== undefined && { previous_response_id: session }),
-    ...(options.reasons && { include: ['reasoning.encrypted_content' as const] }),
-    ...(tools && tools.length > 0 && { tools: wireTools(tools), tool_choice: wireToolChoice(toolChoice) }),
-    ...(maxOutputTokens !== undefined && { max_output_tokens: maxOutputTokens }),
-    ...(temperature !== undefined && { temperature }),
-    ...(topP !== undefined && { top_p: topP }),
-    ...(reasoning && { reasoning }),
-    ...(responseFormat !== undefined && { text: { format: wireFormat(responseFormat) } }),
-    ...(metadata && { metadata }),
-  };
+    previous_response_id: session,
+    include: options.reasons ? reasoningFields : undefined,
+    tools: hasTools ? wireTools(tools) : undefined,
+    tool_choice: hasTools ? wireToolChoice(toolChoice) : undefined,
+    max_output_tokens: maxOutputTokens,
+    temperature,
+    top_p: topP,
+    reasoning,
+    text: responseFormat === undefined ? undefined : { format: wireFormat(responseFormat) },
+    metadata,
+  });
 }
 
 function reasoningOf(effort: string | undefined, { reasons, reasoningSummary }: ResponsesWireOptions) {
   if (!reasons || (effort === undefined && reasoningSummary === undefined)) return undefined;
-  return {
-    ...(effort !== undefined && { effort: effort as NonNullable<OpenAI.Reasoning['effort']> }),
-    ...(reasoningSummary !== undefined && { summary: reasoningSummary }),
-  };
+  return defined({ effort: effort as OpenAI.Reasoning['effort'], summary: reasoningSummary });
 }
 
 function wireTools(tools: NonNullable<LlmRequest['tools']>): NonNullable<Body['tools']> {

@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import type { Egress } from '../../../shared/egress/egress.ts';
 import { assertNever, type ToolErrorKind } from '../../../shared/base/errors.ts';
@@ -79,12 +80,11 @@ export function createHttpRequestTool({ egress, domains }: HttpRequestDeps): Too
         const response = await egress.fetch(url, {
           method,
           headers,
-          ...(body !== undefined && { body }),
           signal,
           maxBytes,
           overflow: 'cut',
           deadlineMs: timeoutMs,
-          ...(domains && { domains }),
+          ...defined({ body, domains }),
         });
         return answerOf(response, url);
       } catch (error) {
@@ -119,14 +119,14 @@ function refuseCredentials(headers: Headers): void {
 
 function answerOf({ status, headers, body, truncated, url }: EgressResponse, asked: string) {
   const told = [...headers].filter(([name]) => toldHeaders.test(name)).slice(0, maxHeaders);
-  return {
+  return defined({
     status,
     // After redirects.
-    ...(url !== new URL(asked).href && { url }),
+    url: url === new URL(asked).href ? undefined : url,
     headers: Object.fromEntries(told.map(([name, value]) => [name, value.slice(0, maxHeaderChars)])),
     body: bodyText(body, headers.get('content-type') ?? '', truncated),
     truncated,
-  };
+  });
 }
 
 /** What the model is told. That a host does not answer says nothing about the tool: its breaker does not count it. */

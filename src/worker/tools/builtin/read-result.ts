@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { z } from 'zod';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import { maxScannedChars, treatmentOf } from '../../guards/sanitise.ts';
@@ -71,11 +72,11 @@ function rangeOf({ offset, length, startLine, endLine, maxBytes }: Args): ReadRa
 }
 
 function pageOf({ content, offset, bytes, totalBytes, eof }: ReadPart) {
-  return { content, ...(offset !== undefined && { offset }), bytes, totalBytes, eof };
+  return { content, offset, bytes, totalBytes, eof };
 }
 
 function originOf({ toolName, trust, sensitivity = 'public', inboundSanitization }: ReadPart): ResultOrigin {
-  return { toolName, trust, sensitivity, ...(inboundSanitization && { inboundSanitization }) };
+  return defined({ toolName, trust, sensitivity, inboundSanitization });
 }
 
 /** What is not trusted is only shown as far as it is looked through: a larger page would lose its end. */

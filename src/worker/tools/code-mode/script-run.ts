@@ -112,7 +112,7 @@ export class ScriptRun {
     else {
       const size = Buffer.byteLength(body);
       if (size > maxResultBytes) this.#fail('result', tooLarge(`${size} bytes`));
-      else this.#end({ ok: true, ...(body !== '' && { json: body }) });
+      else this.#end({ ok: true, json: body === '' ? undefined : body });
     }
   }
 

@@ -22,7 +22,14 @@ export function startEvent(prepared: PreparedCall, result?: CallResult): EventBo
   const { id: toolCallId, name: toolName } = prepared.call;
   const args = prepared.kind === 'ready' && result?.errorKind === undefined ? prepared.shown : {};
   const summary = callSummary(toolName, args);
-  return { type: 'tool.execute.start', toolCallId, toolName, args, summary, ...parentOf(prepared) };
+  return {
+    type: 'tool.execute.start',
+    toolCallId,
+    toolName,
+    args,
+    summary,
+    parentToolCallId: prepared.parentToolCallId,
+  };
 }
 
 /** Publishes how a call ended and hands its result to the journal, together with what was said about the call `before`. */
@@ -57,19 +64,15 @@ export function endEvent(
 ): EventBody {
   const { id: toolCallId, name: toolName } = prepared.call;
   const { content, errorKind: kind, handle, findings = [] } = result;
-  const flagged = findings.length > 0 ? { flagged: [...findings] } : {};
-  const about = { toolCallId, toolName, durationMs, ...flagged, ...parentOf(prepared) };
+  const flagged = findings.length > 0 ? [...findings] : undefined;
+  const about = { toolCallId, toolName, durationMs, flagged, parentToolCallId: prepared.parentToolCallId };
   if (kind === undefined) {
     const summary = outputSummary(content, redactor);
     const end = { type: 'tool.execute.end', success: true, outputSummary: summary } as const;
-    return { ...end, ...about, ...(handle !== undefined && { resultHandle: handle }) };
+    return { ...end, ...about, resultHandle: handle };
   }
   const error = { kind, message: outputSummary(messageIn(content), redactor), hint: toolErrorHints[kind] };
   return { type: 'tool.execute.error', success: false, error, ...about };
-}
-
-function parentOf({ parentToolCallId }: Pick<PreparedCall, 'parentToolCallId'>): { parentToolCallId?: string } {
-  return parentToolCallId === undefined ? {} : { parentToolCallId };
 }
 
 /** The answer to a call that is like one whose outcome is not known. */
@@ -114,12 +117,12 @@ function settle(
     toolName: call.name,
     // The journal is stored and the model is a stranger: neither may see a credential of this process.
     content: host.redactor.secrets(content),
-    ...(sensitivity !== 'public' && { sensitivity }),
-    ...(errorKind && { errorKind }),
-    ...(correctable && { correctable }),
-    ...(trust && trust !== 'user-defined' && { trust }),
-    ...(promoted && promoted.length > 0 && { promoted: [...promoted] }),
-    ...(handoff !== undefined && { handoff }),
+    sensitivity: sensitivity === 'public' ? undefined : sensitivity,
+    errorKind,
+    correctable: correctable ? true : undefined,
+    trust: trust === 'user-defined' ? undefined : trust,
+    promoted: promoted && promoted.length > 0 ? [...promoted] : undefined,
+    handoff,
   };
   results.settle(call.index, endEvent(prepared, result, durationMs, host.redactor), entry, before);
 }

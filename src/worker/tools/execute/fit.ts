@@ -1,4 +1,5 @@
 import { unlessAborted } from '../../../shared/base/deadline.ts';
+import { defined } from '../../../shared/base/defined.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import { isWithin, keepEnds, keepTail } from '../../../shared/base/bound-text.ts';
 import { cleanText } from '../../../shared/base/clean-text.ts';
@@ -83,7 +84,7 @@ async function spilled(
 ): Promise<FittedResult | undefined> {
   if (!spill || tool.sensitivity === 'secret') return undefined;
   const { name: toolName, trust, sensitivity, inboundSanitization } = tool;
-  const origin = { toolName, trust, sensitivity, ...(inboundSanitization && { inboundSanitization }) };
+  const origin = defined({ toolName, trust, sensitivity, inboundSanitization });
   const handle = await settledWithin(later(signal, keepGraceMs), async () => await spill.put(whole, origin));
   if (handle === undefined) return undefined;
   const hint = `\n[All ${Buffer.byteLength(whole)} bytes are kept. Read on with read_result, handle "${handle}".]`;

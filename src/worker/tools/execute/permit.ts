@@ -32,7 +32,7 @@ type Gate =
   | {
       readonly kind: 'approval';
       readonly mode: 'approval' | 'deferred';
-      readonly reason?: string;
+      readonly reason: string | undefined;
       /** What the model is told where nobody can be asked, when that is more than a denial. */
       readonly unasked?: CallResult;
     }
@@ -58,7 +58,7 @@ export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission
   if (decision) return decided(rewritten, decision, batch);
   const gate = await gateOf(rewritten, verdict, batch);
   if (!gate && ask?.kind !== 'approval' && ask?.kind !== 'user_input') return { kind: 'go', call: rewritten };
-  return askPeople(rewritten, gate ?? { kind: 'approval', mode: 'approval' }, batch);
+  return askPeople(rewritten, gate ?? { kind: 'approval', mode: 'approval', reason: undefined }, batch);
 }
 
 type Judged = { readonly kind: 'judged'; readonly call: ReadyCall; readonly verdict: PolicyVerdict } | Refused;
@@ -133,7 +133,7 @@ function questionOf({ call, tool, raw, args }: ReadyCall, { context, host }: Bat
     subject: subjectOf(tool),
     eventType: 'tool.execute.start',
     toolName: tool.name,
-    ...(tool.source && { sourceNames: qualifiedNames(tool.source) }),
+    sourceNames: tool.source && qualifiedNames(tool.source),
     args: raw,
     facts: tool.facts?.(args) ?? {},
     context: { ...context.about, stepNumber: host.step },
@@ -158,9 +158,9 @@ function told(
     type: 'policy.decision',
     subject: subagentName === undefined ? subjectOf(tool) : 'subagent',
     action,
-    ...(subagentName !== undefined && { subagentName }),
-    ...(rule !== undefined && { ruleId: rule }),
-    ...(reason !== undefined && { reason: host.redactor.text(reason) }),
+    subagentName,
+    ruleId: rule,
+    reason: reason === undefined ? undefined : host.redactor.text(reason),
     toolCallId: call.id,
     toolName: call.name,
   });
@@ -176,7 +176,7 @@ async function rewrite(ready: ReadyCall, { updatedToolArgs }: PolicyVerdict, bat
 function denyByRule(ready: ReadyCall, { reason, ruleId, hard }: PolicyVerdict, { context, host }: Batch): Refused {
   const { name } = ready.call;
   const why = host.redactor.text(reason ?? hard ?? 'a rule denies it');
-  const details = { toolName: name, reason: hard ?? 'policy', ...(ruleId !== undefined && { ruleId }) };
+  const details = { toolName: name, reason: hard ?? 'policy', ruleId };
   const end = endByDenial(context.denials?.policyDenial ?? 'fail', denied(name, why, details));
   if (end) return { kind: 'ends_run', end };
   const result = errorResult({ kind: 'capability_blocked', message: `it was denied: ${why}` }, name);
@@ -193,9 +193,8 @@ async function gateOf(ready: ReadyCall, verdict: PolicyVerdict, batch: Batch): P
       return { kind: 'user_input', question: reason ?? `May I call ${callSummary(call.name, ready.shown)}?` };
     case 'defer':
     case 'request_approval': {
-      const why = reason ?? hard;
       const mode = action === 'defer' ? 'deferred' : 'approval';
-      return { kind: 'approval', mode, ...(why !== undefined && { reason: why }) };
+      return { kind: 'approval', mode, reason: reason ?? hard };
     }
     case 'allow':
     case 'deny':
@@ -214,7 +213,7 @@ async function gateOf(ready: ReadyCall, verdict: PolicyVerdict, batch: Batch): P
   const { needsApproval } = tool;
   const needed =
     typeof needsApproval === 'boolean' ? needsApproval : await isNeeded(needsApproval, args, { runId, tenant });
-  return needed ? { kind: 'approval', mode: 'approval' } : undefined;
+  return needed ? { kind: 'approval', mode: 'approval', reason: undefined } : undefined;
 }
 
 async function isNeeded(
@@ -257,11 +256,11 @@ function askPeople(ready: ReadyCall, gate: Gate, batch: Batch): Permission {
     id,
     toolName: call.name,
     args: shown,
-    ...(gate.kind === 'user_input' ? { reason: gate.question } : gate.reason !== undefined && { reason: gate.reason }),
+    reason: gate.kind === 'user_input' ? gate.question : gate.reason,
     requestedAt: new Date(requestedAtMs).toISOString(),
     expiresAt: new Date(expiresAtMs).toISOString(),
-    ...(gate.kind === 'approval' && { mode: gate.mode }),
-    ...(gate.kind === 'approval' && approvers > 1 && { approvers }),
+    mode: gate.kind === 'approval' ? gate.mode : undefined,
+    approvers: gate.kind === 'approval' && approvers > 1 ? approvers : undefined,
     classification: { trust: tool.trust, sideEffectClass: tool.sideEffectClass, sensitivity: tool.sensitivity },
   };
   const ask: Ask = { id, kind: gate.kind, index: call.index, requestedAtMs, expiresAtMs };
@@ -283,9 +282,9 @@ function decided(ready: ReadyCall, decision: NonNullable<ReadyCall['call']['deci
     type: 'tool.approval.granted',
     toolCallId,
     toolName,
-    ...(by !== '' && { by }),
-    ...(decision.reason !== undefined && { reason: decision.reason }),
-    ...(decision.updatedArgs && { edited: true as const }),
+    by: by || undefined,
+    reason: decision.reason,
+    edited: decision.updatedArgs ? true : undefined,
   };
   return { kind: 'go', call: ready, granted };
 }
@@ -294,9 +293,8 @@ function decided(ready: ReadyCall, decision: NonNullable<ReadyCall['call']['deci
 function refuse(ready: ReadyCall, reason: string, { host, context }: Batch, by: readonly string[] = []): Permission {
   const { id: toolCallId, name: toolName } = ready.call;
   const why = host.redactor.text(reason);
-  const who = by.join(', ');
-  const about = { toolCallId, toolName, reason: why, ...(who !== '' && { by: who }) };
-  const event: EventBody = { type: 'tool.approval.denied', ...about };
+  const who = by.join(', ') || undefined;
+  const event: EventBody = { type: 'tool.approval.denied', toolCallId, toolName, reason: why, by: who };
   const error = denied(toolName, why, { toolName, reason: 'approval_denied' });
   const end = endByDenial(context.denials?.approvalDenial ?? 'feed_back', error);
   if (end) {

@@ -39,7 +39,7 @@ export interface Preparation {
   readonly promoted: readonly string[];
   readonly redactor: Redactor;
   /** For the arguments that the agent sets itself. */
-  readonly secrets?: { get(name: string): string | undefined };
+  readonly secrets: { get(name: string): string | undefined } | undefined;
   /** Is a secret among these? */
   readonly carriesSecret: (args: unknown) => boolean;
 }

@@ -48,9 +48,9 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
     return {
       content: clean.text,
       trust: origin.trust,
-      ...(clean.findings.length > 0 && { findings: clean.findings }),
-      ...(origin.sensitivity !== tool.sensitivity && { sensitivity: origin.sensitivity }),
-      ...(handle !== undefined && { handle }),
+      findings: clean.findings.length > 0 ? clean.findings : undefined,
+      sensitivity: origin.sensitivity === tool.sensitivity ? undefined : origin.sensitivity,
+      handle,
     };
   } catch {
     return errorResult({ kind: 'invalid_output', message: 'its result cannot be written as JSON' }, call.name);
@@ -78,7 +78,7 @@ export function cleaned(
   const treatment = inboundSanitization ?? tool.inboundSanitization;
   // The same for every worker that finishes the same call, and unknown to whoever wrote the text.
   const nonce = nonceOf(`${context.runId}:${host.step}:${toolName}`);
-  return sanitise(text, { trust, toolName, nonce, ...(treatment && { treatment }) });
+  return sanitise(text, { trust, toolName, nonce, treatment });
 }
 
 function nonceOf(text: string): string {

@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { silentLog } from '../../../shared/base/log.ts';
 import { toolBreaker, type ToolOwner } from '../../../shared/contract/agent/tool-breaker.ts';
@@ -5,7 +6,7 @@ import type { Admission } from '../../../shared/state/limits/breakers.ts';
 import type { Batch, CallEnding } from './batch.ts';
 import type { ReadyCall } from './prepare.ts';
 import { finishFault, finishResult, shownData } from './result.ts';
-import type { HostContext, InnerOutcome, Tool, Reconciliation } from '../tool.ts';
+import type { HostContext, ToolContext, InnerOutcome, Tool, Reconciliation } from '../tool.ts';
 import { errorResult, faultOf, ToolError } from '../tool-error.ts';
 import { within, type Settled } from '../../../shared/base/deadline.ts';
 
@@ -79,7 +80,7 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
   const tell = (type: 'tool.execute.progress' | 'tool.execute.partial') => (data: unknown) => {
     if (open) host.emit({ type, toolCallId: call.id, data: shownData(data, host.redactor) });
   };
-  const given: Omit<HostContext, 'signal'> = {
+  const given = defined({
     runId: context.runId,
     tenant: context.tenant,
     toolCallId: call.id,
@@ -87,26 +88,27 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
     effect: tool.effect,
     progress: tell('tool.execute.progress'),
     partial: tell('tool.execute.partial'),
-    secrets: { get: (name) => secretOf(name, tool, batch) },
+    secrets: { get: (name: string) => secretOf(name, tool, batch) },
     logger: (context.log ?? silentLog).child({ tool: call.name, toolCallId: call.id }),
-    ...(context.workspaceDir !== undefined && { workspaceDir: context.workspaceDir }),
-    ...(context.directories && { directories: context.directories }),
-    ...(tool.trust === 'built-in' && {
-      ...(call.startedAtMs !== undefined && { startedAtMs: call.startedAtMs }),
-      emit: (event) => {
-        if (open) host.emit(event);
-      },
-      catalogue: () => batch.preparation.registry.catalogue(),
-      promote: (names) => void promoted.push(...names),
-      callTool: async (name, innerArgs) =>
-        open && callInner
-          ? await callInner(name, innerArgs)
-          : { ok: false, kind: 'aborted', message: 'the call that asks for it is over' },
-    }),
-  } as Omit<HostContext, 'signal'>;
+    workspaceDir: context.workspaceDir,
+    directories: context.directories,
+  });
+  const ofPackage: Omit<HostContext, keyof ToolContext> = {
+    ...defined({ startedAtMs: call.startedAtMs }),
+    emit: (event) => {
+      if (open) host.emit(event);
+    },
+    catalogue: () => batch.preparation.registry.catalogue(),
+    promote: (names) => void promoted.push(...names),
+    callTool: async (name, innerArgs) =>
+      open && callInner
+        ? await callInner(name, innerArgs)
+        : { ok: false, kind: 'aborted', message: 'the call that asks for it is over' },
+  };
+  const own = tool.trust === 'built-in' ? ofPackage : {};
   const settled = await within(
     tool.timeoutMs,
-    (signal) => tool.execute(args, { ...given, signal }),
+    (signal) => tool.execute(args, { ...given, ...own, signal }),
     host.clock,
     batch.signal,
   );

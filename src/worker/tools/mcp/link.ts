@@ -1,4 +1,5 @@
 import { orLate } from '../../../shared/base/deadline.ts';
+import { defined } from '../../../shared/base/defined.ts';
 import {
   Client,
   isJSONRPCErrorResponse,
@@ -157,7 +158,7 @@ export class Link {
       const result = await this.#client.request({ method, params } as never, anyResult, {
         signal,
         timeout: neverMs,
-        ...(onProgress && { onprogress: onProgress }),
+        ...defined({ onprogress: onProgress }),
       });
       this.#answeredMs = this.#options.clock.monotonic();
       return result;

@@ -8,9 +8,9 @@ export interface NamedResource {
   readonly server: string;
   /** What `read_result` takes: the URI, as the server wrote it. */
   readonly handle: string;
-  readonly name?: string;
-  readonly mimeType?: string;
-  readonly bytes?: number;
+  readonly name?: string | undefined;
+  readonly mimeType?: string | undefined;
+  readonly bytes?: number | undefined;
 }
 
 export interface McpResultOptions {
@@ -37,7 +37,7 @@ export function outputOf(result: Readonly<Record<string, unknown>>, options: Mcp
     texts.push(`[${content.length - maxParts} more parts were left out]`);
   const failed = isError === true;
   const handle = named.length === 1 && texts.length === 1 ? named[0] : undefined;
-  const about = { isError: failed, ...(handle !== undefined && { handle }) };
+  const about = { isError: failed, handle };
   if (structuredContent === undefined)
     return new ToolOutput(joined(texts) || (failed ? 'it reported an error' : ''), about);
   // Servers repeat the data as text for clients that do not know it, or the text as data for those that know nothing else.
@@ -106,9 +106,9 @@ function noteOf({ uri, name, mimeType, size }: Fields, options: McpResultOptions
   const note: NamedResource = {
     server: options.server,
     handle: uri,
-    ...(typeof name === 'string' && { name: clip(name, maxNoteChars) }),
-    ...(typeof mimeType === 'string' && { mimeType: clip(mimeType, maxNoteChars) }),
-    ...(typeof size === 'number' && { bytes: size }),
+    name: typeof name === 'string' ? clip(name, maxNoteChars) : undefined,
+    mimeType: typeof mimeType === 'string' ? clip(mimeType, maxNoteChars) : undefined,
+    bytes: typeof size === 'number' ? size : undefined,
   };
   return noteStart + jsonText(note) + noteEnd;
 }

@@ -83,7 +83,7 @@ export class StdioTransport implements Transport {
       detached: true,
       env,
       stdio: ['pipe', 'pipe', 'pipe', 'pipe'],
-      ...(cwd !== undefined && { cwd }),
+      cwd,
     });
     this.#child = child;
     this.#exited = once(child, 'exit').catch(() => {});

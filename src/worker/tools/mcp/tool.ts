@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import type { Progress } from '@modelcontextprotocol/client';
 import type { ToolEffect } from '../../../shared/contract/agent/agent.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
@@ -57,7 +58,7 @@ export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolea
     sensitivity: 'public',
     secretsAllowed: [],
     trust: 'mcp-derived',
-    ...(url !== undefined && { facts: () => ({ urls: [url] }) }),
+    ...defined({ facts: url === undefined ? undefined : () => ({ urls: [url] }) }),
     timeoutMs: server.timeoutMs,
     maxResultTokens: defaultResultTokens,
     truncationStrategy: 'middle',
@@ -113,6 +114,6 @@ function throttled(tell: (progress: Progress) => void, clock: Pick<Clock, 'monot
     const isLast = total !== undefined && progress >= total;
     if (told >= maxProgressNotes || (now - lastMs < minProgressGapMs && !isLast)) return;
     [told, lastMs] = [told + 1, now];
-    tell({ progress, ...(total !== undefined && { total }), ...(message !== undefined && { message }) });
+    tell(defined({ progress, total, message }));
   };
 }
