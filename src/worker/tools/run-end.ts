@@ -1,5 +1,5 @@
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
-import { assertNever, type RunError } from '../../shared/base/errors.ts';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
 
 /** What ends a run in the midst of a step: it fails, or `text` takes the place of its answer. */
 export type RunEnd =
@@ -18,4 +18,9 @@ export function endByDenial(denial: AgentDefinition['approvalDenial'], error: Ru
     default:
       return assertNever(denial);
   }
+}
+
+/** The error of a run that ends because a call was denied. */
+export function toolDenied(toolName: string, why: string, details: Readonly<Record<string, unknown>>): RunError {
+  return new RunError('tool_denied', `the call of tool ${toolName} was denied: ${why}`, { details });
 }

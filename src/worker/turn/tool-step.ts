@@ -1,5 +1,5 @@
 import type { ToolHost } from '../tools/execute/batch.ts';
-import type { BatchEnd } from '../tools/execute/execute.ts';
+import type { BatchEnd } from '../tools/execute/run-batch.ts';
 import { hasOpenCalls } from '../../shared/contract/journal/fold.ts';
 import type { Turn } from './contract.ts';
 

@@ -10,7 +10,7 @@ import {
   type TurnOutcome,
   type TurnSpec,
 } from './contract.ts';
-import type { BatchEnd } from '../tools/execute/execute.ts';
+import type { BatchEnd } from '../tools/execute/run-batch.ts';
 import { refusalOf } from './compaction/compaction.ts';
 import { clip } from '../../shared/base/bound-text.ts';
 import { makeMedia } from './media/media-step.ts';

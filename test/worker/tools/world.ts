@@ -6,7 +6,8 @@ import type { ToolHost } from '../../../src/worker/tools/execute/batch.ts';
 import type { StepCall } from '../../../src/shared/contract/journal/call.ts';
 import type { ToolRunContext } from '../../../src/worker/tools/execute/context.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { createToolExecutor, type BatchEnd, type ToolSet } from '../../../src/worker/tools/execute/execute.ts';
+import { createToolExecutor, type ToolSet } from '../../../src/worker/tools/execute/execute.ts';
+import type { BatchEnd } from '../../../src/worker/tools/execute/run-batch.ts';
 import type { Tool, ToolContext, ToolDefinition } from '../../../src/worker/tools/tool.ts';
 import { ManualClock } from './manual-clock.ts';
 

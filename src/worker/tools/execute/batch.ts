@@ -7,7 +7,7 @@ import type { Redactor } from '../../../shared/base/redact.ts';
 import type { PlannedChild } from '../call.ts';
 import type { Ask, CallResult, StepCall } from '../../../shared/contract/journal/call.ts';
 import type { ToolRunContext } from './context.ts';
-import type { Preparation } from './prepare.ts';
+import type { Preparation, PreparedCall, ReadyCall } from './prepare.ts';
 import type { RunEnd } from '../run-end.ts';
 import type { StepResults } from './step-results.ts';
 
@@ -70,3 +70,21 @@ export type CallEnding =
   | { readonly kind: 'result'; readonly result: CallResult }
   | { readonly kind: 'unknown' }
   | { readonly kind: 'aborted' };
+
+/**
+ * What becomes of a call before it starts. `concluded`: a refusal, or a person's answer, stands in for its result. `ends_run`:
+ * the run ends so. What is said of it, `granted` or `denied`, is published by the caller that records it.
+ */
+export type Permission =
+  | { readonly kind: 'go'; readonly call: ReadyCall; readonly granted?: EventBody }
+  | {
+      readonly kind: 'concluded';
+      readonly call: PreparedCall;
+      readonly result: CallResult;
+      readonly denied?: EventBody;
+    }
+  | { readonly kind: 'ask'; readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }
+  | { readonly kind: 'ends_run'; readonly end: RunEnd };
+
+/** A call that a rule has refused. */
+export type RefusedByRule = Extract<Permission, { readonly kind: 'concluded' | 'ends_run' }>;

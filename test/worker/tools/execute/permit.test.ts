@@ -6,7 +6,8 @@ import type { Ask, StepCall } from '../../../../src/shared/contract/journal/call
 import { createAskAgentTools } from '../../../../src/worker/tools/builtin/ask-agent.ts';
 import { createHandoffTool } from '../../../../src/worker/tools/builtin/hand-off.ts';
 import { createAskUser } from '../../../../src/worker/tools/builtin/ask-user.ts';
-import { createToolExecutor, type BatchEnd } from '../../../../src/worker/tools/execute/execute.ts';
+import { createToolExecutor } from '../../../../src/worker/tools/execute/execute.ts';
+import type { BatchEnd } from '../../../../src/worker/tools/execute/run-batch.ts';
 import { calls, makeWorld, tool, type World } from '../world.ts';
 
 const people = { nobody: false, ttlMs: 60_000, approvers: 1 };

@@ -1,0 +1,151 @@
+import { assertNever } from '../../../shared/base/errors.ts';
+import type { EventBody, PendingItem } from '../../../shared/contract/event.ts';
+import type { PolicyVerdict } from '../../guards/policy.ts';
+import { callSummary, fingerprint } from './args.ts';
+import type { Batch, Permission } from './batch.ts';
+import type { Ask, CallResult } from '../../../shared/contract/journal/call.ts';
+import { refusedRepeat } from './conclude.ts';
+import type { ReadyCall } from './prepare.ts';
+import { endByDenial, toolDenied } from '../run-end.ts';
+import { errorResult } from '../tool-error.ts';
+
+/** What a call waits for. */
+type Gate =
+  | {
+      readonly kind: 'approval';
+      readonly mode: 'approval' | 'deferred';
+      readonly reason: string | undefined;
+      /** What the model is told where nobody can be asked, when that is more than a denial. */
+      readonly unasked?: CallResult;
+    }
+  | { readonly kind: 'user_input'; readonly question: string };
+
+/** What people have to say first. A check that throws asks them. */
+export async function gateOf(ready: ReadyCall, verdict: PolicyVerdict, batch: Batch): Promise<Gate | undefined> {
+  const { tool, call, args } = ready;
+  const { action, reason, hard } = verdict;
+  if (tool.asks) return { kind: 'user_input', question: askedBy(ready) };
+  switch (action) {
+    case 'request_user_input':
+      return { kind: 'user_input', question: reason ?? `May I call ${callSummary(call.name, ready.shown)}?` };
+    case 'defer':
+    case 'request_approval': {
+      const mode = action === 'defer' ? 'deferred' : 'approval';
+      return { kind: 'approval', mode, reason: reason ?? hard };
+    }
+    case 'allow':
+    case 'deny':
+      break;
+    default:
+      return assertNever(action);
+  }
+  if (batch.unknown.has(fingerprint(call.name, call.args)))
+    return {
+      kind: 'approval',
+      mode: 'approval',
+      reason: 'the outcome of an identical call is not known',
+      unasked: refusedRepeat(call.name),
+    };
+  const { runId, tenant } = batch.context;
+  const { needsApproval } = tool;
+  const needed =
+    typeof needsApproval === 'boolean' ? needsApproval : await isNeeded(needsApproval, args, { runId, tenant });
+  return needed ? { kind: 'approval', mode: 'approval', reason: undefined } : undefined;
+}
+
+async function isNeeded(
+  ask: Exclude<ReadyCall['tool']['needsApproval'], boolean>,
+  args: unknown,
+  call: { readonly runId: string; readonly tenant: string },
+): Promise<boolean> {
+  try {
+    // Whatever is not a clear no asks a person.
+    const answer: unknown = await ask(args, call);
+    return answer !== false;
+  } catch {
+    return true;
+  }
+}
+
+function askedBy({ tool, args }: ReadyCall): string {
+  try {
+    return tool.asks?.(args) ?? '';
+  } catch {
+    return `Question of the tool ${tool.name}`;
+  }
+}
+
+export function askPeople(ready: ReadyCall, gate: Gate, batch: Batch): Permission {
+  const { context, host } = batch;
+  const { call, tool, shown } = ready;
+  const { nobody = true, ttlMs = 0, approvers = 1 } = context.people ?? {};
+  if (nobody && gate.kind === 'approval' && gate.unasked)
+    return { kind: 'concluded', call: ready, result: gate.unasked };
+  if (nobody) return refuse(ready, 'nobody can be asked here', batch);
+  const now = host.clock.now();
+  const known = call.ask && call.ask.kind !== 'unknown_outcome' ? call.ask : undefined;
+  if (known?.expiresAtMs !== undefined && known.expiresAtMs <= now) return refuse(ready, 'expired', batch);
+  const requestedAtMs = known?.requestedAtMs ?? now;
+  const expiresAtMs = known?.expiresAtMs ?? now + ttlMs;
+  const id = known?.id ?? batch.newAskId(call);
+  const item: PendingItem = {
+    kind: gate.kind,
+    id,
+    toolName: call.name,
+    args: shown,
+    reason: gate.kind === 'user_input' ? gate.question : gate.reason,
+    requestedAt: new Date(requestedAtMs).toISOString(),
+    expiresAt: new Date(expiresAtMs).toISOString(),
+    mode: gate.kind === 'approval' ? gate.mode : undefined,
+    approvers: gate.kind === 'approval' && approvers > 1 ? approvers : undefined,
+    classification: { trust: tool.trust, sideEffectClass: tool.sideEffectClass, sensitivity: tool.sensitivity },
+  };
+  const ask: Ask = { id, kind: gate.kind, index: call.index, requestedAtMs, expiresAtMs };
+  return { kind: 'ask', item, ask, isNew: known === undefined };
+}
+
+/** What a person said about the call. */
+export function decided(
+  ready: ReadyCall,
+  decision: NonNullable<ReadyCall['call']['decision']>,
+  batch: Batch,
+): Permission {
+  const { id: toolCallId, name: toolName } = ready.call;
+  if (decision.kind === 'answer') {
+    const content = decision.answer.trim() === '' ? 'The answer is empty.' : decision.answer;
+    return { kind: 'concluded', call: ready, result: { content } };
+  }
+  if (!decision.granted) return refuse(ready, decision.reason ?? 'a person denied it', batch, decision.by);
+  const by = decision.by.join(', ');
+  // Taken over from a worker that was lost after it had said so, together with the intent.
+  if (ready.call.status !== 'todo') return { kind: 'go', call: ready };
+  const granted: EventBody = {
+    type: 'tool.approval.granted',
+    toolCallId,
+    toolName,
+    by: by || undefined,
+    reason: decision.reason,
+    edited: decision.updatedArgs ? true : undefined,
+  };
+  return { kind: 'go', call: ready, granted };
+}
+
+/** No: by a person, by the clock, or because there is nobody to ask. */
+function refuse(ready: ReadyCall, reason: string, { host, context }: Batch, by: readonly string[] = []): Permission {
+  const { id: toolCallId, name: toolName } = ready.call;
+  const why = host.redactor.text(reason);
+  const who = by.join(', ') || undefined;
+  const event: EventBody = { type: 'tool.approval.denied', toolCallId, toolName, reason: why, by: who };
+  const error = toolDenied(toolName, why, { toolName, reason: 'approval_denied' });
+  const end = endByDenial(context.denials?.approvalDenial ?? 'feed_back', error);
+  if (end) {
+    host.emit(event);
+    return { kind: 'ends_run', end };
+  }
+  return {
+    kind: 'concluded',
+    call: ready,
+    denied: event,
+    result: errorResult({ kind: 'approval_denied', message: `it was not approved: ${why}` }, toolName),
+  };
+}

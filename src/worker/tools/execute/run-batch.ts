@@ -1,0 +1,217 @@
+import type { EventBody, PendingItem, SuspendReason } from '../../../shared/contract/event.ts';
+import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
+import { fingerprint } from './args.ts';
+import type { Batch } from './batch.ts';
+import type { PlannedChild } from '../call.ts';
+import type { Ask, CallResult } from '../../../shared/contract/journal/call.ts';
+import { conclude, endsRun, refusedRepeat, startEvent } from './conclude.ts';
+import { delegate, isDelegated, surplus, handOver, handoffFault, isHandoff } from './delegate.ts';
+import { runInner } from './inner.ts';
+import { permit } from './permit.ts';
+import type { PreparedCall, ReadyCall } from './prepare.ts';
+import { recover } from './recover.ts';
+import type { RunEnd } from '../run-end.ts';
+import { runCall } from './run-call.ts';
+import { inLanes } from '../../../shared/base/in-lanes.ts';
+
+/**
+ * How the calls of a step ended. `done`: each has a recorded result. `aborted`: the signal stopped them, what was
+ * finished is recorded. `suspended`: some wait for people. Otherwise a denial or an unknown outcome ends the run.
+ */
+export type BatchEnd =
+  | { readonly kind: 'done' }
+  | { readonly kind: 'aborted' }
+  | {
+      readonly kind: 'suspended';
+      readonly reason: SuspendReason;
+      readonly pending: readonly PendingItem[];
+      readonly asks: readonly Ask[];
+      /** Runs that do calls of the step, to be started once the wait is durable. */
+      readonly children: readonly PlannedChild[];
+      /** Published in the same write as the wait: nobody was asked, and no run begins, before that. */
+      readonly events: readonly EventBody[];
+      /** When the first of them expires, or it is time to look after the runs. */
+      readonly resumeAtMs: number;
+    }
+  | RunEnd;
+
+export async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promise<BatchEnd> {
+  const { host } = batch;
+  const { toRun: admitted, concluded } = await admit(await recover(prepared, batch), batch);
+  const fault = handoffFault(admitted, batch.calls, batch);
+  if (fault) batch.fatal.push({ kind: 'failed', error: fault });
+  if (batch.fatal.length === 0 && !batch.signal.aborted) {
+    const starting = admitted.filter((call) => !isDelegated(call) || needsIntent(call));
+    const starts = inCallOrder([...starting.map((call) => ({ call })), ...concluded]);
+    const begun = await begin(
+      admitted,
+      starts.map(({ call, result }) => startEvent(call, result)),
+      batch,
+    );
+    for (const { call, result, denied } of concluded)
+      conclude(call, { kind: 'result', result }, 0, batch, denied && [denied]);
+    await Promise.all(admitted.filter(isDelegated).map((call) => delegate(call, batch)));
+    await dispatch(begun, batch);
+  }
+  await batch.results.finish();
+  if (batch.signal.aborted || batch.fatal[0]) {
+    const isOver = batch.fatal[0] !== undefined || endsRun(batch.signal.reason);
+    if (isOver) for (const event of [...batch.grants, ...batch.onWait, ...batch.results.takeDue()]) host.emit(event);
+    return batch.signal.aborted ? { kind: 'aborted' } : (batch.fatal[0] as RunEnd);
+  }
+  if (batch.asks.length + batch.children.length === 0) return { kind: 'done' };
+  const requests = batch.asks.flatMap(({ item, isNew }) => (isNew ? requestEvents(item) : []));
+  const asks = batch.asks.map(({ ask }) => ask);
+  const now = host.clock.now();
+  const times = asks.map(({ expiresAtMs }) => expiresAtMs);
+  if (batch.children.length > 0) times.push(now + lookAfterMs);
+  return {
+    kind: 'suspended',
+    reason: reasonOf(asks),
+    pending: [...batch.asks, ...batch.children].map(({ item }) => item),
+    asks,
+    children: batch.children,
+    events: [...batch.results.takeDue(), ...batch.onWait, ...requests],
+    resumeAtMs: Math.max(now, Math.min(...times)),
+  };
+}
+
+/** After this the runs that do calls are started again, which changes nothing unless one of them, or its end, got lost. */
+const lookAfterMs = 60_000;
+
+interface Admitted {
+  readonly toRun: readonly ReadyCall[];
+  readonly concluded: readonly Concluded[];
+}
+
+interface Concluded {
+  readonly call: PreparedCall;
+  readonly result: CallResult;
+  /** Says that a person, or the clock, has denied it. */
+  readonly denied?: EventBody;
+}
+
+/** Asks rules and people about each call. Calls that wait are neither run nor told. */
+async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<Admitted> {
+  const toRun: ReadyCall[] = [];
+  const concluded: Concluded[] = [];
+  for (const call of prepared) {
+    if (call.kind === 'refused') {
+      concluded.push({ call, result: call.result });
+      continue;
+    }
+    const refusal = surplus(call, batch);
+    if (refusal) {
+      concluded.push({ call, result: refusal });
+      continue;
+    }
+    // It was permitted when its run began.
+    const permission = call.call.child ? ({ kind: 'go', call } as const) : await permit(call, batch);
+    if (permission.kind === 'go') {
+      toRun.push(permission.call);
+      if ('granted' in permission && permission.granted) batch.grants.push(permission.granted);
+    } else if (permission.kind === 'concluded') concluded.push(permission);
+    else if (permission.kind === 'ends_run') batch.fatal.push(permission.end);
+    else {
+      batch.asks.push(permission);
+      batch.results.settle(call.call.index, null);
+    }
+  }
+  return { toRun, concluded };
+}
+
+interface Starting {
+  readonly call: PreparedCall;
+  /** What stands in for its result. */
+  readonly result?: CallResult;
+}
+
+function inCallOrder(calls: readonly Starting[]): readonly Starting[] {
+  return calls.toSorted((a, b) => a.call.call.index - b.call.call.index);
+}
+
+function reasonOf(asks: readonly Ask[]): SuspendReason {
+  const kinds = new Set(asks.map(({ kind }) => kind));
+  if (kinds.size === 0) return 'child';
+  if (kinds.has('approval')) return 'approval';
+  return kinds.has('user_input') ? 'user_input' : 'unknown_outcome';
+}
+
+function requestEvents(item: PendingItem): EventBody[] {
+  const { kind, id: toolCallId, toolName = '', args = {}, reason, requestedAt, expiresAt, mode, classification } = item;
+  if (kind !== 'approval' || !classification) return [];
+  return [
+    {
+      type: 'tool.approval.requested',
+      toolCallId,
+      toolName,
+      args,
+      reason,
+      mode: mode ?? 'approval',
+      requestedAt,
+      expiresAt,
+      classification,
+    },
+  ];
+}
+
+/**
+ * The intent of every call with a side effect is durable before the first of them starts, and that of one which people have
+ * granted or another run does: what is published of it here is published once. Answers the calls that run here, as begun.
+ */
+async function begin(
+  admitted: readonly ReadyCall[],
+  starts: readonly EventBody[],
+  { host, grants }: Batch,
+): Promise<readonly ReadyCall[]> {
+  const toRun = admitted.filter((call) => !isDelegated(call));
+  const indexes = admitted.filter(needsIntent).map(({ call }) => call.index);
+  if (indexes.length === 0) {
+    for (const event of starts) host.emit(event);
+    return toRun;
+  }
+  const startedAtMs = host.clock.now();
+  const entry: JournalEntry = { v: 1, t: 'calling', step: host.step, indexes, at: new Date(startedAtMs).toISOString() };
+  await host.record([entry], [...grants.splice(0), ...starts]);
+  return toRun.map((ready) => (needsIntent(ready) ? { ...ready, call: { ...ready.call, startedAtMs } } : ready));
+}
+
+function needsIntent(ready: ReadyCall): boolean {
+  const { status, decision, child } = ready.call;
+  if (status !== 'todo') return false;
+  if (isDelegated(ready)) return child === undefined;
+  return ready.tool.effect !== 'read' || (decision?.kind === 'approval' && decision.granted);
+}
+
+/** The sequential ones alone first, then the others side by side. */
+async function dispatch(toRun: readonly ReadyCall[], batch: Batch): Promise<void> {
+  const isSequential = ({ tool }: ReadyCall) => tool.executionMode === 'sequential';
+  await inLanes(toRun.filter(isSequential), 1, (call) => runOne(call, batch));
+  await inLanes(
+    toRun.filter((call) => !isSequential(call)),
+    batch.host.maxParallel,
+    (call) => runOne(call, batch),
+  );
+}
+
+async function runOne(ready: ReadyCall, batch: Batch): Promise<void> {
+  const { call } = ready;
+  const { clock } = batch.host;
+  if (isHandoff(ready)) return handOver(ready, batch);
+  if (batch.signal.aborted) return conclude(ready, { kind: 'aborted' }, 0, batch);
+  const granted = call.decision?.kind === 'approval' && call.decision.granted;
+  if (!granted && batch.unknown.size > 0 && batch.unknown.has(fingerprint(call.name, call.args))) {
+    return conclude(ready, { kind: 'result', result: refusedRepeat(call.name) }, 0, batch);
+  }
+  const startedMs = clock.monotonic();
+  const ending = await runCall(ready, batch, (name, args) => runInner(ready, { name, args }, batch));
+  if (ending.kind === 'aborted' && ready.tool.effect === 'once' && endsRun(batch.signal.reason)) {
+    batch.host.emit({
+      type: 'tool.outcome_unknown',
+      toolCallId: call.id,
+      toolName: call.name,
+      key: batch.context.keyFor(batch.host.step, call.index),
+    });
+  }
+  conclude(ready, ending, Math.max(0, Math.round(clock.monotonic() - startedMs)), batch);
+}
