@@ -11,7 +11,7 @@ import {
 import { RunError } from '../../shared/base/errors.ts';
 import { sensitivity as sensitivityLabel } from '../../shared/contract/message.ts';
 import { ToolError } from './tool-error.ts';
-import type { ApprovalPredicate, CheckedArgs, Tool, ToolDefinition, ToolExample, ToolFacts } from './tool.ts';
+import type { ApprovalPredicate, CheckedArgs, Tool, ToolDefinition, ToolExample } from './tool.ts';
 
 const brand = Symbol.for('millrace.tool');
 

@@ -16,7 +16,7 @@ import { missingTools, openedTools, type OpenedServer } from './opened.ts';
 import { ConnectionPool, type Lease } from './pool.ts';
 import { RunResources } from './resources.ts';
 import { namedIn } from './result.ts';
-import { resolveServer, unusable, type ResolvedServer } from './values.ts';
+import { resolveServer, unusable } from './values.ts';
 
 export interface McpHubOptions {
   /** What HTTP servers are reached through. Not closed here. */
