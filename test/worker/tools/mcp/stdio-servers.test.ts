@@ -3,6 +3,7 @@ import { once } from 'node:events';
 import { createInterface } from 'node:readline';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
+import { withoutProcesses } from '../../../support/coreless.ts';
 import {
   call,
   contextOf,
@@ -17,6 +18,9 @@ import {
   until,
 } from './world.ts';
 import { rounds } from '../../../support/lane.ts';
+
+const leftOut = withoutProcesses === undefined ? '' : ` (left out: ${withoutProcesses})`;
+const processTest = test.skipIf(withoutProcesses);
 
 test('a server sees the environment of its definition and PATH, and nothing else', async () => {
   const { open } = makeMcpWorld();
@@ -60,7 +64,7 @@ test('only granted tools are there, whether by the name of the server or by thei
   expect(await names('mcp:odd/twice', 'mcp:odd')).toEqual(['a_b', 'a_b_2', 'x'.repeat(64), 'twice']);
 });
 
-test('a grant of a tool that a required server does not have names those that it has', async () => {
+processTest(`a grant of a tool that a required server does not have names those that it has${leftOut}`, async () => {
   const { open } = makeMcpWorld();
   await expect(open({ odd: odd() }, { tools: ['mcp:odd/nope'] })).rejects.toMatchObject({
     code: 'validation',
@@ -207,7 +211,7 @@ test('what a server itself says about a refused call is a result that is an erro
   expect(refused).toMatchObject({ isError: true, value: 'the server refused the call: no [redacted]' });
 });
 
-test.each([
+processTest.each([
   [
     'a command that does not exist',
     { command: 'no-such-command-here' },
@@ -229,7 +233,7 @@ test.each([
     odd('normal', { env: { TOKEN: { secret: 'NOPE' } } }),
     'does not have the secret NOPE',
   ],
-])('%s is mcp_unavailable, and nothing is left of it', async (_, server, message) => {
+])(`%s is mcp_unavailable, and nothing is left of it${leftOut}`, async (_, server, message) => {
   const { open } = makeMcpWorld();
   await expect(open({ odd: server, fine: odd() })).rejects.toMatchObject({
     code: 'mcp_unavailable',
@@ -271,7 +275,7 @@ test('a server that greets people on its output still works', async () => {
   expect(await call(await open({ odd: odd('banner') }), 'echo')).toContain('args');
 });
 
-test('a server that does not want to end is ended, with all that it has started', async () => {
+processTest(`a server that does not want to end is ended, with all that it has started${leftOut}`, async () => {
   const { open } = makeMcpWorld();
   const opened = await open({ odd: odd('family') });
   const pids = descendants();
@@ -280,7 +284,7 @@ test('a server that does not want to end is ended, with all that it has started'
   await until(() => !pids.some(isAlive));
 });
 
-test('a server that ends by itself takes what it has started along', async () => {
+processTest(`a server that ends by itself takes what it has started along${leftOut}`, async () => {
   const { open } = makeMcpWorld();
   const opened = await open({ odd: odd('careless') });
   const pids = descendants();
@@ -289,7 +293,7 @@ test('a server that ends by itself takes what it has started along', async () =>
   await until(() => !pids.some(isAlive));
 });
 
-test('the hub ends what runs have left open, and opens nothing afterwards', async () => {
+processTest(`the hub ends what runs have left open, and opens nothing afterwards${leftOut}`, async () => {
   const { hub, open } = makeMcpWorld();
   const opened = await open({ odd: odd() });
   await hub[Symbol.asyncDispose]();
@@ -298,7 +302,7 @@ test('the hub ends what runs have left open, and opens nothing afterwards', asyn
   await expect(open({ odd: odd() })).rejects.toMatchObject({ code: 'mcp_unavailable' });
 });
 
-test('a run that is stopped while its servers start leaves none behind', async () => {
+processTest(`a run that is stopped while its servers start leaves none behind${leftOut}`, async () => {
   const { open } = makeMcpWorld();
   const stop = new AbortController();
   const opening = open({ odd: odd('mute'), fine: odd() }, { signal: stop.signal });
@@ -309,7 +313,7 @@ test('a run that is stopped while its servers start leaves none behind', async (
   expect(descendants()).toEqual([]);
 });
 
-test('a server that ignores the end of its input ends when the worker is killed', async () => {
+processTest(`a server that ignores the end of its input ends when the worker is killed${leftOut}`, async () => {
   const host = spawn(node, [join(import.meta.dirname, '../../../fixtures/mcp/host.ts'), oddServer, 'family'], {
     stdio: ['ignore', 'pipe', 'inherit'],
   });
@@ -329,7 +333,7 @@ test('a tool that is asked after its server has gone waits no longer than the co
   await expect(tool.execute({}, contextOf())).rejects.toThrow('it was closed');
 });
 
-test('many runs leave no process behind', { timeout: 120_000 }, async () => {
+processTest(`many runs leave no process behind${leftOut}`, { timeout: 120_000 }, async () => {
   const { open } = makeMcpWorld();
   for (let batch = 0; batch < rounds({ fast: 2, all: 20 }); batch++) {
     await Promise.all(
