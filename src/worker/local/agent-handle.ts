@@ -7,7 +7,7 @@ import type { LoadTask } from '../agents/load-task.ts';
 import type { Middleware } from '../llm/backends/middleware.ts';
 import type { ModelResolver } from '../llm/backends/providers.ts';
 import type { LlmProvider } from '../llm/provider.ts';
-import type { FanOutDeps, FanOutResult, runFanOut } from '../orchestration/fan-out.ts';
+import type { FanOutDeps, FanOutResult } from '../orchestration/fan-out.ts';
 import type { FanOutOptions } from '../orchestration/fan-out-options.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -104,6 +104,6 @@ export interface AgentHandle {
   toTool(options?: AgentToolOptions): Tool;
   /** The bytes behind a handle of a result. Kept as long as 256 MiB of newer ones leave room. */
   media(handle: string): { readonly mediaType: string; readonly bytes: Uint8Array } | undefined;
-  /** Asks several agents and makes one answer of theirs, see {@link runFanOut}. No run of this handle is needed for it. */
+  /** Asks several agents and makes one answer of theirs, see `runFanOut`. No run of this handle is needed for it. */
   fanOut<T = string>(options: FanOutOptions<T>, deps?: FanOutDeps): Promise<FanOutResult<T>>;
 }

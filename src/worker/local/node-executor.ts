@@ -137,7 +137,8 @@ async function execute(context: NodeContext, host: NodeHost): Promise<NodeOutcom
   return outcomeOf(ending, definition.model, ports.save(record.runId) as SavedRun, host.redactor);
 }
 
-function parsedNode({ resolvedAgent: _, media: __, ...config }: NodeContext['vertex']): NodeConfig {
+function parsedNode(vertex: NodeContext['vertex']): NodeConfig {
+  const { resolvedAgent: _, media: __, ...config } = vertex;
   if (config.type !== 'agent') throw new RunError('internal', `nodes of type ${config.type} cannot be run here`);
   const parsed = nodeConfig.safeParse(config);
   if (parsed.success) return parsed.data;
@@ -159,17 +160,18 @@ function withHook(agent: LoadedAgent | undefined, { preEgress }: NodeHost): Load
 
 /** The run that a node is. Its prompt is rendered already: what templates ask of the host is not for a record. */
 function recordOf(
-  { agent_ref: agent, nodeRetry: _, ...node }: NodeConfig,
+  config: NodeConfig,
   asked: Pick<RunRecord['request'], 'input' | 'limits' | 'media'>,
   nowMs: number,
 ): RunRecord {
+  const { agent_ref: agent, nodeRetry: _, ...node } = config;
   const request = { agent, ...asked, raise: true, node: { ...node, prompt_template: '{{ input }}' } };
   return queuedRecord({ runId: newRunId(nowMs), tenant, kind: 'node', queue: 'memory', request }, nowMs);
 }
 
 /** The stores of one execution. Its events go to the host as they are emitted, and its media where the host keeps them. */
-function portsFor({ emit }: NodeContext, { keepMedia, redactor, clock }: NodeHost): MemoryPorts {
-  const ports = createMemoryPorts({ redactor, clock, observe: (event) => isOfNode(event.type) && emit(event) });
+function portsFor(context: NodeContext, { keepMedia, redactor, clock }: NodeHost): MemoryPorts {
+  const ports = createMemoryPorts({ redactor, clock, observe: (event) => isOfNode(event.type) && context.emit(event) });
   if (!keepMedia) return ports;
   return { ...ports, media: { ...ports.media, put: async (_, bytes, mediaType) => await keepMedia(bytes, mediaType) } };
 }
