@@ -1,6 +1,7 @@
 import { Cluster, Redis, type RedisOptions } from 'ioredis';
 import { assertNever, RunError } from '../base/errors.ts';
 import { parseRedisUrl, readTls } from '../base/redis-address.ts';
+import { defined } from '../base/defined.ts';
 
 /** A connection to one server, a Sentinel group or a Cluster. */
 export type RedisConnection = Redis | Cluster;
@@ -48,11 +49,7 @@ function open(url: string, options: Settings): RedisConnection {
   const { mode, nodes, username, password, sentinelUsername, sentinelPassword, masterName, db, ...rest } =
     parseRedisUrl(url);
   const tls = rest.tls && readTls(rest.tls);
-  const auth: Settings = {
-    ...(username !== undefined && { username }),
-    ...(password !== undefined && { password }),
-    ...(tls && { tls }),
-  };
+  const auth: Settings = defined({ username, password, tls });
   switch (mode) {
     case 'single':
       return new Redis({ ...options, ...auth, ...nodes[0], db });
@@ -72,9 +69,8 @@ function open(url: string, options: Settings): RedisConnection {
         sentinels: [...nodes],
         name: masterName,
         db,
-        ...(sentinelUsername !== undefined && { sentinelUsername }),
-        ...(sentinelPassword !== undefined && { sentinelPassword }),
-        ...(tls && { enableTLSForSentinelMode: true, sentinelTLS: tls }),
+        ...defined({ sentinelUsername, sentinelPassword, sentinelTLS: tls }),
+        enableTLSForSentinelMode: tls !== undefined,
       });
     default:
       return assertNever(mode);

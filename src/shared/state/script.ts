@@ -8,6 +8,7 @@ import type { RedisConnection } from './connect.ts';
 import { redisError } from './errors.ts';
 import type { Keys } from './keys.ts';
 import type { OutgoingEvent } from './run/run-store.ts';
+import { defined } from '../base/defined.ts';
 
 /** A script with its digest, run by EVALSHA and loaded on the first NOSCRIPT. */
 export interface Script {
@@ -37,7 +38,7 @@ export async function runScript(
   script: Script,
   keys: readonly string[],
   args: readonly (string | number)[],
-  { doing }: { readonly doing: string } = { doing: script.name },
+  { doing }: { readonly doing: string },
 ): Promise<unknown> {
   try {
     return await redis.evalsha(script.sha, keys.length, ...keys, ...args).catch((error: unknown) => {
@@ -132,14 +133,15 @@ function flagged(event: { readonly type: EventBody['type'] }): string {
 /** What every event of a run says about it, whoever writes it. */
 export function stampOf({ runId, request, parent }: Subject) {
   const { agent, executionId, thread, sessionId, overrides, node } = request;
-  return {
+  return defined({
     runId,
     agentId: agent,
-    ...(executionId !== undefined && { executionId }),
-    ...(thread !== undefined && { threadId: thread }),
-    ...(sessionId !== undefined && { sessionId }),
-    ...(overrides?.background && { background: true }),
-    ...(node && { nodeId: node.id }),
-    ...(parent && { parentRunId: parent.runId, depth: parent.depth }),
-  };
+    executionId,
+    threadId: thread,
+    sessionId,
+    background: overrides?.background || undefined,
+    nodeId: node?.id,
+    parentRunId: parent?.runId,
+    depth: parent?.depth,
+  });
 }

@@ -109,10 +109,9 @@ class RedisSharedBreakers implements SharedBreakers {
   ): Promise<BreakerState & { readonly mine: boolean }> {
     const { redis, keys } = this.#options;
     const args = [op, token, failureThreshold, cooldownMs, probeLeaseMs, keys.breakerChannel, target];
-    const [failures, waitMs, mine, probedMs, at] = (await this.#command(
-      `${op} at a breaker`,
-      runScript(redis, script, [keys.breaker(target)], args),
-    )) as readonly [number, number, number, number, string];
+    const doing = `${op} at a breaker`;
+    const reply = await this.#command(doing, runScript(redis, script, [keys.breaker(target)], args, { doing }));
+    const [failures, waitMs, mine, probedMs, at] = reply as readonly [number, number, number, number, string];
     return { failures, waitMs: waitMs < 0 ? undefined : waitMs, mine: mine === 1, probedMs, at: Number(at) };
   }
 

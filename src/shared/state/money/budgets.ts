@@ -28,7 +28,8 @@ export async function readBudget({ redis, known, ...budget }: Budget): Promise<B
 /** Sets the cap of an account; top-ups stay. */
 export async function setBudget({ redis, ...budget }: Budget, { capMicrocents, onExceed }: Cap): Promise<BudgetView> {
   const args = [capMicrocents, onExceed, ttlOf(budget.place)];
-  const [fields, waiting] = (await runScript(redis, setScript, keysOf(budget), args)) as [string[], number];
+  const doing = 'change of a budget';
+  const [fields, waiting] = (await runScript(redis, setScript, keysOf(budget), args, { doing })) as [string[], number];
   return budgetViewOf(budget.place, Object.fromEntries(pairsOf(fields)), waiting);
 }
 
@@ -39,7 +40,8 @@ export async function topUp(
   key: string | undefined,
 ): Promise<BudgetView | undefined> {
   const args = [microcents, key === undefined ? '' : `t:${key}`, ttlOf(budget.place), known ? 1 : 0];
-  const reply = (await runScript(redis, topUpScript, keysOf(budget), args)) as [0] | [1, string[], number];
+  const doing = 'top-up of a budget';
+  const reply = (await runScript(redis, topUpScript, keysOf(budget), args, { doing })) as [0] | [1, string[], number];
   if (reply[0] === 0) return undefined;
   return budgetViewOf(budget.place, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
 }

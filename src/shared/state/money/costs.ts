@@ -5,7 +5,6 @@ import { windowOf, type CostRow, type Usage } from '../../contract/money.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { Keys } from '../keys.ts';
-import { redisError } from '../errors.ts';
 
 const script = loadScript(import.meta.url, './count.lua');
 
@@ -65,11 +64,8 @@ export class RedisCosts {
     const { redis, keys, clock, keepCostsS } = this.#options;
     const now = clock.now();
     const keysOfDay = [keys.counted(tenant), keys.costs(tenant, windowOf('day', now))];
-    await runScript(redis, script, keysOfDay, [now, keepCostsS, ...counted.flatMap(countersOf)]).catch(
-      (error: unknown) => {
-        throw redisError(error, `costs of tenant ${tenant}`);
-      },
-    );
+    const args = [now, keepCostsS, ...counted.flatMap(countersOf)];
+    await runScript(redis, script, keysOfDay, args, { doing: `costs of tenant ${tenant}` });
   }
 }
 

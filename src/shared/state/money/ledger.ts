@@ -135,10 +135,8 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
 
   const onPurse = async (script: Script, doing: string, { purse, more = [], args }: PurseCall): Promise<unknown> => {
     const front = purseFront(keys, purse.tenant, accountsOf(purse, tenants, clock.now()));
-    const call = runScript(redis, script, [...front.keys, ...more], [...front.args, ...args]);
-    return await call.catch((error: unknown) => {
-      throw redisError(error, `${doing} of run ${purse.runId}`);
-    });
+    const own = [...front.keys, ...more];
+    return await runScript(redis, script, own, [...front.args, ...args], { doing: `${doing} of run ${purse.runId}` });
   };
   const costsToday = ({ tenant }: Purse) => keys.costs(tenant, windowOf('day', clock.now()));
 
@@ -208,6 +206,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
           scripts.await,
           [...front.keys, keys.accountsWaiting(tenant), own],
           [...front.args, runId, amount, placeInLine(runId, now), name, waitingAccountTtlS],
+          { doing: `wait of run ${runId} for money` },
         );
         // In a Cluster this set is elsewhere. After the line, because whoever finds no line takes the tenant out of it.
         if (reply === 0) await redis.sadd(keys.tenantsWaiting, tenant);

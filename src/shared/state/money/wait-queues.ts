@@ -62,7 +62,8 @@ export class RedisLines {
     const account = { scope: budgetScope.parse(name.slice(0, colon)), id: name.slice(colon + 1) };
     const front = lineFront(keys, tenant, waitedFor(account, tenant, tenants, clock.now()));
     const all = [...front.keys, keys.accountsWaiting(tenant)];
-    taken.push(...((await runScript(redis, script, all, [...front.args, name])) as readonly string[]));
+    const doing = `dispatch of account ${name}`;
+    taken.push(...((await runScript(redis, script, all, [...front.args, name], { doing })) as readonly string[]));
   }
 
   /** A run may have come in line meanwhile: then the tenant belongs back. */

@@ -117,7 +117,9 @@ async function claim(
   const places = [keys.progressNumbers(tenant, runId), keys.progress(tenant, runId)];
   const ask = async (before: number | '') => {
     const args = [role, draft.seq ?? '', key, ttlS, maxNotes, before];
-    return claimReply.parse(await runScript(redis, claimScript, places, args));
+    return claimReply.parse(
+      await runScript(redis, claimScript, places, args, { doing: `progress note of run ${runId}` }),
+    );
   };
   let reply = await ask(root === undefined ? 0 : '');
   // A folder may remember more than Redis does.

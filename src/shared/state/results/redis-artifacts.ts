@@ -86,7 +86,8 @@ export function redisArtifacts({ redis, keys, bounds }: RedisArtifactsOptions): 
         await write(key, body);
         const known: Entry = { ...keptInfo.parse(info), id, totalBytes: body.length };
         const args = [name, jsonText(known), body.length, bounds.maxRunBytes, artifactTtlS];
-        const reply = await runScript(redis, keepScript, [keys.artifacts(runId), key], args);
+        const doing = 'write of a kept result';
+        const reply = await runScript(redis, keepScript, [keys.artifacts(runId), key], args, { doing });
         const [kept, replaced] = reply as [number, string?];
         if (kept === 0) throw runIsFull(bounds);
         if (replaced && replaced !== id) await redis.unlink(keys.artifactBody(runId, replaced));

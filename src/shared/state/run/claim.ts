@@ -91,8 +91,8 @@ function claimed(runId: string, hash: Record<string, string>, journal: readonly 
       seq,
       first: hash['epoch'] === '1',
       unclean: hash['unclean'] === '1',
-      ...(previousWorker && { previousWorker }),
-      ...(cancel && { cancel: storedCancel(cancel) }),
+      previousWorker: previousWorker || undefined,
+      cancel: cancel ? storedCancel(cancel) : undefined,
     };
   } catch (error) {
     if (!(error instanceof RunError)) throw error;

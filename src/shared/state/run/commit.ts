@@ -58,7 +58,7 @@ export async function commitRun(place: Place, ownership: Ownership, commit: Comm
   if (commit.patch?.cancel === '' && cancel === '') forgetCancel(place, runId);
   if (commit.release === 'terminal') forget(place, runId);
   else tellLifecycle(place, runId, commit.events);
-  return { kind: 'ok', seq, ...(cancel && { cancel: storedCancel(cancel) }) };
+  return { kind: 'ok', seq, cancel: cancel === '' ? undefined : storedCancel(cancel) };
 }
 
 /**
@@ -85,10 +85,10 @@ function changedFields({ clock }: Place, commit: Commit): string[] {
   const fields = {
     ...recordToHash(changes as Partial<RunRecord>),
     updatedAt: new Date(clock.now()).toISOString(),
-    ...(clearsCrashes(commit) && { crashes: '0' }),
-    ...(release && { owner: '', held: '0', activity: 'idle' }),
   };
-  return Object.entries(fields).flat();
+  const cleared = clearsCrashes(commit) ? ['crashes', '0'] : [];
+  const released = release ? ['owner', '', 'held', '0', 'activity', 'idle'] : [];
+  return [...Object.entries(fields).flat(), ...cleared, ...released];
 }
 
 /** Nobody waits for it either: who polls the flags of that set finds none. */

@@ -66,6 +66,7 @@ export class FlushGatherer {
       script,
       [...logs, lifecycle.keyOf(group[0]?.runId ?? '')],
       [group.length, eventLogMax, keys.firehose, publishCommand(this.#place), ...runs],
+      { doing: group.length === 1 ? `flush of run ${group[0]?.runId}` : 'flush of runs' },
     );
     return reply as readonly (0 | 1 | string)[];
   }

@@ -1,5 +1,6 @@
 import { legibleRecord } from '../../contract/legible-record.ts';
 import { runRecord, type Lineage, type RunRecord, type RunRequest, type RunRequestInput } from '../../contract/run.ts';
+import { defined } from '../../base/defined.ts';
 
 /** A record without what no list shows: the input of the run, and the conversation that it began with. */
 const listedFields = Object.keys(runRecord.shape).filter((field) => field !== 'request' && field !== 'parent');
@@ -32,9 +33,5 @@ export async function listedRecord(redis: Hashes, key: string, tenant: string): 
   const { listedRequest, listedParent, ...rest } = found;
   // One that an earlier version made.
   if (listedRequest === undefined) return legibleRecord(await redis.hgetall(key));
-  return legibleRecord({
-    ...rest,
-    request: listedRequest,
-    ...(listedParent !== undefined && { parent: listedParent }),
-  });
+  return legibleRecord(defined({ ...rest, request: listedRequest, parent: listedParent }));
 }

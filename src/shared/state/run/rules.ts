@@ -39,8 +39,8 @@ export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalE
     v: 1,
     t: 'decided',
     at: new Date(atMs).toISOString(),
-    ...(by !== undefined && { by }),
-    ...(budget && { budget }),
+    by,
+    budget,
   };
 }
 

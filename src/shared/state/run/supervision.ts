@@ -28,7 +28,7 @@ export interface OpenRunInfo {
     readonly putBacks: number;
     readonly tenant: string;
     readonly agentId: string;
-    readonly thread?: string;
+    readonly thread: string | undefined;
     /** What a suspended run waits for. */
     readonly pending: readonly PendingItem[];
     /** It is suspended although something came that its journal does not have, or a run that it waits for never began. */
@@ -255,7 +255,7 @@ async function readOpenRun(
     putBacks: Number(putBacks ?? 0),
     tenant: tenant ?? '',
     agentId: agent ?? '',
-    ...(thread && { thread }),
+    thread: thread || undefined,
     pending: items,
     mayGoOn: status === 'suspended' && (await mayGoOn(redis, keys, runId, items)),
   };

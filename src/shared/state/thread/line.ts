@@ -290,7 +290,7 @@ async function readHeld({ redis, keys }: ThreadPlace, member: string): Promise<H
     tenant,
     threadId,
     holder,
-    ...(next !== undefined && { next }),
+    next,
     suspended: suspendedBy === holder,
     interrupted: interrupted === holder,
   };

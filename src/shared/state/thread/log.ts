@@ -15,6 +15,7 @@ import {
   type ThreadPatch,
   type ThreadRef,
 } from '../../contract/thread/thread.ts';
+import { defined } from '../../base/defined.ts';
 
 const appendScript = loadScript(import.meta.url, './append.lua');
 const updateScript = loadScript(import.meta.url, './update.lua');
@@ -26,8 +27,8 @@ export type Appended =
 
 /** Which entries. Numbers as in `seq`, both ends excluded. */
 export interface ThreadRange {
-  readonly after?: number;
-  readonly before?: number;
+  readonly after?: number | undefined;
+  readonly before?: number | undefined;
   readonly limit: number;
   /** Default `asc`: oldest first. */
   readonly order?: 'asc' | 'desc';
@@ -107,9 +108,8 @@ export function infoFromHash(hash: Readonly<Record<string, string>>, waiting: nu
   const { holder, suspendedBy, seq } = hash;
   return {
     ...manifestFromHash(hash),
-    ...(holder && { holder }),
+    ...defined({ holder: holder || undefined, suspendedBy: suspendedBy || undefined }),
     waiting,
-    ...(suspendedBy && { suspendedBy }),
     lastSeq: Number(seq),
   };
 }
@@ -155,7 +155,7 @@ export async function readContext(place: ThreadPlace, thread: ThreadRef, holder?
   const [at] = summarySeq === 0 ? [] : await redis.xrange(log, `${summarySeq}-0`, `${summarySeq}-0`);
   const summary = at && { seq: summarySeq, entry: readEntry(at[1][1] ?? '', thread, summarySeq) };
   const after = summary?.entry.t === 'summary' ? summary.entry.upTo : 0;
-  const range = { after, ...(isHeld && { before: lastNumber + 1 }), limit: Number.MAX_SAFE_INTEGER };
+  const range = { after, before: isHeld ? lastNumber + 1 : undefined, limit: Number.MAX_SAFE_INTEGER };
   const { entries } = await readThread(place, thread, range);
   return threadContext(manifest, summary ? [summary, ...entries] : entries, lastNumber);
 }

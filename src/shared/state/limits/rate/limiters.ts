@@ -123,7 +123,8 @@ class RedisLimiters implements Limiters {
   async #run(name: keyof typeof scripts, limiter: string, args: readonly (string | number)[]): Promise<unknown> {
     const script: Script = scripts[name];
     const keys = parts.map((part) => this.#keys.limiter(limiter, part));
-    return await this.#command(`${name} at a limiter`, runScript(this.#redis, script, keys, args));
+    const doing = `${name} at a limiter`;
+    return await this.#command(doing, runScript(this.#redis, script, keys, args, { doing }));
   }
 
   async #command<T>(doing: string, command: Promise<T>): Promise<T> {

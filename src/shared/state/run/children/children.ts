@@ -22,6 +22,7 @@ import type { ThreadPlace } from '../../thread/thread-place.ts';
 import { lookSoonAtThread } from '../../thread/line.ts';
 import { passOn } from '../../thread/turns.ts';
 import { zeroUsage } from '../../../contract/money.ts';
+import { defined } from '../../../base/defined.ts';
 
 const endedScript = loadScript(import.meta.url, './child-ended.lua');
 const groupScript = loadScript(import.meta.url, './wait-for-group.lua');
@@ -66,21 +67,26 @@ export interface RunGroup {
 /** What the run above is told of the end of this one. */
 export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined {
   const { runId, status, result, error, costMicrocents, usage, steps, startedAt, endedAt, toolCalls } = record;
-  const parsed = callDecision.safeParse({
+  const child = {
     kind: 'child',
     id: runId,
     status,
     text: cutText(result?.text ?? '', maxTextBytes),
-    ...(result?.structured !== undefined && { structured: result.structured }),
-    ...(error && { error }),
+    structured: result?.structured,
+    error,
     costMicrocents,
-    ...(usage && { usage }),
+    usage,
     steps,
-    ...(toolCalls !== undefined && { toolCalls }),
-    ...(startedAt && endedAt && { durationMs: Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) }),
+    toolCalls,
+    durationMs: durationOf({ startedAt, endedAt }),
     at,
-  });
+  };
+  const parsed = callDecision.safeParse(defined(child));
   return parsed.success && parsed.data.kind === 'child' ? parsed.data : undefined;
+}
+
+function durationOf({ startedAt, endedAt }: Pick<RunRecord, 'startedAt' | 'endedAt'>): number | undefined {
+  return startedAt && endedAt ? Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) : undefined;
 }
 
 /** A degraded end is what the agent says in place of an answer. */
@@ -121,7 +127,7 @@ export async function tellParent(record: RunRecord, family: Family): Promise<voi
 /** What a run that begins later has of its own. No input: that of the template. */
 interface OwnPart extends Pick<NewRun, 'runId' | 'bodyHash'> {
   readonly agent: string;
-  readonly input?: string;
+  readonly input?: string | undefined;
 }
 
 function siblingOf(templateJson: string, ownJson: string): NewRun {
@@ -178,7 +184,7 @@ async function waitForGroup(
     runId: id,
     bodyHash,
     agent,
-    ...(input !== template?.request.input && { input }),
+    input: input === template?.request.input ? undefined : input,
   }));
   await runScript(
     redis,
@@ -236,7 +242,7 @@ function lastOf({ error, usage, costMicrocents, startedAt, endedAt }: RunRecord)
   const end = {
     usage: usage ?? { ...zeroUsage, byModel: {} },
     costMicrocents,
-    ...(startedAt && endedAt && { durationMs: Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) }),
+    durationMs: durationOf({ startedAt, endedAt }),
   };
   return error ? { type: 'run.failed', error, ...end } : { type: 'run.cancelled', drained: false, ...end };
 }
