@@ -55,7 +55,7 @@ export class AttemptGate {
         const paid = await this.#takeMoney(planned, signal);
         return {
           kind: 'go',
-          ...(paid.maxOutputTokens !== undefined && { maxOutputTokens: paid.maxOutputTokens }),
+          maxOutputTokens: paid.maxOutputTokens,
           settle: (end) => this.#settle(planned, paid.id, grant, admission, report, end),
         };
       } catch (error) {
@@ -136,15 +136,14 @@ export class AttemptGate {
     end: AttemptEnd,
   ): Promise<void> {
     const { usage = zeroUsage, costMicrocents, priced, error } = end;
+    const isEstimated = price && fixedMicrocents === undefined && end.usage;
     const settlement = {
       id,
       provider: provider.id,
       model: request.model,
       usage,
       costMicrocents,
-      ...(price &&
-        fixedMicrocents === undefined &&
-        end.usage && { expectedMicrocents: costOfCall(request, price).costWith(end.usage.output) }),
+      expectedMicrocents: isEstimated ? costOfCall(request, price).costWith(end.usage.output) : undefined,
       priced,
       presumed: error !== undefined && mayBeBilled(error),
     };
@@ -180,13 +179,9 @@ function healthOf(error: LlmError | undefined, admission: Admission): 'success' 
 
 function outcomeOf({ usage, rateLimit, error }: AttemptEnd): GrantOutcome {
   return {
-    ...(usage && {
-      usedTokens: usage.input + usage.cached + usage.cacheWrite + usage.output,
-      outputTokens: usage.output,
-    }),
-    ...(rateLimit && { report: rateLimit }),
-    ...(error?.kind === 'rate_limit' && {
-      limited: { ...(error.retryAfterMs !== undefined && { retryAfterMs: error.retryAfterMs }) },
-    }),
+    usedTokens: usage && usage.input + usage.cached + usage.cacheWrite + usage.output,
+    outputTokens: usage?.output,
+    report: rateLimit,
+    limited: error?.kind === 'rate_limit' ? { retryAfterMs: error.retryAfterMs } : undefined,
   };
 }

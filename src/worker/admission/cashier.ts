@@ -90,7 +90,7 @@ export class Cashier {
     if (paid.presumed) meter?.presumed(purse.agentId);
     const model = this.modelName(paid.model);
     const parts = paid.parts?.map((part) => ({ ...part, model: this.modelName(part.model) }));
-    wake(await this.#insist(() => ports.ledger.settle({ purse, ...paid, model, ...(parts && { parts }) })));
+    wake(await this.#insist(() => ports.ledger.settle({ purse, ...paid, model, parts })));
   }
 
   /** Gives money back that nothing was paid with. Throws as `settle` does. */

@@ -9,14 +9,14 @@ type Spending = NonNullable<JournalEntryOf<'stepped'>['spent']>;
 
 /** As the journal keeps it. */
 export function spendingOf({ costMicrocents, usage, parts }: Spent): Spending {
-  return { costMicrocents, usage, ...(parts.some(({ priced }) => !priced) && { unpriced: true }) };
+  return { costMicrocents, usage, unpriced: parts.some(({ priced }) => !priced) ? true : undefined };
 }
 
 export function addSpending(a: Spending, b: Spending): Spending {
   return {
     costMicrocents: a.costMicrocents + b.costMicrocents,
     usage: addRunUsage(a.usage, b.usage),
-    ...((a.unpriced || b.unpriced) && { unpriced: true }),
+    unpriced: a.unpriced ?? b.unpriced,
   };
 }
 

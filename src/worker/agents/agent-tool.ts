@@ -14,7 +14,7 @@ export interface AgentToolOptions extends Partial<Omit<AgentToolRule, 'agent' | 
   /** With `forward-explicit`: the secrets that go along with this call. */
   readonly forwardSecrets?: (input: string) => readonly string[];
   /** What crosses of the conversation, beside the input. Default: nothing. */
-  readonly inputFilter?: HandoffFilter | HandoffFilterDescriptor;
+  readonly inputFilter?: HandoffFilter | HandoffFilterDescriptor | undefined;
 }
 
 const maxNameChars = 64;
@@ -52,7 +52,7 @@ export function createAgentTool(
     delegate: (args: unknown, { messages }: { readonly messages: readonly Message[] }) => {
       const { input } = args as z.output<typeof inputSchema>;
       const history = filter?.apply(messages);
-      return { agentId: id, input, expose, secrets: secretsFor(input, options), ...(history && { history }) };
+      return { agentId: id, input, expose, secrets: secretsFor(input, options), history };
     },
   });
 }

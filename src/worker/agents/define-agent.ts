@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { problemsOf } from '../../shared/base/problems.ts';
 import type { z } from 'zod';
 import { agentDefinition, type AgentDefinition, type AgentInput } from '../../shared/contract/agent/agent.ts';
@@ -132,12 +133,14 @@ export function defineAgent({
   const agent: Agent = {
     definition: deepFreeze(parsed.data),
     tools: Object.freeze(tools),
-    ...(prompt && { prompt }),
-    ...(llmPolicy && { llmPolicy }),
-    ...(prepareStep && { prepareStep }),
-    ...(postCompactionHooks && { postCompactionHooks }),
-    ...(resultReaders && { resultReaders }),
-    ...(handoffs.filters.size > 0 && { handoffFilters: handoffs.filters }),
+    ...defined({
+      prompt,
+      llmPolicy,
+      prepareStep,
+      postCompactionHooks,
+      resultReaders,
+      handoffFilters: handoffs.filters.size > 0 ? handoffs.filters : undefined,
+    }),
   };
   Object.defineProperty(agent, brand, { value: true });
   const toTool = (options: AgentToolOptions = {}) => createAgentTool(agent.definition, options, agent);

@@ -39,7 +39,7 @@ export async function dispatchEffects(record: RunRecord, { queues, agents, embed
   const batch = request.batch ?? parent?.batch;
   const queue = own === quarantineQueue ? queueOf(request) : own;
   const jobs = wanted.map((effect) => {
-    const about = { runId, tenant, threadId, agentId, ...(batch !== undefined && { batch }) };
+    const about = { runId, tenant, threadId, agentId, batch };
     const data: PostrunJob = { v: postrunVersion, kind: 'postrun', effect, ...about };
     return { name: 'postrun', data, opts: { ...options, jobId: jobIdOf(data) } };
   });

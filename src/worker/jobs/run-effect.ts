@@ -31,7 +31,7 @@ export async function runEffect(
   const name = `${effect}:${runId}`;
   const tell = async (body: ThreadEventBody) =>
     await deps.ports.threads.tell({ tenant, threadId }, { agentId, runId }, `${name}:${body.type}`, body);
-  const purse = { runId: name, tenant, agentId, ...(batch !== undefined && { batch }) };
+  const purse = { runId: name, tenant, agentId, batch };
   const { deadlineMs = defaultDeadlineMs } = deps;
   const late = AbortSignal.timeout(deadlineMs);
   const signal = AbortSignal.any([stop, late]);

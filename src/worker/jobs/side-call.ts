@@ -65,7 +65,8 @@ export async function askModel(
       {
         step: 1,
         firstAttemptNumber: 1,
-        ...(fast && { primary: fast, only: true }),
+        primary: fast,
+        only: fast !== undefined,
         onPart() {},
         onAttempt() {},
         admit: async (planned, stop) => await gate.admit({ ...planned, optional: true }, stop),

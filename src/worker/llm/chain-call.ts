@@ -37,7 +37,7 @@ export interface PlannedAttempt {
 export type Permit =
   | {
       readonly kind: 'go';
-      readonly maxOutputTokens?: number;
+      readonly maxOutputTokens?: number | undefined;
       settle(end: AttemptEnd): Promise<void>;
     }
   | { readonly kind: 'skip'; readonly reason: string; readonly retryAfterMs?: number };
@@ -59,7 +59,7 @@ export interface ChainCall {
   /** Attempts of this step that failed in earlier segments of the run: they count against the same limits. */
   readonly failedBefore?: readonly Pick<Attempt, 'provider' | 'model'>[];
   /** A model for this step in front of the plan. With `only` nothing else is tried. */
-  readonly primary?: { readonly model: string; readonly provider?: string };
+  readonly primary?: { readonly model: string; readonly provider?: string } | undefined;
   readonly only?: boolean;
   onPart(part: LlmPart, model: string): void;
   /** Once for every attempt and skip, after it, and before the wait for the next one. */

@@ -61,10 +61,10 @@ export function agentOfNode(
         ...definition,
         tools: [...granted],
         model: model ?? definition.model,
-        ...(provider !== undefined && { provider }),
+        provider: provider ?? definition.provider,
         retry: effectiveRetry(definition, node),
         toolFailure: definition.toolFailure ?? 'fail',
-        ...(schema && { outputSchema: schema }),
+        outputSchema: schema ?? definition.outputSchema,
         // A schema that came with a request may hold patterns that never end.
         outputValidation: schema ? 'parse' : (definition.outputValidation ?? 'parse'),
       },

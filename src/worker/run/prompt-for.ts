@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { maxInstructionsChars } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';
@@ -39,14 +40,13 @@ async function contextOf(run: PromptRun, { definition }: LoadedAgent, deps: Prom
   const taskId = request.task ?? run.thread?.manifest.taskId;
   const task = taskId === undefined ? undefined : await deps.loadTask?.(taskId);
   if (taskId !== undefined && !task) throw new RunError('validation', `there is no task ${taskId}`);
-  const cwd = deps.tools.workspaceOf?.(definition);
-  return {
+  return defined({
     directories: deps.tools.directoriesOf?.(definition) ?? [],
     background: request.overrides?.background ?? false,
-    ...(cwd !== undefined && { cwd }),
-    ...(task && { task }),
-    ...(request.thread !== undefined && { threadId: request.thread }),
-  };
+    cwd: deps.tools.workspaceOf?.(definition),
+    task,
+    threadId: request.thread,
+  });
 }
 
 async function builtBy(

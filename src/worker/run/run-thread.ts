@@ -40,7 +40,7 @@ export async function enterThread(
   if (!run) return 'turn';
   const { delayMs = 0, onBusy = 'queue' } = record.request;
   const arrives = delayMs > 0 && record.epoch === 0 && onBusy !== 'steer';
-  const entered = await threads.enter({ ...run, ...(arrives && { onBusy }) });
+  const entered = await threads.enter({ ...run, onBusy: arrives ? onBusy : undefined });
   switch (entered.kind) {
     case 'other_agent':
       return otherAgent(run, entered.agentId);
@@ -138,7 +138,7 @@ export async function recordTurn(
     durationMs,
     steps,
     usage,
-    ...(error !== undefined && { error }),
+    error,
   };
   const patch = status === 'completed' ? { session: sessionOf(state) } : {};
   const summary = thread.logged > 0 ? undefined : summaryOf(thread, state, turn.length);
@@ -155,7 +155,7 @@ function summaryOf(
   if (!summarised || handoffs.length > 0) return undefined;
   const { text, sensitivity, replaced } = summarised;
   const upTo = lastReplaced({ began, numbers, spoken }, keptAfter(replaced, initial, own));
-  return upTo === undefined ? undefined : { text, upTo, ...(sensitivity && { sensitivity }) };
+  return upTo === undefined ? undefined : { text, upTo, sensitivity };
 }
 
 const byRuntime = { byRuntime: true } as const;
@@ -173,11 +173,7 @@ export interface TurnRecord {
 
 function sessionOf({ serving, sessionToken, checkpointToken }: TurnState): ThreadSession | null {
   if (!serving || (sessionToken === undefined && checkpointToken === undefined)) return null;
-  return {
-    ...serving,
-    ...(sessionToken !== undefined && { sessionToken }),
-    ...(checkpointToken !== undefined && { checkpointToken }),
-  };
+  return { ...serving, sessionToken, checkpointToken };
 }
 
 /** A thread that another worker has taken up is not this worker's any more, and nor is the run. */

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import { assertNever, RunError, type ErrorInfo } from '../../shared/base/errors.ts';
 import type { RunResultBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
@@ -59,20 +60,26 @@ async function endSegment(run: OpenRun, ending: TurnOutcome, deps: SettleDeps): 
   }
 }
 
+/** What is there beside the text, or in its place. */
+function outputOf({ media, output, structured }: Completed): unknown {
+  if (media) return { text: '', media };
+  return output === undefined ? structured : output;
+}
+
 type Completed = Extract<TurnOutcome, { status: 'completed' }>;
 
 async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Promise<JobOutcome> {
   const status = ending.blocked ? 'blocked' : ending.degraded ? 'degraded' : 'completed';
   // A denial may have ended the run while others still worked for it.
   if (ending.degraded) await dropChildren(ending.state, deps.ports);
-  const result: RunResultBody = {
+  const result: RunResultBody = defined({
     text: ending.text,
     finishReason: ending.finishReason,
-    ...(ending.structured !== undefined && { structured: ending.structured, output: ending.structured }),
-    ...(ending.output !== undefined && { output: ending.output }),
-    ...(ending.media && { media: [...ending.media], output: { text: '', media: ending.media } }),
-    ...(ending.emptyResponse && { emptyResponse: true }),
-  };
+    structured: ending.structured,
+    output: outputOf(ending),
+    media: ending.media && [...ending.media],
+    emptyResponse: ending.emptyResponse ? true : undefined,
+  });
   const end = totalsOf(ending.state);
   const { usage, costMicrocents, steps } = end;
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });

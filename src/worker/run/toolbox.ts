@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import type { Log } from '../../shared/base/log.ts';
@@ -68,8 +69,7 @@ async function broughtBy(
   const { id: agentId, trust } = definition;
   if (!capabilities) return { mcpServers: {}, tools: [] };
   const { runId, tenant, request } = record;
-  const workspaceDir = workspaceOf?.(definition);
-  const context = {
+  const context = defined({
     agentId,
     agent: definition,
     runId,
@@ -77,11 +77,11 @@ async function broughtBy(
     background: request.overrides?.background ?? false,
     callbacks: sideChannels(emit),
     directories: directoriesOf?.(definition) ?? [],
-    ...(manifest && { manifest }),
-    ...(request.thread !== undefined && { threadId: request.thread }),
-    ...(folder !== undefined && { agentDir: folder }),
-    ...(workspaceDir !== undefined && { workspaceDir }),
-  };
+    manifest,
+    threadId: request.thread,
+    agentDir: folder,
+    workspaceDir: workspaceOf?.(definition),
+  });
   const resolved = mergedParts([
     await capabilities.resolve(definition, context, signal),
     await capabilities.injections(context, signal),
@@ -130,7 +130,7 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   let all: readonly Tool[] = [];
   return {
     collisions: definition.toolCollisions,
-    ...(inScripts && { advertises: isBesideScripts }),
+    advertises: inScripts ? isBesideScripts : undefined,
     tools() {
       const fromServers = servers?.tools() ?? [];
       if (fromServers !== known) {
@@ -176,7 +176,7 @@ function agentTools({ agentTools: rules }: AgentDefinition, { agents }: ToolServ
   return Object.entries(rules).map(([name, { agent, inputFilter, ...rule }]) =>
     createAgentTool(
       { id: agent, description: agents?.().get(agent)?.definition.description },
-      { ...rule, name, ...(inputFilter && { inputFilter }) },
+      { ...rule, name, inputFilter },
     ),
   );
 }
@@ -195,7 +195,7 @@ function askable({ id: self, subagents }: AgentDefinition, { agents }: ToolServi
   const all = subagents.includes('*');
   return loaded
     .filter(({ id }) => subagents.includes(id) || (all && id !== self))
-    .map(({ id, description }) => ({ id, ...(description !== undefined && { description }) }));
+    .map(({ id, description }) => ({ id, description }));
 }
 
 /** Is there a tool whose large results may be kept? What servers and capabilities bring is not known here. */
@@ -218,32 +218,26 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
   const { artifacts, secrets, breakers, log } = services;
   const { approvals, interaction, policyDenial, approvalDenial, trust } = definition;
   const policy = services.policyOf?.(definition);
-  const workspaceDir = services.workspaceOf?.(definition);
   const directories = services.directoriesOf?.(definition) ?? [];
   return {
     runId,
     tenant,
-    about: {
-      agentId: definition.id,
-      tenant,
-      ...(request.thread !== undefined && { threadId: request.thread }),
-      ...(request.sessionId !== undefined && { sessionId: request.sessionId }),
-    },
+    about: defined({ agentId: definition.id, tenant, threadId: request.thread, sessionId: request.sessionId }),
     metadata: request.metadata ?? {},
     keyFor: (step, index) => `${runId}:s${step}:t${index}`,
     childIdFor: (step, index) => childIdFor(runId, step, index),
     depth: depthOf(record, state),
     hasAgent: (id) => services.agents?.().has(id) ?? false,
-    ...(record.parent?.secrets && { secretsAllowed: record.parent.secrets }),
+    secretsAllowed: record.parent?.secrets,
     options: definition.toolOptions,
-    ...(policy && { policy: trust === 'sandbox' ? sandboxed(policy) : policy }),
+    policy: policy && trust === 'sandbox' ? sandboxed(policy) : policy,
     people: { nobody: interaction === 'headless', ...approvals },
     denials: { policyDenial, approvalDenial },
-    ...(secrets && { secrets }),
-    ...(artifacts && { spill: spillOf(artifacts, runId, log) }),
-    ...(breakers && { breakers }),
-    ...(workspaceDir !== undefined && { workspaceDir }),
-    ...(directories.length > 0 && { directories }),
+    secrets,
+    spill: artifacts && spillOf(artifacts, runId, log),
+    breakers,
+    workspaceDir: services.workspaceOf?.(definition),
+    directories: directories.length > 0 ? directories : undefined,
     log,
   };
 }

@@ -196,7 +196,7 @@ export interface ChildSpec {
   readonly agentId: string;
   /** The user message of its run; all that it gets beside `history`. */
   readonly input: string;
-  readonly history?: readonly Message[];
+  readonly history?: readonly Message[] | undefined;
   /** Which of its events the log of this run shows: all but deltas, the end, or none. */
   readonly expose: 'all' | 'final' | 'none';
   /** The tool secrets that it may use. Absent: those that its tools may ask for by themselves. */

@@ -60,12 +60,12 @@ export interface Settlement {
    * What the answer should have cost by the estimate of its prompt. What it cost more shows how far estimates for this
    * model are off, however short the answer was. Absent where nothing was estimated.
    */
-  readonly expectedMicrocents?: number;
+  readonly expectedMicrocents?: number | undefined;
   readonly priced: boolean;
   /** The call broke off before it reported its usage and may have been billed: what was reserved counts as spent. */
   readonly presumed: boolean;
   /** What it is the sum of, where that is not one attempt of `model`. Counted in their own rows. */
-  readonly parts?: readonly PaidAttempt[];
+  readonly parts?: readonly PaidAttempt[] | undefined;
 }
 
 /**

@@ -58,7 +58,7 @@ export interface Threads {
    * Gives a run its place, and makes the thread when it is the first run of it. Again for the same run changes nothing and
    * answers how it stands now. Default of `onBusy`: `queue`.
    */
-  enter(run: ThreadRun & { readonly onBusy?: OnBusy }): Promise<Entered>;
+  enter(run: ThreadRun & { readonly onBusy?: OnBusy | undefined }): Promise<Entered>;
   /** Takes the thread up, at every claim of the run. One that has no place gets one, at the end. Nothing changes for an earlier claim than the last one. */
   acquire(run: ThreadClaim): Promise<Acquired>;
   /**

@@ -6,7 +6,7 @@ import type { Tool } from '../tool.ts';
 /** An agent that may be asked. */
 export interface AskableAgent {
   readonly id: string;
-  readonly description?: string;
+  readonly description?: string | undefined;
 }
 
 /** So many agents are named in the schema itself, which spares the model a call; of more it has to ask for the list. */

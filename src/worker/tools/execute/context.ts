@@ -15,29 +15,29 @@ export interface ToolRunContext {
   readonly runId: string;
   readonly tenant: string;
   /** Of the agent and the run, for rules. */
-  readonly about?: Readonly<Record<string, unknown>>;
-  readonly metadata?: Readonly<Record<string, string>>;
+  readonly about?: Readonly<Record<string, unknown>> | undefined;
+  readonly metadata?: Readonly<Record<string, string>> | undefined;
   /** The idempotency key of a call: stable over retries, workers and crashes. */
   keyFor(step: number, index: number): string;
   /** The run that does the call at this place of the run. Absent: no run works for others here. */
-  readonly childIdFor?: (step: number, index: number) => string;
+  readonly childIdFor?: ((step: number, index: number) => string) | undefined;
   /** How deep this run is below the first one, hand-overs included. */
-  readonly depth?: number;
+  readonly depth?: number | undefined;
   /** Is there an agent of this id to hand over to? */
-  readonly hasAgent?: (agentId: string) => boolean;
+  readonly hasAgent?: ((agentId: string) => boolean) | undefined;
   /** The tool secrets that this run may use. Absent: those that its tools may ask for. */
-  readonly secretsAllowed?: readonly string[];
+  readonly secretsAllowed?: readonly string[] | undefined;
   /** By name of the tool: what the agent says over what the tool says itself. */
-  readonly options?: Readonly<Record<string, ToolOptions>>;
-  readonly policy?: Policy;
+  readonly options?: Readonly<Record<string, ToolOptions>> | undefined;
+  readonly policy?: Policy | undefined;
   /** `nobody`: nobody can be asked, so that whatever needs a person is denied. */
-  readonly people?: { readonly nobody: boolean; readonly ttlMs: number; readonly approvers: number };
+  readonly people?: { readonly nobody: boolean; readonly ttlMs: number; readonly approvers: number } | undefined;
   /** What a denial by a rule, or by a person, does. Default: the run fails by a rule, and the model is told of a person's. */
-  readonly denials?: Pick<AgentDefinition, 'policyDenial' | 'approvalDenial'>;
-  readonly secrets?: { get(name: string): string | undefined; values(): readonly string[] };
-  readonly spill?: Spill;
-  readonly workspaceDir?: string;
-  readonly directories?: readonly string[];
-  readonly log?: Log;
-  readonly breakers?: Pick<Breakers, 'admit' | 'report'>;
+  readonly denials?: Pick<AgentDefinition, 'policyDenial' | 'approvalDenial'> | undefined;
+  readonly secrets?: { get(name: string): string | undefined; values(): readonly string[] } | undefined;
+  readonly spill?: Spill | undefined;
+  readonly workspaceDir?: string | undefined;
+  readonly directories?: readonly string[] | undefined;
+  readonly log?: Log | undefined;
+  readonly breakers?: Pick<Breakers, 'admit' | 'report'> | undefined;
 }

@@ -37,7 +37,7 @@ export interface ToolSet {
   tools(): readonly Tool[];
   readonly collisions?: Collisions;
   /** Is the model told about it? Default: yes. The others are there for scripts. */
-  readonly advertises?: (tool: Tool) => boolean;
+  readonly advertises?: ((tool: Tool) => boolean) | undefined;
 }
 
 /** Throws `validation` for tools of the same name where collisions are the author's to solve. */

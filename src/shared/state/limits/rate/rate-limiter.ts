@@ -23,11 +23,11 @@ export interface Grant {
 
 export interface GrantOutcome {
   /** What the provider counted; absent when it did not say. */
-  readonly usedTokens?: number;
-  readonly outputTokens?: number;
-  readonly report?: RateLimitReport;
+  readonly usedTokens?: number | undefined;
+  readonly outputTokens?: number | undefined;
+  readonly report?: RateLimitReport | undefined;
   /** The provider answered 429: nobody calls it for this long. */
-  readonly limited?: { readonly retryAfterMs?: number };
+  readonly limited?: { readonly retryAfterMs?: number | undefined } | undefined;
   /** The call was never sent. */
   readonly unused?: boolean;
 }
