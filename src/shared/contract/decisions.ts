@@ -1,10 +1,9 @@
 import { z } from 'zod';
-import { canonicalJson } from '../base/canonical-json.ts';
+import { canonicalJson, jsonText, storedJson } from '../base/json-text.ts';
 import type { DecisionRequest } from './control.ts';
 import { assertNever, RunError } from '../base/errors.ts';
 import { suspendReason, type PendingItem, type PendingView, type SuspendReason } from './event.ts';
 import { sha256 } from '../base/ids.ts';
-import { jsonText, storedJson } from '../base/json-text.ts';
 
 const verdict = z.enum(['granted', 'denied', 'answered']);
 type Verdict = z.infer<typeof verdict>;

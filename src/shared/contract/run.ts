@@ -4,8 +4,7 @@ import { limitsOverride, maxDeadlineMs } from './agent/agent.ts';
 import { deadlineOf } from './deadline.ts';
 import { decisionView, decisionViews, pendingViewOf, type DecisionRecord } from './decisions.ts';
 import { errorInfo, RunError } from '../base/errors.ts';
-import { evaluateRequest } from './orchestration/evaluate-request.ts';
-import { fanOutRequest } from './orchestration/fan-out-request.ts';
+import { evaluateRequest, fanOutRequest, taskRequest } from './orchestration/requests.ts';
 import { pendingItem, pendingView, runResult } from './event.ts';
 import { publicId, runId } from '../base/ids.ts';
 import { attempt } from './journal/journal.ts';
@@ -16,7 +15,6 @@ import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
 import { runNode } from './node.ts';
 import { runQueue } from './queues.ts';
 import { taskLedgerOf } from './orchestration/task-ledger.ts';
-import { taskRequest } from './orchestration/task-request.ts';
 import { ledgerRow } from './orchestration/task.ts';
 import { onBusy } from './thread/thread.ts';
 

@@ -1,4 +1,4 @@
-import type { EvaluateRequest } from '../../shared/contract/orchestration/evaluate-request.ts';
+import type { EvaluateRequest } from '../../shared/contract/orchestration/requests.ts';
 import { sha256 } from '../../shared/base/ids.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
 import { cutText } from '../../shared/base/redact.ts';

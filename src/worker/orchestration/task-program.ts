@@ -1,7 +1,7 @@
 import { RunError } from '../../shared/base/errors.ts';
 import type { Json } from '../../shared/base/json-value.ts';
 import { cutText } from '../../shared/base/redact.ts';
-import type { TaskRequest } from '../../shared/contract/orchestration/task-request.ts';
+import type { TaskRequest } from '../../shared/contract/orchestration/requests.ts';
 import type {
   TaskOutcome,
   TaskResult,

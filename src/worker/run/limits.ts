@@ -9,7 +9,7 @@ import {
 import { budgetCap, type Budget, type OnExceed } from '../../shared/contract/money.ts';
 import { nodeRetryDelayMs, type NodeConfig } from '../../shared/contract/node.ts';
 import type { RunRequest } from '../../shared/contract/run.ts';
-import type { TaskRequest } from '../../shared/contract/orchestration/task-request.ts';
+import type { TaskRequest } from '../../shared/contract/orchestration/requests.ts';
 import type { TaskLimits } from '../../shared/contract/orchestration/task.ts';
 
 /** Upper bounds that this worker sets for everybody. */

@@ -1,4 +1,4 @@
-import { canonicalJson } from '../../shared/base/canonical-json.ts';
+import { canonicalJson } from '../../shared/base/json-text.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { RequestBounds } from '../../shared/contract/agent/agent.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';

@@ -1,5 +1,4 @@
-import { toolErrorHints, type ToolErrorKind } from '../../shared/base/errors.ts';
-import { toolErrorText } from '../../shared/contract/tool-error-text.ts';
+import { toolErrorHints, type ToolErrorKind, toolErrorText } from '../../shared/base/errors.ts';
 import type { CallResult } from '../../shared/contract/journal/call.ts';
 import { clip } from '../../shared/base/bound-text.ts';
 import { cleanText } from '../../shared/base/clean-text.ts';

@@ -1,11 +1,13 @@
-import { assertNever } from '../../shared/base/errors.ts';
+import { assertNever, toolErrorHints } from '../../shared/base/errors.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
 import type { ChainCall } from '../llm/chain-call.ts';
 import { clip } from '../../shared/base/bound-text.ts';
 import { costTokens } from './cost-event.ts';
 import type { Turn } from './contract.ts';
-import { relayer } from './relay.ts';
+import type { LlmPart } from '../llm/provider.ts';
+import { callSummary, shownArgs } from '../tools/execute/args.ts';
+import { outputSummary } from '../tools/execute/result.ts';
 
 const maxErrorChars = 500;
 
@@ -118,4 +120,38 @@ function scrubbed(attempt: Attempt, { deps }: Turn): Attempt {
 /** Attempts of the run that reached a provider; skipped candidates take no number. */
 export function attemptsMade({ growing }: Turn): number {
   return growing.state.attempts.filter(({ outcome }) => outcome !== 'skipped').length;
+}
+
+const maxOpenCalls = 1_000;
+
+type RelayedPart = Extract<LlmPart, { type: 'tool_relayed_call' | 'tool_relayed_result' }>;
+
+/** Tells of the tools that a provider runs itself, like those that run here, and runs none of them. */
+function relayer({ deps }: Pick<Turn, 'deps'>): (part: RelayedPart) => void {
+  const open = new Map<string, { readonly name: string; readonly startedMs: number }>();
+  return (part) => {
+    const toolCallId = part.id;
+    if (part.type === 'tool_relayed_call') {
+      // A box that never answers its calls must not fill the memory: beyond the bound calls are not told.
+      if (open.has(toolCallId) || open.size >= maxOpenCalls) return;
+      const args = shownArgs(part.args, deps.redactor);
+      open.set(toolCallId, { name: part.name, startedMs: deps.clock.monotonic() });
+      deps.emit({ type: 'tool.call.start', toolCallId, toolName: part.name });
+      deps.emit({ type: 'tool.call.end', toolCallId, finalArgs: args });
+      const summary = callSummary(part.name, args);
+      deps.emit({ type: 'tool.execute.start', toolCallId, toolName: part.name, args, summary, relayed: true });
+      return;
+    }
+    const call = open.get(toolCallId);
+    if (!call) return;
+    open.delete(toolCallId);
+    const durationMs = Math.max(0, Math.round(deps.clock.monotonic() - call.startedMs));
+    const ended = { toolCallId, toolName: call.name, durationMs, relayed: true } as const;
+    const text = outputSummary(part.output, deps.redactor);
+    if (!part.isError) deps.emit({ type: 'tool.execute.end', ...ended, success: true, outputSummary: text });
+    else {
+      const error = { kind: 'execution_failed', message: text, hint: toolErrorHints.execution_failed } as const;
+      deps.emit({ type: 'tool.execute.error', ...ended, success: false, error });
+    }
+  };
 }

@@ -2,7 +2,7 @@ import { journalEntry, type JournalEntry } from '../../../shared/contract/journa
 import { turnOfJournal } from '../../../shared/contract/journal/fold.ts';
 import type { ThreadHolder, ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
 import { readContext, readThread } from '../../../shared/state/thread/log.ts';
-import { pastOf } from '../../../shared/contract/thread/thread-past.ts';
+import { pastOf } from '../../../shared/contract/thread/thread-context.ts';
 import {
   isPrompt,
   onceKey,

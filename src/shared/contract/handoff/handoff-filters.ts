@@ -15,7 +15,7 @@ import {
   type Sensitivity,
   type ToolMessage,
 } from '../message.ts';
-import { threadMessage } from '../thread/thread-message.ts';
+import { threadMessage } from '../thread/thread.ts';
 import { withoutReasoning } from '../reasoning.ts';
 import { extractOf } from './handoff-extract.ts';
 

@@ -5,7 +5,6 @@ import { defined } from '../../base/defined.ts';
 import { jsonText } from '../../base/json-text.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
-import { repairRequest } from '../repair-request.ts';
 import { keptAfter, type TurnHandoff, type TurnSaid } from '../thread/turn-log.ts';
 import type { InnerCall, StepCall } from './call.ts';
 import { Conversation, type ConversationState } from './conversation.ts';
@@ -527,4 +526,9 @@ function malformed(entry: Pick<Numbered, 'step' | 't'>): RunError {
     'run_state_malformed',
     `the journal has an entry ${entry.t} of step ${entry.step} where none can be`,
   );
+}
+
+/** What a model is told about an answer that was refused. */
+function repairRequest(problem: string): string {
+  return `Your answer was refused: ${problem}. Answer again, with nothing but JSON of the shape that was asked for.`;
 }

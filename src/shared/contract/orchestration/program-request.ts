@@ -1,5 +1,5 @@
 import { RunError } from '../../base/errors.ts';
-import { maxEvaluatedInputBytes, type EvaluateRequest } from './evaluate-request.ts';
+import { maxEvaluatedInputBytes, type EvaluateRequest } from './requests.ts';
 import type { RunRequest } from '../run.ts';
 
 /** Fields of a request that make its run a program in place of a turn. */

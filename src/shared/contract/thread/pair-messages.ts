@@ -1,5 +1,5 @@
 import { toolCallsOf, type Message, type ToolCallPart, type ToolMessage } from '../message.ts';
-import { toolErrorText } from '../tool-error-text.ts';
+import { toolErrorText } from '../../base/errors.ts';
 
 /**
  * The messages such that every tool message answers a call of the assistant message before it and every call has

@@ -1,9 +1,9 @@
 import { z } from 'zod';
-import { errorCode, RunError } from '../../base/errors.ts';
+import { errorCode, RunError, assertNever } from '../../base/errors.ts';
 import { handoffFilterDescriptor } from '../handoff/handoff.ts';
 import { publicId } from '../../base/ids.ts';
 import { jsonText, storedJson } from '../../base/json-text.ts';
-import { sensitivity, textPart, toolCallPart, toolMessage, userMessage } from '../message.ts';
+import { sensitivity, textPart, toolCallPart, toolMessage, userMessage, type Message } from '../message.ts';
 import { microcents, runUsage } from '../money.ts';
 
 export const threadVersion = 1;
@@ -60,7 +60,7 @@ export interface ThreadInfo extends ThreadManifest {
 }
 
 /** What a thread keeps of a message: the reasoning of a model is not part of it. */
-const threadMessage = z.discriminatedUnion('role', [
+const keptMessage = z.discriminatedUnion('role', [
   userMessage,
   z.object({
     role: z.literal('assistant'),
@@ -68,7 +68,7 @@ const threadMessage = z.discriminatedUnion('role', [
   }),
   toolMessage,
 ]);
-export type ThreadMessage = z.infer<typeof threadMessage>;
+export type ThreadMessage = z.infer<typeof keptMessage>;
 
 const entryBase = { v: z.literal(threadVersion), runId: z.string(), at: z.string() };
 
@@ -91,7 +91,7 @@ export const threadEntry = z.discriminatedUnion('t', [
     key: z.string().optional(),
     byRuntime: z.literal(true).optional(),
     emptyResponse: z.literal(true).optional(),
-    message: threadMessage,
+    message: keptMessage,
   }),
   z.object({
     ...entryBase,
@@ -212,4 +212,21 @@ export function threadInUse(threadId: string, runs: readonly string[]): RunError
   return new RunError('concurrent_run', `thread ${threadId} is in use: run ${holder} holds it${behind}`, {
     details: { runs },
   });
+}
+
+/** What a thread keeps of a message: reasoning stays with the run, system text with the agent. Undefined: nothing. */
+export function threadMessage(message: Message): ThreadMessage | undefined {
+  switch (message.role) {
+    case 'system':
+      return undefined;
+    case 'assistant': {
+      const parts = message.parts.filter((part) => part.type !== 'reasoning');
+      return parts.length === 0 ? undefined : { role: 'assistant', parts };
+    }
+    case 'user':
+    case 'tool':
+      return message;
+    default:
+      return assertNever(message);
+  }
 }

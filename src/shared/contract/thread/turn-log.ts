@@ -1,11 +1,10 @@
-import { canonicalJson } from '../../base/canonical-json.ts';
+import { canonicalJson } from '../../base/json-text.ts';
 import { defined } from '../../base/defined.ts';
 import type { HandoffFilterDescriptor } from '../handoff/handoff.ts';
 import { sha256 } from '../../base/ids.ts';
 import type { Message, Sensitivity } from '../message.ts';
 import { pairEach } from './pair-messages.ts';
-import { threadMessage } from './thread-message.ts';
-import { threadVersion, type ThreadEntryOf } from './thread.ts';
+import { threadMessage, threadVersion, type ThreadEntryOf } from './thread.ts';
 
 interface SummaryBefore {
   readonly text: string;

@@ -1,10 +1,9 @@
-import { canonicalJson } from '../../base/canonical-json.ts';
+import { canonicalJson, jsonText } from '../../base/json-text.ts';
 import { listedParentOf, listedRequestOf } from './listed-record.ts';
 import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { newRunId, runIdForExecution, sha256 } from '../../base/ids.ts';
 import { settledMs } from './open-runs.ts';
 import { defaultQueue } from '../../contract/queues.ts';
-import { jsonText } from '../../base/json-text.ts';
 import { loadScript, runScript, publishCommand, scriptEvent, type RunPlace, stampOf } from '../script.ts';
 import type { JobKind, Lineage, RunRequest, RunStatus } from '../../contract/run.ts';
 

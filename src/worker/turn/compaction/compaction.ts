@@ -4,14 +4,13 @@ import type { Attempt, JournalEntry } from '../../../shared/contract/journal/jou
 import type { Message } from '../../../shared/contract/message.ts';
 import { summaryOf } from '../../../shared/contract/thread/summary-message.ts';
 import { promptTokensOf } from '../../llm/estimate.ts';
-import { bodyStart, cutOf } from './compaction-cut.ts';
+import { bodyStart, cutOf, nextPart, summarise, type Part } from './summarise.ts';
 import type { CompactionAnswer, CompactionSkip } from './compaction-desk.ts';
 import { concludeCompaction, tellCompaction } from './compaction-hooks.ts';
 import type { Turn } from '../contract.ts';
 import { placeOf } from '../../../shared/contract/journal/conversation.ts';
 import { thresholdOf, type CompactionOutcome, type Memory } from './memory.ts';
 import { buildRequest } from '../request.ts';
-import { nextPart, summarise, type Part } from './summarise.ts';
 import type { Compaction, TurnState } from '../../../shared/contract/journal/turn-state.ts';
 
 /** After a summary that could not be made, so many steps go on without trying again. */

@@ -3,7 +3,7 @@ import { expect, test } from 'vitest';
 import { limits } from '../../../../src/shared/contract/agent/agent.ts';
 import type { JournalEntryOf } from '../../../../src/shared/contract/journal/journal.ts';
 import type { Message } from '../../../../src/shared/contract/message.ts';
-import { cutOf, partEnds } from '../../../../src/worker/turn/compaction/compaction-cut.ts';
+import { cutOf, partEnds } from '../../../../src/worker/turn/compaction/summarise.ts';
 import { nextMove } from '../../../../src/worker/turn/next-move.ts';
 import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { isSummary, summaryMessage, summaryText } from '../../../../src/shared/contract/thread/summary-message.ts';
