@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import { invalid } from '../../../shared/base/problems.ts';
 import {
   decisionRequest,
@@ -157,8 +158,7 @@ function questionOf(item: PendingItem): Omit<DecisionRecord, 'votes'> {
     kind,
     requestedAt,
     needed: approvers,
-    ...(toolName !== undefined && { toolName }),
-    ...(expiresAt !== undefined && { expiresAt }),
+    ...defined({ toolName, expiresAt }),
   };
 }
 

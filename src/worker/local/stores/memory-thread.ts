@@ -104,13 +104,9 @@ export class MemoryThread {
 
   get info(): ThreadInfo {
     const { runId, suspended } = this.#holder ?? { suspended: false };
-    return {
-      ...this.manifest,
-      ...(runId !== undefined && { holder: runId }),
-      waiting: this.#line.length,
-      ...(suspended && runId !== undefined && { suspendedBy: runId }),
-      lastSeq: this.#seq,
-    };
+    const waiting = this.#line.length;
+    const suspendedBy = suspended ? runId : undefined;
+    return { ...this.manifest, ...defined({ holder: runId, suspendedBy }), waiting, lastSeq: this.#seq };
   }
 
   /** For the run that holds it: as it was when its turn began. */
@@ -244,9 +240,11 @@ export class MemoryThread {
     this.changedAtMs = this.#clock.now();
     this.#manifest = {
       ...fixed,
-      ...(next.session && { session: next.session }),
-      ...(next.title && { title: next.title }),
-      ...(next.taskId && { taskId: next.taskId }),
+      ...defined({
+        session: next.session || undefined,
+        title: next.title || undefined,
+        taskId: next.taskId || undefined,
+      }),
       updatedAt: new Date(this.changedAtMs).toISOString(),
     };
   }
@@ -301,7 +299,7 @@ export class MemoryThread {
   #reopen(holder: Holder, { from, session }: NonNullable<Holder['over']>): void {
     this.#takeBack({ ...holder, from });
     const { session: _, ...manifest } = this.manifest;
-    this.#manifest = { ...manifest, ...(session && { session }) };
+    this.#manifest = { ...manifest, ...defined({ session }) };
     this.#ops.clear();
     holder.over = undefined;
   }

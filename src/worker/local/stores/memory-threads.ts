@@ -1,3 +1,4 @@
+import { defined } from '../../../shared/base/defined.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import {
   listCursor,
@@ -95,7 +96,7 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
       const end = page.at(-1);
       return {
         threads: page.map(({ thread }) => thread.info),
-        ...(end && rest.length > limit && { cursor: listCursor(end) }),
+        ...defined({ cursor: end && rest.length > limit ? listCursor(end) : undefined }),
       };
     },
     async update(tenant, threadId, patch) {
@@ -127,7 +128,7 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
       return {
         removed: idle.length,
         kept: kept.map(({ threadId }) => threadId),
-        ...(end && some.length === purgedAtOnce && { cursor: purgeCursor(untilMs, end) }),
+        ...defined({ cursor: end && some.length === purgedAtOnce ? purgeCursor(untilMs, end) : undefined }),
       };
     },
     async due(limit) {
