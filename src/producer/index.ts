@@ -33,7 +33,8 @@ export type { DecisionView, VoteView } from '../shared/contract/decisions.ts';
 export type { MediaFile } from './client/artifacts.ts';
 export type { MediaPart, MediaRequest } from '../shared/contract/media.ts';
 export type { NodeRetry, RunNode } from '../shared/contract/node.ts';
-export type { ProgressEntry, ProgressQuery } from './client/artifacts.ts';
+export type { ProgressEntry } from './client/artifacts.ts';
+export type { ProgressQuery } from '../shared/contract/progress.ts';
 export type { BulkAnswer, QueueDepth, QueueState } from './client/enqueue.ts';
 export {
   Threads,

@@ -1,6 +1,12 @@
 import { defined } from '../../shared/base/defined.ts';
 import { z } from 'zod';
-import { progressNote, progressQuery, selectNotes, type ProgressNote } from '../../shared/contract/progress.ts';
+import {
+  progressNote,
+  progressQuery,
+  selectNotes,
+  type ProgressNote,
+  type ProgressQuery,
+} from '../../shared/contract/progress.ts';
 import { readNotes, readTexts } from '../../shared/state/results/progress-notes.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
@@ -12,15 +18,6 @@ import { sha256Of } from '../../shared/contract/media.ts';
 /** A note with its text, which is absent when this process cannot read it. */
 export const progressEntry = progressNote.extend({ text: z.string().optional() });
 export type ProgressEntry = ProgressNote & { readonly text?: string };
-
-/** Which notes are wanted. */
-export interface ProgressQuery {
-  readonly role?: string;
-  /** Only notes with a higher number. */
-  readonly sinceSeq?: number;
-  /** 1 to 100, default 100. */
-  readonly maxArtifacts?: number;
-}
 
 /**
  * Notes that agents left in a run, by number and then by role. They outlive the record of their run. Throws

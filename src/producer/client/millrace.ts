@@ -1,4 +1,5 @@
 import { defined } from '../../shared/base/defined.ts';
+import type { ProgressQuery } from '../../shared/contract/progress.ts';
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';
@@ -23,7 +24,7 @@ import type { BulkAnswer, QueueState } from './enqueue.ts';
 import { followAll } from './follow/firehose.ts';
 import { ClientCore } from './client-core.ts';
 import { listRuns } from './list-runs.ts';
-import { readMedia, type MediaFile, readProgress, type ProgressEntry, type ProgressQuery } from './artifacts.ts';
+import { readMedia, type MediaFile, readProgress, type ProgressEntry } from './artifacts.ts';
 import type { DialectEventsOptions, EventsOptions, ListQuery, MillraceOptions, ResultOptions } from './options.ts';
 import {
   evaluateRequestOf,

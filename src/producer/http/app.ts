@@ -8,7 +8,7 @@ import type { Millrace } from '../client/millrace.ts';
 import type { BodyRoom } from './body-room.ts';
 import type { ProducerMetrics } from './metrics.ts';
 import type { OpenAnswers } from './open-answers.ts';
-import type { Readiness } from './readiness.ts';
+import type { ProducerReadiness } from './readiness.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -30,7 +30,7 @@ export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerRespo
 /** What routes share besides the client, which each request brings along for its own tenant. */
 export interface Services {
   readonly metrics: ProducerMetrics;
-  readonly readiness: Readiness;
+  readonly readiness: ProducerReadiness;
   readonly openAnswers: OpenAnswers;
   readonly redactor: Redactor;
   readonly bodyRoom: BodyRoom;

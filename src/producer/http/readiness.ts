@@ -33,7 +33,7 @@ export interface ReadinessProbes {
  * Does Redis take writes, and does it keep what we promise? Probes within one second share a look, and no probe waits longer
  * than 800 ms.
  */
-export class Readiness {
+export class ProducerReadiness {
   readonly #probes: ReadinessProbes;
   readonly #required: Config['MILLRACE_DURABILITY'];
   #last: { readonly askedAt: number; readonly answer: Promise<ReadinessAnswer> } | undefined;

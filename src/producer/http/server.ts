@@ -19,7 +19,7 @@ import { readJsonBodies } from './json-body.ts';
 import type { ProducerMetrics } from './metrics.ts';
 import { OpenAnswers } from './open-answers.ts';
 import { describeRoutes } from './openapi.ts';
-import { Readiness, type ReadinessProbes } from './readiness.ts';
+import { ProducerReadiness, type ReadinessProbes } from './readiness.ts';
 import { getBudgetRoute, setBudgetRoute, topUpBudgetRoute } from './routes/budgets.ts';
 import { cancelRunRoute } from './routes/cancel-run.ts';
 import { chatTurnRoute } from './routes/chat-turn.ts';
@@ -87,7 +87,7 @@ export async function createServer(options: ServerOptions): Promise<ProducerServ
     redactor,
     openAnswers: new OpenAnswers(),
     bodyRoom: new BodyRoom(),
-    readiness: new Readiness(readinessProbes(mill), config.MILLRACE_DURABILITY),
+    readiness: new ProducerReadiness(readinessProbes(mill), config.MILLRACE_DURABILITY),
     keepAliveMs,
   };
   // Bodies are checked by the client, which every way in passes; here their schemas are documentation.

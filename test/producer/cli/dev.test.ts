@@ -95,13 +95,15 @@ test('a part that is killed comes back, Redis with its data', async () => {
   await until('the run to end', async () =>
     (await millrace(['get', kept.stdout.trim()], { cwd })).stdout.includes('completed'),
   );
-  process.kill(await redisPid(state), 'SIGKILL');
+  const redis = await redisPid(state);
+  process.kill(redis, 'SIGKILL');
   await dev.says('redis is back');
   // A disk that is slow to sync lets Redis lose its last second: then the run is there, and goes on to its end.
   await until('the run to be there again, and to be completed', async () => {
     const { code, stdout } = await millrace(['get', kept.stdout.trim()], { cwd });
     return code === 0 && stdout.includes('completed');
   });
+  expect(await redisPid(state)).not.toBe(redis);
 }, 60_000);
 
 /** The private Redis of a stack. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { missingDurability, Readiness } from '../../../src/producer/http/readiness.ts';
+import { missingDurability, ProducerReadiness } from '../../../src/producer/http/readiness.ts';
 import { ProducerMetrics } from '../../../src/producer/http/metrics.ts';
 import { request } from '../cli/options/client.ts';
 import { endRun, serverWorld } from './server-world.ts';
@@ -26,19 +26,24 @@ test('probes share a look at Redis, and one that takes too long counts as none',
   let asked = 0;
   const durability = async () => 'host' as const;
   const unservedQueues = async () => ['slow'];
-  const quick = new Readiness({ writeProblem: async () => void (asked += 1), durability, unservedQueues }, 'process');
+  const quick = new ProducerReadiness(
+    { writeProblem: async () => void (asked += 1), durability, unservedQueues },
+    'process',
+  );
   const answers = await Promise.all([quick.look(), quick.look(), quick.look()]);
   expect(answers).toEqual(
     answers.map(() => ({ status: 'ready', redis: 'ok', durability: 'host', unservedQueues: ['slow'] })),
   );
   expect(asked).toBe(1);
   const never = new Promise<never>(() => {});
-  expect(await new Readiness({ writeProblem: () => never, durability, unservedQueues }, 'any').look()).toMatchObject({
+  expect(
+    await new ProducerReadiness({ writeProblem: () => never, durability, unservedQueues }, 'any').look(),
+  ).toMatchObject({
     redis: 'away',
   });
   const slow = { writeProblem: async () => undefined, durability: () => never, unservedQueues: () => never };
-  expect(await new Readiness(slow, 'any').look()).toEqual({ status: 'ready', redis: 'ok' });
-  expect(await new Readiness(slow, 'process').look()).toMatchObject({ status: 'not_ready', redis: 'ok' });
+  expect(await new ProducerReadiness(slow, 'any').look()).toEqual({ status: 'ready', redis: 'ok' });
+  expect(await new ProducerReadiness(slow, 'process').look()).toMatchObject({ status: 'not_ready', redis: 'ok' });
 });
 
 test('each durability level includes the ones below it', () => {

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import type { DurabilityLevel } from '../../../src/producer/client/diagnose.ts';
-import { Readiness } from '../../../src/producer/http/readiness.ts';
+import { ProducerReadiness } from '../../../src/producer/http/readiness.ts';
 import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { OwnRedis } from '../../support/own-redis.ts';
 import { until } from '../../support/redis.ts';
@@ -13,7 +13,7 @@ const look = async (offered: DurabilityLevel, required: 'process' | 'host' | 're
     durability: async () => offered,
     unservedQueues: async () => [],
   };
-  return await new Readiness(probes, required).look();
+  return await new ProducerReadiness(probes, required).look();
 };
 
 test('a producer that lacks nothing but its replica stays ready for what needs none, and says what is missing', async () => {
