@@ -118,6 +118,15 @@ test('operations lists exactly the metrics that the processes serve', () => {
   expect(mentioned.filter((name) => !served.includes(name))).toEqual([]);
 });
 
+test('operations explains exactly the lines that doctor prints', () => {
+  const sources = files('src/producer/cli/doctor/*.ts').map(read).join('\n');
+  const names = [...sources.matchAll(/\bname(?: =|:) ['`]([a-z -]+)(\$\{\w+\})?['`]/g)].map(
+    ([, name = '', varies]) => `${name}${varies ? 'NAME' : ''}`,
+  );
+  expect(names.length).toBeGreaterThan(15);
+  expect(new Set(firstCells(read('docs/operations.md'), 'The first look: doctor'))).toEqual(new Set(names));
+});
+
 test('operations says of every alert what to do, and of no other', () => {
   const { groups } = parse(read('docs/alerts.yaml')) as { groups: { rules: { alert: string }[] }[] };
   const alerts = groups.flatMap(({ rules }) => rules.map(({ alert }) => alert));
