@@ -1,0 +1,116 @@
+import { z } from 'zod';
+import type { AgentView } from '../../contract/agent/agent.ts';
+import type { RunPlace } from '../script.ts';
+import { announcedTtlMs, workerTtlMs } from './queue-directory.ts';
+import { jsonText } from '../../base/json-text.ts';
+import { named } from '../errors.ts';
+import { quarantineQueue } from '../../contract/queues.ts';
+
+/** What the workers of a fleet say of themselves, and what is counted for all of them. */
+export interface Fleet {
+  /** Adds to a counter that `doctor` shows. */
+  count(counter: 'put_back' | 'given_up' | 'quarantined' | 'effects_failed', by: number): Promise<void>;
+  /** Announces this worker; entries that were not renewed for 15 s count as gone. */
+  heartbeat(worker: WorkerInfo): Promise<void>;
+  /** Says that this process lives, for so many milliseconds by the clock of the store. */
+  pulse(name: string, forMs: number): Promise<void>;
+  /** Says which run this worker watches, or that it watches none. */
+  watching(name: string, runId: string | undefined): Promise<void>;
+  /** Did this run lose that worker by no doing of its own: it lives, or it died while it watched another run? */
+  isExcused(name: string, runId: string): Promise<boolean>;
+  farewell(name: string): Promise<void>;
+  liveWorkers(): Promise<readonly WorkerInfo[]>;
+  /** Publishes the public part of the loaded agents for producers. */
+  announceAgents(agents: readonly AgentView[]): Promise<void>;
+  /** Forgets agents that nobody has announced for seven days, and answers the queues of which that is true. */
+  unannounced(): Promise<readonly string[]>;
+  forgetQueue(queue: string): Promise<void>;
+}
+
+/** One live worker process, as it announces itself. */
+export interface WorkerInfo {
+  readonly name: string;
+  readonly queues: readonly string[];
+  readonly concurrency: number;
+  readonly active: number;
+  readonly startedAt: string;
+  readonly version: string;
+}
+
+/** By then somebody has taken up the runs of a worker that died. */
+const watchedTtlMs = 600_000;
+
+/** The fleet in Redis. */
+export function redisFleet({ redis, keys }: Pick<RunPlace, 'redis' | 'keys'>): Fleet {
+  return {
+    async count(counter, by) {
+      await redis.hincrby(keys.counters, counter, by);
+      await redis.hset(keys.counters, `${counter}_at`, Date.now());
+    },
+    async heartbeat(worker) {
+      await redis.zadd(keys.workers, Date.now(), worker.name);
+      await redis.hset(keys.workerInfo, worker.name, jsonText(worker));
+      const queues = worker.queues.filter((queue) => queue !== quarantineQueue);
+      if (queues.length > 0) await redis.zadd(keys.queues, ...queues.flatMap((queue) => [Date.now(), queue]));
+    },
+    async pulse(name, forMs) {
+      await redis.set(keys.pulse(name), '1', 'PX', Math.round(forMs));
+    },
+    async watching(name, runId) {
+      const key = keys.watched(name);
+      const told: Promise<unknown> = runId === undefined ? redis.del(key) : redis.set(key, runId, 'PX', watchedTtlMs);
+      await named(`watch of worker ${name}`, told);
+    },
+    async isExcused(name, runId) {
+      const asked = Promise.all([redis.exists(keys.pulse(name)), redis.get(keys.watched(name))]);
+      const [alive, watched] = await named(`look after worker ${name}`, asked);
+      return alive > 0 || (watched !== null && watched !== runId);
+    },
+    async farewell(name) {
+      await redis.del(keys.pulse(name));
+      await redis.zrem(keys.workers, name);
+      await redis.hdel(keys.workerInfo, name);
+    },
+    async liveWorkers() {
+      const since = Date.now() - workerTtlMs;
+      const gone = await redis.zrangebyscore(keys.workers, '-inf', since - 60_000);
+      if (gone.length > 0) {
+        await redis.zrem(keys.workers, ...gone);
+        await redis.hdel(keys.workerInfo, ...gone);
+      }
+      const names = await redis.zrangebyscore(keys.workers, since, '+inf');
+      if (names.length === 0) return [];
+      const infos = await redis.hmget(keys.workerInfo, ...names);
+      return infos.filter((info) => info !== null).map((info) => JSON.parse(info) as WorkerInfo);
+    },
+    async announceAgents(agents: readonly AgentView[]) {
+      if (agents.length === 0) return;
+      const seenAt = new Date().toISOString();
+      await redis.hset(
+        keys.agents,
+        Object.fromEntries(agents.map((agent) => [agent.id, jsonText({ ...agent, seenAt })])),
+      );
+    },
+    async unannounced() {
+      const before = Date.now() - announcedTtlMs;
+      const agents = Object.entries(await redis.hgetall(keys.agents));
+      const stale = agents.filter(([, json]) => !(seenAtOf(json) > before)).map(([id]) => id);
+      if (stale.length > 0) await redis.hdel(keys.agents, ...stale);
+      return await redis.zrangebyscore(keys.queues, '-inf', before);
+    },
+    async forgetQueue(queue) {
+      await redis.zrem(keys.queues, queue);
+    },
+  };
+}
+
+const announced = z.object({ seenAt: z.string() });
+
+/** NaN for an entry that says nothing about it. */
+function seenAtOf(json: string): number {
+  try {
+    return Date.parse(announced.parse(JSON.parse(json)).seenAt);
+  } catch {
+    return Number.NaN;
+  }
+}
