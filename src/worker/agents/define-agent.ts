@@ -1,6 +1,6 @@
 import { defined } from '../../shared/base/defined.ts';
 import { problemsOf } from '../../shared/base/problems.ts';
-import type { z } from 'zod';
+import { z } from 'zod';
 import { agentDefinition, type AgentDefinition, type AgentInput } from '../../shared/contract/agent/agent.ts';
 import { canonicalAgent, type AgentSpellings } from './agent-spellings.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -15,7 +15,7 @@ import type { CallVerdict } from '../turn/contract.ts';
 import type { PostCompactionHook } from '../turn/compaction/memory.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
 import { createAgentTool, type AgentToolOptions } from './agent-tool.ts';
-import { outputSchemaOf } from './output-schema.ts';
+import { schemaProblem } from '../turn/output.ts';
 
 /** A definition with the tools that its author passed as objects. Immutable. */
 export interface Agent {
@@ -164,4 +164,30 @@ function handoffsOf(given: AgentSource['handoffs'] = []): {
 /** Was this value made by `defineAgent`, also by another copy of this package? */
 export function isAgent(value: unknown): value is Agent {
   return typeof value === 'object' && value !== null && brand in value;
+}
+
+type JsonSchema = Record<string, unknown>;
+
+/** The output schema of an agent as JSON Schema, or what is wrong with it. Anything that is no schema stays as it is. */
+function outputSchemaOf(given: unknown): { readonly schema?: unknown; readonly problem?: string } {
+  if (given === undefined || given === null || typeof given !== 'object') return { schema: given };
+  if (!isZod(given)) return checked({ ...given });
+  try {
+    return checked(z.toJSONSchema(given));
+  } catch (error) {
+    return { problem: `has no JSON Schema (${error instanceof Error ? error.message : String(error)})` };
+  }
+}
+
+/** The dialect is always the same one: a schema that names another would not be found. */
+function checked(given: JsonSchema): { readonly schema: JsonSchema; readonly problem?: string } {
+  const schema = { ...given };
+  delete schema['$schema'];
+  const problem = schemaProblem(schema);
+  return problem === undefined ? { schema } : { schema, problem: `cannot be used: ${problem}` };
+}
+
+/** Also by another copy of zod. */
+function isZod(value: object): value is z.ZodType {
+  return '_zod' in value;
 }

@@ -4,7 +4,7 @@ import { otherName } from '../../shared/base/closed-names.ts';
 import type { RunRequest } from '../../shared/contract/run.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { LoadedAgent } from './load-agents.ts';
-import type { NamedFunctions } from './named-functions.ts';
+import type { NamedFunctions } from './load-folder.ts';
 
 /** The models that operators and authors of agents name, as they are written and as their providers are asked for them. */
 export function configuredModels(

@@ -15,15 +15,19 @@ import { describe, noTools, takeCarried, withNamed, type LoadedAgent, type ToolO
 import { loadSkills } from './load-skills.ts';
 import { loadTasks } from './load-tasks.ts';
 
-export interface LoadedFolder {
+/** The functions of the operator's own that a request can name, by id. */
+export interface NamedFunctions {
+  /** What merges the answers of a fan-out. */
+  readonly judges: ReadonlyMap<string, MergeJudge>;
+  readonly merges: ReadonlyMap<string, AnswerMerge>;
+  /** What tasks work with. */
+  readonly adapters: ReadonlyMap<string, TaskAdapter>;
+}
+
+export interface LoadedFolder extends NamedFunctions {
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   /** By id. */
   readonly tasks: ReadonlyMap<string, TaskDefinition>;
-  /** Adapters of tasks, by id. */
-  readonly adapters: ReadonlyMap<string, TaskAdapter>;
-  /** What merges the answers of a fan-out, by id. */
-  readonly judges: ReadonlyMap<string, MergeJudge>;
-  readonly merges: ReadonlyMap<string, AnswerMerge>;
   /** Every problem of every file, each with the file's name; empty when the folder is fine. */
   readonly problems: readonly string[];
   /** What is odd and yet no error. */

@@ -7,6 +7,12 @@ import { taskFile, type TaskDefinition } from '../../shared/contract/orchestrati
 import { checkedYaml } from '../../shared/base/yaml-file.ts';
 import { deepFreeze } from '../../shared/base/json-value.ts';
 
+/**
+ * The task of this id, or undefined when there is none. A worker asks whenever it claims a run that works on one; all
+ * workers have to get the same answer.
+ */
+export type LoadTask = (taskId: string) => TaskDefinition | undefined | Promise<TaskDefinition | undefined>;
+
 /** The tasks of a folder by id, which is the name of the file. Adds every problem, and never stops at the first. */
 export async function loadTasks(dir: string, problems: string[]): Promise<ReadonlyMap<string, TaskDefinition>> {
   const tasks = new Map<string, TaskDefinition>();

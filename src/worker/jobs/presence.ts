@@ -13,7 +13,7 @@ export interface PresenceOptions {
   readonly lockDurationMs: number;
   readonly agents: readonly AgentView[];
   readonly about: Omit<Heartbeat, 'active'>;
-  active(): number;
+  readonly active: () => number;
 }
 
 /** That the fleet knows of a worker and its agents, until it is disposed of. */

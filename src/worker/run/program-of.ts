@@ -10,7 +10,7 @@ import { childRulesOf } from '../orchestration/child-rules.ts';
 import { evaluateProgram } from '../orchestration/evaluate-program.ts';
 import { fanOutProgram } from '../orchestration/fan-out-run.ts';
 import { effectiveBounds, effectiveLimits, effectiveTaskLimits } from './limits.ts';
-import type { NamedFunctions } from '../agents/named-functions.ts';
+import type { NamedFunctions } from '../agents/load-folder.ts';
 import { refused } from './outcome.ts';
 import { runProgram } from '../orchestration/program-run.ts';
 import type { Program } from '../orchestration/program.ts';

@@ -4,7 +4,7 @@ import { createScriptedProvider } from '../../../src/worker/llm/backends/scripte
 import { defineAgent, type Agent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { defineMerge } from '../../../src/worker/agents/define-judge.ts';
 import { loadedFrom, type LoadedAgent } from '../../../src/worker/agents/load-agents.ts';
-import type { NamedFunctions } from '../../../src/worker/agents/named-functions.ts';
+import type { NamedFunctions } from '../../../src/worker/agents/load-folder.ts';
 import { defineTaskAdapter } from '../../../src/worker/agents/adapter.ts';
 import type { CommitReply, RunStore } from '../../../src/shared/state/run/run-store.ts';
 import { makeJobs } from '../run/job-world.ts';
