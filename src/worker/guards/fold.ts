@@ -16,14 +16,14 @@ const lookAlikes: ReadonlyMap<string, string> = new Map(
   ].flatMap((line) => line.split(' ').map((pair): [string, string] => [pair.charAt(0), pair.slice(1)])),
 );
 
-/** What nobody sees: format characters, fillers, variation selectors and tags. */
+/** Invisible: format characters, fillers, variation selectors and tags. */
 const invisible = /\p{Cf}|\p{Variation_Selector}|\u034F|\u17B4|\u17B5|[\u115F\u1160\u180E\u2065\u3164\uFFA0]/u;
 const maxLetters = 4;
 const mark = /\p{Mn}/gu;
 const space = /\s/;
 
 /**
- * One form for all the ways in which the same words can be written: lower case, without accents, without what nobody sees,
+ * One form for all the ways in which the same words can be written: lower case, without accents, without invisible characters,
  * look-alikes as the letters that they look like, runs of white space as one space or one line end, and the escapes that
  * JSON puts into texts (`\n`, `\u0061`) as what they stand for. Linear.
  */

@@ -18,11 +18,11 @@ export interface HardRules {
   readonly domains?: readonly string[] | undefined;
   /** `host` or `host:port` that may be contacted without TLS. */
   readonly allowInsecure: readonly string[];
-  /** Is this an address that nobody outside may have: private, loopback, link-local? IPv6 comes without brackets. */
+  /** Is this an address that no public host has: private, loopback, link-local? IPv6 comes without brackets. */
   readonly isPrivateHost: (host: string) => boolean;
 }
 
-/** Why a hard rule stands against a call, and what people are told about it. */
+/** Why a hard rule stands against a call, and the text about it for people. */
 export const hardText = {
   not_granted: 'the run was not given this tool',
   provider_executed: 'the provider carried the call out itself, past every rule',

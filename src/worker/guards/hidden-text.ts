@@ -21,7 +21,7 @@ const removed = new RegExp(`[${bidi}${zeroWidth}\\u{E0000}-\\u{E007F}\\u{E0100}-
 const joiner =
   /(?<![\p{Script=Arabic}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gujarati}\p{Script=Gurmukhi}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Oriya}\p{Script=Sinhala}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Khmer}\p{Script=Mongolian}\p{Script=Syriac}\p{Extended_Pictographic}\p{Emoji_Modifier}\uFE0F])[\u200C\u200D]|[\u200C\u200D](?![\p{Script=Arabic}\p{Script=Devanagari}\p{Script=Bengali}\p{Script=Gujarati}\p{Script=Gurmukhi}\p{Script=Kannada}\p{Script=Malayalam}\p{Script=Oriya}\p{Script=Sinhala}\p{Script=Tamil}\p{Script=Telugu}\p{Script=Khmer}\p{Script=Mongolian}\p{Script=Syriac}\p{Extended_Pictographic}])/gu;
 
-/** The text without characters that nobody sees: zero-width ones, bidirectional controls, tags. */
+/** The text without invisible characters: zero-width ones, bidirectional controls, tags. */
 export function withoutHidden(text: string): string {
   return text.replaceAll(removed, '').replaceAll(joiner, '');
 }

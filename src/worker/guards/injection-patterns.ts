@@ -6,7 +6,7 @@ import { fold } from './fold.ts';
  *
  * In `words` and `letters`: `(a|b)` one of these, `~` any end of a word, `?` after a group that may be missing, a space for
  * what stands between two words, ` + ` for at most two words more, ` .. ` for up to 32 characters within one sentence (16
- * in `letters`). All is compared in the form that `fold` gives: without case, accents, look-alikes and what nobody sees.
+ * in `letters`). All is compared in the form that `fold` gives: without case, accents, look-alikes and invisible characters.
  */
 interface InjectionEntry {
   /** What a finding is called. Several entries may share a name: they are the same thing in several languages. */

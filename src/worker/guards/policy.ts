@@ -95,18 +95,18 @@ function verdictOf(
   { ruleId, action, reason, updatedToolArgs, condition }: PolicyRule,
   question: PolicyQuestion,
 ): PolicyVerdict {
-  const told = { ruleId, reason };
+  const about = { ruleId, reason };
   const isGiven = updatedToolArgs && namesExactly(condition, question);
   const updated = isGiven && { updatedToolArgs: mergedArgs(question.args, updatedToolArgs) };
   switch (action) {
     case 'deny':
     case 'request_user_input':
-      return { action, ...told };
+      return { action, ...about };
     case 'allow':
-      return { action, ...told, ...updated };
+      return { action, ...about, ...updated };
     case 'defer':
     case 'request_approval':
-      return { action: question.approved === true ? 'allow' : action, ...told, ...updated };
+      return { action: question.approved === true ? 'allow' : action, ...about, ...updated };
     default:
       return assertNever(action);
   }

@@ -14,7 +14,7 @@ const maxRounds = 4;
 export const redactionToken = '[removed by sanitiser]';
 const markerToken = '[marker removed]';
 
-/** Of a tool's result, or of a text that a model made from content that nobody vouches for. */
+/** Of a tool's result, or of a text that a model made from untrusted content. */
 export type OriginTrust = TrustClass | 'derived-untrusted';
 
 export interface Origin {
@@ -47,7 +47,7 @@ export const treatmentOf: Readonly<Record<OriginTrust, Sanitization>> = {
 
 /**
  * Treats a tool's result before a model reads it. `pass` and `flag` never change the text, `block` neither as long as
- * nothing is found. `wrap` takes out sentences that speak to the model, characters that nobody sees and marker lines in
+ * nothing is found. `wrap` takes out sentences that speak to the model, invisible characters and marker lines in
  * the text, and puts marker lines around the rest; what was wrapped with the same nonce already gets no second pair. Work
  * grows with the text and ends at {@link maxScannedChars}: `wrap` leaves out what lies behind, `block` refuses it, `flag`
  * says so. Never throws.

@@ -28,7 +28,7 @@ export interface ModelName {
 }
 
 export interface ChainRequest extends Omit<LlmRequest, 'model' | 'isFallback'> {
-  /** Who gave the session and checkpoint tokens: nobody else gets them. */
+  /** Who gave the session and checkpoint tokens: no other provider gets them. */
   readonly sessionOf?: ModelName | undefined;
   /** The first of the plan. */
   readonly primary?: ModelName | undefined;

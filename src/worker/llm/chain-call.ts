@@ -73,7 +73,7 @@ export interface ChainCall {
    * request, made shorter, is then tried on the same candidate. `attemptNumber` is that of the next attempt.
    */
   shorten?(): Promise<{ readonly request: ChainRequest | undefined; readonly attemptNumber: number }>;
-  /** The parts told so far belong to an attempt that broke off: another one begins. */
+  /** The parts emitted so far belong to an attempt that broke off: another one begins. */
   onReset?(error: LlmError): void;
 }
 

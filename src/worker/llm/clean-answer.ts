@@ -69,11 +69,11 @@ type Delta = Extract<LlmPart, { readonly delta: string }>;
  * the first half waits for the next part of its kind.
  */
 export class CleanParts {
-  readonly #tell: (part: LlmPart) => void;
+  readonly #emit: (part: LlmPart) => void;
   readonly #halves = new Map<string, { readonly half: string; readonly part: Delta }>();
 
-  constructor(tell: (part: LlmPart) => void) {
-    this.#tell = tell;
+  constructor(emit: (part: LlmPart) => void) {
+    this.#emit = emit;
   }
 
   take(part: LlmPart): void {
@@ -84,11 +84,11 @@ export class CleanParts {
       case 'tool_call_delta':
         return this.#delta(`args ${part.id}`, { ...part, id: cleanId(part.id) });
       case 'tool_call_start':
-        return this.#tell({ ...part, id: cleanId(part.id), name: cleanName(part.name) });
+        return this.#emit({ ...part, id: cleanId(part.id), name: cleanName(part.name) });
       case 'tool_relayed_call':
-        return this.#tell({ ...part, id: cleanId(part.id), name: cleanName(part.name), args: cleanJson(part.args) });
+        return this.#emit({ ...part, id: cleanId(part.id), name: cleanName(part.name), args: cleanJson(part.args) });
       case 'tool_relayed_result':
-        return this.#tell({ ...part, id: cleanId(part.id), output: cleanText(part.output) });
+        return this.#emit({ ...part, id: cleanId(part.id), output: cleanText(part.output) });
       default:
         assertNever(part);
     }
@@ -96,7 +96,7 @@ export class CleanParts {
 
   /** The answer is whole: halves that still wait are halves for good. */
   end(): void {
-    for (const { half, part } of this.#halves.values()) this.#tell({ ...part, delta: cleanText(half) });
+    for (const { half, part } of this.#halves.values()) this.#emit({ ...part, delta: cleanText(half) });
     this.#halves.clear();
   }
 
@@ -106,6 +106,6 @@ export class CleanParts {
     if (half === undefined) this.#halves.delete(stream);
     else this.#halves.set(stream, { half, part });
     const delta = cleanText(half === undefined ? text : text.slice(0, -1));
-    if (delta !== '') this.#tell({ ...part, delta });
+    if (delta !== '') this.#emit({ ...part, delta });
   }
 }

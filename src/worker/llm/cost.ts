@@ -17,7 +17,7 @@ export interface Price {
   readonly cacheWrite: Rate;
 }
 
-/** The price that holds at a time, or undefined when nobody knows it. Never throws. */
+/** The price that holds at a time, or undefined when it is not known. Never throws. */
 export type PriceLookup = (provider: string, model: string, at: Date) => Price | undefined;
 
 /** Microcents of one call: each class of token is rounded once, so that sums of calls stay exact. */

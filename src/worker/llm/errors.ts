@@ -57,7 +57,7 @@ export class LlmError extends Error {
   /** How long the provider asked us to wait, in milliseconds; undefined when it did not say. */
   readonly retryAfterMs: number | undefined;
   rateLimit: RateLimitReport | undefined;
-  /** What the failed call used, when the provider told before it failed: it is billed all the same. */
+  /** What the failed call used, when the provider reported it before it failed: it is billed all the same. */
   usage: Usage | undefined;
   /** What the provider calls the request: for its support. */
   providerRequestId: string | undefined;

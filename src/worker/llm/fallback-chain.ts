@@ -52,7 +52,7 @@ type Refused = Pick<Failed, 'error' | 'thrown'>;
 
 /**
  * The ordered plan of models for one run. The only place that retries a model call: waits and retries within an entry,
- * goes on to the next entry when one is used up, stops at errors that no other attempt can mend, and never tries again
+ * goes on to the next entry when one is used up, stops at errors that no other attempt can repair, and never tries again
  * once a part of an answer has been shown, unless its policy says so. One call at a time. Over the steps of a run it
  * remembers the last provider, and which models to leave alone for a while.
  */
@@ -248,12 +248,12 @@ export class FallbackChain {
     return walk.plan.slice(position + 1).find((candidate) => this.#reasonToSkip(candidate, walk) === undefined);
   }
 
-  /** Is there a shorter request to try instead of one that was refused for its length? Its attempt is told first. */
-  async #shortened({ error, seen }: Failed, walk: Walk, tell: () => void): Promise<boolean> {
+  /** Is there a shorter request to try instead of one that was refused for its length? Its attempt is reported first. */
+  async #shortened({ error, seen }: Failed, walk: Walk, report: () => void): Promise<boolean> {
     const { call } = walk;
     if (error.kind !== 'context_length' || seen || walk.shortened || !call.shorten) return false;
     walk.shortened = true;
-    tell();
+    report();
     const { request, attemptNumber } = await call.shorten();
     walk.attemptNumber = attemptNumber;
     if (request) walk.request = { ...request, primary: walk.request.primary };

@@ -9,9 +9,9 @@ import type { Usage } from '../../shared/contract/money.ts';
 export interface ProviderCapabilities {
   readonly tools: boolean;
   readonly reasoning: boolean;
-  /** `false`: `generate` tells no parts. Its text is then told in pieces once the answer is whole. Default: true. */
+  /** `false`: `generate` emits no parts. Its text is then emitted in pieces once the answer is whole. Default: true. */
   readonly streaming?: boolean;
-  /** It keeps to `responseFormat`. Otherwise the wanted shape is also told in words. Default: false. */
+  /** It keeps to `responseFormat`. Otherwise the wanted shape is also described in words. Default: false. */
   readonly responseFormat?: boolean;
 }
 
@@ -22,7 +22,7 @@ export interface AdvertisedTool {
   readonly parameters: Record<string, unknown>;
 }
 
-/** One model call, in nobody's wire format. Absent fields are not sent. Built by `turn/request.ts`. */
+/** One model call, in no provider's wire format. Absent fields are not sent. Built by `turn/request.ts`. */
 export interface LlmRequest {
   readonly model: string;
   /** The same for every retry and candidate of a step: `<runId>:step:<n>`. */

@@ -47,7 +47,7 @@ class CleanParts {
     switch (part.type) {
       case 'text':
       case 'reasoning':
-        return this.#tell(part.type, this.#streams[part.type].push(part.delta));
+        return this.#emit(part.type, this.#streams[part.type].push(part.delta));
       case 'tool_call_start':
       case 'tool_relayed_call':
         return this.#onPart({ ...part, id: this.#redactor.secrets(part.id), name: this.#redactor.secrets(part.name) });
@@ -58,11 +58,11 @@ class CleanParts {
   }
 
   end(): void {
-    this.#tell('reasoning', this.#streams.reasoning.end());
-    this.#tell('text', this.#streams.text.end());
+    this.#emit('reasoning', this.#streams.reasoning.end());
+    this.#emit('text', this.#streams.text.end());
   }
 
-  #tell(type: 'text' | 'reasoning', delta: string): void {
+  #emit(type: 'text' | 'reasoning', delta: string): void {
     if (delta !== '') this.#onPart({ type, delta });
   }
 }

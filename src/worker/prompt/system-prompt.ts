@@ -10,13 +10,13 @@ export interface PromptContext {
   /** The agent's `directories`, in full. */
   readonly directories: readonly string[];
   readonly task?: TaskDefinition;
-  /** Nobody sits in front of this run. */
+  /** No user waits for this run. */
   readonly background: boolean;
   readonly threadId?: string;
 }
 
 /**
- * Makes the prompt of a run, the task included: nobody adds to it that an agent's author did not ask for. Called once for a
+ * Makes the prompt of a run, the task included: the worker adds nothing that an agent's author did not ask for. Called once for a
  * run: what it answers is kept, and the workers that continue the run use the same text.
  */
 export type PromptBuilder = (agent: AgentDefinition, context: PromptContext) => string | Promise<string>;

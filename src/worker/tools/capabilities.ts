@@ -35,7 +35,7 @@ export interface CapabilityContext {
   readonly runId: string;
   readonly tenant: string;
   readonly threadId?: string;
-  /** Nobody sits in front of this run. */
+  /** No user waits for this run. */
   readonly background: boolean;
   /** The folder that the agent was read from. Absent: it was given as an object. */
   readonly agentDir?: string;
@@ -54,7 +54,7 @@ export interface CapabilityParts {
   readonly tools?: readonly Tool[];
 }
 
-/** Answers nothing where it does not apply to the run. Called once for each run that a worker takes up. */
+/** Answers nothing where it does not apply to the run. Called once for each run that a worker acquires. */
 export type CapabilityResolver = (
   context: CapabilityContext,
   signal: AbortSignal,
@@ -67,7 +67,7 @@ export interface ResolvedCapabilities {
 
 type Named = Pick<AgentDefinition, 'capabilities' | 'unknownCapability'>;
 
-/** The capabilities that the agents of a worker may name, and what is injected into runs whoever their agent is. */
+/** The capabilities that the agents of a worker may name, and what is injected into the runs of every agent. */
 export interface CapabilityRegistry {
   readonly names: readonly string[];
   /** Throws `validation` for a name that is taken or is not 1 to 128 of A-Z a-z 0-9 . _ - */

@@ -139,7 +139,7 @@ function wrongExamples(schema: z.ZodType, examples: readonly ToolExample[]): str
       const checked = schema.safeParse(args);
       return problemsOf(checked.error, 'arguments').map((problem) => `examples.${index}: ${problem}`);
     } catch {
-      // A schema that can only be checked asynchronously: nobody waits for it here.
+      // A schema that can only be checked asynchronously is not awaited here.
       return [];
     }
   });

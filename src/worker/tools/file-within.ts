@@ -24,7 +24,7 @@ export const pageRange = {
 };
 
 /**
- * Opens a file below a folder, without following it as a link or waiting for it as a pipe, and lets go of it when it is
+ * Opens a file below a folder, without following it as a link or waiting for it as a pipe, and closes it when it is
  * elsewhere. Links of every kind, pipes, devices and files beyond `maxBytes` are refused. Throws a `ToolError`.
  */
 export async function openWithin(folder: string, path: unknown, maxBytes: number): Promise<FileHandle> {

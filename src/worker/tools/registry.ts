@@ -3,25 +3,25 @@ import type { StepCall } from '../../shared/contract/journal/call.ts';
 import { qualifiedNames } from './names.ts';
 import type { CatalogueEntry, Tool } from './tool.ts';
 
-/** A tool as a model is told about it. */
+/** A tool as a model sees it. */
 export type Advertisement = Pick<Tool, 'name' | 'description' | 'parameters'>;
 
 /** The tools of one agent. Names match exactly, letter by letter. */
 export interface ToolRegistry {
-  /** Also tools that the model has not been told about. */
+  /** Also tools that the model does not see yet. */
   find(name: string): Tool | undefined;
   /** The tool that a call means: of that server, whatever its name is by now, or code of the worker. */
   meant(call: Pick<StepCall, 'name' | 'source'>): Tool | undefined;
-  /** Those that a model is told about at once. */
+  /** Those that a model sees at once. */
   listEager(): readonly Advertisement[];
   /** Those that it has to look for. */
   listDeferred(): readonly Advertisement[];
-  /** What a model is told that has found these, in this order: a stable beginning, so that providers can cache it. */
+  /** What a model sees that has found these, in this order: a stable beginning, so that providers can cache it. */
   advertised(promoted: readonly string[]): readonly Advertisement[];
   catalogue(): readonly CatalogueEntry[];
 }
 
-/** The tools have a name of their own each. The model is told about those that `advertises` takes, as far as they are not deferred, and about those that it has found. */
+/** The tools have a name of their own each. The model sees those that `advertises` takes, as far as they are not deferred, and about those that it has found. */
 export function createToolRegistry(
   tools: readonly Tool[],
   advertises: (tool: Tool) => boolean = () => true,

@@ -6,7 +6,7 @@ export type RunEnd =
   | { readonly kind: 'failed'; readonly error: RunError }
   | { readonly kind: 'degraded'; readonly text: string };
 
-/** What a denial does to the run, as its agent says. Undefined: the run goes on, and whoever asked is told. */
+/** What a denial does to the run, as its agent says. Undefined: the run goes on, and the caller gets the denial. */
 export function endByDenial(denial: AgentDefinition['approvalDenial'], error: RunError): RunEnd | undefined {
   switch (denial) {
     case 'feed_back':

@@ -110,7 +110,7 @@ export class ToolOutput {
   readonly value: unknown;
   /** Names where all of it can be read with `read_result`. */
   readonly handle: string | undefined;
-  /** The tool says that it failed: the value is what the model is told about it. */
+  /** The tool says that it failed: the model gets the value as the error. */
   readonly isError: boolean;
   /** What made the value, where that is another tool: it is sanitised, labelled and withheld like a result of that one. */
   readonly origin: ResultOrigin | undefined;
@@ -146,19 +146,19 @@ export interface ToolDefinition<Input extends z.ZodType = z.ZodType> {
   execute(args: z.output<Input>, context: ToolContext): unknown;
   /** For `once`: asks the outside whether the call with this key took effect. */
   reconcile?(key: string, args: z.output<Input>, signal: AbortSignal): Promise<Reconciliation>;
-  /** For `once` without an answer from `reconcile`: tell the model (default), suspend the run, or fail it. */
+  /** For `once` without an answer from `reconcile`: report it to the model (default), suspend the run, or fail it. */
   readonly onUnknown?: 'report' | 'suspend' | 'fail';
   /** The run waits, without a worker, until a person has granted or denied the call. */
   readonly needsApproval?: boolean | ApprovalPredicate<z.output<Input>>;
   /** `sequential` never overlaps any other call of its step. Default `parallel`. */
   readonly executionMode?: 'parallel' | 'sequential';
-  /** The model is not told about it until it has found it with `tool_search`. */
+  /** The model does not see it until it has found it with `tool_search`. */
   readonly deferLoading?: boolean;
   /** The same, as other systems write it. */
   readonly defer_loading?: boolean;
   /** Checks what `execute` answers: anything else is an `invalid_output` error. */
   readonly outputSchema?: z.ZodType;
-  /** At most 5, checked against the schema, told to the model with the description. */
+  /** At most 5, checked against the schema, sent to the model with the description. */
   readonly examples?: readonly ToolExample[];
   /**
    * How far its results may travel. `internal` and `secret` ones are withheld from model providers that do not accept
@@ -260,7 +260,7 @@ export interface Tool {
   readonly asks?: (args: unknown) => string;
   /** Instead of running, the call is done by another run, whose answer is its result. A `ToolError` refuses the call. */
   readonly delegate?: (args: unknown, asking: { readonly messages: readonly Message[] }) => ChildSpec;
-  /** The agent that does it, for whoever loads this tool. */
+  /** The agent that does it, for the loader of this tool. */
   readonly carries?: unknown;
   /** Instead of running, the call hands the conversation over to this agent once its step is complete. */
   readonly handoff?: string;

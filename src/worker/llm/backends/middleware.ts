@@ -79,7 +79,7 @@ export function assertMiddlewareOrder(middlewares: readonly Middleware[]): void 
 }
 
 /**
- * A provider that does not stream, told in pieces once its answer is whole, so that subscribers see the same shape as
+ * A provider that does not stream, whose parts are emitted once its answer is whole, so that subscribers see the same shape as
  * ever. A provider that streams comes back as it is.
  */
 export function inChunks(provider: LlmProvider): LlmProvider {

@@ -22,7 +22,7 @@ type Shared = Pick<OpenAiOptions, 'startTimeoutMs' | 'idleTimeoutMs' | 'dispatch
 
 /** The model providers of a process. */
 export interface Providers {
-  /** Who serves a model, and the model's name there; undefined when nobody does. `provider` names one by its id. */
+  /** Who serves a model, and the model's name there; undefined when no provider does. `provider` names one by its id. */
   providerFor(model: string, provider?: string): { readonly provider: LlmProvider; readonly model: string } | undefined;
   /** Nothing was configured, so the built-in script answers. */
   readonly scripted: boolean;

@@ -59,7 +59,7 @@ export interface SandboxPromptOptions<Box> {
 /**
  * An agent in a remote box as a provider: one call is one whole turn there. Its tools run in the box; here they are only
  * told. The session of the box comes back as `sessionToken`, and the next call goes on with it. A stream that breaks off
- * before its final event is taken up again once, by the session id; after that it is a `transport` error. Agents that
+ * before its final event is resumed once, by the session id; after that it is a `transport` error. Agents that
  * have tools of their own cannot use it: the box has no way to call them.
  */
 export function createSandboxPromptBackend<Box>(options: SandboxPromptOptions<Box>): LlmProvider {
@@ -150,7 +150,7 @@ class PromptCall<Box> {
       }
       return undefined;
     } catch (error) {
-      // Ours to tell: silence, a cancellation, an answer that is too large. Everything else is the connection's.
+      // Ours to report: silence, a cancellation, an answer that is too large. Everything else is the connection's.
       if (signal.aborted) throw signal.reason;
       if (error instanceof ReaderError) throw error.cause;
       return error;
@@ -172,13 +172,13 @@ class PromptCall<Box> {
     const mapped = own === undefined ? sandboxEventOf(event) : own;
     if (!mapped) return;
     try {
-      this.#tell(mapped);
+      this.#emit(mapped);
     } catch (error) {
       throw new ReaderError(error);
     }
   }
 
-  #tell(event: SandboxEvent): void {
+  #emit(event: SandboxEvent): void {
     switch (event.type) {
       case 'text':
         this.#hasText ||= event.delta !== '';

@@ -39,7 +39,7 @@ export interface OpenAiOptions {
         readonly responseFormat?: boolean | undefined;
       }
     | undefined;
-  /** `false`: the server cannot stream and is asked for answers in one piece, which are told in pieces all the same. */
+  /** `false`: the server cannot stream and is asked for answers in one piece, whose parts are emitted all the same. */
   readonly streams?: boolean | undefined;
   /** Default: by the base URL, see `sensitivityAt`. */
   readonly acceptsSensitivity?: readonly Sensitivity[] | undefined;

@@ -66,7 +66,7 @@ export class ChatFold implements AnswerFold<WireChunk> {
     return this.#finish !== undefined;
   }
 
-  /** What was used so far, as far as the provider told. */
+  /** What was used so far, as far as the provider reported. */
   get usage(): Usage | undefined {
     return this.#usage;
   }
@@ -79,7 +79,7 @@ export class ChatFold implements AnswerFold<WireChunk> {
     this.#finish = text(choice.finish_reason) ?? this.#finish;
   }
 
-  /** A completion that came in one piece, told as if it had streamed. */
+  /** A completion that came in one piece, emitted as if it had streamed. */
   whole(completion: WireChunk): void {
     this.#head(completion);
     const choice = completion.choices?.[0];

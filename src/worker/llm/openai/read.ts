@@ -23,10 +23,10 @@ export interface AnswerFold<Chunk extends WireObject> {
   readonly finished: boolean;
   /** Not even the usage is still to come. */
   readonly complete: boolean;
-  /** What was used so far, as far as the provider told. */
+  /** What was used so far, as far as the provider reported. */
   readonly usage: Usage | undefined;
   chunk(chunk: Chunk): void;
-  /** An answer that came in one piece, told as if it had streamed. */
+  /** An answer that came in one piece, emitted as if it had streamed. */
   whole(answer: Chunk): void;
   answer(): LlmAnswer;
 }

@@ -68,8 +68,8 @@ type OutputMark = z.infer<typeof outputMark>;
 
 interface OpenItem {
   mark: OutputMark | undefined;
-  /** Something of it has been told. */
-  told: boolean;
+  /** A part of it has been emitted. */
+  shown: boolean;
 }
 
 const maxItems = 10_000;
@@ -169,7 +169,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
   #end(response: WireResponse, status: string): void {
     this.#head(response);
     if (status === 'failed') throw errorFromBody(this.#provider, response.error);
-    // A server that told nothing on the way tells all of it here.
+    // A server that streamed nothing sends all of it here.
     if (this.#items.size === 0)
       for (const [index, item] of (response.output ?? []).entries()) this.#done(index, item ?? {});
     this.#finish = finishReasonOf(status, response.incomplete_details?.reason, this.#calls > 0);
@@ -187,12 +187,12 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     const open = this.#itemAt(place);
     if (item.type === 'function_call') {
       this.#call(open, item);
-      if (!open.told) this.#args(open, wireText(item.arguments) ?? '');
+      if (!open.shown) this.#args(open, wireText(item.arguments) ?? '');
     } else if (item.type === 'message') {
       this.#message(open, item);
-      if (!open.told) for (const piece of pieces(textIn(item.content))) this.#text(open, piece);
+      if (!open.shown) for (const piece of pieces(textIn(item.content))) this.#text(open, piece);
     } else if (item.type === 'reasoning') {
-      if (!open.told) for (const piece of pieces(textIn(item.summary, '\n\n'))) this.#reasoning(open, piece);
+      if (!open.shown) for (const piece of pieces(textIn(item.summary, '\n\n'))) this.#reasoning(open, piece);
       this.#keepReasoning(open, item);
     }
   }
@@ -206,7 +206,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
 
   #args(open: OpenItem, delta: string): void {
     if (open.mark?.type !== 'call') return;
-    open.told ||= delta !== '';
+    open.shown ||= delta !== '';
     this.#builder.callArgs(open.mark.id, delta);
   }
 
@@ -220,7 +220,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     open.mark ??= { type: 'message', chars: 0 };
     if (open.mark.type !== 'message') return;
     open.mark = { ...open.mark, chars: open.mark.chars + delta.length };
-    open.told ||= delta !== '';
+    open.shown ||= delta !== '';
     this.#builder.text(delta);
   }
 
@@ -229,7 +229,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
   }
 
   #reasoning(open: OpenItem, delta: string): void {
-    open.told ||= delta !== '';
+    open.shown ||= delta !== '';
     this.#builder.reasoning(delta);
   }
 
@@ -251,8 +251,8 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
   #itemAt(place: unknown): OpenItem {
     let open = this.#items.get(place);
     if (!open) {
-      open = { mark: undefined, told: false };
-      // Beyond the bound an item is still told, but not remembered for the next call.
+      open = { mark: undefined, shown: false };
+      // Beyond the bound an item is still emitted, but not remembered for the next call.
       if (this.#items.size < maxItems) this.#items.set(place, open);
     }
     return open;

@@ -44,8 +44,8 @@ const description =
 else only its kind and size) and truncated. Reads at most 1 MiB. Follows up to 3 redirects. An error status is an answer,
 not a failure. Credentials cannot be passed: where a service needs some, they are set already.`.replaceAll('\n', ' ');
 
-/** What is told of the headers of an answer. Cookies and the like are not. */
-const toldHeaders =
+/** The headers of an answer that the model sees. Cookies and the like are not among them. */
+const shownHeaders =
   /^(content-(type|language|length|location|disposition)|date|etag|last-modified|expires|cache-control|location|link|allow|retry-after|(x-)?request-id|(x-)?ratelimit-.*)$/;
 
 export interface HttpRequestDeps {
@@ -118,35 +118,35 @@ function refuseCredentials(headers: Headers): void {
 }
 
 function answerOf({ status, headers, body, truncated, url }: EgressResponse, asked: string) {
-  const told = [...headers].filter(([name]) => toldHeaders.test(name)).slice(0, maxHeaders);
+  const shown = [...headers].filter(([name]) => shownHeaders.test(name)).slice(0, maxHeaders);
   return defined({
     status,
     // After redirects.
     url: url === new URL(asked).href ? undefined : url,
-    headers: Object.fromEntries(told.map(([name, value]) => [name, value.slice(0, maxHeaderChars)])),
+    headers: Object.fromEntries(shown.map(([name, value]) => [name, value.slice(0, maxHeaderChars)])),
     body: bodyText(body, headers.get('content-type') ?? '', truncated),
     truncated,
   });
 }
 
-/** What the model is told. That a host does not answer says nothing about the tool: its breaker does not count it. */
+/** The error for the model. That a host does not answer says nothing about the tool: its breaker does not count it. */
 function failureOf(error: unknown, method: string): ToolOutput {
   if (!(error instanceof EgressError)) throw error;
   const { reason, message, mayHaveArrived } = error;
-  const told = (kind: ToolErrorKind, text = message) => new ToolError(kind, text, { cause: error });
+  const failure = (kind: ToolErrorKind, text = message) => new ToolError(kind, text, { cause: error });
   if (mayHaveArrived && !readingMethods.has(method))
-    throw told('outcome_unknown', `${message}; the request may have taken effect`);
+    throw failure('outcome_unknown', `${message}; the request may have taken effect`);
   switch (reason) {
     case 'private_address':
     case 'domain_not_allowed':
     case 'insecure_url':
     case 'port_not_allowed':
     case 'userinfo':
-      throw told('capability_blocked');
+      throw failure('capability_blocked');
     case 'invalid_url':
-      throw told('invalid_input');
+      throw failure('invalid_input');
     case 'timeout':
-      throw told('timeout');
+      throw failure('timeout');
     case 'too_many_redirects':
     case 'too_large':
     case 'unreachable':
@@ -164,7 +164,7 @@ const misleading = /^(proxy-.*|sec-.*|x-http-method(-override)?|x-method-overrid
 const credential =
   /(^|[-_.])(auth|authorization|authentication|cookie2?|credentials?|key|apikey|passw(or)?d|secret|session|signature|token)([-_.]|$)/;
 
-/** Why a header cannot be sent, whoever sets it; undefined when it can. */
+/** Why a header cannot be sent, by the model or the operator; undefined when it can. */
 function headerProblem(name: string, value: string): string | undefined {
   if (!token.test(name)) return 'a name is not one that a header can have';
   if (!fieldValue.test(value)) return `the value of ${name} has characters that a header cannot have`;

@@ -2,7 +2,7 @@ import { z } from 'zod';
 import type { CapabilityResolver } from '../capabilities.ts';
 import { defineTool } from '../define.ts';
 
-/** Lets a run that nobody looks at tell its user something. Where somebody sits in front of it, there is no need. */
+/** Lets a run in the background notify its user. A user who waits for the run needs no notification. */
 export const notifyUser: CapabilityResolver = ({ background, callbacks }) => {
   if (!background) return undefined;
   const tool = defineTool({

@@ -97,7 +97,7 @@ function strictestOf(labels: readonly Sensitivity[]): Sensitivity {
   return sensitivity.options.findLast((label) => labels.includes(label)) ?? 'public';
 }
 
-/** What the model is told of a failure: its code and why. */
+/** What the model gets of a failure: its code and why. */
 function toolErrorOf(error: unknown): unknown {
   if (!(error instanceof RunError)) return error;
   const kind = error.code === 'validation' ? 'invalid_input' : 'execution_failed';

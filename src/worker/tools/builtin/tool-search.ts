@@ -9,7 +9,7 @@ const inputSchema = z.strictObject({
 });
 
 /**
- * The tool by which a model finds tools that it has not been told about. What it finds may be called from the next step
+ * The tool by which a model finds tools that it does not see yet. What it finds may be called from the next step
  * on.
  */
 export function createToolSearch(): Tool {

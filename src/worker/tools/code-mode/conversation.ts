@@ -20,7 +20,7 @@ export interface ScriptRequest {
   readonly seed: string;
   /** Ends the script at once. */
   readonly signal: AbortSignal;
-  /** Carries out one call. A rejection is told to the script as a failed call. */
+  /** Carries out one call. A rejection is a failed call for the script. */
   call(name: string, args: unknown): Promise<InnerOutcome>;
 }
 
@@ -39,7 +39,7 @@ export interface ScriptEnd {
   readonly outcome: ScriptOutcome;
   /** The process is to be killed, if it is not dead already. */
   readonly isSpent: boolean;
-  /** Resolves when the calls that the script left behind have ended, or nobody waits for them any longer. */
+  /** Resolves when the calls that the script left behind have ended, or their time is over. */
   readonly left: Promise<void>;
   /** For the log, when the process is to blame. */
   readonly why?: string | undefined;
@@ -138,8 +138,8 @@ function outcomeOf(
   if (json === undefined) return { ok: true, value: undefined, logs, calls };
   if (Buffer.byteLength(json) > maxResultBytes) throw new Error('a value over its bound');
   if (depthOver(json, maxJsonLevels)) {
-    const told = `the script returned JSON of more than ${maxJsonLevels} levels`;
-    return { ok: false, reason: 'result', message: told, logs, calls };
+    const problem = `the script returned JSON of more than ${maxJsonLevels} levels`;
+    return { ok: false, reason: 'result', message: problem, logs, calls };
   }
   return { ok: true, value: JSON.parse(json) as unknown, logs, calls };
 }

@@ -173,9 +173,9 @@ interface Thrown {
 
 /** Reads it from JSON text that the script had its hands on. */
 export function thrownIn(json: string): Thrown {
-  const told = parsed(json);
+  const thrown = parsed(json);
   const field = (name: string) => {
-    const value: unknown = told === null || typeof told !== 'object' ? undefined : Reflect.get(told, name);
+    const value: unknown = thrown === null || typeof thrown !== 'object' ? undefined : Reflect.get(thrown, name);
     return typeof value === 'string' ? value : '';
   };
   return { name: field('name'), message: field('message'), stack: field('stack') };

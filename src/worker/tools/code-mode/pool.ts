@@ -6,7 +6,7 @@ import { ScriptProcess } from './process.ts';
 import type { RunOrder, ScriptFailure } from './protocol.ts';
 
 /** How long a script waits for a process before the pool counts as busy. */
-export const patienceMs = 30_000;
+export const maxProcessWaitMs = 30_000;
 const startMs = 20_000;
 const maxWaiting = 1_000;
 /** Afterwards its process is replaced. */
@@ -14,9 +14,9 @@ const maxScripts = 100;
 /** A process without a script for so long ends. */
 const idleMs = 60_000;
 
-/** Runs scripts that nobody trusts, each in an engine of its own inside a process of the pool. */
+/** Runs untrusted scripts, each in an engine of its own inside a process of the pool. */
 export interface ScriptPool extends AsyncDisposable {
-  /** Never rejects. A script waits up to `patienceMs` for a process; its own time begins when it has one. */
+  /** Never rejects. A script waits up to `maxProcessWaitMs` for a process; its own time begins when it has one. */
   run(request: ScriptRequest): Promise<ScriptOutcome>;
   /** Of the processes that live. */
   processIds(): readonly number[];
@@ -100,14 +100,14 @@ class Pool implements ScriptPool {
     const waiter: Waiter = { tenant, take: resolve };
     this.#waiters.add(waiter);
     const over = new AbortController();
-    // Off the list at once: a lane must not go to somebody who has given up.
+    // Off the list at once: a lane must not go to a waiter that has left.
     const giveUp = (why: ScriptFailure) => {
       this.#waiters.delete(waiter);
       resolve(why);
     };
     const abort = () => giveUp('aborted');
     signal.addEventListener('abort', abort, { once: true });
-    this.#clock.sleep(patienceMs, over.signal).then(
+    this.#clock.sleep(maxProcessWaitMs, over.signal).then(
       () => giveUp('busy'),
       () => {},
     );
@@ -178,7 +178,7 @@ class Pool implements ScriptPool {
   }
 }
 
-/** Nobody else gets it from here on. */
+/** No other script gets it from here on. */
 function taken(lane: Lane): Lane {
   clearTimeout(lane.idle);
   lane.isBusy = true;
@@ -187,7 +187,7 @@ function taken(lane: Lane): Lane {
 
 const whyNoProcess: Partial<Record<ScriptFailure, string>> = {
   aborted: 'the call was aborted',
-  busy: `all script processes were busy for ${patienceMs / 1_000} seconds`,
+  busy: `all script processes were busy for ${maxProcessWaitMs / 1_000} seconds`,
   unavailable: 'no process for scripts could be started on this worker',
 };
 

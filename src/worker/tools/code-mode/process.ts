@@ -10,7 +10,7 @@ import { FrameReader, frameOf } from './frames.ts';
 import { maxChildFrameBytes } from './limits.ts';
 import { childMessage, type ChildMessage, type HostMessage } from './protocol.ts';
 
-/** Who is told what a process says. A process without a listener must not say anything. */
+/** Receives what a process sends. A process without a listener must not send anything. */
 export interface ProcessListener {
   message(message: ChildMessage): void;
   /** It has ended, or said something that it cannot say and was killed for it. `why` is for the log. */

@@ -33,7 +33,7 @@ const outcome = z.union([
   z.strictObject({ ok: z.literal(false), reason: scriptFailure, message: z.string().max(2 * maxErrorChars) }),
 ]);
 
-/** What a script process tells the worker. It is trusted with nothing: all of it is checked, and none of it is code. */
+/** What a script process sends to the worker. It is trusted with nothing: all of it is checked, and none of it is code. */
 export const childMessage = z.discriminatedUnion('t', [
   z.strictObject({ t: z.literal('ready') }),
   z.strictObject({ t: z.literal('call'), id: z.int().min(1), name: z.string().max(64), args: z.string() }),

@@ -27,7 +27,7 @@ export class ScriptRun {
   #calls = 0;
   #settled = 0;
   #isOver = false;
-  /** Why the engine was told to stop, as soon as there is a reason. */
+  /** Why the engine has to stop, as soon as there is a reason. */
   #stop: 'timeout' | 'calls' | undefined;
 
   constructor(order: RunOrder, port: ScriptPort) {
@@ -126,7 +126,7 @@ export class ScriptRun {
     return `the script took longer than ${this.#order.limits.timeoutMs} ms`;
   }
 
-  /** The engine itself gave up: what is in its memory is not relied on any more. */
+  /** The engine itself failed: what is in its memory is not relied on any more. */
   #failBadly(error: unknown): void {
     if (this.#isOutOfMemory()) this.#fail('memory', outOfMemory, true);
     else if (error instanceof RangeError) this.#fail('threw', 'the script calls itself too often', true);

@@ -13,7 +13,7 @@ const maxUnion = 20;
 export function signatureOf({ name, description, parameters, gated }: CatalogueEntry): string {
   const types = new Types(parameters);
   const what = gated ? `${description} NEEDS APPROVAL: call it directly, a script cannot.` : description;
-  const told = Object.entries(record(parameters['properties'])).flatMap(([parameter, schema]) => {
+  const documented = Object.entries(record(parameters['properties'])).flatMap(([parameter, schema]) => {
     const text = record(schema)['description'];
     return typeof text === 'string' && text !== ''
       ? [` @param args.${parameter} ${line(text, maxParameterChars)}`]
@@ -22,8 +22,8 @@ export function signatureOf({ name, description, parameters, gated }: CatalogueE
   const args = types.of(parameters, 0);
   const optional = Array.isArray(parameters['required']) && parameters['required'].length > 0 ? '' : '?';
   const declaration = `${callee(name)}(args${optional}: ${args === 'unknown' ? 'object' : args}): Promise<unknown>`;
-  const comment = [` ${line(what, maxDescriptionChars)}`, ...told.map((text) => `\n *${text}`)].join('');
-  const whole = told.length > 0 ? `/**\n *${comment}\n */\n${declaration}` : `/**${comment} */\n${declaration}`;
+  const comment = [` ${line(what, maxDescriptionChars)}`, ...documented.map((text) => `\n *${text}`)].join('');
+  const whole = documented.length > 0 ? `/**\n *${comment}\n */\n${declaration}` : `/**${comment} */\n${declaration}`;
   if (whole.length <= maxSignatureChars) return whole;
   const short = `/** ${line(what, maxDescriptionChars)} */\n${declaration}`;
   return short.length <= maxSignatureChars

@@ -4,7 +4,7 @@ import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import type { HostContext, InnerOutcome, Tool, CatalogueEntry } from '../tool.ts';
 import { defaultLimits } from './limits.ts';
-import { patienceMs, type ScriptPool } from './pool.ts';
+import { maxProcessWaitMs, type ScriptPool } from './pool.ts';
 import type { ScriptFailure } from './protocol.ts';
 import { rankTools } from '../rank.ts';
 import { signatureOf } from './signature.ts';
@@ -42,7 +42,7 @@ function createExecuteTool(pool: ScriptPool, now: () => number): Tool {
     trust: 'built-in',
     executionMode: 'parallel',
     // The pool ends a script, and its wait for a process, by itself: this is for the case that it cannot.
-    timeoutMs: patienceMs + defaultLimits.timeoutMs + 2_000,
+    timeoutMs: maxProcessWaitMs + defaultLimits.timeoutMs + 2_000,
     maxResultTokens: 0,
     async execute({ source }, context) {
       const host = context as HostContext;
@@ -95,7 +95,7 @@ function callable(host: HostContext) {
   return host.catalogue().filter(({ name }) => name !== names.execute && name !== names.search);
 }
 
-/** What the script did wrong is the model's to mend, and says nothing about how well the tool works. */
+/** What the script did wrong is the model's to repair, and says nothing about how well the tool works. */
 function kindOf(reason: ScriptFailure): ToolErrorKind {
   switch (reason) {
     case 'source':

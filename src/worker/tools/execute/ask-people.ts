@@ -15,7 +15,7 @@ type Gate =
       readonly kind: 'approval';
       readonly mode: 'approval' | 'deferred';
       readonly reason: string | undefined;
-      /** What the model is told where nobody can be asked, when that is more than a denial. */
+      /** The result where no person can be asked, when that is more than a denial. */
       readonly unasked?: CallResult;
     }
   | { readonly kind: 'user_input'; readonly question: string };
@@ -130,7 +130,7 @@ export function decided(
   return { kind: 'go', call: ready, granted };
 }
 
-/** No: by a person, by the clock, or because there is nobody to ask. */
+/** No: by a person, by the clock, or because no person can be asked. */
 function refuse(ready: ReadyCall, reason: string, { host, context }: Batch, by: readonly string[] = []): Permission {
   const { id: toolCallId, name: toolName } = ready.call;
   const why = host.redactor.text(reason);

@@ -21,7 +21,7 @@ export async function judge(ready: ReadyCall, subagentName: string | undefined, 
   return { kind: 'judged', call: rewritten, verdict };
 }
 
-/** Told once; a rule that cannot be asked refuses. */
+/** Publishes a verdict once. A rule that throws denies the call. */
 function verdictOn(ready: ReadyCall, subagentName: string | undefined, batch: Batch): PolicyVerdict {
   const { policy } = batch.context;
   if (!policy) return { action: 'allow' };
@@ -30,9 +30,9 @@ function verdictOn(ready: ReadyCall, subagentName: string | undefined, batch: Ba
     const verdict = policy.decide(subagentName === undefined ? question : subagentQuestion(question, subagentName));
     const saysSomething = verdict.action !== 'allow' || verdict.ruleId !== undefined;
     const isRepeat = ready.call.ask !== undefined && verdict.action !== 'deny';
-    return saysSomething && !isRepeat ? told(ready, verdict, subagentName, batch) : verdict;
+    return saysSomething && !isRepeat ? publishVerdict(ready, verdict, subagentName, batch) : verdict;
   } catch (thrown) {
-    return told(ready, notAsked(thrown), subagentName, batch);
+    return publishVerdict(ready, notAsked(thrown), subagentName, batch);
   }
 }
 
@@ -40,9 +40,9 @@ function verdictOn(ready: ReadyCall, subagentName: string | undefined, batch: Ba
 function verdictOnRewritten(ready: ReadyCall, batch: Batch): PolicyVerdict | undefined {
   try {
     const refused = batch.context.policy?.decideHard(questionOf(ready, batch));
-    return refused && told(ready, refused, undefined, batch);
+    return refused && publishVerdict(ready, refused, undefined, batch);
   } catch (thrown) {
-    return told(ready, notAsked(thrown), undefined, batch);
+    return publishVerdict(ready, notAsked(thrown), undefined, batch);
   }
 }
 
@@ -90,7 +90,7 @@ function subjectOf({ asks }: ReadyCall['tool']): PolicyQuestion['subject'] {
   return asks ? 'interaction' : 'tool_call';
 }
 
-function told(
+function publishVerdict(
   { call, tool }: ReadyCall,
   verdict: PolicyVerdict,
   subagentName: string | undefined,

@@ -88,12 +88,12 @@ export function unknownResult(name: string): CallResult {
   return errorResult({ kind: 'outcome_unknown', message }, name);
 }
 
-/** With these a worker lets go of a run that has not ended. */
-const lettingGo: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['lock_lost', 'worker_lost', 'queue_unavailable']);
+/** With these a worker releases a run that has not ended. */
+const releasing: ReadonlySet<ErrorCode> = new Set<ErrorCode>(['lock_lost', 'worker_lost', 'queue_unavailable']);
 
 /** Does the run end because of this? Then no worker comes back to calls that it stopped. */
 export function endsRun(reason: unknown): boolean {
-  return !(reason instanceof RunError && lettingGo.has(reason.code));
+  return !(reason instanceof RunError && releasing.has(reason.code));
 }
 
 function settle(
@@ -139,7 +139,7 @@ function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batc
       return settle(prepared, unknownResult(call.name), durationMs, batch, [event]);
     case 'suspend': {
       batch.onWait.push(event);
-      // Nobody to ask leaves the wait to whoever operates the system: to guess would be worse.
+      // Where no person can be asked the operator has to decide: a guess could repeat the effect.
       const now = host.clock.now();
       const id = batch.newAskId({ ...call, id: `${call.id}:outcome` });
       const ttlMs = context.people?.ttlMs ?? longestWaitMs;
@@ -161,7 +161,7 @@ function concludeUnknown(prepared: PreparedCall, durationMs: number, batch: Batc
 
 const longestWaitMs = 86_400_000;
 
-/** What people are asked about a call whose outcome nobody knows. */
+/** What people are asked about a call whose outcome is not known. */
 export function outcomeItem(prepared: PreparedCall, ask: Ask): PendingItem {
   return {
     kind: 'unknown_outcome',

@@ -30,9 +30,9 @@ export interface ToolRunContext {
   /** By name of the tool: what the agent says over what the tool says itself. */
   readonly options?: Readonly<Record<string, ToolOptions>> | undefined;
   readonly policy?: Policy | undefined;
-  /** `nobody`: nobody can be asked, so that whatever needs a person is denied. */
+  /** `nobody`: no person can be asked, so every call that needs one is denied. */
   readonly people?: { readonly nobody: boolean; readonly ttlMs: number; readonly approvers: number } | undefined;
-  /** What a denial by a rule, or by a person, does. Default: the run fails by a rule, and the model is told of a person's. */
+  /** What a denial by a rule, or by a person, does. Default: the run fails by a rule, and a person's denial goes to the model. */
   readonly denials?: Pick<AgentDefinition, 'policyDenial' | 'approvalDenial'> | undefined;
   readonly secrets?: { get(name: string): string | undefined; values(): readonly string[] } | undefined;
   readonly spill?: Spill | undefined;

@@ -74,7 +74,7 @@ function plan({ call, tool, args, shown }: ReadyCall, { context, host }: Batch):
   return { id, index: call.index, spec, item, requestedAtMs };
 }
 
-/** Only an answer is one: a run that did not come to its end is a failed call, and the model is told why. */
+/** Only an answer is one: a run that did not come to its end is a failed call, whose result names the reason. */
 async function takeAnswer(ready: ReadyCall, end: ChildEnd, requestedAtMs: number, batch: Batch): Promise<void> {
   const durationMs = Math.max(0, Math.round(Date.parse(end.at) - requestedAtMs));
   const answered = end.status === 'completed' || end.status === 'degraded';
@@ -111,7 +111,7 @@ export function handoffFault(
   return new RunError('handoff_target_not_found', `there is no agent ${missing} to hand over to`);
 }
 
-/** The model is told who goes on; the run does it when all calls of the step have their results. */
+/** The result names the next agent; the run hands over when all calls of the step have their results. */
 export function handOver(ready: ReadyCall, batch: Batch): void {
   const { tool, call } = ready;
   const { depth = 0 } = batch.context;

@@ -18,7 +18,7 @@ import { runBatch, type BatchEnd } from './run-batch.ts';
 
 /** Runs the tools of one agent for one run. */
 export interface ToolExecutor {
-  /** What the model is told about, once it has found these. */
+  /** The tools that the model sees, once it has found these. */
   advertised(promoted: readonly string[]): readonly Advertisement[];
   /** The server's tool that has this name now, as `mcp:<server>/<tool>`; undefined for code of the worker. */
   sourceOf(name: string): string | undefined;
@@ -36,7 +36,7 @@ export interface ToolSet {
   /** As they are now: asked again for every step, because servers may change their tools. */
   tools(): readonly Tool[];
   readonly collisions?: Collisions;
-  /** Is the model told about it? Default: yes. The others are there for scripts. */
+  /** Does the model see it? Default: yes. The others are there for scripts. */
   readonly advertises?: ((tool: Tool) => boolean) | undefined;
 }
 

@@ -26,7 +26,7 @@ export interface FittedResult {
 }
 
 /** Longest wait for a store, or for a tool's `summarize`, in milliseconds. */
-const patienceMs = 30_000;
+const maxWaitMs = 30_000;
 /**
  * What is being kept when its run is stopped goes on for so long, in milliseconds: the result may still be journalled, and one
  * that was cut instead can never be read whole.
@@ -92,9 +92,9 @@ async function spilled(
   return { content: keepEnds(whole, room) + hint, handle };
 }
 
-/** What the work answers, or undefined when it throws, takes too long, or nobody waits for it any more. */
+/** What the work answers, or undefined when it throws, takes too long, or the run is stopped. */
 async function settledWithin<T>(signal: AbortSignal, work: (stop: AbortSignal) => Promise<T>): Promise<T | undefined> {
-  const stop = AbortSignal.any([signal, AbortSignal.timeout(patienceMs)]);
+  const stop = AbortSignal.any([signal, AbortSignal.timeout(maxWaitMs)]);
   if (stop.aborted) return undefined;
   try {
     return await unlessAborted(work(stop), stop);

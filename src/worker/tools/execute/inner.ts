@@ -16,7 +16,7 @@ import { messageIn } from '../tool-error.ts';
 import type { InnerOutcome } from '../tool.ts';
 
 /** Publishes how a call ended, or has that wait for its entry. */
-type Say = (event: EventBody) => void;
+type Publish = (event: EventBody) => void;
 
 const maxOutcomeBytes = 1024 * 1024;
 
@@ -59,17 +59,22 @@ export async function runInner(
     const promoted = registry.listDeferred().map(({ name }) => name);
     const prepared = await prepareCall(call, { ...batch.preparation, promoted });
     const under = { ...prepared, parentToolCallId: parent.call.id };
-    const say = (event: EventBody) => batch.host.emit(event);
-    if (under.kind === 'refused') return tell(under, under.result, batch, say);
+    const publish = (event: EventBody) => batch.host.emit(event);
+    if (under.kind === 'refused') return publishResult(under, under.result, batch, publish);
     const permission = await permit(under, batch);
     switch (permission.kind) {
       case 'go':
         return await dispatch({ ...permission.call, parentToolCallId: parent.call.id }, script, batch);
       case 'concluded':
         if (permission.denied) batch.host.emit(permission.denied);
-        return tell({ ...permission.call, parentToolCallId: parent.call.id }, permission.result, batch, say);
+        return publishResult(
+          { ...permission.call, parentToolCallId: parent.call.id },
+          permission.result,
+          batch,
+          publish,
+        );
       case 'ask':
-        tellModel(under, batch);
+        letModelCall(under, batch);
         return failure('approval_denied', 'it needs a person: call it directly, not from a script');
       case 'ends_run':
         batch.fatal.push(permission.end);
@@ -84,7 +89,7 @@ export async function runInner(
 }
 
 /** The model has to call this one itself, and so has to know of it. */
-function tellModel({ call, tool }: ReadyCall, { needPeople }: Batch): void {
+function letModelCall({ call, tool }: ReadyCall, { needPeople }: Batch): void {
   const names = needPeople.get(call.index) ?? new Set();
   needPeople.set(call.index, names.add(tool.name));
 }
@@ -121,9 +126,9 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
     if (!before) await record({ ...place, t: 'inner_calling', fingerprint: print }, batch);
     // What says how it ended leaves with its outcome: a script that is run again is answered from that, in silence.
     const ended: EventBody[] = [];
-    const say = (event: EventBody) => void ended.push(event);
+    const publish = (event: EventBody) => void ended.push(event);
     const inDoubt = before && ready.tool.effect === 'once';
-    const outcome = inDoubt ? await afterCrash(keyed, batch, say) : await run(keyed, batch, say);
+    const outcome = inDoubt ? await afterCrash(keyed, batch, publish) : await run(keyed, batch, publish);
     const entry: JournalEntry = { ...place, t: 'inner_called', outcome: jsonText(outcome) };
     if (!batch.signal.aborted) await record(entry, batch, ended);
     else if (endsRun(batch.signal.reason)) for (const event of ended) host.emit(event);
@@ -147,17 +152,20 @@ function stopOf({ signal, fatal }: Batch): InnerOutcome | undefined {
   return fatal.length > 0 ? failure('aborted', 'the run ends') : undefined;
 }
 
-/** Another worker began this call, and nobody knows whether it took effect. */
-async function afterCrash(ready: ReadyCall, batch: Batch, say: Say): Promise<InnerOutcome> {
+/** Another worker began this call, and it is not known whether it took effect. */
+async function afterCrash(ready: ReadyCall, batch: Batch, publish: Publish): Promise<InnerOutcome> {
   const found = await reconcile(ready, batch);
-  if (found.kind === 'not_done') return await run(ready, batch, say);
-  if (found.kind === 'result') return tell(ready, found.result, batch, say);
+  if (found.kind === 'not_done') return await run(ready, batch, publish);
+  if (found.kind === 'result') return publishResult(ready, found.result, batch, publish);
   const { id: toolCallId, name: toolName } = ready.call;
-  say({ type: 'tool.outcome_unknown', toolCallId, toolName, key: ready.key ?? '' });
-  return failure('outcome_unknown', 'it is not known whether this call took effect; do not repeat it, tell the user');
+  publish({ type: 'tool.outcome_unknown', toolCallId, toolName, key: ready.key ?? '' });
+  return failure(
+    'outcome_unknown',
+    'it is not known whether this call took effect; do not repeat it, publishResult the user',
+  );
 }
 
-async function run(ready: ReadyCall, batch: Batch, say: Say): Promise<InnerOutcome> {
+async function run(ready: ReadyCall, batch: Batch, publish: Publish): Promise<InnerOutcome> {
   const { clock, redactor } = batch.host;
   if (batch.signal.aborted) return failure('aborted', 'the run was stopped');
   announce(ready, batch);
@@ -169,17 +177,20 @@ async function run(ready: ReadyCall, batch: Batch, say: Say): Promise<InnerOutco
   if (ending.kind !== 'result') {
     const unknown = ending.kind === 'unknown';
     if (unknown)
-      say({
+      publish({
         type: 'tool.outcome_unknown',
         toolCallId: ready.call.id,
         toolName: ready.call.name,
         key: ready.key ?? '',
       });
     return unknown
-      ? failure('outcome_unknown', 'it is not known whether this call took effect; do not repeat it, tell the user')
+      ? failure(
+          'outcome_unknown',
+          'it is not known whether this call took effect; do not repeat it, publishResult the user',
+        )
       : failure('aborted', 'the call was stopped before it answered');
   }
-  say(endEvent(ready, ending.result, Math.round(clock.monotonic() - startedMs), redactor));
+  publish(endEvent(ready, ending.result, Math.round(clock.monotonic() - startedMs), redactor));
   const { trust = tool.trust, sensitivity = tool.sensitivity } = ending.result;
   const mixed = batch.mixed.get(ready.call.index);
   batch.mixed.set(ready.call.index, {
@@ -189,9 +200,9 @@ async function run(ready: ReadyCall, batch: Batch, say: Say): Promise<InnerOutco
   return outcomeOf(ending.result, batch);
 }
 
-function tell(prepared: PreparedCall, result: CallResult, batch: Batch, say: Say): InnerOutcome {
+function publishResult(prepared: PreparedCall, result: CallResult, batch: Batch, publish: Publish): InnerOutcome {
   announce(prepared, batch, result);
-  say(endEvent(prepared, result, 0, batch.host.redactor));
+  publish(endEvent(prepared, result, 0, batch.host.redactor));
   return outcomeOf(result, batch);
 }
 

@@ -79,7 +79,7 @@ export async function checkCall(
       shown: shownArgs(raw, redactor),
     };
   } catch (thrown) {
-    // A check that throws is a defect of the tool: the model cannot mend it.
+    // A check that throws is a defect of the tool: the model cannot repair it.
     const fault = faultOf(thrown);
     return {
       kind: 'refused',

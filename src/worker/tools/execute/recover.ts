@@ -24,13 +24,13 @@ export async function recover(prepared: readonly PreparedCall[], batch: Batch): 
   return prepared.filter((call) => !settled.has(call));
 }
 
-/** Intents exist for known tools only: where the tool is gone since then, nobody can say what its call did. */
+/** Intents exist for known tools only: where the tool is gone since then, no worker can find out what its call did. */
 function isInDoubt(prepared: PreparedCall): boolean {
   if (prepared.call.status !== 'interrupted') return false;
   return prepared.kind === 'ready' ? prepared.tool.effect === 'once' : prepared.result.errorKind === 'unknown_tool';
 }
 
-/** What a person said about a call whose outcome nobody knows. False: it shall run again. */
+/** What a person said about a call whose outcome is not known. False: it shall run again. */
 function settleByPerson(prepared: PreparedCall, batch: Batch): boolean {
   const { call } = prepared;
   const { ask, decision } = call;

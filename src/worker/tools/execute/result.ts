@@ -57,13 +57,13 @@ export async function finishResult({ tool, call }: ReadyCall, returned: unknown,
   }
 }
 
-/** What a tool said when it failed, as the model is told it. */
+/** The error of a tool, as the model gets it. */
 export function finishFault({ tool, call }: ReadyCall, thrown: unknown, batch: Batch): CallResult {
   const { kind, message } = faultOf(thrown);
   const text = batch.host.redactor.text(clip(message, maxErrorChars));
   const clean = cleaned(text, tool, { toolName: call.name, trust: tool.trust }, batch);
-  const told = clean.blocked ? 'it failed, and what it said about that was refused' : clean.text;
-  return { ...errorResult({ kind, message: told }, call.name), trust: tool.trust, findings: clean.findings };
+  const shown = clean.blocked ? 'it failed, and what it said about that was refused' : clean.text;
+  return { ...errorResult({ kind, message: shown }, call.name), trust: tool.trust, findings: clean.findings };
 }
 
 type Origin = NonNullable<ToolOutput['origin']>;
@@ -76,7 +76,7 @@ export function cleaned(
   { host, context }: Pick<Batch, 'host' | 'context'>,
 ): ReturnType<typeof sanitise> {
   const treatment = inboundSanitization ?? tool.inboundSanitization;
-  // The same for every worker that finishes the same call, and unknown to whoever wrote the text.
+  // The same for every worker that finishes the same call, and unknown to the author of the text.
   const nonce = nonceOf(`${context.runId}:${host.step}:${toolName}`);
   return sanitise(text, { trust, toolName, nonce, treatment });
 }

@@ -28,7 +28,7 @@ export type BatchEnd =
       readonly asks: readonly Ask[];
       /** Runs that do calls of the step, to be started once the wait is durable. */
       readonly children: readonly PlannedChild[];
-      /** Published in the same write as the wait: nobody was asked, and no run begins, before that. */
+      /** Published in the same write as the wait: no person is asked, and no run begins, before that. */
       readonly events: readonly EventBody[];
       /** When the first of them expires, or it is time to look after the runs. */
       readonly resumeAtMs: number;
@@ -91,7 +91,7 @@ interface Concluded {
   readonly denied?: EventBody;
 }
 
-/** Asks rules and people about each call. Calls that wait are neither run nor told. */
+/** Asks rules and people about each call. Calls that wait neither run nor publish a start. */
 async function admit(prepared: readonly PreparedCall[], batch: Batch): Promise<Admitted> {
   const toRun: ReadyCall[] = [];
   const concluded: Concluded[] = [];

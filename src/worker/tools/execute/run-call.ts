@@ -13,7 +13,7 @@ import { within, type Settled } from '../../../shared/base/deadline.ts';
 const maxRetries = 3;
 const retryBaseMs = 250;
 
-/** Consecutive failures of a tool, over all workers, after which nobody calls it for a while. */
+/** Consecutive failures of a tool, over all workers, after which no worker calls it for a while. */
 const breakerPolicy = { failureThreshold: 5, cooldownMs: 30_000 };
 
 export type CallInner = (name: string, args: unknown) => Promise<InnerOutcome>;
@@ -76,8 +76,8 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
   const { host, context } = batch;
   const promoted: string[] = [];
   let open = true;
-  // A call that was abandoned may go on talking; nobody listens any more.
-  const tell = (type: 'tool.execute.progress' | 'tool.execute.partial') => (data: unknown) => {
+  // A call that was abandoned may still report: its reports are dropped.
+  const publisher = (type: 'tool.execute.progress' | 'tool.execute.partial') => (data: unknown) => {
     if (open) host.emit({ type, toolCallId: call.id, data: shownData(data, host.redactor) });
   };
   const given = defined({
@@ -86,8 +86,8 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
     toolCallId: call.id,
     idempotencyKey: ready.key ?? context.keyFor(host.step, call.index),
     effect: tool.effect,
-    progress: tell('tool.execute.progress'),
-    partial: tell('tool.execute.partial'),
+    progress: publisher('tool.execute.progress'),
+    partial: publisher('tool.execute.partial'),
     secrets: { get: (name: string) => secretOf(name, tool, batch) },
     logger: (context.log ?? silentLog).child({ tool: call.name, toolCallId: call.id }),
     workspaceDir: context.workspaceDir,
@@ -153,7 +153,7 @@ async function resultOf(settled: Settled, ready: ReadyCall, batch: Batch): Promi
   );
 }
 
-/** Nobody knows what a call that was not answered has done outside. Where it has surely done nothing, it has just failed. */
+/** A call that was not answered may have taken effect. Where the tool says that it has not, the call has failed. */
 async function unlessKnown(failed: CallEnding, ready: ReadyCall, batch: Batch): Promise<CallEnding> {
   if (ready.tool.effect !== 'once') return failed;
   const found = await reconcile(ready, batch);

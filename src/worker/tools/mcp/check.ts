@@ -29,27 +29,27 @@ const options: Options = {
  * on always. Schemas are compiled when they are first needed; the last 500 are kept.
  */
 export class ArgumentChecks {
-  readonly #known = new Map<string, ValidateFunction | 'given_up'>();
+  readonly #known = new Map<string, ValidateFunction | 'too_slow'>();
 
-  /** `gaveUp` is called once, when a schema turns out to be too slow. */
-  check(schema: BoundSchema, args: unknown, gaveUp: () => void): CheckedArgs {
+  /** `onTooSlow` is called once, when a schema turns out to be too slow. */
+  check(schema: BoundSchema, args: unknown, onTooSlow: () => void): CheckedArgs {
     if (args === null || typeof args !== 'object' || Array.isArray(args))
       return { ok: false, problems: ['arguments: must be an object'] };
     const key = createHash('sha256').update(schema.dialect).update(jsonText(schema.checked)).digest('base64');
     try {
       const validate = this.#known.get(key) ?? withDeadline(compileMs, () => compiled(schema));
       this.#keep(key, validate);
-      if (validate === 'given_up') return { ok: true, value: args };
+      if (validate === 'too_slow') return { ok: true, value: args };
       const isValid = withDeadline(checkMs, () => validate(args));
       return isValid ? { ok: true, value: args } : { ok: false, problems: problemsOf(validate.errors ?? []) };
     } catch {
-      this.#keep(key, 'given_up');
-      gaveUp();
+      this.#keep(key, 'too_slow');
+      onTooSlow();
       return { ok: true, value: args };
     }
   }
 
-  #keep(key: string, validate: ValidateFunction | 'given_up'): void {
+  #keep(key: string, validate: ValidateFunction | 'too_slow'): void {
     this.#known.delete(key);
     this.#known.set(key, validate);
     const oldest = this.#known.keys().next().value;
@@ -79,10 +79,10 @@ function withDeadline<T>(timeoutMs: number, work: () => T): T {
 }
 
 function problemsOf(errors: readonly ErrorObject[]): string[] {
-  const told = errors.map(({ instancePath, message, params }) => {
+  const texts = errors.map(({ instancePath, message, params }) => {
     const path = instancePath.slice(1).replaceAll('/', '.') || 'arguments';
     const extra: unknown = params['additionalProperty'];
     return `${path}: ${message ?? 'is wrong'}${typeof extra === 'string' ? ` (${extra.slice(0, 64)})` : ''}`;
   });
-  return [...new Set(told)].slice(0, maxProblems);
+  return [...new Set(texts)].slice(0, maxProblems);
 }

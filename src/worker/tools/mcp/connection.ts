@@ -125,7 +125,7 @@ export class Connection {
     return await this.#ready(signal);
   }
 
-  /** Nobody's signal but its own: whoever else waits for the same connection must not lose it. */
+  /** Only its own signal ends it: the other waiters for the same connection must not lose it. */
   async #connect(): Promise<Link> {
     const { name, server, resolved, egress, clock, version, log } = this.#options;
     const link: Link = new Link({

@@ -11,7 +11,7 @@ export interface HttpAddress {
   readonly headers: Readonly<Record<string, string>>;
 }
 
-/** A connection over streamable HTTP, through the egress check. Streams that break off are taken up again, but not for ever. */
+/** A connection over streamable HTTP, through the egress check. Streams that break off are resumed, but not for ever. */
 export function httpTransport(
   { url, headers }: HttpAddress,
   egress: Pick<Egress, 'asFetch'>,

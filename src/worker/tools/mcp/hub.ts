@@ -26,7 +26,7 @@ export interface McpHubOptions {
   readonly redactor: Redactor;
   readonly log: Log;
   readonly clock: Clock;
-  /** Of this package: what servers are told. */
+  /** Of this package, for the handshake with servers. */
   readonly version: string;
   /**
    * How long a connection to an HTTP server outlives the last run that used it, in milliseconds. 0: not at all. Default

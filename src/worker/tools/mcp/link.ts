@@ -26,7 +26,7 @@ import type { Endpoint } from './values.ts';
 
 /** Deadlines are those of the callers' signals: the SDK only needs a number that never comes first. */
 const neverMs = 2_000_000_000;
-/** The answer of nobody, in place of one that got lost on its way. */
+/** Stands in for an answer that got lost on its way. */
 const lostCode = -32_000;
 const lostMessage = 'the connection was lost';
 const goodbyeMs = 1_000;
@@ -70,7 +70,7 @@ export interface LinkOptions {
   onComplaint(text: string): void;
 }
 
-/** One connection to a server, from its handshake to its end. It is never taken up again: a lost one is replaced. */
+/** One connection to a server, from its handshake to its end. It is never reopened: a lost one is replaced. */
 export class Link {
   readonly #client: Client;
   readonly #transport: Transport;
@@ -128,7 +128,7 @@ export class Link {
 
   /** Throws a `ServerGone` that says why there is no connection, or the signal's reason. */
   async connect(signal: AbortSignal): Promise<void> {
-    // Whoever waits has a deadline, but an attempt to connect must end even when nobody waits any more.
+    // Each waiter has a deadline, but an attempt to connect must end even when no waiter is left.
     const onAbort = () => void this.close();
     signal.addEventListener('abort', onAbort, { once: true });
     try {

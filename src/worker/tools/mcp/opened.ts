@@ -8,7 +8,7 @@ import { mcpTool, type RunServer } from './tool.ts';
 /** A server that one run has opened. */
 export interface OpenedServer extends RunServer {
   readonly grant: ServerGrant;
-  /** Lets go of it. Never rejects. */
+  /** Releases it. Never rejects. */
   release(): Promise<void>;
 }
 
@@ -32,7 +32,7 @@ export function openedTools(servers: readonly OpenedServer[]): OpenedTools {
       for (const listed of granted) {
         const key = `${server.name}/${listed.name}`;
         const known = made.get(key);
-        // A tool that the model was told about is not taken from it because others came.
+        // A tool that the model has seen is not taken from it because others came.
         const deferLoading = known?.deferLoading ?? defers;
         now.set(
           key,

@@ -4,7 +4,7 @@ import type { Connection } from './connection.ts';
 interface Pooled {
   readonly connection: Connection;
   users: number;
-  /** Ends the wait for the time at which nobody has used it for long enough. */
+  /** Ends the wait for the time at which it has been idle for long enough. */
   idle?: AbortController;
 }
 
@@ -13,7 +13,7 @@ export interface Lease {
   readonly release: () => Promise<void>;
 }
 
-/** Connections that several runs share, each until nobody has used it for a while. */
+/** Connections that several runs share, each until it has been idle for a while. */
 export class ConnectionPool implements AsyncDisposable {
   readonly #idleMs: number;
   readonly #clock: Clock;

@@ -17,7 +17,7 @@ export interface McpResultOptions {
   readonly server: string;
   /** The server can be asked for what its resources hold. */
   readonly readsResources: boolean;
-  /** Makes a handle readable. Answers false for one that nobody could read. */
+  /** Makes a handle readable. Answers false for one that cannot be read. */
   name(handle: string): boolean;
 }
 
@@ -49,7 +49,7 @@ export function outputOf(result: Readonly<Record<string, unknown>>, options: Mcp
   return new ToolOutput(joined([...others, jsonText(structuredContent)]), about);
 }
 
-/** What the model is told about a call that the server refused in these words. */
+/** The result of a call that the server refused in these words. */
 export function refusalText(message: string): string {
   return `the server refused the call: ${plain(message).slice(0, maxRefusalChars)}`;
 }

@@ -48,7 +48,7 @@ const hiddenKeywords: ReadonlySet<string> = new Set(['$schema', '$id', 'id', '$c
 
 /**
  * Looks a schema over that a stranger wrote: an object schema, valid, not too large or deep, that refers to nothing
- * outside itself. Texts are cut and rid of what nobody sees. Patterns that RE2 does not take (lookaround, references back)
+ * outside itself. Texts are cut and rid of invisible characters. Patterns that RE2 does not take (lookaround, references back)
  * are left to the server.
  */
 export function boundSchema(given: unknown): SchemaOrProblem {
@@ -117,7 +117,7 @@ function copied(schema: unknown, walk: Walk, purpose: 'shown' | 'checked'): unkn
     } else if (Array.isArray(value)) entries.push([keyword, value.map((inner) => copied(inner, walk, purpose))]);
     else entries.push([keyword, copied(value, walk, purpose)]);
   }
-  // Without one of its patterns nobody can say which properties are additional.
+  // Without one of its patterns it is not known which properties are additional.
   const known = droppedNames
     ? entries.filter(([keyword]) => !/^(additional|unevaluated)Properties$/.test(keyword))
     : entries;

@@ -158,7 +158,7 @@ export class StdioTransport implements Transport {
     this.#tellClosed();
   }
 
-  /** Nobody waits for its answers any more, however long it takes to end. */
+  /** No request waits for its answers any more, however long it takes to end. */
   #breakOff(problem: string): void {
     this.#problem ??= problem;
     this.onerror?.(new Error(problem));

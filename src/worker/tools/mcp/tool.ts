@@ -32,7 +32,7 @@ const defaultResultTokens = 16_384;
 
 /**
  * A tool of a server. What the server claims about its effects (`annotations`) is not looked at: a wrong claim would have
- * calls repeated that must happen once, and whoever writes the agent can say what is true with `effect`.
+ * calls repeated that must happen once, and the author of the agent can say what is true with `effect`.
  */
 export function mcpTool(listed: ListedTool, run: RunServer, deferLoading: boolean): Tool {
   const { server, name } = run;
@@ -107,13 +107,13 @@ function goneError(error: ServerGone, name: string, effect: ToolEffect): ToolErr
 }
 
 /** A server may report its progress as often as it likes; each report that is handed on becomes an event. */
-function throttled(tell: (progress: Progress) => void, clock: Pick<Clock, 'monotonic'>): (progress: Progress) => void {
-  let [told, lastMs] = [0, -Infinity];
+function throttled(emit: (progress: Progress) => void, clock: Pick<Clock, 'monotonic'>): (progress: Progress) => void {
+  let [count, lastMs] = [0, -Infinity];
   return ({ progress, total, message }) => {
     const now = clock.monotonic();
     const isLast = total !== undefined && progress >= total;
-    if (told >= maxProgressNotes || (now - lastMs < minProgressGapMs && !isLast)) return;
-    [told, lastMs] = [told + 1, now];
-    tell(defined({ progress, total, message }));
+    if (count >= maxProgressNotes || (now - lastMs < minProgressGapMs && !isLast)) return;
+    [count, lastMs] = [count + 1, now];
+    emit(defined({ progress, total, message }));
   };
 }

@@ -25,7 +25,7 @@ const path = [dirname(process.execPath), '/usr/local/bin', '/usr/bin', '/bin'].j
 
 /**
  * Puts the values of secrets in their places. Throws `mcp_unavailable` for a secret that this worker does not have, and for
- * a value that cannot be sent: its name is told, its value is not.
+ * a value that cannot be sent: the error names it and never shows its value.
  */
 export function resolveServer(name: string, server: McpServer, secrets: Secrets): ResolvedServer {
   const used: string[] = [];
@@ -61,7 +61,7 @@ export function resolveServer(name: string, server: McpServer, secrets: Secrets)
   return { endpoint: { kind: 'stdio', command: { command, args, cwd, env: { PATH: path, ...env } } }, secrets: used };
 }
 
-/** Here a `GITHUB_TOKEN` and an `x-key` are credentials, too: nobody counts with what a server is given. */
+/** Here a `GITHUB_TOKEN` and an `x-key` are credentials, too: a server is given no counters. */
 function holdsCredential(field: string): boolean {
   return isSecretName(field) || /(^|[_-])(token|key|pat|pass|pwd)$/i.test(field);
 }
