@@ -20,7 +20,6 @@ import {
 import { rounds } from '../../../support/lane.ts';
 
 const leftOut = withoutProcesses === undefined ? '' : ` (left out: ${withoutProcesses})`;
-const processTest = test.skipIf(withoutProcesses);
 
 test('a server sees the environment of its definition and PATH, and nothing else', async () => {
   const { open } = makeMcpWorld();
@@ -64,14 +63,17 @@ test('only granted tools are there, whether by the name of the server or by thei
   expect(await names('mcp:odd/twice', 'mcp:odd')).toEqual(['a_b', 'a_b_2', 'x'.repeat(64), 'twice']);
 });
 
-processTest(`a grant of a tool that a required server does not have names those that it has${leftOut}`, async () => {
-  const { open } = makeMcpWorld();
-  await expect(open({ odd: odd() }, { tools: ['mcp:odd/nope'] })).rejects.toMatchObject({
-    code: 'validation',
-    message: expect.stringMatching(/no tool nope; known are echo, slow, die, env/) as string,
-  });
-  expect(descendants()).toEqual([]);
-});
+test.skipIf(withoutProcesses)(
+  `a grant of a tool that a required server does not have names those that it has${leftOut}`,
+  async () => {
+    const { open } = makeMcpWorld();
+    await expect(open({ odd: odd() }, { tools: ['mcp:odd/nope'] })).rejects.toMatchObject({
+      code: 'validation',
+      message: expect.stringMatching(/no tool nope; known are echo, slow, die, env/) as string,
+    });
+    expect(descendants()).toEqual([]);
+  },
+);
 
 test('a grant of a server that is not defined names those that are', async () => {
   const { open } = makeMcpWorld();
@@ -211,7 +213,7 @@ test('what a server itself says about a refused call is a result that is an erro
   expect(refused).toMatchObject({ isError: true, value: 'the server refused the call: no [redacted]' });
 });
 
-processTest.each([
+test.skipIf(withoutProcesses).each([
   [
     'a command that does not exist',
     { command: 'no-such-command-here' },
@@ -275,16 +277,19 @@ test('a server that greets people on its output still works', async () => {
   expect(await call(await open({ odd: odd('banner') }), 'echo')).toContain('args');
 });
 
-processTest(`a server that does not want to end is ended, with all that it has started${leftOut}`, async () => {
-  const { open } = makeMcpWorld();
-  const opened = await open({ odd: odd('family') });
-  const pids = descendants();
-  expect(pids.length).toBeGreaterThan(2);
-  await opened[Symbol.asyncDispose]();
-  await until(() => !pids.some(isAlive));
-});
+test.skipIf(withoutProcesses)(
+  `a server that does not want to end is ended, with all that it has started${leftOut}`,
+  async () => {
+    const { open } = makeMcpWorld();
+    const opened = await open({ odd: odd('family') });
+    const pids = descendants();
+    expect(pids.length).toBeGreaterThan(2);
+    await opened[Symbol.asyncDispose]();
+    await until(() => !pids.some(isAlive));
+  },
+);
 
-processTest(`a server that ends by itself takes what it has started along${leftOut}`, async () => {
+test.skipIf(withoutProcesses)(`a server that ends by itself takes what it has started along${leftOut}`, async () => {
   const { open } = makeMcpWorld();
   const opened = await open({ odd: odd('careless') });
   const pids = descendants();
@@ -293,37 +298,46 @@ processTest(`a server that ends by itself takes what it has started along${leftO
   await until(() => !pids.some(isAlive));
 });
 
-processTest(`the hub ends what runs have left open, and opens nothing afterwards${leftOut}`, async () => {
-  const { hub, open } = makeMcpWorld();
-  const opened = await open({ odd: odd() });
-  await hub[Symbol.asyncDispose]();
-  expect(descendants()).toEqual([]);
-  await expect(call(opened, 'echo')).rejects.toMatchObject({ kind: 'execution_failed' });
-  await expect(open({ odd: odd() })).rejects.toMatchObject({ code: 'mcp_unavailable' });
-});
+test.skipIf(withoutProcesses)(
+  `the hub ends what runs have left open, and opens nothing afterwards${leftOut}`,
+  async () => {
+    const { hub, open } = makeMcpWorld();
+    const opened = await open({ odd: odd() });
+    await hub[Symbol.asyncDispose]();
+    expect(descendants()).toEqual([]);
+    await expect(call(opened, 'echo')).rejects.toMatchObject({ kind: 'execution_failed' });
+    await expect(open({ odd: odd() })).rejects.toMatchObject({ code: 'mcp_unavailable' });
+  },
+);
 
-processTest(`a run that is stopped while its servers start leaves none behind${leftOut}`, async () => {
-  const { open } = makeMcpWorld();
-  const stop = new AbortController();
-  const opening = open({ odd: odd('mute'), fine: odd() }, { signal: stop.signal });
-  const reason = new Error('cancelled');
-  await until(() => descendants().length >= 4);
-  stop.abort(reason);
-  await expect(opening).rejects.toBe(reason);
-  expect(descendants()).toEqual([]);
-});
+test.skipIf(withoutProcesses)(
+  `a run that is stopped while its servers start leaves none behind${leftOut}`,
+  async () => {
+    const { open } = makeMcpWorld();
+    const stop = new AbortController();
+    const opening = open({ odd: odd('mute'), fine: odd() }, { signal: stop.signal });
+    const reason = new Error('cancelled');
+    await until(() => descendants().length >= 4);
+    stop.abort(reason);
+    await expect(opening).rejects.toBe(reason);
+    expect(descendants()).toEqual([]);
+  },
+);
 
-processTest(`a server that ignores the end of its input ends when the worker is killed${leftOut}`, async () => {
-  const host = spawn(node, [join(import.meta.dirname, '../../../fixtures/mcp/host.ts'), oddServer, 'family'], {
-    stdio: ['ignore', 'pipe', 'inherit'],
-  });
-  const [line] = (await once(createInterface({ input: host.stdout }), 'line')) as [string];
-  const pids = descendants(host.pid);
-  expect(line).toBe('ready');
-  expect(pids.length).toBeGreaterThan(2);
-  host.kill('SIGKILL');
-  await until(() => !pids.some(isAlive));
-});
+test.skipIf(withoutProcesses)(
+  `a server that ignores the end of its input ends when the worker is killed${leftOut}`,
+  async () => {
+    const host = spawn(node, [join(import.meta.dirname, '../../../fixtures/mcp/host.ts'), oddServer, 'family'], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [line] = (await once(createInterface({ input: host.stdout }), 'line')) as [string];
+    const pids = descendants(host.pid);
+    expect(line).toBe('ready');
+    expect(pids.length).toBeGreaterThan(2);
+    host.kill('SIGKILL');
+    await until(() => !pids.some(isAlive));
+  },
+);
 
 test('a tool that is asked after its server has gone waits no longer than the connection takes', async () => {
   const { open } = makeMcpWorld();
@@ -333,7 +347,7 @@ test('a tool that is asked after its server has gone waits no longer than the co
   await expect(tool.execute({}, contextOf())).rejects.toThrow('it was closed');
 });
 
-processTest(`many runs leave no process behind${leftOut}`, { timeout: 120_000 }, async () => {
+test.skipIf(withoutProcesses)(`many runs leave no process behind${leftOut}`, { timeout: 120_000 }, async () => {
   const { open } = makeMcpWorld();
   for (let batch = 0; batch < rounds({ fast: 2, all: 20 }); batch++) {
     await Promise.all(
