@@ -1,8 +1,10 @@
+import { defined } from '../base/defined.ts';
 import { assertNever, type ErrorInfo } from '../base/errors.ts';
 import type { EventOf, RunEvent, RunResultBody } from '../contract/event.ts';
 import { microcentsPerUsd, type Usage } from '../contract/money.ts';
 import type { RunStatus } from '../contract/run.ts';
 import {
+  among,
   grossInput,
   isCapability,
   isMachinery,
@@ -12,6 +14,33 @@ import {
   type Dialect,
   type DialectEvent,
 } from './dialect.ts';
+
+/** Nothing that this dialect has words for. */
+const isQuiet = among([
+  'run.started',
+  'run.suspended',
+  'run.timeout',
+  'agent.start',
+  'agent.end',
+  'agent.error',
+  'agent.thinking',
+  'agent.response',
+  'step.end',
+  'text.complete',
+  'reasoning.delta',
+  'llm.call',
+  'cost.updated',
+  'budget.warning',
+  'budget.paused',
+  'tool.summary',
+  'tool.approval.granted',
+  'tool.approval.denied',
+  'node.started',
+  'node.completed',
+  'node.failed',
+  'node.retrying',
+  'media_job.submitted',
+]);
 
 /**
  * Names with underscores, a step on every event. The last event is always `completed`, with the whole result; before that
@@ -27,6 +56,7 @@ export const afk: Dialect = () => {
   return (event) => {
     if (isMachinery(event) || isTask(event) || isTeamwork(event) || isCapability(event) || isToolDetail(event))
       return [];
+    if (isQuiet(event)) return [];
     switch (event.type) {
       case 'step.start':
         step = event.stepNumber;
@@ -57,30 +87,6 @@ export const afk: Dialect = () => {
         return tell('completed', { result: resultOf(event) });
       case 'run.failed':
         return [...tell('error', { error: event.error.message }), ...tell('completed', { result: resultOf(event) })];
-      case 'run.started':
-      case 'run.suspended':
-      case 'run.timeout':
-      case 'agent.start':
-      case 'agent.end':
-      case 'agent.error':
-      case 'agent.thinking':
-      case 'agent.response':
-      case 'step.end':
-      case 'text.complete':
-      case 'reasoning.delta':
-      case 'llm.call':
-      case 'cost.updated':
-      case 'budget.warning':
-      case 'budget.paused':
-      case 'tool.summary':
-      case 'tool.approval.granted':
-      case 'tool.approval.denied':
-      case 'node.started':
-      case 'node.completed':
-      case 'node.failed':
-      case 'node.retrying':
-      case 'media_job.submitted':
-        return [];
       default:
         return assertNever(event);
     }
@@ -101,15 +107,15 @@ interface Ending {
 export function afkResult({ runId, status, result, error, usage, costMicrocents }: Ending): Record<string, unknown> {
   const structured = result?.structured ?? result?.output;
   const models = Object.entries(usage?.byModel ?? {}).map(([model, used]) => [model, tokensOf(used)]);
-  return {
+  return defined({
     run_id: runId,
     state: status,
     final_text: result?.text ?? '',
-    ...(structured !== undefined && { final_structured: structured }),
-    ...(error && { error: error.message }),
+    final_structured: structured,
+    error: error?.message,
     usage_aggregate: { ...tokensOf(usage), by_model: Object.fromEntries(models) },
     total_cost_usd: costMicrocents / microcentsPerUsd,
-  };
+  });
 }
 
 function resultOf(event: EventOf<'run.completed' | 'run.failed' | 'run.cancelled'>): Record<string, unknown> {

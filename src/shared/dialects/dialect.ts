@@ -26,6 +26,10 @@ export function among<const T extends readonly EventType[]>(
   return (event): event is EventOf<T[number]> => known.has(event.type);
 }
 
+/** The events that such a check lets through. */
+export type Among<Check> = Check extends Narrowing<infer E> ? E : never;
+type Narrowing<E extends RunEvent> = (event: RunEvent) => event is E;
+
 /** What only our own machinery has words for. */
 export const isMachinery = among([
   'run.queued',
