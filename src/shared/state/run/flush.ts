@@ -58,7 +58,7 @@ export class FlushGatherer {
   }
 
   async #run(group: readonly Flush[]): Promise<readonly (0 | 1 | string)[]> {
-    const { redis, keys, cluster, lifecycle, eventLogMax } = this.#place;
+    const { redis, keys, lifecycle, eventLogMax } = this.#place;
     const logs = group.map(({ runId }) => keys.events(runId));
     const runs = group.flatMap(({ runId, seq, texts }) => [keys.live(runId), seq, texts.length, ...texts]);
     const reply = await runScript(

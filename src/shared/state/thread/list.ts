@@ -4,6 +4,7 @@ import { loadScript, runScript } from '../script.ts';
 import { infoFromHash } from './log.ts';
 import { threadKeys, type ThreadPlace } from './thread-place.ts';
 import { threadInUse, threadNotFound, type ThreadInfo, type ThreadRef } from '../../contract/thread/thread.ts';
+import { defined } from '../../base/defined.ts';
 
 const listScript = loadScript(import.meta.url, './list.lua');
 const removeScript = loadScript(import.meta.url, './remove.lua');
@@ -62,7 +63,7 @@ export async function listThreads(place: ThreadPlace, tenant: string, query: Thr
     if (listed.length < batchSize && isRead) return { threads };
     if (threads.length === query.limit) break;
   }
-  return { threads, ...(last && { cursor: listCursor(last) }) };
+  return defined({ threads, cursor: last && listCursor(last) });
 }
 
 /** Those that follow one in the list, which may stand elsewhere by now. */
@@ -152,11 +153,11 @@ export async function purgeThreads(place: ThreadPlace, tenant: string, cursor?: 
     replies.push(...(await Promise.all(some.map(({ threadId }) => remove(place, { tenant, threadId })))));
   }
   const end = listed.at(-1);
-  return {
+  return defined({
     removed: replies.filter(([code]) => code === 1).length,
     kept: listed.filter((_, i) => replies[i]?.[0] === 2).map(({ threadId }) => threadId),
-    ...(end && listed.length === purgedAtOnce && { cursor: purgeCursor(untilMs, end) }),
-  };
+    cursor: end && listed.length === purgedAtOnce ? purgeCursor(untilMs, end) : undefined,
+  });
 }
 
 function listedOf(flat: readonly string[]): ListedThread[] {
