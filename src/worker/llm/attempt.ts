@@ -27,7 +27,7 @@ export interface Failed {
 }
 
 /** Makes one call and settles its permit, whatever comes of the call. */
-export async function attempt(
+export async function makeAttempt(
   candidate: Candidate,
   request: LlmRequest,
   permit: Granted,

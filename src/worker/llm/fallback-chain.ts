@@ -1,7 +1,7 @@
 import type { Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Log } from '../../shared/base/log.ts';
-import { abandoned, attempt, skippedAttempt, type Answered, type Failed, type Granted } from './attempt.ts';
+import { abandoned, makeAttempt, skippedAttempt, type Answered, type Failed, type Granted } from './attempt.ts';
 import {
   fallbackFrom,
   followUp,
@@ -209,7 +209,7 @@ export class FallbackChain {
     if (walk.signal.aborted) throw await abandoned(candidate, permit, walk.signal);
     const request = requestFor(candidate, walk.request, this.#lastProvider, permit.maxOutputTokens);
     this.#lastProvider = provider.id;
-    return await attempt(candidate, request, permit, walk, this.#priceOf(provider.id, model), this.#deps);
+    return await makeAttempt(candidate, request, permit, walk, this.#priceOf(provider.id, model), this.#deps);
   }
 
   #skip(candidate: Candidate, reason: string, walk: Walk): void {

@@ -4,7 +4,7 @@ import { jsonOf } from '../execute/result.ts';
 import type { InnerOutcome } from '../tool.ts';
 import { scriptGraceMs, maxJsonLevels, type ScriptLimits } from './limits.ts';
 import type { ScriptProcess } from './process.ts';
-import type { CallReply, ChildMessage, RunOrder, ScriptFailure } from './protocol.ts';
+import type { ScriptCallReply, ChildMessage, RunOrder, ScriptFailure } from './protocol.ts';
 
 /** One script that shall run. */
 export interface ScriptRequest {
@@ -145,7 +145,7 @@ function outcomeOf(
 }
 
 /** What the script gets for a call. Never rejects. */
-async function answer(request: ScriptRequest, name: string, json: string): Promise<CallReply['result']> {
+async function answer(request: ScriptRequest, name: string, json: string): Promise<ScriptCallReply['result']> {
   try {
     if (depthOver(json, maxJsonLevels))
       return refused('invalid_input', `arguments of more than ${maxJsonLevels} levels`);
@@ -162,7 +162,10 @@ async function answer(request: ScriptRequest, name: string, json: string): Promi
 
 const maxMessageChars = 2_000;
 
-function refused(kind: 'invalid_input' | 'invalid_output' | 'execution_failed', message: string): CallReply['result'] {
+function refused(
+  kind: 'invalid_input' | 'invalid_output' | 'execution_failed',
+  message: string,
+): ScriptCallReply['result'] {
   return { ok: false, kind, message };
 }
 

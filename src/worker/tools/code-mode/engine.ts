@@ -10,7 +10,7 @@ import {
   type QuickJSSyncVariant,
 } from 'quickjs-emscripten-core';
 import { prelude } from './prelude.ts';
-import type { CallReply } from './protocol.ts';
+import type { ScriptCallReply } from './protocol.ts';
 import { maxErrorChars } from './limits.ts';
 
 // The types of Node do not have it.
@@ -107,7 +107,7 @@ export class ScriptEngine {
   }
 
   /** Gives the script the result of a call. */
-  settle(id: number, result: CallReply['result']): void {
+  settle(id: number, result: ScriptCallReply['result']): void {
     const context = this.#context;
     const body = result.ok ? (result.json ?? '') : JSON.stringify({ kind: result.kind, message: result.message });
     const isFine = result.ok ? context.true : context.false;

@@ -61,7 +61,7 @@ export interface RunOrder {
   readonly seed: readonly number[];
 }
 
-export interface CallReply {
+export interface ScriptCallReply {
   readonly t: 'result';
   readonly id: number;
   readonly result:
@@ -69,4 +69,4 @@ export interface CallReply {
     | { readonly ok: false; readonly kind: ToolErrorKind; readonly message: string };
 }
 
-export type HostMessage = RunOrder | CallReply;
+export type HostMessage = RunOrder | ScriptCallReply;

@@ -1,6 +1,6 @@
 import { ScriptEngine, type CompiledEngine, type EngineFunctions, explain, thrownIn } from './engine.ts';
 import { maxLogLineChars, maxLogLines } from './limits.ts';
-import type { CallReply, ReportedOutcome, RunOrder, ScriptFailure } from './protocol.ts';
+import type { ScriptCallReply, ReportedOutcome, RunOrder, ScriptFailure } from './protocol.ts';
 
 const outOfMemory = 'the script needs more than the 64 MB that it may have';
 
@@ -21,7 +21,7 @@ export class ScriptRun {
   readonly #port: ScriptPort;
   readonly #endsAtMs: number;
   readonly #timer: NodeJS.Timeout;
-  readonly #results = new Map<number, CallReply['result']>();
+  readonly #results = new Map<number, ScriptCallReply['result']>();
   readonly #logs: string[] = [];
   #engine: ScriptEngine | undefined;
   #calls = 0;
@@ -52,7 +52,7 @@ export class ScriptRun {
     }
   }
 
-  settle(id: number, result: CallReply['result']): void {
+  settle(id: number, result: ScriptCallReply['result']): void {
     const engine = this.#engine;
     if (!engine || id <= this.#settled || id > this.#calls) return;
     this.#results.set(id, result);

@@ -75,7 +75,7 @@ function askedBy({ tool, args }: ReadyCall): string {
   }
 }
 
-export function askPeople(ready: ReadyCall, gate: Gate, batch: Batch): Permission {
+export function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission {
   const { context, host } = batch;
   const { call, tool, shown } = ready;
   const { nobody = true, ttlMs = 0, approvers = 1 } = context.people ?? {};

@@ -14,7 +14,7 @@ import { prepareCall } from './prepare.ts';
 import { createToolRegistry, type Advertisement, type ToolRegistry } from '../registry.ts';
 import { StepResults } from './step-results.ts';
 import type { Tool } from '../tool.ts';
-import { runBatch, type BatchEnd } from './run-batch.ts';
+import { runStepCalls, type BatchEnd } from './run-batch.ts';
 
 /** Runs the tools of one agent for one run. */
 export interface ToolExecutor {
@@ -61,7 +61,7 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
     async run(calls, host, signal) {
       const batch = batchOf(calls, registryOf(), context, host, signal);
       const open = calls.filter((call) => call.status !== 'called');
-      return await runBatch(await Promise.all(open.map((call) => prepareCall(call, batch.preparation))), batch);
+      return await runStepCalls(await Promise.all(open.map((call) => prepareCall(call, batch.preparation))), batch);
     },
   };
 }

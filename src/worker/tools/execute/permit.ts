@@ -1,4 +1,4 @@
-import { askPeople, decided, gateOf } from './ask-people.ts';
+import { askForDecision, decided, gateOf } from './ask-people.ts';
 import { agentBehind, denyByRule, judge, stricter } from './ask-rules.ts';
 import type { Batch, Permission } from './batch.ts';
 import type { ReadyCall } from './prepare.ts';
@@ -23,5 +23,5 @@ export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission
   if (decision) return decided(rewritten, decision, batch);
   const gate = await gateOf(rewritten, verdict, batch);
   if (!gate && ask?.kind !== 'approval' && ask?.kind !== 'user_input') return { kind: 'go', call: rewritten };
-  return askPeople(rewritten, gate ?? { kind: 'approval', mode: 'approval', reason: undefined }, batch);
+  return askForDecision(rewritten, gate ?? { kind: 'approval', mode: 'approval', reason: undefined }, batch);
 }

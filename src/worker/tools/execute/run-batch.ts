@@ -35,7 +35,7 @@ export type BatchEnd =
     }
   | RunEnd;
 
-export async function runBatch(prepared: readonly PreparedCall[], batch: Batch): Promise<BatchEnd> {
+export async function runStepCalls(prepared: readonly PreparedCall[], batch: Batch): Promise<BatchEnd> {
   const { host } = batch;
   const { toRun: admitted, concluded } = await admit(await recover(prepared, batch), batch);
   const fault = handoffFault(admitted, batch.calls, batch);
