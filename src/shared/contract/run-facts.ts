@@ -1,3 +1,4 @@
+import { defined } from '../base/defined.ts';
 import type { ErrorCode } from '../base/errors.ts';
 import type { RunRecord } from './run.ts';
 
@@ -21,14 +22,7 @@ export function factsOf({
   request,
   parent,
 }: Pick<RunRecord, 'runId' | 'tenant' | 'queue' | 'requestId' | 'request' | 'parent'>): RunFacts {
-  return {
-    runId,
-    agent: request.agent,
-    tenant,
-    queue,
-    ...(requestId !== undefined && { requestId }),
-    ...(parent && { parentRunId: parent.runId }),
-  };
+  return defined({ runId, agent: request.agent, tenant, queue, requestId, parentRunId: parent?.runId });
 }
 
 /** What is told of the end of a run that no worker had. */

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import { pairMessages } from '../../shared/contract/thread/pair-messages.ts';
 import type { ChainRequest } from '../llm/candidate.ts';
@@ -17,23 +18,24 @@ export function buildRequest(
   const { maxOutputTokens, temperature, topP, stop, reasoningEffort, outputSchema } = spec;
   const { sessionToken, checkpointToken, serving, compaction, summarised } = state;
   const compactedHere = compaction?.step === state.step + 1;
-  return {
+  return defined({
     requestId,
     // A longer form of this request may have been sent before.
     idempotencyKey: compactedHere ? `${requestId}:after:${summarised?.replaced ?? 0}` : requestId,
     messages: conversation(spec, state, compactedHere ? compaction.essentials : []),
-    ...(tools.length > 0 && { tools, toolChoice: 'auto' as const }),
-    ...(maxOutputTokens !== undefined && { maxOutputTokens }),
-    ...(temperature !== undefined && { temperature }),
-    ...(topP !== undefined && { topP }),
-    ...(stop !== undefined && { stop }),
-    ...(reasoningEffort !== undefined && { reasoningEffort }),
-    ...(outputSchema !== undefined && { responseFormat: responseFormatOf(outputSchema) }),
-    ...(sessionToken !== undefined && { sessionToken }),
-    ...(checkpointToken !== undefined && { checkpointToken }),
-    ...(serving && { sessionOf: serving }),
+    tools: tools.length > 0 ? tools : undefined,
+    toolChoice: tools.length > 0 ? 'auto' : undefined,
+    maxOutputTokens,
+    temperature,
+    topP,
+    stop,
+    reasoningEffort,
+    responseFormat: outputSchema && responseFormatOf(outputSchema),
+    sessionToken,
+    checkpointToken,
+    sessionOf: serving,
     metadata: { ...spec.metadata, ...channels },
-  };
+  });
 }
 
 /** Tells a provider that asks which text is authored and which is data. */
