@@ -1,4 +1,3 @@
-import { z } from 'zod';
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { isDelta, isLifecycle, type EventBody } from '../contract/event.ts';
