@@ -35,7 +35,7 @@ export function ledgerInterleavings(makeWorld: MakeLedgerWorld): void {
     const { ledger } = world;
     await world.setBudget('b1', 3_000);
     const purses = Array.from({ length: 6 }, () => capped(1_200, 'fail', { batch: 'b1' }));
-    const accounts = [batch('b1'), tenant, ...purses.map(own)];
+    const watched = [batch('b1'), tenant, ...purses.map(own)];
     const open: { purse: Purse; id: string; amount: number }[] = [];
     const repeats: [Reservation, Reservation][] = [];
     const pay = ({ purse, id, amount }: (typeof open)[number]) => {
@@ -63,7 +63,7 @@ export function ledgerInterleavings(makeWorld: MakeLedgerWorld): void {
       } else {
         await ledger.forfeit(purse);
       }
-      for (const account of accounts) {
+      for (const account of watched) {
         const { used, cap } = await standsAt(world, account);
         expect(used).toBeLessThanOrEqual(cap);
       }
@@ -72,6 +72,6 @@ export function ledgerInterleavings(makeWorld: MakeLedgerWorld): void {
     expect(repeats.filter(([{ kind }]) => kind === 'reserved').length).toBeGreaterThan(10);
     await Promise.all(purses.map((purse) => ledger.forfeit(purse)));
     await Promise.all(open.map(pay));
-    for (const account of accounts) expect((await standsAt(world, account)).held).toBe(0);
+    for (const account of watched) expect((await standsAt(world, account)).held).toBe(0);
   });
 }

@@ -211,18 +211,18 @@ interface Front {
 }
 
 /** The front of KEYS and ARGV as `purse.lua` reads it. */
-export function purseFront(keys: Keys, tenant: string, accounts: readonly PurseAccount[]): Front {
-  const last = accounts.at(-1);
+export function purseFront(keys: Keys, tenant: string, charged: readonly PurseAccount[]): Front {
+  const last = charged.at(-1);
   const before = last?.before;
   return {
     keys: [
-      ...accounts.flatMap((account) => accountKeys(keys, tenant, account)),
+      ...charged.flatMap((account) => accountKeys(keys, tenant, account)),
       ...(last && before !== undefined ? [keys.account(tenant, last.scope, last.id, before)] : []),
     ],
     args: [
-      accounts.length,
+      charged.length,
       ...(last && before !== undefined ? [last.window, before] : ['-', '-']),
-      ...accounts.flatMap(capArgs),
+      ...charged.flatMap(capArgs),
     ],
   };
 }

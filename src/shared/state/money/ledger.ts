@@ -145,7 +145,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
 
     async reserve(request) {
       const { purse, id, wanted, least, force } = request;
-      const accounts = accountsOf(purse, tenants, clock.now());
+      const charged = accountsOf(purse, tenants, clock.now());
       const args = [
         id,
         wanted,
@@ -157,7 +157,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
         purse.run?.spentMicrocents ?? 0,
       ];
       const reply = await onPurse(scripts.reserve, 'reservation', { purse, args });
-      return readReservation(reply as Reply, accounts);
+      return readReservation(reply as Reply, charged);
     },
 
     async settle(settlement) {
@@ -245,14 +245,14 @@ type Reply =
       mode: Exclude<OnExceed, 'warn'>,
     ];
 
-function readReservation(reply: Reply, accounts: readonly PurseAccount[]): Reservation {
+function readReservation(reply: Reply, charged: readonly PurseAccount[]): Reservation {
   const stateOf = ([
     account = 0,
     capMicrocents = 0,
     spentMicrocents = 0,
     reservedMicrocents = 0,
   ]: readonly number[]) => {
-    const { scope, id } = accounts[account - 1] as PurseAccount;
+    const { scope, id } = charged[account - 1] as PurseAccount;
     return { scope, id, capMicrocents, spentMicrocents, reservedMicrocents };
   };
   if (reply[0] === 1) {

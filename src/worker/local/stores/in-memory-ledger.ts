@@ -40,17 +40,17 @@ interface Limit {
  * and tenants have no accounts here, costs are not counted by day, and no run waits in a queue for money.
  */
 export function inMemoryLedger(log: Log): Ledger {
-  const accounts = new Map<string, Account>();
+  const byRun = new Map<string, Account>();
 
   function accountOf(runId: string): Account {
-    const known = accounts.get(runId);
+    const known = byRun.get(runId);
     const empty = { spent: 0, reserved: 0, excess: new Map(), reservations: new Map(), warned: new Map() };
     const account: Account = known ?? empty;
-    accounts.delete(runId);
-    accounts.set(runId, account);
-    if (!known && accounts.size > mostRuns) {
-      const unused = [...accounts].find(([, { reserved }]) => reserved === 0);
-      if (unused) accounts.delete(unused[0]);
+    byRun.delete(runId);
+    byRun.set(runId, account);
+    if (!known && byRun.size > mostRuns) {
+      const unused = [...byRun].find(([, { reserved }]) => reserved === 0);
+      if (unused) byRun.delete(unused[0]);
     }
     return account;
   }
