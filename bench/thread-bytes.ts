@@ -28,7 +28,7 @@ import { redisRuns } from '../src/shared/state/run/runs.ts';
 import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
 import { redisCounters } from './measure.ts';
-import { createMemoryPorts } from '../src/worker/local/stores/memory.ts';
+import { createMemoryPorts } from '../src/worker/local/stores/in-memory.ts';
 import { runPlace } from '../test/support/run-place.ts';
 
 // What a run leaves in Redis that makes 100 tool calls of 5 KB each on a conversation of 200,000 tokens (800 KB), with

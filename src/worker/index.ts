@@ -130,7 +130,7 @@ export type { RunnerDefaults, RunnerDefaultsOptions } from './local/runner-defau
 export type { ModelResolver } from './llm/backends/providers.ts';
 export type { PrepareStep, StepPlan, StepView } from './turn/prepare-step.ts';
 export type { CompactionView, PostCompactionHook } from './turn/compaction/memory.ts';
-export type { CompactionAnswer, CompactionSkip } from './turn/compaction/compaction-desk.ts';
+export type { CompactionAnswer, CompactionSkip } from './turn/compaction/compaction-requests.ts';
 export {
   createAgentNodeExecutor,
   type NodeContext,

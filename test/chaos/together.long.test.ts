@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { RunRequestInput, RunView } from '../../src/producer/index.ts';
 import { isTerminalStatus } from '../../src/shared/contract/run.ts';
 import { checkRun, observe } from '../support/check-run.ts';
-import { havoc, makeFragileWorld } from '../support/havoc.ts';
+import { havoc, makeFragileWorld } from '../support/fault-injection.ts';
 import { checkNothingLeft } from '../support/leftovers.ts';
 import { decideUntil, everyRun, stopAfter } from '../support/people.ts';
 import { planInput, type PlannedCall, type PlannedStep } from '../support/plan.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { sayToRun, redisInbox } from '../../src/shared/state/run/control/inbox.ts';
-import { memoryInbox } from '../../src/worker/local/stores/memory.ts';
+import { memoryInbox } from '../../src/worker/local/stores/in-memory.ts';
 import { inboxContract } from './inbox.ts';
 import { redisWorld } from './redis-world.ts';
 import { seeded } from './store-world.ts';

@@ -1,6 +1,6 @@
 import { lookAfterMs } from '../../src/shared/state/thread/line.ts';
 import { expect, test } from 'vitest';
-import { memoryThreads } from '../../src/worker/local/stores/memory-threads.ts';
+import { memoryThreads } from '../../src/worker/local/stores/in-memory-threads.ts';
 import { seeded } from '../support/seeded.ts';
 import { threadsContract } from './threads.ts';
 import { redisThreads } from '../../src/shared/state/thread/threads.ts';

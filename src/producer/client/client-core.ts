@@ -1,7 +1,7 @@
 import { problemsAt } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import type { RunPlace } from '../../shared/state/script.ts';
-import type { ThreadPlace } from '../../shared/state/thread/thread-place.ts';
+import type { ThreadPlace } from '../../shared/state/thread/key-space.ts';
 import { factsOf } from '../../shared/contract/run-facts.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
 import type { NewRun } from '../../shared/state/run/create-runs.ts';

@@ -1,7 +1,7 @@
 import { defined } from '../../shared/base/defined.ts';
 import { itemsOf, type ThreadItem } from '../../shared/contract/thread/thread-items.ts';
 import { readThread, type ThreadRange } from '../../shared/state/thread/log.ts';
-import { holderOf, type ThreadPlace } from '../../shared/state/thread/thread-place.ts';
+import { holderOf, type ThreadPlace } from '../../shared/state/thread/key-space.ts';
 import type { NumberedEntry, ThreadEntryOf, ThreadRef } from '../../shared/contract/thread/thread.ts';
 import { readLiveTurn } from './chat/live-turn.ts';
 

@@ -9,7 +9,7 @@ import { mayBeBilled, type LlmError } from '../llm/errors.ts';
 import type { Admission, Breakers } from '../../shared/state/limits/breakers.ts';
 import type { Governor, Grant, GrantOutcome, GrantRequest } from '../../shared/state/limits/rate/rate-limiter.ts';
 import { TurnSuspension } from '../turn/contract.ts';
-import { Cashier, type CashierOptions } from './cashier.ts';
+import { Cashier, type CashierOptions } from './budget-gate.ts';
 
 export interface GateOptions extends CashierOptions {
   readonly ports: { readonly breakers: Breakers; readonly governor: Governor; readonly ledger: Ledger };

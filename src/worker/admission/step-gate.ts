@@ -2,7 +2,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { PaidAttempt } from '../../shared/state/money/costs.ts';
 import { addUsage, zeroUsage, type RunUsage } from '../../shared/contract/money.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
-import { Cashier, type CashierOptions } from './cashier.ts';
+import { Cashier, type CashierOptions } from './budget-gate.ts';
 
 /** What a step pays by itself. */
 export interface StepCosts {

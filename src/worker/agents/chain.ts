@@ -7,7 +7,7 @@ import type { PriceLookup } from '../llm/cost.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { LoadedAgent } from './load-agents.ts';
-import { memoryModels } from './memory-models.ts';
+import { memoryModels } from './compaction-models.ts';
 import { preferredModels, type PreferredModels } from './preferred-models.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import type { MediaMaking } from '../turn/contract.ts';

@@ -1,8 +1,8 @@
 import { textOf } from '../../shared/contract/message.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { NumberedEntry } from '../../shared/contract/thread/thread.ts';
-import { embedTexts } from './side-call.ts';
-import type { Effect } from './effect.ts';
+import { embedTexts } from './auxiliary-call.ts';
+import type { Effect } from './post-run-job.ts';
 
 /** Entries at the end of a thread among which those of the run are. */
 const maxEntries = 200;

@@ -2,8 +2,8 @@ import { RunError } from '../../shared/base/errors.ts';
 import { textOf } from '../../shared/contract/message.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
 import type { ThreadEntry } from '../../shared/contract/thread/thread.ts';
-import { askModel } from './side-call.ts';
-import type { Effect } from './effect.ts';
+import { askModel } from './auxiliary-call.ts';
+import type { Effect } from './post-run-job.ts';
 
 /** Entries at the beginning of a thread that a title is made of, and how much of them, in characters. */
 const maxEntries = 40;

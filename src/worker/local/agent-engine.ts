@@ -9,7 +9,7 @@ import { createAgentWith } from './create-agent.ts';
 import type { AgentHandle, CreateAgentOptions } from './agent-handle.ts';
 import type { Agent } from '../agents/define-agent.ts';
 import type { Engine, EngineCallbacks, EngineOptions, RunnerAgent, Servers } from './runner-ports.ts';
-import { createMemoryPorts } from './stores/memory.ts';
+import { createMemoryPorts } from './stores/in-memory.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 
 /**

@@ -11,7 +11,7 @@ import type { FanOutDeps, FanOutResult } from '../orchestration/fan-out.ts';
 import type { FanOutOptions } from '../orchestration/fan-out-options.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import type { Tool } from '../tools/tool.ts';
-import type { CompactionAnswer } from '../turn/compaction/compaction-desk.ts';
+import type { CompactionAnswer } from '../turn/compaction/compaction-requests.ts';
 import type { OnPending } from './ask-people.ts';
 import type { RunState } from './run-state.ts';
 

@@ -14,13 +14,13 @@ import { createPriceLookup } from '../llm/prices.ts';
 import { runFanOut } from '../orchestration/fan-out.ts';
 import { configuredTools } from '../tools/configure.ts';
 import { createToolRegistry } from '../tools/registry.ts';
-import { CompactionDesk } from '../turn/compaction/compaction-desk.ts';
+import { CompactionDesk } from '../turn/compaction/compaction-requests.ts';
 import type { AgentHandle, AgentRunOptions, CreateAgentOptions, ToolListing } from './agent-handle.ts';
 import { localDeps, type LocalDeps } from './drive.ts';
 import { HandleTurns } from './handle-turns.ts';
 import { runStateFromJSON, runStateOf, type RunState } from './run-state.ts';
-import { createMemoryPorts, type MemoryPorts } from './stores/memory.ts';
-import { queuedRecord } from './stores/memory-row.ts';
+import { createMemoryPorts, type MemoryPorts } from './stores/in-memory.ts';
+import { queuedRecord } from './stores/in-memory-row.ts';
 
 /** Where the runs of a handle are kept beyond it, and the conversation that they continue there. */
 export interface AgentSession {

@@ -10,7 +10,7 @@ import type { RunDeps } from '../run/open-run.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { runJob } from '../run/run-job.ts';
 import { askPeople, type OnPending } from './ask-people.ts';
-import type { MemoryPorts } from './stores/memory.ts';
+import type { MemoryPorts } from './stores/in-memory.ts';
 
 /** In one process a run waits where it is. */
 const longestWaitMs = 86_400_000;

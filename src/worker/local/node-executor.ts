@@ -23,8 +23,8 @@ import type { JobOutcome } from '../run/outcome.ts';
 import { configuredTools } from '../tools/configure.ts';
 import { cancelOn, localDeps, runSegment } from './drive.ts';
 import { refuseUnserved } from './node-refusal.ts';
-import { createMemoryPorts, type MemoryPorts } from './stores/memory.ts';
-import { queuedRecord, type SavedRun } from './stores/memory-row.ts';
+import { createMemoryPorts, type MemoryPorts } from './stores/in-memory.ts';
+import { queuedRecord, type SavedRun } from './stores/in-memory-row.ts';
 
 /** What a host of workflow nodes provides. What is absent is switched off. */
 export interface NodeExecutorDeps {

@@ -3,7 +3,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { PlannedRun } from '../tools/call.ts';
 import type { SuspendedWait } from '../turn/contract.ts';
-import type { AskedChild, ChildAnswer } from './program.ts';
+import type { AskedChild, ChildAnswer } from './orchestration.ts';
 
 interface Child {
   readonly id: string;

@@ -6,7 +6,7 @@ import type { Redactor } from '../../shared/base/redact.ts';
 import type { PersonDecision } from '../../shared/contract/journal/call.ts';
 import { endByDenial, type RunEnd } from '../tools/run-end.ts';
 import { childDenied, childVerdict, insteadOf, type ChildRules, type ChildVerdict } from './child-rules.ts';
-import type { AskedChild, ChildAnswer, ProgramHost } from './program.ts';
+import type { AskedChild, ChildAnswer, ProgramHost } from './orchestration.ts';
 
 /** What people are asked, as they are shown it. */
 export type AskedItem = Omit<PendingItem, 'id' | 'requestedAt'> & { readonly requestedAt?: string };

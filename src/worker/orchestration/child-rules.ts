@@ -6,7 +6,7 @@ import { policyAction } from '../../shared/contract/agent/policy.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { ToolServices } from '../agents/toolkit.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
-import type { AskedChild, ChildAnswer } from './program.ts';
+import type { AskedChild, ChildAnswer } from './orchestration.ts';
 
 /** What the rules say about an agent that a program asks, as the journal keeps it. */
 export const childVerdict = z.object({

@@ -10,8 +10,8 @@ import type { MergeGuard, ChildOutcome, FanOutResultChild } from '../agents/judg
 import { planOf, type MergeStrategy } from './fan-out-options.ts';
 import { fanOut } from './fan-out.ts';
 import { judgePrompt } from './judge-prompt.ts';
-import { answerText, stoppedClock } from './program-children.ts';
-import type { ChildAnswer, Program, ProgramHost } from './program.ts';
+import { answerText, stoppedClock } from './orchestration-children.ts';
+import type { ChildAnswer, Program, ProgramHost } from './orchestration.ts';
 
 /** Of the answer, and of what the result shows of all children together. */
 const maxTextBytes = 1024 * 1024;

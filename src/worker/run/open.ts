@@ -5,7 +5,7 @@ import type { CancelRequest } from '../../shared/contract/control.ts';
 import { deadlineOf, startByOf } from '../../shared/contract/deadline.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../../shared/contract/journal/fold.ts';
-import { isProgram } from '../../shared/contract/orchestration/program-request.ts';
+import { isProgram } from '../../shared/contract/orchestration/orchestration-request.ts';
 import type { Activity, RunJob, RunRecord } from '../../shared/contract/run.ts';
 import type { Purse } from '../../shared/state/money/accounts.ts';
 import type { Claim, OutgoingEvent } from '../../shared/state/run/run-store.ts';

@@ -1,6 +1,6 @@
 import { asRunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
-import { isProgram } from '../../shared/contract/orchestration/program-request.ts';
+import { isProgram } from '../../shared/contract/orchestration/orchestration-request.ts';
 import type { RunJob } from '../../shared/contract/run.ts';
 import { runTurn, type TurnOutcome } from '../turn/turn.ts';
 import { afterEnd } from './after-end.ts';
@@ -9,7 +9,7 @@ import type { RunDeps, OpenRun } from './open-run.ts';
 import { openRun, type Delivery } from './open.ts';
 import { withNodeRetries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
-import { workAsProgram } from './program-of.ts';
+import { workAsProgram } from './orchestration-of.ts';
 import { systemFor } from './prompt-for.ts';
 import { settle } from './settle.ts';
 import { mayKeepResults, openToolbox } from './toolbox.ts';

@@ -4,7 +4,7 @@ import { closedNames } from '../../../src/shared/base/closed-names.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import type { Ledger } from '../../../src/shared/state/money/ledger.ts';
-import { Cashier } from '../../../src/worker/admission/cashier.ts';
+import { Cashier } from '../../../src/worker/admission/budget-gate.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { configuredModels, countedAgent } from '../../../src/worker/agents/known-names.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';

@@ -2,7 +2,7 @@ import type { PostrunEffect, PostrunJob } from '../../../src/shared/contract/pos
 import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
 import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
-import { runEffect, type EffectDelivery } from '../../../src/worker/jobs/run-effect.ts';
+import { runEffect, type EffectDelivery } from '../../../src/worker/jobs/work-on-post-run-job.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
@@ -10,7 +10,7 @@ import type { Embedder } from '../../../src/worker/jobs/embedder.ts';
 import type { Ledger, Settlement } from '../../../src/shared/state/money/ledger.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 
 export const tenant = 'acme';
 export const threadId = 'talk';

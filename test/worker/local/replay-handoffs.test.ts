@@ -13,7 +13,7 @@ import { payloadDigest } from '../../../src/shared/contract/thread/turn-log.ts';
 import type { Threads } from '../../../src/shared/state/thread/threads.ts';
 import { replayHandoffs } from '../../../src/worker/local/replay-handoffs.ts';
 import { recordTurn, takeThread } from '../../../src/worker/run/run-thread.ts';
-import { memoryThreads } from '../../../src/worker/local/stores/memory-threads.ts';
+import { memoryThreads } from '../../../src/worker/local/stores/in-memory-threads.ts';
 import {
   boundary,
   crossing,

@@ -9,7 +9,7 @@ import { untrustedPreamble } from '../../../src/worker/guards/preamble.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { startRawProvider } from '../../support/raw-provider.ts';
 import { responses } from '../../support/raw-responses.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import {
   refuseEnded,

@@ -10,9 +10,9 @@ import type { Agent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import type { RunDeps } from '../../../src/worker/run/open-run.ts';
-import { giveUpRun } from '../../../src/worker/run/give-up.ts';
+import { giveUpRun } from '../../../src/worker/run/abandon.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 

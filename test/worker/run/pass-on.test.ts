@@ -7,7 +7,7 @@ import { redisRuns } from '../../../src/shared/state/run/runs.ts';
 import { redisThreads } from '../../../src/shared/state/thread/threads.ts';
 import { clientWorld } from '../../producer/cli/options/client.ts';
 import { makeJobs } from './job-world.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { runPlace } from '../../support/run-place.ts';
 
 /** A run that fails at first, and one that waits behind it in its thread. Runs and threads are in Redis. */

@@ -14,7 +14,7 @@ import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/memory.ts';
+import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { makeJobs } from './job-world.ts';
 

@@ -3,7 +3,7 @@ import { RunError, type ErrorInfo } from '../../../shared/base/errors.ts';
 import { newNonce } from '../../../shared/base/ids.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
 import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../../../shared/contract/run.ts';
-import { agentsOf } from '../../../shared/contract/orchestration/program-request.ts';
+import { agentsOf } from '../../../shared/contract/orchestration/orchestration-request.ts';
 import { createRuns, newRun, queueOf, type Created, type NewRun } from '../../../shared/state/run/create-runs.ts';
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { usedBefore } from '../../../shared/state/run/claim-request.ts';

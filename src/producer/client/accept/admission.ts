@@ -2,7 +2,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { type RedisConnection, mastersOf } from '../../../shared/state/connect.ts';
 import type { Keys } from '../../../shared/state/keys.ts';
 import { listThread } from '../../../shared/state/thread/list.ts';
-import type { ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
+import type { ThreadPlace } from '../../../shared/state/thread/key-space.ts';
 import type { ThreadRef } from '../../../shared/contract/thread/thread.ts';
 
 const retryAfterS = 5;

@@ -3,7 +3,7 @@ import { cleanJson } from '../../../shared/base/clean-text.ts';
 import { deeperThan, maxLevels } from '../../../shared/base/json-depth.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../../shared/base/ids.ts';
-import { refuseMixed } from '../../../shared/contract/orchestration/program-request.ts';
+import { refuseMixed } from '../../../shared/contract/orchestration/orchestration-request.ts';
 import { cutText, findSecretKey } from '../../../shared/base/redact.ts';
 import { maxInputBytes, runRequest, type RunRequest } from '../../../shared/contract/run.ts';
 import type { z } from 'zod';

@@ -1,6 +1,6 @@
 import { journalEntry, type JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { turnOfJournal } from '../../../shared/contract/journal/fold.ts';
-import type { ThreadHolder, ThreadPlace } from '../../../shared/state/thread/thread-place.ts';
+import type { ThreadHolder, ThreadPlace } from '../../../shared/state/thread/key-space.ts';
 import { readContext, readThread } from '../../../shared/state/thread/log.ts';
 import { pastOf } from '../../../shared/contract/thread/thread-context.ts';
 import {

@@ -4,7 +4,7 @@ KEYS[1] set of accounts that runs wait for  [2] the run's own account   ARGV[1] 
   [3] its place in line  [4] name of the account in that set  [5] seconds to keep all of this
 Returns 1 when the money is there, and 0.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include purse
+-- include accounts
 -- include line
 local run, need, place, name, keep = unpack(ARGV, lastArg + 1)
 local own = KEYS[lastKey + 2]

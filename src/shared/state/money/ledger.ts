@@ -103,7 +103,7 @@ const scripts = {
   reserve: loadScript(import.meta.url, './reserve.lua'),
   settle: loadScript(import.meta.url, './settle.lua'),
   release: loadScript(import.meta.url, './release.lua'),
-  forfeit: loadScript(import.meta.url, './forfeit.lua'),
+  forfeit: loadScript(import.meta.url, './write-off.lua'),
   await: loadScript(import.meta.url, './await.lua'),
 };
 

@@ -2,7 +2,7 @@
 KEYS, ARGV begin as purse says, with this one account; then, counted from the end of that front:
 KEYS[1] set of accounts that runs wait for   ARGV[1] name of the account in that set
 Returns the runs, oldest first. An empty line takes the account out of the set. ]]
--- include purse
+-- include accounts
 -- include line
 local taken = takeWhoFits(1, {})
 if redis.call('EXISTS', KEYS[2]) == 0 then

@@ -2,7 +2,7 @@
 KEYS, ARGV begin as purse says; then ARGV[1] id, counted from the end of that front
 Returns runs whose money is there.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include purse
+-- include accounts
 -- include line
 -- include book
 local id = ARGV[lastArg + 1]

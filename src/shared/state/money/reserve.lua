@@ -5,7 +5,7 @@ ARGV[1] id  [2] most that is wanted  [3] least that will do  [4] 1: refuse nothi
 Returns {1, amount, then account number, cap, spent and reserved of each that is passed with a warning, once for each run},
 {2, account number, cap, spent, reserved, onExceed} busy, or with 3 exceeded. A repeat answers like the first.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include purse
+-- include accounts
 -- include line
 -- include book
 local id, wanted, least, force, source, excess, run, spentBefore = unpack(ARGV, lastArg + 1)

@@ -7,7 +7,7 @@ KEYS[1] cost counters of the day   ARGV[1] id  [2] cost  [3] 1: it may have cost
   then fields of the cost counters, each followed by what it grows by
 Returns {excess that was learnt now or 0, runs whose money is there}.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include purse
+-- include accounts
 -- include line
 -- include book
 local id, cost, unknown, source, excess, keep, expected = unpack(ARGV, lastArg + 1)

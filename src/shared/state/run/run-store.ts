@@ -98,7 +98,7 @@ export type CommitReply =
   | { readonly kind: 'fenced' };
 
 /**
- * Runs, their journals and their event logs. Kept in Redis by `state/run/runs.ts`, in memory by `local/stores/memory.ts`;
+ * Runs, their journals and their event logs. Kept in Redis by `state/run/runs.ts`, in memory by `local/stores/in-memory.ts`;
  * both pass `test/contract/run-store.ts`. Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface RunStore {

@@ -9,7 +9,7 @@ import {
   type ThreadEventsPage,
   type ThreadEventsRange,
 } from '../../contract/thread/thread-event.ts';
-import { readManifest, type ThreadPlace } from './thread-place.ts';
+import { readManifest, type ThreadPlace } from './key-space.ts';
 import type { ThreadRef } from '../../contract/thread/thread.ts';
 
 const tellScript = loadScript(import.meta.url, './tell.lua');

@@ -4,7 +4,7 @@ import { inTime, isUnavailable } from '../errors.ts';
 import { lookLater } from '../look-later.ts';
 import { pairsOf } from '../../base/pairs.ts';
 import { loadScript, runScript } from '../script.ts';
-import { threadKeys, type ThreadPlace } from './thread-place.ts';
+import { threadKeys, type ThreadPlace } from './key-space.ts';
 import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from '../../contract/thread/thread.ts';
 
 const enterScript = loadScript(import.meta.url, './enter.lua');

@@ -2,7 +2,7 @@ import { RunError } from '../../base/errors.ts';
 import { publicId } from '../../base/ids.ts';
 import { loadScript, runScript } from '../script.ts';
 import { infoFromHash } from './log.ts';
-import { threadKeys, type ThreadPlace } from './thread-place.ts';
+import { threadKeys, type ThreadPlace } from './key-space.ts';
 import { threadInUse, threadNotFound, type ThreadInfo, type ThreadRef } from '../../contract/thread/thread.ts';
 import { defined } from '../../base/defined.ts';
 

@@ -2,7 +2,7 @@ import { jsonText } from '../../base/json-text.ts';
 import { loadScript, runScript } from '../script.ts';
 import { threadContext, type ThreadContext } from '../../contract/thread/thread-context.ts';
 import type { ThreadHold } from './line.ts';
-import { readManifest, threadKeys, type ThreadPlace } from './thread-place.ts';
+import { readManifest, threadKeys, type ThreadPlace } from './key-space.ts';
 import {
   manifestFromHash,
   onceKey,

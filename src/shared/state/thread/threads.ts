@@ -41,7 +41,7 @@ import {
   updateThread,
 } from './log.ts';
 import type { AddJob } from '../run/waits/resume.ts';
-import type { ThreadPlace } from './thread-place.ts';
+import type { ThreadPlace } from './key-space.ts';
 import { readThreadEvents, tellThread } from './events.ts';
 import { passOn } from './turns.ts';
 import { withNamedErrors } from '../errors.ts';
@@ -50,7 +50,7 @@ import { withNamedErrors } from '../errors.ts';
  * Conversations that last longer than a run, and the line of runs that want to continue one: one at a time, in the order in
  * which they came. A run holds its thread from the moment that it is its turn until it leaves, also while it is suspended; it
  * holds no worker for that. Nothing of a thread expires. Kept in Redis by `redisThreads`, in memory by
- * `local/stores/memory-threads.ts`; both pass `test/contract/threads.ts`. Every method throws `queue_unavailable` when the store
+ * `local/stores/in-memory-threads.ts`; both pass `test/contract/threads.ts`. Every method throws `queue_unavailable` when the store
  * cannot be reached; calls that change something may be made again then.
  */
 export interface Threads {

@@ -2,7 +2,7 @@ import { loadScript, runScript } from '../script.ts';
 import type { AddJob } from '../run/waits/resume.ts';
 import { jobKind } from '../../contract/run.ts';
 import { leaveThread, type Leaver } from './line.ts';
-import type { ThreadPlace } from './thread-place.ts';
+import type { ThreadPlace } from './key-space.ts';
 import type { ThreadRef } from '../../contract/thread/thread.ts';
 
 const wakeScript = loadScript(import.meta.url, './wake-queued.lua');

@@ -5,7 +5,7 @@ import type { Message } from '../../../shared/contract/message.ts';
 import { summaryOf } from '../../../shared/contract/thread/summary-message.ts';
 import { promptTokensOf } from '../../llm/estimate.ts';
 import { bodyStart, cutOf, nextPart, summarise, type Part } from './summarise.ts';
-import type { CompactionAnswer, CompactionSkip } from './compaction-desk.ts';
+import type { CompactionAnswer, CompactionSkip } from './compaction-requests.ts';
 import { concludeCompaction, tellCompaction } from './compaction-hooks.ts';
 import type { Turn } from '../contract.ts';
 import { placeOf } from '../../../shared/contract/journal/conversation.ts';

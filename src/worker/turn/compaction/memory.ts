@@ -1,6 +1,6 @@
 import type { Message, Sensitivity } from '../../../shared/contract/message.ts';
 import type { FallbackChain } from '../../llm/fallback-chain.ts';
-import type { CompactionDesk } from './compaction-desk.ts';
+import type { CompactionDesk } from './compaction-requests.ts';
 import type { Compaction } from '../../../shared/contract/journal/turn-state.ts';
 
 /** Who writes summaries. */

@@ -4,7 +4,7 @@ import { RunError } from '../../../../src/shared/base/errors.ts';
 import type { ProgressNote } from '../../../../src/shared/contract/progress.ts';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
 import type { ProgressNotes } from '../../../../src/shared/state/results/progress-notes.ts';
-import { memoryProgress } from '../../../../src/worker/local/stores/memory-results.ts';
+import { memoryProgress } from '../../../../src/worker/local/stores/in-memory-results.ts';
 import { createProgressTools } from '../../../../src/worker/tools/builtin/progress.ts';
 import type { ToolOutput } from '../../../../src/worker/tools/tool.ts';
 import { callTool, valueOf } from '../execute/context.ts';

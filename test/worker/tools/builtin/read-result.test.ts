@@ -4,7 +4,7 @@ import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
 import { maxScannedChars } from '../../../../src/worker/guards/sanitise.ts';
 import type { Artifacts } from '../../../../src/shared/state/results/artifacts.ts';
-import { memoryArtifacts } from '../../../../src/worker/local/stores/memory-results.ts';
+import { memoryArtifacts } from '../../../../src/worker/local/stores/in-memory-results.ts';
 import { boundOf } from '../../../../src/worker/tools/execute/fit.ts';
 import { createReadResultTool } from '../../../../src/worker/tools/builtin/read-result.ts';
 import type { ResultReader } from '../../../../src/worker/tools/result-reader.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
-import { memoryArtifacts } from '../../../../src/worker/local/stores/memory-results.ts';
+import { memoryArtifacts } from '../../../../src/worker/local/stores/in-memory-results.ts';
 import { createReadResultTool } from '../../../../src/worker/tools/builtin/read-result.ts';
 import type { ToolRunContext } from '../../../../src/worker/tools/execute/context.ts';
 import { createSpillReader, spillOf } from '../../../../src/worker/tools/execute/spill.ts';

@@ -7,7 +7,7 @@ import { withNamedErrors } from '../../errors.ts';
 
 /**
  * Runs that work for other runs. Each is a run of its own, on whichever worker takes it; the one that it works for is suspended
- * meanwhile. Kept in Redis by `redisChildren`, in memory by `local/stores/memory-children.ts`; both pass
+ * meanwhile. Kept in Redis by `redisChildren`, in memory by `local/stores/in-memory-children.ts`; both pass
  * `test/contract/children.ts`. Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Children {

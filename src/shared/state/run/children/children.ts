@@ -18,7 +18,7 @@ import {
 } from '../waits/resume.ts';
 import { isTerminalStatus, type RunOutcomeView, type RunRecord } from '../../../contract/run.ts';
 import { stopRun } from '../control/stop-run.ts';
-import type { ThreadPlace } from '../../thread/thread-place.ts';
+import type { ThreadPlace } from '../../thread/key-space.ts';
 import { lookSoonAtThread } from '../../thread/line.ts';
 import { passOn } from '../../thread/turns.ts';
 import { zeroUsage } from '../../../contract/money.ts';

@@ -2,7 +2,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { systemClock, type Clock } from '../../../../../src/shared/base/clock.ts';
 import { PolledGovernor } from '../../../../../src/shared/state/limits/rate/polled-limiter.ts';
 import type { LimiterAnswer, Limiters } from '../../../../../src/shared/state/limits/rate/rate-limiter.ts';
-import { aRequest } from '../../../../contract/governor.ts';
+import { aRequest } from '../../../../contract/rate-limiter.ts';
 import { until } from '../../../../support/redis.ts';
 
 const waiting: LimiterAnswer = { kind: 'waiting', retryMs: 1 };

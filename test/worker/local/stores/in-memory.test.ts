@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import type { CancelRequest } from '../../../../src/shared/contract/control.ts';
 import { eventSchema, type RunEvent } from '../../../../src/shared/contract/event.ts';
-import { createMemoryPorts } from '../../../../src/worker/local/stores/memory.ts';
+import { createMemoryPorts } from '../../../../src/worker/local/stores/in-memory.ts';
 import { aRecord, aTerminalCommit, delta } from '../../../contract/run-fixtures.ts';
 import { claimed } from '../../../contract/store-world.ts';
 

@@ -41,8 +41,8 @@ import {
   countInGroup,
   decides,
   followerOf,
-} from './memory-row.ts';
-import { takeDecided, vote } from './memory-decisions.ts';
+} from './in-memory-row.ts';
+import { takeDecided, vote } from './in-memory-decisions.ts';
 
 /** Ended runs kept, oldest dropped first: this store lives as long as its process. */
 const maxEndedRuns = 1_000;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from 'vitest';
-import { governorContract } from './governor.ts';
-import { redisGovernorWorld } from './governor-redis-world.ts';
+import { governorContract } from './rate-limiter.ts';
+import { redisGovernorWorld } from './rate-limiter-redis-world.ts';
 import { startOneNodeCluster } from './one-node-cluster.ts';
 
 let server: Awaited<ReturnType<typeof startOneNodeCluster>>;

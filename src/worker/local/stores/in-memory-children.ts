@@ -3,8 +3,8 @@ import type { Clock } from '../../../shared/base/clock.ts';
 import type { CancelRequest } from '../../../shared/contract/control.ts';
 import type { Children } from '../../../shared/state/run/children/children-port.ts';
 import type { OutgoingEvent } from '../../../shared/state/run/run-store.ts';
-import { queuedRecord } from './memory-row.ts';
-import type { MemoryRuns } from './memory-runs.ts';
+import { queuedRecord } from './in-memory-row.ts';
+import type { MemoryRuns } from './in-memory-runs.ts';
 
 /** Runs that work for other runs, in one process. Whoever drives this process has to run them. */
 export function memoryChildren(

@@ -1,5 +1,5 @@
 import type { RunEvent } from '../../src/shared/contract/event.ts';
-import { createMemoryPorts } from '../../src/worker/local/stores/memory.ts';
+import { createMemoryPorts } from '../../src/worker/local/stores/in-memory.ts';
 import { runStoreContract } from './run-store.ts';
 
 runStoreContract('Memory', async () => {

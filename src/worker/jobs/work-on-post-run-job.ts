@@ -2,7 +2,7 @@ import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PostrunEffect, PostrunJob } from '../../shared/contract/postrun.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
-import type { Effect, EffectDeps } from './effect.ts';
+import type { Effect, EffectDeps } from './post-run-job.ts';
 import { embedMessages } from './embeddings.ts';
 import { makeTitle } from './title.ts';
 

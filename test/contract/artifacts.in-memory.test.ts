@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { memoryArtifacts } from '../../src/worker/local/stores/memory-results.ts';
+import { memoryArtifacts } from '../../src/worker/local/stores/in-memory-results.ts';
 import { artifactBounds, artifactsContract } from './artifacts.ts';
 
 artifactsContract('Memory', async () => {

@@ -1,7 +1,7 @@
 import { systemClock } from '../../src/shared/base/clock.ts';
 import type { RunEvent } from '../../src/shared/contract/event.ts';
-import { MemoryRuns } from '../../src/worker/local/stores/memory-runs.ts';
-import { memoryWaits } from '../../src/worker/local/stores/memory-waits.ts';
+import { MemoryRuns } from '../../src/worker/local/stores/in-memory-runs.ts';
+import { memoryWaits } from '../../src/worker/local/stores/in-memory-waits.ts';
 import { decisionsContract, type DecisionsWorld } from './decisions.ts';
 import { waitsContract } from './waits.ts';
 

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Waits, Timers } from '../../../shared/state/run/waits/waits.ts';
-import type { MemoryRuns } from './memory-runs.ts';
+import type { MemoryRuns } from './in-memory-runs.ts';
 import { dueLeaseMs } from '../../../shared/state/run/rules.ts';
 
 /** The waits of one process. */

@@ -1,4 +1,4 @@
-import { createMemoryPorts } from '../../src/worker/local/stores/memory.ts';
+import { createMemoryPorts } from '../../src/worker/local/stores/in-memory.ts';
 import { childrenContract } from './children.ts';
 import type { ChildrenWorld } from './children-world.ts';
 

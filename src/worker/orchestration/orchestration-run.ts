@@ -18,7 +18,7 @@ import { AskedChildren, notAsked } from './asked-children.ts';
 import { ChildPermits, isPermit, type AskedItem, type PermitHost } from './child-permits.ts';
 import type { ChildRules } from './child-rules.ts';
 import { longestMs } from './foreign-answer.ts';
-import type { AskedChild, ChildAnswer, Program, ProgramHost, ProgramResult } from './program.ts';
+import type { AskedChild, ChildAnswer, Program, ProgramHost, ProgramResult } from './orchestration.ts';
 import type { Spent, StepCosts, StepGate, StepPermit } from '../admission/step-gate.ts';
 import { addSpending, costEvent, spendingOf } from '../admission/step-spending.ts';
 

@@ -10,8 +10,8 @@ import type { Governor } from '../../src/shared/state/limits/rate/rate-limiter.t
 import { redisGovernor } from '../../src/shared/state/limits/rate/limiters.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { testPrefix, until } from '../support/redis.ts';
-import { aRequest, expectParked, governorContract, granted, oneAtATime, pumped, suspended } from './governor.ts';
-import { redisGovernorWorld } from './governor-redis-world.ts';
+import { aRequest, expectParked, governorContract, granted, oneAtATime, pumped, suspended } from './rate-limiter.ts';
+import { redisGovernorWorld } from './rate-limiter-redis-world.ts';
 
 governorContract('Redis', () => redisGovernorWorld());
 

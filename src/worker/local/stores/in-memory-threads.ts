@@ -11,7 +11,7 @@ import {
 } from '../../../shared/state/thread/list.ts';
 import { threadInUse, threadNotFound } from '../../../shared/contract/thread/thread.ts';
 import type { Threads } from '../../../shared/state/thread/threads.ts';
-import { MemoryThread } from './memory-thread.ts';
+import { MemoryThread } from './in-memory-thread.ts';
 
 /** Threads that are kept; of those that nobody holds the longest unchanged make room. */
 const maxThreads = 1_000;

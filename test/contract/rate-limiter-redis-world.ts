@@ -4,7 +4,7 @@ import type { RedisConnection } from '../../src/shared/state/connect.ts';
 import { keysFor, type Keys } from '../../src/shared/state/keys.ts';
 import { redisGovernor } from '../../src/shared/state/limits/rate/limiters.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
-import type { GovernorWorld } from './governor.ts';
+import type { GovernorWorld } from './rate-limiter.ts';
 
 /** Governors with a connection each, over limiters in the test Redis, or in the one at `url`. */
 export async function redisGovernorWorld(

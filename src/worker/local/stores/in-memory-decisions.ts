@@ -20,7 +20,7 @@ import {
 } from '../../../shared/contract/decisions.ts';
 import { assertNever, RunError } from '../../../shared/base/errors.ts';
 import { findSecretKey } from '../../../shared/base/redact.ts';
-import type { SavedRun, Row } from './memory-row.ts';
+import type { SavedRun, Row } from './in-memory-row.ts';
 import type { PendingItem } from '../../../shared/contract/event.ts';
 
 /** One person's decision, checked. Throws `validation` or `secret_in_payload`. */

@@ -3,7 +3,7 @@ KEYS, ARGV begin as purse says; then, counted from the end of that front:
 KEYS[1] cost counters of the day   ARGV[1] run  [2] seconds to keep the counters
 Returns runs whose money is there.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include purse
+-- include accounts
 -- include line
 -- include book
 local run, keep = unpack(ARGV, lastArg + 1)

@@ -1,7 +1,7 @@
 import type { PostrunJob } from '../../shared/contract/postrun.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
 import type { Embedder } from './embedder.ts';
-import type { SideCall, SideCallDeps } from './side-call.ts';
+import type { SideCall, SideCallDeps } from './auxiliary-call.ts';
 
 /** What effects work with. */
 export interface EffectDeps extends SideCallDeps {

@@ -7,15 +7,15 @@ import { unknownAgent } from '../agents/known-names.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { paymentOf } from './payment.ts';
 import { childRulesOf } from '../orchestration/child-rules.ts';
-import { evaluateProgram } from '../orchestration/evaluate-program.ts';
+import { evaluateProgram } from '../orchestration/evaluate-orchestration.ts';
 import { fanOutProgram } from '../orchestration/fan-out-run.ts';
 import { effectiveBounds, effectiveLimits, effectiveTaskLimits } from './limits.ts';
 import type { NamedFunctions } from '../agents/load-folder.ts';
 import { refused } from './outcome.ts';
-import { runProgram } from '../orchestration/program-run.ts';
-import type { Program } from '../orchestration/program.ts';
+import { runProgram } from '../orchestration/orchestration-run.ts';
+import type { Program } from '../orchestration/orchestration.ts';
 import { StepGate } from '../admission/step-gate.ts';
-import { taskProgram } from '../orchestration/task-program.ts';
+import { taskProgram } from '../orchestration/task-orchestration.ts';
 
 const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adapters: new Map() };
 

@@ -9,7 +9,7 @@ import type {
   TaskSettingsInput,
   TaskSpec,
 } from '../../shared/contract/orchestration/task.ts';
-import type { Program, ProgramHost, ProgramResult } from './program.ts';
+import type { Program, ProgramHost, ProgramResult } from './orchestration.ts';
 import type { TaskAdapter } from '../agents/adapter.ts';
 import { callCosts } from './task-costs.ts';
 import { TaskHistory } from './task/history.ts';

@@ -9,16 +9,16 @@ import type { Observer, Ports } from '../../run/ports.ts';
 import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
 import type { Artifacts } from '../../../shared/state/results/artifacts.ts';
 import { createListeners } from '../../../shared/state/listeners.ts';
-import { memoryArtifacts, memoryMedia, type MemoryMedia, memoryProgress } from './memory-results.ts';
+import { memoryArtifacts, memoryMedia, type MemoryMedia, memoryProgress } from './in-memory-results.ts';
 import { childrenOf } from '../../../shared/state/run/children/children.ts';
-import { memoryChildren } from './memory-children.ts';
+import { memoryChildren } from './in-memory-children.ts';
 import { inMemoryLedger } from './in-memory-ledger.ts';
 import { inMemoryRateLimiter, noBreakers } from './in-memory-limits.ts';
-import { memoryTimers, memoryWaits } from './memory-waits.ts';
-import { memoryThreads } from './memory-threads.ts';
-import { decideOf, firstDue, hasResumed } from './memory-decisions.ts';
-import type { SavedRun } from './memory-row.ts';
-import { MemoryRuns, type EventsListener } from './memory-runs.ts';
+import { memoryTimers, memoryWaits } from './in-memory-waits.ts';
+import { memoryThreads } from './in-memory-threads.ts';
+import { decideOf, firstDue, hasResumed } from './in-memory-decisions.ts';
+import type { SavedRun } from './in-memory-row.ts';
+import { MemoryRuns, type EventsListener } from './in-memory-runs.ts';
 import { maxHeard, type Inbox } from '../../../shared/state/run/control/inbox.ts';
 
 export interface MemoryOptions {

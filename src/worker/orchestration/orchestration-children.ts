@@ -1,7 +1,7 @@
 import { isAnswer } from '../../shared/state/run/children/children.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import type { ChildAnswer, ProgramHost } from './program.ts';
+import type { ChildAnswer, ProgramHost } from './orchestration.ts';
 
 /** What the run has answered. Throws as it failed. */
 export function answerText(answer: ChildAnswer, who: string): string {

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { memoryThreads } from '../../src/worker/local/stores/memory-threads.ts';
+import { memoryThreads } from '../../src/worker/local/stores/in-memory-threads.ts';
 import { ManualClock } from '../worker/tools/manual-clock.ts';
 import { threadsContract } from './threads.ts';
 import { aRun, tenant, type ThreadsWorld } from './threads-world.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { memoryMedia } from '../../src/worker/local/stores/memory-results.ts';
+import { memoryMedia } from '../../src/worker/local/stores/in-memory-results.ts';
 import { mediaContract } from './media-store.ts';
 
 mediaContract('Memory', async () => {
