@@ -6,7 +6,7 @@ import { systemClock } from '../src/shared/base/clock.ts';
 import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { connect, whenReady } from '../src/shared/state/connect.ts';
 import { keysFor } from '../src/shared/state/keys.ts';
-import { redisGovernor } from '../src/shared/state/limits/rate/limiters.ts';
+import { redisRateLimiter } from '../src/shared/state/limits/rate/limiters.ts';
 import { GovernedFleet, type FleetLoad } from '../test/support/governed-fleet.ts';
 import { LimitedProvider } from '../test/support/limited-provider.ts';
 import { percentile } from './measure.ts';
@@ -57,10 +57,10 @@ async function measure(name: string, redisUrl: string, loads: readonly FleetLoad
   const limits = known === 'all' ? { requestsPerMinute: 60 * perMinute, tokensPerMinute: 20_000 * perMinute } : {};
   const { signal } = new AbortController();
   await using fleet = new GovernedFleet({
-    governors: connections.map((connection) => redisGovernor({ redis: connection, keys, clock: systemClock })),
+    governors: connections.map((connection) => redisRateLimiter({ redis: connection, keys, clock: systemClock })),
     baseUrl: provider.baseUrl,
     limits: { ...limits, windowMs },
-    patienceMs: 5_000 / perMinute,
+    maxInlineWaitMs: 5_000 / perMinute,
     slots: 20,
     signal,
   });

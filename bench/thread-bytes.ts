@@ -29,7 +29,7 @@ import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
 import { redisCounters } from './measure.ts';
 import { createMemoryPorts } from '../src/worker/local/stores/in-memory.ts';
-import { runPlace } from '../test/support/run-place.ts';
+import { runKeySpace } from '../test/support/run-place.ts';
 
 // What a run leaves in Redis that makes 100 tool calls of 5 KB each on a conversation of 200,000 tokens (800 KB), with
 // the window of its model at 128,000 tokens, so that it is compacted again and again. The conversation is a thread. `--calls N` says how many (100).
@@ -117,7 +117,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   const keys = keysFor(name);
   const limits = { maxSteps: 10_000, maxLlmCalls: 10_000, maxToolCalls: 10_000 };
   const agent = loadedFrom(defineAgent({ id: 'reader', model: 'm', tools: [lookUp], limits, ...more }));
-  const runs = redisRuns({ ...runPlace(redis, keys), clock: systemClock, log: silentLog });
+  const runs = redisRuns({ ...runKeySpace(redis, keys), clock: systemClock, log: silentLog });
   const threads = redisThreads({ redis, keys, cluster: false, clock: systemClock }, async () => {});
   const ports = { ...createMemoryPorts({}), runs, threads };
   const deps: RunDeps = {
@@ -126,7 +126,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
     flushTimer: new FlushTimer(25),
     cancels: new CancelWatch(ports),
     limitCaps: { maxSteps: 10_000 },
-    patienceMs: 1_000,
+    maxInlineWaitMs: 1_000,
     tenants: tenantsOf({}),
     tools: { log: silentLog },
     wake: () => {},

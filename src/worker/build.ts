@@ -27,7 +27,7 @@ import { announceWorker } from './jobs/presence.ts';
 import { RunQueues } from '../shared/state/fleet/queues.ts';
 import { Reconciler, scheduleReconciler } from './jobs/reconcile.ts';
 import { runEffect } from './jobs/work-on-post-run-job.ts';
-import { Waker } from './jobs/resume-poller.ts';
+import { ResumePoller } from './jobs/resume-poller.ts';
 import type { Providers } from './llm/backends/providers.ts';
 import { createPriceLookup, loadPrices } from './llm/prices.ts';
 import { serveHealth } from './ops/health.ts';
@@ -35,7 +35,7 @@ import type { KnownLabels } from './ops/metrics/labels.ts';
 import { WorkerMetrics } from './ops/metrics/metrics.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import { FlushTimer } from './run/flush-timer.ts';
-import { giveUpRun } from './run/abandon.ts';
+import { abandonRun } from './run/abandon.ts';
 import type { RunDeps } from './run/open-run.ts';
 import { logAccepted, logEnded } from './run/run-log.ts';
 import { Watch } from './run/watch.ts';
@@ -200,8 +200,8 @@ function depsOf(
 ): Omit<JobDeps, keyof ReturnType<typeof modelsOf>> {
   const { config, log, agents, functions, loadTask, tenants, toolkit, embedder } = options;
   const { ports, artifacts, family } = stores;
-  const waker = opening.use(new Waker({ ...ports, queues, log }));
-  const wake = (runId: string, summary: string) => waker.wake(runId, summary);
+  const resumePoller = opening.use(new ResumePoller({ ...ports, queues, log }));
+  const wake = (runId: string, summary: string) => resumePoller.wake(runId, summary);
   opening.use(
     new DeadlineWatch({
       ...ports,
@@ -220,7 +220,7 @@ function depsOf(
     cancels: opening.use(new CancelWatch(ports)),
     flushTimer: new FlushTimer(config.STREAM_FLUSH_MS),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
-    patienceMs: config.PROVIDER_WAIT_MS,
+    maxInlineWaitMs: config.PROVIDER_WAIT_MS,
     metrics: { money: metrics.money, modelName: closedNames(models), compacted: metrics.compacted },
     suspects: {
       watch: new Watch(config.LOCK_DURATION_MS / 5, (runId) => supervision.watching(name, runId)),
@@ -237,8 +237,8 @@ function bullOf({ redis, name: worker, options: { config, log } }: Parts) {
   return { connection: redis.queueing, bullPrefix: redis.bullPrefix, worker, lockDurationMs, stalledIntervalMs, log };
 }
 
-function giveUp({ name }: Parts, deps: JobDeps, reason: Parameters<typeof giveUpRun>[1]) {
-  return (job: RunJob) => giveUpRun(job, reason, name, { ...deps, stopping: () => false });
+function abandon({ name }: Parts, deps: JobDeps, reason: Parameters<typeof abandonRun>[1]) {
+  return (job: RunJob) => abandonRun(job, reason, name, { ...deps, stopping: () => false });
 }
 
 function consumerOf(parts: Parts, deps: JobDeps, reconciler: Reconciler): Consumer {
@@ -249,7 +249,7 @@ function consumerOf(parts: Parts, deps: JobDeps, reconciler: Reconciler): Consum
     queues: config.WORKER_QUEUES,
     concurrency: config.WORKER_CONCURRENCY,
     deps,
-    giveUp: giveUp(parts, deps, 'poison'),
+    abandon: abandon(parts, deps, 'poison'),
     async quarantine({ runId, kind, segment: claimed }) {
       const segment = await supervision.requeue(runId, claimed, quarantineQueue);
       if (segment === undefined) return;
@@ -271,7 +271,7 @@ function postrunOf(parts: Parts, deps: JobDeps): PostrunConsumer {
       if ((await runEffect(job, delivery, { ...deps, embedder }, signal)) !== 'failed') return;
       metrics.postrunFailed(job.effect);
       // The effect is over, whether it can be counted or not.
-      await supervision.count('effects_failed', 1).catch((err: unknown) => log.debug({ err }, 'not counted'));
+      await supervision.count('postrun_jobs_failed', 1).catch((err: unknown) => log.debug({ err }, 'not counted'));
     },
   });
 }
@@ -285,7 +285,7 @@ function reconcilerOf(parts: Parts, deps: JobDeps): Reconciler {
     queues,
     log,
     wake: deps.wake,
-    giveUp: giveUp(parts, deps, 'job_lost'),
+    abandon: abandon(parts, deps, 'job_lost'),
     onUnservedQuarantine: lendQuarantine,
     onPutBack: () => metrics.requeued.inc(),
     onUnreachable: () => metrics.unreachable.inc(),

@@ -6,7 +6,7 @@ import type { Tenants } from '../shared/contract/tenants.ts';
 import { connect, isClusterUrl, whenReady, type RedisConnection } from '../shared/state/connect.ts';
 import { bullPrefix, keysFor } from '../shared/state/keys.ts';
 import { LifecycleStream } from '../shared/state/lifecycle-stream.ts';
-import { redisGovernor } from '../shared/state/limits/rate/limiters.ts';
+import { redisRateLimiter } from '../shared/state/limits/rate/limiters.ts';
 import { redisBreakers } from '../shared/state/limits/shared-breakers.ts';
 import { redisLedger } from '../shared/state/money/ledger.ts';
 import { artifactsFor, type OpenedArtifacts } from '../shared/state/results/artifacts-for.ts';
@@ -17,14 +17,14 @@ import { RedisControlChannel } from '../shared/state/run/control/control-channel
 import { redisInbox } from '../shared/state/run/control/inbox.ts';
 import { redisRuns } from '../shared/state/run/runs.ts';
 import { redisTimers, redisWaits } from '../shared/state/run/waits/waits.ts';
-import type { RunPlace } from '../shared/state/script.ts';
+import type { RunKeySpace } from '../shared/state/script.ts';
 import { redisThreads } from '../shared/state/thread/threads.ts';
 import type { WorkerMetrics } from './ops/metrics/metrics.ts';
 import type { Ports } from './run/ports.ts';
 
 /** The connections of a worker, and where its runs are in Redis. */
 export interface WorkerRedis {
-  readonly place: RunPlace;
+  readonly place: RunKeySpace;
   /** For BullMQ. */
   readonly queueing: RedisConnection;
   readonly subscriber: RedisConnection;
@@ -81,18 +81,18 @@ export async function openStores(
   await control.start();
   const threads = { ...base, cluster };
   const family: Family = { place, threads, ...told };
-  const runPlace = { ...place, clock: systemClock };
+  const runKeySpace = { ...place, clock: systemClock };
   const ports: Ports = {
-    runs: redisRuns({ ...runPlace, log }),
+    runs: redisRuns({ ...runKeySpace, log }),
     control,
     media: redisMedia({ redis, keys, ttlS: config.RESULT_TTL_S }),
-    waits: redisWaits(runPlace),
+    waits: redisWaits(runKeySpace),
     threads: redisThreads(threads, told.addJob),
     inbox: redisInbox(place),
     deadlines: redisTimers(redis, keys.deadlines),
     children: redisChildren(family),
     ledger: redisLedger({ ...base, log, tenants, costsRetentionDays: config.COSTS_RETENTION_DAYS }),
-    governor: closing.use(redisGovernor({ ...base, observe: observeLimiter })),
+    rateLimiter: closing.use(redisRateLimiter({ ...base, observe: observeLimiter })),
     breakers: closing.use(redisBreakers({ ...base, subscriber, log })),
     clock: systemClock,
     log,

@@ -3,7 +3,7 @@ import type { RunRequestInput, RunView } from '../../src/producer/index.ts';
 import { isTerminalStatus } from '../../src/shared/contract/run.ts';
 import { checkRun, observe } from '../support/check-run.ts';
 import { checkThread, seeThread } from '../support/check-thread.ts';
-import { havoc, makeFragileWorld } from '../support/fault-injection.ts';
+import { injectFaults, makeFragileWorld } from '../support/fault-injection.ts';
 import { checkNothingLeft } from '../support/leftovers.ts';
 import { decideUntil, everyRun, stopAfter } from '../support/people.ts';
 import { planInput, type PlannedStep } from '../support/plan.ts';
@@ -31,7 +31,7 @@ test('conversations go on through lost workers, lost connections and a lost Redi
     ),
   ).then((all) => all.flat());
   talking.catch(() => {});
-  await havoc(world, { random, proxy, redis, rounds: 12, everyMs: 1_500 });
+  await injectFaults(world, { random, proxy, redis, rounds: 12, everyMs: 1_500 });
   const sent = await talking;
   expect(sent).toHaveLength(threads * messages);
 

@@ -18,7 +18,7 @@ const rounds = 2;
 
 /**
  * A window is a tenth of a real one here, and so is the margin for calls that take long to arrive. Where the machine halts
- * a process for longer than that, a call comes late and is refused: such a stray out of 500 is no matter, a governor that
+ * a process for longer than that, a call comes late and is refused: such a stray out of 500 is no matter, a rateLimiter that
  * counts wrongly sends dozens.
  */
 const strays = 2;
@@ -38,7 +38,7 @@ async function makeCrew(known: boolean) {
     latencyMs: (random) => 50 + 200 * random,
     outputTokens: (random) => 100 + 200 * random,
   });
-  const folder = mkdtempSync(join(tmpdir(), 'millrace-governor-'));
+  const folder = mkdtempSync(join(tmpdir(), 'millrace-rateLimiter-'));
   const limits = known ? `requestsPerMinute: ${requests * scale}, tokensPerMinute: ${tokens * scale}, ` : '';
   writeFileSync(
     join(folder, 'providers.yaml'),

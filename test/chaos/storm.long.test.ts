@@ -89,5 +89,5 @@ async function checkNothingLeft(world: World): Promise<void> {
   });
   const { stuckRuns, openRuns, counters } = await world.mill.diagnose();
   expect({ stuckRuns, openRuns }).toEqual({ stuckRuns: [], openRuns: 0 });
-  expect(counters['put_back'] ?? 0).toBe(0);
+  expect(counters['requeued'] ?? 0).toBe(0);
 }

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { RunRequestInput, RunView } from '../../src/producer/index.ts';
 import { isTerminalStatus } from '../../src/shared/contract/run.ts';
 import { checkRun, observe } from '../support/check-run.ts';
-import { havoc, makeFragileWorld } from '../support/fault-injection.ts';
+import { injectFaults, makeFragileWorld } from '../support/fault-injection.ts';
 import { checkNothingLeft } from '../support/leftovers.ts';
 import { decideUntil, everyRun, stopAfter } from '../support/people.ts';
 import { planInput, type PlannedCall, type PlannedStep } from '../support/plan.ts';
@@ -32,7 +32,7 @@ test('agents work together through lost workers, lost connections and a lost Red
     }),
   );
   asking.catch(() => {});
-  await havoc(world, { random, proxy, redis, rounds: 12, everyMs: 1_500 });
+  await injectFaults(world, { random, proxy, redis, rounds: 12, everyMs: 1_500 });
   const roots = await asking;
 
   const runs = await allEnded(world);

@@ -1,10 +1,10 @@
-import type { RunPlace } from '../../src/shared/state/script.ts';
+import type { RunKeySpace } from '../../src/shared/state/script.ts';
 import { redisChildren } from '../../src/shared/state/run/children/children-port.ts';
 import type { ChildrenWorld } from './children-world.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
 
 /** Runs below in the test Redis, or in the one at `url`. Jobs are nobody's matter here. */
-export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld & { readonly place: RunPlace }> {
+export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld & { readonly place: RunKeySpace }> {
   const world = await redisWaitsWorld(url);
   const children = redisChildren({
     place: world.options,

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { sayToRun, redisInbox } from '../../src/shared/state/run/control/inbox.ts';
+import { steerRun, redisInbox } from '../../src/shared/state/run/control/inbox.ts';
 import { memoryInbox } from '../../src/worker/local/stores/in-memory.ts';
 import { inboxContract } from './inbox.ts';
 import { redisWorld } from './redis-world.ts';
@@ -12,7 +12,7 @@ inboxContract('Redis', async (runId) => {
   await world.redis.hset(world.keys.run(runId), 'status', 'running');
   return {
     inbox: redisInbox(world.options),
-    say: async (run, id) => (await sayToRun(world.options, run, { id, text: id, at })) === 'said',
+    say: async (run, id) => (await steerRun(world.options, run, { id, text: id, at })) === 'said',
   };
 });
 
@@ -25,7 +25,7 @@ test('a repeat is the same message, also when it was taken meanwhile', async () 
   const world = await redisWorld();
   const runId = await seeded(world, { status: 'running', epoch: 1 });
   const inbox = redisInbox(world.options);
-  const say = () => sayToRun(world.options, runId, { id: 'm', text: 'hi', at });
+  const say = () => steerRun(world.options, runId, { id: 'm', text: 'hi', at });
   expect([await say(), await say()]).toEqual(['said', 'said']);
   expect(await inbox.heard(runId)).toHaveLength(1);
   await inbox.drop(runId, ['m']);
@@ -38,7 +38,7 @@ test.each([{ endedAt: at }, { cancel: '{}' }])(
   async (changes) => {
     const world = await redisWorld();
     const runId = await seeded(world, { status: 'running', epoch: 1, ...changes });
-    expect(await sayToRun(world.options, runId, { id: 'm', text: 'hi', at })).toBe('late');
-    expect(await sayToRun(world.options, 'NOBODY', { id: 'm', text: 'hi', at })).toBe('late');
+    expect(await steerRun(world.options, runId, { id: 'm', text: 'hi', at })).toBe('late');
+    expect(await steerRun(world.options, 'NOBODY', { id: 'm', text: 'hi', at })).toBe('late');
   },
 );

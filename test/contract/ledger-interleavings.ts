@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../src/shared/contract/tenants.ts';
 import type { Reservation } from '../../src/shared/state/money/ledger.ts';
-import type { Purse } from '../../src/shared/state/money/accounts.ts';
+import type { Accounts } from '../../src/shared/state/money/accounts.ts';
 import { seeded } from '../support/seeded.ts';
 import {
   ask,
@@ -36,32 +36,32 @@ export function ledgerInterleavings(makeWorld: MakeLedgerWorld): void {
     await world.setBudget('b1', 3_000);
     const purses = Array.from({ length: 6 }, () => capped(1_200, 'fail', { batch: 'b1' }));
     const watched = [batch('b1'), tenant, ...purses.map(own)];
-    const open: { purse: Purse; id: string; amount: number }[] = [];
+    const open: { accounts: Accounts; id: string; amount: number }[] = [];
     const repeats: [Reservation, Reservation][] = [];
-    const pay = ({ purse, id, amount }: (typeof open)[number]) => {
-      return ledger.settle(paid(purse, id, random.below(amount + 1)));
+    const pay = ({ accounts, id, amount }: (typeof open)[number]) => {
+      return ledger.settle(paid(accounts, id, random.below(amount + 1)));
     };
     for (let step = 0; step < rounds({ fast: 150, all: 400 }); step++) {
-      const purse = purses[random.below(purses.length)] as Purse;
+      const accounts = purses[random.below(purses.length)] as Accounts;
       const roll = random.below(10);
-      const mine = open.filter((held) => held.purse === purse);
+      const mine = open.filter((held) => held.accounts === accounts);
       if (roll < 5) {
         const wanted = 1 + random.below(300);
-        const request = ask(purse, `s${step}`, wanted, { least: 1 + random.below(wanted) });
+        const request = ask(accounts, `s${step}`, wanted, { least: 1 + random.below(wanted) });
         const [answer, again] = await Promise.all([ledger.reserve(request), ledger.reserve(request)]);
         repeats.push([answer, again]);
-        if (answer.kind === 'reserved') open.push({ purse, id: request.id, amount: answer.amount });
+        if (answer.kind === 'reserved') open.push({ accounts, id: request.id, amount: answer.amount });
       } else if (roll < 8) {
         const some = mine.slice(0, 1 + random.below(2));
         await Promise.all(
-          some.flatMap((held) => [pay(held), ...(random.below(4) === 0 ? [ledger.forfeit(purse)] : [])]),
+          some.flatMap((held) => [pay(held), ...(random.below(4) === 0 ? [ledger.writeOff(accounts)] : [])]),
         );
         for (const held of some) open.splice(open.indexOf(held), 1);
       } else if (roll < 9 && mine[0]) {
-        await ledger.release(purse, mine[0].id);
+        await ledger.release(accounts, mine[0].id);
         open.splice(open.indexOf(mine[0]), 1);
       } else {
-        await ledger.forfeit(purse);
+        await ledger.writeOff(accounts);
       }
       for (const account of watched) {
         const { used, cap } = await standsAt(world, account);
@@ -70,7 +70,7 @@ export function ledgerInterleavings(makeWorld: MakeLedgerWorld): void {
     }
     for (const [answer, again] of repeats) expect(again).toEqual(answer);
     expect(repeats.filter(([{ kind }]) => kind === 'reserved').length).toBeGreaterThan(10);
-    await Promise.all(purses.map((purse) => ledger.forfeit(purse)));
+    await Promise.all(purses.map((accounts) => ledger.writeOff(accounts)));
     await Promise.all(open.map(pay));
     for (const account of watched) expect((await standsAt(world, account)).held).toBe(0);
   });

@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest';
 import { runIdForExecution } from '../../src/shared/base/ids.ts';
 import { tenantsOf } from '../../src/shared/contract/tenants.ts';
-import type { Purse } from '../../src/shared/state/money/accounts.ts';
+import type { Accounts } from '../../src/shared/state/money/accounts.ts';
 import {
-  aPurse,
+  someAccounts,
   ask,
   batch,
   capped,
@@ -17,15 +17,15 @@ import {
 const b1 = batch('b1');
 
 /** A batch with a cap of 1,000, of which 900 are held by one run. */
-async function almostUsed(makeWorld: MakeLedgerWorld): Promise<LedgerWorld & { readonly holder: Purse }> {
+async function almostUsed(makeWorld: MakeLedgerWorld): Promise<LedgerWorld & { readonly holder: Accounts }> {
   const world = await makeWorld();
   await world.setBudget('b1', 1_000, 'pause_for_approval');
-  const holder = aPurse({ batch: 'b1' });
+  const holder = someAccounts({ batch: 'b1' });
   await world.ledger.reserve(ask(holder, 'held', 900));
   return { ...world, holder };
 }
 
-const waiter = () => aPurse({ batch: 'b1' });
+const waiter = () => someAccounts({ batch: 'b1' });
 
 export function ledgerLines(makeWorld: MakeLedgerWorld): void {
   test('a run whose money is there is not put in line', async () => {
@@ -38,30 +38,30 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
   test('a settlement answers the runs that fit now, oldest first and together, each once', async () => {
     const { ledger, holder, view, clock } = await almostUsed(makeWorld);
     const [first, second, third] = [waiter(), waiter(), waiter()];
-    for (const [minute, purse] of [third, second, first].entries()) {
+    for (const [minute, accounts] of [third, second, first].entries()) {
       clock.set(`2026-11-21T12:3${minute}:00Z`);
-      expect(await ledger.await(purse, b1, 300)).toBe(false);
+      expect(await ledger.await(accounts, b1, 300)).toBe(false);
     }
     expect(await ledger.settle(paid(holder, 'held', 400))).toEqual([first.runId, second.runId]);
     expect(await ledger.pump()).toEqual([]);
     expect(await view(b1)).toMatchObject({ waiting: 1 });
   });
 
-  test('a release and a forfeit answer runs that wait as well', async () => {
-    for (const give of ['release', 'forfeit'] as const) {
+  test('a release and a writeOff answer runs that wait as well', async () => {
+    for (const give of ['release', 'writeOff'] as const) {
       const { ledger, holder, topUp } = await almostUsed(makeWorld);
-      const purse = waiter();
-      await ledger.await(purse, b1, 300);
-      if (give === 'forfeit') await topUp(b1, 300);
-      const runIds = give === 'release' ? await ledger.release(holder, 'held') : await ledger.forfeit(holder);
-      expect(runIds).toEqual([purse.runId]);
+      const accounts = waiter();
+      await ledger.await(accounts, b1, 300);
+      if (give === 'writeOff') await topUp(b1, 300);
+      const runIds = give === 'release' ? await ledger.release(holder, 'held') : await ledger.writeOff(holder);
+      expect(runIds).toEqual([accounts.runId]);
     }
   });
 
   test('a top-up is found by whoever looks at the lines, and each run goes to one of them', async () => {
     const { ledger, topUp, view } = await almostUsed(makeWorld);
     const purses = Array.from({ length: 10 }, waiter);
-    for (const purse of purses) await ledger.await(purse, b1, 200);
+    for (const accounts of purses) await ledger.await(accounts, b1, 200);
     expect(await ledger.pump()).toEqual([]);
     await topUp(b1, 1_100);
     const looks = await Promise.all([ledger.pump(), ledger.pump(), ledger.pump()]);
@@ -84,21 +84,23 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
 
   test('runs whose age cannot be seen stand in line as they came', async () => {
     const { ledger, holder, clock } = await almostUsed(makeWorld);
-    const [first, second] = ['e1', 'e2'].map((id) => aPurse({ batch: 'b1', runId: runIdForExecution('acme', id) }));
-    for (const [minute, purse] of [first, second, first].entries()) {
+    const [first, second] = ['e1', 'e2'].map((id) =>
+      someAccounts({ batch: 'b1', runId: runIdForExecution('acme', id) }),
+    );
+    for (const [minute, accounts] of [first, second, first].entries()) {
       clock.set(`2026-11-21T12:3${minute}:00Z`);
-      await ledger.await(purse as Purse, b1, 300);
+      await ledger.await(accounts as Accounts, b1, 300);
     }
     expect(await ledger.settle(paid(holder, 'held', 700))).toEqual([first?.runId]);
   });
 
   test('a run that was taken out of line and was not woken can wait again', async () => {
     const { ledger, holder } = await almostUsed(makeWorld);
-    const purse = waiter();
-    await ledger.await(purse, b1, 300);
-    expect(await ledger.settle(paid(holder, 'held', 700))).toEqual([purse.runId]);
+    const accounts = waiter();
+    await ledger.await(accounts, b1, 300);
+    expect(await ledger.settle(paid(holder, 'held', 700))).toEqual([accounts.runId]);
     expect(await ledger.await(waiter(), b1, 300)).toBe(false);
-    expect(await ledger.await(purse, b1, 300)).toBe(true);
+    expect(await ledger.await(accounts, b1, 300)).toBe(true);
   });
 
   test('younger runs do not pass an older one that waits for calls under way', async () => {
@@ -119,18 +121,18 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
 
   test('a run that asks for money waits in no line of its accounts any more', async () => {
     const { ledger, topUp } = await almostUsed(makeWorld);
-    const purse = waiter();
-    await ledger.await(purse, b1, 300);
-    await ledger.reserve(ask(purse, 'forced', 300, { force: true }));
+    const accounts = waiter();
+    await ledger.await(accounts, b1, 300);
+    await ledger.reserve(ask(accounts, 'forced', 300, { force: true }));
     await topUp(b1, 10_000);
     expect(await ledger.pump()).toEqual([]);
   });
 
   test('a run that ends waits in no line any more', async () => {
     const { ledger, topUp } = await almostUsed(makeWorld);
-    const purse = waiter();
-    await ledger.await(purse, b1, 300);
-    await ledger.forfeit(purse);
+    const accounts = waiter();
+    await ledger.await(accounts, b1, 300);
+    await ledger.writeOff(accounts);
     await topUp(b1, 10_000);
     expect(await ledger.pump()).toEqual([]);
   });
@@ -138,33 +140,33 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
   test('a run is not woken for less than what the ledger asks of its model', async () => {
     const world = await makeWorld();
     await world.setBudget('b1', 1_000, 'pause_for_approval');
-    const purse = waiter();
-    await world.ledger.reserve(ask(purse, 'a', 100));
-    await world.ledger.settle(paid(purse, 'a', 850));
-    expect(await world.ledger.reserve(ask(purse, 'b', 100))).toMatchObject({ kind: 'exceeded' });
-    expect(await world.ledger.await(purse, b1, 100)).toBe(false);
+    const accounts = waiter();
+    await world.ledger.reserve(ask(accounts, 'a', 100));
+    await world.ledger.settle(paid(accounts, 'a', 850));
+    expect(await world.ledger.reserve(ask(accounts, 'b', 100))).toMatchObject({ kind: 'exceeded' });
+    expect(await world.ledger.await(accounts, b1, 100)).toBe(false);
     await world.topUp(b1, 699);
     expect(await world.ledger.pump()).toEqual([]);
     await world.topUp(b1, 1);
-    expect(await world.ledger.pump()).toEqual([purse.runId]);
-    expect(await world.ledger.reserve(ask(purse, 'c', 100))).toMatchObject({ kind: 'reserved', amount: 100 });
+    expect(await world.ledger.pump()).toEqual([accounts.runId]);
+    expect(await world.ledger.reserve(ask(accounts, 'c', 100))).toMatchObject({ kind: 'reserved', amount: 100 });
   });
 
   test('a run waits for its own money by the cap that refused it', async () => {
     const world = await makeWorld();
-    const purse = capped(100, 'pause_for_approval');
-    expect(await world.ledger.reserve(ask(purse, 'a', 300))).toMatchObject({ kind: 'exceeded' });
-    expect(await world.ledger.await(purse, own(purse), 300)).toBe(false);
-    await world.topUp(own(purse), 200);
-    expect(await world.ledger.pump()).toEqual([purse.runId]);
+    const accounts = capped(100, 'pause_for_approval');
+    expect(await world.ledger.reserve(ask(accounts, 'a', 300))).toMatchObject({ kind: 'exceeded' });
+    expect(await world.ledger.await(accounts, own(accounts), 300)).toBe(false);
+    await world.topUp(own(accounts), 200);
+    expect(await world.ledger.pump()).toEqual([accounts.runId]);
   });
 
   test('runs that wait for money of their tenant are answered when the next window begins', async () => {
     const daily = { maxCostMicrocents: 100, window: 'day', onExceed: 'pause_for_approval', unpriced: 'allow' } as const;
     const world = await makeWorld(tenantsOf({ default: { budget: daily } }));
-    const [first, second, third] = [aPurse(), aPurse(), aPurse()];
+    const [first, second, third] = [someAccounts(), someAccounts(), someAccounts()];
     await world.ledger.settle(paid(first, 'a', 90));
-    for (const purse of [first, second, third]) expect(await world.ledger.await(purse, tenant, 50)).toBe(false);
+    for (const accounts of [first, second, third]) expect(await world.ledger.await(accounts, tenant, 50)).toBe(false);
     expect(await world.ledger.pump()).toEqual([]);
     world.clock.set('2026-11-22T00:00:00Z');
     expect(await world.ledger.pump()).toEqual([first.runId, second.runId]);

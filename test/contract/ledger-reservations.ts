@@ -1,26 +1,30 @@
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../src/shared/contract/tenants.ts';
-import { aPurse, ask, batch, capped, own, paid, tenant, type MakeLedgerWorld } from './ledger-world.ts';
+import { someAccounts, ask, batch, capped, own, paid, tenant, type MakeLedgerWorld } from './ledger-world.ts';
 
 const dailyCap = (maxCostMicrocents: number, onExceed: 'fail' | 'warn' | 'pause_for_approval' = 'fail') =>
   tenantsOf({ default: { budget: { maxCostMicrocents, window: 'day', onExceed, unpriced: 'allow' } } });
 
 export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
-  test('a purse is capped when its run or its tenant has a cap, and whenever it has a batch', async () => {
+  test('a accounts is capped when its run or its tenant has a cap, and whenever it has a batch', async () => {
     const { ledger } = await makeWorld();
-    expect(ledger.isCapped(aPurse())).toBe(false);
+    expect(ledger.isCapped(someAccounts())).toBe(false);
     expect(ledger.isCapped(capped(1))).toBe(true);
-    expect(ledger.isCapped(aPurse({ batch: 'b1' }))).toBe(true);
-    expect((await makeWorld(dailyCap(1))).ledger.isCapped(aPurse())).toBe(true);
+    expect(ledger.isCapped(someAccounts({ batch: 'b1' }))).toBe(true);
+    expect((await makeWorld(dailyCap(1))).ledger.isCapped(someAccounts())).toBe(true);
   });
 
   test('a reservation is held in the accounts of run, batch and tenant', async () => {
     const world = await makeWorld(dailyCap(1_000));
     await world.setBudget('b1', 900);
-    const purse = capped(800, 'fail', { batch: 'b1' });
-    expect(await world.ledger.reserve(ask(purse, 'a', 300))).toEqual({ kind: 'reserved', amount: 300, warnings: [] });
+    const accounts = capped(800, 'fail', { batch: 'b1' });
+    expect(await world.ledger.reserve(ask(accounts, 'a', 300))).toEqual({
+      kind: 'reserved',
+      amount: 300,
+      warnings: [],
+    });
     const held = { reservedMicrocents: 300, spentMicrocents: 0 };
-    expect(await world.view(own(purse))).toMatchObject({ ...held, capMicrocents: 800, window: 'total' });
+    expect(await world.view(own(accounts))).toMatchObject({ ...held, capMicrocents: 800, window: 'total' });
     expect(await world.view(batch('b1'))).toMatchObject({ ...held, capMicrocents: 900 });
     expect(await world.view(tenant)).toMatchObject({ ...held, capMicrocents: 1_000, windowStart: '2026-11-21' });
   });
@@ -28,9 +32,9 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
   test('a refused reservation holds nothing in any account', async () => {
     const world = await makeWorld(dailyCap(100));
     await world.setBudget('b1', 900);
-    const purse = capped(800, 'fail', { batch: 'b1' });
-    expect(await world.ledger.reserve(ask(purse, 'a', 300))).toMatchObject({ kind: 'exceeded', account: tenant });
-    for (const account of [own(purse), batch('b1'), tenant])
+    const accounts = capped(800, 'fail', { batch: 'b1' });
+    expect(await world.ledger.reserve(ask(accounts, 'a', 300))).toMatchObject({ kind: 'exceeded', account: tenant });
+    for (const account of [own(accounts), batch('b1'), tenant])
       expect(await world.view(account)).toMatchObject({ reservedMicrocents: 0, spentMicrocents: 0 });
   });
 
@@ -39,16 +43,18 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     await world.setBudget('b1', 100);
     const all = capped(100, 'fail', { batch: 'b1' });
     expect(await world.ledger.reserve(ask(all, 'a', 300))).toMatchObject({ account: own(all) });
-    expect(await world.ledger.reserve(ask(aPurse({ batch: 'b1' }), 'a', 300))).toMatchObject({ account: batch('b1') });
-    expect(await world.ledger.reserve(ask(aPurse(), 'a', 300))).toMatchObject({ account: tenant });
+    expect(await world.ledger.reserve(ask(someAccounts({ batch: 'b1' }), 'a', 300))).toMatchObject({
+      account: batch('b1'),
+    });
+    expect(await world.ledger.reserve(ask(someAccounts(), 'a', 300))).toMatchObject({ account: tenant });
   });
 
   test('an account that is used up goes before one that is only busy', async () => {
     const world = await makeWorld();
     await world.setBudget('b1', 100, 'pause_for_approval');
-    const purse = capped(400, 'fail', { batch: 'b1' });
-    await world.ledger.reserve(ask(purse, 'a', 350, { force: true }));
-    expect(await world.ledger.reserve(ask(purse, 'b', 101))).toMatchObject({
+    const accounts = capped(400, 'fail', { batch: 'b1' });
+    await world.ledger.reserve(ask(accounts, 'a', 350, { force: true }));
+    expect(await world.ledger.reserve(ask(accounts, 'b', 101))).toMatchObject({
       kind: 'exceeded',
       account: batch('b1'),
       onExceed: 'pause_for_approval',
@@ -57,11 +63,11 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
 
   test('an account that only warns never refuses, and says when it is passed', async () => {
     const world = await makeWorld(dailyCap(500, 'warn'));
-    const purse = aPurse();
-    expect(await world.ledger.reserve(ask(purse, 'a', 500))).toMatchObject({ kind: 'reserved', warnings: [] });
-    await world.ledger.settle(paid(purse, 'a', 400));
+    const accounts = someAccounts();
+    expect(await world.ledger.reserve(ask(accounts, 'a', 500))).toMatchObject({ kind: 'reserved', warnings: [] });
+    await world.ledger.settle(paid(accounts, 'a', 400));
     const passed = { ...tenant, capMicrocents: 500, spentMicrocents: 400, reservedMicrocents: 200 };
-    expect(await world.ledger.reserve(ask(purse, 'b', 200))).toEqual({
+    expect(await world.ledger.reserve(ask(accounts, 'b', 200))).toEqual({
       kind: 'reserved',
       amount: 200,
       warnings: [passed],
@@ -70,42 +76,42 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
 
   test('an account that only warns does so once for each run, and again for a repeated question', async () => {
     const { ledger } = await makeWorld(dailyCap(500, 'warn'));
-    const [purse, other] = [aPurse(), aPurse()];
-    const warnings = async (of: typeof purse, id: string) => {
+    const [accounts, other] = [someAccounts(), someAccounts()];
+    const warnings = async (of: typeof accounts, id: string) => {
       const reservation = await ledger.reserve(ask(of, id, 600));
       return reservation.kind === 'reserved' ? reservation.warnings.length : reservation.kind;
     };
-    expect(await warnings(purse, 'a')).toBe(1);
-    expect(await warnings(purse, 'a')).toBe(1);
-    await ledger.settle(paid(purse, 'a', 600));
-    expect(await warnings(purse, 'b')).toBe(0);
+    expect(await warnings(accounts, 'a')).toBe(1);
+    expect(await warnings(accounts, 'a')).toBe(1);
+    await ledger.settle(paid(accounts, 'a', 600));
+    expect(await warnings(accounts, 'b')).toBe(0);
     expect(await warnings(other, 'c')).toBe(1);
   });
 
   test('a batch without a cap refuses nothing', async () => {
     const { ledger } = await makeWorld();
-    const purse = aPurse({ batch: 'b1' });
-    expect(await ledger.reserve(ask(purse, 'a', 1e14))).toEqual({ kind: 'reserved', amount: 1e14, warnings: [] });
+    const accounts = someAccounts({ batch: 'b1' });
+    expect(await ledger.reserve(ask(accounts, 'a', 1e14))).toEqual({ kind: 'reserved', amount: 1e14, warnings: [] });
   });
 
   test('a top-up counts on top of the cap', async () => {
     const world = await makeWorld();
-    const purse = capped(100);
-    expect(await world.ledger.reserve(ask(purse, 'a', 300))).toMatchObject({ kind: 'exceeded' });
-    await world.topUp(own(purse), 200);
-    expect(await world.ledger.reserve(ask(purse, 'b', 300))).toMatchObject({ kind: 'reserved' });
-    expect(await world.view(own(purse))).toMatchObject({ capMicrocents: 300 });
+    const accounts = capped(100);
+    expect(await world.ledger.reserve(ask(accounts, 'a', 300))).toMatchObject({ kind: 'exceeded' });
+    await world.topUp(own(accounts), 200);
+    expect(await world.ledger.reserve(ask(accounts, 'b', 300))).toMatchObject({ kind: 'reserved' });
+    expect(await world.view(own(accounts))).toMatchObject({ capMicrocents: 300 });
   });
 
   test('a call that cost more than was held makes later calls of that model hold as much more', async () => {
     const world = await makeWorld();
     await world.setBudget('b1', 1_000);
-    const purse = aPurse({ batch: 'b1' });
-    await world.ledger.reserve(ask(purse, 'a', 100));
-    await world.ledger.settle(paid(purse, 'a', 150));
-    await world.ledger.reserve(ask(purse, 'b', 100));
-    await world.ledger.settle(paid(purse, 'b', 120));
-    const other = aPurse({ batch: 'b1' });
+    const accounts = someAccounts({ batch: 'b1' });
+    await world.ledger.reserve(ask(accounts, 'a', 100));
+    await world.ledger.settle(paid(accounts, 'a', 150));
+    await world.ledger.reserve(ask(accounts, 'b', 100));
+    await world.ledger.settle(paid(accounts, 'b', 120));
+    const other = someAccounts({ batch: 'b1' });
     expect(await world.ledger.reserve(ask(other, 'c', 100))).toMatchObject({ kind: 'reserved', amount: 100 });
     expect(await world.view(batch('b1'))).toMatchObject({ spentMicrocents: 270, reservedMicrocents: 150 });
     await world.ledger.reserve(ask(other, 'd', 100, { model: 'exact' }));
@@ -115,10 +121,10 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
   test('an answer far shorter than what was held shows as well that a model costs more than was reckoned', async () => {
     const world = await makeWorld();
     await world.setBudget('b1', 1_000);
-    const purse = aPurse({ batch: 'b1' });
-    await world.ledger.reserve(ask(purse, 'a', 100));
-    await world.ledger.settle(paid(purse, 'a', 60, { expectedMicrocents: 20 }));
-    await world.ledger.reserve(ask(purse, 'b', 100));
+    const accounts = someAccounts({ batch: 'b1' });
+    await world.ledger.reserve(ask(accounts, 'a', 100));
+    await world.ledger.settle(paid(accounts, 'a', 60, { expectedMicrocents: 20 }));
+    await world.ledger.reserve(ask(accounts, 'b', 100));
     expect(await world.view(batch('b1'))).toMatchObject({ spentMicrocents: 60, reservedMicrocents: 140 });
   });
 
@@ -126,10 +132,10 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     const world = await makeWorld();
     await world.setBudget('b1', 1_000);
     for (let call = 0; call < 20; call++) {
-      const purse = aPurse({ batch: 'b1' });
-      const reservation = await world.ledger.reserve(ask(purse, `c${call}`, 100, { least: 1 }));
+      const accounts = someAccounts({ batch: 'b1' });
+      const reservation = await world.ledger.reserve(ask(accounts, `c${call}`, 100, { least: 1 }));
       if (reservation.kind !== 'reserved') break;
-      await world.ledger.settle(paid(purse, `c${call}`, reservation.amount + 90));
+      await world.ledger.settle(paid(accounts, `c${call}`, reservation.amount + 90));
     }
     const { spentMicrocents } = await world.view(batch('b1'));
     expect(spentMicrocents).toBeGreaterThan(800);
@@ -138,11 +144,11 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
 
   test('a tenant begins each window with its whole cap', async () => {
     const world = await makeWorld(dailyCap(500));
-    const purse = aPurse();
-    await world.ledger.reserve(ask(purse, 'a', 500));
-    await world.ledger.settle(paid(purse, 'a', 500));
-    expect(await world.ledger.reserve(ask(purse, 'b', 500))).toMatchObject({ kind: 'exceeded' });
+    const accounts = someAccounts();
+    await world.ledger.reserve(ask(accounts, 'a', 500));
+    await world.ledger.settle(paid(accounts, 'a', 500));
+    expect(await world.ledger.reserve(ask(accounts, 'b', 500))).toMatchObject({ kind: 'exceeded' });
     world.clock.set('2026-11-22T00:00:00Z');
-    expect(await world.ledger.reserve(ask(purse, 'c', 500))).toMatchObject({ kind: 'reserved' });
+    expect(await world.ledger.reserve(ask(accounts, 'c', 500))).toMatchObject({ kind: 'reserved' });
   });
 }

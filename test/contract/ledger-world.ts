@@ -3,7 +3,7 @@ import { newRunId } from '../../src/shared/base/ids.ts';
 import { zeroUsage, type BudgetView, type CostRow, type OnExceed } from '../../src/shared/contract/money.ts';
 import type { Tenants } from '../../src/shared/contract/tenants.ts';
 import type { Ledger, ReserveRequest, Settlement } from '../../src/shared/state/money/ledger.ts';
-import type { AccountState, Purse } from '../../src/shared/state/money/accounts.ts';
+import type { AccountState, Accounts } from '../../src/shared/state/money/accounts.ts';
 
 export type AccountName = Pick<AccountState, 'scope' | 'id'>;
 
@@ -37,24 +37,34 @@ export function aRunId(): string {
   return newRunId(Date.UTC(2026, 10, 21) + 1_000 * made++);
 }
 
-export function aPurse(changes: Partial<Purse> = {}): Purse {
+export function someAccounts(changes: Partial<Accounts> = {}): Accounts {
   return { runId: aRunId(), tenant: 'acme', agentId: 'support', ...changes };
 }
 
-/** A purse whose run has a cap of its own. */
-export function capped(capMicrocents: number, onExceed: OnExceed = 'fail', changes: Partial<Purse> = {}): Purse {
-  return aPurse({ run: { capMicrocents, onExceed }, ...changes });
+/** A accounts whose run has a cap of its own. */
+export function capped(capMicrocents: number, onExceed: OnExceed = 'fail', changes: Partial<Accounts> = {}): Accounts {
+  return someAccounts({ run: { capMicrocents, onExceed }, ...changes });
 }
 
-export function ask(purse: Purse, id: string, wanted: number, changes: Partial<ReserveRequest> = {}): ReserveRequest {
-  return { purse, id, provider: 'openai', model: 'm', wanted, least: wanted, force: false, ...changes };
+export function ask(
+  accounts: Accounts,
+  id: string,
+  wanted: number,
+  changes: Partial<ReserveRequest> = {},
+): ReserveRequest {
+  return { accounts, id, provider: 'openai', model: 'm', wanted, least: wanted, force: false, ...changes };
 }
 
-export function paid(purse: Purse, id: string, costMicrocents: number, changes: Partial<Settlement> = {}): Settlement {
-  const attempt = { purse, id, provider: 'openai', model: 'm', usage: zeroUsage, costMicrocents };
-  return { ...attempt, priced: true, presumed: false, ...changes };
+export function paid(
+  accounts: Accounts,
+  id: string,
+  costMicrocents: number,
+  changes: Partial<Settlement> = {},
+): Settlement {
+  const attempt = { accounts, id, provider: 'openai', model: 'm', usage: zeroUsage, costMicrocents };
+  return { ...attempt, priced: true, unconfirmed: false, ...changes };
 }
 
-export const own = ({ runId }: Purse): AccountName => ({ scope: 'run', id: runId });
+export const own = ({ runId }: Accounts): AccountName => ({ scope: 'run', id: runId });
 export const batch = (id: string): AccountName => ({ scope: 'batch', id });
 export const tenant: AccountName = { scope: 'tenant', id: 'acme' };

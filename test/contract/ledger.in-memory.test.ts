@@ -3,7 +3,7 @@ import { silentLog } from '../../src/shared/base/log.ts';
 import type { BudgetView } from '../../src/shared/contract/money.ts';
 import { inMemoryLedger } from '../../src/worker/local/stores/in-memory-ledger.ts';
 import { ledgerRuns } from './ledger-runs.ts';
-import { aPurse, ask } from './ledger-world.ts';
+import { someAccounts, ask } from './ledger-world.ts';
 
 describe('Memory as the ledger of runs', () => {
   ledgerRuns(async () => {
@@ -12,7 +12,7 @@ describe('Memory as the ledger of runs', () => {
       ledger,
       /** By a refusal, which says where the account stands. */
       async view({ id: runId }) {
-        const look = aPurse({ runId, run: { capMicrocents: -1, onExceed: 'fail' } });
+        const look = someAccounts({ runId, run: { capMicrocents: -1, onExceed: 'fail' } });
         const answer = await ledger.reserve(ask(look, 'look', 1));
         if (answer.kind !== 'exceeded') throw new Error(`the account has room: ${answer.kind}`);
         return answer.account as BudgetView;

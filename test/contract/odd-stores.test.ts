@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import type { NewRun } from '../../src/shared/state/run/create-runs.ts';
 import { newNonce, newRunId } from '../../src/shared/base/ids.ts';
 import { jsonText } from '../../src/shared/base/json-text.ts';
-import { sayToRun } from '../../src/shared/state/run/control/inbox.ts';
+import { steerRun } from '../../src/shared/state/run/control/inbox.ts';
 import { costRowsOf } from '../../src/shared/state/money/costs.ts';
 import { rounds } from '../support/lane.ts';
 import { oddText, oddValue } from '../support/odd.ts';
@@ -12,7 +12,7 @@ import { redisBreakersWorld } from './breakers-redis-world.ts';
 import { redisChildrenWorld } from './children-redis-world.ts';
 import { childOf, suspendOn } from './children-world.ts';
 import { aRequest, granted } from './rate-limiter.ts';
-import { redisGovernorWorld } from './rate-limiter-redis-world.ts';
+import { redisRateLimiterWorld } from './rate-limiter-redis-world.ts';
 import { redisLedgerWorld } from './ledger-redis-world.ts';
 import { ask, capped, paid } from './ledger-world.ts';
 import { draft } from './progress-notes.ts';
@@ -83,7 +83,7 @@ test('what a run is told while it works, and by those below it, reaches it in od
     const busy = await seededRun(world);
     await claim(world, busy);
     await world.runs.flush({ runId: busy, owner: '' }, 3, [delta(busy, oddText(random))]);
-    expect(await sayToRun(world.place, busy, message)).toBe('said');
+    expect(await steerRun(world.place, busy, message)).toBe('said');
   }
 });
 
@@ -92,17 +92,17 @@ test('money is held and paid for models, providers and agents of any name', { ti
   const { ledger, redis, keys, view } = await redisLedgerWorld();
   for (let round = 0; round < times; round++) {
     const names = { provider: oddText(random), model: oddText(random) };
-    const purse = capped(1_000, 'pause_for_approval', { agentId: oddText(random), batch: `b${round}` });
-    const id = `${purse.runId}:step:${round}`;
-    expect(await ledger.reserve(ask(purse, id, 600, names))).toMatchObject({ kind: 'reserved' });
-    expect(await ledger.await(purse, { scope: 'run', id: purse.runId }, 600)).toBe(false);
-    expect(await ledger.settle(paid(purse, id, 100, names))).toContain(purse.runId);
-    expect(await view({ scope: 'run', id: purse.runId })).toMatchObject({
+    const accounts = capped(1_000, 'pause_for_approval', { agentId: oddText(random), batch: `b${round}` });
+    const id = `${accounts.runId}:step:${round}`;
+    expect(await ledger.reserve(ask(accounts, id, 600, names))).toMatchObject({ kind: 'reserved' });
+    expect(await ledger.await(accounts, { scope: 'run', id: accounts.runId }, 600)).toBe(false);
+    expect(await ledger.settle(paid(accounts, id, 100, names))).toContain(accounts.runId);
+    expect(await view({ scope: 'run', id: accounts.runId })).toMatchObject({
       spentMicrocents: 100,
       reservedMicrocents: 0,
     });
-    await ledger.reserve(ask(purse, `${id}:again`, 300, names));
-    await ledger.forfeit(purse);
+    await ledger.reserve(ask(accounts, `${id}:again`, 300, names));
+    await ledger.writeOff(accounts);
   }
   for (const key of await redis.keys(keys.costs('acme', '*'))) {
     const rows = costRowsOf('2026-11-21', await redis.hgetall(key));
@@ -112,7 +112,7 @@ test('money is held and paid for models, providers and agents of any name', { ti
 
 test('turns, breakers, notes and kept results have names of any kind', { timeout }, async () => {
   const random = seeded();
-  const governor = await (await redisGovernorWorld()).governor();
+  const rateLimiter = await (await redisRateLimiterWorld()).rateLimiter();
   const breakers = await redisBreakersWorld().breakers();
   const notes = await (await redisProgressWorld()).worker();
   const results = await (await redisArtifactsWorld()).worker();
@@ -121,7 +121,7 @@ test('turns, breakers, notes and kept results have names of any kind', { timeout
     const runId = newRunId(Date.now());
     const limiter = `${round % 7}${oddText(random)}`;
     const request = aRequest(runId, { requestsPerMinute: 100_000 }, { limiter, tenant: `t${oddText(random)}` });
-    await governor.settle(await granted(governor, request), { usedTokens: 2e9, outputTokens: 0 });
+    await rateLimiter.settle(await granted(rateLimiter, request), { usedTokens: 2e9, outputTokens: 0 });
     const target = `tool:${oddText(random)}`;
     const admission = await breakers.admit(target, 0, never);
     await breakers.report(target, 'failure', admission, { failureThreshold: 1_000, cooldownMs: 1_000 });

@@ -15,7 +15,7 @@ import { deep, oddRecord, oddText, oddValue } from '../support/odd.ts';
 import { seeded } from '../support/seeded.ts';
 import { aCommit, aRecord, aTerminalCommit } from './run-fixtures.ts';
 import { claim, claimed } from './store-world.ts';
-import { runPlace } from '../support/run-place.ts';
+import { runKeySpace } from '../support/run-place.ts';
 
 type Random = ReturnType<typeof seeded>;
 type Odd = Awaited<ReturnType<typeof oddWorld>>;
@@ -29,7 +29,7 @@ const past = '2026-01-01T00:00:00.000Z';
 async function oddWorld() {
   const world = await clientWorld();
   const { redis, keys } = world;
-  const place = runPlace(redis, keys);
+  const place = runKeySpace(redis, keys);
   const options = { ...place, clock: systemClock, log: silentLog };
   return { ...world, place, runs: redisRuns(options), waits: redisWaits(options) };
 }
@@ -52,7 +52,7 @@ async function suspend(world: Odd, runId: string, pending: PendingItem[], random
   const { owner, seq } = await claimed(world, runId);
   const text = oddText(random);
   const entries: JournalEntry[] = [
-    { v: 1, t: 'opened', model: text, at: past, prompt: text },
+    { v: 1, t: 'agent_started', model: text, at: past, prompt: text },
     { v: 1, t: 'suspended', seq: 1, reason: pending[0]?.kind ?? 'retry', at: past },
   ];
   const told = { runId, timestamp: past, type: 'text.complete', text } as const;

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll } from 'vitest';
-import { governorContract } from './rate-limiter.ts';
-import { redisGovernorWorld } from './rate-limiter-redis-world.ts';
+import { rateLimiterContract } from './rate-limiter.ts';
+import { redisRateLimiterWorld } from './rate-limiter-redis-world.ts';
 import { startOneNodeCluster } from './one-node-cluster.ts';
 
 let server: Awaited<ReturnType<typeof startOneNodeCluster>>;
@@ -10,4 +10,4 @@ beforeAll(async () => {
 });
 afterAll(() => server.stop());
 
-governorContract('Redis Cluster', () => redisGovernorWorld(server.url));
+rateLimiterContract('Redis Cluster', () => redisRateLimiterWorld(server.url));

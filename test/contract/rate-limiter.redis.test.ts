@@ -6,64 +6,67 @@ import { systemClock } from '../../src/shared/base/clock.ts';
 import { startScratchRedis } from '../../src/shared/base/dev-redis.ts';
 import { connect, whenReady } from '../../src/shared/state/connect.ts';
 import { keysFor } from '../../src/shared/state/keys.ts';
-import type { Governor } from '../../src/shared/state/limits/rate/rate-limiter.ts';
-import { redisGovernor } from '../../src/shared/state/limits/rate/limiters.ts';
+import type { RateLimiter } from '../../src/shared/state/limits/rate/rate-limiter.ts';
+import { redisRateLimiter } from '../../src/shared/state/limits/rate/limiters.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { testPrefix, until } from '../support/redis.ts';
-import { aRequest, expectParked, governorContract, granted, oneAtATime, pumped, suspended } from './rate-limiter.ts';
-import { redisGovernorWorld } from './rate-limiter-redis-world.ts';
+import { aRequest, expectParked, rateLimiterContract, granted, oneAtATime, pumped, suspended } from './rate-limiter.ts';
+import { redisRateLimiterWorld } from './rate-limiter-redis-world.ts';
 
-governorContract('Redis', () => redisGovernorWorld());
+rateLimiterContract('Redis', () => redisRateLimiterWorld());
 
 const never = new AbortController().signal;
 const limiter = 'key:model';
 
-/** A governor whose connection the test can spoil. */
-async function governorAt(url: string, keys = keysFor(testPrefix())): Promise<Governor & { lose(): void }> {
+/** A rateLimiter whose connection the test can spoil. */
+async function rateLimiterAt(url: string, keys = keysFor(testPrefix())): Promise<RateLimiter & { lose(): void }> {
   const redis = connect(url, 'work', () => {});
   await whenReady(redis, 20_000);
-  const governor = redisGovernor({ redis, keys, clock: systemClock });
+  const rateLimiter = redisRateLimiter({ redis, keys, clock: systemClock });
   const lose = () => redis.disconnect();
   onTestFinished(async () => {
     lose();
-    await governor[Symbol.asyncDispose]();
+    await rateLimiter[Symbol.asyncDispose]();
   });
-  return Object.assign(governor, { lose });
+  return Object.assign(rateLimiter, { lose });
 }
 
 /** Lets all leases in a sorted set of the limiter end now. */
-async function lapse(world: Awaited<ReturnType<typeof redisGovernorWorld>>, part: 'seats' | 'leases'): Promise<void> {
+async function lapse(
+  world: Awaited<ReturnType<typeof redisRateLimiterWorld>>,
+  part: 'seats' | 'leases',
+): Promise<void> {
   const key = world.keys.limiter(limiter, part);
   for (const member of await world.redis.zrange(key, 0, '-1')) await world.redis.zadd(key, 1, member);
 }
 
 describe('leases', () => {
   test('who waited in a process that is gone blocks nobody, and its run keeps its place', async () => {
-    const world = await redisGovernorWorld();
-    const governor = await world.governor();
-    const lost = await governorAt(inject('redisUrl'), world.keys);
-    const first = await granted(governor, aRequest('a', oneAtATime));
+    const world = await redisRateLimiterWorld();
+    const rateLimiter = await world.rateLimiter();
+    const lost = await rateLimiterAt(inject('redisUrl'), world.keys);
+    const first = await granted(rateLimiter, aRequest('a', oneAtATime));
     lost.acquire(aRequest('b', oneAtATime), 60_000, never).catch(() => {});
     const line = world.keys.limiter(limiter, 'line');
     await until('the wait', async () => (await world.redis.zcard(line)) === 1);
     lost.lose();
-    const later = granted(governor, aRequest('c', oneAtATime), 60_000);
+    const later = granted(rateLimiter, aRequest('c', oneAtATime), 60_000);
     await until('the second wait', async () => (await world.redis.zcard(line)) === 2);
     await world.redis.zadd(world.keys.limiter(limiter, 'seats'), 1, 'b');
-    await governor.settle(first, {});
-    const next = granted(governor, aRequest('d', oneAtATime), 60_000);
+    await rateLimiter.settle(first, {});
+    const next = granted(rateLimiter, aRequest('d', oneAtATime), 60_000);
     const second = await later;
     // Its run was taken over by another worker, and stands before the one that came later.
-    const again = granted(governor, aRequest('b', oneAtATime), 60_000);
+    const again = granted(rateLimiter, aRequest('b', oneAtATime), 60_000);
     await until('three in line', async () => (await world.redis.zcard(line)) === 2);
-    await governor.settle(second, {});
-    await governor.settle(await again, {});
+    await rateLimiter.settle(second, {});
+    await rateLimiter.settle(await again, {});
     expect((await next).tokens).toBeGreaterThan(0);
   });
 
   test('a grant of a process that is gone frees its place in flight', async () => {
-    const world = await redisGovernorWorld();
-    const [one, two] = [await world.governor(), await world.governor()];
+    const world = await redisRateLimiterWorld();
+    const [one, two] = [await world.rateLimiter(), await world.rateLimiter()];
     const grant = await granted(one, aRequest('a', oneAtATime));
     await expectParked(two, aRequest('b', oneAtATime));
     await lapse(world, 'leases');
@@ -74,36 +77,36 @@ describe('leases', () => {
   });
 
   test('a promise that nobody takes up goes to the next, and the run stands first when it comes', async () => {
-    const world = await redisGovernorWorld();
-    const governor = await world.governor();
-    const first = await granted(governor, aRequest('a', oneAtATime));
-    for (const runId of ['b', 'c', 'd']) await suspended(governor, aRequest(runId, oneAtATime));
-    await governor.settle(first, {});
-    expect(await pumped(governor)).toEqual(['b']);
+    const world = await redisRateLimiterWorld();
+    const rateLimiter = await world.rateLimiter();
+    const first = await granted(rateLimiter, aRequest('a', oneAtATime));
+    for (const runId of ['b', 'c', 'd']) await suspended(rateLimiter, aRequest(runId, oneAtATime));
+    await rateLimiter.settle(first, {});
+    expect(await pumped(rateLimiter)).toEqual(['b']);
     await lapse(world, 'leases');
     // Its wake-up may be lost, so it gets another one; its turn is not held any longer.
-    expect(await pumped(governor)).toEqual(['b', 'c']);
-    await suspended(governor, aRequest('b', oneAtATime));
-    await governor.settle(await granted(governor, aRequest('c', oneAtATime), 0), {});
-    expect(await pumped(governor)).toEqual(['b']);
+    expect(await pumped(rateLimiter)).toEqual(['b', 'c']);
+    await suspended(rateLimiter, aRequest('b', oneAtATime));
+    await rateLimiter.settle(await granted(rateLimiter, aRequest('c', oneAtATime), 0), {});
+    expect(await pumped(rateLimiter)).toEqual(['b']);
   });
 
   test('a promise that nobody takes up costs nothing', async () => {
-    const world = await redisGovernorWorld();
-    const governor = await world.governor();
+    const world = await redisRateLimiterWorld();
+    const rateLimiter = await world.rateLimiter();
     const limits = { requestsPerMinute: 2 };
-    await governor.park(aRequest('b', limits));
-    expect(await pumped(governor)).toEqual(['b']);
-    await expectParked(governor, aRequest('c', limits), 10_000);
+    await rateLimiter.park(aRequest('b', limits));
+    expect(await pumped(rateLimiter)).toEqual(['b']);
+    await expectParked(rateLimiter, aRequest('c', limits), 10_000);
     await lapse(world, 'leases');
-    expect((await granted(governor, aRequest('d', limits), 0)).tokens).toBe(200);
+    expect((await granted(rateLimiter, aRequest('d', limits), 0)).tokens).toBe(200);
   });
 
   test('who waits is looked after', async () => {
-    const world = await redisGovernorWorld();
-    const governor = await world.governor();
-    const first = await granted(governor, aRequest('a', oneAtATime));
-    const waiting = granted(governor, aRequest('b', oneAtATime), 60_000);
+    const world = await redisRateLimiterWorld();
+    const rateLimiter = await world.rateLimiter();
+    const first = await granted(rateLimiter, aRequest('a', oneAtATime));
+    const waiting = granted(rateLimiter, aRequest('b', oneAtATime), 60_000);
     const seat = async () => Number(await world.redis.zscore(world.keys.limiter(limiter, 'seats'), 'b'));
     const endsAt = await until('the wait', seat);
     const renewedTo = await until('a renewal', async () => {
@@ -112,65 +115,65 @@ describe('leases', () => {
     });
     // Before it ended, that is: a place that is kept for a lost process ends much later.
     expect(renewedTo).toBeLessThan(endsAt + 5_000);
-    await governor.settle(first, {});
+    await rateLimiter.settle(first, {});
     expect((await waiting).tokens).toBeGreaterThan(0);
   });
 });
 
 test('a run that never comes is woken four times more, and forgotten', async () => {
-  const world = await redisGovernorWorld();
-  const governor = await world.governor();
-  await governor.park(aRequest('b', oneAtATime));
-  expect(await pumped(governor)).toEqual(['b']);
+  const world = await redisRateLimiterWorld();
+  const rateLimiter = await world.rateLimiter();
+  await rateLimiter.park(aRequest('b', oneAtATime));
+  expect(await pumped(rateLimiter)).toEqual(['b']);
   await lapse(world, 'leases');
   for (let i = 0; i < 4; i++) {
-    expect(await pumped(governor)).toEqual(['b']);
+    expect(await pumped(rateLimiter)).toEqual(['b']);
     await lapse(world, 'seats');
   }
-  expect(await governor.pump()).toEqual([]);
+  expect(await rateLimiter.pump()).toEqual([]);
   expect(await world.redis.exists(world.keys.limiter(limiter, 'waiters'))).toBe(0);
 });
 
 describe('Redis', () => {
   test('a limiter without a limit is not asked for every call', async () => {
-    const governor = await governorAt(inject('redisUrl'));
-    await granted(governor, aRequest('a', {}));
-    governor.lose();
-    const grant = await granted(governor, aRequest('b', {}), 0);
-    await governor.settle(grant, { usedTokens: 10, outputTokens: 1, report: {} });
+    const rateLimiter = await rateLimiterAt(inject('redisUrl'));
+    await granted(rateLimiter, aRequest('a', {}));
+    rateLimiter.lose();
+    const grant = await granted(rateLimiter, aRequest('b', {}), 0);
+    await rateLimiter.settle(grant, { usedTokens: 10, outputTokens: 1, report: {} });
     expect(grant.waitedMs).toBe(0);
   });
 
   test('a grant whose reply is lost is given once', async () => {
     await using proxy = await startRedisProxy(inject('redisUrl'));
-    const world = await redisGovernorWorld();
-    const governor = await governorAt(proxy.url, world.keys);
-    await governor.settle(await granted(governor, aRequest('a', oneAtATime)), {});
+    const world = await redisRateLimiterWorld();
+    const rateLimiter = await rateLimiterAt(proxy.url, world.keys);
+    await rateLimiter.settle(await granted(rateLimiter, aRequest('a', oneAtATime)), {});
     const dropped = proxy.dropRepliesOnce();
-    const grant = await granted(governor, aRequest('b', oneAtATime));
+    const grant = await granted(rateLimiter, aRequest('b', oneAtATime));
     await dropped;
     expect(await world.redis.zrange(world.keys.limiter(limiter, 'leases'), 0, '-1')).toEqual([grant.id]);
   });
 
   test('a Redis that does not answer is said to be away, and a grant that comes late is given back', async () => {
     await using proxy = await startRedisProxy(inject('redisUrl'));
-    const world = await redisGovernorWorld();
-    const governor = await governorAt(proxy.url, world.keys);
-    await governor.settle(await granted(governor, aRequest('a', oneAtATime)), {});
+    const world = await redisRateLimiterWorld();
+    const rateLimiter = await rateLimiterAt(proxy.url, world.keys);
+    await rateLimiter.settle(await granted(rateLimiter, aRequest('a', oneAtATime)), {});
     proxy.hold();
-    const asked = governor.acquire(aRequest('b', oneAtATime), 100, never);
+    const asked = rateLimiter.acquire(aRequest('b', oneAtATime), 100, never);
     await expect(asked).rejects.toMatchObject({ code: 'queue_unavailable' });
     proxy.release();
-    const other = await world.governor();
+    const other = await world.rateLimiter();
     expect(await granted(other, aRequest('c', oneAtATime))).toMatchObject({ tenant: 'acme' });
   });
 
   test('a wait ends with queue_unavailable when Redis goes meanwhile', async () => {
     await using proxy = await startRedisProxy(inject('redisUrl'));
-    const world = await redisGovernorWorld();
-    const governor = await governorAt(proxy.url, world.keys);
-    await granted(governor, aRequest('a', oneAtATime));
-    const waiting = governor.acquire(aRequest('b', oneAtATime), 300, never);
+    const world = await redisRateLimiterWorld();
+    const rateLimiter = await rateLimiterAt(proxy.url, world.keys);
+    await granted(rateLimiter, aRequest('a', oneAtATime));
+    const waiting = rateLimiter.acquire(aRequest('b', oneAtATime), 300, never);
     const line = world.keys.limiter(limiter, 'line');
     await until('the wait', async () => (await world.redis.zcard(line)) === 1);
     proxy.hold();
@@ -178,17 +181,17 @@ describe('Redis', () => {
     proxy.release();
   });
 
-  test('a full memory refuses a call of the governor as a whole', async () => {
+  test('a full memory refuses a call of the rateLimiter as a whole', async () => {
     const server = await startScratchRedis({
-      dir: mkdtempSync(join(tmpdir(), 'millrace-governor-')),
+      dir: mkdtempSync(join(tmpdir(), 'millrace-rateLimiter-')),
       env: process.env,
       root: join(import.meta.dirname, '../..'),
     });
     onTestFinished(() => server.stop());
-    const world = await redisGovernorWorld(server.url);
-    const governor = await world.governor();
-    const first = await granted(governor, aRequest('a', oneAtATime));
-    await suspended(governor, aRequest('b', oneAtATime));
+    const world = await redisRateLimiterWorld(server.url);
+    const rateLimiter = await world.rateLimiter();
+    const first = await granted(rateLimiter, aRequest('a', oneAtATime));
+    await suspended(rateLimiter, aRequest('b', oneAtATime));
     const stored = async () => {
       const names = await world.redis.keys('*');
       return new Map(
@@ -198,28 +201,28 @@ describe('Redis', () => {
     const before = await stored();
     await world.redis.config('SET', 'maxmemory', '1');
     const full = { code: 'queue_unavailable' };
-    await expect(governor.acquire(aRequest('c', oneAtATime), 0, never)).rejects.toMatchObject(full);
-    await expect(governor.park(aRequest('c', oneAtATime))).rejects.toMatchObject(full);
-    await expect(governor.settle(first, {})).rejects.toMatchObject(full);
-    await expect(governor.leave('b')).rejects.toMatchObject(full);
-    await expect(governor.pump()).rejects.toMatchObject(full);
+    await expect(rateLimiter.acquire(aRequest('c', oneAtATime), 0, never)).rejects.toMatchObject(full);
+    await expect(rateLimiter.park(aRequest('c', oneAtATime))).rejects.toMatchObject(full);
+    await expect(rateLimiter.settle(first, {})).rejects.toMatchObject(full);
+    await expect(rateLimiter.leave('b')).rejects.toMatchObject(full);
+    await expect(rateLimiter.pump()).rejects.toMatchObject(full);
     expect(await stored()).toEqual(before);
     await world.redis.config('SET', 'maxmemory', '0');
-    await governor.leave('b');
-    await granted(governor, aRequest('d', { maxInFlight: 2 }), 0);
+    await rateLimiter.leave('b');
+    await granted(rateLimiter, aRequest('d', { maxInFlight: 2 }), 0);
   });
 
   test('when all is settled and nobody waits, a limiter is a handful of keys', async () => {
-    const world = await redisGovernorWorld();
-    const governor = await world.governor();
+    const world = await redisRateLimiterWorld();
+    const rateLimiter = await world.rateLimiter();
     const limits = { requestsPerMinute: 60_000, tokensPerMinute: 60_000_000 };
     for (let i = 0; i < 20; i++) {
       const request = aRequest(`r${i}`, limits, { tenant: `t${i}` });
-      await governor.settle(await granted(governor, request), { usedTokens: 150, outputTokens: 50 });
+      await rateLimiter.settle(await granted(rateLimiter, request), { usedTokens: 150, outputTokens: 50 });
     }
-    await governor.park(aRequest('left', limits));
-    await governor.leave('left');
-    expect(await governor.pump()).toEqual([]);
+    await rateLimiter.park(aRequest('left', limits));
+    await rateLimiter.leave('left');
+    expect(await rateLimiter.pump()).toEqual([]);
     const stored = await world.redis.keys(world.keys.limiter(limiter, '*').replaceAll(/[{}]/g, '?'));
     const parts = stored.map((key) => key.split(':').at(-1));
     expect(new Set(parts)).toEqual(new Set(['grants', 'past', 'state', 'window']));

@@ -8,7 +8,7 @@ import { type RunRecord, recordToHash } from '../../src/shared/contract/run.ts';
 import { type RedisRunsOptions, redisRuns } from '../../src/shared/state/run/runs.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { StoreWorld } from './store-world.ts';
-import { runPlace } from '../support/run-place.ts';
+import { runKeySpace } from '../support/run-place.ts';
 import type { RunStore } from '../../src/shared/state/run/run-store.ts';
 
 export interface RedisWorld extends StoreWorld {
@@ -24,7 +24,7 @@ export async function redisWorld(url?: string, changes: Partial<RedisRunsOptions
   const keys = keysFor(testPrefix());
   const cluster = url !== undefined && isClusterUrl(url);
   const options: RedisRunsOptions = {
-    ...runPlace(redis, keys, cluster),
+    ...runKeySpace(redis, keys, cluster),
     clock: systemClock,
     log: silentLog,
     ...changes,

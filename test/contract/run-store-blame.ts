@@ -6,9 +6,24 @@ import { claim, claimed, seeded, type MakeWorld, type StoreWorld } from './store
 
 const limits = { crashLimit: 99, blameLimit: 99 } as const;
 
-const call = { v: 1, t: 'called', step: 1, index: 0, toolCallId: 'c', toolName: 'charge', content: 'done' } as const;
+const call = {
+  v: 1,
+  t: 'tool_result',
+  step: 1,
+  index: 0,
+  toolCallId: 'c',
+  toolName: 'charge',
+  content: 'done',
+} as const;
 const unknown: JournalEntry = { ...call, errorKind: 'outcome_unknown' };
-const stepped: JournalEntry = { v: 1, t: 'stepped', key: 'k', value: 1, at: '2026-01-02T03:04:05.000Z', told: 0 };
+const stepped: JournalEntry = {
+  v: 1,
+  t: 'orchestration_step',
+  key: 'k',
+  value: 1,
+  at: '2026-01-02T03:04:05.000Z',
+  told: 0,
+};
 
 /** Claims the run as the next worker and has it write what it does. Answers the record as that worker found it. */
 async function lose(world: StoreWorld, runId: string, jobTry: number, activity?: Activity): Promise<RunRecord> {

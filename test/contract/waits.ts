@@ -56,7 +56,7 @@ export function waitsContract(name: string, makeWorld: () => Promise<WaitsWorld>
       const runId = await suspended(world);
       await world.waits.resume(runId, resumption);
       const answer = await claimed(world, runId, { segment: 1 });
-      expect(answer.entries.map((entry) => entry.t)).toEqual(['opened', 'suspended', 'decided']);
+      expect(answer.entries.map((entry) => entry.t)).toEqual(['agent_started', 'suspended', 'decided']);
       expect(answer.entries.at(-1)).toEqual({
         v: 1,
         t: 'decided',

@@ -128,9 +128,9 @@ test('what an embedder could not make is told to the thread, and counted', async
   await mill.enqueue({ agent: 'support', input: 'Where is order 7?', thread: 't' });
   const counted = await until('it is counted', async () => {
     const { counters, queues } = await mill.diagnose();
-    return counters['effects_failed'] === undefined ? undefined : { counters, queues };
+    return counters['postrun_jobs_failed'] === undefined ? undefined : { counters, queues };
   });
-  expect(counted).toMatchObject({ counters: { effects_failed: 1 }, queues: { 'runs-postrun': { waiting: 0 } } });
+  expect(counted).toMatchObject({ counters: { postrun_jobs_failed: 1 }, queues: { 'runs-postrun': { waiting: 0 } } });
   expect((await mill.threads.events('t')).events).toMatchObject([
     { type: 'postrun.failed', effect: 'embeddings', error: { code: 'internal' } },
   ]);

@@ -135,7 +135,7 @@ describe('a task over the queue', () => {
       costMicrocents: 300,
       ledger: { status: 'completed', costMicrocents: 300, llmCalls: 3 },
     });
-    expect(await spent()).toMatchObject({ spentMicrocents: 300, presumedMicrocents: 0, reservedMicrocents: 0 });
+    expect(await spent()).toMatchObject({ spentMicrocents: 300, unconfirmedMicrocents: 0, reservedMicrocents: 0 });
   });
 
   test('whose worker is killed within an action that was charged may have paid twice, and its batch counts that', async () => {
@@ -154,7 +154,7 @@ describe('a task over the queue', () => {
     });
     expect(['done', 'cut off', 'never'].map((id) => did(world, id).length)).toEqual([1, 1, 0]);
     const account = await budgets.get('batch', 'errands');
-    expect(account).toMatchObject({ spentMicrocents: 200, presumedMicrocents: 100, reservedMicrocents: 0 });
+    expect(account).toMatchObject({ spentMicrocents: 200, unconfirmedMicrocents: 100, reservedMicrocents: 0 });
   });
 
   test('fails where nobody has its adapter, and is blocked where something has to be known first', async () => {

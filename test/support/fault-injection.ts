@@ -18,7 +18,7 @@ export async function makeFragileWorld(): Promise<{
   return { world: await makeWorld({ redisUrl: redis.url, workers: 3, producer: true, env }), proxy, redis };
 }
 
-export interface HavocOptions {
+export interface FaultOptions {
   readonly random: ReturnType<typeof seeded>;
   /** Between the processes and Redis. */
   readonly proxy: RedisProxy;
@@ -33,7 +33,10 @@ export interface HavocOptions {
  * Harms a world in every way at random: workers are killed and replaced, or stopped for longer than their leases; connections
  * to Redis are cut, and replies lost; and Redis itself dies once. Resolves when all workers go on.
  */
-export async function havoc(world: World, { random, proxy, redis, rounds, everyMs }: HavocOptions): Promise<void> {
+export async function injectFaults(
+  world: World,
+  { random, proxy, redis, rounds, everyMs }: FaultOptions,
+): Promise<void> {
   const paused: Promise<void>[] = [];
   for (let round = 0; round < rounds; round++) {
     await passed(everyMs / 2 + random.below(everyMs));

@@ -1,5 +1,5 @@
 import type { ProviderLimits, RateLimitReport, RateLimitWindow } from '../../src/shared/contract/limits.ts';
-import type { Governor, Grant, GrantRequest } from '../../src/shared/state/limits/rate/rate-limiter.ts';
+import type { RateLimiter, Grant, GrantRequest } from '../../src/shared/state/limits/rate/rate-limiter.ts';
 
 export interface FleetLoad {
   readonly tenant: string;
@@ -11,10 +11,10 @@ export interface FleetLoad {
 
 export interface GovernedFleetOptions {
   /** One per worker. */
-  readonly governors: readonly Governor[];
+  readonly governors: readonly RateLimiter[];
   readonly baseUrl: string;
   readonly limits: ProviderLimits;
-  readonly patienceMs: number;
+  readonly maxInlineWaitMs: number;
   /** Runs that a worker holds at a time. */
   readonly slots: number;
   readonly signal: AbortSignal;
@@ -42,7 +42,7 @@ export class GovernedFleet implements AsyncDisposable {
 
   constructor(options: GovernedFleetOptions) {
     this.#options = options;
-    this.#timers = options.governors.map((governor) => setInterval(() => void this.#wake(governor), wakeEveryMs));
+    this.#timers = options.governors.map((rateLimiter) => setInterval(() => void this.#wake(rateLimiter), wakeEveryMs));
   }
 
   /** Resolves when all runs of this load have ended. */
@@ -54,22 +54,22 @@ export class GovernedFleet implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     for (const timer of this.#timers) clearInterval(timer);
-    await Promise.all(this.#options.governors.map((governor) => governor[Symbol.asyncDispose]()));
+    await Promise.all(this.#options.governors.map((rateLimiter) => rateLimiter[Symbol.asyncDispose]()));
   }
 
   async #run({ tenant, callsPerRun, thinkMs = 0 }: FleetLoad, runId: string): Promise<void> {
     const { governors, signal } = this.#options;
     await this.#slot();
     for (let call = 0; call < callsPerRun && !signal.aborted; call++) {
-      const governor = governors[(call + Number(runId.split('-').at(-1))) % governors.length] as Governor;
-      await this.#call(governor, tenant, runId);
+      const rateLimiter = governors[(call + Number(runId.split('-').at(-1))) % governors.length] as RateLimiter;
+      await this.#call(rateLimiter, tenant, runId);
       if (thinkMs > 0) await new Promise((resolve) => setTimeout(resolve, thinkMs));
     }
     this.#free();
   }
 
-  async #call(governor: Governor, tenant: string, runId: string): Promise<void> {
-    const { limits, patienceMs, signal } = this.#options;
+  async #call(rateLimiter: RateLimiter, tenant: string, runId: string): Promise<void> {
+    const { limits, maxInlineWaitMs, signal } = this.#options;
     const text = `tenant:${tenant} ${'x'.repeat(300 + 10 * (runId.length % 7))}`;
     const request: GrantRequest = {
       limiter: 'credential:model',
@@ -81,21 +81,21 @@ export class GovernedFleet implements AsyncDisposable {
       maxOutputTokens: 1_000,
     };
     for (let parked = 0; ; parked++) {
-      const answer = await governor.acquire(request, patienceMs, signal);
+      const answer = await rateLimiter.acquire(request, maxInlineWaitMs, signal);
       if (answer.kind === 'granted') {
         this.calls.push({ tenant, waitedMs: answer.grant.waitedMs, parked });
-        if (await this.#send(governor, answer.grant, text)) return;
+        if (await this.#send(rateLimiter, answer.grant, text)) return;
         continue;
       }
       const woken = new Promise<void>((resolve) => this.#parked.set(runId, resolve));
       this.#free();
-      await governor.park(request);
+      await rateLimiter.park(request);
       await woken;
       await this.#slot('front');
     }
   }
 
-  async #send(governor: Governor, grant: Grant, text: string): Promise<boolean> {
+  async #send(rateLimiter: RateLimiter, grant: Grant, text: string): Promise<boolean> {
     const response = await fetch(`${this.#options.baseUrl}/chat/completions`, {
       method: 'POST',
       headers: { 'content-type': 'application/json' },
@@ -110,7 +110,7 @@ export class GovernedFleet implements AsyncDisposable {
     const report = reportOf(response.headers);
     if (response.status === 429) {
       const retryAfterS = response.headers.get('retry-after');
-      await governor.settle(grant, {
+      await rateLimiter.settle(grant, {
         report,
         limited: { ...(retryAfterS !== null && { retryAfterMs: Number(retryAfterS) * 1000 }) },
       });
@@ -118,12 +118,12 @@ export class GovernedFleet implements AsyncDisposable {
     }
     const usedTokens = Number(/"total_tokens":(\d+)/.exec(answer)?.[1]);
     const outputTokens = Number(/"completion_tokens":(\d+)/.exec(answer)?.[1]);
-    await governor.settle(grant, { report, usedTokens, outputTokens });
+    await rateLimiter.settle(grant, { report, usedTokens, outputTokens });
     return true;
   }
 
-  async #wake(governor: Governor): Promise<void> {
-    for (const runId of await governor.pump()) {
+  async #wake(rateLimiter: RateLimiter): Promise<void> {
+    for (const runId of await rateLimiter.pump()) {
       this.#parked.get(runId)?.();
       this.#parked.delete(runId);
     }

@@ -50,19 +50,19 @@ function cellOf(row: CostGroupRow, group: CostGroup): string {
 }
 
 function sumsOf(row: CostReport['totals']): string[] {
-  const { attempts, input, cached, cacheWrite, output, costMicrocents, presumedMicrocents } = row;
-  const presumed = presumedMicrocents > 0 ? ` + ${formatUsd(presumedMicrocents)} presumed` : '';
+  const { attempts, input, cached, cacheWrite, output, costMicrocents, unconfirmedMicrocents } = row;
+  const unconfirmed = unconfirmedMicrocents > 0 ? ` + ${formatUsd(unconfirmedMicrocents)} unconfirmed` : '';
   return [
     count(attempts),
     count(input + cacheWrite),
     count(cached),
     count(output),
-    `${formatUsd(costMicrocents)}${presumed}`,
+    `${formatUsd(costMicrocents)}${unconfirmed}`,
   ];
 }
 
 function* notesOn({ totals }: CostReport): Generator<string> {
-  if (totals.presumedMicrocents > 0)
+  if (totals.unconfirmedMicrocents > 0)
     yield 'Unconfirmed: calls that broke off before they reported their usage, at the most that they can have cost.';
   if (totals.unpricedAttempts > 0)
     yield `Attempts without a known price, which count as 0: ${count(totals.unpricedAttempts)}. MILLRACE_PRICES can give it.`;

@@ -1,5 +1,5 @@
 import { assertNever, RunError } from '../../shared/base/errors.ts';
-import { accountField, type AccountPlace, type Cap } from '../../shared/state/money/accounts.ts';
+import { accountField, type AccountKeySpace, type Cap } from '../../shared/state/money/accounts.ts';
 import { readBudget, setBudget, topUp } from '../../shared/state/money/budgets.ts';
 import {
   budgetCap,
@@ -68,7 +68,7 @@ async function locate(
   tenant: string,
   core: ClientCore,
   redis: RedisConnection,
-): Promise<{ readonly place: AccountPlace; readonly known: Cap | undefined }> {
+): Promise<{ readonly place: AccountKeySpace; readonly known: Cap | undefined }> {
   switch (scope) {
     case 'batch':
       return { place: wholePlace(scope, id), known: undefined };
@@ -88,21 +88,21 @@ async function locate(
   }
 }
 
-function wholePlace(scope: BudgetScope, id: string): AccountPlace {
+function wholePlace(scope: BudgetScope, id: string): AccountKeySpace {
   return { scope, id, window: 'total', windowStart: 'total' };
 }
 
 /** A client without `tenantsFile` knows no window; the account that workers have written a cap into shows it. */
-async function windowInUse(tenant: string, { keys }: ClientCore, redis: RedisConnection): Promise<AccountPlace> {
+async function windowInUse(tenant: string, { keys }: ClientCore, redis: RedisConnection): Promise<AccountKeySpace> {
   const places = budgetWindow.options.map((window) => tenantPlace(tenant, window));
   const caps = await Promise.all(
     places.map(({ windowStart }) =>
       redis.hexists(keys.account(tenant, 'tenant', tenant, windowStart), accountField.cap),
     ),
   );
-  return places[Math.max(0, caps.indexOf(1))] as AccountPlace;
+  return places[Math.max(0, caps.indexOf(1))] as AccountKeySpace;
 }
 
-function tenantPlace(id: string, window: BudgetWindow): AccountPlace {
+function tenantPlace(id: string, window: BudgetWindow): AccountKeySpace {
   return { scope: 'tenant', id, window, windowStart: windowOf(window, Date.now()) };
 }

@@ -1,7 +1,7 @@
 import { problemsAt } from '../../shared/base/problems.ts';
 import { z } from 'zod';
-import type { RunPlace } from '../../shared/state/script.ts';
-import type { ThreadPlace } from '../../shared/state/thread/key-space.ts';
+import type { RunKeySpace } from '../../shared/state/script.ts';
+import type { ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
 import { factsOf } from '../../shared/contract/run-facts.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
 import type { NewRun } from '../../shared/state/run/create-runs.ts';
@@ -119,14 +119,14 @@ export class ClientCore {
   }
 
   /** Where the runs of this client are. */
-  runKeySpace(redis: RedisConnection): RunPlace {
+  runKeySpace(redis: RedisConnection): RunKeySpace {
     const { eventLogMax, eventLogTtlS, resultTtlS } = this.settings;
     const { keys, cluster, lifecycle } = this;
     return { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
   }
 
   /** Where the threads of this client are. */
-  threadKeySpace(redis: RedisConnection): ThreadPlace {
+  threadKeySpace(redis: RedisConnection): ThreadKeySpace {
     return { redis, keys: this.keys, cluster: this.cluster, clock: systemClock };
   }
 

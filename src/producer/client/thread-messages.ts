@@ -1,7 +1,7 @@
 import { defined } from '../../shared/base/defined.ts';
 import { itemsOf, type ThreadItem } from '../../shared/contract/thread/thread-items.ts';
 import { readThread, type ThreadRange } from '../../shared/state/thread/log.ts';
-import { holderOf, type ThreadPlace } from '../../shared/state/thread/key-space.ts';
+import { holderOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
 import type { NumberedEntry, ThreadEntryOf, ThreadRef } from '../../shared/contract/thread/thread.ts';
 import { readLiveTurn } from './chat/live-turn.ts';
 
@@ -15,7 +15,11 @@ export interface MessagesPage {
  * A page of a thread as it would be if the run that holds it ended now. What that run has done is in its journal until its turn
  * ends, so it belongs to the page that reaches the end of the log; of a turn that is to leave no trace nothing is shown.
  */
-export async function readMessages(place: ThreadPlace, thread: ThreadRef, range: ThreadRange): Promise<MessagesPage> {
+export async function readMessages(
+  place: ThreadKeySpace,
+  thread: ThreadRef,
+  range: ThreadRange,
+): Promise<MessagesPage> {
   const { order = 'asc', before = Infinity } = range;
   const holder = await holderOf(place, thread);
   const end = holder?.rolledBack ? holder.began + 1 : Infinity;
@@ -42,7 +46,7 @@ interface MessageEntry {
 
 /** `passed`: these messages and all else that stands between them. `more`: the range holds other messages beyond the last. */
 async function messagesIn(
-  place: ThreadPlace,
+  place: ThreadKeySpace,
   thread: ThreadRef,
   range: ThreadRange,
 ): Promise<{ messages: readonly MessageEntry[]; passed: readonly NumberedEntry[]; more: boolean }> {

@@ -5,7 +5,7 @@ import { publicId } from '../../shared/base/ids.ts';
 import { maxThreadEvents, type ThreadEventsPage } from '../../shared/contract/thread/thread-event.ts';
 import { readThreadEvents } from '../../shared/state/thread/events.ts';
 import { exportedThread, type ThreadExportLine } from '../../shared/contract/thread/thread-export.ts';
-import { holderOf, type ThreadPlace } from '../../shared/state/thread/key-space.ts';
+import { holderOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
 import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../../shared/state/thread/list.ts';
 import { viewOfThread, type ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import { readThread, threadInfo, updateThread } from '../../shared/state/thread/log.ts';
@@ -179,7 +179,7 @@ export class Threads {
     return { tenant: this.#tenant, threadId: parsed.data };
   }
 
-  async #reach<T>(work: (place: ThreadPlace) => Promise<T>): Promise<T> {
+  async #reach<T>(work: (place: ThreadKeySpace) => Promise<T>): Promise<T> {
     return await this.#core.reach((redis) => work(this.#core.threadKeySpace(redis)));
   }
 }

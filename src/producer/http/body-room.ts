@@ -57,14 +57,14 @@ export class BodyRoom {
   async #change(waitMs: number, signal: AbortSignal | undefined): Promise<void> {
     signal?.throwIfAborted();
     const { promise, resolve, reject } = Promise.withResolvers<void>();
-    const giveUp = () =>
+    const abandon = () =>
       reject(
         new RunError('overloaded', 'this producer is busy with other large requests; try again', {
           details: { retryAfterS },
         }),
       );
     const leave = () => reject(signal?.reason as Error);
-    const timer = setTimeout(giveUp, Math.max(0, waitMs));
+    const timer = setTimeout(abandon, Math.max(0, waitMs));
     signal?.addEventListener('abort', leave);
     this.#waiters.add(resolve);
     try {

@@ -148,7 +148,7 @@ export const budgetView = z.object({
   /** What was paid, plus what calls of unknown outcome may have cost. */
   spentMicrocents: microcents,
   /** The part of `spentMicrocents` that nobody confirmed: calls that broke off before they reported their usage. */
-  presumedMicrocents: microcents,
+  unconfirmedMicrocents: microcents,
   /** Held for calls that are under way. */
   reservedMicrocents: microcents,
   /** Runs that wait for money of this account. */
@@ -166,7 +166,7 @@ export const costRow = z.object({
   ...usage.shape,
   costMicrocents: microcents,
   /** Beside `costMicrocents`: what calls of unknown outcome may have cost. */
-  presumedMicrocents: microcents,
+  unconfirmedMicrocents: microcents,
   unpricedAttempts: z.int().min(0),
 });
 export type CostRow = z.infer<typeof costRow>;

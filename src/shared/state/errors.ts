@@ -77,7 +77,7 @@ export function withNamedErrors<Store extends { [Name in keyof Store]: (...args:
 }
 
 /** Nobody who looks after many runs waits longer than this for the node of Redis that one of them is on. */
-const patienceMs = 3_000;
+const maxInlineWaitMs = 3_000;
 
 /**
  * The answer of Redis, or `queue_unavailable` when there is none in time. Work that did not answer goes on by itself: its outcome is
@@ -85,7 +85,7 @@ const patienceMs = 3_000;
  */
 export async function inTime<T>(work: Promise<T>, doing: string): Promise<T> {
   const late = () => {
-    throw new RunError('queue_unavailable', `Redis did not answer within ${patienceMs} ms: ${doing}`);
+    throw new RunError('queue_unavailable', `Redis did not answer within ${maxInlineWaitMs} ms: ${doing}`);
   };
-  return await named(doing, orLate(patienceMs, work, late));
+  return await named(doing, orLate(maxInlineWaitMs, work, late));
 }

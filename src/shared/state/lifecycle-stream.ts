@@ -8,7 +8,7 @@ import { redisError } from './errors.ts';
 const toldScript = loadScript(import.meta.url, './told.lua');
 
 /** Nobody waits longer than this for a stream on another node. */
-const patienceMs = 1_000;
+const maxInlineWaitMs = 1_000;
 /** A stream that refused or did not answer is left alone for this long, so that work for other nodes is not held up. */
 const pauseMs = 2_000;
 const pageSize = 100;
@@ -52,7 +52,7 @@ export class LifecycleStream implements LifecycleTarget {
     const forget = () => this.#underWay.get(runId) === underWay && this.#underWay.delete(runId);
     underWay.then(forget, forget);
     try {
-      await orLate(patienceMs, underWay, () => {
+      await orLate(maxInlineWaitMs, underWay, () => {
         throw new RunError('queue_unavailable', 'the stream of lifecycle events did not take them in time');
       });
       return true;

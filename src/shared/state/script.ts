@@ -58,7 +58,7 @@ export interface LifecycleTarget {
 }
 
 /** Where runs are kept, where their events go, and how long they stay. */
-export interface RunPlace {
+export interface RunKeySpace {
   readonly redis: RedisConnection;
   readonly keys: Keys;
   /** Keys of different runs live on different nodes: no script may touch two runs, and live channels are sharded. */
@@ -76,7 +76,7 @@ export interface RunPlace {
  * the journal does not have, all decisions, children that begin later, events of children that are not in the log yet. A script uses
  * those that it needs.
  */
-export function runKeys({ keys, lifecycle }: Pick<RunPlace, 'keys' | 'lifecycle'>, runId: string): string[] {
+export function runKeys({ keys, lifecycle }: Pick<RunKeySpace, 'keys' | 'lifecycle'>, runId: string): string[] {
   const { run, journal, events, decided, decisions, later, relayed } = keys;
   const own = [run, journal, events].map((key) => key(runId));
   return [...own, lifecycle.keyOf(runId), ...[decided, decisions, later, relayed].map((key) => key(runId))];
@@ -84,19 +84,19 @@ export function runKeys({ keys, lifecycle }: Pick<RunPlace, 'keys' | 'lifecycle'
 
 /** Where a script puts the events of one run: log length, live channel, firehose channel, publish command. */
 export function eventTargets(
-  place: Pick<RunPlace, 'keys' | 'cluster' | 'eventLogMax'>,
+  place: Pick<RunKeySpace, 'keys' | 'cluster' | 'eventLogMax'>,
   runId: string,
 ): [number, string, string, string] {
   return [place.eventLogMax, place.keys.live(runId), place.keys.firehose, publishCommand(place)];
 }
 
-export function publishCommand({ cluster }: Pick<RunPlace, 'cluster'>): 'PUBLISH' | 'SPUBLISH' {
+export function publishCommand({ cluster }: Pick<RunKeySpace, 'cluster'>): 'PUBLISH' | 'SPUBLISH' {
   return cluster ? 'SPUBLISH' : 'PUBLISH';
 }
 
 /** In a Cluster: hands over the lifecycle events that a script wrote to the run. The caller does not wait; what fails is handed over later. */
 export function tellLifecycle(
-  { lifecycle }: Pick<RunPlace, 'lifecycle'>,
+  { lifecycle }: Pick<RunKeySpace, 'lifecycle'>,
   runId: string,
   events: readonly OutgoingEvent[],
 ): void {
@@ -104,7 +104,7 @@ export function tellLifecycle(
 }
 
 /** Seconds that the record of an ended run is kept. A result that can be asked for again with its execution id stays at least a day. */
-export function recordTtlS({ resultTtlS }: Pick<RunPlace, 'resultTtlS'>, hasExecutionId: boolean): number {
+export function recordTtlS({ resultTtlS }: Pick<RunKeySpace, 'resultTtlS'>, hasExecutionId: boolean): number {
   return hasExecutionId ? Math.max(resultTtlS, 86_400) : resultTtlS;
 }
 

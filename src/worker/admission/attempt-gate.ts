@@ -7,12 +7,12 @@ import { costOfCall, maxOutputTokensOf, promptTokensOf, type CallCost } from '..
 import type { AttemptEnd, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import { mayBeBilled, type LlmError } from '../llm/errors.ts';
 import type { Admission, Breakers } from '../../shared/state/limits/breakers.ts';
-import type { Governor, Grant, GrantOutcome, GrantRequest } from '../../shared/state/limits/rate/rate-limiter.ts';
+import type { RateLimiter, Grant, GrantOutcome, GrantRequest } from '../../shared/state/limits/rate/rate-limiter.ts';
 import { TurnSuspension } from '../turn/contract.ts';
-import { Cashier, type CashierOptions } from './budget-gate.ts';
+import { BudgetGate, type BudgetGateOptions } from './budget-gate.ts';
 
-export interface GateOptions extends CashierOptions {
-  readonly ports: { readonly breakers: Breakers; readonly governor: Governor; readonly ledger: Ledger };
+export interface GateOptions extends BudgetGateOptions {
+  readonly ports: { readonly breakers: Breakers; readonly rateLimiter: RateLimiter; readonly ledger: Ledger };
   readonly weight: number;
   readonly breaker: Pick<BreakerPolicy, 'failureThreshold' | 'cooldownMs'>;
   readonly denyUnpriced: boolean;
@@ -30,11 +30,11 @@ const recheckMs = 600_000;
  */
 export class AttemptGate {
   readonly #options: GateOptions;
-  readonly #cashier: Cashier;
+  readonly #budgetGate: BudgetGate;
 
   constructor(options: GateOptions) {
     this.#options = options;
-    this.#cashier = new Cashier(options);
+    this.#budgetGate = new BudgetGate(options);
   }
 
   /**
@@ -42,9 +42,9 @@ export class AttemptGate {
    * a worker.
    */
   async admit(planned: PlannedAttempt, signal: AbortSignal): Promise<Permit> {
-    const { ports, patienceMs, breaker } = this.#options;
-    const target = `${planned.provider.id}/${this.#cashier.modelName(planned.request.model)}`;
-    const admission = await ports.breakers.admit(target, patienceMs, signal);
+    const { ports, maxInlineWaitMs, breaker } = this.#options;
+    const target = `${planned.provider.id}/${this.#budgetGate.modelName(planned.request.model)}`;
+    const admission = await ports.breakers.admit(target, maxInlineWaitMs, signal);
     if (admission.kind === 'open')
       return { kind: 'skip', reason: 'circuit_open', retryAfterMs: admission.retryAfterMs };
     const report = (outcome: 'success' | 'failure' | 'neutral') =>
@@ -59,27 +59,27 @@ export class AttemptGate {
           settle: (end) => this.#settle(planned, paid.id, grant, admission, report, end),
         };
       } catch (error) {
-        await ports.governor.settle(grant, { unused: true }).catch((cause: unknown) => this.#cashier.lost(cause));
+        await ports.rateLimiter.settle(grant, { unused: true }).catch((cause: unknown) => this.#budgetGate.lost(cause));
         throw error;
       }
     } catch (error) {
-      await report('neutral').catch((cause: unknown) => this.#cashier.lost(cause));
+      await report('neutral').catch((cause: unknown) => this.#budgetGate.lost(cause));
       throw error;
     }
   }
 
   async #takeTurn({ provider, request }: PlannedAttempt, signal: AbortSignal): Promise<Grant> {
-    const { ports, patienceMs, purse, weight, clock } = this.#options;
+    const { ports, maxInlineWaitMs, accounts, weight, clock } = this.#options;
     const wanted: GrantRequest = {
-      limiter: `${provider.credential ?? provider.id}:${this.#cashier.modelName(request.model)}`,
+      limiter: `${provider.credential ?? provider.id}:${this.#budgetGate.modelName(request.model)}`,
       limits: provider.limitsOf?.(request.model) ?? {},
-      runId: purse.runId,
-      tenant: purse.tenant,
+      runId: accounts.runId,
+      tenant: accounts.tenant,
       weight,
       promptTokens: promptTokensOf(request),
       maxOutputTokens: maxOutputTokensOf(request),
     };
-    const answer = await ports.governor.acquire(wanted, patienceMs, signal);
+    const answer = await ports.rateLimiter.acquire(wanted, maxInlineWaitMs, signal);
     if (answer.kind === 'granted') return answer.grant;
     const item: PendingItem = {
       kind: 'provider_limit',
@@ -91,8 +91,8 @@ export class AttemptGate {
       reason: 'provider_limit',
       pending: [item],
       recheckMs,
-      standInLine: async () => {
-        await ports.governor.park(wanted);
+      joinWaitQueue: async () => {
+        await ports.rateLimiter.park(wanted);
         return false;
       },
     });
@@ -102,15 +102,15 @@ export class AttemptGate {
     { step, provider, price, fixedMicrocents, request, optional = false }: PlannedAttempt,
     signal: AbortSignal,
   ): Promise<{ readonly id: string; readonly maxOutputTokens?: number }> {
-    const id = this.#cashier.nextId();
-    if (!this.#cashier.isCapped) return { id };
+    const id = this.#budgetGate.nextId();
+    if (!this.#budgetGate.isCapped) return { id };
     if (!price && fixedMicrocents === undefined && this.#options.denyUnpriced) {
       throw new RunError('budget_unpriced', `no price is known for model ${request.model}, and the budget denies that`);
     }
     const cost: CallCost | undefined = price && costOfCall(request, price);
     const most = fixedMicrocents ?? cost?.most ?? 0;
     const least = fixedMicrocents ?? cost?.least ?? 0;
-    const amount = await this.#cashier.hold(
+    const amount = await this.#budgetGate.hold(
       id,
       {
         what: 'model call',
@@ -145,20 +145,20 @@ export class AttemptGate {
       costMicrocents,
       expectedMicrocents: isEstimated ? costOfCall(request, price).costWith(end.usage.output) : undefined,
       priced,
-      presumed: error !== undefined && mayBeBilled(error),
+      unconfirmed: error !== undefined && mayBeBilled(error),
     };
     const results = await Promise.allSettled([
       report(healthOf(error, admission)),
-      this.#options.ports.governor.settle(grant, outcomeOf(end)),
-      this.#cashier.settle(settlement),
+      this.#options.ports.rateLimiter.settle(grant, outcomeOf(end)),
+      this.#budgetGate.settle(settlement),
     ]);
-    for (const result of results) if (result.status === 'rejected') this.#cashier.lost(result.reason);
+    for (const result of results) if (result.status === 'rejected') this.#budgetGate.lost(result.reason);
   }
 }
 
 /**
  * What an attempt says about the health of its model. Refusals of this very request say nothing. A 429 is the
- * governor's: it makes runs wait, where an open breaker would make them fail.
+ * rateLimiter's: it makes runs wait, where an open breaker would make them fail.
  */
 function healthOf(error: LlmError | undefined, admission: Admission): 'success' | 'failure' | 'neutral' {
   switch (error?.kind) {

@@ -4,18 +4,18 @@ import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { Ledger, Reservation, ReserveRequest, Settlement } from '../../shared/state/money/ledger.ts';
-import type { AccountState, Purse } from '../../shared/state/money/accounts.ts';
+import type { AccountState, Accounts } from '../../shared/state/money/accounts.ts';
 import { TurnSuspension } from '../turn/contract.ts';
 
-export interface CashierOptions {
+export interface BudgetGateOptions {
   readonly ports: { readonly ledger: Ledger };
   readonly clock: Clock;
   readonly log: Log;
-  readonly purse: Purse;
+  readonly accounts: Accounts;
   /** Tells this holder's reservations from those of an earlier one. */
   readonly owner: string;
   /** Longest wait that holds a worker, in milliseconds. */
-  readonly patienceMs: number;
+  readonly maxInlineWaitMs: number;
   readonly emit: (event: EventBody) => void;
   /** The name under which a model is counted. Absent: its own. */
   readonly modelName?: ((model: string) => string) | undefined;
@@ -29,7 +29,7 @@ export interface MoneyMeter {
   reserved(agentId: string, microcents: number): void;
   spent(agentId: string, microcents: number): void;
   /** A call that may have been billed without saying for how much. */
-  presumed(agentId: string): void;
+  unconfirmed(agentId: string): void;
 }
 
 /** What is about to be paid for. `optional`: where there is no money it is left out, and nobody waits for it. */
@@ -43,19 +43,19 @@ const settleTries = 4;
 const firstRetryMs = 50;
 const longestRetryMs = 500;
 
-/** Holds money of one purse before it is spent, and counts what was paid. */
-export class Cashier {
-  readonly #options: CashierOptions;
+/** Holds money of one accounts before it is spent, and counts what was paid. */
+export class BudgetGate {
+  readonly #options: BudgetGateOptions;
   #purchases = 0;
 
-  constructor(options: CashierOptions) {
+  constructor(options: BudgetGateOptions) {
     this.#options = options;
   }
 
   /** Without a cap nothing has to be held. */
   get isCapped(): boolean {
-    const { ports, purse } = this.#options;
-    return ports.ledger.isCapped(purse);
+    const { ports, accounts } = this.#options;
+    return ports.ledger.isCapped(accounts);
   }
 
   /** Names come from callers and adapters; those that nobody configured share one. */
@@ -69,34 +69,34 @@ export class Cashier {
   }
 
   /**
-   * Holds money in all accounts of the purse and answers how much. Throws `budget_exceeded` where the run must end, and
+   * Holds money in all accounts of the accounts and answers how much. Throws `budget_exceeded` where the run must end, and
    * `TurnSuspension` where it must wait without a worker.
    */
   async hold(id: string, { what, optional = false, ...wanted }: Purchase, signal: AbortSignal): Promise<number> {
-    const { ports, purse, meter } = this.#options;
+    const { ports, accounts, meter } = this.#options;
     const model = this.modelName(wanted.model);
-    const ask = () => ports.ledger.reserve({ purse, id, ...wanted, model, force: wanted.force && !optional });
+    const ask = () => ports.ledger.reserve({ accounts, id, ...wanted, model, force: wanted.force && !optional });
     const reservation = await this.#patiently(ask, signal);
     if (reservation.kind !== 'reserved') throw this.#refusal(reservation, wanted.least, what, optional);
-    meter?.reserved(purse.agentId, reservation.amount);
+    meter?.reserved(accounts.agentId, reservation.amount);
     for (const account of reservation.warnings) this.#warn(account);
     return reservation.amount;
   }
 
   /** Counts what was paid. A store that is away for a moment is asked again; then it throws `queue_unavailable`. */
-  async settle(paid: Omit<Settlement, 'purse'>): Promise<void> {
-    const { ports, purse, meter, wake } = this.#options;
-    meter?.spent(purse.agentId, paid.costMicrocents);
-    if (paid.presumed) meter?.presumed(purse.agentId);
+  async settle(paid: Omit<Settlement, 'accounts'>): Promise<void> {
+    const { ports, accounts, meter, wake } = this.#options;
+    meter?.spent(accounts.agentId, paid.costMicrocents);
+    if (paid.unconfirmed) meter?.unconfirmed(accounts.agentId);
     const model = this.modelName(paid.model);
     const parts = paid.parts?.map((part) => ({ ...part, model: this.modelName(part.model) }));
-    wake(await this.#insist(() => ports.ledger.settle({ purse, ...paid, model, parts })));
+    wake(await this.#insist(() => ports.ledger.settle({ accounts, ...paid, model, parts })));
   }
 
   /** Gives money back that nothing was paid with. Throws as `settle` does. */
   async release(id: string): Promise<void> {
-    const { ports, purse, wake } = this.#options;
-    wake(await this.#insist(() => ports.ledger.release(purse, id)));
+    const { ports, accounts, wake } = this.#options;
+    wake(await this.#insist(() => ports.ledger.release(accounts, id)));
   }
 
   /** What was bought is there and paid for: a store that is away must not take it back. The next claim sorts it out. */
@@ -106,8 +106,8 @@ export class Cashier {
 
   /** Calls of others that are under way may turn out cheaper than what is held for them: that is worth a short wait. */
   async #patiently(ask: () => Promise<Reservation>, signal: AbortSignal): Promise<Reservation> {
-    const { clock, patienceMs } = this.#options;
-    const until = clock.monotonic() + patienceMs;
+    const { clock, maxInlineWaitMs } = this.#options;
+    const until = clock.monotonic() + maxInlineWaitMs;
     for (let waitMs = firstRetryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
       const answer = await ask();
       if (answer.kind !== 'busy' || clock.monotonic() + waitMs > until) return answer;
@@ -122,7 +122,7 @@ export class Cashier {
         details: { scope: account.scope, id: account.id },
       });
     }
-    const { ports, purse, emit, clock } = this.#options;
+    const { ports, accounts, emit, clock } = this.#options;
     const { scope, id, spentMicrocents, capMicrocents: limitMicrocents } = account;
     const gateId = `${scope}:${id}`;
     emit({ type: 'budget.paused', spentMicrocents, limitMicrocents, gateId, scope, accountId: id });
@@ -136,7 +136,7 @@ export class Cashier {
     return new TurnSuspension({
       reason: 'budget',
       pending: [item],
-      standInLine: () => ports.ledger.await(purse, { scope, id }, needed),
+      joinWaitQueue: () => ports.ledger.await(accounts, { scope, id }, needed),
     });
   }
 

@@ -2,7 +2,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { PaidAttempt } from '../../shared/state/money/costs.ts';
 import { addUsage, zeroUsage, type RunUsage } from '../../shared/contract/money.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
-import { Cashier, type CashierOptions } from './budget-gate.ts';
+import { BudgetGate, type BudgetGateOptions } from './budget-gate.ts';
 
 /** What a step pays by itself. */
 export interface StepCosts {
@@ -23,7 +23,7 @@ export interface Spent {
   readonly isCutOff: boolean;
 }
 
-export interface StepGateOptions extends CashierOptions {
+export interface StepGateOptions extends BudgetGateOptions {
   /** What has no price that anybody knows may not be bought. */
   readonly denyUnpriced: boolean;
 }
@@ -40,11 +40,11 @@ export interface StepPermit {
  */
 export class StepGate {
   readonly #options: StepGateOptions;
-  readonly #cashier: Cashier;
+  readonly #budgetGate: BudgetGate;
 
   constructor(options: StepGateOptions) {
     this.#options = options;
-    this.#cashier = new Cashier(options);
+    this.#budgetGate = new BudgetGate(options);
   }
 
   /**
@@ -56,15 +56,19 @@ export class StepGate {
     { program, budgetDecision }: Pick<TurnState, 'program' | 'budgetDecision'>,
     signal: AbortSignal,
   ): Promise<StepPermit> {
-    const id = this.#cashier.nextId();
-    if (!this.#cashier.isCapped) return { settle: (spent) => this.#settle(id, payee, spent) };
+    const id = this.#budgetGate.nextId();
+    if (!this.#budgetGate.isCapped) return { settle: (spent) => this.#settle(id, payee, spent) };
     if (budgetDecision === 'reject') throw new RunError('budget_exceeded', 'more money for the run was refused');
     if (this.#options.denyUnpriced && program.unpriced)
       throw new RunError('budget_unpriced', 'a step cost what nobody has a price for, and the budget denies that');
     const wanted = Math.max(1, mostMicrocents);
     const force = budgetDecision === 'approve';
     const { provider, model } = payee;
-    await this.#cashier.hold(id, { what: `call of ${model}`, provider, model, wanted, least: wanted, force }, signal);
+    await this.#budgetGate.hold(
+      id,
+      { what: `call of ${model}`, provider, model, wanted, least: wanted, force },
+      signal,
+    );
     return { settle: (spent) => this.#settle(id, payee, spent) };
   }
 
@@ -75,15 +79,15 @@ export class StepGate {
       usage: parts.reduce((sum, { usage }) => addUsage(sum, usage), zeroUsage),
       costMicrocents,
       priced: parts.every(({ priced }) => priced),
-      presumed: isCutOff,
+      unconfirmed: isCutOff,
       parts,
     };
     try {
-      const { isCapped } = this.#cashier;
-      if (parts.length > 0 || (isCutOff && isCapped)) await this.#cashier.settle(paid);
-      else if (isCapped) await this.#cashier.release(id);
+      const { isCapped } = this.#budgetGate;
+      if (parts.length > 0 || (isCutOff && isCapped)) await this.#budgetGate.settle(paid);
+      else if (isCapped) await this.#budgetGate.release(id);
     } catch (cause) {
-      this.#cashier.lost(cause);
+      this.#budgetGate.lost(cause);
     }
   }
 }

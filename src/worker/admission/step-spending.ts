@@ -5,7 +5,7 @@ import { addRunUsage } from '../../shared/contract/money.ts';
 import { costTokens, type CostTokens } from '../turn/cost-event.ts';
 import type { Spent } from './step-gate.ts';
 
-type Spending = NonNullable<JournalEntryOf<'stepped'>['spent']>;
+type Spending = NonNullable<JournalEntryOf<'orchestration_step'>['spent']>;
 
 /** As the journal keeps it. */
 export function spendingOf({ costMicrocents, usage, parts }: Spent): Spending {

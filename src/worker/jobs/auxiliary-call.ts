@@ -10,7 +10,7 @@ import { LlmError, runErrorFrom } from '../llm/errors.ts';
 import { promptTokensOf } from '../llm/estimate.ts';
 import type { LlmRequest } from '../llm/provider.ts';
 import type { Embedder } from './embedder.ts';
-import type { Purse } from '../../shared/state/money/accounts.ts';
+import type { Accounts } from '../../shared/state/money/accounts.ts';
 import { TurnSuspension } from '../turn/contract.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
 import { unknownAgent } from '../agents/known-names.ts';
@@ -18,12 +18,12 @@ import type { RunDeps } from '../run/open-run.ts';
 
 export type SideCallDeps = Pick<
   RunDeps,
-  'ports' | 'agents' | 'chainFor' | 'preferencesFor' | 'patienceMs' | 'tenants' | 'metrics' | 'wake'
+  'ports' | 'agents' | 'chainFor' | 'preferencesFor' | 'maxInlineWaitMs' | 'tenants' | 'metrics' | 'wake'
 >;
 
-/** A model call that is no part of a turn. It passes the same gate, and whoever the purse names pays. */
+/** A model call that is no part of a turn. It passes the same gate, and whoever the accounts names pays. */
 export interface SideCall {
-  readonly purse: Omit<Purse, 'run' | 'payers'>;
+  readonly accounts: Omit<Accounts, 'run' | 'payers'>;
   /** The same for each time that the same call is made. */
   readonly requestId: string;
   /** Somebody may have begun this call before and died: what was held for it counts as spent. */
@@ -40,7 +40,7 @@ export async function askModel(
   deps: SideCallDeps,
   signal: AbortSignal,
 ): Promise<string> {
-  const { agentId } = call.purse;
+  const { agentId } = call.accounts;
   const agent = deps.agents.get(agentId);
   if (!agent) throw unknownAgent(agentId);
   const { model } = agent.definition;
@@ -124,22 +124,22 @@ async function inTime(embedder: Embedder, texts: readonly string[], signal: Abor
   return await unlessAborted(embedder.embed(texts, signal), signal);
 }
 
-async function gateFor({ purse, isRepeat }: SideCall, deps: SideCallDeps, log: Log): Promise<AttemptGate> {
-  const { ports, patienceMs, tenants, metrics, agents, wake } = deps;
-  const { weight, budget } = tenants.of(purse.tenant);
+async function gateFor({ accounts, isRepeat }: SideCall, deps: SideCallDeps, log: Log): Promise<AttemptGate> {
+  const { ports, maxInlineWaitMs, tenants, metrics, agents, wake } = deps;
+  const { weight, budget } = tenants.of(accounts.tenant);
   const wakeAll = (runIds: readonly string[]) => {
     for (const id of runIds) wake(id, 'there is money for it now');
   };
-  if (isRepeat && ports.ledger.isCapped(purse)) wakeAll(await ports.ledger.forfeit(purse));
+  if (isRepeat && ports.ledger.isCapped(accounts)) wakeAll(await ports.ledger.writeOff(accounts));
   return new AttemptGate({
     ports,
     clock: ports.clock,
     log,
-    purse,
+    accounts,
     owner: newNonce(),
     weight,
-    breaker: agents.get(purse.agentId)?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
-    patienceMs,
+    breaker: agents.get(accounts.agentId)?.definition.breaker ?? { failureThreshold: 5, cooldownMs: 30_000 },
+    maxInlineWaitMs,
     denyUnpriced: budget?.unpriced === 'deny',
     modelName: metrics?.modelName,
     meter: metrics?.money,
@@ -156,6 +156,6 @@ function failureOf(thrown: unknown): unknown {
   return thrown;
 }
 
-function logOf({ purse: { runId, agentId: agent, tenant } }: SideCall, { ports }: SideCallDeps): Log {
+function logOf({ accounts: { runId, agentId: agent, tenant } }: SideCall, { ports }: SideCallDeps): Log {
   return ports.log.child({ runId, agent, tenant });
 }

@@ -32,7 +32,7 @@ export interface ConsumerOptions {
   /** Moves a run that keeps bringing workers down into the quarantine queue. */
   quarantine(job: RunJob): Promise<void>;
   /** Ends a run that brought down the quarantine as well. */
-  giveUp(run: Pick<RunJob, 'runId' | 'segment'>): Promise<void>;
+  abandon(run: Pick<RunJob, 'runId' | 'segment'>): Promise<void>;
 }
 
 /**
@@ -209,7 +209,7 @@ export class Consumer {
         await job.moveToWait(token);
         throw new WaitingError();
       case 'crashed_too_often':
-        if (queue === quarantineQueue) await this.#options.giveUp(data);
+        if (queue === quarantineQueue) await this.#options.abandon(data);
         else await this.#options.quarantine(data);
         return { quarantined: true };
       default:

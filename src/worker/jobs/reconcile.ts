@@ -24,12 +24,12 @@ export interface ReconcileDeps {
   readonly supervision: Supervision;
   readonly queues: RunQueues;
   readonly ledger: Pick<Ledger, 'await'>;
-  readonly threads: Pick<Threads, 'due' | 'enter' | 'lookAgain' | 'passOn'>;
+  readonly threads: Pick<Threads, 'due' | 'enter' | 'lookAgain' | 'releaseToNext'>;
   readonly runs: Pick<RunStore, 'load'>;
   readonly children: Pick<Children, 'stop' | 'ended'>;
   readonly log: Log;
   wake(runId: string, summary: string): void;
-  giveUp(run: Pick<RunJob, 'runId' | 'segment'>): Promise<void>;
+  abandon(run: Pick<RunJob, 'runId' | 'segment'>): Promise<void>;
   /** There are runs in quarantine and no live worker serves it. */
   onUnservedQuarantine(waiting: number): void;
   onPutBack(): void;
@@ -62,7 +62,7 @@ const openJobStates = ['waiting', 'active', 'delayed', 'prioritized'] as const;
 /** How often queues and agents are looked for that nobody announces any more. */
 const forgetEveryMs = 3_600_000;
 
-type Verdict = 'forgotten' | 'put_back' | 'fine' | 'unreachable';
+type Verdict = 'forgotten' | 'requeued' | 'fine' | 'unreachable';
 
 /**
  * Finds runs that have not ended and have neither a job nor anything else to wait for, and puts them back. In a healthy
@@ -88,9 +88,9 @@ export class Reconciler {
    */
   async pass(): Promise<number> {
     this.#unreachable = undefined;
-    let putBack = 0;
+    let requeued = 0;
     const parts = [
-      async () => void (putBack = await this.#lookAfterRuns()),
+      async () => void (requeued = await this.#lookAfterRuns()),
       () => this.#lookAfterThreads(),
       () => inTime(this.lookAfterQuarantine(), 'look after the quarantine'),
       () => inTime(this.#forgetUnannounced(), 'look for what nobody announces'),
@@ -103,27 +103,27 @@ export class Reconciler {
       this.#deps.log.warn({ err, count }, 'open runs or threads were not looked after: their node of Redis is away');
     }
     if (failures.length > 0) throw failures[0];
-    return putBack;
+    return requeued;
   }
 
   async #lookAfterRuns(): Promise<number> {
     const { supervision } = this.#deps;
     this.#offset = await supervision.relist(this.#offset, relistSize);
     const everyMs = paceMs(await supervision.dueWithin(longestMs));
-    let putBack = 0;
+    let requeued = 0;
     for (let page = 0; page < maxPages; page++) {
       const due = await supervision.dueRuns(pageSize);
       const again: (OpenRunInfo & { readonly nextMs: number })[] = [];
       await inLanes(due, lanes, async (open) => {
         const verdict = await this.#tryToRepair(open);
-        if (verdict === 'put_back') putBack += 1;
+        if (verdict === 'requeued') requeued += 1;
         if (verdict === 'fine') again.push({ ...open, nextMs: nextLook(open, everyMs) });
         if (verdict === 'unreachable') again.push({ ...open, nextMs: lookAtNode(everyMs) });
       });
       await supervision.lookAgain(again);
       if (due.length < pageSize) break;
     }
-    return putBack;
+    return requeued;
   }
 
   /** What is wrong with one run, or with the node that it is on, must not keep the others from being looked at. */
@@ -168,18 +168,18 @@ export class Reconciler {
     if (state !== 'unknown' && state !== 'completed' && state !== 'failed') return 'fine';
     // Only now: a delayed run has a job, and no place in its thread before its time has come.
     if (run.status === 'queued' && (await this.#waitsForThread(runId, run))) return 'fine';
-    log.warn({ runId, status: run.status, jobState: state, putBacks: run.putBacks }, 'run had no job and is put back');
-    if (run.putBacks >= maxPutBacks) {
-      await this.#deps.giveUp({ runId, segment: run.segment });
-      await supervision.count('given_up', 1);
-      return 'put_back';
+    log.warn({ runId, status: run.status, jobState: state, requeues: run.requeues }, 'run had no job and is put back');
+    if (run.requeues >= maxPutBacks) {
+      await this.#deps.abandon({ runId, segment: run.segment });
+      await supervision.count('abandoned', 1);
+      return 'requeued';
     }
     const segment = await supervision.requeue(runId, run.segment, run.queue);
     if (segment === undefined) return 'fine';
     await queues.add(run.queue, { runId, kind: run.kind, segment });
-    await supervision.count('put_back', 1);
+    await supervision.count('requeued', 1);
     this.#deps.onPutBack();
-    return 'put_back';
+    return 'requeued';
   }
 
   /** A run that was taken out of its line and never woken would wait for ever. One that waits for people is left to them. */
@@ -243,7 +243,7 @@ export class Reconciler {
     // A run enters its thread before its record is written: one pass is no proof.
     if (!record) missing.add(holder);
     if (!record && !this.#missingHolders.has(holder)) return now;
-    await threads.passOn(tenant, threadId, { runId: holder, epoch: record?.epoch });
+    await threads.releaseToNext(tenant, threadId, { runId: holder, epoch: record?.epoch });
     return now + settledMs;
   }
 

@@ -1,16 +1,16 @@
 import type { Log } from '../../shared/base/log.ts';
 import { isTerminalStatus } from '../../shared/contract/run.ts';
-import type { Governor } from '../../shared/state/limits/rate/rate-limiter.ts';
+import type { RateLimiter } from '../../shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { Waits } from '../../shared/state/run/waits/waits.ts';
 import type { Resumption } from '../../shared/state/run/rules.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { RunQueues } from '../../shared/state/fleet/queues.ts';
 
-export interface WakerDeps {
+export interface ResumePollerDeps {
   readonly runs: Pick<RunStore, 'load'>;
   readonly waits: Waits;
-  readonly governor: Governor;
+  readonly rateLimiter: RateLimiter;
   readonly ledger: Ledger;
   readonly queues: RunQueues;
   readonly log: Log;
@@ -26,17 +26,17 @@ const timersAtOnce = 100;
  * Puts suspended runs back into their queue when what they wait for has come: their turn at a provider, money, or a time.
  * A run that is woken without need looks for itself and waits again.
  */
-export class Waker implements AsyncDisposable {
-  readonly #deps: WakerDeps;
+export class ResumePoller implements AsyncDisposable {
+  readonly #deps: ResumePollerDeps;
   readonly #timers: NodeJS.Timeout[];
   readonly #busy = new Set<string>();
   readonly #inFlight = new Set<Promise<void>>();
 
-  constructor(deps: WakerDeps) {
+  constructor(deps: ResumePollerDeps) {
     this.#deps = deps;
-    const { waits, governor, ledger } = deps;
+    const { waits, rateLimiter, ledger } = deps;
     this.#timers = [
-      this.#every(turnsEveryMs, 'turns', 'its turn at the provider has come', () => governor.pump()),
+      this.#every(turnsEveryMs, 'turns', 'its turn at the provider has come', () => rateLimiter.pump()),
       this.#every(timersEveryMs, 'timers', 'its time has come', () => waits.due(timersAtOnce)),
       this.#every(moneyEveryMs, 'money', 'there is money for it now', () => ledger.pump()),
     ];
@@ -52,7 +52,7 @@ export class Waker implements AsyncDisposable {
   }
 
   async #resume(runId: string, resumption: Resumption): Promise<void> {
-    const { waits, queues, governor, runs } = this.#deps;
+    const { waits, queues, rateLimiter, runs } = this.#deps;
     const resumed = await waits.resume(runId, resumption);
     if (resumed) {
       await queues.add(resumed.queue, { runId, kind: resumed.kind, segment: resumed.segment }, { first: true });
@@ -61,7 +61,7 @@ export class Waker implements AsyncDisposable {
     // One that goes on already will ask for its place. One that has ended will not: the place is somebody else's.
     const record = await runs.load(runId);
     if (record && !isTerminalStatus(record.status)) return;
-    await governor.leave(runId);
+    await rateLimiter.leave(runId);
     await waits.clear(runId);
   }
 

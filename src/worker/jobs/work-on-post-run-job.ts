@@ -31,12 +31,12 @@ export async function runEffect(
   const name = `${effect}:${runId}`;
   const tell = async (body: ThreadEventBody) =>
     await deps.ports.threads.tell({ tenant, threadId }, { agentId, runId }, `${name}:${body.type}`, body);
-  const purse = { runId: name, tenant, agentId, batch };
+  const accounts = { runId: name, tenant, agentId, batch };
   const { deadlineMs = defaultDeadlineMs } = deps;
   const late = AbortSignal.timeout(deadlineMs);
   const signal = AbortSignal.any([stop, late]);
   try {
-    const done = await effectOf(effect)({ job, call: { purse, requestId: name, isRepeat }, deps, signal });
+    const done = await effectOf(effect)({ job, call: { accounts, requestId: name, isRepeat }, deps, signal });
     if (done) await tell(done);
     return 'over';
   } catch (thrown) {

@@ -4,15 +4,15 @@
  */
 export async function* untilAborted<T>(iterable: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   const iterator = iterable[Symbol.asyncIterator]();
-  let giveUp: (reason: unknown) => void = () => {};
-  const onAbort = () => giveUp(signal.reason);
+  let abandon: (reason: unknown) => void = () => {};
+  const onAbort = () => abandon(signal.reason);
   signal.addEventListener('abort', onAbort, { once: true });
   let ended = false;
   try {
     for (;;) {
       signal.throwIfAborted();
       const next = await new Promise<IteratorResult<T>>((resolve, reject) => {
-        giveUp = reject;
+        abandon = reject;
         iterator.next().then(resolve, reject);
       }).catch((error: unknown) => {
         ended = !signal.aborted;

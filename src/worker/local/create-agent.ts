@@ -14,7 +14,7 @@ import { createPriceLookup } from '../llm/prices.ts';
 import { runFanOut } from '../orchestration/fan-out.ts';
 import { configuredTools } from '../tools/configure.ts';
 import { createToolRegistry } from '../tools/registry.ts';
-import { CompactionDesk } from '../turn/compaction/compaction-requests.ts';
+import { CompactionRequests } from '../turn/compaction/compaction-requests.ts';
 import type { AgentHandle, AgentRunOptions, CreateAgentOptions, ToolListing } from './agent-handle.ts';
 import { localDeps, type LocalDeps } from './drive.ts';
 import { HandleTurns } from './handle-turns.ts';
@@ -99,7 +99,7 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
     ...models,
     ports,
     agents,
-    desk: agents.get(agent.definition.id)?.definition.memory && new CompactionDesk(),
+    desk: agents.get(agent.definition.id)?.definition.memory && new CompactionRequests(),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
     tools: { ...toolkit.services(ports), agents: () => agents },
     loadTask: options.loadTask,

@@ -28,7 +28,7 @@ const delivery = {
   activity: 'watched',
 } as const;
 
-type OfProcess = 'cancels' | 'flushTimer' | 'patienceMs' | 'tenants' | 'wake' | 'stopping';
+type OfProcess = 'cancels' | 'flushTimer' | 'maxInlineWaitMs' | 'tenants' | 'wake' | 'stopping';
 
 /** What the runs of one process work with. */
 export type LocalDeps = Omit<RunDeps, 'cancels'> & { readonly ports: MemoryPorts };
@@ -40,7 +40,7 @@ export function localDeps(given: Omit<RunDeps, OfProcess> & { readonly ports: Me
     // In one process there is no write to save: every delta is an event of its own.
     flushTimer: new FlushTimer(0),
     // No other run waits for this process's slot.
-    patienceMs: longestWaitMs,
+    maxInlineWaitMs: longestWaitMs,
     tenants: tenantsOf({}),
     wake: (runId, summary) => void given.ports.waits.resume(runId, { summary }),
     stopping: () => false,

@@ -328,7 +328,7 @@ class ProgramRun implements ProgramHost, PermitHost {
     const workedMs = this.#run.workedMs();
     const entry = {
       v: 1,
-      t: 'stepped',
+      t: 'orchestration_step',
       key,
       value,
       at,
@@ -382,7 +382,7 @@ class ProgramRun implements ProgramHost, PermitHost {
       program: { ...program, told: this.#emitted },
       ...(times.length > 0 && { resumeAtMs: Math.min(...times) }),
       // Some may have ended while the run was at work.
-      standInLine: async () => (await waits.hasDecisions(runId)) || ((await parked?.standInLine?.()) ?? false),
+      joinWaitQueue: async () => (await waits.hasDecisions(runId)) || ((await parked?.joinWaitQueue?.()) ?? false),
     };
     return { status: 'suspended', wait, state: this.#growing.state };
   }

@@ -15,7 +15,7 @@ const reasons = {
  * Ends a run that no worker can run, with `worker_lost` and the reason: takes it from whichever worker had it and settles it,
  * without a job and without a turn. Does nothing when the run has ended already.
  */
-export async function giveUpRun(
+export async function abandonRun(
   run: Pick<RunRecord, 'runId' | 'segment'>,
   reason: keyof typeof reasons,
   worker: string,

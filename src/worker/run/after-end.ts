@@ -20,7 +20,7 @@ export async function afterEnd(
   if (request.thread === undefined) return;
   await queueFollowUps(record, ports);
   if (status === 'completed' || status === 'degraded') await dispatchEffects?.(record);
-  await ports.threads.passOn(tenant, request.thread, record);
+  await ports.threads.releaseToNext(tenant, request.thread, record);
 }
 
 /**

@@ -10,12 +10,12 @@ import type { WaitingGroup } from '../turn/contract.ts';
 import type { OpenRun } from './open-run.ts';
 import type { Ports } from './ports.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
-import type { Purse } from '../../shared/state/money/accounts.ts';
+import type { Accounts } from '../../shared/state/money/accounts.ts';
 
 /** The run that has another one do something. */
 interface Asking {
   readonly record: RunRecord;
-  readonly purse: Purse;
+  readonly accounts: Accounts;
   readonly state: TurnState;
   /** Milliseconds since the epoch. */
   readonly nowMs: number;
@@ -31,7 +31,7 @@ export function childIdFor(runId: string, step: number, index: number): string {
   return runIdForChild(runId, `s${step}:t${index}`);
 }
 
-/** A run for what another one has to be done: it pays from the same purse, and its events are told above. */
+/** A run for what another one has to be done: it pays from the same accounts, and its events are told above. */
 export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
   const { record } = asking;
   const { tenant, requestId, request: above, parent } = record;
@@ -59,7 +59,7 @@ export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
       depth: depthOf(record, asking.state) + 1,
       expose: spec.expose,
       above: spec.expose === 'none' ? [] : [stamp, ...(parent?.above ?? [])],
-      payers: [...payerOf(asking.purse), ...(parent?.payers ?? [])],
+      payers: [...payerOf(asking.accounts), ...(parent?.payers ?? [])],
       batch,
       secrets,
       history: spec.history,
@@ -77,13 +77,13 @@ function secretsOf(given: readonly string[] | undefined, own: readonly string[] 
 }
 
 /** The cap of the asking run holds for the other one, too. */
-function payerOf({ runId, run }: Purse) {
+function payerOf({ runId, run }: Accounts) {
   return run ? [{ runId, capMicrocents: run.capMicrocents, onExceed: run.onExceed }] : [];
 }
 
 /** Creates and queues children of a run that is suspended. */
 export async function startChildren(
-  run: Pick<OpenRun, 'record' | 'purse' | 'state'>,
+  run: Pick<OpenRun, 'record' | 'accounts' | 'state'>,
   planned: readonly PlannedRun[],
   group: WaitingGroup | undefined,
   { children, clock }: Pick<Ports, 'children' | 'clock'>,
@@ -102,7 +102,7 @@ export function openChildren({
   childEnds,
 }: TurnState): { readonly id: string; readonly toolName?: string }[] {
   const forCalls = calls.flatMap(({ name: toolName, child, status }) =>
-    child && !child.end && status !== 'called' ? [{ id: child.id, toolName }] : [],
+    child && !child.end && status !== 'tool_result' ? [{ id: child.id, toolName }] : [],
   );
   return [...forCalls, ...[...program.children.keys()].filter((id) => !childEnds.has(id)).map((id) => ({ id }))];
 }

@@ -11,12 +11,12 @@ import { errorInfoOf } from './settle.ts';
 
 /**
  * Takes the turn of a node, and again as its policy says: from where it failed, with a fresh chain of models. What was finished
- * stays finished. A wait that would hold the worker for longer than `deps.patienceMs` is a suspension.
+ * stays finished. A wait that would hold the worker for longer than `deps.maxInlineWaitMs` is a suspension.
  */
 export async function withNodeRetries(
   run: OpenRun,
   policy: NodeRetry,
-  deps: Pick<RunDeps, 'patienceMs' | 'ports'>,
+  deps: Pick<RunDeps, 'maxInlineWaitMs' | 'ports'>,
   take: (run: OpenRun) => Promise<TurnOutcome>,
 ): Promise<TurnOutcome> {
   let { state } = run;
@@ -41,7 +41,7 @@ export async function withNodeRetries(
 async function untilRetry(
   run: OpenRun,
   state: TurnState,
-  { ports, patienceMs }: Pick<RunDeps, 'patienceMs' | 'ports'>,
+  { ports, maxInlineWaitMs }: Pick<RunDeps, 'maxInlineWaitMs' | 'ports'>,
 ): Promise<TurnOutcome | undefined> {
   const { clock } = ports;
   const { record } = run;
@@ -49,7 +49,7 @@ async function untilRetry(
   const { retryAtMs = 0, retries } = state;
   const waitMs = retryAtMs - clock.now();
   if (waitMs <= 0 || signal.aborted) return undefined;
-  if (waitMs <= patienceMs) {
+  if (waitMs <= maxInlineWaitMs) {
     await clock.sleep(waitMs, signal).catch(() => {});
     return undefined;
   }

@@ -1,6 +1,6 @@
 import type { Log } from '../../shared/base/log.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import type { Purse } from '../../shared/state/money/accounts.ts';
+import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { Assignment } from './node-run.ts';
 import type { Relay } from './relay.ts';
@@ -14,7 +14,7 @@ import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { LoadTask } from '../agents/load-tasks.ts';
 import type { NamedFunctions } from '../agents/load-folder.ts';
 import type { ToolServices } from '../agents/toolkit.ts';
-import type { CompactionDesk } from '../turn/compaction/compaction-requests.ts';
+import type { CompactionRequests } from '../turn/compaction/compaction-requests.ts';
 import type { CompactionOutcome } from '../turn/compaction/memory.ts';
 import type { CancelWatch } from './cancel-watch.ts';
 import type { FlushTimer } from './flush-timer.ts';
@@ -37,7 +37,7 @@ export interface OpenRun extends AsyncDisposable {
   /** The nonce of this processor call. */
   readonly owner: string;
   /** Who pays: what the run was asked for with, also after a handoff. */
-  readonly purse: Purse;
+  readonly accounts: Accounts;
   /** How long it has been on a worker so far, over all segments, in whole milliseconds. */
   readonly workedMs: () => number;
   /** Of a child: publishes its events to its parents. */
@@ -52,7 +52,7 @@ export interface RunDeps extends AgentModels {
   readonly cancels: CancelWatch;
   readonly limitCaps: LimitCaps;
   /** Longest wait for a provider limit or for money that holds a worker, in milliseconds. */
-  readonly patienceMs: number;
+  readonly maxInlineWaitMs: number;
   /** The budget of each tenant, and its weight where tenants share a provider limit. */
   readonly tenants: Tenants;
   /** What the tools of all runs share. */
@@ -62,7 +62,7 @@ export interface RunDeps extends AgentModels {
   /** The functions that requests name. Absent: there are none. */
   readonly functions?: NamedFunctions | undefined;
   /** Where a program of this process asks for compactions of the agent's runs. */
-  readonly desk?: CompactionDesk | undefined;
+  readonly desk?: CompactionRequests | undefined;
   /** Absent: nothing is counted, and every model by its own name. */
   readonly metrics?: RunCounters | undefined;
   /** Absent: this process has no other run that one could harm, and no other worker. */

@@ -7,14 +7,14 @@ import type { EventBody } from '../../shared/contract/event.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../../shared/contract/journal/fold.ts';
 import { isProgram } from '../../shared/contract/orchestration/orchestration-request.ts';
 import type { Activity, RunJob, RunRecord } from '../../shared/contract/run.ts';
-import type { Purse } from '../../shared/state/money/accounts.ts';
+import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { Claim, OutgoingEvent } from '../../shared/state/run/run-store.ts';
 import { stampOf } from '../../shared/state/script.ts';
 import { countedAgent } from '../agents/known-names.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { assignmentOf, type Assignment } from './node-run.ts';
 import type { JobOutcome } from './outcome.ts';
-import { purseOf, writeOff } from './payment.ts';
+import { accountsOfRun, writeOff } from './payment.ts';
 import type { Ports } from './ports.ts';
 import { Relay } from './relay.ts';
 import { logStarted, runLogOf } from './run-log.ts';
@@ -69,10 +69,10 @@ export async function openRun(
   }
   const folded = fold(claimed, assignment, thread, deps);
   if (folded.state.agentId !== undefined) held.writer.speakFor(folded.state.agentId);
-  const purse = purseOf(claimed.record, assignment.agent, deps);
-  if (claimed.start === 'recovered') await recover(folded.state, claimed.record, purse, held.writer, deps);
+  const accounts = accountsOfRun(claimed.record, assignment.agent, deps);
+  if (claimed.start === 'recovered') await recover(folded.state, claimed.record, accounts, held.writer, deps);
   const kept = opening.move();
-  const run = { ...held, ...folded, record, thread: thread?.held, purse };
+  const run = { ...held, ...folded, record, thread: thread?.held, accounts };
   return { kind: 'open', run: { ...run, [Symbol.asyncDispose]: async () => kept.dispose() } };
 }
 
@@ -258,11 +258,11 @@ function fold(
 async function recover(
   state: TurnState,
   { request }: RunRecord,
-  purse: Purse,
+  accounts: Accounts,
   writer: RunWriter,
   deps: OpenDeps,
 ): Promise<void> {
-  await writeOff(purse, deps);
+  await writeOff(accounts, deps);
   // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
   if (!hasOpenCalls(state) && !isProgram(request))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });

@@ -1,6 +1,6 @@
 import { budgetCap } from '../../shared/contract/money.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
-import type { Purse } from '../../shared/state/money/accounts.ts';
+import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { StepGateOptions } from '../admission/step-gate.ts';
 import { countedAgent } from '../agents/known-names.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
@@ -8,11 +8,11 @@ import type { RunDeps, OpenRun } from './open-run.ts';
 import { effectiveBudget } from './limits.ts';
 
 /** Whose money the run spends. */
-export function purseOf(
+export function accountsOfRun(
   { runId, tenant, request, parent, costMicrocents }: RunRecord,
   agent: LoadedAgent | undefined,
   known: Pick<RunDeps, 'agents' | 'functions'>,
-): Purse {
+): Accounts {
   const budget = effectiveBudget(agent?.definition, request);
   const capMicrocents = budgetCap(budget);
   return {
@@ -29,15 +29,21 @@ export function purseOf(
 }
 
 /** What the previous owner had reserved when it died may be on the bill. */
-export async function writeOff(purse: Purse, { ports, wake }: Pick<RunDeps, 'ports' | 'wake'>): Promise<void> {
-  if (!ports.ledger.isCapped(purse)) return;
-  for (const runId of await ports.ledger.forfeit(purse)) wake(runId, moneyCame);
+export async function writeOff(accounts: Accounts, { ports, wake }: Pick<RunDeps, 'ports' | 'wake'>): Promise<void> {
+  if (!ports.ledger.isCapped(accounts)) return;
+  for (const runId of await ports.ledger.writeOff(accounts)) wake(runId, moneyCame);
 }
 
 /** Who pays for a run, and by which rules. */
 export function paymentOf(
-  { record, assignment: { agent }, writer, log, owner, purse }: OpenRun,
-  { ports, patienceMs, metrics, wake, tenants }: Pick<RunDeps, 'ports' | 'patienceMs' | 'metrics' | 'wake' | 'tenants'>,
+  { record, assignment: { agent }, writer, log, owner, accounts }: OpenRun,
+  {
+    ports,
+    maxInlineWaitMs,
+    metrics,
+    wake,
+    tenants,
+  }: Pick<RunDeps, 'ports' | 'maxInlineWaitMs' | 'metrics' | 'wake' | 'tenants'>,
 ): StepGateOptions {
   const budget = effectiveBudget(agent?.definition, record.request);
   const isDenied = budget?.unpriced === 'deny' && budgetCap(budget) !== undefined;
@@ -45,9 +51,9 @@ export function paymentOf(
     ports,
     clock: ports.clock,
     log,
-    purse,
+    accounts,
     owner,
-    patienceMs,
+    maxInlineWaitMs,
     denyUnpriced: isDenied || tenants.of(record.tenant).budget?.unpriced === 'deny',
     modelName: metrics?.modelName,
     meter: metrics?.money,

@@ -3,7 +3,7 @@ import type { Log } from '../../shared/base/log.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import type { Breakers } from '../../shared/state/limits/breakers.ts';
-import type { Governor } from '../../shared/state/limits/rate/rate-limiter.ts';
+import type { RateLimiter } from '../../shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { MediaStore } from '../../shared/state/results/media-store.ts';
 import type { Children } from '../../shared/state/run/children/children-port.ts';
@@ -33,7 +33,7 @@ export interface Ports {
   readonly threads: Threads;
   readonly inbox: Inbox;
   readonly ledger: Ledger;
-  readonly governor: Governor;
+  readonly rateLimiter: RateLimiter;
   readonly breakers: Breakers;
   readonly control: ControlChannel;
   readonly media: MediaStore;

@@ -31,7 +31,7 @@ export async function systemFor(run: PromptRun, agent: LoadedAgent, deps: Prompt
   // Instructions, tasks and skills are files that all workers have. But a function may look at a clock, or at anything else,
   // and a thread may get another task: the model must not be sent another prompt in the middle of its conversation.
   const at = new Date(deps.ports.clock.now()).toISOString();
-  await run.writer.commit({ entries: [{ v: 1, t: 'opened', model: definition.model, at, prompt }] });
+  await run.writer.commit({ entries: [{ v: 1, t: 'agent_started', model: definition.model, at, prompt }] });
   return systemText({ ...parts, prompt });
 }
 

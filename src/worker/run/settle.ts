@@ -185,7 +185,7 @@ async function cancelled(
 }
 
 function isUndecided({ ask, decision, status }: StepCall): boolean {
-  return ask !== undefined && decision === undefined && status !== 'called';
+  return ask !== undefined && decision === undefined && status !== 'tool_result';
 }
 
 /** What people were asked before, and have not decided. */
@@ -202,9 +202,18 @@ async function denyAll(run: OpenRun, state: TurnState, calls: readonly StepCall[
   const reason = 'the run was cancelled';
   for (const { id: toolCallId, name: toolName } of calls)
     run.writer.emit({ type: 'tool.approval.denied', toolCallId, toolName, reason });
-  const entries = calls.map(({ index, id: toolCallId, name: toolName }): JournalEntryOf<'called'> => {
+  const entries = calls.map(({ index, id: toolCallId, name: toolName }): JournalEntryOf<'tool_result'> => {
     const { content } = errorResult({ kind: 'approval_denied', message: `it was not approved: ${reason}` }, toolName);
-    return { v: 1, t: 'called', step: state.step, index, toolCallId, toolName, content, errorKind: 'approval_denied' };
+    return {
+      v: 1,
+      t: 'tool_result',
+      step: state.step,
+      index,
+      toolCallId,
+      toolName,
+      content,
+      errorKind: 'approval_denied',
+    };
   });
   const growing = continueFrom(state);
   for (const entry of entries) growing.add(entry);

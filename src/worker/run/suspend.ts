@@ -35,14 +35,14 @@ export async function suspend(
 ): Promise<JobOutcome> {
   const { clock, waits, threads } = deps.ports;
   const { runId } = run.record;
-  const { reason, resumeAtMs, standInLine, children = [], events = [], program } = wait;
+  const { reason, resumeAtMs, joinWaitQueue, children = [], events = [], program } = wait;
   const held = isHeld(run, wait);
   const pending = [...wait.pending];
   const at = new Date(clock.now()).toISOString();
   const planned = [...children, ...(program?.children ?? [])];
   const safeMs = clock.now() + lostInBetweenMs;
   const isEarly = planned.length > 0 && resumeAtMs !== undefined && resumeAtMs > safeMs;
-  if (resumeAtMs ?? standInLine) await waits.at(runId, isEarly ? safeMs : (resumeAtMs ?? safeMs));
+  if (resumeAtMs ?? joinWaitQueue) await waits.at(runId, isEarly ? safeMs : (resumeAtMs ?? safeMs));
   // The thread first: a reader that sees the run suspended must also see its thread suspended.
   if (run.thread) await threads.suspend(run.thread.hold);
   for (const event of events) run.writer.emit(event);
@@ -64,12 +64,12 @@ export async function suspend(
 /** Starts the children of a suspended run. True when what a program waits for has come while it was running. */
 async function begin(
   run: OpenRun,
-  { program, standInLine }: SuspendedWait,
+  { program, joinWaitQueue }: SuspendedWait,
   planned: readonly PlannedRun[],
   { ports }: SettleDeps,
 ): Promise<boolean> {
   // An end that came while the run was at work; those to come find it suspended.
-  const hasCome = program !== undefined && (await standInLine?.()) === true;
+  const hasCome = program !== undefined && (await joinWaitQueue?.()) === true;
   // A child begins only when its parent is suspended: their events would meet in the log.
   if (planned.length > 0) await startChildren(run, planned, program?.group, ports);
   return hasCome;
@@ -78,12 +78,12 @@ async function begin(
 /** Enters the wait queue, or goes on at once when there is no need to. */
 async function rest(
   runId: string,
-  { program, standInLine, resumeAtMs, recheckMs }: SuspendedWait,
+  { program, joinWaitQueue, resumeAtMs, recheckMs }: SuspendedWait,
   hasCome: boolean,
   { ports: { waits, clock }, wake }: SettleDeps,
 ): Promise<void> {
-  if (hasCome || (!program && (await standInLine?.()))) wake(runId, 'what it waited for has come');
-  else if (resumeAtMs === undefined && standInLine) {
+  if (hasCome || (!program && (await joinWaitQueue?.()))) wake(runId, 'what it waited for has come');
+  else if (resumeAtMs === undefined && joinWaitQueue) {
     if (recheckMs === undefined) await waits.clear(runId);
     else await waits.at(runId, clock.now() + recheckMs);
   }

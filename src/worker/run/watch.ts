@@ -41,19 +41,19 @@ export class Watch {
     const { promise, resolve } = Promise.withResolvers<Post | undefined>();
     const waiter: Waiter = { suspicion, enter: resolve };
     this.#waiting.push(waiter);
-    const giveUp = () => {
+    const abandon = () => {
       const at = this.#waiting.indexOf(waiter);
       if (at >= 0) this.#waiting.splice(at, 1);
       resolve(undefined);
     };
-    const timer = setTimeout(giveUp, this.#longestWaitMs);
-    signal.addEventListener('abort', giveUp, { once: true });
-    if (signal.aborted) giveUp();
+    const timer = setTimeout(abandon, this.#longestWaitMs);
+    signal.addEventListener('abort', abandon, { once: true });
+    if (signal.aborted) abandon();
     try {
       return await promise;
     } finally {
       clearTimeout(timer);
-      signal.removeEventListener('abort', giveUp);
+      signal.removeEventListener('abort', abandon);
     }
   }
 
@@ -63,12 +63,12 @@ export class Watch {
       leave: () => {
         if (!held) return;
         held = false;
-        this.#passOn();
+        this.#releaseToNext();
       },
     };
   }
 
-  #passOn(): void {
+  #releaseToNext(): void {
     const most = Math.max(...this.#waiting.map(({ suspicion }) => suspicion));
     const at = this.#waiting.findIndex(({ suspicion }) => suspicion === most);
     const [next] = at < 0 ? [] : this.#waiting.splice(at, 1);

@@ -87,7 +87,7 @@ export interface SuspendedWait {
   /** Looks again after this many milliseconds, should whatever ends the wait get lost. Absent: only a person or money ends it. */
   readonly recheckMs?: number;
   /** Called once the suspension is durable, to stand in line. True: it can go on at once. */
-  readonly standInLine?: () => Promise<boolean>;
+  readonly joinWaitQueue?: () => Promise<boolean>;
 }
 
 /** Goes on when all of its runs have ended, or the `first` one has completed, and not whenever one has ended. */

@@ -218,7 +218,13 @@ function intents({ inCalls, deps, growing }: Turn): JournalEntry[] {
   const acting = state.calls.filter(({ name }) => deps.tools.startsFreely(name));
   if (acting.length === 0 || deps.stopRequested?.() === 'hand_over') return [];
   const at = new Date(deps.clock.now()).toISOString();
-  const calling: JournalEntry = { v: 1, t: 'calling', step: state.step, indexes: acting.map((call) => call.index), at };
+  const calling: JournalEntry = {
+    v: 1,
+    t: 'tool_intent',
+    step: state.step,
+    indexes: acting.map((call) => call.index),
+    at,
+  };
   growing.add(calling);
   return [calling];
 }

@@ -165,7 +165,15 @@ function noModelAnswered(thrown: unknown, error: RunError): boolean {
 function waitForPeople(end: Extract<BatchEnd, { kind: 'suspended' }>, deps: TurnDeps): SuspendedWait {
   const { reason, pending, asks, children, events, resumeAtMs } = end;
   const { decisionsCame } = deps;
-  return { reason, pending, asks, children, events, resumeAtMs, ...(decisionsCame && { standInLine: decisionsCame }) };
+  return {
+    reason,
+    pending,
+    asks,
+    children,
+    events,
+    resumeAtMs,
+    ...(decisionsCame && { joinWaitQueue: decisionsCame }),
+  };
 }
 
 /** With the default cooldown of 30 s about an hour. */

@@ -81,12 +81,18 @@ test.each([
     { queues: { 'slow-postrun': { ...unserved, waiting: 2 } } },
     {},
   ],
-  ['titles that failed', 'after answers', 'warn', { counters: { effects_failed: 2, effects_failed_at: now } }, {}],
+  [
+    'titles that failed',
+    'after answers',
+    'warn',
+    { counters: { postrun_jobs_failed: 2, postrun_jobs_failed_at: now } },
+    {},
+  ],
   [
     'titles that failed long ago',
     'after answers',
     'ok',
-    { counters: { effects_failed: 2, effects_failed_at: before } },
+    { counters: { postrun_jobs_failed: 2, postrun_jobs_failed_at: before } },
     {},
   ],
   [
@@ -98,8 +104,8 @@ test.each([
   ],
   ['a stuck run', 'stuck runs', 'fail', { stuckRuns: [{ runId: 'R', status: 'running', ageMs: 90_000 }] }, {}],
   ['runs in quarantine', 'quarantine', 'warn', { quarantined: 1 }, {}],
-  ['runs that were put back', 'put back', 'warn', { counters: { put_back: 2, put_back_at: now } }, {}],
-  ['runs that were put back long ago', 'put back', 'ok', { counters: { put_back: 2, put_back_at: before } }, {}],
+  ['runs that were put back', 'put back', 'warn', { counters: { requeued: 2, requeued_at: now } }, {}],
+  ['runs that were put back long ago', 'put back', 'ok', { counters: { requeued: 2, requeued_at: before } }, {}],
   [
     'a model that keeps failing',
     'breakers',

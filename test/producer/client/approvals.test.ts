@@ -8,14 +8,14 @@ import { claimed } from '../../contract/store-world.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { suspendedRun } from '../support/suspended.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 
 const call = (id: string) => ({ kind: 'approval', id, toolName: 'transfer', args: { to: [] } }) as const;
 
 /** A run that the worker's own store has suspended. */
 async function suspendedByWorker({ mill, redis, keys }: ClientWorld, pending: PendingItem[]): Promise<string> {
   const { runId } = await mill.enqueue(request);
-  const options = runPlace(redis, keys);
+  const options = runKeySpace(redis, keys);
   const runs = redisRuns({ ...options, clock: systemClock, log: silentLog });
   const { owner, seq } = await claimed({ runs }, runId);
   const patch = { status: 'suspended', pending } as const;

@@ -75,7 +75,7 @@ test('workers are those with a recent heartbeat, and their queues are counted', 
   await redis.hset(keys.workerInfo, 'w1', JSON.stringify(info), 'w2', '{}');
   await mill.enqueueMany([request, { ...request, priority: 1 }, { ...request, queue: 'batch', delayMs: 60_000 }]);
   await redis.rpush(bull(quarantineQueue, 'wait'), 'poison');
-  await redis.hset(keys.counters, 'put_back', '2');
+  await redis.hset(keys.counters, 'requeued', '2');
   await redis.rpush(bull('batch-postrun', 'wait'), 'title-1');
 
   const diagnosis = await mill.diagnose();
@@ -106,7 +106,7 @@ test('workers are those with a recent heartbeat, and their queues are counted', 
     'runs-postrun',
   ]);
   expect(diagnosis.quarantined).toBe(1);
-  expect(diagnosis.counters).toEqual({ put_back: 2 });
+  expect(diagnosis.counters).toEqual({ requeued: 2 });
   expect(await mill.queueDepths()).toEqual(diagnosis.queues);
 });
 

@@ -3,7 +3,7 @@ import type { ListQuery } from '../../../src/producer/client/options.ts';
 import type { Millrace } from '../../../src/producer/client/millrace.ts';
 import { createRuns, newRun } from '../../../src/shared/state/run/create-runs.ts';
 import { lineage, runRequest } from '../../../src/shared/contract/run.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 import { clientWorld, codeOf, request } from '../cli/options/client.ts';
 
 /** All pages of a query. */
@@ -42,7 +42,7 @@ test('runs are listed newest first', async () => {
 
 test('a list reads neither what runs were asked nor what they began with', async () => {
   const { mill, redis, keys } = await clientWorld();
-  const place = runPlace(redis, keys);
+  const place = runKeySpace(redis, keys);
   const metadata = { shop: 'north' };
   await mill.enqueue({ ...request, metadata, batch: 'b', executionId: 'e', thread: 't', deadlineMs: 60_000 });
   await mill.task({ adapter: 'tidy-up', input: { shelf: 7 } });

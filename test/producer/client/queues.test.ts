@@ -5,14 +5,14 @@ import { workerTtlMs } from '../../../src/shared/state/fleet/queue-directory.ts'
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { serverWorld } from '../http/server-world.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../cli/options/client.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 
 const reserved = ['maintenance', 'quarantine', 'runs-postrun', 'x-postrun'];
 
 /** A worker as its heartbeat shows it. */
 async function worker({ redis, keys }: Pick<ClientWorld, 'redis' | 'keys'>, queues: readonly string[]): Promise<void> {
   const info = { name: `w-${queues.join('-')}`, queues, concurrency: 1, active: 0, startedAt: '', version: '' };
-  await redisSupervision(runPlace(redis, keys)).heartbeat(info);
+  await redisSupervision(runKeySpace(redis, keys)).heartbeat(info);
 }
 
 /** As if the last heartbeat of all workers was so long ago. */

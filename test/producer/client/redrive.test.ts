@@ -4,7 +4,7 @@ import { jobIdFor } from '../../../src/shared/base/ids.ts';
 import { forgetOpen } from '../../../src/shared/state/run/open-runs.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 
 /** A run as a worker leaves it when it failed for good. */
 async function failedRun(world: ClientWorld) {
@@ -111,7 +111,7 @@ test('a run that is driven again before the worker that ended it has forgotten i
   const { mill, redis, keys } = world;
   const { runId } = (await failedRun(world)).run;
   await mill.redrive({ runId, deadlineMs: 60_000 });
-  await forgetOpen(runPlace(redis, keys), runId, mill.tenant);
+  await forgetOpen(runKeySpace(redis, keys), runId, mill.tenant);
 
   expect(await redis.zscore(keys.open, runId)).not.toBeNull();
   expect(await redis.zscore(keys.checks, runId)).not.toBeNull();

@@ -17,7 +17,7 @@ export async function suspendedRun(
   const items = pending.map((item) => ({ ...item, requestedAt: at }));
   const reason = items[0]?.kind ?? 'retry';
   const entries = [
-    { v: 1, t: 'opened', model: 'm', at },
+    { v: 1, t: 'agent_started', model: 'm', at },
     { v: 1, t: 'suspended', seq: 1, reason, at },
   ];
   await redis.rpush(keys.journal(run.runId), ...entries.map((entry) => JSON.stringify(entry)));

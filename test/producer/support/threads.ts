@@ -68,5 +68,5 @@ export function answered(step: number, ...parts: AssistantPart[]): JournalEntry 
 }
 
 export function called(step: number, index: number, toolCallId: string): JournalEntry {
-  return { v: 1, t: 'called', step, index, toolCallId, toolName: 'look', content: 'shipped' };
+  return { v: 1, t: 'tool_result', step, index, toolCallId, toolName: 'look', content: 'shipped' };
 }

@@ -5,7 +5,7 @@ import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { keysFor } from '../../../src/shared/state/keys.ts';
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { until } from '../../support/redis.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 import { startTwoMasters } from '../../support/two-masters.ts';
 
 /** Where `mr:lifecycle` is. */
@@ -36,7 +36,7 @@ test('runs are accepted and cancelled while the node of the lifecycle stream is 
     const entries = await redis.xrange(keys.lifecycle, '-', '+');
     return new Set(entries.map(([, [, json = '']]) => parseEvent(json)).map(({ runId, type }) => `${runId} ${type}`));
   };
-  const supervision = redisSupervision(runPlace(redis, keys, true));
+  const supervision = redisSupervision(runKeySpace(redis, keys, true));
   await until('all is told', async () => {
     for (const { runId } of [early, late]) await redis.zadd(keys.checks, 0, runId);
     await supervision.dueRuns(10);

@@ -5,7 +5,7 @@ import type { CancelRequest } from '../../../src/shared/contract/control.ts';
 import { parseEvent } from '../../../src/shared/contract/event.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { recordFromHash } from '../../../src/shared/contract/run.ts';
-import type { RunPlace } from '../../../src/shared/state/script.ts';
+import type { RunKeySpace } from '../../../src/shared/state/script.ts';
 import { forgetOpen } from '../../../src/shared/state/run/open-runs.ts';
 import { keysFor } from '../../../src/shared/state/keys.ts';
 import { stopRun } from '../../../src/shared/state/run/control/stop-run.ts';
@@ -13,7 +13,7 @@ import { redisRuns } from '../../../src/shared/state/run/runs.ts';
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { claimed } from '../../contract/store-world.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 
 /** Processes that hold to the rules of a Cluster: no script touches two runs, nor the stream of all of them. */
 async function fleet() {
@@ -27,26 +27,26 @@ async function fleet() {
     redis,
     keys,
     told,
-    process: () => runPlace(redis, keys, true),
+    process: () => runKeySpace(redis, keys, true),
     /** Another type at its key: every XADD is refused. */
     breakStream: () => redis.set(keys.lifecycle, 'x'),
-    mendStream: () => redis.del(keys.lifecycle),
+    repairStream: () => redis.del(keys.lifecycle),
   };
 }
 
-async function created(place: RunPlace): Promise<string> {
+async function created(place: RunKeySpace): Promise<string> {
   const run = newRun({ agent: 'a', input: 'x' }, { tenant: 'default' }, 'n');
   expect(await createRuns([run], 'default', place)).toMatchObject([{ kind: 'created' }]);
   return run.runId;
 }
 
 test('a lifecycle event that its stream did not take is told later, before the next one of its run', async () => {
-  const { redis, keys, told, process, breakStream, mendStream } = await fleet();
+  const { redis, keys, told, process, breakStream, repairStream } = await fleet();
   await breakStream();
   const runId = await created(process());
   expect(await redis.xlen(keys.untold(runId))).toBe(1);
   expect(await redis.ttl(keys.untold(runId))).toBeGreaterThan(6 * 86_400);
-  await mendStream();
+  await repairStream();
   const worker = { ...process(), clock: systemClock, log: silentLog };
   await claimed({ runs: redisRuns(worker) }, runId);
   await until('both are told', async () => (await told()).length === 2);
@@ -55,7 +55,7 @@ test('a lifecycle event that its stream did not take is told later, before the n
 });
 
 test('the end of a run that its stream did not take is told by whoever looks after open runs', async () => {
-  const { redis, keys, told, process, breakStream, mendStream } = await fleet();
+  const { redis, keys, told, process, breakStream, repairStream } = await fleet();
   const place = process();
   const runId = await created(place);
   await breakStream();
@@ -76,7 +76,7 @@ test('the end of a run that its stream did not take is told by whoever looks aft
   };
   expect(await due()).toBe(true);
   expect(await redis.zscore(keys.checks, runId)).not.toBeNull();
-  await mendStream();
+  await repairStream();
   expect(await due()).toBe(false);
   expect(await redis.zscore(keys.checks, runId)).toBeNull();
   expect(await told()).toEqual(['2 run.cancelled']);

@@ -5,7 +5,7 @@ import type { AttemptEnd, PlannedAttempt } from '../../../src/worker/llm/chain-c
 import { LlmError } from '../../../src/worker/llm/errors.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
 import type { Admission, Breakers } from '../../../src/shared/state/limits/breakers.ts';
-import type { Governor, GrantOutcome } from '../../../src/shared/state/limits/rate/rate-limiter.ts';
+import type { RateLimiter, GrantOutcome } from '../../../src/shared/state/limits/rate/rate-limiter.ts';
 import type { Ledger, ReserveRequest, Reservation, Settlement } from '../../../src/shared/state/money/ledger.ts';
 import type { AccountState } from '../../../src/shared/state/money/accounts.ts';
 import { AttemptGate, type GateOptions } from '../../../src/worker/admission/attempt-gate.ts';
@@ -59,14 +59,14 @@ function makeGate(answers: Answers = {}, options: Partial<GateOptions> = {}) {
     admit: async () => answers.admission ?? { kind: 'closed' as const },
     report: async (...report: unknown[]) => void told.push(report.slice(0, 2)),
   } as unknown as Breakers;
-  const governor = {
+  const rateLimiter = {
     acquire: async ({ limiter, tenant }: { limiter: string; tenant: string }) =>
       answers.parkedMs === undefined
         ? { kind: 'granted' as const, grant: { id: 'g', limiter, tenant, tokens: 1, waitedMs: 0 } }
         : { kind: 'parked' as const, expectedMs: answers.parkedMs },
     park: async ({ runId }: { runId: string }) => void told.push(['park', runId]),
     settle: async (_grant: unknown, outcome: GrantOutcome) => void outcomes.push(outcome),
-  } as unknown as Governor;
+  } as unknown as RateLimiter;
   const ledger = {
     isCapped: () => answers.capped ?? true,
     reserve: async (asking: ReserveRequest) => {
@@ -82,14 +82,14 @@ function makeGate(answers: Answers = {}, options: Partial<GateOptions> = {}) {
     await: async () => true,
   } as unknown as Ledger;
   const gate = new AttemptGate({
-    ports: { breakers, governor, ledger },
+    ports: { breakers, rateLimiter, ledger },
     clock,
     log: silentLog,
-    purse: { runId: 'r', tenant: 't', agentId: 'a', batch: 'b1' },
+    accounts: { runId: 'r', tenant: 't', agentId: 'a', batch: 'b1' },
     owner: 'me',
     weight: 1,
     breaker: { failureThreshold: 5, cooldownMs: 30_000 },
-    patienceMs: 5_000,
+    maxInlineWaitMs: 5_000,
     denyUnpriced: false,
     approved: () => false,
     emit: (event) => events.push(event),
@@ -124,7 +124,7 @@ describe('an attempt that may be made', () => {
     expect(asked).toMatchObject([{ id: 'me:1', wanted: prompt + 1_000, least: prompt + 256, force: false }]);
     const expectedMicrocents = prompt + usage.output;
     expect(settled).toMatchObject([
-      { id: 'me:1', costMicrocents: 7, expectedMicrocents, priced: true, presumed: false, model: 'm' },
+      { id: 'me:1', costMicrocents: 7, expectedMicrocents, priced: true, unconfirmed: false, model: 'm' },
     ]);
     expect(outcomes).toEqual([{ usedTokens: 1_000_000, outputTokens: 0, report: rate }]);
     expect(told).toEqual([['acme/m', 'success']]);
@@ -191,12 +191,12 @@ describe('what an attempt tells about its model', () => {
     ['auth', { status: 401 }, 'neutral', false],
     ['bad_request', { status: 400 }, 'neutral', false],
     ['content_filter', {}, 'neutral', false],
-  ] as const)('%s %o is a %s, presumed billed: %s', async (kind, details, health, presumed) => {
+  ] as const)('%s %o is a %s, unconfirmed billed: %s', async (kind, details, health, unconfirmed) => {
     const { gate, told, settled } = makeGate();
     const error = new LlmError(kind, 'acme', 'no', details);
     await (await pass(gate)).settle({ ...answered, usage: undefined, costMicrocents: 0, error });
     expect(told).toEqual([['acme/m', health]]);
-    expect(settled).toMatchObject([{ presumed }]);
+    expect(settled).toMatchObject([{ unconfirmed }]);
   });
 
   test('a probe that is answered, if only by a refusal, finds the model well', async () => {
@@ -226,7 +226,7 @@ describe('an attempt that may not be made', () => {
     const wait = await waitOf(gate.admit(planned, never));
     expect(wait).toMatchObject({ reason: 'provider_limit', pending: [{ kind: 'provider_limit', id: 'acme:m' }] });
     expect(told).toEqual([['acme/m', 'neutral']]);
-    expect(await wait.standInLine?.()).toBe(false);
+    expect(await wait.joinWaitQueue?.()).toBe(false);
     expect(told.at(-1)).toEqual(['park', 'r']);
     expect(asked).toEqual([]);
   });
@@ -252,7 +252,7 @@ describe('an attempt that may not be made', () => {
       pending: [{ kind: 'budget', id: 'batch:b1', args: { neededMicrocents: 360 } }],
     });
     expect(wait.recheckMs).toBeUndefined();
-    expect(await wait.standInLine?.()).toBe(true);
+    expect(await wait.joinWaitQueue?.()).toBe(true);
     expect(events).toMatchObject([{ type: 'budget.paused', gateId: 'batch:b1', scope: 'batch', accountId: 'b1' }]);
   });
 

@@ -4,7 +4,7 @@ import { closedNames } from '../../../src/shared/base/closed-names.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import type { Ledger } from '../../../src/shared/state/money/ledger.ts';
-import { Cashier } from '../../../src/worker/admission/budget-gate.ts';
+import { BudgetGate } from '../../../src/worker/admission/budget-gate.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { configuredModels, countedAgent } from '../../../src/worker/agents/known-names.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
@@ -45,23 +45,23 @@ test('money is held and counted under names that somebody configured, also in it
       return [];
     },
   } satisfies Partial<Ledger> as unknown as Ledger;
-  const cashier = new Cashier({
+  const budgetGate = new BudgetGate({
     ports: { ledger },
     clock: systemClock,
     log: silentLog,
-    purse: { runId: 'r', tenant: 'default', agentId: 'a' },
+    accounts: { runId: 'r', tenant: 'default', agentId: 'a' },
     owner: 'o',
-    patienceMs: 0,
+    maxInlineWaitMs: 0,
     emit: () => {},
     wake: () => {},
     modelName: closedNames(['known']),
   });
   const { signal } = new AbortController();
   const what = { what: 'call', provider: 'p', wanted: 1, least: 1, force: false };
-  const paid = { id: '1', provider: 'p', usage: zeroUsage, costMicrocents: 0, priced: true, presumed: false };
+  const paid = { id: '1', provider: 'p', usage: zeroUsage, costMicrocents: 0, priced: true, unconfirmed: false };
   for (const model of ['known', 'made-up']) {
-    await cashier.hold('1', { ...what, model }, signal);
-    await cashier.settle({ ...paid, model, parts: ['known', 'made-up'].map((name) => ({ ...paid, model: name })) });
+    await budgetGate.hold('1', { ...what, model }, signal);
+    await budgetGate.settle({ ...paid, model, parts: ['known', 'made-up'].map((name) => ({ ...paid, model: name })) });
   }
   expect(asked).toEqual([
     ['reserve', 'known'],

@@ -23,7 +23,7 @@ test('each queue that Redis refuses pauses by itself, however many are refused a
     stalledIntervalMs: 60_000,
     log,
     quarantine: async () => {},
-    giveUp: async () => {},
+    abandon: async () => {},
   };
   // No job is ever taken.
   const consumer = new Consumer({ ...options, deps: {} as ConsumerOptions['deps'] });

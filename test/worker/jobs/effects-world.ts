@@ -56,7 +56,7 @@ export function makeEffects({
   const deps = {
     ports,
     agents: new Map([[agentId, loaded]]),
-    patienceMs: 100,
+    maxInlineWaitMs: 100,
     tenants,
     wake: () => {},
     ...modelsOf(singleProvider(provider), { price: createPriceLookup() }),

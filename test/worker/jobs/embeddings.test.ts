@@ -33,7 +33,7 @@ test('what the user said last and what was answered are kept with their vectors,
     { ...base, seq: 2, role: 'assistant', text: 'On its way.', vector: [11, 1] },
   ]);
   expect(world.settled).toMatchObject([
-    { purse: { tenant, agentId }, provider: 'vectors', model: 'embed-3', costMicrocents: 100, priced: true },
+    { accounts: { tenant, agentId }, provider: 'vectors', model: 'embed-3', costMicrocents: 100, priced: true },
   ]);
   expect(await world.told()).toMatchObject([{ type: 'thread.embedding_done', model: 'embed-3', messages: 2 }]);
 });
@@ -85,9 +85,9 @@ test('a call of unknown outcome counts as spent, and what a dead worker held is 
   const world = makeEffects({ embedder, tenants, ledger, deadlineMs: 30 });
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
-  expect(world.settled).toMatchObject([{ presumed: true }]);
-  const purse = { runId: `embeddings:${runId}`, tenant, agentId };
-  const hold = { purse, id: 'dead:1', provider: 'vectors', model: 'embed-3', wanted: 900, least: 900, force: false };
+  expect(world.settled).toMatchObject([{ unconfirmed: true }]);
+  const accounts = { runId: `embeddings:${runId}`, tenant, agentId };
+  const hold = { accounts, id: 'dead:1', provider: 'vectors', model: 'embed-3', wanted: 900, least: 900, force: false };
   expect((await world.ports.ledger.reserve(hold)).kind).toBe('reserved');
   await world.follow('embeddings', { isRepeat: true, isLast: true });
   expect(await world.ports.ledger.reserve({ ...hold, id: 'new:1', wanted: 90, least: 90 })).toMatchObject({

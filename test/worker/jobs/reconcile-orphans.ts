@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createRuns, newRun } from '../../../src/shared/state/run/create-runs.ts';
 import { newNonce } from '../../../src/shared/base/ids.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 import { Steps } from '../../support/steps.ts';
 import { makeWorld } from './reconcile-world.ts';
 
@@ -19,7 +19,7 @@ export function orphanTests(name: string, url: () => string | undefined): void {
     const world = await makeWorld({ through: (redis) => passing.through(redis), ...(at !== undefined && { url: at }) });
     const { redis, keys, cluster } = world;
     const creating = new Steps();
-    const place = runPlace(creating.through(redis), keys, cluster);
+    const place = runKeySpace(creating.through(redis), keys, cluster);
 
     /** The creation sends so many commands, then the pass so many, then each the rest. Answers the lists that lack the run. */
     const missingAfter = async (first: number, between: number): Promise<readonly string[]> => {

@@ -13,7 +13,7 @@ import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { redisThreads } from '../../../src/shared/state/thread/threads.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { testPrefix, testRedis } from '../../support/redis.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 
 export interface ReconcileWorldOptions {
   /** Of a Redis of its own, which may be a Cluster. */
@@ -31,7 +31,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
   const redis = await testRedis('blocking', url);
   const keys = keysFor(prefix);
   const seen = through(redis);
-  const supervision = redisSupervision(runPlace(seen, keys, cluster));
+  const supervision = redisSupervision(runKeySpace(seen, keys, cluster));
   const queues = new RunQueues(redis, bullPrefix(prefix, cluster), () => {});
   onTestFinished(() => queues[Symbol.asyncDispose]());
   const gaveUp: Pick<RunJob, 'runId' | 'segment'>[] = [];
@@ -46,10 +46,10 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
     tenants: tenantsOf({}),
     costsRetentionDays: 1,
   });
-  const threadPlace = { redis, keys, cluster, clock: systemClock };
+  const threadKeySpace = { redis, keys, cluster, clock: systemClock };
   const addJob: AddJob = async ({ runId, queue, kind, segment }) =>
     await queues.add(queue, { runId, kind, segment }, { first: true });
-  const threads = redisThreads(threadPlace, addJob);
+  const threads = redisThreads(threadKeySpace, addJob);
   const stopped: string[] = [];
   const told: string[] = [];
   const reconciler = new Reconciler({
@@ -72,7 +72,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
     ledger,
     log,
     wake: (runId) => woken.push(runId),
-    giveUp: async (job) => void gaveUp.push(job),
+    abandon: async (job) => void gaveUp.push(job),
     onUnservedQuarantine: () => (unserved += 1),
     onPutBack: () => {},
     onUnreachable: () => (unreachable += 1),

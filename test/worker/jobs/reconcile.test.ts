@@ -4,7 +4,7 @@ import { quarantineQueue } from '../../../src/shared/contract/queues.ts';
 import { resumeRun } from '../../../src/shared/state/run/waits/resume.ts';
 import { rounds } from '../../support/lane.ts';
 import { until } from '../../support/redis.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 import { orphanTests } from './reconcile-orphans.ts';
 import { makeWorld } from './reconcile-world.ts';
 
@@ -16,9 +16,9 @@ test('a run without a job is put back once, under a new job id, and counted', as
   expect(await world.pass()).toBe(1);
   expect(await world.jobs()).toEqual([`${runId}-s1`]);
   expect(await world.pass()).toBe(0);
-  const { put_back, put_back_at } = await world.redis.hgetall(world.keys.counters);
-  expect(put_back).toBe('1');
-  expect(Number(put_back_at)).toBeCloseTo(Date.now(), -5);
+  const { requeued, requeued_at } = await world.redis.hgetall(world.keys.counters);
+  expect(requeued).toBe('1');
+  expect(Number(requeued_at)).toBeCloseTo(Date.now(), -5);
 });
 
 test('a run whose job waits or works, and one that was just changed, are left alone', async () => {
@@ -128,7 +128,7 @@ test('the run above is told of a run that ended with the process that should hav
 test('a run whose job keeps vanishing is given up after ten times', async () => {
   const world = await makeWorld();
   const runId = await world.seed();
-  await world.redis.hset(world.keys.run(runId), 'putBacks', '10');
+  await world.redis.hset(world.keys.run(runId), 'requeues', '10');
   await world.pass();
   expect(world.gaveUp.map((job) => job.runId)).toEqual([runId]);
   expect(await world.jobs()).toEqual([]);
@@ -298,7 +298,7 @@ test('a run whose wait ends is looked at soon after, in case its job is lost', a
   await world.pass();
   expect(Number(await redis.zscore(keys.checks, runId))).toBeGreaterThan(Date.now() + 3_600_000);
   const entry = { v: 1, t: 'decided', at: new Date().toISOString() } as const;
-  const place = runPlace(redis, keys);
+  const place = runKeySpace(redis, keys);
   await resumeRun(place, runId, { summary: 'x', entry, atMs: Date.now() });
   expect(Number(await redis.zscore(keys.checks, runId))).toBeLessThan(Date.now() + 20_000);
 });

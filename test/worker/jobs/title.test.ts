@@ -31,7 +31,7 @@ test('a title costs money of the tenant and the agent', async () => {
   const world = await twoTurns();
   await world.follow('title');
   expect(world.settled).toMatchObject([
-    { purse: { tenant, agentId, runId: `title:${runId}` }, model: 'gpt-5.2-mini', priced: true, presumed: false },
+    { accounts: { tenant, agentId, runId: `title:${runId}` }, model: 'gpt-5.2-mini', priced: true, unconfirmed: false },
   ]);
   expect(world.settled[0]?.costMicrocents).toBeGreaterThan(0);
 });

@@ -94,7 +94,7 @@ function resultsOf(step: number, { parts, sensitivity }: Told): JournalEntry[] {
     const content = `result ${step}.${index}`;
     return {
       v: 1,
-      t: 'called',
+      t: 'tool_result',
       step,
       index,
       toolCallId,

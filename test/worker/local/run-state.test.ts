@@ -26,7 +26,7 @@ const agent = defineAgent({ id: 'support', model: 'm', instructions: '' });
 const at = '2026-01-02T03:04:05.000Z';
 
 const entries: JournalEntry[] = [
-  { v: 1, t: 'opened', model: 'm', at },
+  { v: 1, t: 'agent_started', model: 'm', at },
   { v: 1, t: 'suspended', seq: 1, reason: 'approval', at },
 ];
 

@@ -348,8 +348,8 @@ test('agents of this process are children, with what they spent and called', asy
 });
 
 test('the answer of a run will do as the answer of a child, unless tool calls have to be counted', async () => {
-  const speaker = agent('speaker', scripted.text('Hello.'));
-  const children = [{ agentId: 'speaker', invoke: (): Promise<RunOutcomeView> => speaker.run('Speak.') }];
+  const activeAgent = agent('activeAgent', scripted.text('Hello.'));
+  const children = [{ agentId: 'activeAgent', invoke: (): Promise<RunOutcomeView> => activeAgent.run('Speak.') }];
   expect((await runFanOut({ children })).output).toBe('Hello.');
   const counted = await runFanOut({ children, perBudget: { toolCalls: 3 } });
   expect(counted.children[0]).toMatchObject({ status: 'failed', error: { code: 'validation' } });

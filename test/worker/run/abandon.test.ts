@@ -15,7 +15,7 @@ test.each(['poison', 'job_lost'] as const)(
   async (reason) => {
     const jobs = world();
     const runId = jobs.submit({ input: 'Hi.' });
-    await jobs.giveUp(runId, reason);
+    await jobs.abandon(runId, reason);
     expect(await jobs.load(runId)).toMatchObject({
       status: 'failed',
       error: { code: 'worker_lost', details: { reason } },
@@ -27,7 +27,7 @@ test.each(['poison', 'job_lost'] as const)(
 test('events of the end of a run that is given up belong to no delivery of its job', async () => {
   const jobs = world();
   const runId = jobs.submit({ input: 'Hi.' });
-  await jobs.giveUp(runId, 'job_lost');
+  await jobs.abandon(runId, 'job_lost');
   const [failed] = jobs.eventsOf(runId, 'run.failed');
   expect(failed?.error.code).toBe('worker_lost');
   expect(failed?.jobAttempt).toBeUndefined();
@@ -37,6 +37,6 @@ test('a run that has ended is not given up', async () => {
   const jobs = world();
   const runId = jobs.submit({ input: 'Hi.' });
   await jobs.deliver(runId);
-  await jobs.giveUp(runId, 'job_lost');
+  await jobs.abandon(runId, 'job_lost');
   expect(await jobs.load(runId)).toMatchObject({ status: 'completed' });
 });

@@ -10,14 +10,14 @@ import type { Agent } from '../../../src/worker/agents/define-agent.ts';
 import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import type { RunDeps } from '../../../src/worker/run/open-run.ts';
-import { giveUpRun } from '../../../src/worker/run/abandon.ts';
+import { abandonRun } from '../../../src/worker/run/abandon.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
 import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 
 /** Runs in memory, or in the ports that are given, segment by segment, by a clock that the test moves. */
-export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000, more: Partial<RunDeps> = {}) {
+export function makeJobs(agent: Agent, provider: LlmProvider, maxInlineWaitMs = 1_000, more: Partial<RunDeps> = {}) {
   const clock = new ManualClock();
   const ports = createMemoryPorts({ clock });
   const deps: RunDeps = {
@@ -27,7 +27,7 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
     cancels: new CancelWatch(more.ports ?? ports),
     limitCaps: { maxSteps: 10 },
     stopping: () => false,
-    patienceMs,
+    maxInlineWaitMs,
     tenants: tenantsOf({}),
     wake: () => {},
     tools: { log: silentLog },
@@ -66,9 +66,9 @@ export function makeJobs(agent: Agent, provider: LlmProvider, patienceMs = 1_000
       );
     },
     /** Ends a run that no worker can run. */
-    async giveUp(runId: string, reason: Parameters<typeof giveUpRun>[1]) {
+    async abandon(runId: string, reason: Parameters<typeof abandonRun>[1]) {
       const record = await deps.ports.runs.load(runId);
-      await giveUpRun({ runId, segment: record?.segment ?? 0 }, reason, 'w', deps);
+      await abandonRun({ runId, segment: record?.segment ?? 0 }, reason, 'w', deps);
     },
     /** Lets time pass, and wakes what is due. Answers the runs that were woken. */
     async pass(ms: number) {

@@ -226,7 +226,7 @@ test.each(['worker_lost', 'lock_lost'] as const)(
     const commit = store.commit.bind(store);
     store.commit = async (ownership, write) => {
       const reply = await commit(ownership, write);
-      if (write.entries.some(({ t }) => t === 'called')) looked.resolve();
+      if (write.entries.some(({ t }) => t === 'tool_result')) looked.resolve();
       return reply;
     };
     const runId = jobs.submit({ input: 'Begin.' });

@@ -14,14 +14,14 @@ const lookWith = (execute: () => unknown) =>
   defineTool({ name: 'look', description: 'Looks.', effect: 'read', inputSchema: z.object({}), execute });
 const look = lookWith(() => 'seen');
 
-function makeWorld(script: ModelScript, source: Partial<AgentSource> = {}, patienceMs?: number) {
+function makeWorld(script: ModelScript, source: Partial<AgentSource> = {}, maxInlineWaitMs?: number) {
   const requests: LlmRequest[] = [];
   const provider = createScriptedProvider((request, signal) => {
     requests.push(request);
     return script(request, signal);
   });
   const agent = defineAgent({ id: 'writer', model: 'gpt-5.2-mini', instructions: 'Be brief.', ...source });
-  return { requests, ...makeJobs(agent, provider, patienceMs) };
+  return { requests, ...makeJobs(agent, provider, maxInlineWaitMs) };
 }
 
 /** Answers one after the other; the last one stays. */

@@ -95,7 +95,7 @@ test('what a task pays is counted by the model it was paid for, in its batch and
   expect(await jobs.load(runId)).toMatchObject({ status: 'completed', costMicrocents: 220 });
   expect(await money.view(b1)).toMatchObject({
     spentMicrocents: 220,
-    presumedMicrocents: 0,
+    unconfirmedMicrocents: 0,
     reservedMicrocents: 0,
   });
   expect(await costs()).toMatchObject([
@@ -200,7 +200,7 @@ test('a call that is cut off has cost what it charged by then, and may have cost
   expect(await delivered).toEqual({ kind: 'handed_over' });
   expect(await money.view(b1)).toMatchObject({
     spentMicrocents: 90,
-    presumedMicrocents: 60,
+    unconfirmedMicrocents: 60,
     reservedMicrocents: 0,
   });
   expect(await jobs.load(runId)).toMatchObject({ costMicrocents: 30 });

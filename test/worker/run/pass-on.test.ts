@@ -8,13 +8,13 @@ import { redisThreads } from '../../../src/shared/state/thread/threads.ts';
 import { clientWorld } from '../../producer/cli/options/client.ts';
 import { makeJobs } from './job-world.ts';
 import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
-import { runPlace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-place.ts';
 
 /** A run that fails at first, and one that waits behind it in its thread. Runs and threads are in Redis. */
 async function makeWorld() {
   const { mill, redis, keys } = await clientWorld();
   const woken: string[] = [];
-  const options = { ...runPlace(redis, keys), clock: systemClock, log: silentLog };
+  const options = { ...runKeySpace(redis, keys), clock: systemClock, log: silentLog };
   const runs = redisRuns(options);
   const addJob = async ({ runId }: { readonly runId: string }) => void woken.push(runId);
   const threads = redisThreads({ redis, keys, cluster: false, clock: systemClock }, addJob);
@@ -59,11 +59,11 @@ async function makeWorld() {
 test('a worker that stood still after the end of a run leaves its thread to who drives it again', async () => {
   const { jobs, threads, runId, next, woken, again, said } = await makeWorld();
   const [ended, slept] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  const passOn = threads.passOn.bind(threads);
-  vi.spyOn(threads, 'passOn').mockImplementationOnce(async (...place) => {
+  const releaseToNext = threads.releaseToNext.bind(threads);
+  vi.spyOn(threads, 'releaseToNext').mockImplementationOnce(async (...place) => {
     ended.resolve();
     await slept.promise;
-    return await passOn(...place);
+    return await releaseToNext(...place);
   });
   const first = jobs.deliver(runId);
   await ended.promise;
@@ -79,7 +79,7 @@ test('a worker that stood still after the end of a run leaves its thread to who 
 
 test('a worker that finds a run ended, and driven again by then, does nothing after its end', async () => {
   const { jobs, runs, threads, runId, next, woken, again } = await makeWorld();
-  vi.spyOn(threads, 'passOn').mockRejectedValueOnce(new Error('the worker died'));
+  vi.spyOn(threads, 'releaseToNext').mockRejectedValueOnce(new Error('the worker died'));
   await expect(jobs.deliver(runId)).rejects.toThrow('the worker died');
   const claim = runs.claim.bind(runs);
   let second: Awaited<ReturnType<typeof again>> | undefined;

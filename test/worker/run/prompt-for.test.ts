@@ -219,7 +219,7 @@ test('a credential of this process gets neither into the prompt nor into the jou
   const text = await systemFor(run as unknown as OpenRun, { ...agent, file: '' }, deps as unknown as RunDeps);
   expect(text).toMatch(/^The key is \S+\.$/);
   expect(JSON.stringify([text, kept])).not.toContain('hunter2');
-  expect(kept).toMatchObject([{ entries: [{ t: 'opened', model: 'm', prompt: text }] }]);
+  expect(kept).toMatchObject([{ entries: [{ t: 'agent_started', model: 'm', prompt: text }] }]);
 });
 
 test('an agent in this process works on tasks, and knows when nobody is looking', async () => {

@@ -30,7 +30,7 @@ function makeWorld() {
     cancels: new CancelWatch(ports),
     limitCaps: { maxSteps: 10 },
     stopping: () => false,
-    patienceMs: 1_000,
+    maxInlineWaitMs: 1_000,
     tenants: tenantsOf({}),
     wake: () => {},
     tools: { log: silentLog },

@@ -29,12 +29,12 @@ test('a worker that stood still after its claim takes nothing from the one that 
   const { jobs, runId } = inThread();
   const { threads } = jobs.ports;
   const acquire = threads.acquire.bind(threads);
-  const passOn = threads.passOn.bind(threads);
+  const releaseToNext = threads.releaseToNext.bind(threads);
   const [written, taken] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
-  vi.spyOn(threads, 'passOn').mockImplementationOnce(async (...place) => {
+  vi.spyOn(threads, 'releaseToNext').mockImplementationOnce(async (...place) => {
     written.resolve();
     await taken.promise;
-    return await passOn(...place);
+    return await releaseToNext(...place);
   });
   let next: Promise<unknown> | undefined;
   vi.spyOn(threads, 'acquire').mockImplementationOnce(async (claim) => {

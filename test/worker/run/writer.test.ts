@@ -135,7 +135,7 @@ test('an event that is held leaves with the next commit and not before, and what
 test('commits that wait for the write in flight are one write, so that no event leaves with the entry of another', async () => {
   const world = makeWorld();
   const release = world.hold();
-  const opened = (prompt: string) => ({ v: 1, t: 'opened', model: 'm', at: '', prompt }) as const;
+  const opened = (prompt: string) => ({ v: 1, t: 'agent_started', model: 'm', at: '', prompt }) as const;
   const written = [world.writer.commit({ entries: [opened('in flight')] })];
   await until('the first write', () => world.writes.length === 1);
   written.push(world.writer.commit({ entries: [opened('a')], patch: { steps: 1, activity: 'calls' } }));
@@ -166,7 +166,7 @@ test('a commit behind the one that lets the run go is not part of it', async () 
 test('what says that an answer is there waits with the answer that is kept back', async () => {
   const world = makeWorld();
   world.writer.emit({ type: 'text.complete', text: 'the answer' });
-  world.writer.keep([{ v: 1, t: 'opened', model: 'm', at: '' }]);
+  world.writer.keep([{ v: 1, t: 'agent_started', model: 'm', at: '' }]);
   world.writer.flush();
   await new Promise((resolve) => setImmediate(resolve));
   await world.writer.commit({});
@@ -195,7 +195,7 @@ test('a flush that was refused goes out again unchanged before anything else', a
   world.writer.emit(delta('a'));
   await until('the refused flush', () => world.writes.length >= 1);
   world.writer.emit(delta('b'));
-  await world.writer.commit({ entries: [{ v: 1, t: 'opened', model: 'm', at: '' }] });
+  await world.writer.commit({ entries: [{ v: 1, t: 'agent_started', model: 'm', at: '' }] });
   const flushes = world.writes.filter((w) => w.kind === 'flush' && w.seq === 3);
   expect(new Set(flushes.map((w) => JSON.stringify(w.events))).size).toBe(1);
   expect(world.writes.at(-1)).toMatchObject({ kind: 'commit', seq: 4 });

@@ -84,6 +84,6 @@ describe('deferred tools', () => {
     await world.run(tools, calls('sendInvoice'));
     expect(world.result(0)).toMatchObject({ errorKind: 'unknown_tool', correctable: true });
     await world.run(tools, calls('sendInvoice'), { promoted: ['sendInvoice'] });
-    expect(world.journal.at(-1)).toMatchObject({ t: 'called', content: 'sent' });
+    expect(world.journal.at(-1)).toMatchObject({ t: 'tool_result', content: 'sent' });
   });
 });

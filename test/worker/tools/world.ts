@@ -52,7 +52,7 @@ export interface World {
     context?: Partial<ToolRunContext>,
   ): Promise<BatchEnd>;
   /** The result of a call as the journal has it. */
-  result(index: number): JournalEntryOf<'called'>;
+  result(index: number): JournalEntryOf<'tool_result'>;
   eventsOf<T extends EventBody['type']>(type: T): Extract<EventBody, { type: T }>[];
 }
 
@@ -98,8 +98,8 @@ export function makeWorld(): World {
       return end;
     },
     result(index) {
-      const entry = world.journal.find((found) => found.t === 'called' && found.index === index);
-      if (entry?.t !== 'called') throw new Error(`call ${index} has no result`);
+      const entry = world.journal.find((found) => found.t === 'tool_result' && found.index === index);
+      if (entry?.t !== 'tool_result') throw new Error(`call ${index} has no result`);
       return entry;
     },
     eventsOf<T extends EventBody['type']>(type: T) {

@@ -46,14 +46,14 @@ function keyOf(entry: { step: number }, index: number): string {
 }
 
 function calledKeys(entries: readonly JournalEntry[]): Set<string> {
-  return new Set(entries.flatMap((entry) => (entry.t === 'called' ? [keyOf(entry, entry.index)] : [])));
+  return new Set(entries.flatMap((entry) => (entry.t === 'tool_result' ? [keyOf(entry, entry.index)] : [])));
 }
 
 /** Keys of once calls whose intent is recorded without a result. */
 function keysInDoubt(entries: readonly JournalEntry[], plan: Plan): Set<string> {
   const called = calledKeys(entries);
   const begun = entries.flatMap((entry) =>
-    entry.t === 'calling'
+    entry.t === 'tool_intent'
       ? entry.indexes.filter((index) => plan[entry.step - 1]?.[index] === 'pay').map((index) => keyOf(entry, index))
       : [],
   );

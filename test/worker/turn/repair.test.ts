@@ -88,11 +88,11 @@ test('an answer that calls tools is not the final one', async () => {
   expect(turn.requests).toHaveLength(4);
   expect(turn.journal.map(({ t }) => t)).toEqual([
     'answered',
-    'called',
+    'tool_result',
     'answered',
     'repair',
     'answered',
-    'called',
+    'tool_result',
     'answered',
   ]);
 });

@@ -409,7 +409,7 @@ test('the result of a tool keeps its label in the journal and in the conversatio
   const look = tool('look', () => 'top secret', { sensitivity: 'secret' });
   const turn = makeTurn({ script: scripted.callsTool('look'), tools: [look] });
   await turn.run();
-  expect(turn.journal).toContainEqual(expect.objectContaining({ t: 'called', sensitivity: 'secret' }));
+  expect(turn.journal).toContainEqual(expect.objectContaining({ t: 'tool_result', sensitivity: 'secret' }));
   expect(turn.requests[1]?.messages.at(-1)).toMatchObject({
     role: 'tool',
     content: 'top secret',
@@ -441,7 +441,7 @@ test('a batch over the limit of tool calls does not run, not even its intent is 
   const turn = makeTurn({ script: () => ({ toolCalls }), tools: [put], limits: { maxToolCalls: 5 } });
   expect(await turn.run()).toMatchObject({ status: 'failed', error: { code: 'turn_limit' } });
   expect(ran).toBe(3);
-  expect(turn.journal.filter((entry) => entry.t === 'calling')).toHaveLength(1);
+  expect(turn.journal.filter((entry) => entry.t === 'tool_intent')).toHaveLength(1);
 });
 
 test('the model sees three corrections, its fourth mistake ends the turn', async () => {
@@ -725,8 +725,8 @@ test('the intent of the tools goes with the answer in one write', async () => {
   const turn = makeTurn({ script: bySteps(callsLook), tools: [tool('look', () => 1, { effect: 'once' })] });
   await turn.run();
   expect(turn.writes.map((entries) => entries.map((entry) => entry.t))).toEqual([
-    ['answered', 'calling'],
-    ['called'],
+    ['answered', 'tool_intent'],
+    ['tool_result'],
     ['answered'],
   ]);
 });

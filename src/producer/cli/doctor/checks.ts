@@ -31,7 +31,7 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     workers(diagnosis),
     stuck(diagnosis),
     quarantine(diagnosis),
-    putBack(diagnosis),
+    requeued(diagnosis),
     failedJobs(diagnosis),
     effects(diagnosis),
     breakers(diagnosis),
@@ -196,12 +196,12 @@ function quarantine({ quarantined, workers: alive }: Diagnosis): Check {
   };
 }
 
-function putBack({ counters }: Diagnosis): Check {
+function requeued({ counters }: Diagnosis): Check {
   const name = 'put back';
-  const times = counters['put_back'] ?? 0;
+  const times = counters['requeued'] ?? 0;
   if (times === 0) return { name, level: 'ok', text: 'the reconciler has found no lost run' };
   const text = `the reconciler has put back ${count(times)} runs whose job was gone`;
-  if (!isRecent(counters['put_back_at'])) return { name, level: 'ok', text: `${text}, ${notLately}` };
+  if (!isRecent(counters['requeued_at'])) return { name, level: 'ok', text: `${text}, ${notLately}` };
   return { name, level: 'warn', text, advice: 'was Redis restarted without AOF, or were jobs deleted by hand?' };
 }
 
@@ -219,10 +219,10 @@ function failedJobs({ queues: depths }: Diagnosis): Check {
 
 function effects({ counters }: Diagnosis): Check {
   const name = 'after answers';
-  const failed = counters['effects_failed'] ?? 0;
+  const failed = counters['postrun_jobs_failed'] ?? 0;
   if (failed === 0) return { name, level: 'ok', text: 'every title and embedding was made' };
   const text = `${count(failed)} titles and embeddings could not be made`;
-  if (!isRecent(counters['effects_failed_at'])) return { name, level: 'ok', text: `${text}, ${notLately}` };
+  if (!isRecent(counters['postrun_jobs_failed_at'])) return { name, level: 'ok', text: `${text}, ${notLately}` };
   const advice = 'millrace threads events THREAD shows why; look at the model for titles, and at the embedder';
   return { name, level: 'warn', text, advice };
 }

@@ -2,7 +2,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import { type RedisConnection, mastersOf } from '../../../shared/state/connect.ts';
 import type { Keys } from '../../../shared/state/keys.ts';
 import { listThread } from '../../../shared/state/thread/list.ts';
-import type { ThreadPlace } from '../../../shared/state/thread/key-space.ts';
+import type { ThreadKeySpace } from '../../../shared/state/thread/key-space.ts';
 import type { ThreadRef } from '../../../shared/contract/thread/thread.ts';
 
 const retryAfterS = 5;
@@ -55,7 +55,7 @@ export class RunAdmission {
 }
 
 /** Gives a thread its place in the list of its tenant before it is made. Throws `queue_full` (429) where there is none. */
-export async function admitThread(place: ThreadPlace, thread: ThreadRef, max: number): Promise<void> {
+export async function admitThread(place: ThreadKeySpace, thread: ThreadRef, max: number): Promise<void> {
   if (await listThread(place, thread, max)) return;
   const message = `tenant ${thread.tenant} has ${max} threads, which is the most: delete some to begin others`;
   throw full(429, 'tenant_threads', message);

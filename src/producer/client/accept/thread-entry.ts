@@ -5,10 +5,10 @@ import type { RedisConnection } from '../../../shared/state/connect.ts';
 import { enterThread as enter, interruptionBy, refusedIn, type Entered } from '../../../shared/state/thread/line.ts';
 import type { OnBusy } from '../../../shared/contract/thread/thread.ts';
 import { forgetOpen } from '../../../shared/state/run/open-runs.ts';
-import { passOn } from '../../../shared/state/thread/turns.ts';
+import { releaseToNext } from '../../../shared/state/thread/turns.ts';
 import { familyPorts } from '../cancel.ts';
 import { runStatus, type RunStatus } from '../../../shared/contract/run.ts';
-import { followUpId, sayToRun } from '../../../shared/state/run/control/inbox.ts';
+import { followUpId, steerRun } from '../../../shared/state/run/control/inbox.ts';
 import { admitThread } from './admission.ts';
 import {
   claimRequest,
@@ -138,7 +138,7 @@ async function send(run: NewRun, listener: string, core: ClientCore, redis: Redi
   const isKnown = request.executionId !== undefined;
   if (isKnown) await noteListener(run, listener, 'meant', core.runKeySpace(redis));
   const message = { id: runId, text: request.input, at: new Date().toISOString() };
-  const sent = await sayToRun(core.runKeySpace(redis), listener, message);
+  const sent = await steerRun(core.runKeySpace(redis), listener, message);
   if (sent === 'full') throw new RunError('queue_full', `run ${listener} has not yet read its earlier messages`);
   if (isKnown) await noteListener(run, listener, sent === 'said' ? 'said' : 'late', core.runKeySpace(redis));
   return sent === 'said';
@@ -171,5 +171,5 @@ export async function forgetEnded(
   if (!endedAt) return;
   const { addJob } = familyPorts(core, redis);
   const leaver = { runId, epoch: Number(epoch) };
-  await passOn(core.threadKeySpace(redis), { tenant, threadId: request.thread }, leaver, addJob);
+  await releaseToNext(core.threadKeySpace(redis), { tenant, threadId: request.thread }, leaver, addJob);
 }

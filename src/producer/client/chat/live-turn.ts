@@ -1,6 +1,6 @@
 import { journalEntry, type JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { turnOfJournal } from '../../../shared/contract/journal/fold.ts';
-import type { ThreadHolder, ThreadPlace } from '../../../shared/state/thread/key-space.ts';
+import type { ThreadHolder, ThreadKeySpace } from '../../../shared/state/thread/key-space.ts';
 import { readContext, readThread } from '../../../shared/state/thread/log.ts';
 import { pastOf } from '../../../shared/contract/thread/thread-context.ts';
 import {
@@ -28,7 +28,7 @@ const tailSize = 2;
 
 /** Undefined when there is nothing of it to be seen. */
 export async function readLiveTurn(
-  place: ThreadPlace,
+  place: ThreadKeySpace,
   thread: ThreadRef,
   holder: ThreadHolder,
 ): Promise<LiveTurn | undefined> {
@@ -58,7 +58,7 @@ function isEndOf({ runId, began }: ThreadHolder): (entry: NumberedEntry) => bool
 
 /** The messages that its worker would write if the turn ended now. */
 async function writtenBy(
-  place: ThreadPlace,
+  place: ThreadKeySpace,
   thread: ThreadRef,
   turnPlace: TurnPlace,
   turn: TurnSaid,
@@ -73,7 +73,7 @@ async function writtenBy(
 
 /** A redriven run has written the beginning of its turn before. */
 async function unwritten(
-  { redis, keys }: ThreadPlace,
+  { redis, keys }: ThreadKeySpace,
   { tenant, threadId }: ThreadRef,
   messages: readonly ThreadEntryOf<'message'>[],
 ): Promise<readonly ThreadEntryOf<'message'>[]> {

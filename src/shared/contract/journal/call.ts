@@ -31,7 +31,7 @@ export interface CallResult {
  * - interrupted: another worker recorded the intent and no result; whether it took effect is not known
  * - called: the result is recorded and never changes
  */
-export type CallStatus = 'todo' | 'calling' | 'interrupted' | 'called';
+export type CallStatus = 'todo' | 'tool_intent' | 'interrupted' | 'tool_result';
 
 /** What people were asked about the call at this place of its step. `id` is unique within the run. */
 export interface Ask {

@@ -46,7 +46,7 @@ export function foldJournal(
 export function continueFrom(left: TurnState): JournalFold {
   return new JournalFold({
     ...left,
-    calls: left.calls.map((call) => (call.status === 'calling' ? { ...call, status: 'interrupted' } : call)),
+    calls: left.calls.map((call) => (call.status === 'tool_intent' ? { ...call, status: 'interrupted' } : call)),
   });
 }
 
@@ -168,7 +168,7 @@ export class JournalFold {
 
   add(entry: JournalEntry): void {
     switch (entry.t) {
-      case 'opened':
+      case 'agent_started':
         this.#state.prompt ??= entry.prompt;
         return;
       case 'answered':
@@ -180,13 +180,13 @@ export class JournalFold {
         this.#state.sessionToken = undefined;
         this.#state.checkpointToken = undefined;
         return;
-      case 'calling':
+      case 'tool_intent':
         return this.#calling(entry);
-      case 'called':
+      case 'tool_result':
         return this.#called(entry);
-      case 'inner_calling':
+      case 'inner_tool_intent':
         return this.#innerCall(entry, { fingerprint: entry.fingerprint });
-      case 'inner_called': {
+      case 'inner_tool_result': {
         const begun = this.#callOf(entry, entry.index).inner?.get(entry.number);
         if (!begun) throw malformed(entry);
         return this.#innerCall(entry, { ...begun, outcome: entry.outcome });
@@ -215,7 +215,7 @@ export class JournalFold {
         this.#state.compaction = { ...compaction, hooksDue: false, essentials: entry.texts };
         return;
       }
-      case 'stepped':
+      case 'orchestration_step':
         return this.#stepped(entry);
       case 'told':
         this.#program.hasTold(entry);
@@ -259,13 +259,13 @@ export class JournalFold {
     } satisfies Partial<TurnState>);
   }
 
-  #stepped(entry: JournalEntryOf<'stepped'>): void {
+  #stepped(entry: JournalEntryOf<'orchestration_step'>): void {
     this.#program.stepped(entry);
     this.#state.budgetDecision = undefined;
     this.#spent(entry.spent);
   }
 
-  #spent(spent: JournalEntryOf<'stepped'>['spent']): void {
+  #spent(spent: JournalEntryOf<'orchestration_step'>['spent']): void {
     if (!spent) return;
     this.#state.awaitsMoney = false;
     this.#state.costMicrocents += spent.costMicrocents;
@@ -312,7 +312,7 @@ export class JournalFold {
       const index = this.#calls.findIndex(({ ask }) => ask?.id === decision.id);
       const call = this.#calls[index];
       if (!call) this.#program.said(decision, at);
-      if (call?.status === 'called' || !call) continue;
+      if (call?.status === 'tool_result' || !call) continue;
       this.#calls[index] = { ...call, decision };
       if (decision.kind === 'approval' && decision.updatedArgs) this.#edit(index, call.id, decision.updatedArgs);
     }
@@ -337,7 +337,10 @@ export class JournalFold {
     this.#state.checkpointToken = undefined;
   }
 
-  #innerCall({ index, number, ...entry }: JournalEntryOf<'inner_calling' | 'inner_called'>, inner: InnerCall): void {
+  #innerCall(
+    { index, number, ...entry }: JournalEntryOf<'inner_tool_intent' | 'inner_tool_result'>,
+    inner: InnerCall,
+  ): void {
     const call = this.#callOf(entry, index);
     this.#calls[index] = { ...call, inner: new Map([...(call.inner ?? []), [number, inner]]) };
   }
@@ -382,22 +385,22 @@ export class JournalFold {
     } satisfies Partial<TurnState>);
   }
 
-  #calling(entry: JournalEntryOf<'calling'>): void {
+  #calling(entry: JournalEntryOf<'tool_intent'>): void {
     for (const index of entry.indexes) {
       const call = this.#callOf(entry, index);
       if (call.status !== 'todo') continue;
       const startedAtMs = entry.at === undefined ? call.startedAtMs : Date.parse(entry.at);
-      this.#calls[index] = { ...call, startedAtMs, status: 'calling' };
+      this.#calls[index] = { ...call, startedAtMs, status: 'tool_intent' };
     }
   }
 
-  #called(entry: JournalEntryOf<'called'>): void {
+  #called(entry: JournalEntryOf<'tool_result'>): void {
     const call = this.#callOf(entry, entry.index);
     // The first result stands: the model may have seen it.
-    if (call.status === 'called') return;
+    if (call.status === 'tool_result') return;
     const { content, sensitivity, errorKind, correctable, trust, promoted = [], handoff } = entry;
     const result = { content, sensitivity, errorKind, correctable, trust, handoff };
-    this.#calls[entry.index] = { ...call, status: 'called', result };
+    this.#calls[entry.index] = { ...call, status: 'tool_result', result };
     for (const index of entry.ends ?? [entry.index]) this.#endPublished(index);
     for (const name of promoted) if (!this.#promoted.includes(name)) this.#promoted.push(name);
     if (errorKind === 'outcome_unknown') this.#unknown.push({ name: call.name, args: call.args });
@@ -412,7 +415,7 @@ export class JournalFold {
 
   #endPublished(index: number): void {
     const call = this.#calls[index];
-    if (call?.status === 'called' && !call.told) this.#calls[index] = { ...call, told: true };
+    if (call?.status === 'tool_result' && !call.told) this.#calls[index] = { ...call, told: true };
   }
 
   #closeStep(): void {

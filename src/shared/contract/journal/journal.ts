@@ -68,7 +68,7 @@ const programSpending = z.object({
 export const journalEntry = z.discriminatedUnion('t', [
   z.object({
     v: z.literal(journalVersion),
-    t: z.literal('opened'),
+    t: z.literal('agent_started'),
     model: z.string(),
     at: z.string(),
     /** Before what is added to it. */
@@ -98,14 +98,14 @@ export const journalEntry = z.discriminatedUnion('t', [
   z.object({ v: z.literal(journalVersion), t: z.literal('session_lost'), step: z.int().min(1) }),
   z.object({
     v: z.literal(journalVersion),
-    t: z.literal('calling'),
+    t: z.literal('tool_intent'),
     step: z.int().min(1),
     indexes: z.array(z.int().min(0)),
     at: z.string().optional(),
   }),
   z.object({
     v: z.literal(journalVersion),
-    t: z.literal('called'),
+    t: z.literal('tool_result'),
     step: z.int().min(1),
     index: z.int().min(0),
     toolCallId: z.string(),
@@ -138,7 +138,7 @@ export const journalEntry = z.discriminatedUnion('t', [
   }),
   z.object({
     v: z.literal(journalVersion),
-    t: z.literal('inner_calling'),
+    t: z.literal('inner_tool_intent'),
     step: z.int().min(1),
     index: z.int().min(0),
     number: z.int().min(1),
@@ -146,7 +146,7 @@ export const journalEntry = z.discriminatedUnion('t', [
   }),
   z.object({
     v: z.literal(journalVersion),
-    t: z.literal('inner_called'),
+    t: z.literal('inner_tool_result'),
     step: z.int().min(1),
     index: z.int().min(0),
     number: z.int().min(1),
@@ -249,7 +249,7 @@ export const journalEntry = z.discriminatedUnion('t', [
   }),
   z.object({
     v: z.literal(journalVersion),
-    t: z.literal('stepped'),
+    t: z.literal('orchestration_step'),
     key: z.string(),
     value: z.unknown(),
     at: z.string(),

@@ -48,7 +48,7 @@ export class ProgramLog implements ProgramFacts {
     this.unpriced = from.unpriced;
   }
 
-  stepped({ key, value, at, told, spent, workedMs }: JournalEntryOf<'stepped'>): void {
+  stepped({ key, value, at, told, spent, workedMs }: JournalEntryOf<'orchestration_step'>): void {
     this.workedMs = workedMs ?? this.workedMs;
     this.#add({ kind: 'step', key, value, atMs: Date.parse(at) });
     this.told = told;

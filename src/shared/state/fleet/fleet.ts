@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import type { AgentView } from '../../contract/agent/agent.ts';
-import type { RunPlace } from '../script.ts';
+import type { RunKeySpace } from '../script.ts';
 import { announcedTtlMs, workerTtlMs } from './queue-directory.ts';
 import { jsonText } from '../../base/json-text.ts';
 import { named } from '../errors.ts';
@@ -9,7 +9,7 @@ import { quarantineQueue } from '../../contract/queues.ts';
 /** What the workers of a fleet say of themselves, and what is counted for all of them. */
 export interface Fleet {
   /** Adds to a counter that `doctor` shows. */
-  count(counter: 'put_back' | 'given_up' | 'quarantined' | 'effects_failed', by: number): Promise<void>;
+  count(counter: 'requeued' | 'abandoned' | 'quarantined' | 'postrun_jobs_failed', by: number): Promise<void>;
   /** Announces this worker; entries that were not renewed for 15 s count as gone. */
   heartbeat(worker: WorkerInfo): Promise<void>;
   /** Says that this process lives, for so many milliseconds by the clock of the store. */
@@ -41,7 +41,7 @@ export interface WorkerInfo {
 const watchedTtlMs = 600_000;
 
 /** The fleet in Redis. */
-export function redisFleet({ redis, keys }: Pick<RunPlace, 'redis' | 'keys'>): Fleet {
+export function redisFleet({ redis, keys }: Pick<RunKeySpace, 'redis' | 'keys'>): Fleet {
   return {
     async count(counter, by) {
       await redis.hincrby(keys.counters, counter, by);

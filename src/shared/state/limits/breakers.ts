@@ -18,9 +18,9 @@ export type Admission =
 export interface Breakers extends AsyncDisposable {
   /**
    * May the model be called? No round trip while all is well. While somebody else's probe is under way it waits for what
-   * that finds, at most `patienceMs`.
+   * that finds, at most `maxInlineWaitMs`.
    */
-  admit(target: string, patienceMs: number, signal: AbortSignal): Promise<Admission>;
+  admit(target: string, maxInlineWaitMs: number, signal: AbortSignal): Promise<Admission>;
   /** `neutral`: the call says nothing about the health of the model; a probe is given back. */
   report(
     target: string,
@@ -104,8 +104,8 @@ export class CachedBreakers implements Breakers {
     void this.#poll();
   }
 
-  async admit(target: string, patienceMs: number, signal: AbortSignal): Promise<Admission> {
-    const until = this.#now() + patienceMs;
+  async admit(target: string, maxInlineWaitMs: number, signal: AbortSignal): Promise<Admission> {
+    const until = this.#now() + maxInlineWaitMs;
     for (;;) {
       signal.throwIfAborted();
       const known = this.#known.get(target);

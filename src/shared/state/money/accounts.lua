@@ -1,4 +1,4 @@
---[[ Shared fragment: the accounts of a purse, from the front of KEYS and ARGV.
+--[[ Shared fragment: the accounts of a accounts, from the front of KEYS and ARGV.
 KEYS account, line, needs and promises of the run, of the batch and of the tenant, those that there are; with a tenant's
   account then that of the window before
 ARGV[1] how many accounts  [2] window of the tenant's account, '-' without one  [3] the window before, '-'; then for each

@@ -12,7 +12,7 @@ import type { Tenants } from '../../contract/tenants.ts';
 import type { Keys } from '../keys.ts';
 
 /** Whose money an attempt is paid with. */
-export interface Purse {
+export interface Accounts {
   readonly runId: string;
   readonly tenant: string;
   readonly agentId: string;
@@ -45,7 +45,7 @@ export interface AccountState {
  * Fields of an account in the ledger, a hash at `keys.account`. Amounts are microcents, absent means 0. The scripts of
  * the ledger know these names too.
  *
- * - `spent`: paid, or presumed to be; `presumed`: the part of it that nobody confirmed
+ * - `spent`: paid, or unconfirmed to be; `unconfirmed`: the part of it that nobody confirmed
  * - `reserved`: held for calls that are under way
  * - `cap` and `onExceed`: of a batch they are set by a producer; of a run and a tenant they are a copy, for people to read
  * - `extra`: top-ups, on top of `cap`
@@ -56,14 +56,14 @@ export interface AccountState {
  */
 export const accountField = {
   spent: 'spent',
-  presumed: 'presumed',
+  unconfirmed: 'unconfirmed',
   reserved: 'reserved',
   cap: 'cap',
   onExceed: 'onExceed',
   extra: 'extra',
 } as const;
 
-export interface AccountPlace {
+export interface AccountKeySpace {
   readonly scope: BudgetScope;
   readonly id: string;
   readonly window: BudgetWindow;
@@ -74,7 +74,7 @@ export interface AccountPlace {
 const amount = z.coerce.number().int().min(0).default(0);
 const accountHash = z.object({
   spent: amount,
-  presumed: amount,
+  unconfirmed: amount,
   reserved: amount,
   extra: amount,
   cap: z.coerce.number().int().min(0).optional(),
@@ -83,7 +83,7 @@ const accountHash = z.object({
 
 /** An account as people see it, from its hash; an empty hash is an account that nothing was spent from. */
 export function budgetViewOf(
-  place: AccountPlace,
+  place: AccountKeySpace,
   hash: Readonly<Record<string, string>>,
   waiting: number,
   /** Where the account's own fields have none: a tenant's budget before its first call. */
@@ -96,7 +96,7 @@ export function budgetViewOf(
     ...(cap !== undefined && { capMicrocents: cap + account.extra }),
     onExceed: account.onExceed,
     spentMicrocents: account.spent,
-    presumedMicrocents: account.presumed,
+    unconfirmedMicrocents: account.unconfirmed,
     reservedMicrocents: account.reserved,
     waiting,
   };
@@ -123,8 +123,8 @@ export function windowBefore(window: BudgetWindow, atMs: number): string {
   return windowOf(window, start - 1);
 }
 
-/** One account of a purse, and the cap that its owner's settings give it. */
-export interface PurseAccount {
+/** One account of a accounts, and the cap that its owner's settings give it. */
+export interface AccountToCharge {
   readonly scope: BudgetScope;
   readonly id: string;
   /** As `windowOf` names it. */
@@ -143,15 +143,15 @@ export interface Cap {
 
 /** The accounts that pay for a run's attempts, in the order in which they are asked: run, runs above, batch, tenant. */
 export function accountsOf(
-  { runId, tenant, batch, run, payers = [] }: Purse,
+  { runId, tenant, batch, run, payers = [] }: Accounts,
   tenants: Tenants,
   atMs: number,
-): PurseAccount[] {
-  const own: PurseAccount = { scope: 'run', id: runId, window: 'total', cap: run ?? 'none', ttlS: runAccountTtlS };
+): AccountToCharge[] {
+  const own: AccountToCharge = { scope: 'run', id: runId, window: 'total', cap: run ?? 'none', ttlS: runAccountTtlS };
   const { budget } = tenants.of(tenant);
   return [
     own,
-    ...payers.map((payer): PurseAccount => ({
+    ...payers.map((payer): AccountToCharge => ({
       scope: 'run',
       id: payer.runId,
       window: 'total',
@@ -163,23 +163,23 @@ export function accountsOf(
   ];
 }
 
-/** An account that runs wait for, as those see it who are not of its purse. */
+/** An account that runs wait for, as those see it who are not of its accounts. */
 export function waitedFor(
   { scope, id }: Pick<AccountState, 'scope' | 'id'>,
   tenant: string,
   tenants: Tenants,
   atMs: number,
-): PurseAccount {
+): AccountToCharge {
   if (scope === 'tenant') return tenantAccount(tenant, tenants, atMs);
   if (scope === 'batch') return batchAccount(id);
   return { scope, id, window: 'total', cap: 'stored', ttlS: runAccountTtlS };
 }
 
-function batchAccount(id: string): PurseAccount {
+function batchAccount(id: string): AccountToCharge {
   return { scope: 'batch', id, window: 'total', cap: 'stored', ttlS: accountTtlS('total') };
 }
 
-function tenantAccount(tenant: string, tenants: Tenants, atMs: number): PurseAccount {
+function tenantAccount(tenant: string, tenants: Tenants, atMs: number): AccountToCharge {
   const { budget } = tenants.of(tenant);
   const window = budget?.window ?? 'day';
   return {
@@ -193,7 +193,7 @@ function tenantAccount(tenant: string, tenants: Tenants, atMs: number): PurseAcc
 }
 
 /** Nothing has to be reserved without a cap. Caps of batches are in the store, so a batch counts as capped. */
-export function isCapped({ run, payers = [], batch, tenant }: Purse, tenants: Tenants): boolean {
+export function isCapped({ run, payers = [], batch, tenant }: Accounts, tenants: Tenants): boolean {
   return run !== undefined || payers.length > 0 || batch !== undefined || tenants.of(tenant).budget !== undefined;
 }
 
@@ -210,8 +210,8 @@ interface Front {
   readonly args: readonly (string | number)[];
 }
 
-/** The front of KEYS and ARGV as `purse.lua` reads it. */
-export function purseFront(keys: Keys, tenant: string, charged: readonly PurseAccount[]): Front {
+/** The front of KEYS and ARGV as `accounts.lua` reads it. */
+export function accountsFront(keys: Keys, tenant: string, charged: readonly AccountToCharge[]): Front {
   const last = charged.at(-1);
   const before = last?.before;
   return {
@@ -228,11 +228,11 @@ export function purseFront(keys: Keys, tenant: string, charged: readonly PurseAc
 }
 
 /** The same for one account whose line is looked at: nothing is booked, so no other window matters. */
-export function lineFront(keys: Keys, tenant: string, account: PurseAccount): Front {
+export function lineFront(keys: Keys, tenant: string, account: AccountToCharge): Front {
   return { keys: accountKeys(keys, tenant, account), args: [1, '-', '-', ...capArgs(account)] };
 }
 
-function accountKeys(keys: Keys, tenant: string, { scope, id, window }: PurseAccount): string[] {
+function accountKeys(keys: Keys, tenant: string, { scope, id, window }: AccountToCharge): string[] {
   return [
     keys.account(tenant, scope, id, window),
     keys.accountWaiting(tenant, scope, id),
@@ -241,7 +241,7 @@ function accountKeys(keys: Keys, tenant: string, { scope, id, window }: PurseAcc
   ];
 }
 
-function capArgs({ cap, ttlS }: PurseAccount): (string | number)[] {
+function capArgs({ cap, ttlS }: AccountToCharge): (string | number)[] {
   if (cap === 'stored') return ['', '', ttlS];
   if (cap === 'none') return ['none', '', ttlS];
   return [cap.capMicrocents, cap.onExceed, ttlS];

@@ -1,5 +1,5 @@
 --[[ Puts a run in line for money of one account, unless the money is there.
-KEYS, ARGV begin as purse says, with this one account; then, counted from the end of that front:
+KEYS, ARGV begin as accounts says, with this one account; then, counted from the end of that front:
 KEYS[1] set of accounts that runs wait for  [2] the run's own account   ARGV[1] run  [2] what it needs
   [3] its place in line  [4] name of the account in that set  [5] seconds to keep all of this
 Returns 1 when the money is there, and 0.

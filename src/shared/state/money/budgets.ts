@@ -3,7 +3,7 @@ import type { BudgetView } from '../../contract/money.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { Keys } from '../keys.ts';
-import { accountTtlS, budgetViewOf, runAccountTtlS, type AccountPlace, type Cap } from './accounts.ts';
+import { accountTtlS, budgetViewOf, runAccountTtlS, type AccountKeySpace, type Cap } from './accounts.ts';
 
 const setScript = loadScript(import.meta.url, './set-budget.lua');
 const topUpScript = loadScript(import.meta.url, './top-up.lua');
@@ -13,7 +13,7 @@ export interface Budget {
   readonly redis: RedisConnection;
   readonly keys: Keys;
   readonly tenant: string;
-  readonly place: AccountPlace;
+  readonly place: AccountKeySpace;
   /** A cap that is not written in the account yet. */
   readonly known?: Cap | undefined;
 }
@@ -50,6 +50,6 @@ function keysOf({ keys, tenant, place: { scope, id, windowStart } }: Omit<Budget
   return [keys.account(tenant, scope, id, windowStart), keys.accountWaiting(tenant, scope, id)];
 }
 
-function ttlOf({ scope, window }: AccountPlace): number {
+function ttlOf({ scope, window }: AccountKeySpace): number {
   return scope === 'run' ? runAccountTtlS : accountTtlS(window);
 }

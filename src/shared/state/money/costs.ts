@@ -82,7 +82,7 @@ const costCounters = [
   'cacheWrite',
   'total',
   'costMicrocents',
-  'presumedMicrocents',
+  'unconfirmedMicrocents',
   'unpricedAttempts',
 ] as const satisfies readonly Exclude<keyof CostRow, 'day' | 'agent' | 'provider' | 'model'>[];
 type CostCounter = (typeof costCounters)[number];

@@ -12,19 +12,19 @@ import {
   isCapped,
   lineFront,
   placeInLine,
-  purseFront,
+  accountsFront,
   waitedFor,
   waitingAccountTtlS,
   type AccountState,
-  type Purse,
-  type PurseAccount,
+  type Accounts,
+  type AccountToCharge,
 } from './accounts.ts';
 import { costIncrements, costSource, RedisCosts, type PaidAttempt } from './costs.ts';
 import { RedisLines } from './wait-queues.ts';
 
 /** One attempt that wants money before it is sent. Amounts are microcents. */
 export interface ReserveRequest {
-  readonly purse: Purse;
+  readonly accounts: Accounts;
   /** Unique per attempt and holder, without white space. A repeat answers like the first. */
   readonly id: string;
   readonly provider: string;
@@ -50,7 +50,7 @@ export type Reservation =
 
 /** What became of a reserved, or never reserved, attempt. */
 export interface Settlement {
-  readonly purse: Purse;
+  readonly accounts: Accounts;
   readonly id: string;
   readonly provider: string;
   readonly model: string;
@@ -63,19 +63,19 @@ export interface Settlement {
   readonly expectedMicrocents?: number | undefined;
   readonly priced: boolean;
   /** The call broke off before it reported its usage and may have been billed: what was reserved counts as spent. */
-  readonly presumed: boolean;
+  readonly unconfirmed: boolean;
   /** What it is the sum of, where that is not one attempt of `model`. Counted in their own rows. */
   readonly parts?: readonly PaidAttempt[] | undefined;
 }
 
 /**
- * The money of runs, batches and tenants, shared by all workers. One call reaches all accounts of a purse, all or nothing.
+ * The money of runs, batches and tenants, shared by all workers. One call reaches all accounts of a accounts, all or nothing.
  * Its promises are tested by `test/contract/ledger.ts`.
  * Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Ledger {
-  /** Does any account of this purse have a cap? Without one nothing has to be reserved. Answers without a round trip. */
-  isCapped(purse: Purse): boolean;
+  /** Does any account of this accounts have a cap? Without one nothing has to be reserved. Answers without a round trip. */
+  isCapped(accounts: Accounts): boolean;
   reserve(request: ReserveRequest): Promise<Reservation>;
   /**
    * Gives the reservation back, counts what was paid, and adds to the cost counters of the day. Once per id. Answers
@@ -83,18 +83,18 @@ export interface Ledger {
    */
   settle(settlement: Settlement): Promise<readonly string[]>;
   /** Gives a reservation back whose call was never sent. */
-  release(purse: Purse, id: string): Promise<readonly string[]>;
+  release(accounts: Accounts, id: string): Promise<readonly string[]>;
   /**
    * Counts open reservations of a run as spent: their calls may have been billed, and nobody will say. For the next
    * holder of a run after a crash, and for one that ends it.
    */
-  forfeit(purse: Purse): Promise<readonly string[]>;
+  writeOff(accounts: Accounts): Promise<readonly string[]>;
   /**
    * Puts a run that was suspended for money in line for the account. `amount` is the least of the request that was refused.
    * True when it fits by now: the caller has to wake it, it was not put in line. Again for one in line changes nothing, so
    * it repairs a wake-up that got lost. A run leaves its lines when it asks for money again and when it is forfeited.
    */
-  await(purse: Purse, account: Pick<AccountState, 'scope' | 'id'>, amount: number): Promise<boolean>;
+  await(accounts: Accounts, account: Pick<AccountState, 'scope' | 'id'>, amount: number): Promise<boolean>;
   /** Takes runs from the lines whose money is there by now: after a top-up, or when a wake-up got lost. */
   pump(): Promise<readonly string[]>;
 }
@@ -103,7 +103,7 @@ const scripts = {
   reserve: loadScript(import.meta.url, './reserve.lua'),
   settle: loadScript(import.meta.url, './settle.lua'),
   release: loadScript(import.meta.url, './release.lua'),
-  forfeit: loadScript(import.meta.url, './write-off.lua'),
+  writeOff: loadScript(import.meta.url, './write-off.lua'),
   await: loadScript(import.meta.url, './await.lua'),
 };
 
@@ -120,9 +120,9 @@ export interface RedisLedgerOptions {
 }
 
 /**
- * The ledger in Redis. Every call on a purse is one script over all its accounts.
+ * The ledger in Redis. Every call on a accounts is one script over all its accounts.
  *
- * Where a call cost more than the caller reckoned, the accounts of its purse remember the largest such excess of that
+ * Where a call cost more than the caller reckoned, the accounts of its accounts remember the largest such excess of that
  * model and hold it on top of every later reservation: a provider that counts differently can pass a cap by the error of
  * the calls that were under way when it was found out, not again and again. What is learnt never shrinks; it ends with
  * the account.
@@ -133,19 +133,25 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
   const costs = new RedisCosts({ redis, keys, clock, keepCostsS });
   const lines = new RedisLines({ redis, keys, clock, tenants });
 
-  const onPurse = async (script: Script, doing: string, { purse, more = [], args }: PurseCall): Promise<unknown> => {
-    const front = purseFront(keys, purse.tenant, accountsOf(purse, tenants, clock.now()));
+  const onAccounts = async (
+    script: Script,
+    doing: string,
+    { accounts, more = [], args }: AccountsCall,
+  ): Promise<unknown> => {
+    const front = accountsFront(keys, accounts.tenant, accountsOf(accounts, tenants, clock.now()));
     const own = [...front.keys, ...more];
-    return await runScript(redis, script, own, [...front.args, ...args], { doing: `${doing} of run ${purse.runId}` });
+    return await runScript(redis, script, own, [...front.args, ...args], {
+      doing: `${doing} of run ${accounts.runId}`,
+    });
   };
-  const costsToday = ({ tenant }: Purse) => keys.costs(tenant, windowOf('day', clock.now()));
+  const costsToday = ({ tenant }: Accounts) => keys.costs(tenant, windowOf('day', clock.now()));
 
   return {
-    isCapped: (purse) => isCapped(purse, tenants),
+    isCapped: (accounts) => isCapped(accounts, tenants),
 
     async reserve(request) {
-      const { purse, id, wanted, least, force } = request;
-      const charged = accountsOf(purse, tenants, clock.now());
+      const { accounts, id, wanted, least, force } = request;
+      const charged = accountsOf(accounts, tenants, clock.now());
       const args = [
         id,
         wanted,
@@ -153,18 +159,18 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
         force ? 1 : 0,
         sourceOf(request),
         excessField(request),
-        purse.runId,
-        purse.run?.spentMicrocents ?? 0,
+        accounts.runId,
+        accounts.run?.spentMicrocents ?? 0,
       ];
-      const reply = await onPurse(scripts.reserve, 'reservation', { purse, args });
+      const reply = await onAccounts(scripts.reserve, 'reservation', { accounts, args });
       return readReservation(reply as Reply, charged);
     },
 
     async settle(settlement) {
-      const { purse, id, provider, model, costMicrocents, expectedMicrocents = '', presumed } = settlement;
-      const { tenant, agentId } = purse;
+      const { accounts, id, provider, model, costMicrocents, expectedMicrocents = '', unconfirmed } = settlement;
+      const { tenant, agentId } = accounts;
       const attempts = settlement.parts ?? [settlement];
-      if (!isCapped(purse, tenants)) {
+      if (!isCapped(accounts, tenants)) {
         await costs.add({ id, tenant, agentId, attempts });
         return [];
       }
@@ -172,27 +178,27 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
       const fixed = [
         id,
         costMicrocents,
-        presumed ? 1 : 0,
+        unconfirmed ? 1 : 0,
         sourceOf(settlement),
         excessField(settlement),
         keepCostsS,
         expectedMicrocents,
       ];
-      const call = { purse, more: [costsToday(purse)], args: [...fixed, ...counters] };
-      const reply = await onPurse(scripts.settle, 'settlement', call);
+      const call = { accounts, more: [costsToday(accounts)], args: [...fixed, ...counters] };
+      const reply = await onAccounts(scripts.settle, 'settlement', call);
       const [overMicrocents, runIds] = reply as readonly [number, readonly string[]];
       if (overMicrocents > 0) log.warn({ provider, model, overMicrocents }, dearerThanHeld);
       return runIds;
     },
 
-    async release(purse, id) {
-      return (await onPurse(scripts.release, 'release', { purse, args: [id] })) as readonly string[];
+    async release(accounts, id) {
+      return (await onAccounts(scripts.release, 'release', { accounts, args: [id] })) as readonly string[];
     },
 
-    async forfeit(purse) {
-      if (!isCapped(purse, tenants)) return [];
-      const call = { purse, more: [costsToday(purse)], args: [purse.runId, keepCostsS] };
-      return (await onPurse(scripts.forfeit, 'forfeit', call)) as readonly string[];
+    async writeOff(accounts) {
+      if (!isCapped(accounts, tenants)) return [];
+      const call = { accounts, more: [costsToday(accounts)], args: [accounts.runId, keepCostsS] };
+      return (await onAccounts(scripts.writeOff, 'writeOff', call)) as readonly string[];
     },
 
     async await({ runId, tenant }, account, amount) {
@@ -220,14 +226,14 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
   };
 }
 
-interface PurseCall {
-  readonly purse: Purse;
+interface AccountsCall {
+  readonly accounts: Accounts;
   readonly more?: readonly string[];
   readonly args: readonly (string | number)[];
 }
 
-function sourceOf({ purse, provider, model }: ReserveRequest | Settlement): string {
-  return costSource({ agent: purse.agentId, provider, model });
+function sourceOf({ accounts, provider, model }: ReserveRequest | Settlement): string {
+  return costSource({ agent: accounts.agentId, provider, model });
 }
 
 function excessField({ provider, model }: ReserveRequest | Settlement): string {
@@ -245,14 +251,14 @@ type Reply =
       mode: Exclude<OnExceed, 'warn'>,
     ];
 
-function readReservation(reply: Reply, charged: readonly PurseAccount[]): Reservation {
+function readReservation(reply: Reply, charged: readonly AccountToCharge[]): Reservation {
   const stateOf = ([
     account = 0,
     capMicrocents = 0,
     spentMicrocents = 0,
     reservedMicrocents = 0,
   ]: readonly number[]) => {
-    const { scope, id } = charged[account - 1] as PurseAccount;
+    const { scope, id } = charged[account - 1] as AccountToCharge;
     return { scope, id, capMicrocents, spentMicrocents, reservedMicrocents };
   };
   if (reply[0] === 1) {

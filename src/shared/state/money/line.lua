@@ -1,4 +1,4 @@
---[[ Shared fragment: the lines of runs that wait for money of an account. Needs purse.
+--[[ Shared fragment: the lines of runs that wait for money of an account. Needs accounts.
 A run that is told of its money leaves the line, and for ten seconds nobody else is told of that money: `promises` holds
 it by the time at which that lapses, `needs` what each run in line or told needs. ]]
 local function leaveLine(i, run)

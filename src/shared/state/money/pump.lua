@@ -1,5 +1,5 @@
 --[[ Takes runs out of the line of one account whose money is there.
-KEYS, ARGV begin as purse says, with this one account; then, counted from the end of that front:
+KEYS, ARGV begin as accounts says, with this one account; then, counted from the end of that front:
 KEYS[1] set of accounts that runs wait for   ARGV[1] name of the account in that set
 Returns the runs, oldest first. An empty line takes the account out of the set. ]]
 -- include accounts

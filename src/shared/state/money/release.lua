@@ -1,5 +1,5 @@
 --[[ Gives back what is held for an attempt that was never sent. Once per id.
-KEYS, ARGV begin as purse says; then ARGV[1] id, counted from the end of that front
+KEYS, ARGV begin as accounts says; then ARGV[1] id, counted from the end of that front
 Returns runs whose money is there.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include accounts

@@ -1,5 +1,5 @@
---[[ Holds money for one attempt in every account of a purse, or in none of them.
-KEYS, ARGV begin as purse says; then, counted from the end of that front:
+--[[ Holds money for one attempt in every account of a accounts, or in none of them.
+KEYS, ARGV begin as accounts says; then, counted from the end of that front:
 ARGV[1] id  [2] most that is wanted  [3] least that will do  [4] 1: refuse nothing  [5] cost source
   [6] field of what calls of this model cost beyond what was held  [7] run  [8] what the run has spent by its own record
 Returns {1, amount, then account number, cap, spent and reserved of each that is passed with a warning, once for each run},

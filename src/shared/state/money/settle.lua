@@ -1,6 +1,6 @@
---[[ Puts what an attempt cost in the place of what was held for it. Once per id. One that was presumed spent in the
+--[[ Puts what an attempt cost in the place of what was held for it. Once per id. One that was unconfirmed spent in the
 meantime is corrected; one that nothing was held for is counted all the same.
-KEYS, ARGV begin as purse says; then, counted from the end of that front:
+KEYS, ARGV begin as accounts says; then, counted from the end of that front:
 KEYS[1] cost counters of the day   ARGV[1] id  [2] cost  [3] 1: it may have cost more, all that was held counts
   [4] cost source  [5] field of what calls of this model cost beyond what was held  [6] seconds to keep the counters
   [7] what the answer should have cost, '' unknown;
@@ -14,14 +14,14 @@ local id, cost, unknown, source, excess, keep, expected = unpack(ARGV, lastArg +
 local costs = KEYS[lastKey + 1]
 cost = tonumber(cost)
 local open, finished = openReservation(id), finishedReservation(id)
-local reservation = open or finished or { held = 0, given = 0, presumed = 0, window = ARGV[2] }
+local reservation = open or finished or { held = 0, given = 0, unconfirmed = 0, window = ARGV[2] }
 if finished and finished.final then return { 0, {} } end
 
-local presumed = 0
-if unknown == '1' then presumed = math.max(0, math.max(reservation.held, reservation.presumed) - cost) end
+local unconfirmed = 0
+if unknown == '1' then unconfirmed = math.max(0, math.max(reservation.held, reservation.unconfirmed) - cost) end
 for at = lastArg + 8, #ARGV, 2 do redis.call('HINCRBY', costs, ARGV[at], ARGV[at + 1]) end
-local guessed = presumed - reservation.presumed
-if guessed ~= 0 then redis.call('HINCRBY', costs, 'presumedMicrocents ' .. source, guessed) end
+local guessed = unconfirmed - reservation.unconfirmed
+if guessed ~= 0 then redis.call('HINCRBY', costs, 'unconfirmedMicrocents ' .. source, guessed) end
 redis.call('EXPIRE', costs, keep)
 book(reservation, cost + guessed, guessed)
 finish(id, reservation.given, 0, '=')

@@ -20,7 +20,7 @@ export interface RedisLinesOptions {
   readonly tenants: Tenants;
 }
 
-/** The lines of all accounts, looked at without a purse at hand. */
+/** The lines of all accounts, looked at without a accounts at hand. */
 export class RedisLines {
   readonly #options: RedisLinesOptions;
 

@@ -1,5 +1,5 @@
 --[[ Counts open reservations of a run as spent, and takes the run out of the lines.
-KEYS, ARGV begin as purse says; then, counted from the end of that front:
+KEYS, ARGV begin as accounts says; then, counted from the end of that front:
 KEYS[1] cost counters of the day   ARGV[1] run  [2] seconds to keep the counters
 Returns runs whose money is there.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
@@ -13,7 +13,7 @@ for _, field in ipairs(redis.call('HKEYS', accountKey(1))) do
   if id then
     local reservation = openReservation(id)
     if reservation.held > 0 then
-      redis.call('HINCRBY', costs, 'presumedMicrocents ' .. reservation.source, reservation.held)
+      redis.call('HINCRBY', costs, 'unconfirmedMicrocents ' .. reservation.source, reservation.held)
       redis.call('EXPIRE', costs, keep)
     end
     local window = book(reservation, reservation.held, reservation.held)

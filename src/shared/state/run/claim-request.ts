@@ -1,10 +1,10 @@
 import type { NewRun } from './create-runs.ts';
 import { RunError } from '../../base/errors.ts';
-import { loadScript, runScript, type RunPlace, recordTtlS } from '../script.ts';
+import { loadScript, runScript, type RunKeySpace, recordTtlS } from '../script.ts';
 
 const script = loadScript(import.meta.url, './claim-request.lua');
 
-type Place = Pick<RunPlace, 'keys' | 'redis'>;
+type Place = Pick<RunKeySpace, 'keys' | 'redis'>;
 
 /** Longer than a producer takes from here to the record of the run; it may die in between. */
 const claimedMs = 300_000;
@@ -46,7 +46,7 @@ export async function noteListener(
   run: NewRun,
   listener: string,
   how: 'meant' | 'said' | 'late',
-  place: Pick<RunPlace, 'keys' | 'redis' | 'resultTtlS'>,
+  place: Pick<RunKeySpace, 'keys' | 'redis' | 'resultTtlS'>,
 ): Promise<void> {
   const { keys, redis } = place;
   const key = keys.claim(run.runId);

@@ -2,7 +2,15 @@ import { z } from 'zod';
 import { storedCancel } from '../../contract/control.ts';
 import { assertNever, RunError } from '../../base/errors.ts';
 import { pairsOf } from '../../base/pairs.ts';
-import { loadScript, runScript, type RunPlace, runKeys, scriptEvent, tellLifecycle, eventTargets } from '../script.ts';
+import {
+  loadScript,
+  runScript,
+  type RunKeySpace,
+  runKeys,
+  scriptEvent,
+  tellLifecycle,
+  eventTargets,
+} from '../script.ts';
 import { recordFromHash, type RunStatus } from '../../contract/run.ts';
 import type { Claim, ClaimRequest, OutgoingEvent } from './run-store.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -20,7 +28,7 @@ type ClaimReply =
 
 /** `claim.lua` as a function. Throws `queue_unavailable`, or what {@link claimed} throws. */
 export async function claimRun(
-  place: RunPlace & { readonly clock: Clock },
+  place: RunKeySpace & { readonly clock: Clock },
   request: ClaimRequest,
   opening: readonly OutgoingEvent[],
   recovering: readonly OutgoingEvent[],

@@ -5,7 +5,7 @@ import { forgetOpen, lookSoon } from './open-runs.ts';
 import {
   loadScript,
   runScript,
-  type RunPlace,
+  type RunKeySpace,
   recordTtlS,
   runKeys,
   scriptEvent,
@@ -21,7 +21,7 @@ import type { Log } from '../../base/log.ts';
 
 const script = loadScript(import.meta.url, './commit.lua');
 
-type Place = RunPlace & { readonly clock: Clock; readonly log: Log };
+type Place = RunKeySpace & { readonly clock: Clock; readonly log: Log };
 
 /**
  * `commit.lua` as a function. Throws `queue_unavailable`; it is then unknown whether the commit took effect, and only

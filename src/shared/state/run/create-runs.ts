@@ -4,7 +4,7 @@ import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { newRunId, runIdForExecution, sha256 } from '../../base/ids.ts';
 import { settledMs } from './open-runs.ts';
 import { defaultQueue } from '../../contract/queues.ts';
-import { loadScript, runScript, publishCommand, scriptEvent, type RunPlace, stampOf } from '../script.ts';
+import { loadScript, runScript, publishCommand, scriptEvent, type RunKeySpace, stampOf } from '../script.ts';
 import type { JobKind, Lineage, RunRequest, RunStatus } from '../../contract/run.ts';
 
 const script = loadScript(import.meta.url, './create.lua');
@@ -67,7 +67,7 @@ function kindOf({ node, taskRun, chat }: RunRequest): NewRun['kind'] {
 export async function createRuns(
   runs: readonly NewRun[],
   tenant: string,
-  place: RunPlace,
+  place: RunKeySpace,
 ): Promise<readonly Created[]> {
   if (runs.length === 0) return [];
   const [now, begunAt] = [Date.now(), performance.now()];
@@ -103,7 +103,7 @@ async function listRuns(
   runs: readonly NewRun[],
   tenant: string,
   now: number,
-  { keys, redis }: RunPlace,
+  { keys, redis }: RunKeySpace,
 ): Promise<void> {
   const members = runs.flatMap((run) => [now, run.runId]);
   const createdAt = new Date(now).toISOString();
@@ -120,7 +120,7 @@ async function listRuns(
   ]);
 }
 
-async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace): Promise<readonly Created[]> {
+async function createGroup(runs: readonly NewRun[], now: number, place: RunKeySpace): Promise<readonly Created[]> {
   const { keys, lifecycle, redis, eventLogMax } = place;
   const at = new Date(now).toISOString();
   const own = runs.flatMap(({ runId }) => [
@@ -151,7 +151,7 @@ async function createGroup(runs: readonly NewRun[], now: number, place: RunPlace
 }
 
 /** `agent` and `thread` stand beside the request so that listing can filter without reading it. */
-function argumentsOf(run: NewRun, at: string, { keys }: RunPlace): (string | number)[] {
+function argumentsOf(run: NewRun, at: string, { keys }: RunKeySpace): (string | number)[] {
   const { runId, kind, queue, request, bodyHash, nonce, parent } = run;
   const events = firstEvents(run, at);
   const record = [

@@ -8,7 +8,7 @@ import { loadScript, runScript, scriptEvent, recordTtlS, runKeys, eventTargets, 
 import type { RunRecord } from '../../contract/run.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
 import { lookSoonAtThread } from '../thread/line.ts';
-import { passOn } from '../thread/turns.ts';
+import { releaseToNext } from '../thread/turns.ts';
 import { zeroUsage } from '../../contract/money.ts';
 
 const script = loadScript(import.meta.url, './end-unstarted.lua');
@@ -44,7 +44,7 @@ export async function endUnstarted(
   const doing = `end of run ${runId}, which has not begun`;
   const seq = Number(await runScript(redis, script, runKeys(place, runId), args, { doing }));
   if (seq < 0) return false;
-  if (request.thread !== undefined) await passOn(threads, { tenant, threadId: request.thread }, record, addJob);
+  if (request.thread !== undefined) await releaseToNext(threads, { tenant, threadId: request.thread }, record, addJob);
   onEnded({ ...record, status: 'failed', error, endedAt: at }, body);
   if (record.parent) await tellParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
   // Last: what is lost on the way here is found where the run is listed.

@@ -1,5 +1,5 @@
 import { assertNever } from '../../base/errors.ts';
-import { loadScript, runScript, type RunPlace, publishCommand, scriptEvent, tellLifecycle } from '../script.ts';
+import { loadScript, runScript, type RunKeySpace, publishCommand, scriptEvent, tellLifecycle } from '../script.ts';
 import { redisError, refusal } from '../errors.ts';
 import type { CommitReply, OutgoingEvent } from './run-store.ts';
 
@@ -24,10 +24,10 @@ interface Flush {
  * most 64 runs and 1 MB (a single larger flush goes alone). In a Cluster every run is a call of its own.
  */
 export class FlushGatherer {
-  readonly #place: RunPlace;
+  readonly #place: RunKeySpace;
   #waiting: Flush[] = [];
 
-  constructor(place: RunPlace) {
+  constructor(place: RunKeySpace) {
     this.#place = place;
   }
 

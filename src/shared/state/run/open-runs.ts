@@ -1,9 +1,9 @@
 import { nextDeadlineOf } from '../../contract/deadline.ts';
 import { legibleRecord } from '../../contract/legible-record.ts';
-import type { RunPlace } from '../script.ts';
+import type { RunKeySpace } from '../script.ts';
 import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
 
-type Place = Pick<RunPlace, 'redis' | 'keys'>;
+type Place = Pick<RunKeySpace, 'redis' | 'keys'>;
 
 /** A run that did not change for this long and has no job is taken to be lost. Longer than any enqueue takes. */
 export const settledMs = 15_000;
@@ -22,7 +22,7 @@ export async function lookSoon({ redis, keys }: Place, runId: string): Promise<v
  * run are still to be told, it is looked at again.
  */
 export async function forgetOpen(
-  place: Pick<RunPlace, 'redis' | 'keys' | 'lifecycle'>,
+  place: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>,
   runId: string,
   tenant: string | undefined,
 ): Promise<void> {

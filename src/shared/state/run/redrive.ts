@@ -1,4 +1,4 @@
-import { loadScript, runScript, type RunPlace, runKeys, scriptEvent, eventTargets, stampOf } from '../script.ts';
+import { loadScript, runScript, type RunKeySpace, runKeys, scriptEvent, eventTargets, stampOf } from '../script.ts';
 import type { RunRecord } from '../../contract/run.ts';
 import { newNonce } from '../../base/ids.ts';
 
@@ -9,7 +9,7 @@ const script = loadScript(import.meta.url, './redrive.lua');
  * open and adds its job.
  */
 export async function redriveFailed(
-  place: RunPlace,
+  place: RunKeySpace,
   record: RunRecord,
   { queue, atMs, deadlineMs, startByMs }: Redrive,
 ): Promise<'gone' | 'not_failed' | { readonly segment: number }> {

@@ -8,5 +8,5 @@ if run[2] ~= ARGV[1] then return -2 end
 local segment = tonumber(ARGV[1]) + 1
 redis.call('HSET', KEYS[1], 'segment', segment, 'queue', ARGV[2], 'status', 'queued', 'owner', '', 'held', '0', 'activity', 'idle',
   'updatedAt', ARGV[3])
-redis.call('HINCRBY', KEYS[1], 'putBacks', 1)
+redis.call('HINCRBY', KEYS[1], 'requeues', 1)
 return segment

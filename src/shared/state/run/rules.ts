@@ -49,14 +49,14 @@ const finished: ReadonlySet<JournalEntry['t']> = new Set([
   'answered',
   'attempted',
   'compacted',
-  'called',
-  'inner_called',
-  'stepped',
+  'tool_result',
+  'inner_tool_result',
+  'orchestration_step',
   'submitted',
   'generated',
 ]);
 /** What a call was answered with that was never made, or that another worker left behind. */
-const notMade: ReadonlySet<JournalEntryOf<'called'>['errorKind']> = new Set([
+const notMade: ReadonlySet<JournalEntryOf<'tool_result'>['errorKind']> = new Set([
   'outcome_unknown',
   'unknown_tool',
   'invalid_input',
@@ -70,7 +70,7 @@ const notMade: ReadonlySet<JournalEntryOf<'called'>['errorKind']> = new Set([
 export function clearsCrashes({ entries, release }: Pick<Commit, 'entries' | 'release'>): boolean {
   return (
     release !== undefined ||
-    entries.some((entry) => finished.has(entry.t) && !(entry.t === 'called' && notMade.has(entry.errorKind)))
+    entries.some((entry) => finished.has(entry.t) && !(entry.t === 'tool_result' && notMade.has(entry.errorKind)))
   );
 }
 

@@ -7,10 +7,10 @@ import { FlushGatherer } from './flush.ts';
 import { checkClaimEvents, checkCommit } from './rules.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Log } from '../../base/log.ts';
-import type { RunPlace } from '../script.ts';
+import type { RunKeySpace } from '../script.ts';
 import { withNamedErrors } from '../errors.ts';
 
-export type RedisRunsOptions = RunPlace & { readonly clock: Clock; readonly log: Log };
+export type RedisRunsOptions = RunKeySpace & { readonly clock: Clock; readonly log: Log };
 
 /**
  * The run store in Redis: a hash, a journal list and an event stream per run, written by three scripts. A reply that

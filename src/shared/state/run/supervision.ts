@@ -3,7 +3,7 @@ import { type PendingItem, pendingItem } from '../../contract/event.ts';
 import { type JobKind, type RunStatus, jobKind, runStatus } from '../../contract/run.ts';
 import { z } from 'zod';
 import type { RedisConnection } from '../connect.ts';
-import { loadScript, runScript, type RunPlace } from '../script.ts';
+import { loadScript, runScript, type RunKeySpace } from '../script.ts';
 import type { Keys } from '../keys.ts';
 import { inTime, isUnavailable, redisError } from '../errors.ts';
 import { lookLater, relist } from '../look-later.ts';
@@ -22,7 +22,7 @@ export interface OpenRunInfo {
     readonly kind: JobKind;
     readonly queue: string;
     readonly segment: number;
-    readonly putBacks: number;
+    readonly requeues: number;
     readonly tenant: string;
     readonly agentId: string;
     readonly thread: string | undefined;
@@ -67,7 +67,7 @@ export interface Supervision extends Fleet {
 const requeueScript = loadScript(import.meta.url, './requeue.lua');
 
 /** The supervision port in Redis. Times that decide come from this process; they only delay a repair, never cause one. */
-export function redisSupervision(place: Pick<RunPlace, 'redis' | 'keys' | 'lifecycle'>): Supervision {
+export function redisSupervision(place: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>): Supervision {
   const { redis, keys, lifecycle } = place;
   return {
     ...redisFleet(place),
@@ -132,14 +132,14 @@ async function readOpenRun(
   runId: string,
   now: number,
 ): Promise<Omit<OpenRunInfo, 'dueAt' | 'untold'>> {
-  const [status, kind, queue, segment, updatedAt, putBacks, tenant, pending, agent, thread] = await redis.hmget(
+  const [status, kind, queue, segment, updatedAt, requeues, tenant, pending, agent, thread] = await redis.hmget(
     keys.run(runId),
     'status',
     'kind',
     'queue',
     'segment',
     'updatedAt',
-    'putBacks',
+    'requeues',
     'tenant',
     'pending',
     'agent',
@@ -153,7 +153,7 @@ async function readOpenRun(
     kind: jobKind.parse(kind),
     queue,
     segment: Number(segment),
-    putBacks: Number(putBacks ?? 0),
+    requeues: Number(requeues ?? 0),
     tenant: tenant ?? '',
     agentId: agent ?? '',
     thread: thread || undefined,

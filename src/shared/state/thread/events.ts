@@ -9,14 +9,14 @@ import {
   type ThreadEventsPage,
   type ThreadEventsRange,
 } from '../../contract/thread/thread-event.ts';
-import { readManifest, type ThreadPlace } from './key-space.ts';
+import { readManifest, type ThreadKeySpace } from './key-space.ts';
 import type { ThreadRef } from '../../contract/thread/thread.ts';
 
 const tellScript = loadScript(import.meta.url, './tell.lua');
 
 /** Adds an event to a thread; to one that is gone, nothing. `op` is unique per event: a repeat right after it changes nothing. */
 export async function tellThread(
-  { redis, keys, clock }: ThreadPlace,
+  { redis, keys, clock }: ThreadKeySpace,
   { tenant, threadId }: ThreadRef,
   { agentId, runId }: ThreadEventOrigin,
   op: string,
@@ -32,7 +32,7 @@ export async function tellThread(
 
 /** Throws `not_found`. */
 export async function readThreadEvents(
-  place: ThreadPlace,
+  place: ThreadKeySpace,
   thread: ThreadRef,
   { after = 0, limit }: ThreadEventsRange,
 ): Promise<ThreadEventsPage> {

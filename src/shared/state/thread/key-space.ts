@@ -4,7 +4,7 @@ import type { Keys } from '../keys.ts';
 import { threadNotFound, type ThreadRef } from '../../contract/thread/thread.ts';
 
 /** Where threads are kept. */
-export interface ThreadPlace {
+export interface ThreadKeySpace {
   readonly redis: RedisConnection;
   readonly keys: Keys;
   /** Keys of threads and of the lists across threads live on different nodes. */
@@ -13,7 +13,7 @@ export interface ThreadPlace {
 }
 
 /** The keys of the scripts about one thread, in the order of `thread-place.lua`. */
-export function threadKeys({ keys }: ThreadPlace, { tenant, threadId }: ThreadRef): string[] {
+export function threadKeys({ keys }: ThreadKeySpace, { tenant, threadId }: ThreadRef): string[] {
   return (['manifest', 'line', 'log', 'left', 'once', 'ops', 'events', 'claims'] as const).map((part) =>
     keys.thread(tenant, threadId, part),
   );
@@ -21,7 +21,7 @@ export function threadKeys({ keys }: ThreadPlace, { tenant, threadId }: ThreadRe
 
 /** Every field of the manifest's hash. Throws `not_found` when there is no such thread. */
 export async function readManifest(
-  { redis, keys }: ThreadPlace,
+  { redis, keys }: ThreadKeySpace,
   { tenant, threadId }: ThreadRef,
 ): Promise<Record<string, string>> {
   const hash = await redis.hgetall(keys.thread(tenant, threadId, 'manifest'));
@@ -40,7 +40,7 @@ export interface ThreadHolder {
 
 /** Undefined when no run holds the thread, or there is no such thread. */
 export async function holderOf(
-  { redis, keys }: ThreadPlace,
+  { redis, keys }: ThreadKeySpace,
   { tenant, threadId }: ThreadRef,
 ): Promise<ThreadHolder | undefined> {
   const manifest = keys.thread(tenant, threadId, 'manifest');

@@ -4,7 +4,7 @@ import { inTime, isUnavailable } from '../errors.ts';
 import { lookLater } from '../look-later.ts';
 import { pairsOf } from '../../base/pairs.ts';
 import { loadScript, runScript } from '../script.ts';
-import { threadKeys, type ThreadPlace } from './key-space.ts';
+import { threadKeys, type ThreadKeySpace } from './key-space.ts';
 import { manifestFromHash, type OnBusy, type ThreadManifest, type ThreadRef } from '../../contract/thread/thread.ts';
 
 const enterScript = loadScript(import.meta.url, './enter.lua');
@@ -130,7 +130,7 @@ type AcquireReply = PlaceReply | readonly [2, number, readonly string[]] | reado
  * nothing and answers how it stands now. Throws `queue_unavailable`; the same call may then be made again.
  * `afresh`: like `queue`, and one that has left gets a place as well, because it was passed over before it came to be.
  */
-export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBusy | 'afresh'): Promise<Entered> {
+export async function enterThread(place: ThreadKeySpace, run: ThreadRun, busy: OnBusy | 'afresh'): Promise<Entered> {
   const atMs = place.clock.now();
   const [onBusy, forgottenBefore] =
     busy === 'afresh' ? (['queue', Number.MAX_SAFE_INTEGER] as const) : [busy, atMs - leftMs];
@@ -156,7 +156,7 @@ export async function enterThread(place: ThreadPlace, run: ThreadRun, busy: OnBu
  * Takes the thread up for a run that has been claimed; one that has no place gets one, at the end. The answer `held` carries
  * the only fence that counts from now on, and the run is not suspended any more.
  */
-export async function acquireThread(place: ThreadPlace, run: ThreadClaim): Promise<Acquired> {
+export async function acquireThread(place: ThreadKeySpace, run: ThreadClaim): Promise<Acquired> {
   const atMs = place.clock.now();
   const at = new Date(atMs).toISOString();
   const args = [run.runId, run.agentId, run.threadId, at, run.epoch, atMs - leftMs];
@@ -176,7 +176,7 @@ export async function acquireThread(place: ThreadPlace, run: ThreadClaim): Promi
  * On one server both leave together, in this order.
  */
 async function listed<T>(
-  { redis, keys, cluster }: ThreadPlace,
+  { redis, keys, cluster }: ThreadKeySpace,
   { tenant, threadId }: ThreadRef,
   atMs: number,
   act: () => Promise<T>,
@@ -192,7 +192,7 @@ async function listed<T>(
 }
 
 /** The holder waits for something outside and keeps its turn. `fenced`: it is not the holder any more. */
-export async function suspendThread(place: ThreadPlace, hold: ThreadHold): Promise<'ok' | 'fenced'> {
+export async function suspendThread(place: ThreadKeySpace, hold: ThreadHold): Promise<'ok' | 'fenced'> {
   const { runId, fence } = hold;
   const doing = `suspension in thread ${hold.threadId}`;
   const [manifest = ''] = threadKeys(place, hold);
@@ -206,7 +206,7 @@ export async function suspendThread(place: ThreadPlace, hold: ThreadHold): Promi
  * run that a later claim has brought back.
  */
 export async function leaveThread(
-  place: ThreadPlace,
+  place: ThreadKeySpace,
   thread: ThreadRef,
   { runId, epoch }: Leaver,
 ): Promise<{ readonly next?: string }> {
@@ -217,19 +217,19 @@ export async function leaveThread(
 }
 
 /** Some of the threads that runs hold, longest unentered first. */
-export async function heldThreads(place: ThreadPlace, limit: number): Promise<readonly HeldThread[]> {
+export async function heldThreads(place: ThreadKeySpace, limit: number): Promise<readonly HeldThread[]> {
   const members = await place.redis.zrange(place.keys.threadsHeld, 0, String(limit - 1));
   const found = await Promise.all(members.map((member) => readHeld(place, member)));
   return found.filter((thread) => thread !== undefined);
 }
 
 /** Has a thread looked at soon. Called before its holder ends without a worker, which would be the one to pass it on. */
-export async function lookSoonAtThread({ redis, keys, clock }: ThreadPlace, thread: ThreadRef): Promise<void> {
+export async function lookSoonAtThread({ redis, keys, clock }: ThreadKeySpace, thread: ThreadRef): Promise<void> {
   await redis.zadd(keys.threadChecks, 'XX', clock.now() + lookAfterMs, memberOf(thread));
 }
 
 /** Held threads that are due, longest first. One that nobody holds any more leaves the lists five minutes after the last entry. */
-export async function dueThreads(place: ThreadPlace, limit: number): Promise<DueThreads> {
+export async function dueThreads(place: ThreadKeySpace, limit: number): Promise<DueThreads> {
   const { redis, keys, clock } = place;
   const range = ['-inf', clock.now(), 'WITHSCORES', 'LIMIT', 0, limit] as const;
   const flat = await inTime(redis.zrangebyscore(keys.threadChecks, ...range), 'list of threads that are due');
@@ -254,14 +254,14 @@ export async function dueThreads(place: ThreadPlace, limit: number): Promise<Due
 
 /** Says when threads are looked at again, in milliseconds since the epoch, unless somebody entered them meanwhile. */
 export async function lookAgainAtThreads(
-  { redis, keys }: ThreadPlace,
+  { redis, keys }: ThreadKeySpace,
   threads: readonly (DueEntry & { readonly nextMs: number })[],
 ): Promise<void> {
   const again = threads.map((thread) => [memberOf(thread), thread.dueAt, thread.nextMs] as const);
   await inTime(lookLater(redis, keys.threadChecks, again), 'next look at threads');
 }
 
-async function unlist({ redis, keys, clock }: ThreadPlace, member: string, dueAt: string): Promise<void> {
+async function unlist({ redis, keys, clock }: ThreadKeySpace, member: string, dueAt: string): Promise<void> {
   const entered = await redis.zscore(keys.threadsHeld, member);
   const dropMs = Number(entered ?? 0) + settledMs;
   if (dropMs > clock.now()) return await lookLater(redis, keys.threadChecks, [[member, dueAt, dropMs]]);
@@ -279,7 +279,7 @@ function threadOf(member: string): ThreadRef {
   return { tenant: member.slice(0, colon), threadId: member.slice(colon + 1) };
 }
 
-async function readHeld({ redis, keys }: ThreadPlace, member: string): Promise<HeldThread | undefined> {
+async function readHeld({ redis, keys }: ThreadKeySpace, member: string): Promise<HeldThread | undefined> {
   const { tenant, threadId } = threadOf(member);
   const [[holder, suspendedBy, interrupted], [next]] = await Promise.all([
     redis.hmget(keys.thread(tenant, threadId, 'manifest'), 'holder', 'suspendedBy', 'interrupted'),

@@ -2,7 +2,7 @@ import { RunError } from '../../base/errors.ts';
 import { publicId } from '../../base/ids.ts';
 import { loadScript, runScript } from '../script.ts';
 import { infoFromHash } from './log.ts';
-import { threadKeys, type ThreadPlace } from './key-space.ts';
+import { threadKeys, type ThreadKeySpace } from './key-space.ts';
 import { threadInUse, threadNotFound, type ThreadInfo, type ThreadRef } from '../../contract/thread/thread.ts';
 import { defined } from '../../base/defined.ts';
 
@@ -47,7 +47,7 @@ export interface ListedThread {
 }
 
 /** Threads of a tenant, last changed first. One call looks at no more than 2,000. Throws `validation` for a cursor of a wrong form. */
-export async function listThreads(place: ThreadPlace, tenant: string, query: ThreadQuery): Promise<ThreadList> {
+export async function listThreads(place: ThreadKeySpace, tenant: string, query: ThreadQuery): Promise<ThreadList> {
   const threads: ThreadInfo[] = [];
   let last = query.cursor === undefined ? undefined : parseListCursor(query.cursor);
   for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
@@ -68,7 +68,7 @@ export async function listThreads(place: ThreadPlace, tenant: string, query: Thr
 
 /** Those that follow one in the list, which may stand elsewhere by now. */
 async function listedBelow(
-  { redis, keys }: ThreadPlace,
+  { redis, keys }: ThreadKeySpace,
   tenant: string,
   last: ListedThread | undefined,
 ): Promise<readonly ListedThread[]> {
@@ -80,7 +80,7 @@ async function listedBelow(
   return listedOf(await redis.zrevrangebyscore(key, changedAtMs, '-inf', 'WITHSCORES', 'LIMIT', skip, batchSize));
 }
 
-async function infoOf(place: ThreadPlace, tenant: string, listed: ListedThread): Promise<ThreadInfo | undefined> {
+async function infoOf(place: ThreadKeySpace, tenant: string, listed: ListedThread): Promise<ThreadInfo | undefined> {
   const { redis, keys, clock } = place;
   const { threadId, changedAtMs } = listed;
   const [hash, waiting] = await Promise.all([
@@ -96,7 +96,11 @@ async function infoOf(place: ThreadPlace, tenant: string, listed: ListedThread):
  * Lists a thread that is about to be made. Answers false where the tenant has as many as it may have, and this is none of them; whoever
  * asks again has entries of threads that were never made forgotten, a few at a time.
  */
-export async function listThread(place: ThreadPlace, { tenant, threadId }: ThreadRef, max: number): Promise<boolean> {
+export async function listThread(
+  place: ThreadKeySpace,
+  { tenant, threadId }: ThreadRef,
+  max: number,
+): Promise<boolean> {
   const { redis, keys, clock } = place;
   const key = keys.threads(tenant);
   const doing = `listing of thread ${threadId}`;
@@ -111,7 +115,7 @@ export async function listThread(place: ThreadPlace, { tenant, threadId }: Threa
 }
 
 /** Deletes a thread with all of its log. Throws `not_found`, and `concurrent_run` while a run holds it or waits for it. */
-export async function removeThread(place: ThreadPlace, thread: ThreadRef): Promise<void> {
+export async function removeThread(place: ThreadKeySpace, thread: ThreadRef): Promise<void> {
   const reply = await remove(place, thread);
   if (reply[0] === 0) throw threadNotFound(thread.threadId);
   const [code, ...runs] = reply;
@@ -120,7 +124,7 @@ export async function removeThread(place: ThreadPlace, thread: ThreadRef): Promi
 
 type RemoveReply = readonly [0] | readonly [1] | readonly [2, ...string[]];
 
-async function remove(place: ThreadPlace, thread: ThreadRef): Promise<RemoveReply> {
+async function remove(place: ThreadKeySpace, thread: ThreadRef): Promise<RemoveReply> {
   const doing = `removal of thread ${thread.threadId}`;
   const own = threadKeys(place, thread);
   const reply = (await runScript(place.redis, removeScript, own, [maxNamedRuns], { doing })) as RemoveReply;
@@ -129,7 +133,7 @@ async function remove(place: ThreadPlace, thread: ThreadRef): Promise<RemoveRepl
 }
 
 /** A run that enters the thread meanwhile makes it anew, and it has to be listed then. */
-async function unlist({ redis, keys, clock }: ThreadPlace, { tenant, threadId }: ThreadRef): Promise<void> {
+async function unlist({ redis, keys, clock }: ThreadKeySpace, { tenant, threadId }: ThreadRef): Promise<void> {
   await redis.zrem(keys.threads(tenant), threadId);
   const isBack = await redis.exists(keys.thread(tenant, threadId, 'manifest'));
   if (isBack === 1) await redis.zadd(keys.threads(tenant), 'NX', clock.now(), threadId);
@@ -139,7 +143,7 @@ async function unlist({ redis, keys, clock }: ThreadPlace, { tenant, threadId }:
  * Deletes threads of a tenant, at most 500 with one call, until an answer has no cursor. Those that change after the first
  * call are kept. Throws `validation` for a cursor of a wrong form.
  */
-export async function purgeThreads(place: ThreadPlace, tenant: string, cursor?: string): Promise<ThreadPurge> {
+export async function purgeThreads(place: ThreadKeySpace, tenant: string, cursor?: string): Promise<ThreadPurge> {
   const { redis, keys, clock } = place;
   const { untilMs, last } = cursor === undefined ? { untilMs: clock.now(), last: undefined } : parsePurgeCursor(cursor);
   const key = keys.threads(tenant);

@@ -2,7 +2,7 @@ import { jsonText } from '../../base/json-text.ts';
 import { loadScript, runScript } from '../script.ts';
 import { threadContext, type ThreadContext } from '../../contract/thread/thread-context.ts';
 import type { ThreadHold } from './line.ts';
-import { readManifest, threadKeys, type ThreadPlace } from './key-space.ts';
+import { readManifest, threadKeys, type ThreadKeySpace } from './key-space.ts';
 import {
   manifestFromHash,
   onceKey,
@@ -48,7 +48,7 @@ const readAtOnce = 200;
  * its turn; a repeat by whichever worker holds it changes nothing and answers like the first. The thread counts as changed even where nothing is given.
  */
 export async function appendToThread(
-  place: ThreadPlace,
+  place: ThreadKeySpace,
   hold: ThreadHold,
   op: string,
   entries: readonly ThreadEntry[],
@@ -83,7 +83,7 @@ function markOf(entry: ThreadEntry): string {
 }
 
 /** Changes fields of the manifest whoever holds the thread. Throws `not_found`. */
-export async function updateThread(place: ThreadPlace, thread: ThreadRef, patch: ThreadPatch): Promise<void> {
+export async function updateThread(place: ThreadKeySpace, thread: ThreadRef, patch: ThreadPatch): Promise<void> {
   const { redis, keys, clock } = place;
   const atMs = clock.now();
   const fields = { ...patchFields(patch), updatedAt: new Date(atMs).toISOString() };
@@ -95,7 +95,7 @@ export async function updateThread(place: ThreadPlace, thread: ThreadRef, patch:
 }
 
 /** Throws `not_found`. */
-export async function threadInfo(place: ThreadPlace, thread: ThreadRef): Promise<ThreadInfo> {
+export async function threadInfo(place: ThreadKeySpace, thread: ThreadRef): Promise<ThreadInfo> {
   const { redis, keys } = place;
   const [hash, waiting] = await Promise.all([
     readManifest(place, thread),
@@ -115,7 +115,7 @@ export function infoFromHash(hash: Readonly<Record<string, string>>, waiting: nu
 }
 
 /** A page of the log. Throws `not_found`. */
-export async function readThread(place: ThreadPlace, thread: ThreadRef, range: ThreadRange): Promise<ThreadPage> {
+export async function readThread(place: ThreadKeySpace, thread: ThreadRef, range: ThreadRange): Promise<ThreadPage> {
   const { redis, keys } = place;
   const { after = 0, before, limit, order = 'asc' } = range;
   const log = keys.thread(thread.tenant, thread.threadId, 'log');
@@ -144,7 +144,7 @@ export async function readThread(place: ThreadPlace, thread: ThreadRef, range: T
  * What a model is given of the thread: from the last summary on. For the run that holds it, as it was when its turn began.
  * Throws `not_found`.
  */
-export async function readContext(place: ThreadPlace, thread: ThreadRef, holder?: string): Promise<ThreadContext> {
+export async function readContext(place: ThreadKeySpace, thread: ThreadRef, holder?: string): Promise<ThreadContext> {
   const { redis, keys } = place;
   const hash = await readManifest(place, thread);
   const manifest = manifestFromHash(hash);

@@ -41,9 +41,9 @@ import {
   updateThread,
 } from './log.ts';
 import type { AddJob } from '../run/waits/resume.ts';
-import type { ThreadPlace } from './key-space.ts';
+import type { ThreadKeySpace } from './key-space.ts';
 import { readThreadEvents, tellThread } from './events.ts';
-import { passOn } from './turns.ts';
+import { releaseToNext } from './turns.ts';
 import { withNamedErrors } from '../errors.ts';
 
 /**
@@ -75,7 +75,7 @@ export interface Threads {
    */
   leave(tenant: string, threadId: string, runId: string, epoch?: number): Promise<{ readonly next?: string }>;
   /** The same, and queues the run whose turn it is now. */
-  passOn(tenant: string, threadId: string, leaver: Leaver): Promise<void>;
+  releaseToNext(tenant: string, threadId: string, leaver: Leaver): Promise<void>;
   /** What a model is given of the thread; for the run that holds it, as it was when its turn began. Throws `not_found`. */
   context(tenant: string, threadId: string, holder?: string): Promise<ThreadContext>;
   /** Throws `not_found`. */
@@ -104,14 +104,14 @@ export interface Threads {
 }
 
 /** The threads in Redis. All keys of a thread share a slot, so that one script reaches them. */
-export function redisThreads(place: ThreadPlace, addJob: AddJob): Threads {
+export function redisThreads(place: ThreadKeySpace, addJob: AddJob): Threads {
   return withNamedErrors<Threads>('threads', {
     enter: async ({ onBusy = 'queue', ...run }) => await enterThread(place, run, onBusy),
     acquire: async (run) => await acquireThread(place, run),
     append: async (hold, op, entries, patch) => await appendToThread(place, hold, op, entries, patch),
     suspend: async (hold) => await suspendThread(place, hold),
     leave: async (tenant, threadId, runId, epoch) => await leaveThread(place, { tenant, threadId }, { runId, epoch }),
-    passOn: async (tenant, threadId, leaver) => await passOn(place, { tenant, threadId }, leaver, addJob),
+    releaseToNext: async (tenant, threadId, leaver) => await releaseToNext(place, { tenant, threadId }, leaver, addJob),
     context: async (tenant, threadId, holder) => await readContext(place, { tenant, threadId }, holder),
     get: async (tenant, threadId) => await threadInfo(place, { tenant, threadId }),
     read: async (tenant, threadId, range) => await readThread(place, { tenant, threadId }, range),

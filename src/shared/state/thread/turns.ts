@@ -2,7 +2,7 @@ import { loadScript, runScript } from '../script.ts';
 import type { AddJob } from '../run/waits/resume.ts';
 import { jobKind } from '../../contract/run.ts';
 import { leaveThread, type Leaver } from './line.ts';
-import type { ThreadPlace } from './key-space.ts';
+import type { ThreadKeySpace } from './key-space.ts';
 import type { ThreadRef } from '../../contract/thread/thread.ts';
 
 const wakeScript = loadScript(import.meta.url, './wake-queued.lua');
@@ -13,7 +13,12 @@ const maxSkipped = 1_000;
  * Takes a run that has ended out of its thread, and queues the run whose turn it is now. Again changes nothing, so that
  * whoever finds a thread whose holder is over may do it, also late: a run that was driven again since keeps its thread.
  */
-export async function passOn(place: ThreadPlace, thread: ThreadRef, leaver: Leaver, addJob: AddJob): Promise<void> {
+export async function releaseToNext(
+  place: ThreadKeySpace,
+  thread: ThreadRef,
+  leaver: Leaver,
+  addJob: AddJob,
+): Promise<void> {
   const { redis, keys, clock } = place;
   let leaving = leaver;
   for (let skipped = 0; skipped < maxSkipped; skipped++) {

@@ -1,6 +1,6 @@
 import type { Log } from '../../../shared/base/log.ts';
 import type { OnExceed } from '../../../shared/contract/money.ts';
-import { dearerThanHeld, type AccountState, type Purse } from '../../../shared/state/money/accounts.ts';
+import { dearerThanHeld, type AccountState, type Accounts } from '../../../shared/state/money/accounts.ts';
 import type { Ledger, Reservation } from '../../../shared/state/money/ledger.ts';
 
 /**
@@ -9,12 +9,12 @@ import type { Ledger, Reservation } from '../../../shared/state/money/ledger.ts'
  */
 const mostRuns = 1_000;
 
-/** What is held for an attempt, or was. `presumed` is what of it counts as spent although the provider confirmed nothing. */
+/** What is held for an attempt, or was. `unconfirmed` is what of it counts as spent although the provider confirmed nothing. */
 interface Held {
   readonly state: 'open' | 'written_off' | 'settled';
   readonly held: number;
   readonly given: number;
-  readonly presumed: number;
+  readonly unconfirmed: number;
 }
 
 /** The money of a run. */
@@ -55,7 +55,7 @@ export function inMemoryLedger(log: Log): Ledger {
     return account;
   }
 
-  function limitsOf({ runId, run, payers = [] }: Purse): readonly Limit[] {
+  function limitsOf({ runId, run, payers = [] }: Accounts): readonly Limit[] {
     const own = { runId, capMicrocents: run?.capMicrocents ?? Infinity, onExceed: run?.onExceed ?? 'fail' };
     return [own, ...payers].map((limit) => ({ ...limit, account: accountOf(limit.runId) }));
   }
@@ -70,10 +70,10 @@ export function inMemoryLedger(log: Log): Ledger {
   const ledger: Ledger = {
     isCapped: ({ run, payers = [] }) => run !== undefined || payers.length > 0,
 
-    async reserve({ purse, id, provider, model, wanted, least, force }): Promise<Reservation> {
-      const limits = limitsOf(purse);
+    async reserve({ accounts, id, provider, model, wanted, least, force }): Promise<Reservation> {
+      const limits = limitsOf(accounts);
       const { account: own } = limits[0] as Limit;
-      if (own.spent === 0 && own.reserved === 0) own.spent = purse.run?.spentMicrocents ?? 0;
+      if (own.spent === 0 && own.reserved === 0) own.spent = accounts.run?.spentMicrocents ?? 0;
       let amount = own.reservations.get(id)?.given;
       if (amount === undefined) {
         const margin = Math.max(...limits.map(({ account }) => account.excess.get(`${provider}/${model}`) ?? 0));
@@ -83,21 +83,21 @@ export function inMemoryLedger(log: Log): Ledger {
           ? wanted
           : Math.min(wanted, ...limits.map((limit) => roomIn(limit) - limit.account.reserved - margin));
         const held = amount + margin;
-        own.reservations.set(id, { state: 'open', held, given: amount, presumed: 0 });
+        own.reservations.set(id, { state: 'open', held, given: amount, unconfirmed: 0 });
         book(limits, held, 0);
       }
       return { kind: 'reserved', amount, warnings: warningsOf(limits, own, id) };
     },
 
-    async settle({ purse, id, provider, model, costMicrocents: cost, expectedMicrocents, presumed: isPresumed }) {
-      if (!ledger.isCapped(purse)) return [];
-      const limits = limitsOf(purse);
-      const { reservations } = accountOf(purse.runId);
-      const { state, held, given, presumed } = reservations.get(id) ?? neverHeld;
+    async settle({ accounts, id, provider, model, costMicrocents: cost, expectedMicrocents, unconfirmed: isPresumed }) {
+      if (!ledger.isCapped(accounts)) return [];
+      const limits = limitsOf(accounts);
+      const { reservations } = accountOf(accounts.runId);
+      const { state, held, given, unconfirmed } = reservations.get(id) ?? neverHeld;
       if (state === 'settled') return [];
-      const guess = isPresumed ? Math.max(0, Math.max(held, presumed) - cost) : 0;
-      reservations.set(id, { state: 'settled', held: 0, given, presumed: 0 });
-      book(limits, -held, cost + guess - presumed);
+      const guess = isPresumed ? Math.max(0, Math.max(held, unconfirmed) - cost) : 0;
+      reservations.set(id, { state: 'settled', held: 0, given, unconfirmed: 0 });
+      book(limits, -held, cost + guess - unconfirmed);
       const overMicrocents = cost - Math.min(given, expectedMicrocents ?? given);
       const name = `${provider}/${model}`;
       const learning = limits.filter(({ account }) => overMicrocents > (account.excess.get(name) ?? 0));
@@ -107,22 +107,22 @@ export function inMemoryLedger(log: Log): Ledger {
       return [];
     },
 
-    async release(purse, id) {
-      const { reservations } = accountOf(purse.runId);
+    async release(accounts, id) {
+      const { reservations } = accountOf(accounts.runId);
       const known = reservations.get(id);
       if (known?.state !== 'open') return [];
       reservations.set(id, { ...known, state: 'settled', held: 0 });
-      book(limitsOf(purse), -known.held, 0);
+      book(limitsOf(accounts), -known.held, 0);
       return [];
     },
 
-    async forfeit(purse) {
-      const { reservations } = accountOf(purse.runId);
+    async writeOff(accounts) {
+      const { reservations } = accountOf(accounts.runId);
       for (const [id, known] of reservations) {
         if (known.state !== 'open') continue;
         const { held, given } = known;
-        reservations.set(id, { state: 'written_off', held: 0, given, presumed: held });
-        book(limitsOf(purse), -held, held);
+        reservations.set(id, { state: 'written_off', held: 0, given, unconfirmed: held });
+        book(limitsOf(accounts), -held, held);
       }
       return [];
     },
@@ -135,7 +135,7 @@ export function inMemoryLedger(log: Log): Ledger {
 }
 
 /** A call that nothing was held for. */
-const neverHeld = { state: 'none', held: 0, given: 0, presumed: 0 } as const;
+const neverHeld = { state: 'none', held: 0, given: 0, unconfirmed: 0 } as const;
 
 /** What calls may cost until the cap is reached. A cap that only warns refuses nothing. */
 function roomIn({ capMicrocents, onExceed, account }: Limit): number {

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { ProviderLimits } from '../../../shared/contract/limits.ts';
 import type { Breakers } from '../../../shared/state/limits/breakers.ts';
-import type { Governor, GrantRequest } from '../../../shared/state/limits/rate/rate-limiter.ts';
+import type { RateLimiter, GrantRequest } from '../../../shared/state/limits/rate/rate-limiter.ts';
 
 const windowMs = 60_000;
 /** After a refusal that does not say how long: at first, and within which bounds. */
@@ -29,7 +29,7 @@ interface Counter {
  * Rate limits of one process: counts the calls in flight and those of the last window, and waits as long as a provider
  * said that refused one. Nothing is learnt, shared between tenants or parked: a call waits where it is.
  */
-export function inMemoryRateLimiter(clock: Clock): Governor {
+export function inMemoryRateLimiter(clock: Clock): RateLimiter {
   const counters = new Map<string, Counter>();
 
   function counterOf(limiter: string): Counter {
@@ -39,7 +39,7 @@ export function inMemoryRateLimiter(clock: Clock): Governor {
   }
 
   return {
-    async acquire(request, patienceMs, signal) {
+    async acquire(request, maxInlineWaitMs, signal) {
       const { limiter, tenant } = request;
       const counter = counterOf(limiter);
       const askedMs = clock.monotonic();
@@ -54,7 +54,7 @@ export function inMemoryRateLimiter(clock: Clock): Governor {
           const grant = { id: call.id, limiter, tenant, tokens: call.tokens, waitedMs: nowMs - askedMs };
           return { kind: 'granted', grant };
         }
-        if (nowMs - askedMs + waitMs > patienceMs) return { kind: 'parked', expectedMs: Math.ceil(waitMs) };
+        if (nowMs - askedMs + waitMs > maxInlineWaitMs) return { kind: 'parked', expectedMs: Math.ceil(waitMs) };
         await clock.sleep(Math.min(waitMs, lookMs), signal);
       }
     },

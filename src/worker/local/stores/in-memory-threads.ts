@@ -71,7 +71,7 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
     async leave(tenant, threadId, runId, epoch) {
       return open(tenant, threadId).leave({ runId, epoch });
     },
-    async passOn(tenant, threadId, leaver) {
+    async releaseToNext(tenant, threadId, leaver) {
       const next = threadsOf(tenant).get(threadId)?.leave(leaver).next;
       if (next !== undefined) await wake(next);
     },

@@ -84,7 +84,7 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
     artifacts: memoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
     progress: memoryProgress(clock),
     ledger: inMemoryLedger(log),
-    governor: inMemoryRateLimiter(clock),
+    rateLimiter: inMemoryRateLimiter(clock),
     breakers: noBreakers,
     control: { onCancel: (listener) => cancelListeners.add(listener) },
     clock,

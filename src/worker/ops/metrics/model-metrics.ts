@@ -44,7 +44,7 @@ export class ModelMetrics {
   readonly money = {
     reserved: (agent: string, amount: number) => this.#count.reserved.inc({ agent: this.#labels.agent(agent) }, amount),
     spent: (agent: string, amount: number) => this.#count.spent.inc({ agent: this.#labels.agent(agent) }, amount),
-    presumed: (agent: string) => this.#count.unconfirmed.inc({ agent: this.#labels.agent(agent) }),
+    unconfirmed: (agent: string) => this.#count.unconfirmed.inc({ agent: this.#labels.agent(agent) }),
   };
 
   #limited(limiter: string): { model: string } {

@@ -101,14 +101,14 @@ class Pool implements ScriptPool {
     this.#waiters.add(waiter);
     const over = new AbortController();
     // Off the list at once: a lane must not go to a waiter that has left.
-    const giveUp = (why: ScriptFailure) => {
+    const abandon = (why: ScriptFailure) => {
       this.#waiters.delete(waiter);
       resolve(why);
     };
-    const abort = () => giveUp('aborted');
+    const abort = () => abandon('aborted');
     signal.addEventListener('abort', abort, { once: true });
     this.#clock.sleep(maxProcessWaitMs, over.signal).then(
-      () => giveUp('busy'),
+      () => abandon('busy'),
       () => {},
     );
     const got = await promise;

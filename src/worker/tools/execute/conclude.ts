@@ -108,9 +108,9 @@ function settle(
   // Also an error may quote what the tool has seen. A call that was refused has seen nothing.
   const seen = prepared.kind === 'ready' ? prepared.tool.sensitivity : 'public';
   const sensitivity = result.sensitivity ?? seen;
-  const entry: JournalEntryOf<'called'> = {
+  const entry: JournalEntryOf<'tool_result'> = {
     v: 1,
-    t: 'called',
+    t: 'tool_result',
     step: host.step,
     index: call.index,
     toolCallId: call.id,

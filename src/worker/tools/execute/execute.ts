@@ -60,7 +60,7 @@ export function createToolExecutor(given: readonly Tool[] | ToolSet, context: To
     },
     async run(calls, host, signal) {
       const batch = batchOf(calls, registryOf(), context, host, signal);
-      const open = calls.filter((call) => call.status !== 'called');
+      const open = calls.filter((call) => call.status !== 'tool_result');
       return await runStepCalls(await Promise.all(open.map((call) => prepareCall(call, batch.preparation))), batch);
     },
   };

@@ -123,13 +123,13 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
     // It may have waited for others while the run was stopped.
     const stopped = stopOf(batch);
     if (stopped) return stopped;
-    if (!before) await record({ ...place, t: 'inner_calling', fingerprint: print }, batch);
+    if (!before) await record({ ...place, t: 'inner_tool_intent', fingerprint: print }, batch);
     // What says how it ended leaves with its outcome: a script that is run again is answered from that, in silence.
     const ended: EventBody[] = [];
     const publish = (event: EventBody) => void ended.push(event);
     const inDoubt = before && ready.tool.effect === 'once';
     const outcome = inDoubt ? await afterCrash(keyed, batch, publish) : await run(keyed, batch, publish);
-    const entry: JournalEntry = { ...place, t: 'inner_called', outcome: jsonText(outcome) };
+    const entry: JournalEntry = { ...place, t: 'inner_tool_result', outcome: jsonText(outcome) };
     if (!batch.signal.aborted) await record(entry, batch, ended);
     else if (endsRun(batch.signal.reason)) for (const event of ended) host.emit(event);
     return outcome;

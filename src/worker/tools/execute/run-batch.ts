@@ -171,7 +171,13 @@ async function begin(
     return toRun;
   }
   const startedAtMs = host.clock.now();
-  const entry: JournalEntry = { v: 1, t: 'calling', step: host.step, indexes, at: new Date(startedAtMs).toISOString() };
+  const entry: JournalEntry = {
+    v: 1,
+    t: 'tool_intent',
+    step: host.step,
+    indexes,
+    at: new Date(startedAtMs).toISOString(),
+  };
   await host.record([entry], [...grants.splice(0), ...starts]);
   return toRun.map((ready) => (needsIntent(ready) ? { ...ready, call: { ...ready.call, startedAtMs } } : ready));
 }

@@ -2,7 +2,7 @@ import type { EventBody } from '../../../shared/contract/event.ts';
 import type { JournalEntry, JournalEntryOf } from '../../../shared/contract/journal/journal.ts';
 import type { StepCall } from '../../../shared/contract/journal/call.ts';
 
-type Result = JournalEntryOf<'called'>;
+type Result = JournalEntryOf<'tool_result'>;
 
 /** Writes results, and with them the events that say so: all of it, or nothing. */
 type Write = (entries: readonly JournalEntry[], events: readonly EventBody[]) => Promise<void>;
@@ -36,7 +36,8 @@ export class StepResults {
   ) {
     this.#record = record;
     this.#onLost = onLost;
-    for (const call of calls) if (call.status === 'called') this.#events[call.index] = call.told ? null : eventOf(call);
+    for (const call of calls)
+      if (call.status === 'tool_result') this.#events[call.index] = call.told ? null : eventOf(call);
   }
 
   /**

@@ -23,7 +23,7 @@ interface Attendant {
 }
 
 /** Where a program asks the turn that is going on in its process for a compaction. One turn at a time attends it. */
-export class CompactionDesk {
+export class CompactionRequests {
   #attendant: Attendant | undefined;
   #waiting: ((answer: CompactionAnswer) => void)[] = [];
 

@@ -1,6 +1,6 @@
 import type { Message, Sensitivity } from '../../../shared/contract/message.ts';
 import type { FallbackChain } from '../../llm/fallback-chain.ts';
-import type { CompactionDesk } from './compaction-requests.ts';
+import type { CompactionRequests } from './compaction-requests.ts';
 import type { Compaction } from '../../../shared/contract/journal/turn-state.ts';
 
 /** Who writes summaries. */
@@ -49,7 +49,7 @@ export interface Memory {
   contextWindowOf(model: string, provider: string | undefined): number;
   readonly hooks: readonly PostCompactionHook[];
   /** Where a program of this process asks for compactions. */
-  readonly desk?: CompactionDesk | undefined;
+  readonly desk?: CompactionRequests | undefined;
   /** Hears of every outcome; for a log and metrics. Must not throw. */
   report(outcome: CompactionOutcome, cause?: unknown): void;
 }

@@ -7,7 +7,7 @@ import { OwnRedis } from '../../../support/own-redis.ts';
 import { testRedis, until } from '../../../support/redis.ts';
 import { serverWorld } from '../../http/server-world.ts';
 import { clientWorld, codeOf, request } from '../../cli/options/client.ts';
-import { runPlace } from '../../../support/run-place.ts';
+import { runKeySpace } from '../../../support/run-place.ts';
 
 const accepted = (call: Promise<unknown>) =>
   call.then(
@@ -76,11 +76,11 @@ test('runs that work for others are not held up by the limits of their tenant', 
   const { mill, redis, keys } = await clientWorld({ maxOpenRunsPerTenant: 1 });
   await mill.enqueue(request);
   const child = newRun({ ...request }, { tenant: 'default' }, 'n');
-  await createRuns([child], 'default', runPlace(redis, keys));
+  await createRuns([child], 'default', runKeySpace(redis, keys));
   expect(await redis.scard(keys.openOf('default'))).toBe(2);
   // One that is still open would be listed again.
   await redis.hset(keys.run(child.runId), { status: 'cancelled', endedAt: new Date().toISOString() });
-  await forgetOpen(runPlace(redis, keys), child.runId, 'default');
+  await forgetOpen(runKeySpace(redis, keys), child.runId, 'default');
   expect(await redis.scard(keys.openOf('default'))).toBe(1);
 });
 

@@ -24,10 +24,10 @@ function compacted(step: number, replaced: number): JournalEntry {
 
 /** Everything that a turn can hold, in an order in which it can. */
 const story: readonly JournalEntry[] = [
-  { v: 1, t: 'opened', model: 'm', at },
+  { v: 1, t: 'agent_started', model: 'm', at },
   compacted(1, 3),
   answered(1, thought, said('I look.'), call('c1'), call('c2', '{"n":1}')),
-  { v: 1, t: 'calling', step: 1, indexes: [0] },
+  { v: 1, t: 'tool_intent', step: 1, indexes: [0] },
   called(1, 1, 'c2'),
   called(1, 0, 'c1'),
   steered('m1', 'Quickly.'),

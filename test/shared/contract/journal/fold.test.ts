@@ -37,10 +37,10 @@ function answered(step: number, ...names: string[]): JournalEntry {
   };
 }
 
-const calling = (step: number, ...indexes: number[]): JournalEntry => ({ v: 1, t: 'calling', step, indexes });
+const calling = (step: number, ...indexes: number[]): JournalEntry => ({ v: 1, t: 'tool_intent', step, indexes });
 const called = (step: number, index: number, more: object = {}): JournalEntry => ({
   v: 1,
-  t: 'called',
+  t: 'tool_result',
   step,
   index,
   toolCallId: `c${index}`,
@@ -62,7 +62,7 @@ test('an empty journal is the beginning', () => {
 
 test('the calls of the current step stand where the journal left them', () => {
   const state = foldJournal(question, [answered(1, 'a', 'b', 'c'), calling(1, 0, 2), called(1, 2)]);
-  expect(state.calls.map((call) => call.status)).toEqual(['calling', 'todo', 'called']);
+  expect(state.calls.map((call) => call.status)).toEqual(['tool_intent', 'todo', 'tool_result']);
   expect(state.openCalls).toBe(2);
   expect(hasOpenCalls(state)).toBe(true);
   expect(state.messages).toHaveLength(2);
@@ -79,7 +79,7 @@ test('results enter the conversation in call order once the step has all of them
 test('a call that another worker had begun is in doubt for the next one', () => {
   const left = foldJournal(question, [answered(1, 'a', 'b'), calling(1, 0)]);
   expect(continueFrom(left).state.calls.map((call) => call.status)).toEqual(['interrupted', 'todo']);
-  expect(left.calls.map((call) => call.status)).toEqual(['calling', 'todo']);
+  expect(left.calls.map((call) => call.status)).toEqual(['tool_intent', 'todo']);
 });
 
 test('continuing changes nothing in the state that was left', () => {
@@ -193,7 +193,7 @@ test("a media job that failed is nobody's job any more", () => {
 test('a try of its own keeps what was finished and opens the calls that it names again', () => {
   const result = (index: number, errorKind?: 'execution_failed'): JournalEntry => ({
     v: 1,
-    t: 'called',
+    t: 'tool_result',
     step: 1,
     index,
     toolCallId: `c${index}`,
@@ -209,7 +209,7 @@ test('a try of its own keeps what was finished and opens the calls that it names
   expect(before.messages).toHaveLength(question.length + 3);
   expect(after).toMatchObject({ retries: 1, retryAtMs: Date.parse(resumeAt), attemptsBeforeRetry: 1, openCalls: 1 });
   expect(after.messages).toHaveLength(question.length + 1);
-  expect(after.calls.map(({ status }) => status)).toEqual(['called', 'todo']);
+  expect(after.calls.map(({ status }) => status)).toEqual(['tool_result', 'todo']);
   const mended = foldJournal(question, [...entries, retrying, result(1)]);
   expect(hasOpenCalls(mended)).toBe(false);
   expect(mended.messages.slice(-2)).toMatchObject([{ content: 'result 0' }, { content: 'result 1' }]);
@@ -243,7 +243,7 @@ test('what people were asked and what they said stands with its call', () => {
   const { calls, asked: ids, openCalls } = foldJournal(question, entries);
   expect(calls).toMatchObject([
     { status: 'todo', ask: { id: 'c0', expiresAtMs: Date.parse(later) } },
-    { status: 'called', told: true },
+    { status: 'tool_result', told: true },
     { status: 'todo', decision: { id: 'c2', granted: true } },
   ]);
   expect(calls[0]?.decision).toBeUndefined();
@@ -280,7 +280,10 @@ test('edited arguments take the place of the model\u2019s own, in the conversati
 
 test('a decision about a call that has its result, or about none, changes nothing', () => {
   const entries = [answered(1, 'a', 'b'), asked(0), called(1, 0), decidedBy({ id: 'c0', granted: false }, { id: 'x' })];
-  expect(foldJournal(question, entries).calls[0]).toMatchObject({ status: 'called', result: { content: 'result 0' } });
+  expect(foldJournal(question, entries).calls[0]).toMatchObject({
+    status: 'tool_result',
+    result: { content: 'result 0' },
+  });
 });
 
 test('a new question takes the place of the old one and its answer', () => {
@@ -316,16 +319,16 @@ test('calls of a script are known by their number', () => {
   const place = { v: 1, step: 1, index: 0, number: 1 } as const;
   const entries: JournalEntry[] = [
     answered(1, 'script'),
-    { ...place, t: 'inner_calling', fingerprint: 'f' },
-    { ...place, t: 'inner_called', outcome: '{"ok":true}' },
-    { ...place, number: 2, t: 'inner_calling', fingerprint: 'g' },
+    { ...place, t: 'inner_tool_intent', fingerprint: 'f' },
+    { ...place, t: 'inner_tool_result', outcome: '{"ok":true}' },
+    { ...place, number: 2, t: 'inner_tool_intent', fingerprint: 'g' },
   ];
   expect([...(foldJournal(question, entries).calls[0]?.inner ?? [])]).toEqual([
     [1, { fingerprint: 'f', outcome: '{"ok":true}' }],
     [2, { fingerprint: 'g' }],
   ]);
-  expect(() => foldJournal(question, [answered(1, 's'), { ...place, t: 'inner_called', outcome: '1' }])).toThrow(
-    'inner_called',
+  expect(() => foldJournal(question, [answered(1, 's'), { ...place, t: 'inner_tool_result', outcome: '1' }])).toThrow(
+    'inner_tool_result',
   );
 });
 

@@ -32,7 +32,16 @@ function answered(step: number, ...parts: AssistantPart[]): JournalEntry {
 }
 
 function called(step: number, index: number, toolCallId: string, more: object = {}): JournalEntry {
-  return { v: 1, t: 'called', step, index, toolCallId, toolName: 'look', content: `${toolCallId} ${index}`, ...more };
+  return {
+    v: 1,
+    t: 'tool_result',
+    step,
+    index,
+    toolCallId,
+    toolName: 'look',
+    content: `${toolCallId} ${index}`,
+    ...more,
+  };
 }
 
 const asked: JournalEntry = {
@@ -64,9 +73,9 @@ const spoken = ({ message }: { message: Message }): Message =>
 
 test('a journal tells a thread what the turn itself holds, without the reasoning', () => {
   const journal: JournalEntry[] = [
-    { v: 1, t: 'opened', model: 'm', at },
+    { v: 1, t: 'agent_started', model: 'm', at },
     answered(1, thought, { type: 'text', text: 'Let me see.' }, call('c1'), call('c2', '{"n":1}')),
-    { v: 1, t: 'calling', step: 1, indexes: [0] },
+    { v: 1, t: 'tool_intent', step: 1, indexes: [0] },
     called(1, 0, 'c1', { errorKind: 'timeout', sensitivity: 'secret', trust: 'mcp-derived' }),
     asked,
     edited,

@@ -7,7 +7,7 @@ import { budgetView, costRow, zeroUsage } from '../../../../src/shared/contract/
 const place = { scope: 'tenant', id: 'acme', window: 'day', windowStart: '2026-11-21' } as const;
 
 test('an account that nothing was spent from has zeros and the cap that is known elsewhere', () => {
-  const zeros = { spentMicrocents: 0, presumedMicrocents: 0, reservedMicrocents: 0, waiting: 0 };
+  const zeros = { spentMicrocents: 0, unconfirmedMicrocents: 0, reservedMicrocents: 0, waiting: 0 };
   expect(budgetViewOf(place, {}, 0)).toEqual({ ...place, ...zeros, onExceed: 'fail' });
   expect(budgetViewOf(place, {}, 0, { capMicrocents: 5, onExceed: 'warn' })).toEqual({
     ...place,
@@ -18,14 +18,22 @@ test('an account that nothing was spent from has zeros and the cap that is known
 });
 
 test('what an account says itself goes before what is known elsewhere, and top-ups are in the cap', () => {
-  const hash = { spent: '7', presumed: '2', reserved: '3', cap: '10', extra: '5', onExceed: 'fail', 'r:x': '3 3 - []' };
+  const hash = {
+    spent: '7',
+    unconfirmed: '2',
+    reserved: '3',
+    cap: '10',
+    extra: '5',
+    onExceed: 'fail',
+    'r:x': '3 3 - []',
+  };
   const view = budgetViewOf(place, hash, 4, { capMicrocents: 99, onExceed: 'warn' });
   expect(budgetView.parse(view)).toEqual({
     ...place,
     capMicrocents: 15,
     onExceed: 'fail',
     spentMicrocents: 7,
-    presumedMicrocents: 2,
+    unconfirmedMicrocents: 2,
     reservedMicrocents: 3,
     waiting: 4,
   });
@@ -47,7 +55,7 @@ test('the counters of a day become rows, and fields that are none are left out',
       attempts: 1,
       ...attempt.usage,
       costMicrocents: 9,
-      presumedMicrocents: 0,
+      unconfirmedMicrocents: 0,
       unpricedAttempts: 1,
     },
   ]);

@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { startScratchRedis, type DevRedis } from '../../../../src/shared/base/dev-redis.ts';
 import { tenantsOf } from '../../../../src/shared/contract/tenants.ts';
 import { redisLedgerWorld, type RedisLedgerWorld } from '../../../contract/ledger-redis-world.ts';
-import { aPurse, ask, batch, capped, own, paid } from '../../../contract/ledger-world.ts';
+import { someAccounts, ask, batch, capped, own, paid } from '../../../contract/ledger-world.ts';
 import { testRedis } from '../../../support/redis.ts';
 
 /** A Redis of its own: these tests change its configuration. */
@@ -42,19 +42,19 @@ test.each(refusals)(
     const world = await redisLedgerWorld(tenantsOf({}), server.url);
     const { ledger, redis } = world;
     await world.setBudget('b1', 1_000);
-    const purse = capped(900, 'fail', { batch: 'b1' });
+    const accounts = capped(900, 'fail', { batch: 'b1' });
     const crashed = capped(900, 'fail', { batch: 'b1' });
-    const waiter = aPurse({ batch: 'b1' });
-    for (const id of ['a', 'b']) await ledger.reserve(ask(purse, id, 200));
+    const waiter = someAccounts({ batch: 'b1' });
+    for (const id of ['a', 'b']) await ledger.reserve(ask(accounts, id, 200));
     await ledger.reserve(ask(crashed, 'c', 200));
     const calls = [
-      () => ledger.reserve(ask(purse, 'd', 300)),
-      () => ledger.reserve(ask(purse, 'e', 850)),
+      () => ledger.reserve(ask(accounts, 'd', 300)),
+      () => ledger.reserve(ask(accounts, 'e', 850)),
       () => ledger.await(waiter, batch('b1'), 500),
-      () => ledger.settle(paid(purse, 'a', 150)),
-      () => ledger.release(purse, 'b'),
-      () => ledger.forfeit(crashed),
-      () => ledger.settle(paid(aPurse(), 'free', 5)),
+      () => ledger.settle(paid(accounts, 'a', 150)),
+      () => ledger.release(accounts, 'b'),
+      () => ledger.writeOff(crashed),
+      () => ledger.settle(paid(someAccounts(), 'free', 5)),
     ];
     const before = await stored(world);
 
@@ -64,7 +64,7 @@ test.each(refusals)(
 
     await redis.config('SET', config[0], '0');
     for (const call of calls) await call();
-    expect(await world.view(own(purse))).toMatchObject({ spentMicrocents: 150, reservedMicrocents: 300 });
+    expect(await world.view(own(accounts))).toMatchObject({ spentMicrocents: 150, reservedMicrocents: 300 });
     expect(await world.view(batch('b1'))).toMatchObject({ spentMicrocents: 350, reservedMicrocents: 300, waiting: 1 });
   },
 );

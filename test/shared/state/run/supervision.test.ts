@@ -2,11 +2,11 @@ import { expect, test } from 'vitest';
 import { keysFor } from '../../../../src/shared/state/keys.ts';
 import { redisSupervision } from '../../../../src/shared/state/run/supervision.ts';
 import { testPrefix, testRedis } from '../../../support/redis.ts';
-import { runPlace } from '../../../support/run-place.ts';
+import { runKeySpace } from '../../../support/run-place.ts';
 
 test('a run whose watch cannot be told is not to blame', async () => {
   const redis = await testRedis();
-  const supervision = redisSupervision(runPlace(redis, keysFor(testPrefix())));
+  const supervision = redisSupervision(runKeySpace(redis, keysFor(testPrefix())));
   redis.disconnect();
   const away = { code: 'queue_unavailable' };
   await expect(supervision.watching('w', '01HZZZZZZZZZZZZZZZZZZZZZZZ')).rejects.toMatchObject(away);

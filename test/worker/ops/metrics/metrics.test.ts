@@ -129,7 +129,7 @@ test('waits, money, turns and breakers are counted', async () => {
   metrics.observe({ type: 'budget.warning', ...budget, thresholdPct: 50 }, about);
   metrics.money.reserved('support', 70);
   metrics.money.spent('support', 7);
-  metrics.money.presumed('support');
+  metrics.money.unconfirmed('support');
   metrics.rateLimiter.waited('key:model', 0.2);
   metrics.rateLimiter.parked('key:model');
   metrics.rateLimiter.woken('key:model', 3);
@@ -233,7 +233,7 @@ test('names that nobody configured share one label, however many there are', asy
     metrics.observe({ type: 'cost.updated', model: name, ...paid, priced: false, usageReported: true }, context);
     const { rateLimiter, money } = metrics;
     for (const count of [money.reserved, money.spent]) count(name, 1);
-    money.presumed(name);
+    money.unconfirmed(name);
     metrics.compacted(name, 'failed');
     for (const count of [rateLimiter.parked, rateLimiter.cooled]) count(`key:${name}`);
     rateLimiter.waited(`key:${name}`, 1);

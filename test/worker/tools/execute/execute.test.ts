@@ -45,7 +45,7 @@ test('a finished call is told and recorded', async () => {
     },
   ]);
   expect(world.journal).toEqual([
-    { v: 1, t: 'called', step: 1, index: 0, toolCallId: 'call_0', toolName: 'look', content: 'blue' },
+    { v: 1, t: 'tool_result', step: 1, index: 0, toolCallId: 'call_0', toolName: 'look', content: 'blue' },
   ]);
 });
 
@@ -138,7 +138,7 @@ test('all starts come first, ends come in call order whatever finishes first, re
   const slow = Promise.withResolvers<string>();
   const fastIsThere = Promise.withResolvers<void>();
   world.onRecord = async (entries) => {
-    if (entries.some((entry) => entry.t === 'called' && entry.index === 1)) fastIsThere.resolve();
+    if (entries.some((entry) => entry.t === 'tool_result' && entry.index === 1)) fastIsThere.resolve();
   };
   const tools = [tool('slow', () => slow.promise), tool('fast', () => 'quick')];
   const end = world.run(tools, calls('slow', 'fast'));
@@ -152,7 +152,7 @@ test('all starts come first, ends come in call order whatever finishes first, re
     ['tool.execute.end', 'slow'],
     ['tool.execute.end', 'fast'],
   ]);
-  expect(world.writes.map((entries) => entries.map((entry) => entry.t === 'called' && entry.index))).toEqual([
+  expect(world.writes.map((entries) => entries.map((entry) => entry.t === 'tool_result' && entry.index))).toEqual([
     [1],
     [0],
   ]);
@@ -213,14 +213,14 @@ test('the intent of calls with a side effect is durable before any of them start
     tool('get', () => 1),
   ];
   await world.run(tools, calls('pay', 'get', 'put', 'none'));
-  const intent = { v: 1, t: 'calling', step: 1, indexes: [0, 2], at: expect.any(String) as string };
+  const intent = { v: 1, t: 'tool_intent', step: 1, indexes: [0, 2], at: expect.any(String) as string };
   expect(seen).toEqual([intent, intent]);
 });
 
 test('a call whose intent is recorded already is not recorded again', async () => {
   const world = makeWorld();
-  await world.run([tool('pay', () => 1, { effect: 'once' })], calls({ name: 'pay', status: 'calling' }));
-  expect(world.journal.map((entry) => entry.t)).toEqual(['called']);
+  await world.run([tool('pay', () => 1, { effect: 'once' })], calls({ name: 'pay', status: 'tool_intent' }));
+  expect(world.journal.map((entry) => entry.t)).toEqual(['tool_result']);
 });
 
 test('no tool starts when its intent cannot be recorded', async () => {
@@ -345,7 +345,7 @@ test('an abort stops the running calls and leaves them without a result, finishe
   world.stop.abort(new RunError('cancelled', 'stop'));
   await world.clock.pass(graceMs);
   expect(await end).toEqual({ kind: 'aborted' });
-  expect(world.journal.map((entry) => entry.t === 'called' && entry.index)).toEqual([1]);
+  expect(world.journal.map((entry) => entry.t === 'tool_result' && entry.index)).toEqual([1]);
   expect(world.events.slice(3).map((event) => [event.type, 'toolName' in event && event.toolName])).toEqual([
     ['tool.execute.error', 'slow'],
     ['tool.execute.end', 'fast'],

@@ -27,9 +27,9 @@ const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
 function leftBy(world: World): ReadonlyMap<number, InnerCall> {
   const left = new Map<number, InnerCall>();
   for (const entry of world.journal) {
-    if (entry.t === 'inner_calling') left.set(entry.number, { fingerprint: entry.fingerprint });
-    const begun = entry.t === 'inner_called' && left.get(entry.number);
-    if (entry.t === 'inner_called' && begun) left.set(entry.number, { ...begun, outcome: entry.outcome });
+    if (entry.t === 'inner_tool_intent') left.set(entry.number, { fingerprint: entry.fingerprint });
+    const begun = entry.t === 'inner_tool_result' && left.get(entry.number);
+    if (entry.t === 'inner_tool_result' && begun) left.set(entry.number, { ...begun, outcome: entry.outcome });
   }
   return left;
 }
@@ -63,10 +63,10 @@ test('the end of a call with a side effect leaves in the write that has its outc
       void written.push([...entries.map(({ t }) => t), ...events.map(({ type }) => type)]),
   });
   expect(written.slice(-4)).toEqual([
-    ['inner_calling'],
+    ['inner_tool_intent'],
     ['tool.execute.start'],
-    ['inner_called', 'tool.execute.end'],
-    ['called', 'tool.execute.end'],
+    ['inner_tool_result', 'tool.execute.end'],
+    ['tool_result', 'tool.execute.end'],
   ]);
 });
 
@@ -148,7 +148,7 @@ describe('a script that is run again', () => {
     const world = makeWorld();
     const script = scripted(async (call) => await call('look', {}));
     await world.run([script, tool('look', () => 1)], calls('script'));
-    expect(world.journal.map((entry) => entry.t)).toEqual(['calling', 'called']);
+    expect(world.journal.map((entry) => entry.t)).toEqual(['tool_intent', 'tool_result']);
   });
 });
 
@@ -181,7 +181,7 @@ test('sequential tools of a script run alone', async () => {
 });
 
 describe('a script whose calls cannot be recorded', () => {
-  test.each(['inner_calling', 'inner_called'] as const)(
+  test.each(['inner_tool_intent', 'inner_tool_result'] as const)(
     'loses the step with the error of the write of %s',
     async (t) => {
       const world = makeWorld();
@@ -198,8 +198,8 @@ describe('a script whose calls cannot be recorded', () => {
       });
       await expect(world.run([script, pay], calls('script'))).rejects.toBe(lost);
       await expect.poll(() => heard).toMatchObject([{ kind: 'aborted' }, { kind: 'aborted' }]);
-      expect(ran).toHaveLength(t === 'inner_called' ? 1 : 0);
-      expect(world.journal.map((entry) => entry.t)).not.toContain('called');
+      expect(ran).toHaveLength(t === 'inner_tool_result' ? 1 : 0);
+      expect(world.journal.map((entry) => entry.t)).not.toContain('tool_result');
     },
   );
 });
@@ -220,7 +220,7 @@ test('a script makes no more calls once a denial has ended the run', async () =>
   expect(end).toMatchObject({ kind: 'failed', error: { code: 'tool_denied' } });
   expect(heard).toMatchObject([{ kind: 'capability_blocked' }, { kind: 'aborted' }, { kind: 'aborted' }]);
   expect(looked).toBe(0);
-  expect(world.journal.map((entry) => entry.t)).not.toContain('inner_calling');
+  expect(world.journal.map((entry) => entry.t)).not.toContain('inner_tool_intent');
 });
 
 test.each(['read', 'idempotent'] as const)(

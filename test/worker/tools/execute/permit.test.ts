@@ -53,7 +53,7 @@ describe('a tool that needs an approval', () => {
       },
     ]);
     expect(world.eventsOf('tool.approval.requested')).toMatchObject([{ toolCallId: 'call_1', toolName: 'pay' }]);
-    expect(world.journal.map((entry) => entry.t)).toEqual(['called', 'called']);
+    expect(world.journal.map((entry) => entry.t)).toEqual(['tool_result', 'tool_result']);
     expect(world.eventsOf('tool.execute.start').map(({ toolName }) => toolName)).toEqual(['look', 'look']);
   });
 
@@ -71,7 +71,7 @@ describe('a tool that needs an approval', () => {
     const decision = { ...granted, id: ask?.id ?? '' };
     await world.run([gated(paid)], [asked(call, ask, decision)], {}, { people });
     expect(paid).toEqual([{ amount: 5 }]);
-    expect(world.journal.map((entry) => entry.t)).toEqual(['calling', 'called']);
+    expect(world.journal.map((entry) => entry.t)).toEqual(['tool_intent', 'tool_result']);
     expect(world.eventsOf('tool.approval.granted')).toMatchObject([{ toolCallId: 'call_0', by: 'ada' }]);
   });
 
@@ -295,7 +295,7 @@ test('a question to the user waits for the answer, which is its result', async (
 
 test('ends that were told before the run waited are not told again', async () => {
   const world = makeWorld();
-  const done = { name: 'look', status: 'called' as const, result: { content: 'blue' } };
+  const done = { name: 'look', status: 'tool_result' as const, result: { content: 'blue' } };
   const [open, told, untold] = calls('look', { ...done, told: true }, done);
   if (open && told && untold) await world.run([tool('look', () => 1)], [open, told, untold], {}, { people });
   expect(world.eventsOf('tool.execute.end').map(({ toolCallId }) => toolCallId)).toEqual(['call_0', 'call_2']);

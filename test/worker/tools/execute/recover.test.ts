@@ -17,7 +17,7 @@ test.each(['read', 'idempotent'] as const)(
       { step: 3 },
     );
     expect(keys).toEqual(['R:s3:t0']);
-    expect(world.journal.map((entry) => entry.t)).toEqual(['called']);
+    expect(world.journal.map((entry) => entry.t)).toEqual(['tool_result']);
   },
 );
 
@@ -74,7 +74,7 @@ test('onUnknown suspend finishes the other calls and leaves the unknown one to a
       { kind: 'unknown_outcome', id: 'call_0:outcome', toolName: 'pay', args: { sum: 5, password: '[redacted]' } },
     ],
   });
-  expect(world.journal.map((entry) => entry.t === 'called' && entry.index)).toEqual([1]);
+  expect(world.journal.map((entry) => entry.t === 'tool_result' && entry.index)).toEqual([1]);
 });
 
 describe('a person about a call in doubt', () => {
@@ -117,10 +117,16 @@ test('calls that were not begun run, with their intent recorded first', async ()
   const world = makeWorld();
   const pay = tool('pay', () => 'paid', { effect: 'once' });
   await world.run([pay], calls(interrupted('pay'), { name: 'pay', args: '{"sum":5}' }));
-  const order = world.journal.map((entry) => (entry.t === 'called' ? `called ${entry.index}` : entry.t));
-  expect(order.toSorted()).toEqual(['called 0', 'called 1', 'calling']);
-  expect(order.indexOf('calling')).toBeLessThan(order.indexOf('called 1'));
-  expect(world.journal).toContainEqual({ v: 1, t: 'calling', step: 1, indexes: [1], at: expect.any(String) as string });
+  const order = world.journal.map((entry) => (entry.t === 'tool_result' ? `called ${entry.index}` : entry.t));
+  expect(order.toSorted()).toEqual(['called 0', 'called 1', 'tool_intent']);
+  expect(order.indexOf('tool_intent')).toBeLessThan(order.indexOf('called 1'));
+  expect(world.journal).toContainEqual({
+    v: 1,
+    t: 'tool_intent',
+    step: 1,
+    indexes: [1],
+    at: expect.any(String) as string,
+  });
 });
 
 test('a call that became unknown in this step forbids an identical one after it', async () => {
@@ -133,7 +139,7 @@ test('a call that became unknown in this step forbids an identical one after it'
 
 test('results that an earlier worker recorded out of order are told once their turn comes', async () => {
   const world = makeWorld();
-  const called = (name: string, content: string) => ({ name, status: 'called' as const, result: { content } });
+  const called = (name: string, content: string) => ({ name, status: 'tool_result' as const, result: { content } });
   await world.run(
     [tool('look', () => 'mine')],
     calls({ ...called('a', 'told before'), told: true }, 'look', called('b', 'not told yet')),

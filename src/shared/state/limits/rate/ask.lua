@@ -1,5 +1,5 @@
 --[[ Asks for a grant: at once when there is room and nobody stands before, otherwise the run is put in line.
-KEYS as in governor-state   ARGV[1] requests  [2] tokens  [3] in flight, as configured, 0 unknown  [4] window in ms
+KEYS as in rateLimiter-state   ARGV[1] requests  [2] tokens  [3] in flight, as configured, 0 unknown  [4] window in ms
 [5] waiter  [6] grant id  [7] tenant  [8] weight  [9] tokens of the prompt  [10] most tokens of the answer
 [11] patience in ms  [12] calls that were made without asking since the last time
 Returns {0} no limit is known; {1, tokens, ms waited} granted; {2, ms to the next look} waiting; {3, ms expected} it would

@@ -1,4 +1,4 @@
---[[ Fragment, after governor-grant: gives out what there is, in fair order. ]]
+--[[ Fragment, after rateLimiter-grant: gives out what there is, in fair order. ]]
 -- What the looks of a busy worker may come late.
 local late_ms = 200
 

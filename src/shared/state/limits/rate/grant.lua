@@ -1,4 +1,4 @@
---[[ Fragment, after governor-line: grants, and promises to runs that are woken. A grant has n tokens, t tenant, w weight,
+--[[ Fragment, after rateLimiter-line: grants, and promises to runs that are woken. A grant has n tokens, t tenant, w weight,
 p tokens of the prompt, a time, f time of first asking, b sub-bucket, and s once the process that asked for it knows. ]]
 local promise_ms, unseen_ms, lease_ms, away_ms = 30000, 4000, 60000, 60000
 

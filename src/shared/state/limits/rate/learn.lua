@@ -1,4 +1,4 @@
---[[ Fragment, after governor-dispatch: what is learnt from answers and refusals. ]]
+--[[ Fragment, after rateLimiter-dispatch: what is learnt from answers and refusals. ]]
 local function closer(old, new, step) return old + step * (new - old) end
 
 -- What answers have: mean and spread of the error of our estimate, how far off prompt estimates are, how long calls take.

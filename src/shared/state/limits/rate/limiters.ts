@@ -5,18 +5,18 @@ import type { Keys } from '../../keys.ts';
 import { redisError } from '../../errors.ts';
 import type { Clock } from '../../../base/clock.ts';
 import type { GrantRequest, Ask, Learnt, LimiterAnswer, Limiters, Settling, Waiting } from './rate-limiter.ts';
-import { PolledGovernor, type GovernorObserver } from './polled-limiter.ts';
+import { PolledRateLimiter, type RateLimiterObserver } from './polled-limiter.ts';
 
-export interface RedisGovernorOptions {
+export interface RedisRateLimiterOptions {
   readonly redis: RedisConnection;
   readonly keys: Keys;
   readonly clock: Clock;
-  readonly observe?: GovernorObserver;
+  readonly observe?: RateLimiterObserver;
 }
 
-/** The governor whose limiters live in Redis, shared by all workers. */
-export function redisGovernor({ redis, keys, ...options }: RedisGovernorOptions): PolledGovernor {
-  return new PolledGovernor({ ...options, limiters: new RedisLimiters(redis, keys) });
+/** The rateLimiter whose limiters live in Redis, shared by all workers. */
+export function redisRateLimiter({ redis, keys, ...options }: RedisRateLimiterOptions): PolledRateLimiter {
+  return new PolledRateLimiter({ ...options, limiters: new RedisLimiters(redis, keys) });
 }
 
 const scripts = {
@@ -42,7 +42,7 @@ class RedisLimiters implements Limiters {
     this.#keys = keys;
   }
 
-  async ask({ request, waiter, grantId, patienceMs, freed }: Ask): Promise<LimiterAnswer> {
+  async ask({ request, waiter, grantId, maxInlineWaitMs, freed }: Ask): Promise<LimiterAnswer> {
     const { limiter, limits, tenant, weight, promptTokens, maxOutputTokens } = request;
     const reply = await this.#run('ask', limiter, [
       ...configured(limits),
@@ -52,7 +52,7 @@ class RedisLimiters implements Limiters {
       weight,
       promptTokens,
       maxOutputTokens,
-      Math.max(0, Math.round(patienceMs)),
+      Math.max(0, Math.round(maxInlineWaitMs)),
       freed,
     ]);
     return answerOf(reply as readonly number[]);

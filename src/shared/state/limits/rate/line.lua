@@ -1,4 +1,4 @@
---[[ Fragment, after governor-window: the line. First come, first served within a tenant; between tenants the one with the
+--[[ Fragment, after rateLimiter-window: the line. First come, first served within a tenant; between tenants the one with the
 smallest virtual time, which grows by granted tokens divided by weight. A waiter has t tenant, w weight, p tokens of the
 prompt, o most tokens of the answer, q order, k kind (local: somebody waits; parked; woken; away: its place is kept),
 f time of first asking, g id of the grant it asks for, h it was promised its turn, l how

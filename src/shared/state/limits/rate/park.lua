@@ -1,6 +1,6 @@
 --[[ Puts a run in line that waits without a worker. One that stands there keeps its place; one that was woken, and did
 not come, is woken again.
-KEYS as in governor-state   ARGV[1] to [4] as in governor-ask  [5] run  [6] tenant  [7] weight  [8] tokens of the prompt
+KEYS as in rateLimiter-state   ARGV[1] to [4] as in rateLimiter-ask  [5] run  [6] tenant  [7] weight  [8] tokens of the prompt
 [9] most tokens of the answer   Returns 1. ]]
 -- include state
 -- include window

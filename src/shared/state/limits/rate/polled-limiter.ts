@@ -4,7 +4,7 @@ import type { Clock } from '../../../base/clock.ts';
 import { assertNever, RunError } from '../../../base/errors.ts';
 import type { ProviderLimits } from '../../../contract/limits.ts';
 import type {
-  Governor,
+  RateLimiter,
   Grant,
   GrantOutcome,
   GrantRequest,
@@ -14,8 +14,8 @@ import type {
   Waiting,
 } from './rate-limiter.ts';
 
-/** Hears what the governor does; for metrics. Must not throw. */
-export interface GovernorObserver {
+/** Hears what the rateLimiter does; for metrics. Must not throw. */
+export interface RateLimiterObserver {
   /** A grant was given after this long, counted from the first time that the run asked. */
   waited?(limiter: string, seconds: number): void;
   parked?(limiter: string): void;
@@ -26,10 +26,10 @@ export interface GovernorObserver {
   learnt?(limiter: string, limits: ProviderLimits): void;
 }
 
-export interface GovernorOptions {
+export interface RateLimiterOptions {
   readonly limiters: Limiters;
   readonly clock: Clock;
-  readonly observe?: GovernorObserver;
+  readonly observe?: RateLimiterObserver;
 }
 
 /** How long it may go unnoticed here that a limiter without known limits has got one, in milliseconds. */
@@ -68,18 +68,18 @@ class LocalLimiter {
 }
 
 /**
- * The governor of one process over limiters that many share: waits for those who ask here, with one poll for all of them,
+ * The rateLimiter of one process over limiters that many share: waits for those who ask here, with one poll for all of them,
  * and keeps their leases and grants alive.
  */
-export class PolledGovernor implements Governor {
+export class PolledRateLimiter implements RateLimiter {
   readonly #limiters: Limiters;
   readonly #clock: Clock;
-  readonly #observe: GovernorObserver;
+  readonly #observe: RateLimiterObserver;
   readonly #locals = new Map<string, LocalLimiter>();
   readonly #renewal: NodeJS.Timeout;
   #closed = false;
 
-  constructor({ limiters, clock, observe = {} }: GovernorOptions) {
+  constructor({ limiters, clock, observe = {} }: RateLimiterOptions) {
     this.#limiters = limiters;
     this.#clock = clock;
     this.#observe = observe;
@@ -88,7 +88,11 @@ export class PolledGovernor implements Governor {
     }, renewMs).unref();
   }
 
-  async acquire(request: GrantRequest, patienceMs: number, signal: AbortSignal): ReturnType<Governor['acquire']> {
+  async acquire(
+    request: GrantRequest,
+    maxInlineWaitMs: number,
+    signal: AbortSignal,
+  ): ReturnType<RateLimiter['acquire']> {
     signal.throwIfAborted();
     const { limiter, limits, runId } = request;
     const local = this.#local(limiter);
@@ -101,7 +105,7 @@ export class PolledGovernor implements Governor {
     const waiting: LocalWaiter = { waiter, grantId, request, answered: Promise.withResolvers() };
     local.present.add(waiter);
     try {
-      return await this.#acquire(local, waiting, patienceMs, signal);
+      return await this.#acquire(local, waiting, maxInlineWaitMs, signal);
     } finally {
       local.present.delete(waiter);
     }
@@ -160,11 +164,11 @@ export class PolledGovernor implements Governor {
   async #acquire(
     local: LocalLimiter,
     waiter: LocalWaiter,
-    patienceMs: number,
+    maxInlineWaitMs: number,
     signal: AbortSignal,
-  ): ReturnType<Governor['acquire']> {
-    const until = this.#clock.monotonic() + patienceMs;
-    let answer = await this.#ask(local, waiter, patienceMs, signal);
+  ): ReturnType<RateLimiter['acquire']> {
+    const until = this.#clock.monotonic() + maxInlineWaitMs;
+    let answer = await this.#ask(local, waiter, maxInlineWaitMs, signal);
     while (answer.kind === 'waiting' || answer.kind === 'unknown') {
       const leftMs = Math.max(0, until - this.#clock.monotonic());
       if (answer.kind === 'unknown') answer = await this.#ask(local, waiter, leftMs, signal);
@@ -184,7 +188,7 @@ export class PolledGovernor implements Governor {
     local: LocalLimiter,
     { grantId, request }: LocalWaiter,
     answer: Exclude<LimiterAnswer, { kind: 'waiting' | 'unknown' }>,
-  ): Awaited<ReturnType<Governor['acquire']>> {
+  ): Awaited<ReturnType<RateLimiter['acquire']>> {
     const { limiter, tenant } = request;
     switch (answer.kind) {
       case 'free':
@@ -207,12 +211,12 @@ export class PolledGovernor implements Governor {
   async #ask(
     local: LocalLimiter,
     waiter: LocalWaiter,
-    patienceMs: number,
+    maxInlineWaitMs: number,
     signal: AbortSignal,
   ): Promise<LimiterAnswer> {
-    const asked = this.#limiters.ask({ ...waiter, patienceMs, freed: local.takeFreed() });
+    const asked = this.#limiters.ask({ ...waiter, maxInlineWaitMs, freed: local.takeFreed() });
     try {
-      return await this.#within(Math.max(patienceMs, answerMs), asked, 'ask for a grant', signal);
+      return await this.#within(Math.max(maxInlineWaitMs, answerMs), asked, 'ask for a grant', signal);
     } catch (error) {
       void this.#giveBack(waiter, asked);
       throw error;
@@ -223,14 +227,14 @@ export class PolledGovernor implements Governor {
     local: LocalLimiter,
     waiter: LocalWaiter,
     retryMs: number,
-    patienceMs: number,
+    maxInlineWaitMs: number,
     signal: AbortSignal,
   ): Promise<LimiterAnswer> {
     const { limiter } = waiter.request;
     local.waiters.set(waiter.grantId, waiter);
     this.#poll(limiter, local, retryMs);
     try {
-      const answer = await orLate(patienceMs, waiter.answered.promise, () => undefined, { signal });
+      const answer = await orLate(maxInlineWaitMs, waiter.answered.promise, () => undefined, { signal });
       if (answer) return answer;
     } catch (error) {
       if (!signal.aborted) throw error;

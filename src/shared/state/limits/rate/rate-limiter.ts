@@ -8,7 +8,7 @@ export interface GrantRequest {
   readonly tenant: string;
   /** Of the tenant, where tenants share a limit; 1 unless configured. */
   readonly weight: number;
-  /** Tokens of the prompt, estimated, and the most that the answer may have. The governor learns what answers really have. */
+  /** Tokens of the prompt, estimated, and the most that the answer may have. The rateLimiter learns what answers really have. */
   readonly promptTokens: number;
   readonly maxOutputTokens: number;
 }
@@ -37,14 +37,14 @@ export interface GrantOutcome {
  * flight, fair between tenants by tokens and weight, in order within a tenant. Its promises are tested by
  * `test/contract/rate-limiter.ts`; in one process `local/stores/in-memory-limits.ts` counts without fairness and wait queue.
  */
-export interface Governor extends AsyncDisposable {
+export interface RateLimiter extends AsyncDisposable {
   /**
-   * Waits for a place, at most `patienceMs`. `parked`: it would take longer; the run has to let go of its worker, then
+   * Waits for a place, at most `maxInlineWaitMs`. `parked`: it would take longer; the run has to let go of its worker, then
    * call `park`. A run that was woken for its turn gets it at once. Rejects when the signal is aborted.
    */
   acquire(
     request: GrantRequest,
-    patienceMs: number,
+    maxInlineWaitMs: number,
     signal: AbortSignal,
   ): Promise<
     { readonly kind: 'granted'; readonly grant: Grant } | { readonly kind: 'parked'; readonly expectedMs: number }
@@ -77,7 +77,7 @@ export interface Waiting {
 
 export interface Ask extends Waiting {
   readonly request: GrantRequest;
-  readonly patienceMs: number;
+  readonly maxInlineWaitMs: number;
   /** Calls that this process made without asking since the last time. */
   readonly freed: number;
 }

@@ -4,7 +4,7 @@ import { createRuns, type NewRun } from '../create-runs.ts';
 import { newNonce } from '../../../base/ids.ts';
 import { legibleRecord } from '../../../contract/legible-record.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { loadScript, runScript, type RunPlace, runKeys, eventTargets } from '../../script.ts';
+import { loadScript, runScript, type RunKeySpace, runKeys, eventTargets } from '../../script.ts';
 import { forgetOpen } from '../open-runs.ts';
 import { cutText } from '../../../base/redact.ts';
 import {
@@ -18,9 +18,9 @@ import {
 } from '../waits/resume.ts';
 import { isTerminalStatus, type RunOutcomeView, type RunRecord } from '../../../contract/run.ts';
 import { stopRun } from '../control/stop-run.ts';
-import type { ThreadPlace } from '../../thread/key-space.ts';
+import type { ThreadKeySpace } from '../../thread/key-space.ts';
 import { lookSoonAtThread } from '../../thread/line.ts';
-import { passOn } from '../../thread/turns.ts';
+import { releaseToNext } from '../../thread/turns.ts';
 import { zeroUsage } from '../../../contract/money.ts';
 import { defined } from '../../../base/defined.ts';
 
@@ -45,8 +45,8 @@ export const forNobody: CancelRequest = {
 
 /** What work on a family of runs needs beside their place. */
 export interface Family {
-  readonly place: RunPlace;
-  readonly threads: ThreadPlace;
+  readonly place: RunKeySpace;
+  readonly threads: ThreadKeySpace;
   readonly addJob: AddJob;
   /** Told of a run that was made here. */
   readonly onAccepted: (run: NewRun) => void;
@@ -167,7 +167,10 @@ export async function startChildren(children: readonly NewRun[], family: Family,
 }
 
 /** Looked up once the runs below are there: whoever stops the run above from then on finds them. */
-async function cancelAbove(runId: string | undefined, { redis, keys }: RunPlace): Promise<CancelRequest | undefined> {
+async function cancelAbove(
+  runId: string | undefined,
+  { redis, keys }: RunKeySpace,
+): Promise<CancelRequest | undefined> {
   if (runId === undefined) return undefined;
   const [endedAt, cancel] = await redis.hmget(keys.run(runId), 'endedAt', 'cancel');
   if (endedAt) return forNobody;
@@ -177,7 +180,7 @@ async function cancelAbove(runId: string | undefined, { redis, keys }: RunPlace)
 async function waitForGroup(
   runId: string,
   { segment, first, later }: RunGroup,
-  { redis, keys }: RunPlace,
+  { redis, keys }: RunKeySpace,
 ): Promise<void> {
   const [template] = later;
   const own = later.map(({ runId: id, bodyHash, request: { agent, input } }): OwnPart => ({
@@ -226,7 +229,7 @@ export async function stopFamily(
     if (gone.length > 0 || below.length === 0) await wakeToEnd(runId, family);
   }
   if (stopped === 'ended_here' && request.thread !== undefined)
-    await passOn(family.threads, { tenant, threadId: request.thread }, record, family.addJob);
+    await releaseToNext(family.threads, { tenant, threadId: request.thread }, record, family.addJob);
   if (stopped === 'ended_here') {
     const ended = await loadRun(runId, family.place);
     if (ended) family.onEnded(ended, lastOf(ended));
@@ -260,7 +263,7 @@ export function childrenOf({ pending }: Pick<RunRecord, 'pending'>): readonly st
   return pending.flatMap(({ kind, id }) => (kind === 'child' ? [id] : []));
 }
 
-async function loadRun(runId: string, { redis, keys }: RunPlace): Promise<RunRecord | undefined> {
+async function loadRun(runId: string, { redis, keys }: RunKeySpace): Promise<RunRecord | undefined> {
   const hash = await redis.hgetall(keys.run(runId));
   return Object.keys(hash).length === 0 ? undefined : legibleRecord(hash);
 }
@@ -272,7 +275,7 @@ async function loadRun(runId: string, { redis, keys }: RunPlace): Promise<RunRec
 export async function tellEvents(
   stamp: Readonly<Record<string, unknown>>,
   events: readonly (EventBody & { readonly timestamp: string })[],
-  place: RunPlace,
+  place: RunKeySpace,
 ): Promise<boolean> {
   const { redis, keys } = place;
   const runId = String(stamp['runId']);

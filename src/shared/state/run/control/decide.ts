@@ -1,7 +1,7 @@
 import { readDecision, type CallVerdict, type Refusal } from '../../../contract/decisions.ts';
 import { assertNever } from '../../../base/errors.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { loadScript, runScript, type RunPlace, runKeys } from '../../script.ts';
+import { loadScript, runScript, type RunKeySpace, runKeys } from '../../script.ts';
 import { afterWait, resumedEvent, waitingRun, type ResumedRun, type WaitEnd, waitEndArgs } from '../waits/resume.ts';
 
 const script = loadScript(import.meta.url, './decide.lua');
@@ -34,7 +34,7 @@ type Reply =
  * money in `entry.budget` needs a run that waits for money. Throws `queue_unavailable`; the same decision may
  * then be sent again.
  */
-export async function decideAboutRun(place: RunPlace, runId: string, decide: Decide): Promise<DecideOutcome> {
+export async function decideAboutRun(place: RunKeySpace, runId: string, decide: Decide): Promise<DecideOutcome> {
   const run = await waitingRun(runId, place);
   if (!run) return { kind: 'gone' };
   const event = resumedEvent(run, decide);

@@ -1,7 +1,7 @@
 import { type SteeringMessage, steeringMessage } from '../../../contract/control.ts';
 import { runIdForChild } from '../../../base/ids.ts';
 import { jsonText } from '../../../base/json-text.ts';
-import { loadScript, runScript, type RunPlace } from '../../script.ts';
+import { loadScript, runScript, type RunKeySpace } from '../../script.ts';
 import { withNamedErrors } from '../../errors.ts';
 
 /** What users say to runs that are at work. Kept in Redis and in memory; both pass `test/contract/inbox.ts`. */
@@ -23,8 +23,8 @@ const keepS = 30 * 86_400;
  * Says something to a run at work, which takes it before its next step, or before it ends. `late`: it has ended, is about
  * to, or has not begun; `full`: too much waits already. Again with the same id changes nothing.
  */
-export async function sayToRun(
-  { redis, keys }: RunPlace,
+export async function steerRun(
+  { redis, keys }: RunKeySpace,
   runId: string,
   message: SteeringMessage,
 ): Promise<'said' | 'late' | 'full'> {
@@ -45,7 +45,7 @@ export function followUpId(runId: string, messageId: string): string {
 }
 
 /** The inboxes in Redis. */
-export function redisInbox({ redis, keys }: Pick<RunPlace, 'redis' | 'keys'>): Inbox {
+export function redisInbox({ redis, keys }: Pick<RunKeySpace, 'redis' | 'keys'>): Inbox {
   const textsOf = async (runId: string) => await redis.lrange(keys.inbox(runId), 0, -1);
   return withNamedErrors('inbox', {
     async heard(runId) {

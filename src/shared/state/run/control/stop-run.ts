@@ -9,7 +9,7 @@ import {
   runScript,
   eventStart,
   scriptEvent,
-  type RunPlace,
+  type RunKeySpace,
   recordTtlS,
   runKeys,
   eventTargets,
@@ -33,7 +33,7 @@ export type Stopped = 'gone' | 'ended_before' | 'held' | 'ended_here' | 'asked';
  * worker that misses the channel still finds it; taken off the list again when the run has ended. One that ended here stays in the
  * sets of open runs, until the caller has told whoever waits for it.
  */
-export async function stopRun(record: RunRecord, cancel: CancelRequest, place: RunPlace): Promise<Stopped> {
+export async function stopRun(record: RunRecord, cancel: CancelRequest, place: RunKeySpace): Promise<Stopped> {
   const { redis, keys } = place;
   const { runId } = record;
   // What follows the end of the run may be lost with this process.
@@ -62,7 +62,7 @@ type CancelReply =
   | { readonly kind: 'gone' | 'ended_before' | 'held' | 'ended_here' }
   | { readonly kind: 'asked'; readonly cancel: CancelRequest };
 
-async function askToStop(record: RunRecord, cancel: CancelRequest, place: RunPlace): Promise<CancelReply> {
+async function askToStop(record: RunRecord, cancel: CancelRequest, place: RunKeySpace): Promise<CancelReply> {
   const { runId, request } = record;
   const at = new Date().toISOString();
   const cancelled = { type: 'run.cancelled', drained: false, reason: cancel.reason } as const;

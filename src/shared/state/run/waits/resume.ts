@@ -4,7 +4,7 @@ import type { JournalEntryOf } from '../../../contract/journal/journal.ts';
 import { legibleLineage, legibleRequest } from '../../../contract/legible-record.ts';
 import { jsonText } from '../../../base/json-text.ts';
 import { lookSoon } from '../open-runs.ts';
-import { loadScript, runScript, type RunPlace, runKeys, scriptEvent, eventTargets, stampOf } from '../../script.ts';
+import { loadScript, runScript, type RunKeySpace, runKeys, scriptEvent, eventTargets, stampOf } from '../../script.ts';
 import { jobKind, type JobKind, type Lineage, type RunRequest } from '../../../contract/run.ts';
 
 const script = loadScript(import.meta.url, './resume.lua');
@@ -39,7 +39,7 @@ export type AddJob = (run: ResumedRun & { readonly runId: string }) => Promise<v
  * reconciler would. Undefined when the run is not suspended (any more). Throws `queue_unavailable`; after
  * one it is unknown whether the run was resumed.
  */
-export async function resumeRun(place: RunPlace, runId: string, end: WaitEnd): Promise<ResumedRun | undefined> {
+export async function resumeRun(place: RunKeySpace, runId: string, end: WaitEnd): Promise<ResumedRun | undefined> {
   const run = await waitingRun(runId, place);
   if (run?.status !== 'suspended') return undefined;
   const event = resumedEvent(run, end);
@@ -61,7 +61,7 @@ const decisionsTtlS = 400 * 86_400;
 
 /** The first arguments of the scripts that end a wait. */
 export function waitEndArgs(
-  place: RunPlace,
+  place: RunKeySpace,
   runId: string,
   event: string,
   { segment, atMs, entry }: WaitEnd,
@@ -79,7 +79,7 @@ export function waitEndArgs(
 
 /** What no script can do, because it is about more than one run. */
 export async function afterWait(
-  { redis, keys, lifecycle }: RunPlace,
+  { redis, keys, lifecycle }: RunKeySpace,
   run: { readonly runId: string; readonly tenant: string },
   [segment, , queue, kind, pending]: WaitEnded,
 ): Promise<ResumedRun> {
@@ -100,7 +100,7 @@ export interface WaitingRun {
 }
 
 /** A run whose wait is about to end: it is looked at soon, in case its job is lost. Undefined when there is no such run. */
-export async function waitingRun(runId: string, { redis, keys }: RunPlace): Promise<WaitingRun | undefined> {
+export async function waitingRun(runId: string, { redis, keys }: RunKeySpace): Promise<WaitingRun | undefined> {
   const [fields] = await Promise.all([
     redis.hmget(keys.run(runId), ...(['status', 'request', 'tenant', 'parent', 'agent', 'thread'] as const)),
     lookSoon({ redis, keys }, runId),

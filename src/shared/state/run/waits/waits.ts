@@ -1,5 +1,5 @@
 import type { RedisConnection } from '../../connect.ts';
-import { loadScript, runScript, type RunPlace } from '../../script.ts';
+import { loadScript, runScript, type RunKeySpace } from '../../script.ts';
 import { dueLeaseMs, decidedEntry, type Resumption } from '../rules.ts';
 import type { Clock } from '../../../base/clock.ts';
 import { resumeRun, type ResumedRun } from './resume.ts';
@@ -51,7 +51,7 @@ export function redisTimers(redis: RedisConnection, key: string): Timers {
 }
 
 /** The waits in Redis. */
-export function redisWaits(place: RunPlace & { readonly clock: Clock }): Waits {
+export function redisWaits(place: RunKeySpace & { readonly clock: Clock }): Waits {
   const { redis, keys, clock } = place;
   return withNamedErrors<Waits>('waits', {
     ...redisTimers(redis, keys.timers),

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test } from 'vitest';
 import { systemClock, type Clock } from '../../../../../src/shared/base/clock.ts';
-import { PolledGovernor } from '../../../../../src/shared/state/limits/rate/polled-limiter.ts';
+import { PolledRateLimiter } from '../../../../../src/shared/state/limits/rate/polled-limiter.ts';
 import type { LimiterAnswer, Limiters } from '../../../../../src/shared/state/limits/rate/rate-limiter.ts';
 import { aRequest } from '../../../../contract/rate-limiter.ts';
 import { until } from '../../../../support/redis.ts';
@@ -10,7 +10,7 @@ const grant: LimiterAnswer = { kind: 'granted', tokens: 5, waitedMs: 7 };
 const never = new AbortController().signal;
 const nothing = { cooldownMs: 0, requestsPerMinute: 0, tokensPerMinute: 0, requestsPerWindow: 0 };
 
-/** A governor over limiters that answer as told, and what they were asked. */
+/** A rateLimiter over limiters that answer as told, and what they were asked. */
 function scripted(changes: Partial<Limiters>, clock: Clock = systemClock) {
   const calls: string[] = [];
   const noted =
@@ -31,44 +31,44 @@ function scripted(changes: Partial<Limiters>, clock: Clock = systemClock) {
     settle: noted('settle', changes.settle ?? (async () => nothing)),
     pump: noted('pump', async () => new Map()),
   };
-  const governor = new PolledGovernor({ limiters, clock });
-  onTestFinished(() => governor[Symbol.asyncDispose]());
-  return { governor, calls };
+  const rateLimiter = new PolledRateLimiter({ limiters, clock });
+  onTestFinished(() => rateLimiter[Symbol.asyncDispose]());
+  return { rateLimiter, calls };
 }
 
 test('a wait that the limiter forgot is asked for again', async () => {
   const answers: LimiterAnswer[] = [waiting, grant];
-  const { governor, calls } = scripted({
+  const { rateLimiter, calls } = scripted({
     ask: async () => answers.shift() as LimiterAnswer,
     poll: async () => ({ retryMs: 1, answers: [{ kind: 'unknown' }] }),
   });
-  const answer = await governor.acquire(aRequest('a', { maxInFlight: 1 }), 5_000, never);
+  const answer = await rateLimiter.acquire(aRequest('a', { maxInFlight: 1 }), 5_000, never);
   expect(answer).toMatchObject({ kind: 'granted', grant: { tokens: 5, waitedMs: 7 } });
   expect(calls).toEqual(['ask', 'poll', 'ask']);
 });
 
 test('a poll that fails is tried again', async () => {
   let polls = 0;
-  const { governor } = scripted({
+  const { rateLimiter } = scripted({
     poll: async () => {
       if (++polls < 3) throw new Error('away');
       return { retryMs: 1, answers: [grant] };
     },
   });
-  const answer = await governor.acquire(aRequest('a', { maxInFlight: 1 }), 5_000, never);
+  const answer = await rateLimiter.acquire(aRequest('a', { maxInFlight: 1 }), 5_000, never);
   expect(answer.kind).toBe('granted');
 });
 
 test('a grant that comes when patience is over is taken', async () => {
-  const { governor } = scripted({ stepAway: async () => grant });
-  const answer = await governor.acquire(aRequest('a', { maxInFlight: 1 }), 0, never);
+  const { rateLimiter } = scripted({ stepAway: async () => grant });
+  const answer = await rateLimiter.acquire(aRequest('a', { maxInFlight: 1 }), 0, never);
   expect(answer.kind).toBe('granted');
 });
 
 test('a grant that comes after an abort is given back', async () => {
   const asked = Promise.withResolvers<LimiterAnswer>();
   const settled = Promise.withResolvers<unknown>();
-  const { governor } = scripted({
+  const { rateLimiter } = scripted({
     ask: () => asked.promise,
     async settle({ outcome }) {
       settled.resolve(outcome);
@@ -76,7 +76,7 @@ test('a grant that comes after an abort is given back', async () => {
     },
   });
   const abort = new AbortController();
-  const answer = governor.acquire(aRequest('a', { maxInFlight: 1 }), 5_000, abort.signal);
+  const answer = rateLimiter.acquire(aRequest('a', { maxInFlight: 1 }), 5_000, abort.signal);
   abort.abort(new Error('cancelled'));
   await expect(answer).rejects.toThrow('cancelled');
   asked.resolve(grant);
@@ -88,7 +88,7 @@ test('grants are renewed while somebody waits', async () => {
   const clock: Clock = { ...systemClock, monotonic: () => performance.now() + ahead };
   const renewed: string[] = [];
   const answers: LimiterAnswer[] = [grant, waiting];
-  const { governor } = scripted(
+  const { rateLimiter } = scripted(
     {
       ask: async () => answers.shift() as LimiterAnswer,
       async poll(_limiter, _limits, waiters, grantIds) {
@@ -99,10 +99,10 @@ test('grants are renewed while somebody waits', async () => {
     clock,
   );
   const limits = { maxInFlight: 1 };
-  const held = await governor.acquire(aRequest('a', limits), 5_000, never);
+  const held = await rateLimiter.acquire(aRequest('a', limits), 5_000, never);
   if (held.kind !== 'granted') throw new Error('not granted');
   const end = new AbortController();
-  const blocked = governor.acquire(aRequest('b', limits), 1_000_000, end.signal);
+  const blocked = rateLimiter.acquire(aRequest('b', limits), 1_000_000, end.signal);
   await until('a first renewal', () => renewed.length > 0 || (ahead += 16_000) === 0);
   const before = renewed.length;
   ahead += 16_000;
