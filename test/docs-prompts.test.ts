@@ -29,7 +29,7 @@ function pageFolder(): string {
   expect(files.map(([name]) => name)).toEqual([
     'agents/clerk.ts',
     'agents/tasks/monday.yaml',
-    'agents/budgetGate.yaml',
+    'agents/cashier.yaml',
     'agents/skills/refunds/SKILL.md',
   ]);
   const tool = 'agents/tools/lookup_order.ts';
@@ -47,7 +47,7 @@ test('every file on the page about prompts is one that a worker reads', async ()
   expect(problems).toEqual([]);
   // The clerk has no tools at all.
   expect(warnings).toEqual(['clerk.ts: skill refunds is written for tools that the agent does not have: lookup_order']);
-  expect([...agents.keys()].toSorted()).toEqual(['budgetGate', 'clerk']);
+  expect([...agents.keys()].toSorted()).toEqual(['cashier', 'clerk']);
   const task = tasks.get('monday');
   const clerk = agents.get('clerk');
   const prompt = await clerk?.prompt?.(clerk.definition, { directories: [], background: true, ...(task && { task }) });
