@@ -26,6 +26,7 @@ const agent = `model: big
 instructions: Read carefully.
 modelTierMap: { fast: small }
 memory: { keepTurns: 2 }
+effects: { title: false }
 tools: [read_page, sign]
 limits: { maxSteps: 50 }
 `;
