@@ -43,10 +43,7 @@ export class OwnRedis {
       env: process.env,
       root,
       ...(this.#port !== undefined && { port: this.#port }),
-      extraArgs: [
-        ...['--appendfsync', 'no'],
-        ...(this.#password === undefined ? [] : ['--requirepass', this.#password]),
-      ],
+      extraArgs: ['--appendfsync', 'no', ...(this.#password === undefined ? [] : ['--requirepass', this.#password])],
     });
     this.#port = this.#server.port;
   }
