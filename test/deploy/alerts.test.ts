@@ -172,6 +172,8 @@ const incidents: readonly (readonly [
       );
       watched.world.fleet.openGate('backlog');
       await Promise.all([...busy, ...waiters].map((run) => run.result()));
+      // The gauge shows the last count of the queue: the next incident starts with none that wait.
+      await watched.scrapeWhen('nothing waits', (now) => total(now, 'millrace_queue_jobs', waiting('runs')) === 0);
       return { before, after, minutesAfter: 12 };
     },
   ],
