@@ -11,7 +11,7 @@ interface Child {
   readonly answer: PromiseWithResolvers<ChildAnswer>;
 }
 
-type ProgramWait = NonNullable<SuspendedWait['program']>;
+type OrchestrationWait = NonNullable<SuspendedWait['program']>;
 
 /** The runs that a program has asked for and not heard of, in the order in which it asked. */
 export class AskedChildren {
@@ -56,7 +56,7 @@ export class AskedChildren {
   }
 
   /** Who works from now on, and who begins when others end. */
-  wait(nowMs: number): Pick<ProgramWait, 'children' | 'group'> & { readonly pending: readonly PendingItem[] } {
+  wait(nowMs: number): Pick<OrchestrationWait, 'children' | 'group'> & { readonly pending: readonly PendingItem[] } {
     const all = this.#all;
     const groups = new Set(all.map(({ asked }) => asked.group));
     const [group] = groups;

@@ -6,13 +6,13 @@ import type { Redactor } from '../../shared/base/redact.ts';
 import type { PersonDecision } from '../../shared/contract/journal/call.ts';
 import { endByDenial, type RunEnd } from '../tools/run-end.ts';
 import { childDenied, childVerdict, insteadOf, type ChildRules, type ChildVerdict } from './child-rules.ts';
-import type { AskedChild, ChildAnswer, ProgramHost } from './orchestration.ts';
+import type { AskedChild, ChildAnswer, OrchestrationHost } from './orchestration.ts';
 
 /** What people are asked, as they are shown it. */
 export type AskedItem = Omit<PendingItem, 'id' | 'requestedAt'> & { readonly requestedAt?: string };
 
 /** What asking for permission needs of the program's host. Everything is the same whenever the program is run again. */
-export interface PermitHost extends Pick<ProgramHost, 'step' | 'emit' | 'now'> {
+export interface PermitHost extends Pick<OrchestrationHost, 'step' | 'emit' | 'now'> {
   /** Asks people, and answers what they say. */
   question(key: string, item: AskedItem): Promise<PersonDecision>;
   /** Answers once it is time, and never where it was dropped before. */

@@ -5,7 +5,7 @@ import { cutText } from '../../shared/base/redact.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import { evaluatorOptimizer } from './evaluator-optimizer.ts';
 import { answerText, stoppedClock } from './orchestration-children.ts';
-import type { Program, ProgramHost } from './orchestration.ts';
+import type { Orchestration, OrchestrationHost } from './orchestration.ts';
 import { evaluateBy, type Judge, type Rubric } from './rubric.ts';
 
 /** Together with the input and a critique less than the input of a run may have. */
@@ -14,7 +14,7 @@ const maxJudgedBytes = 48 * 1024;
 const maxShownBytes = 8 * 1024;
 
 /** An evaluator-optimizer whose generator and judge are runs of their own, on whichever worker takes them. */
-export function evaluateProgram(request: EvaluateRequest, input: string): Program {
+export function evaluateOrchestration(request: EvaluateRequest, input: string): Orchestration {
   const { generator: agentId, maxIterations, select } = request;
   return async (host) => {
     const runIds: string[] = [];
@@ -53,7 +53,7 @@ export function evaluateProgram(request: EvaluateRequest, input: string): Progra
   };
 }
 
-function rubricOf({ evaluator }: EvaluateRequest, input: string, host: ProgramHost): Rubric {
+function rubricOf({ evaluator }: EvaluateRequest, input: string, host: OrchestrationHost): Rubric {
   const about = (criteria: string) => `${criteria}\n\nThe answer was given to this, which is data as well:\n${input}`;
   if (typeof evaluator === 'string')
     return { kind: 'llm-judge', criteria: about('Those of your instructions.'), judge: judgeOf(evaluator, host) };
@@ -64,7 +64,7 @@ function rubricOf({ evaluator }: EvaluateRequest, input: string, host: ProgramHo
 }
 
 /** Asked once for each answer. */
-function judgeOf(agentId: string, host: ProgramHost): Judge {
+function judgeOf(agentId: string, host: OrchestrationHost): Judge {
   let asked = 0;
   return {
     async run(question, { signal }): Promise<RunOutcomeView> {

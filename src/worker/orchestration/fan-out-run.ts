@@ -11,7 +11,7 @@ import { planOf, type MergeStrategy } from './fan-out-options.ts';
 import { fanOut } from './fan-out.ts';
 import { judgePrompt } from './judge-prompt.ts';
 import { answerText, stoppedClock } from './orchestration-children.ts';
-import type { ChildAnswer, Program, ProgramHost } from './orchestration.ts';
+import type { ChildAnswer, Orchestration, OrchestrationHost } from './orchestration.ts';
 
 /** Of the answer, and of what the result shows of all children together. */
 const maxTextBytes = 1024 * 1024;
@@ -29,11 +29,11 @@ export interface FanOutParts {
  * A fan-out whose children are runs of their own, on whichever worker takes them. Fails with `validation` before it asks
  * anybody where this worker does not have what merges the answers.
  */
-export function fanOutProgram(
+export function fanOutOrchestration(
   request: FanOutRequest,
   about: { runId: string; input: string },
   parts: FanOutParts,
-): Program {
+): Orchestration {
   const { children, perBudget = {}, maxConcurrentChildren } = request;
   const { tokens, toolCalls, durationMs } = perBudget;
   const perChild = { ...(tokens !== undefined && { tokens }), ...(toolCalls !== undefined && { toolCalls }) };
@@ -80,7 +80,7 @@ function mergeOf(
   { mergeStrategy: asked }: FanOutRequest,
   about: { runId: string; input: string },
   { judges, merges, hasAgent }: FanOutParts,
-  host: ProgramHost,
+  host: OrchestrationHost,
 ): NamedMerge {
   switch (asked.kind) {
     case 'concat': {
@@ -114,7 +114,7 @@ function mergeOf(
   }
 }
 
-async function askJudge(agentId: string, input: string, signal: AbortSignal, host: ProgramHost): Promise<string> {
+async function askJudge(agentId: string, input: string, signal: AbortSignal, host: OrchestrationHost): Promise<string> {
   const answer = await host.child('judge', { agentId, input, signal });
   return answerText(answer, `judge ${agentId}`);
 }

@@ -1,7 +1,7 @@
 import { isAnswer } from '../../shared/state/run/children/children.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import type { ChildAnswer, ProgramHost } from './orchestration.ts';
+import type { ChildAnswer, OrchestrationHost } from './orchestration.ts';
 
 /** What the run has answered. Throws as it failed. */
 export function answerText(answer: ChildAnswer, who: string): string {
@@ -12,7 +12,7 @@ export function answerText(answer: ChildAnswer, who: string): string {
 }
 
 /** No time passes for a program: who shall not wait for longer is stopped by its host, and answers. */
-export function stoppedClock(host: ProgramHost): Clock {
+export function stoppedClock(host: OrchestrationHost): Clock {
   return {
     now: () => host.now(),
     monotonic: () => host.now(),

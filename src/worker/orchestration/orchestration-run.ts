@@ -18,7 +18,13 @@ import { AskedChildren, notAsked } from './asked-children.ts';
 import { ChildPermits, isPermit, type AskedItem, type PermitHost } from './child-permits.ts';
 import type { ChildRules } from './child-rules.ts';
 import { longestMs } from './foreign-answer.ts';
-import type { AskedChild, ChildAnswer, Program, ProgramHost, ProgramResult } from './orchestration.ts';
+import type {
+  AskedChild,
+  ChildAnswer,
+  Orchestration,
+  OrchestrationHost,
+  OrchestrationResult,
+} from './orchestration.ts';
 import type { Spent, StepCosts, StepGate, StepPermit } from '../admission/step-gate.ts';
 import { addSpending, costEvent, spendingOf } from '../admission/step-spending.ts';
 
@@ -43,7 +49,7 @@ interface Question {
 type AfterStep = () => Promise<void> | void;
 
 /** The run that a program works for, as far as the program needs it. */
-export interface ProgramRunHost {
+export interface OrchestratedRun {
   readonly record: RunRecord;
   readonly state: TurnState;
   readonly writer: {
@@ -57,7 +63,7 @@ export interface ProgramRunHost {
 }
 
 /** What it asks of the outside. */
-interface ProgramPorts {
+interface OrchestrationPorts {
   readonly clock: Clock;
   readonly redactor: Redactor;
   readonly waits: Pick<Waits, 'hasDecisions'>;
@@ -65,7 +71,7 @@ interface ProgramPorts {
 }
 
 /** What a program needs beside its run. */
-export interface ProgramDeps {
+export interface OrchestrationDeps {
   /** Before each step that costs something. */
   readonly gate: StepGate;
   /** About the agents that it asks. */
@@ -77,20 +83,20 @@ export interface ProgramDeps {
  * Runs a program up to where it ends or waits for others. First it is answered everything that the journal knows, one answer
  * at a time, then its steps run here. Never rejects.
  */
-export async function runProgram(
-  program: Program,
-  run: ProgramRunHost,
-  ports: ProgramPorts,
-  deps: ProgramDeps,
+export async function runOrchestration(
+  program: Orchestration,
+  run: OrchestratedRun,
+  ports: OrchestrationPorts,
+  deps: OrchestrationDeps,
 ): Promise<TurnOutcome> {
-  return await new ProgramRun(run, ports, deps).outcome(program);
+  return await new OrchestrationRun(run, ports, deps).outcome(program);
 }
 
-class ProgramRun implements ProgramHost, PermitHost {
+class OrchestrationRun implements OrchestrationHost, PermitHost {
   readonly signal: AbortSignal;
-  readonly #run: ProgramRunHost;
-  readonly #ports: ProgramPorts;
-  readonly #deps: ProgramDeps;
+  readonly #run: OrchestratedRun;
+  readonly #ports: OrchestrationPorts;
+  readonly #deps: OrchestrationDeps;
   readonly #growing: JournalFold;
   readonly #facts: Iterator<ProgramFact>;
   readonly #keys = new Set<string>();
@@ -112,9 +118,9 @@ class ProgramRun implements ProgramHost, PermitHost {
   #nowMs: number;
   #workedMs = 0;
   #lostMicrocents = 0;
-  #end: { readonly result: ProgramResult } | { readonly error: RunError } | undefined;
+  #end: { readonly result: OrchestrationResult } | { readonly error: RunError } | undefined;
 
-  constructor(run: ProgramRunHost, ports: ProgramPorts, deps: ProgramDeps) {
+  constructor(run: OrchestratedRun, ports: OrchestrationPorts, deps: OrchestrationDeps) {
     this.#run = run;
     this.#ports = ports;
     this.#deps = deps;
@@ -198,7 +204,7 @@ class ProgramRun implements ProgramHost, PermitHost {
     this.#end ??= end.kind === 'failed' ? { error: end.error } : { result: { text: end.text, degraded: true } };
   }
 
-  async outcome(program: Program): Promise<TurnOutcome> {
+  async outcome(program: Orchestration): Promise<TurnOutcome> {
     program(this).then(
       (result) => (this.#end ??= { result }),
       (error: unknown) => (this.#end ??= { error: asRunError(error) }),
@@ -392,7 +398,7 @@ class ProgramRun implements ProgramHost, PermitHost {
     return [...this.#questions].map(([id, { item }]) => ({ requestedAt, ...item, id }));
   }
 
-  #completed({ text, output, blocked, degraded }: ProgramResult): TurnOutcome {
+  #completed({ text, output, blocked, degraded }: OrchestrationResult): TurnOutcome {
     return {
       status: 'completed',
       text,

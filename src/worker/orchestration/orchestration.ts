@@ -7,9 +7,9 @@ import type { StepCosts } from '../admission/step-gate.ts';
  * again from its beginning whenever a worker picks the run up, and is then answered what it was answered before, in the same
  * order. So it may depend on nothing but its request and these answers, and its steps are the only place for side effects.
  */
-export type Program = (host: ProgramHost) => Promise<ProgramResult>;
+export type Orchestration = (host: OrchestrationHost) => Promise<OrchestrationResult>;
 
-export interface ProgramResult {
+export interface OrchestrationResult {
   readonly text: string;
   readonly output?: unknown;
   /** It could not begin, because something has to be known first. */
@@ -19,7 +19,7 @@ export interface ProgramResult {
 }
 
 /** What a program works with. Every key is used once in a run. */
-export interface ProgramHost {
+export interface OrchestrationHost {
   /**
    * Runs a function, once; after a crash in the middle of it again. Its answer is JSON and is kept; a throw is not, and the
    * program must let it pass. One that costs something begins when there is money for it.

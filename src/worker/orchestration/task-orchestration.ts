@@ -9,7 +9,7 @@ import type {
   TaskSettingsInput,
   TaskSpec,
 } from '../../shared/contract/orchestration/task.ts';
-import type { Program, ProgramHost, ProgramResult } from './orchestration.ts';
+import type { Orchestration, OrchestrationHost, OrchestrationResult } from './orchestration.ts';
 import type { TaskAdapter } from '../agents/adapter.ts';
 import { callCosts } from './task-costs.ts';
 import { TaskHistory } from './task/history.ts';
@@ -25,7 +25,11 @@ const maxShownBytes = 512 * 1024;
  * A task whose calls are steps of a run. It asks the people that the run asks, and goes on with what they say. Fails with
  * `validation` where this worker has no such adapter.
  */
-export function taskProgram(task: TaskRequest, runId: string, adapters: ReadonlyMap<string, TaskAdapter>): Program {
+export function taskOrchestration(
+  task: TaskRequest,
+  runId: string,
+  adapters: ReadonlyMap<string, TaskAdapter>,
+): Orchestration {
   return async (host) => {
     const adapter = adapters.get(task.adapter);
     if (!adapter) throw new RunError('validation', `this worker has no task adapter ${task.adapter}`);
@@ -51,7 +55,7 @@ function settingsOf(task: TaskRequest, id: string): TaskSettingsInput {
   };
 }
 
-function hostOf(host: ProgramHost, adapter: TaskAdapter): TaskHost {
+function hostOf(host: OrchestrationHost, adapter: TaskAdapter): TaskHost {
   return {
     step: async (name, fn) => {
       const { onCharge, costs } = callCosts(adapter, name);
@@ -66,7 +70,7 @@ function hostOf(host: ProgramHost, adapter: TaskAdapter): TaskHost {
 }
 
 /** A task that its adapter broke has failed. Any other end is a result, and says whether it passed. */
-function resultOf(outcome: Exclude<TaskOutcome, { status: 'suspended' }>): ProgramResult {
+function resultOf(outcome: Exclude<TaskOutcome, { status: 'suspended' }>): OrchestrationResult {
   const error = outcome.status === 'failed' ? outcome.error : undefined;
   if (error) throw new RunError(error.code, error.message, { details: { steps: outcome.steps.length } });
   const shown = new TaskHistory([], maxShownBytes);

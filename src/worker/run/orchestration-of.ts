@@ -7,20 +7,20 @@ import { unknownAgent } from '../agents/known-names.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { paymentOf } from './payment.ts';
 import { childRulesOf } from '../orchestration/child-rules.ts';
-import { evaluateProgram } from '../orchestration/evaluate-orchestration.ts';
-import { fanOutProgram } from '../orchestration/fan-out-run.ts';
+import { evaluateOrchestration } from '../orchestration/evaluate-orchestration.ts';
+import { fanOutOrchestration } from '../orchestration/fan-out-run.ts';
 import { effectiveBounds, effectiveLimits, effectiveTaskLimits } from './limits.ts';
 import type { NamedFunctions } from '../agents/load-folder.ts';
 import { refused } from './outcome.ts';
-import { runProgram } from '../orchestration/orchestration-run.ts';
-import type { Program } from '../orchestration/orchestration.ts';
+import { runOrchestration } from '../orchestration/orchestration-run.ts';
+import type { Orchestration } from '../orchestration/orchestration.ts';
 import { StepGate } from '../admission/step-gate.ts';
-import { taskProgram } from '../orchestration/task-orchestration.ts';
+import { taskOrchestration } from '../orchestration/task-orchestration.ts';
 
 const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adapters: new Map() };
 
 /** Does what the request asks for in place of a turn. Never rejects. */
-export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
+export async function orchestrate(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
   const { record, signals } = run;
   const { agent, refusal } = run.assignment;
   const { request } = record;
@@ -33,7 +33,7 @@ export async function workAsProgram(run: OpenRun, deps: RunDeps): Promise<TurnOu
   const bounds = agent ? effectiveBounds(agent.definition, request) : {};
   const tooMany = hasBegun(run) ? undefined : tooManyChildren(record, bounds);
   if (tooMany) return refused(run, tooMany);
-  return await runProgram(programOf(run, bounds, deps), run, deps.ports, {
+  return await runOrchestration(orchestrationOf(run, bounds, deps), run, deps.ports, {
     gate: new StepGate(paymentOf(run, deps)),
     rules: agent && childRulesOf(agent, record, deps.tools.policyOf),
     stopRequested() {
@@ -55,28 +55,31 @@ function tooManyChildren({ request }: RunRecord, { maxFanOutChildren: most }: Re
   return new RunError('validation', message, { details: [{ path: 'fanOut.children', message: `at most ${most}` }] });
 }
 
-function programOf(
+function orchestrationOf(
   run: OpenRun,
   bounds: RequestBounds,
   { functions = noFunctions, agents }: Pick<RunDeps, 'functions' | 'agents'>,
-): Program {
+): Orchestration {
   const { runId, request } = run.record;
   const { fanOut, evaluate, taskRun, input, raise } = request;
   if (fanOut) {
     const { maxConcurrentChildren = fanOut.maxConcurrentChildren } = bounds;
     const named = { ...functions, hasAgent: (id: string) => agents.has(id) };
-    return fanOutProgram({ ...fanOut, maxConcurrentChildren }, { runId, input }, named);
+    return fanOutOrchestration({ ...fanOut, maxConcurrentChildren }, { runId, input }, named);
   }
   if (evaluate) {
     const { maxIterations } = evaluate;
     const bounded = { maxIterations: bounds.maxIterations ?? maxIterations };
-    return keptFrom(run, { maxIterations }, bounded, (given) => evaluateProgram({ ...evaluate, ...given }, input));
+    return keptFrom(run, { maxIterations }, bounded, (given) =>
+      evaluateOrchestration({ ...evaluate, ...given }, input),
+    );
   }
   if (taskRun) {
     const { limits } = taskRun;
     const bounded = effectiveTaskLimits(functions.adapters.get(taskRun.adapter)?.limits, { limits, raise });
-    const programFor = (given: typeof limits) => taskProgram({ ...taskRun, limits: given }, runId, functions.adapters);
-    return keptFrom(run, limits, bounded, programFor);
+    const orchestrationFor = (given: typeof limits) =>
+      taskOrchestration({ ...taskRun, limits: given }, runId, functions.adapters);
+    return keptFrom(run, limits, bounded, orchestrationFor);
   }
   return async () => {
     throw new RunError('internal', 'the request asks for no program');
@@ -89,9 +92,14 @@ const boundsKey = 'bounds';
  * A program under what its author gave when it began. That is its first step where it is less than was asked for: whoever goes on
  * must end it at the same place, also when the author gives something else by then.
  */
-function keptFrom<T extends object>(run: OpenRun, asked: T, bounded: T, programFor: (given: T) => Program): Program {
+function keptFrom<T extends object>(
+  run: OpenRun,
+  asked: T,
+  bounded: T,
+  orchestrationFor: (given: T) => Orchestration,
+): Orchestration {
   const isKept = run.state.program.facts.some((fact) => fact.kind === 'step' && fact.key === boundsKey);
   const isLess = canonicalJson(asked) !== canonicalJson(bounded);
-  if (!isKept && (hasBegun(run) || !isLess)) return programFor(asked);
-  return async (host) => await programFor((await host.step(boundsKey, () => bounded)) as T)(host);
+  if (!isKept && (hasBegun(run) || !isLess)) return orchestrationFor(asked);
+  return async (host) => await orchestrationFor((await host.step(boundsKey, () => bounded)) as T)(host);
 }

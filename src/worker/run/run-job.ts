@@ -9,7 +9,7 @@ import type { RunDeps, OpenRun } from './open-run.ts';
 import { openRun, type Delivery } from './open.ts';
 import { withNodeRetries } from './node-retry.ts';
 import { refused, type JobOutcome } from './outcome.ts';
-import { workAsProgram } from './orchestration-of.ts';
+import { orchestrate } from './orchestration-of.ts';
 import { systemFor } from './prompt-for.ts';
 import { settle } from './settle.ts';
 import { mayKeepResults, openToolbox } from './toolbox.ts';
@@ -29,7 +29,7 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
   }
   await using run = opened.run;
   const [last, ending] = isProgram(run.record.request)
-    ? ([run, await workAsProgram(run, deps)] as const)
+    ? ([run, await orchestrate(run, deps)] as const)
     : await sequence(run, deps);
   const outcome = await settle(last, ending, deps);
   await run.relay?.drained();
