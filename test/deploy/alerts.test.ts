@@ -154,7 +154,7 @@ const incidents: readonly (readonly [
   ],
   [
     'more runs wait than the workers take, and the job of one is gone',
-    ['MillraceBacklog', 'MillraceRunsPutBack'],
+    ['MillraceBacklog', 'MillraceRunsRequeued'],
     async (watched) => {
       const before = await watched.scrape();
       const busy = await watched.fillSlots('backlog');
@@ -166,7 +166,7 @@ const incidents: readonly (readonly [
       const lost = (await queue.getJobs(['waiting'])).find((job) => job.data.runId === waiters[4]?.runId);
       await lost?.remove();
       const after = await watched.scrapeWhen(
-        'the lost run is put back',
+        'the lost run is requeued',
         (now) =>
           total(now, 'millrace_runs_requeued_total') > 0 && total(now, 'millrace_queue_jobs', waiting('runs')) === 10,
       );
@@ -287,7 +287,7 @@ const incidents: readonly (readonly [
         await watched.workers.get(name)?.kill();
         watched.workers.delete(name);
       }
-      await watched.world.submit('steady', [{ text: 'Nobody hears.' }]);
+      await watched.world.submit('steady', [{ text: 'Is a worker there?' }]);
       const after = await watched.scrapeWhen(
         'it waits, and the heartbeats of its workers have run out',
         (now) =>

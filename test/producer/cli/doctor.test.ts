@@ -71,11 +71,11 @@ test.each([
   ['a clock one minute ahead', 'clock', 'fail', {}, { clockOffsetMs: 60_000 }],
   ['no worker', 'workers', 'warn', { workers: [] }, {}],
   ['no worker for open runs', 'workers', 'fail', { workers: [], openRuns: 3 }, {}],
-  ['a queue that nobody serves', 'queue slow', 'fail', { queues: { slow: { ...unserved, waiting: 2 } } }, {}],
+  ['a queue that no worker serves', 'queue slow', 'fail', { queues: { slow: { ...unserved, waiting: 2 } } }, {}],
   ['delayed runs in such a queue', 'queue slow', 'fail', { queues: { slow: { ...unserved, delayed: 1 } } }, {}],
-  ['an empty queue that nobody serves', 'queue slow', 'warn', { queues: { slow: unserved } }, {}],
+  ['an empty queue that no worker serves', 'queue slow', 'warn', { queues: { slow: unserved } }, {}],
   [
-    'what follows the runs of such a queue',
+    'post-run jobs of such a queue',
     'queue slow-postrun',
     'fail',
     { queues: { 'slow-postrun': { ...unserved, waiting: 2 } } },
@@ -83,14 +83,14 @@ test.each([
   ],
   [
     'titles that failed',
-    'after answers',
+    'post-run jobs',
     'warn',
     { counters: { postrun_jobs_failed: 2, postrun_jobs_failed_at: now } },
     {},
   ],
   [
     'titles that failed long ago',
-    'after answers',
+    'post-run jobs',
     'ok',
     { counters: { postrun_jobs_failed: 2, postrun_jobs_failed_at: before } },
     {},
@@ -104,8 +104,8 @@ test.each([
   ],
   ['a stuck run', 'stuck runs', 'fail', { stuckRuns: [{ runId: 'R', status: 'running', ageMs: 90_000 }] }, {}],
   ['runs in quarantine', 'quarantine', 'warn', { quarantined: 1 }, {}],
-  ['runs that were put back', 'put back', 'warn', { counters: { requeued: 2, requeued_at: now } }, {}],
-  ['runs that were put back long ago', 'put back', 'ok', { counters: { requeued: 2, requeued_at: before } }, {}],
+  ['runs that were requeued', 'requeued', 'warn', { counters: { requeued: 2, requeued_at: now } }, {}],
+  ['runs that were requeued long ago', 'requeued', 'ok', { counters: { requeued: 2, requeued_at: before } }, {}],
   [
     'a model that keeps failing',
     'breakers',
@@ -155,7 +155,7 @@ test('operations explains every line', () => {
   expect(new Set(firstCells(page, 'The first look: doctor'))).toEqual(new Set([...names, 'provider']));
 });
 
-test('for what follows the runs of a queue, a worker of that queue is asked for', () => {
+test('for the post-run jobs of a queue, the advice is a worker of that queue', () => {
   const { advice } = check('queue slow-postrun', { queues: { 'slow-postrun': { ...unserved, waiting: 2 } } });
   expect(advice).toBe('no worker serves it: WORKER_QUEUES=slow millrace worker');
 });

@@ -33,7 +33,7 @@ export function checkDiagnosis(diagnosis: Diagnosis): Check[] {
     quarantine(diagnosis),
     requeued(diagnosis),
     failedJobs(diagnosis),
-    effects(diagnosis),
+    postRunJobs(diagnosis),
     breakers(diagnosis),
     limits(diagnosis),
     money(diagnosis),
@@ -150,7 +150,7 @@ function queues({ queues: depths, oldestQueuedMs, workers: alive }: Diagnosis): 
     });
 }
 
-/** Who serves a queue of runs also serves the one of what follows them. */
+/** A worker that serves a queue of runs also serves the queue of their post-run jobs. */
 function servedWith(queue: string): string {
   return isPostrunQueue(queue) ? queue.slice(0, -postrunQueueOf('').length) : queue;
 }
@@ -164,7 +164,7 @@ function workers({ workers: alive, openRuns }: Diagnosis): Check {
   const active = alive.reduce((sum, worker) => sum + worker.active, 0);
   const room = alive.reduce((sum, worker) => sum + worker.concurrency, 0);
   const versions = [...new Set(alive.map((worker) => worker.version))];
-  const text = `${alive.length} alive, ${count(active)} of ${count(room)} places busy, version ${versions.join(' and ')}`;
+  const text = `${alive.length} alive, ${count(active)} of ${count(room)} slots busy, version ${versions.join(' and ')}`;
   return { name, level: 'ok', text };
 }
 
@@ -179,7 +179,7 @@ function stuck({ stuckRuns }: Diagnosis): Check {
     name,
     level: 'fail',
     text: `${shown.join(', ')}${more}`,
-    advice: 'a running worker puts them back within a minute; if not, report it',
+    advice: 'a running worker requeues them within a minute; if not, report it',
   };
 }
 
@@ -197,10 +197,10 @@ function quarantine({ quarantined, workers: alive }: Diagnosis): Check {
 }
 
 function requeued({ counters }: Diagnosis): Check {
-  const name = 'put back';
+  const name = 'requeued';
   const times = counters['requeued'] ?? 0;
   if (times === 0) return { name, level: 'ok', text: 'the reconciler has found no lost run' };
-  const text = `the reconciler has put back ${count(times)} runs whose job was gone`;
+  const text = `the reconciler has requeued ${count(times)} runs whose job was gone`;
   if (!isRecent(counters['requeued_at'])) return { name, level: 'ok', text: `${text}, ${notLately}` };
   return { name, level: 'warn', text, advice: 'was Redis restarted without AOF, or were jobs deleted by hand?' };
 }
@@ -213,12 +213,12 @@ function failedJobs({ queues: depths }: Diagnosis): Check {
     name,
     level: 'warn',
     text: count(failed),
-    advice: 'millrace runs --status failed shows why; millrace redrive puts them back',
+    advice: 'millrace runs --status failed shows why; millrace redrive queues them again',
   };
 }
 
-function effects({ counters }: Diagnosis): Check {
-  const name = 'after answers';
+function postRunJobs({ counters }: Diagnosis): Check {
+  const name = 'post-run jobs';
   const failed = counters['postrun_jobs_failed'] ?? 0;
   if (failed === 0) return { name, level: 'ok', text: 'every title and embedding was made' };
   const text = `${count(failed)} titles and embeddings could not be made`;
@@ -227,7 +227,7 @@ function effects({ counters }: Diagnosis): Check {
   return { name, level: 'warn', text, advice };
 }
 
-/** Counters never go back, but what was long ago is no reason to wake anybody. */
+/** Counters never go back: only a recent failure is a warning. */
 const recentMs = 24 * 3_600_000;
 const notLately = 'the last one more than a day ago';
 
