@@ -1,6 +1,6 @@
 import { describe } from 'vitest';
 import { ledgerInterleavings } from './ledger-interleavings.ts';
-import { ledgerLines } from './ledger-lines.ts';
+import { ledgerLines } from './ledger-wait-queues.ts';
 import { ledgerReservations } from './ledger-reservations.ts';
 import { ledgerRuns } from './ledger-runs.ts';
 import { ledgerSettlements } from './ledger-settlements.ts';

@@ -5,7 +5,7 @@ KEYS[1] set of accounts that runs wait for  [2] the run's own account   ARGV[1] 
 Returns 1 when the money is there, and 0.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include accounts
--- include line
+-- include wait-queue
 local run, need, place, name, keep = unpack(ARGV, lastArg + 1)
 local own = KEYS[lastKey + 2]
 need = tonumber(need) + number(redis.call('HGET', own, 'margin'))

@@ -3,7 +3,7 @@ KEYS, ARGV begin as accounts says; then ARGV[1] id, counted from the end of that
 Returns runs whose money is there.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include accounts
--- include line
+-- include wait-queue
 -- include book
 local id = ARGV[lastArg + 1]
 local taken = {}

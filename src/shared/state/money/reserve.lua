@@ -6,7 +6,7 @@ Returns {1, amount, then account number, cap, spent and reserved of each that is
 {2, account number, cap, spent, reserved, onExceed} busy, or with 3 exceeded. A repeat answers like the first.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include accounts
--- include line
+-- include wait-queue
 -- include book
 local id, wanted, least, force, source, excess, run, spentBefore = unpack(ARGV, lastArg + 1)
 wanted, least = tonumber(wanted), math.min(tonumber(least), tonumber(wanted))

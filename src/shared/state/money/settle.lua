@@ -8,7 +8,7 @@ KEYS[1] cost counters of the day   ARGV[1] id  [2] cost  [3] 1: it may have cost
 Returns {excess that was learnt now or 0, runs whose money is there}.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include accounts
--- include line
+-- include wait-queue
 -- include book
 local id, cost, unknown, source, excess, keep, expected = unpack(ARGV, lastArg + 1)
 local costs = KEYS[lastKey + 1]

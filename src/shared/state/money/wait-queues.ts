@@ -7,7 +7,7 @@ import { redisError } from '../errors.ts';
 import type { Tenants } from '../../contract/tenants.ts';
 import { lineFront, waitedFor } from './accounts.ts';
 
-const script = loadScript(import.meta.url, './pump.lua');
+const script = loadScript(import.meta.url, './dispatch.lua');
 
 /** Lines that one call looks at, and tenants that they belong to. Where there are more, chance decides which. */
 const mostLines = 1_000;

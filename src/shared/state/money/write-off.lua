@@ -4,7 +4,7 @@ KEYS[1] cost counters of the day   ARGV[1] run  [2] seconds to keep the counters
 Returns runs whose money is there.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include accounts
--- include line
+-- include wait-queue
 -- include book
 local run, keep = unpack(ARGV, lastArg + 1)
 local costs = KEYS[lastKey + 1]

@@ -10,7 +10,7 @@ Returns {0} fenced, {1, last number, cancel request or ''} written, now or by th
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ../append-events
 -- include ../in-parts
--- include ../money/costs-below
+-- include ../money/child-costs
 local function arguments(from, count)
   local list = {}
   for i = from, from + count - 1 do list[#list + 1] = ARGV[i] end

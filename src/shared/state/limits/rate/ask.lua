@@ -6,9 +6,9 @@ Returns {0} no limit is known; {1, tokens, ms waited} granted; {2, ms to the nex
 take longer than the patience: the place is kept for a run that parks soon. A repeat answers like the first. ]]
 -- include state
 -- include window
--- include line
+-- include wait-queue
 -- include grant
--- include dispatch
+-- include schedule
 local id, grant_id, patience, freed = ARGV[5], ARGV[6], tonumber(ARGV[11]), tonumber(ARGV[12])
 if freed > 0 or not packed then begin() end
 configure(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))

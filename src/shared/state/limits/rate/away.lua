@@ -3,9 +3,9 @@ KEYS as in rateLimiter-state   ARGV[1] waiter  [2] grant id
 Returns {1, tokens, ms waited} when it was granted meanwhile, else {3, ms expected}. ]]
 -- include state
 -- include window
--- include line
+-- include wait-queue
 -- include grant
--- include dispatch
+-- include schedule
 begin()
 open_window()
 sweep()

@@ -2,9 +2,9 @@
 KEYS as in rateLimiter-state   ARGV[1] run   Returns 1 when it was there, else 0. ]]
 -- include state
 -- include window
--- include line
+-- include wait-queue
 -- include grant
--- include dispatch
+-- include schedule
 local w, promise = get(WAITERS, ARGV[1]), get(GRANTS, 'p:' .. ARGV[1])
 if not w and not promise then return 0 end
 begin()

@@ -26,7 +26,7 @@ const scripts = {
   park: loadScript(import.meta.url, './park.lua'),
   leave: loadScript(import.meta.url, './leave.lua'),
   settle: loadScript(import.meta.url, './settle.lua'),
-  pump: loadScript(import.meta.url, './pump.lua'),
+  pump: loadScript(import.meta.url, './dispatch.lua'),
 };
 
 /** In the order in which the scripts name them. */

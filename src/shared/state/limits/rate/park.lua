@@ -4,9 +4,9 @@ KEYS as in rateLimiter-state   ARGV[1] to [4] as in rateLimiter-ask  [5] run  [6
 [9] most tokens of the answer   Returns 1. ]]
 -- include state
 -- include window
--- include line
+-- include wait-queue
 -- include grant
--- include dispatch
+-- include schedule
 begin()
 configure(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))
 open_window()

@@ -5,9 +5,9 @@ Returns ms to the next look, then for each waiter what rateLimiter-ask would ret
 -- include ../../in-parts
 -- include state
 -- include window
--- include line
+-- include wait-queue
 -- include grant
--- include dispatch
+-- include schedule
 begin()
 configure(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4]))
 open_window()

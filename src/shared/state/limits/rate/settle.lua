@@ -7,9 +7,9 @@ Returns {ms of a cooldown that begins now, else 0; requests and tokens per minut
 0 for none}, all rounded. A repeat corrects nothing twice. ]]
 -- include state
 -- include window
--- include line
+-- include wait-queue
 -- include grant
--- include dispatch
+-- include schedule
 -- include learn
 begin()
 local arg = {}

@@ -12,7 +12,7 @@ The first write is one that Redis refuses when memory is full, so that a refusal
 -- include ../../stored-json
 -- include ../waits/waiting-for
 -- include ../control/decision-record
--- include ../../money/costs-below
+-- include ../../money/child-costs
 -- include ../waits/end-wait
 -- include later-runs
 local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence', 'queue', 'kind', 'epoch', 'pending',

@@ -11,7 +11,7 @@ number, queue, kind, calls that are still pending} resumed, now or by this very 
 -- include ../../stored-json
 -- include ../waits/waiting-for
 -- include decision-record
--- include ../../money/costs-below
+-- include ../../money/child-costs
 -- include ../waits/end-wait
 -- include vote
 local run = redis.call('HMGET', KEYS[1], 'status', 'segment', 'op', 'lastSequence', 'queue', 'kind', 'epoch', 'pending',

@@ -3,7 +3,7 @@ KEYS, ARGV begin as accounts says, with this one account; then, counted from the
 KEYS[1] set of accounts that runs wait for   ARGV[1] name of the account in that set
 Returns the runs, oldest first. An empty line takes the account out of the set. ]]
 -- include accounts
--- include line
+-- include wait-queue
 local taken = takeWhoFits(1, {})
 if redis.call('EXISTS', KEYS[2]) == 0 then
   if promised(1) == 0 then redis.call('DEL', KEYS[3]) end
