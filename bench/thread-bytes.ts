@@ -6,7 +6,7 @@ import { Millrace } from '../src/producer/index.ts';
 import { systemClock } from '../src/shared/base/clock.ts';
 import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { silentLog } from '../src/shared/base/log.ts';
-import type { ThreadRun } from '../src/shared/state/thread/line.ts';
+import type { ThreadRun } from '../src/shared/state/thread/wait-queue.ts';
 import type { ThreadEntry, ThreadMessage } from '../src/shared/contract/thread/thread.ts';
 import { type Threads, redisThreads } from '../src/shared/state/thread/threads.ts';
 import { connect, whenReady } from '../src/shared/state/connect.ts';

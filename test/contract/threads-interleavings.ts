@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ThreadHold } from '../../src/shared/state/thread/line.ts';
+import type { ThreadHold } from '../../src/shared/state/thread/wait-queue.ts';
 import { seeded } from '../support/seeded.ts';
 import { answers, aRun, asks, enter, tenant, written, type MakeThreadsWorld } from './threads-world.ts';
 

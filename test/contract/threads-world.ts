@@ -1,5 +1,5 @@
 import type { ThreadEntryOf, ThreadMessage, OnBusy } from '../../src/shared/contract/thread/thread.ts';
-import type { ThreadHold } from '../../src/shared/state/thread/line.ts';
+import type { ThreadHold } from '../../src/shared/state/thread/wait-queue.ts';
 import type { Threads } from '../../src/shared/state/thread/threads.ts';
 import type { ManualClock } from '../worker/tools/manual-clock.ts';
 

@@ -1,7 +1,7 @@
 import { describe } from 'vitest';
 import { threadsEvents } from './threads-events.ts';
 import { threadsInterleavings } from './threads-interleavings.ts';
-import { threadsLine } from './threads-line.ts';
+import { threadsLine } from './threads-wait-queue.ts';
 import { threadsLists } from './threads-lists.ts';
 import { threadsLog } from './threads-log.ts';
 import type { MakeThreadsWorld } from './threads-world.ts';

@@ -5,7 +5,7 @@ import { loadScript, runScript, type LifecycleTarget } from './script.ts';
 import type { Keys } from './keys.ts';
 import { redisError } from './errors.ts';
 
-const toldScript = loadScript(import.meta.url, './told.lua');
+const toldScript = loadScript(import.meta.url, './drop-published.lua');
 
 /** Nobody waits longer than this for a stream on another node. */
 const maxInlineWaitMs = 1_000;

@@ -4,7 +4,7 @@ import { defined } from '../../shared/base/defined.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { isDelta, type RunEvent } from '../../shared/contract/event.ts';
 import { newRunId } from '../../shared/base/ids.ts';
-import type { ThreadHold } from '../../shared/state/thread/line.ts';
+import type { ThreadHold } from '../../shared/state/thread/wait-queue.ts';
 import type { ThreadEntry, ThreadPatch } from '../../shared/contract/thread/thread.ts';
 import type { Threads } from '../../shared/state/thread/threads.ts';
 import type { HeldRunnerThread, RunnerThreads, Said } from './runner-ports.ts';

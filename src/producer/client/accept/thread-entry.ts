@@ -2,7 +2,12 @@ import type { NewRun } from '../../../shared/state/run/create-runs.ts';
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { assertNever, RunError } from '../../../shared/base/errors.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
-import { enterThread as enter, interruptionBy, refusedIn, type Entered } from '../../../shared/state/thread/line.ts';
+import {
+  enterThread as enter,
+  interruptionBy,
+  refusedIn,
+  type Entered,
+} from '../../../shared/state/thread/wait-queue.ts';
 import type { OnBusy } from '../../../shared/contract/thread/thread.ts';
 import { forgetOpen } from '../../../shared/state/run/open-runs.ts';
 import { releaseToNext } from '../../../shared/state/thread/turns.ts';

@@ -7,7 +7,7 @@ import { jsonText } from '../../base/json-text.ts';
 import { loadScript, runScript, scriptEvent, recordTtlS, runKeys, eventTargets, stampOf } from '../script.ts';
 import type { RunRecord } from '../../contract/run.ts';
 import { forgetOpen, lookSoon } from './open-runs.ts';
-import { lookSoonAtThread } from '../thread/line.ts';
+import { lookSoonAtThread } from '../thread/wait-queue.ts';
 import { releaseToNext } from '../thread/turns.ts';
 import { zeroUsage } from '../../contract/money.ts';
 

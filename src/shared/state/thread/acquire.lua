@@ -1,14 +1,14 @@
 --[[ Gives a thread to the worker that has claimed the run, if it is the turn of this run; if not, the run waits in line.
 How its turn ended by the word of a worker that was lost before the run ended is taken back: it may end otherwise now.
-KEYS as in thread-place.lua
+KEYS as in wait-queue.lua
 ARGV[1] run  [2] agent  [3] thread  [4] ISO time  [5] number of the claim of the run  [6] time before which a
 run that left is forgotten, in milliseconds since the epoch
 Returns {6} a later claim of the run has come for it: this worker was lost in between, and must not undo what that one wrote;
 {2, fence, manifest fields} it holds the thread, and only writes with this fence count from now on; else as place
-in thread-place.lua.
+in wait-queue.lua.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include place
--- include take-back
+-- include wait-queue
+-- include roll-back
 -- Who took the thread up last is known after it has left, too, but not for ever: once its record has expired, its execution
 -- id may be that of another run, whose claims are counted anew.
 local taken = redis.call('HMGET', KEYS[1], 'takenBy', 'takenEpoch')

@@ -12,7 +12,7 @@ import {
 import { readManifest, type ThreadKeySpace } from './key-space.ts';
 import type { ThreadRef } from '../../contract/thread/thread.ts';
 
-const tellScript = loadScript(import.meta.url, './tell.lua');
+const tellScript = loadScript(import.meta.url, './append-event.lua');
 
 /** Adds an event to a thread; to one that is gone, nothing. `op` is unique per event: a repeat right after it changes nothing. */
 export async function tellThread(

@@ -12,7 +12,7 @@ export interface ThreadKeySpace {
   readonly clock: Pick<Clock, 'now'>;
 }
 
-/** The keys of the scripts about one thread, in the order of `thread-place.lua`. */
+/** The keys of the scripts about one thread, in the order of `wait-queue.lua`. */
 export function threadKeys({ keys }: ThreadKeySpace, { tenant, threadId }: ThreadRef): string[] {
   return (['manifest', 'line', 'log', 'left', 'once', 'ops', 'events', 'claims'] as const).map((part) =>
     keys.thread(tenant, threadId, part),

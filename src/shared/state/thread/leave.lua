@@ -1,5 +1,5 @@
 --[[ Takes a run out of a thread: out of the line, or, when it holds the thread, the first in line holds it from now on.
-KEYS as in thread-place.lua
+KEYS as in wait-queue.lua
 ARGV[1] run  [2] milliseconds since the epoch  [3] how long runs that left are remembered, in milliseconds
 [4] how many of them  [5] number of the claim that the run ended with, or '' when nothing is known of it
 A run that has come to take the thread up with a later claim is not taken out: it was driven again since, and who says that it
@@ -7,8 +7,8 @@ is over is late.
 Returns the run that holds the thread now and has to be woken, or ''. Again after a lost reply it answers that run until
 it has taken the thread.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
--- include place
--- include take-back
+-- include wait-queue
+-- include roll-back
 local state = redis.call('HMGET', KEYS[1], 'holder', 'seq', 'summarySeq', 'rollback', 'gaveWay')
 local holder, seq, summary, rollback, gaveWay = unpack(state, 1, 5)
 local claimed = redis.call('HGET', KEYS[8], ARGV[1])

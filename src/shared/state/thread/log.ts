@@ -1,7 +1,7 @@
 import { jsonText } from '../../base/json-text.ts';
 import { loadScript, runScript } from '../script.ts';
 import { threadContext, type ThreadContext } from '../../contract/thread/thread-context.ts';
-import type { ThreadHold } from './line.ts';
+import type { ThreadHold } from './wait-queue.ts';
 import { readManifest, threadKeys, type ThreadKeySpace } from './key-space.ts';
 import {
   manifestFromHash,

@@ -1,5 +1,5 @@
 --[[ Removes a thread that nobody holds or waits for. Runs that left it are still known, so that none of them makes it anew.
-KEYS as in thread-place.lua
+KEYS as in wait-queue.lua
 ARGV[1] how many of the runs in its way are named
 Returns {0} there is none; {1} removed; {2, holder, runs that wait...} in use. ]]
 local holder = redis.call('HGET', KEYS[1], 'holder')

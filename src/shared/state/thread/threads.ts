@@ -21,7 +21,7 @@ import {
   leaveThread,
   lookAgainAtThreads,
   suspendThread,
-} from './line.ts';
+} from './wait-queue.ts';
 import {
   type ThreadList,
   type ThreadPurge,

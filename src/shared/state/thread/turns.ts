@@ -1,7 +1,7 @@
 import { loadScript, runScript } from '../script.ts';
 import type { AddJob } from '../run/waits/resume.ts';
 import { jobKind } from '../../contract/run.ts';
-import { leaveThread, type Leaver } from './line.ts';
+import { leaveThread, type Leaver } from './wait-queue.ts';
 import type { ThreadKeySpace } from './key-space.ts';
 import type { ThreadRef } from '../../contract/thread/thread.ts';
 

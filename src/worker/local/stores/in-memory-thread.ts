@@ -9,7 +9,7 @@ import {
   type DueThread,
   type Entered,
   type Leaver,
-} from '../../../shared/state/thread/line.ts';
+} from '../../../shared/state/thread/wait-queue.ts';
 import {
   type OnBusy,
   onceKey,

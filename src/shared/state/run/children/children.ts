@@ -19,7 +19,7 @@ import {
 import { isTerminalStatus, type RunOutcomeView, type RunRecord } from '../../../contract/run.ts';
 import { stopRun } from '../control/stop-run.ts';
 import type { ThreadKeySpace } from '../../thread/key-space.ts';
-import { lookSoonAtThread } from '../../thread/line.ts';
+import { lookSoonAtThread } from '../../thread/wait-queue.ts';
 import { releaseToNext } from '../../thread/turns.ts';
 import { zeroUsage } from '../../../contract/money.ts';
 import { defined } from '../../../base/defined.ts';

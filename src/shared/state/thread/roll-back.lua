@@ -1,5 +1,5 @@
 --[[ Shared fragment: takeBack(field) removes what the holder of a thread has written after the number in this field of the
-manifest and answers the summary that holds again. KEYS as in thread-place.lua. Numbers of removed entries are not given again. ]]
+manifest and answers the summary that holds again. KEYS as in wait-queue.lua. Numbers of removed entries are not given again. ]]
 local function takeBack(field)
   local from, summary = unpack(redis.call('HMGET', KEYS[1], field, 'heldSummary'), 1, 2)
   redis.call('HSET', KEYS[1], 'summarySeq', summary)
