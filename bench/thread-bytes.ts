@@ -28,7 +28,7 @@ import { redisRuns } from '../src/shared/state/run/runs.ts';
 import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
 import { redisCounters } from './measure.ts';
-import { createMemoryPorts } from '../src/worker/local/stores/in-memory.ts';
+import { createInMemoryPorts } from '../src/worker/local/stores/in-memory.ts';
 import { runKeySpace } from '../test/support/run-place.ts';
 
 // What a run leaves in Redis that makes 100 tool calls of 5 KB each on a conversation of 200,000 tokens (800 KB), with
@@ -119,7 +119,7 @@ async function measure(redisUrl: string, name: string, more: { readonly memory?:
   const agent = loadedFrom(defineAgent({ id: 'reader', model: 'm', tools: [lookUp], limits, ...more }));
   const runs = redisRuns({ ...runKeySpace(redis, keys), clock: systemClock, log: silentLog });
   const threads = redisThreads({ redis, keys, cluster: false, clock: systemClock }, async () => {});
-  const ports = { ...createMemoryPorts({}), runs, threads };
+  const ports = { ...createInMemoryPorts({}), runs, threads };
   const deps: RunDeps = {
     ports,
     agents: new Map([['reader', agent]]),

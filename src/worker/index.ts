@@ -114,7 +114,7 @@ export type {
   EngineCallbacks,
   EngineOptions,
   EngineResult,
-  HeldRunnerThread,
+  LockedRunnerThread,
   ResolverContext,
   RunAgentOverrides,
   RunnerAgent,

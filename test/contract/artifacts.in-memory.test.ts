@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { memoryArtifacts } from '../../src/worker/local/stores/in-memory-results.ts';
+import { inMemoryArtifacts } from '../../src/worker/local/stores/in-memory-results.ts';
 import { artifactBounds, artifactsContract } from './artifacts.ts';
 
 artifactsContract('Memory', async () => {
-  const store = memoryArtifacts(artifactBounds, systemClock);
+  const store = inMemoryArtifacts(artifactBounds, systemClock);
   return async () => store;
 });
 
@@ -12,7 +12,7 @@ const info = { toolName: 'report', trust: 'built-in', sensitivity: 'public' } as
 
 test('results of seven days ago are gone', async () => {
   let nowMs = Date.UTC(2026, 10, 1);
-  const store = memoryArtifacts(artifactBounds, { ...systemClock, now: () => nowMs });
+  const store = inMemoryArtifacts(artifactBounds, { ...systemClock, now: () => nowMs });
   await store.put('run', 'one', Buffer.from('text'), info);
   nowMs += 7 * 86_400_000 - 1;
   expect(await store.read('run', 'one', 0, 10)).toBeDefined();
@@ -22,7 +22,7 @@ test('results of seven days ago are gone', async () => {
 
 test('the results that were kept first make room once all together are over 256 MiB', async () => {
   const size = 32 * 1024 * 1024;
-  const store = memoryArtifacts({ maxBytes: size, maxRunBytes: size }, systemClock);
+  const store = inMemoryArtifacts({ maxBytes: size, maxRunBytes: size }, systemClock);
   const runs = Array.from({ length: 9 }, (_, i) => `run${i}`);
   for (const run of runs) await store.put(run, 'one', Buffer.alloc(size), info);
   const found = await Promise.all(runs.map((run) => store.read(run, 'one', 0, 1)));

@@ -1,9 +1,9 @@
-import { createMemoryPorts } from '../../src/worker/local/stores/in-memory.ts';
+import { createInMemoryPorts } from '../../src/worker/local/stores/in-memory.ts';
 import { childrenContract } from './children.ts';
 import type { ChildrenWorld } from './children-world.ts';
 
 async function makeWorld(): Promise<ChildrenWorld> {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   return {
     ...ports,
     seed: async (record) => ports.create(record),

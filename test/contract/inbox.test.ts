@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { steerRun, redisInbox } from '../../src/shared/state/run/control/inbox.ts';
-import { memoryInbox } from '../../src/worker/local/stores/in-memory.ts';
+import { inMemoryInbox } from '../../src/worker/local/stores/in-memory.ts';
 import { inboxContract } from './inbox.ts';
 import { redisWorld } from './redis-world.ts';
 import { seeded } from './store-world.ts';
@@ -17,7 +17,7 @@ inboxContract('Redis', async (runId) => {
 });
 
 inboxContract('Memory', async () => {
-  const inbox = memoryInbox();
+  const inbox = inMemoryInbox();
   return { inbox, say: async (runId, id) => inbox.say(runId, { id, text: id, at }) };
 });
 

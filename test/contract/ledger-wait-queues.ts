@@ -43,7 +43,7 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
       expect(await ledger.await(accounts, b1, 300)).toBe(false);
     }
     expect(await ledger.settle(paid(holder, 'held', 400))).toEqual([first.runId, second.runId]);
-    expect(await ledger.pump()).toEqual([]);
+    expect(await ledger.dispatch()).toEqual([]);
     expect(await view(b1)).toMatchObject({ waiting: 1 });
   });
 
@@ -62,13 +62,13 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
     const { ledger, topUp, view } = await almostUsed(makeWorld);
     const purses = Array.from({ length: 10 }, waiter);
     for (const accounts of purses) await ledger.await(accounts, b1, 200);
-    expect(await ledger.pump()).toEqual([]);
+    expect(await ledger.dispatch()).toEqual([]);
     await topUp(b1, 1_100);
-    const looks = await Promise.all([ledger.pump(), ledger.pump(), ledger.pump()]);
+    const looks = await Promise.all([ledger.dispatch(), ledger.dispatch(), ledger.dispatch()]);
     expect(looks.flat()).toEqual(purses.slice(0, 6).map(({ runId }) => runId));
     await topUp(b1, 10_000);
-    expect(await ledger.pump()).toHaveLength(4);
-    expect(await ledger.pump()).toEqual([]);
+    expect(await ledger.dispatch()).toHaveLength(4);
+    expect(await ledger.dispatch()).toEqual([]);
     expect(await view(b1)).toMatchObject({ waiting: 0 });
   });
 
@@ -125,7 +125,7 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
     await ledger.await(accounts, b1, 300);
     await ledger.reserve(ask(accounts, 'forced', 300, { force: true }));
     await topUp(b1, 10_000);
-    expect(await ledger.pump()).toEqual([]);
+    expect(await ledger.dispatch()).toEqual([]);
   });
 
   test('a run that ends waits in no line any more', async () => {
@@ -134,7 +134,7 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
     await ledger.await(accounts, b1, 300);
     await ledger.writeOff(accounts);
     await topUp(b1, 10_000);
-    expect(await ledger.pump()).toEqual([]);
+    expect(await ledger.dispatch()).toEqual([]);
   });
 
   test('a run is not woken for less than what the ledger asks of its model', async () => {
@@ -146,9 +146,9 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
     expect(await world.ledger.reserve(ask(accounts, 'b', 100))).toMatchObject({ kind: 'exceeded' });
     expect(await world.ledger.await(accounts, b1, 100)).toBe(false);
     await world.topUp(b1, 699);
-    expect(await world.ledger.pump()).toEqual([]);
+    expect(await world.ledger.dispatch()).toEqual([]);
     await world.topUp(b1, 1);
-    expect(await world.ledger.pump()).toEqual([accounts.runId]);
+    expect(await world.ledger.dispatch()).toEqual([accounts.runId]);
     expect(await world.ledger.reserve(ask(accounts, 'c', 100))).toMatchObject({ kind: 'reserved', amount: 100 });
   });
 
@@ -158,7 +158,7 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
     expect(await world.ledger.reserve(ask(accounts, 'a', 300))).toMatchObject({ kind: 'exceeded' });
     expect(await world.ledger.await(accounts, own(accounts), 300)).toBe(false);
     await world.topUp(own(accounts), 200);
-    expect(await world.ledger.pump()).toEqual([accounts.runId]);
+    expect(await world.ledger.dispatch()).toEqual([accounts.runId]);
   });
 
   test('runs that wait for money of their tenant are answered when the next window begins', async () => {
@@ -167,8 +167,8 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
     const [first, second, third] = [someAccounts(), someAccounts(), someAccounts()];
     await world.ledger.settle(paid(first, 'a', 90));
     for (const accounts of [first, second, third]) expect(await world.ledger.await(accounts, tenant, 50)).toBe(false);
-    expect(await world.ledger.pump()).toEqual([]);
+    expect(await world.ledger.dispatch()).toEqual([]);
     world.clock.set('2026-11-22T00:00:00Z');
-    expect(await world.ledger.pump()).toEqual([first.runId, second.runId]);
+    expect(await world.ledger.dispatch()).toEqual([first.runId, second.runId]);
   });
 }

@@ -1,14 +1,14 @@
 import { expect, test } from 'vitest';
-import { memoryMedia } from '../../src/worker/local/stores/in-memory-results.ts';
+import { inMemoryMedia } from '../../src/worker/local/stores/in-memory-results.ts';
 import { mediaContract } from './media-store.ts';
 
 mediaContract('Memory', async () => {
-  const media = memoryMedia();
+  const media = inMemoryMedia();
   return { media, read: async (tenant, sha256) => media.get(tenant, sha256) };
 });
 
 test('the oldest files make room once all together are over 256 MiB', async () => {
-  const media = memoryMedia();
+  const media = inMemoryMedia();
   const names: string[] = [];
   for (let i = 0; i < 9; i++) names.push(await media.put('a', Buffer.alloc(32 * 1024 * 1024, i), 'video/mp4'));
   expect(names.map((name) => media.get('a', name) !== undefined)).toEqual([false, ...Array(8).fill(true)]);

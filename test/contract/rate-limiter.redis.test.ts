@@ -10,7 +10,15 @@ import type { RateLimiter } from '../../src/shared/state/limits/rate/rate-limite
 import { redisRateLimiter } from '../../src/shared/state/limits/rate/limiters.ts';
 import { startRedisProxy } from '../support/redis-proxy.ts';
 import { testPrefix, until } from '../support/redis.ts';
-import { aRequest, expectParked, rateLimiterContract, granted, oneAtATime, pumped, suspended } from './rate-limiter.ts';
+import {
+  aRequest,
+  expectParked,
+  rateLimiterContract,
+  granted,
+  oneAtATime,
+  dispatched,
+  suspended,
+} from './rate-limiter.ts';
 import { redisRateLimiterWorld } from './rate-limiter-redis-world.ts';
 
 rateLimiterContract('Redis', () => redisRateLimiterWorld());
@@ -82,13 +90,13 @@ describe('leases', () => {
     const first = await granted(rateLimiter, aRequest('a', oneAtATime));
     for (const runId of ['b', 'c', 'd']) await suspended(rateLimiter, aRequest(runId, oneAtATime));
     await rateLimiter.settle(first, {});
-    expect(await pumped(rateLimiter)).toEqual(['b']);
+    expect(await dispatched(rateLimiter)).toEqual(['b']);
     await lapse(world, 'leases');
     // Its wake-up may be lost, so it gets another one; its turn is not held any longer.
-    expect(await pumped(rateLimiter)).toEqual(['b', 'c']);
+    expect(await dispatched(rateLimiter)).toEqual(['b', 'c']);
     await suspended(rateLimiter, aRequest('b', oneAtATime));
     await rateLimiter.settle(await granted(rateLimiter, aRequest('c', oneAtATime), 0), {});
-    expect(await pumped(rateLimiter)).toEqual(['b']);
+    expect(await dispatched(rateLimiter)).toEqual(['b']);
   });
 
   test('a promise that nobody takes up costs nothing', async () => {
@@ -96,7 +104,7 @@ describe('leases', () => {
     const rateLimiter = await world.rateLimiter();
     const limits = { requestsPerMinute: 2 };
     await rateLimiter.park(aRequest('b', limits));
-    expect(await pumped(rateLimiter)).toEqual(['b']);
+    expect(await dispatched(rateLimiter)).toEqual(['b']);
     await expectParked(rateLimiter, aRequest('c', limits), 10_000);
     await lapse(world, 'leases');
     expect((await granted(rateLimiter, aRequest('d', limits), 0)).tokens).toBe(200);
@@ -124,13 +132,13 @@ test('a run that never comes is woken four times more, and forgotten', async () 
   const world = await redisRateLimiterWorld();
   const rateLimiter = await world.rateLimiter();
   await rateLimiter.park(aRequest('b', oneAtATime));
-  expect(await pumped(rateLimiter)).toEqual(['b']);
+  expect(await dispatched(rateLimiter)).toEqual(['b']);
   await lapse(world, 'leases');
   for (let i = 0; i < 4; i++) {
-    expect(await pumped(rateLimiter)).toEqual(['b']);
+    expect(await dispatched(rateLimiter)).toEqual(['b']);
     await lapse(world, 'seats');
   }
-  expect(await rateLimiter.pump()).toEqual([]);
+  expect(await rateLimiter.dispatch()).toEqual([]);
   expect(await world.redis.exists(world.keys.limiter(limiter, 'waiters'))).toBe(0);
 });
 
@@ -205,7 +213,7 @@ describe('Redis', () => {
     await expect(rateLimiter.park(aRequest('c', oneAtATime))).rejects.toMatchObject(full);
     await expect(rateLimiter.settle(first, {})).rejects.toMatchObject(full);
     await expect(rateLimiter.leave('b')).rejects.toMatchObject(full);
-    await expect(rateLimiter.pump()).rejects.toMatchObject(full);
+    await expect(rateLimiter.dispatch()).rejects.toMatchObject(full);
     expect(await stored()).toEqual(before);
     await world.redis.config('SET', 'maxmemory', '0');
     await rateLimiter.leave('b');
@@ -222,7 +230,7 @@ describe('Redis', () => {
     }
     await rateLimiter.park(aRequest('left', limits));
     await rateLimiter.leave('left');
-    expect(await rateLimiter.pump()).toEqual([]);
+    expect(await rateLimiter.dispatch()).toEqual([]);
     const stored = await world.redis.keys(world.keys.limiter(limiter, '*').replaceAll(/[{}]/g, '?'));
     const parts = stored.map((key) => key.split(':').at(-1));
     expect(new Set(parts)).toEqual(new Set(['grants', 'past', 'state', 'window']));

@@ -69,9 +69,9 @@ function checkStretches(calls: readonly TimedCall[], count: number, windowMs: nu
   expect(Math.min(...stretches)).toBeGreaterThanOrEqual(windowMs - 2);
 }
 
-export async function pumped(rateLimiter: RateLimiter): Promise<readonly string[]> {
+export async function dispatched(rateLimiter: RateLimiter): Promise<readonly string[]> {
   return await until('runs to wake', async () => {
-    const runIds = await rateLimiter.pump();
+    const runIds = await rateLimiter.dispatch();
     return runIds.length > 0 ? runIds : undefined;
   });
 }
@@ -192,16 +192,16 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       const first = await granted(one, aRequest('a', oneAtATime));
       const others = ['b', 'c'].map((runId) => aRequest(runId, oneAtATime));
       for (const request of others) await suspended(one, request);
-      expect([await one.pump(), await two.pump()]).toEqual([[], []]);
+      expect([await one.dispatch(), await two.dispatch()]).toEqual([[], []]);
 
       await one.settle(first, {});
-      expect(await pumped(two)).toEqual(['b']);
-      expect([await one.pump(), await two.pump()]).toEqual([[], []]);
+      expect(await dispatched(two)).toEqual(['b']);
+      expect([await one.dispatch(), await two.dispatch()]).toEqual([[], []]);
       // The turn of the woken run is its own: nobody else can have it.
       await expectParked(one, aRequest('d', oneAtATime));
       const second = await granted(one, others[0] as GrantRequest, 0);
       await one.settle(second, {});
-      expect(await pumped(one)).toEqual(['c']);
+      expect(await dispatched(one)).toEqual(['c']);
     });
 
     test('a run that is woken too early keeps its place', async () => {
@@ -212,7 +212,7 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       await suspended(rateLimiter, c);
       await suspended(rateLimiter, b);
       await rateLimiter.settle(first, {});
-      expect(await pumped(rateLimiter)).toEqual(['b']);
+      expect(await dispatched(rateLimiter)).toEqual(['b']);
     });
 
     test('to park twice is to park once, and a run whose wake-up got lost is woken again', async () => {
@@ -223,11 +223,11 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       await suspended(rateLimiter, c);
       await rateLimiter.park(b);
       await rateLimiter.settle(first, {});
-      expect(await pumped(rateLimiter)).toEqual(['b']);
+      expect(await dispatched(rateLimiter)).toEqual(['b']);
       await rateLimiter.park(b);
-      expect(await pumped(rateLimiter)).toEqual(['b']);
+      expect(await dispatched(rateLimiter)).toEqual(['b']);
       await rateLimiter.settle(await granted(rateLimiter, b, 0), {});
-      expect(await pumped(rateLimiter)).toEqual(['c']);
+      expect(await dispatched(rateLimiter)).toEqual(['c']);
     });
 
     test('a run that left is not woken, and what was promised to it goes to the next', async () => {
@@ -236,9 +236,9 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       for (const runId of ['b', 'c', 'd']) await suspended(rateLimiter, aRequest(runId, oneAtATime));
       await rateLimiter.leave('b');
       await rateLimiter.settle(first, {});
-      expect(await pumped(rateLimiter)).toEqual(['c']);
+      expect(await dispatched(rateLimiter)).toEqual(['c']);
       await rateLimiter.leave('c');
-      expect(await pumped(rateLimiter)).toEqual(['d']);
+      expect(await dispatched(rateLimiter)).toEqual(['d']);
     });
 
     test('an aborted wait rejects with the reason and gives its place up', async () => {
@@ -317,7 +317,7 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       expect(expectedMs).toBeLessThanOrEqual(40_000);
       expect(cooled).toEqual([40_000]);
       await two.park(aRequest('b', limits));
-      expect(await two.pump()).toEqual([]);
+      expect(await two.dispatch()).toEqual([]);
     });
 
     test('a cooldown ends, never lasts longer than a minute, and grows when nobody says how long', async () => {

@@ -1,9 +1,9 @@
 import type { RunEvent } from '../../src/shared/contract/event.ts';
-import { createMemoryPorts } from '../../src/worker/local/stores/in-memory.ts';
+import { createInMemoryPorts } from '../../src/worker/local/stores/in-memory.ts';
 import { runStoreContract } from './run-store.ts';
 
 runStoreContract('Memory', async () => {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   return {
     runs: ports.runs,
     seed: async (record) => ports.create(record),

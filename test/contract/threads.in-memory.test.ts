@@ -1,12 +1,12 @@
 import { expect, test } from 'vitest';
-import { memoryThreads } from '../../src/worker/local/stores/in-memory-threads.ts';
+import { inMemoryThreads } from '../../src/worker/local/stores/in-memory-threads.ts';
 import { ManualClock } from '../worker/tools/manual-clock.ts';
 import { threadsContract } from './threads.ts';
 import { aRun, tenant, type ThreadsWorld } from './threads-world.ts';
 
 async function makeWorld(): Promise<ThreadsWorld> {
   const clock = new ManualClock();
-  return { clock, threads: memoryThreads(clock) };
+  return { clock, threads: inMemoryThreads(clock) };
 }
 
 threadsContract('Memory', makeWorld);

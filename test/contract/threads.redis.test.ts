@@ -1,6 +1,6 @@
 import { lookAfterMs } from '../../src/shared/state/thread/wait-queue.ts';
 import { expect, test } from 'vitest';
-import { memoryThreads } from '../../src/worker/local/stores/in-memory-threads.ts';
+import { inMemoryThreads } from '../../src/worker/local/stores/in-memory-threads.ts';
 import { seeded } from '../support/seeded.ts';
 import { threadsContract } from './threads.ts';
 import { redisThreads } from '../../src/shared/state/thread/threads.ts';
@@ -13,7 +13,7 @@ threadsContract('Redis', () => redisThreadsWorld());
 test('Redis and memory answer alike, whatever is done in whatever order', async () => {
   const random = seeded();
   const redis = await redisThreadsWorld();
-  const memory: ThreadsWorld = { clock: redis.clock, threads: memoryThreads(redis.clock) };
+  const memory: ThreadsWorld = { clock: redis.clock, threads: inMemoryThreads(redis.clock) };
   const both = async <T>(act: (world: ThreadsWorld) => Promise<T>): Promise<T> => {
     const [one, two] = await Promise.all([redis, memory].map((world) => act(world)));
     expect(one).toEqual(two);

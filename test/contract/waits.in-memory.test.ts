@@ -1,19 +1,19 @@
 import { systemClock } from '../../src/shared/base/clock.ts';
 import type { RunEvent } from '../../src/shared/contract/event.ts';
-import { MemoryRuns } from '../../src/worker/local/stores/in-memory-runs.ts';
-import { memoryWaits } from '../../src/worker/local/stores/in-memory-waits.ts';
+import { InMemoryRuns } from '../../src/worker/local/stores/in-memory-runs.ts';
+import { inMemoryWaits } from '../../src/worker/local/stores/in-memory-waits.ts';
 import { decisionsContract, type DecisionsWorld } from './decisions.ts';
 import { waitsContract } from './waits.ts';
 
 async function makeWorld(): Promise<DecisionsWorld> {
   const listeners = new Map<string, (readonly RunEvent[])[]>();
   let passedMs = 0;
-  const runs = new MemoryRuns(systemClock, (runId, events) => {
+  const runs = new InMemoryRuns(systemClock, (runId, events) => {
     listeners.get(runId)?.push(events);
   });
   return {
     runs,
-    waits: memoryWaits(runs, { ...systemClock, now: () => Date.now() + passedMs }),
+    waits: inMemoryWaits(runs, { ...systemClock, now: () => Date.now() + passedMs }),
     async pass(ms) {
       passedMs += ms;
     },

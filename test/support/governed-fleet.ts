@@ -123,7 +123,7 @@ export class GovernedFleet implements AsyncDisposable {
   }
 
   async #wake(rateLimiter: RateLimiter): Promise<void> {
-    for (const runId of await rateLimiter.pump()) {
+    for (const runId of await rateLimiter.dispatch()) {
       this.#parked.get(runId)?.();
       this.#parked.delete(runId);
     }

@@ -11,10 +11,10 @@ export interface StepCosts {
   /** The most that it may cost, in microcents, as far as that is known. */
   readonly mostMicrocents: number;
   /** What was paid, by its answer; without one, what is known to be paid by now. */
-  spent(answer?: unknown): Spent;
+  spent(answer?: unknown): StepSpent;
 }
 
-export interface Spent {
+export interface StepSpent {
   readonly costMicrocents: number;
   readonly usage: RunUsage;
   /** What it is the sum of. */
@@ -30,7 +30,7 @@ export interface StepGateOptions extends BudgetGateOptions {
 
 /** A step may begin. `settle` is to be called once, when it is over: without an answer with what was paid by then. */
 export interface StepPermit {
-  settle(spent: Spent): Promise<void>;
+  settle(spent: StepSpent): Promise<void>;
 }
 
 /**
@@ -72,7 +72,7 @@ export class StepGate {
     return { settle: (spent) => this.#settle(id, payee, spent) };
   }
 
-  async #settle(id: string, payee: StepCosts['payee'], { parts, costMicrocents, isCutOff }: Spent): Promise<void> {
+  async #settle(id: string, payee: StepCosts['payee'], { parts, costMicrocents, isCutOff }: StepSpent): Promise<void> {
     const paid = {
       id,
       ...payee,

@@ -3,12 +3,12 @@ import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import type { PaidAttempt } from '../../shared/state/money/costs.ts';
 import { addRunUsage } from '../../shared/contract/money.ts';
 import { costTokens, type CostTokens } from '../turn/cost-event.ts';
-import type { Spent } from './step-gate.ts';
+import type { StepSpent } from './step-gate.ts';
 
 type Spending = NonNullable<JournalEntryOf<'orchestration_step'>['spent']>;
 
 /** As the journal keeps it. */
-export function spendingOf({ costMicrocents, usage, parts }: Spent): Spending {
+export function spendingOf({ costMicrocents, usage, parts }: StepSpent): Spending {
   return { costMicrocents, usage, unpriced: parts.some(({ priced }) => !priced) ? true : undefined };
 }
 

@@ -36,9 +36,9 @@ export class ResumePoller implements AsyncDisposable {
     this.#deps = deps;
     const { waits, rateLimiter, ledger } = deps;
     this.#timers = [
-      this.#every(turnsEveryMs, 'turns', 'its turn at the provider has come', () => rateLimiter.pump()),
+      this.#every(turnsEveryMs, 'turns', 'its turn at the provider has come', () => rateLimiter.dispatch()),
       this.#every(timersEveryMs, 'timers', 'its time has come', () => waits.due(timersAtOnce)),
-      this.#every(moneyEveryMs, 'money', 'there is money for it now', () => ledger.pump()),
+      this.#every(moneyEveryMs, 'money', 'there is money for it now', () => ledger.dispatch()),
     ];
   }
 

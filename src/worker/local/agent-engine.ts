@@ -9,7 +9,7 @@ import { createAgentWith } from './create-agent.ts';
 import type { AgentHandle, CreateAgentOptions } from './agent-handle.ts';
 import type { Agent } from '../agents/define-agent.ts';
 import type { Engine, EngineCallbacks, EngineOptions, RunnerAgent, Servers } from './runner-ports.ts';
-import { createMemoryPorts } from './stores/in-memory.ts';
+import { createInMemoryPorts } from './stores/in-memory.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 
 /**
@@ -40,7 +40,7 @@ const nobodyDecides = { granted: false, reason: 'nobody can decide here' } as co
  * session is a conversation in memory. What people would have to decide is denied, unless `onPending` asks somebody.
  */
 export function createAgentEngine(given: AgentEngineOptions, boundary: Boundary): Engine {
-  const ports = createMemoryPorts({ redactor: boundary.redactor });
+  const ports = createInMemoryPorts({ redactor: boundary.redactor });
   return {
     async run(message, options, trust, sessionId, callbacks, abort) {
       const { own, capabilities, servers } = sorted(options.mcpServers);

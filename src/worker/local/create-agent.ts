@@ -19,13 +19,13 @@ import type { AgentHandle, AgentRunOptions, CreateAgentOptions, ToolListing } fr
 import { localDeps, type LocalDeps } from './drive.ts';
 import { HandleTurns } from './handle-turns.ts';
 import { runStateFromJSON, runStateOf, type RunState } from './run-state.ts';
-import { createMemoryPorts, type MemoryPorts } from './stores/in-memory.ts';
+import { createInMemoryPorts, type InMemoryPorts } from './stores/in-memory.ts';
 import { queuedRecord } from './stores/in-memory-row.ts';
 
 /** Where the runs of a handle are kept beyond it, and the conversation that they continue there. */
 export interface AgentSession {
   readonly id: string;
-  readonly ports: MemoryPorts;
+  readonly ports: InMemoryPorts;
   /** Shared by all handles of the session's program. */
   readonly boundary: Boundary;
 }
@@ -78,7 +78,7 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
 function depsFor(agent: Agent, options: Options): LocalDeps {
   const config = parseConfig(options.env);
   const { secrets, redactor, providers } = options.session?.boundary ?? createBoundary({ ...options, config });
-  const ports = options.session?.ports ?? createMemoryPorts({ redactor });
+  const ports = options.session?.ports ?? createInMemoryPorts({ redactor });
   const toolkit = createToolkit({
     config,
     secrets,
@@ -119,7 +119,7 @@ function newRecord(
   return queuedRecord(run, nowMs);
 }
 
-function stateOf(runId: string, ports: MemoryPorts): RunState {
+function stateOf(runId: string, ports: InMemoryPorts): RunState {
   const saved = ports.save(runId);
   if (!saved) throw new RunError('run_not_found', `this handle has no run ${runId}`);
   const { thread } = saved.record.request;

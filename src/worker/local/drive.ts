@@ -10,7 +10,7 @@ import type { RunDeps } from '../run/open-run.ts';
 import type { JobOutcome } from '../run/outcome.ts';
 import { runJob } from '../run/run-job.ts';
 import { askPeople, type OnPending } from './ask-people.ts';
-import type { MemoryPorts } from './stores/in-memory.ts';
+import type { InMemoryPorts } from './stores/in-memory.ts';
 
 /** In one process a run waits where it is. */
 const longestWaitMs = 86_400_000;
@@ -31,10 +31,10 @@ const delivery = {
 type OfProcess = 'cancels' | 'flushTimer' | 'maxInlineWaitMs' | 'tenants' | 'wake' | 'stopping';
 
 /** What the runs of one process work with. */
-export type LocalDeps = Omit<RunDeps, 'cancels'> & { readonly ports: MemoryPorts };
+export type LocalDeps = Omit<RunDeps, 'cancels'> & { readonly ports: InMemoryPorts };
 
 /** What a worker has, without a fleet. */
-export function localDeps(given: Omit<RunDeps, OfProcess> & { readonly ports: MemoryPorts }): LocalDeps {
+export function localDeps(given: Omit<RunDeps, OfProcess> & { readonly ports: InMemoryPorts }): LocalDeps {
   return {
     ...given,
     // In one process there is no write to save: every delta is an event of its own.
@@ -55,7 +55,7 @@ export async function runSegment({ kind, runId, segment }: RunRecord, deps: Loca
 }
 
 /** Cancels a run when `signal` is aborted, until disposed. */
-export function cancelOn(signal: AbortSignal | undefined, runId: string, ports: MemoryPorts): Disposable {
+export function cancelOn(signal: AbortSignal | undefined, runId: string, ports: InMemoryPorts): Disposable {
   const cancel = () => void ports.cancel(runId, { drain: false, onPendingApprovals: 'deny' });
   if (signal?.aborted) cancel();
   else signal?.addEventListener('abort', cancel, { once: true });
@@ -92,7 +92,7 @@ async function endWait(record: RunRecord, deps: LocalDeps, onPending: OnPending 
   return decision !== undefined && ports.decide(runId, decision);
 }
 
-async function untilDue(runId: string, ports: MemoryPorts): Promise<void> {
+async function untilDue(runId: string, ports: InMemoryPorts): Promise<void> {
   await resumeDue(ports);
   const record = await ports.runs.load(runId);
   if (record?.status !== 'suspended') return;
@@ -100,7 +100,7 @@ async function untilDue(runId: string, ports: MemoryPorts): Promise<void> {
   else await systemClock.sleep(timerGridMs);
 }
 
-async function resumeDue({ waits, deadlines }: MemoryPorts): Promise<void> {
+async function resumeDue({ waits, deadlines }: InMemoryPorts): Promise<void> {
   for (const due of await waits.due(100)) await waits.resume(due, { summary: 'its time has come' });
   for (const due of await deadlines.due(100))
     if (!(await waits.resume(due, { summary: 'its deadline has passed' }))) await deadlines.clear(due);
@@ -114,7 +114,7 @@ export async function decideHere(
   runId: string,
   decision: DecisionInput,
   by: string | undefined,
-  ports: MemoryPorts,
+  ports: InMemoryPorts,
 ): Promise<void> {
   await resumeDue(ports);
   try {

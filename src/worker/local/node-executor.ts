@@ -23,7 +23,7 @@ import type { JobOutcome } from '../run/outcome.ts';
 import { configuredTools } from '../tools/configure.ts';
 import { cancelOn, localDeps, runSegment } from './drive.ts';
 import { refuseUnserved } from './node-refusal.ts';
-import { createMemoryPorts, type MemoryPorts } from './stores/in-memory.ts';
+import { createInMemoryPorts, type InMemoryPorts } from './stores/in-memory.ts';
 import { queuedRecord, type SavedRun } from './stores/in-memory-row.ts';
 
 /** What a host of workflow nodes provides. What is absent is switched off. */
@@ -170,8 +170,12 @@ function recordOf(
 }
 
 /** The stores of one execution. Its events go to the host as they are emitted, and its media where the host keeps them. */
-function portsFor(context: NodeContext, { keepMedia, redactor, clock }: NodeHost): MemoryPorts {
-  const ports = createMemoryPorts({ redactor, clock, observe: (event) => isOfNode(event.type) && context.emit(event) });
+function portsFor(context: NodeContext, { keepMedia, redactor, clock }: NodeHost): InMemoryPorts {
+  const ports = createInMemoryPorts({
+    redactor,
+    clock,
+    observe: (event) => isOfNode(event.type) && context.emit(event),
+  });
   if (!keepMedia) return ports;
   return { ...ports, media: { ...ports.media, put: async (_, bytes, mediaType) => await keepMedia(bytes, mediaType) } };
 }

@@ -12,7 +12,7 @@ import { defaultPrompt } from '../prompt/system-prompt.ts';
 import type { Agent } from '../agents/define-agent.ts';
 import type { ResolverContext, RunnerCollaborators, Servers } from './runner-ports.ts';
 import { localThreads, type LocalThreads } from './runner-threads.ts';
-import { memoryThreads } from './stores/in-memory-threads.ts';
+import { inMemoryThreads } from './stores/in-memory-threads.ts';
 import type { CapabilityResolver, SideChannels } from '../tools/capabilities.ts';
 import { defineTool } from '../tools/define.ts';
 import { ToolError } from '../tools/tool-error.ts';
@@ -52,7 +52,7 @@ export function runnerDefaultsWith({
   };
   const boundary = createBoundary({ ...given, config: parseConfig(given.env) });
   return {
-    threads: localThreads(memoryThreads(systemClock), systemClock),
+    threads: localThreads(inMemoryThreads(systemClock), systemClock),
     agents: { load: (agentId) => find(agentId).definition },
     tasks: {
       async get(taskId) {

@@ -69,7 +69,7 @@ export interface Said {
 }
 
 /** A thread in the hands of one run. Disposing of it lets the next one have it. */
-export interface HeldRunnerThread extends AsyncDisposable {
+export interface LockedRunnerThread extends AsyncDisposable {
   manifest(): Promise<RunnerManifest>;
   append(said: Said): Promise<void>;
   /** Keeps an event of the engine beside the messages. Returns at once. */
@@ -83,7 +83,7 @@ export interface RunnerThreads {
    * Resolves when it is the turn of this caller, in the order in which they asked. Undefined: the signal was aborted before
    * that.
    */
-  acquire(threadId: string, agentId: string, signal: AbortSignal): Promise<HeldRunnerThread | undefined>;
+  acquire(threadId: string, agentId: string, signal: AbortSignal): Promise<LockedRunnerThread | undefined>;
 }
 
 /** MCP servers by name. What they are is between those who resolve them and the engine. */

@@ -7,7 +7,7 @@ import { newRunId } from '../../shared/base/ids.ts';
 import type { ThreadHold } from '../../shared/state/thread/wait-queue.ts';
 import type { ThreadEntry, ThreadPatch } from '../../shared/contract/thread/thread.ts';
 import type { Threads } from '../../shared/state/thread/threads.ts';
-import type { HeldRunnerThread, RunnerThreads, Said } from './runner-ports.ts';
+import type { LockedRunnerThread, RunnerThreads, Said } from './runner-ports.ts';
 
 const tenant = 'default';
 const maxEvents = 1_000;
@@ -47,7 +47,7 @@ export function localThreads(threads: Threads, clock: Pick<Clock, 'now'>): Local
     throw new RunError('validation', `thread ${threadId} belongs to agent ${acquired.agentId}, not to ${agentId}`);
   }
 
-  function held(hold: ThreadHold, release: () => void): HeldRunnerThread {
+  function held(hold: ThreadHold, release: () => void): LockedRunnerThread {
     const { threadId, runId } = hold;
     let writes = 0;
     const write = async (entries: readonly ThreadEntry[], patch: ThreadPatch = {}) => {

@@ -6,7 +6,7 @@ import type {
   EngineCallbacks,
   EngineOptions,
   EngineResult,
-  HeldRunnerThread,
+  LockedRunnerThread,
   ResolverContext,
   RunAgentOverrides,
   RunnerAgent,
@@ -132,7 +132,7 @@ function contextOf<Agent extends RunnerAgent, Task>(
   };
 }
 
-async function stopped(thread: HeldRunnerThread): Promise<Answer> {
+async function stopped(thread: LockedRunnerThread): Promise<Answer> {
   await thread.append({ role: 'assistant', text: '(stopped by user)' });
   await thread.update({});
   return { text: '' };
@@ -160,7 +160,7 @@ function questionTo(agentId: string, threadId: string, message: string, asking: 
 }
 
 /** The caller's own, as they are; and its events are kept on the way. */
-function engineCallbacks(callbacks: RunnerCallbacks, thread: HeldRunnerThread): EngineCallbacks {
+function engineCallbacks(callbacks: RunnerCallbacks, thread: LockedRunnerThread): EngineCallbacks {
   const { onThinking, onAssistantMessage, onToolUse, onToolUseSummary, onEvent } = callbacks;
   return {
     ...defined({ onThinking, onAssistantMessage, onToolUse, onToolUseSummary }),

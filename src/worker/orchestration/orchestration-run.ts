@@ -25,7 +25,7 @@ import type {
   OrchestrationHost,
   OrchestrationResult,
 } from './orchestration.ts';
-import type { Spent, StepCosts, StepGate, StepPermit } from '../admission/step-gate.ts';
+import type { StepSpent, StepCosts, StepGate, StepPermit } from '../admission/step-gate.ts';
 import { addSpending, costEvent, spendingOf } from '../admission/step-spending.ts';
 
 /** Whoever was told to stop has a worker that ends it, or none: then the next one does, when the lock is over. */
@@ -113,7 +113,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   /** There is no money for a step. */
   #parked: SuspendedWait | undefined;
   /** Paid for steps that have no answer. */
-  readonly #lost: Spent[] = [];
+  readonly #lost: StepSpent[] = [];
   #emitted = 0;
   #nowMs: number;
   #workedMs = 0;
@@ -327,7 +327,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   }
 
   /** From here on nobody does it again. */
-  async #keep(key: string, value: unknown, spent: Spent | undefined): Promise<unknown> {
+  async #keep(key: string, value: unknown, spent: StepSpent | undefined): Promise<unknown> {
     const nowMs = this.#ports.clock.now();
     const at = new Date(nowMs).toISOString();
     const told = this.#emitted;

@@ -1,7 +1,7 @@
 import type { PaidAttempt } from '../../shared/state/money/costs.ts';
 import { usdToMicrocents, zeroUsage, addRunUsage, emptyRunUsage } from '../../shared/contract/money.ts';
 import { usageOfCost } from '../turn/cost-event.ts';
-import type { Spent, StepCosts } from '../admission/step-gate.ts';
+import type { StepSpent, StepCosts } from '../admission/step-gate.ts';
 import type { TaskAdapter } from '../agents/adapter.ts';
 import type { ActionAnswer } from './task/answers.ts';
 import type { CallReply } from './task/call.ts';
@@ -35,13 +35,13 @@ export function callCosts(
   };
 }
 
-function spentByReply({ charges, ...reply }: CallReply, name: string, adapterId: string): Spent {
+function spentByReply({ charges, ...reply }: CallReply, name: string, adapterId: string): StepSpent {
   const costMicrocents = name === 'act' && reply.ok ? ((reply.value as ActionAnswer).costMicrocents ?? 0) : 0;
   const action = { provider: 'task', model: adapterId, usage: zeroUsage, costMicrocents, priced: true };
   return spentOn(charges, costMicrocents > 0 ? [action] : [], !reply.ok && reply.failure.kind === 'late');
 }
 
-function spentOn(charges: readonly TaskCharge[], others: readonly PaidAttempt[], isCutOff: boolean): Spent {
+function spentOn(charges: readonly TaskCharge[], others: readonly PaidAttempt[], isCutOff: boolean): StepSpent {
   const calls = charges.map(paidAttempt);
   const parts = [...calls, ...others];
   return {

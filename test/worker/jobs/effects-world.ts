@@ -10,7 +10,7 @@ import type { Embedder } from '../../../src/worker/jobs/embedder.ts';
 import type { Ledger, Settlement } from '../../../src/shared/state/money/ledger.ts';
 import { defineAgent, type AgentSource } from '../../../src/worker/agents/define-agent.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
+import { createInMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 
 export const tenant = 'acme';
 export const threadId = 'talk';
@@ -38,7 +38,7 @@ export function makeEffects({
 }: Given = {}) {
   const seen: LlmRequest[] = [];
   const settled: Settlement[] = [];
-  const memory = createMemoryPorts();
+  const memory = createInMemoryPorts();
   const kept = given ?? memory.ledger;
   const ledger: Ledger = {
     ...kept,

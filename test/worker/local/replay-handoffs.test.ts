@@ -13,7 +13,7 @@ import { payloadDigest } from '../../../src/shared/contract/thread/turn-log.ts';
 import type { Threads } from '../../../src/shared/state/thread/threads.ts';
 import { replayHandoffs } from '../../../src/worker/local/replay-handoffs.ts';
 import { recordTurn, takeThread } from '../../../src/worker/run/run-thread.ts';
-import { memoryThreads } from '../../../src/worker/local/stores/in-memory-threads.ts';
+import { inMemoryThreads } from '../../../src/worker/local/stores/in-memory-threads.ts';
 import {
   boundary,
   crossing,
@@ -159,7 +159,7 @@ const told = fc.record(
 test('what crossed in the turns of a thread is rebuilt from its export byte for byte', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.array(told, { maxLength: 6 }), { minLength: 1, maxLength: 4 }), async (stories) => {
-      const threads = memoryThreads(systemClock);
+      const threads = inMemoryThreads(systemClock);
       const crossed: (readonly Message[])[] = [];
       for (const [index, story] of stories.entries()) crossed.push(...(await turn(threads, `run${index}`, story)));
       expect(replayedBytes(await exported(threads))).toEqual(bytes(crossed));
@@ -169,7 +169,7 @@ test('what crossed in the turns of a thread is rebuilt from its export byte for 
 });
 
 test('a summary that an earlier turn has left is what the conversation begins with', async () => {
-  const threads = memoryThreads(systemClock);
+  const threads = inMemoryThreads(systemClock);
   await turn(threads, 'run1', [{ parts: [words('One.')] }, { parts: [words('Two.')], summarise: 1 }]);
   const crossed = await turn(threads, 'run2', [{ parts: [words('Three.')], through: filters.full() }]);
   expect(crossed[0]?.[0]).toMatchObject({ content: expect.stringContaining('Before step 2.') });
@@ -178,7 +178,7 @@ test('a summary that an earlier turn has left is what the conversation begins wi
 });
 
 test('a run that is driven again after others hands over what it then knows', async () => {
-  const threads = memoryThreads(systemClock);
+  const threads = inMemoryThreads(systemClock);
   const first: Told[] = [{ parts: [words('I hand over.'), call('a')], through: filters.full() }];
   const [before = []] = await turn(threads, 'again', first);
   await turn(threads, 'between', [{ parts: [words('Meanwhile.')] }]);
@@ -189,7 +189,7 @@ test('a run that is driven again after others hands over what it then knows', as
 });
 
 test('what a function of its own let through cannot be replayed, nor what crossed after that in the same run', async () => {
-  const threads = memoryThreads(systemClock);
+  const threads = inMemoryThreads(systemClock);
   const custom = filters.custom((messages) => messages.slice(-1));
   await turn(threads, 'run1', [
     { parts: [words('One.')], through: filters.full() },
@@ -211,7 +211,7 @@ test('what a function of its own let through cannot be replayed, nor what crosse
 });
 
 test('an export in which something was changed or is missing is not taken for what crossed', async () => {
-  const threads = memoryThreads(systemClock);
+  const threads = inMemoryThreads(systemClock);
   await turn(threads, 'run1', [{ parts: [words('Order 7 is shipped.')], through: filters.full() }]);
   const text = await exported(threads);
   const refused = [{ kind: 'refused', error: { code: 'run_state_malformed' } }];
@@ -231,7 +231,7 @@ test.each([
   ['a line that is cut off', '{"t":"message","seq":1', 3],
   ['an entry without a number', '{"v":1,"t":"result"}', 3],
 ])('%s is refused with the number of the line', async (_, line, number) => {
-  const threads = memoryThreads(systemClock);
+  const threads = inMemoryThreads(systemClock);
   await turn(threads, 'run1', [{ parts: [words('One.')], through: filters.full() }]);
   const whole = (await exported(threads)).split('\n');
   const text = number === 1 ? line : [...whole.slice(0, number - 1), line].join('\n');

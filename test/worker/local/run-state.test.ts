@@ -9,7 +9,7 @@ import { untrustedPreamble } from '../../../src/worker/guards/preamble.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { startRawProvider } from '../../support/raw-provider.ts';
 import { responses } from '../../support/raw-responses.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
+import { createInMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import {
   refuseEnded,
@@ -32,7 +32,7 @@ const entries: JournalEntry[] = [
 
 /** A run that waits for two people, one of whom has said yes. */
 async function waiting() {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   const record = aRecord();
   ports.create(record);
   const { runId } = record;
@@ -67,7 +67,7 @@ test('a state comes back from its text as it was', async () => {
 test('a run that waits goes on in another process, with the votes that were given before', async () => {
   const state = runStateFromJSON(runStateToJSON(await aState()), agent);
   const { runId } = state.record;
-  const elsewhere = createMemoryPorts();
+  const elsewhere = createInMemoryPorts();
   await elsewhere.restore(state);
   expect(await elsewhere.runs.load(runId)).toMatchObject({
     status: 'suspended',
@@ -85,7 +85,7 @@ test('a run that was at work when it was saved is taken up again from its journa
   ports.decide(runId, { approvals: [{ toolCallId: 'c2', granted: true }] }, 'kim');
   await claimed({ runs: ports.runs }, runId, { segment: 1 });
   const saved = ports.save(runId);
-  const elsewhere = createMemoryPorts();
+  const elsewhere = createInMemoryPorts();
   if (saved) await elsewhere.restore(saved);
   expect(await elsewhere.runs.load(runId)).toMatchObject({ status: 'queued' });
   const answer = await claimed({ runs: elsewhere.runs }, runId, { segment: 1 });
@@ -107,7 +107,7 @@ test.each([
   ['at once when it waits for nobody', [ask('openai:m', { kind: 'provider_limit' })], true],
   ['never when people are asked for ever', [ask('c1')], false],
 ] as const)('a restored run is woken %s', async (_, pending, isDue) => {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   const record = aRecord({ status: 'suspended', pending: [...pending] });
   await ports.restore({ record, entries: [], decisions: [] });
   expect(await ports.waits.due(10)).toEqual(isDue ? [record.runId] : []);
@@ -159,7 +159,7 @@ test('a state of another agent is refused', async () => {
 });
 
 test('the state of a run that has ended can be read, and not be gone on with', async () => {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   const record = aRecord();
   ports.create(record);
   const { owner, seq } = await claimed({ runs: ports.runs }, record.runId);

@@ -12,14 +12,14 @@ import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import type { RunDeps } from '../../../src/worker/run/open-run.ts';
 import { abandonRun } from '../../../src/worker/run/abandon.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
+import { createInMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 
 /** Runs in memory, or in the ports that are given, segment by segment, by a clock that the test moves. */
 export function makeJobs(agent: Agent, provider: LlmProvider, maxInlineWaitMs = 1_000, more: Partial<RunDeps> = {}) {
   const clock = new ManualClock();
-  const ports = createMemoryPorts({ clock });
+  const ports = createInMemoryPorts({ clock });
   const deps: RunDeps = {
     ports,
     agents: new Map([[agent.definition.id, loadedFrom(agent)]]),

@@ -7,7 +7,7 @@ import { redisRuns } from '../../../src/shared/state/run/runs.ts';
 import { redisThreads } from '../../../src/shared/state/thread/threads.ts';
 import { clientWorld } from '../../producer/cli/options/client.ts';
 import { makeJobs } from './job-world.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
+import { createInMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { runKeySpace } from '../../support/run-place.ts';
 
 /** A run that fails at first, and one that waits behind it in its thread. Runs and threads are in Redis. */
@@ -22,7 +22,7 @@ async function makeWorld() {
   const provider = createScriptedProvider(() =>
     asked++ === 0 ? { error: { kind: 'bad_request' } } : { text: 'It was sent.' },
   );
-  const ports = { ...createMemoryPorts({ clock: systemClock }), runs, threads };
+  const ports = { ...createInMemoryPorts({ clock: systemClock }), runs, threads };
   const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), provider, 1_000, { ports });
   const { runId } = await mill.enqueue({ agent: 'support', input: 'Where is order 7?', thread: 'talk' });
   const next = await mill.enqueue({ agent: 'support', input: 'And order 8?', thread: 'talk' });

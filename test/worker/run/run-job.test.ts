@@ -14,13 +14,13 @@ import { FlushTimer } from '../../../src/worker/run/flush-timer.ts';
 import { loadedFrom } from '../../../src/worker/agents/load-agents.ts';
 import { runJob } from '../../../src/worker/run/run-job.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
-import { createMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
+import { createInMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { makeJobs } from './job-world.ts';
 
 function makeWorld() {
   const told: { event: EventBody; queueWaitMs: number | undefined }[] = [];
-  const ports = createMemoryPorts({ observe: (event, { queueWaitMs }) => told.push({ event, queueWaitMs }) });
+  const ports = createInMemoryPorts({ observe: (event, { queueWaitMs }) => told.push({ event, queueWaitMs }) });
   const agent = loadedFrom(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }));
   const providers = singleProvider(createScriptedProvider(scripted.text('It was sent.')));
   const deps = {

@@ -198,12 +198,12 @@ export function isCapped({ run, payers = [], batch, tenant }: Accounts, tenants:
 }
 
 /** A run's place in a line: by its age, or by when it came where the age cannot be seen. */
-export function placeInLine(runId: string, nowMs: number): number {
+export function queuePosition(runId: string, nowMs: number): number {
   return timeOfRunId(runId, nowMs) ?? nowMs;
 }
 
 /** What the log says when a ledger learns that a model costs more than callers reckon. */
-export const dearerThanHeld = 'a call cost more than was held for it: later ones of its model hold more';
+export const dearerThanReserved = 'a call cost more than was held for it: later ones of its model hold more';
 
 interface Front {
   readonly keys: readonly string[];
@@ -228,7 +228,7 @@ export function accountsFront(keys: Keys, tenant: string, charged: readonly Acco
 }
 
 /** The same for one account whose line is looked at: nothing is booked, so no other window matters. */
-export function lineFront(keys: Keys, tenant: string, account: AccountToCharge): Front {
+export function queueFront(keys: Keys, tenant: string, account: AccountToCharge): Front {
   return { keys: accountKeys(keys, tenant, account), args: [1, '-', '-', ...capArgs(account)] };
 }
 

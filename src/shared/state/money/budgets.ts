@@ -9,7 +9,7 @@ const setScript = loadScript(import.meta.url, './set-budget.lua');
 const topUpScript = loadScript(import.meta.url, './top-up.lua');
 
 /** An account of a tenant, as a producer reads and changes it. */
-export interface Budget {
+export interface BudgetAccount {
   readonly redis: RedisConnection;
   readonly keys: Keys;
   readonly tenant: string;
@@ -19,14 +19,17 @@ export interface Budget {
 }
 
 /** The account now. */
-export async function readBudget({ redis, known, ...budget }: Budget): Promise<BudgetView> {
+export async function readBudget({ redis, known, ...budget }: BudgetAccount): Promise<BudgetView> {
   const [account, waiting] = keysOf(budget);
   const [hash, runs] = await Promise.all([redis.hgetall(account), redis.zcard(waiting)]);
   return budgetViewOf(budget.place, hash, runs, known);
 }
 
 /** Sets the cap of an account; top-ups stay. */
-export async function setBudget({ redis, ...budget }: Budget, { capMicrocents, onExceed }: Cap): Promise<BudgetView> {
+export async function setBudget(
+  { redis, ...budget }: BudgetAccount,
+  { capMicrocents, onExceed }: Cap,
+): Promise<BudgetView> {
   const args = [capMicrocents, onExceed, ttlOf(budget.place)];
   const doing = 'change of a budget';
   const [fields, waiting] = (await runScript(redis, setScript, keysOf(budget), args, { doing })) as [string[], number];
@@ -35,7 +38,7 @@ export async function setBudget({ redis, ...budget }: Budget, { capMicrocents, o
 
 /** Adds money, once for each key. Answers undefined for an account without a cap, to which nothing is added. */
 export async function topUp(
-  { redis, known, ...budget }: Budget,
+  { redis, known, ...budget }: BudgetAccount,
   microcents: number,
   key: string | undefined,
 ): Promise<BudgetView | undefined> {
@@ -46,7 +49,7 @@ export async function topUp(
   return budgetViewOf(budget.place, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
 }
 
-function keysOf({ keys, tenant, place: { scope, id, windowStart } }: Omit<Budget, 'redis'>): [string, string] {
+function keysOf({ keys, tenant, place: { scope, id, windowStart } }: Omit<BudgetAccount, 'redis'>): [string, string] {
   return [keys.account(tenant, scope, id, windowStart), keys.accountWaiting(tenant, scope, id)];
 }
 

@@ -1,7 +1,7 @@
 --[[ Shared fragment: what runs below have cost, in the record of the run above, where it stays right when no worker is left to
 sum it up: one that ends writes its own sum.
-addCost(cost) adds it; addCosts(texts) adds those of the ends of runs among these decisions. KEYS[1] run ]]
-local function addCost(cost)
+addChildCost(cost) adds it; addChildCosts(texts) adds those of the ends of runs among these decisions. KEYS[1] run ]]
+local function addChildCost(cost)
   redis.call('HINCRBY', KEYS[1], 'costMicrocents', cost)
   redis.call('HINCRBY', KEYS[1], 'childCostMicrocents', cost)
 end
@@ -9,10 +9,10 @@ end
 -- What a run said may be long: its id is in front of it, and its cost in the record.
 local function childOf(text) return string.match(text, '^{"kind":"child","id":"([^"]+)"') end
 
-local function addCosts(texts)
+local function addChildCosts(texts)
   for _, text in ipairs(texts) do
     local id = childOf(text)
     local cost = id and tonumber(redis.call('HGET', KEYS[1], 'ended:' .. id) or '')
-    if cost then addCost(string.format('%.0f', cost)) end
+    if cost then addChildCost(string.format('%.0f', cost)) end
   end
 end

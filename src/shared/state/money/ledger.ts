@@ -8,10 +8,10 @@ import type { Keys } from '../keys.ts';
 import { redisError } from '../errors.ts';
 import {
   accountsOf,
-  dearerThanHeld,
+  dearerThanReserved,
   isCapped,
-  lineFront,
-  placeInLine,
+  queueFront,
+  queuePosition,
   accountsFront,
   waitedFor,
   waitingAccountTtlS,
@@ -20,7 +20,7 @@ import {
   type AccountToCharge,
 } from './accounts.ts';
 import { costIncrements, costSource, RedisCosts, type PaidAttempt } from './costs.ts';
-import { RedisLines } from './wait-queues.ts';
+import { AccountWaitQueues } from './wait-queues.ts';
 
 /** One attempt that wants money before it is sent. Amounts are microcents. */
 export interface ReserveRequest {
@@ -96,7 +96,7 @@ export interface Ledger {
    */
   await(accounts: Accounts, account: Pick<AccountState, 'scope' | 'id'>, amount: number): Promise<boolean>;
   /** Takes runs from the lines whose money is there by now: after a top-up, or when a wake-up got lost. */
-  pump(): Promise<readonly string[]>;
+  dispatch(): Promise<readonly string[]>;
 }
 
 const scripts = {
@@ -131,7 +131,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
   const { redis, keys, clock, log, tenants } = options;
   const keepCostsS = (options.costsRetentionDays + 1) * daySeconds;
   const costs = new RedisCosts({ redis, keys, clock, keepCostsS });
-  const lines = new RedisLines({ redis, keys, clock, tenants });
+  const lines = new AccountWaitQueues({ redis, keys, clock, tenants });
 
   const onAccounts = async (
     script: Script,
@@ -187,7 +187,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
       const call = { accounts, more: [costsToday(accounts)], args: [...fixed, ...counters] };
       const reply = await onAccounts(scripts.settle, 'settlement', call);
       const [overMicrocents, runIds] = reply as readonly [number, readonly string[]];
-      if (overMicrocents > 0) log.warn({ provider, model, overMicrocents }, dearerThanHeld);
+      if (overMicrocents > 0) log.warn({ provider, model, overMicrocents }, dearerThanReserved);
       return runIds;
     },
 
@@ -203,7 +203,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
 
     async await({ runId, tenant }, account, amount) {
       const now = clock.now();
-      const front = lineFront(keys, tenant, waitedFor(account, tenant, tenants, now));
+      const front = queueFront(keys, tenant, waitedFor(account, tenant, tenants, now));
       const own = keys.account(tenant, 'run', runId, 'total');
       const name = `${account.scope}:${account.id}`;
       try {
@@ -211,7 +211,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
           redis,
           scripts.await,
           [...front.keys, keys.accountsWaiting(tenant), own],
-          [...front.args, runId, amount, placeInLine(runId, now), name, waitingAccountTtlS],
+          [...front.args, runId, amount, queuePosition(runId, now), name, waitingAccountTtlS],
           { doing: `wait of run ${runId} for money` },
         );
         // In a Cluster this set is elsewhere. After the line, because whoever finds no line takes the tenant out of it.
@@ -222,7 +222,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
       }
     },
 
-    pump: () => lines.take(),
+    dispatch: () => lines.take(),
   };
 }
 

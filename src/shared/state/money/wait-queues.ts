@@ -5,7 +5,7 @@ import { loadScript, runScript } from '../script.ts';
 import type { Keys } from '../keys.ts';
 import { redisError } from '../errors.ts';
 import type { Tenants } from '../../contract/tenants.ts';
-import { lineFront, waitedFor } from './accounts.ts';
+import { queueFront, waitedFor } from './accounts.ts';
 
 const script = loadScript(import.meta.url, './dispatch.lua');
 
@@ -13,7 +13,7 @@ const script = loadScript(import.meta.url, './dispatch.lua');
 const mostLines = 1_000;
 const mostTenants = 50;
 
-export interface RedisLinesOptions {
+export interface AccountWaitQueuesOptions {
   readonly redis: RedisConnection;
   readonly keys: Keys;
   readonly clock: Clock;
@@ -21,10 +21,10 @@ export interface RedisLinesOptions {
 }
 
 /** The lines of all accounts, looked at without a accounts at hand. */
-export class RedisLines {
-  readonly #options: RedisLinesOptions;
+export class AccountWaitQueues {
+  readonly #options: AccountWaitQueuesOptions;
 
-  constructor(options: RedisLinesOptions) {
+  constructor(options: AccountWaitQueuesOptions) {
     this.#options = options;
   }
 
@@ -60,7 +60,7 @@ export class RedisLines {
     const { redis, keys, clock, tenants } = this.#options;
     const colon = name.indexOf(':');
     const account = { scope: budgetScope.parse(name.slice(0, colon)), id: name.slice(colon + 1) };
-    const front = lineFront(keys, tenant, waitedFor(account, tenant, tenants, clock.now()));
+    const front = queueFront(keys, tenant, waitedFor(account, tenant, tenants, clock.now()));
     const all = [...front.keys, keys.accountsWaiting(tenant)];
     const doing = `dispatch of account ${name}`;
     taken.push(...((await runScript(redis, script, all, [...front.args, name], { doing })) as readonly string[]));

@@ -39,7 +39,7 @@ if ARGV[4] == '2' and string.find(cancel, '"onPendingApprovals":"hold"', 1, true
 end
 if ends then
   -- The worker that ends the run does not know these.
-  addCosts(redis.call('LRANGE', KEYS[5], 0, -1))
+  addChildCosts(redis.call('LRANGE', KEYS[5], 0, -1))
   local keep = string.find(request, '"executionId":', 1, true) and ARGV[6] or ARGV[5]
   redis.call('EXPIRE', KEYS[1], keep)
   for _, key in ipairs({KEYS[2], KEYS[5], KEYS[6]}) do redis.call('EXPIRE', key, keep) end

@@ -4,11 +4,11 @@ import type { CancelRequest } from '../../../shared/contract/control.ts';
 import type { Children } from '../../../shared/state/run/children/children-port.ts';
 import type { OutgoingEvent } from '../../../shared/state/run/run-store.ts';
 import { queuedRecord } from './in-memory-row.ts';
-import type { MemoryRuns } from './in-memory-runs.ts';
+import type { InMemoryRuns } from './in-memory-runs.ts';
 
 /** Runs that work for other runs, in one process. Whoever drives this process has to run them. */
-export function memoryChildren(
-  runs: MemoryRuns,
+export function inMemoryChildren(
+  runs: InMemoryRuns,
   clock: Clock,
   onCancel: (runId: string, cancel: CancelRequest) => void,
 ): Children {

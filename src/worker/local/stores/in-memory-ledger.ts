@@ -1,6 +1,6 @@
 import type { Log } from '../../../shared/base/log.ts';
 import type { OnExceed } from '../../../shared/contract/money.ts';
-import { dearerThanHeld, type AccountState, type Accounts } from '../../../shared/state/money/accounts.ts';
+import { dearerThanReserved, type AccountState, type Accounts } from '../../../shared/state/money/accounts.ts';
 import type { Ledger, Reservation } from '../../../shared/state/money/ledger.ts';
 
 /**
@@ -103,7 +103,7 @@ export function inMemoryLedger(log: Log): Ledger {
       const learning = limits.filter(({ account }) => overMicrocents > (account.excess.get(name) ?? 0));
       if (state !== 'open' || learning.length === 0) return [];
       for (const { account } of learning) account.excess.set(name, overMicrocents);
-      log.warn({ provider, model, overMicrocents }, dearerThanHeld);
+      log.warn({ provider, model, overMicrocents }, dearerThanReserved);
       return [];
     },
 
@@ -129,7 +129,7 @@ export function inMemoryLedger(log: Log): Ledger {
 
     /** A run of one process waits for money where it is; what is used up never comes back. */
     await: async () => false,
-    pump: async () => [],
+    dispatch: async () => [],
   };
   return ledger;
 }

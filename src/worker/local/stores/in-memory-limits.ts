@@ -70,7 +70,7 @@ export function inMemoryRateLimiter(clock: Clock): RateLimiter {
     },
     async park() {},
     async leave() {},
-    pump: async () => [],
+    dispatch: async () => [],
     async [Symbol.asyncDispose]() {},
   };
 }

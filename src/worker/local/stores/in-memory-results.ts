@@ -30,7 +30,7 @@ interface Kept {
 const maxBytesInAll = 256 * 1024 * 1024;
 
 /** Kept results of one process. */
-export function memoryArtifacts(bounds: ArtifactBounds, clock: Clock): Artifacts {
+export function inMemoryArtifacts(bounds: ArtifactBounds, clock: Clock): Artifacts {
   const runs = new Map<string, Map<string, Kept>>();
   let used = 0;
 
@@ -85,7 +85,7 @@ interface KeptNote {
 }
 
 /** Progress notes of one process. */
-export function memoryProgress(clock: Clock): ProgressNotes {
+export function inMemoryProgress(clock: Clock): ProgressNotes {
   const runs = new Map<string, { readonly notes: Map<string, KeptNote>; readonly keys: Map<string, ProgressNote> }>();
   const nameOf = (tenant: string, runId: string) => `${tenant}/${runId}`;
 
@@ -134,7 +134,7 @@ export interface StoredMedia {
   readonly bytes: Buffer;
 }
 
-export interface MemoryMedia extends MediaStore {
+export interface InMemoryMedia extends MediaStore {
   get(tenant: string, sha256: string): StoredMedia | undefined;
 }
 
@@ -142,7 +142,7 @@ export interface MemoryMedia extends MediaStore {
 const maxBytes = 256 * 1024 * 1024;
 
 /** Generated files of one process. */
-export function memoryMedia(): MemoryMedia {
+export function inMemoryMedia(): InMemoryMedia {
   const files = new Map<string, StoredMedia>();
   let size = 0;
   return {

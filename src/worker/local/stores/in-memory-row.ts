@@ -102,7 +102,7 @@ export function newRow(record: RunRecord): Row {
 }
 
 /** What runs below have cost, in the record of the run above, where no worker may be left to sum it up. */
-export function addCosts(row: Row, decisions: readonly CallDecision[]): void {
+export function addChildCosts(row: Row, decisions: readonly CallDecision[]): void {
   const ends = decisions.filter((decision) => decision.kind === 'child');
   if (ends.length === 0) return;
   const sum = ends.reduce((costMicrocents, end) => costMicrocents + end.costMicrocents, 0);
@@ -213,6 +213,6 @@ function pendingAfter(row: Row, end: ChildEnd, next: NewRun | undefined, at: str
 /** A run of the group has ended, and the others go on: what it cost shows at once. */
 export function countInGroup(row: Row, end: ChildEnd, next: NewRun | undefined, at: string): void {
   row.record = { ...row.record, pending: pendingAfter(row, end, next, at) };
-  addCosts(row, [end]);
+  addChildCosts(row, [end]);
   row.group?.counted.add(end.id);
 }

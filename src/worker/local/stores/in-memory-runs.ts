@@ -27,7 +27,7 @@ import type {
 } from '../../../shared/state/run/run-store.ts';
 import {
   aboutRun,
-  addCosts,
+  addChildCosts,
   append,
   cancelOf,
   claimed,
@@ -51,7 +51,7 @@ const maxEndedRuns = 1_000;
 export type EventsListener = (runId: string, events: readonly RunEvent[]) => void;
 
 /** The run store of one process. It keeps the promises of the Redis one, except that nothing outlives the process. */
-export class MemoryRuns implements RunStore {
+export class InMemoryRuns implements RunStore {
   readonly #rows = new Map<string, Row>();
   readonly #ended: string[] = [];
   readonly #clock: Clock;
@@ -103,7 +103,7 @@ export class MemoryRuns implements RunStore {
     const event: EventBody = { type: 'run.resumed', directiveSummary: resumption.summary };
     const added = append(row, lastNumber(row), [{ ...aboutRun(row.record), timestamp: this.#now(), ...event }]);
     const { decisions, left } = takeDecided(row, this.#now());
-    addCosts(
+    addChildCosts(
       row,
       decisions.filter(({ id }) => !row.group?.counted.has(id)),
     );
@@ -157,7 +157,7 @@ export class MemoryRuns implements RunStore {
     const next = isNew && !isOver ? followerOf(row, end) : row.group?.begunBy.get(end.id);
     if (isNew && (!isOver || row.record.status === 'failed'))
       row.decided.push(next ? { ...end, next: next.runId } : end);
-    if (isNew && isOver) addCosts(row, [end]);
+    if (isNew && isOver) addChildCosts(row, [end]);
     if (isOver) return undefined;
     if (row.group && !decides(row.group, end)) {
       if (isNew) countInGroup(row, end, next, this.#now());
@@ -277,7 +277,7 @@ export class MemoryRuns implements RunStore {
     if (commit.release) Object.assign(row, { owner: '', held: false });
     if (commit.dropsJournal) row.entries.length = 0;
     if (commit.release === 'terminal') {
-      addCosts(row, row.decided);
+      addChildCosts(row, row.decided);
       this.#retain(runId);
     }
     if (added.length > 0) this.#publish(runId, added);

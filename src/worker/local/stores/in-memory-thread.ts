@@ -52,7 +52,7 @@ interface Holder {
 type Place = Exclude<Entered, { kind: 'left' }>;
 
 /** One thread in memory, by the rules of the scripts `thread-*.lua`. It may outlive its contents, as the memory of who left. */
-export class MemoryThread {
+export class InMemoryThread {
   readonly #threadId: string;
   readonly #clock: Clock;
   readonly #left = new Map<string, number>();

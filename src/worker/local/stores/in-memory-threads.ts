@@ -11,26 +11,26 @@ import {
 } from '../../../shared/state/thread/list.ts';
 import { threadInUse, threadNotFound } from '../../../shared/contract/thread/thread.ts';
 import type { Threads } from '../../../shared/state/thread/threads.ts';
-import { MemoryThread } from './in-memory-thread.ts';
+import { InMemoryThread } from './in-memory-thread.ts';
 
 /** Threads that are kept; of those that nobody holds the longest unchanged make room. */
 const maxThreads = 1_000;
 
 /** The threads of one process. `wake` is told whose turn it is. */
-export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<void> = async () => {}): Threads {
-  const tenants = new Map<string, Map<string, MemoryThread>>();
-  const threadsOf = (tenant: string) => tenants.get(tenant) ?? new Map<string, MemoryThread>();
+export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<void> = async () => {}): Threads {
+  const tenants = new Map<string, Map<string, InMemoryThread>>();
+  const threadsOf = (tenant: string) => tenants.get(tenant) ?? new Map<string, InMemoryThread>();
 
-  function open(tenant: string, threadId: string): MemoryThread {
+  function open(tenant: string, threadId: string): InMemoryThread {
     const known = threadsOf(tenant).get(threadId);
     if (known) return known;
     makeRoom();
-    const thread = new MemoryThread(threadId, clock);
+    const thread = new InMemoryThread(threadId, clock);
     tenants.set(tenant, threadsOf(tenant).set(threadId, thread));
     return thread;
   }
 
-  function find(tenant: string, threadId: string): MemoryThread {
+  function find(tenant: string, threadId: string): InMemoryThread {
     const thread = threadsOf(tenant).get(threadId);
     if (!thread?.exists) throw threadNotFound(threadId);
     return thread;
@@ -47,7 +47,7 @@ export function memoryThreads(clock: Clock, wake: (runId: string) => Promise<voi
   }
 
   /** By the time of their last change and then by id, both rising. */
-  function listed(tenant: string): (ListedThread & { readonly thread: MemoryThread })[] {
+  function listed(tenant: string): (ListedThread & { readonly thread: InMemoryThread })[] {
     return [...threadsOf(tenant)]
       .filter(([, thread]) => thread.exists)
       .map(([threadId, thread]) => ({ threadId, changedAtMs: thread.changedAtMs, thread }))

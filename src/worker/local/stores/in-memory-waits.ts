@@ -1,11 +1,11 @@
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { Waits, Timers } from '../../../shared/state/run/waits/waits.ts';
-import type { MemoryRuns } from './in-memory-runs.ts';
+import type { InMemoryRuns } from './in-memory-runs.ts';
 import { dueLeaseMs } from '../../../shared/state/run/rules.ts';
 
 /** The waits of one process. */
-export function memoryWaits(runs: Pick<MemoryRuns, 'resume' | 'hasDecisions'>, clock: Clock): Waits {
-  const timers = memoryTimers(clock);
+export function inMemoryWaits(runs: Pick<InMemoryRuns, 'resume' | 'hasDecisions'>, clock: Clock): Waits {
+  const timers = inMemoryTimers(clock);
   return {
     ...timers,
     async resume(runId, resumption) {
@@ -20,7 +20,7 @@ export function memoryWaits(runs: Pick<MemoryRuns, 'resume' | 'hasDecisions'>, c
 }
 
 /** Timers of one process, by the given clock. */
-export function memoryTimers(clock: Clock): Timers {
+export function inMemoryTimers(clock: Clock): Timers {
   const timers = new Map<string, number>();
   return {
     async at(runId, dueMs) {

@@ -9,19 +9,19 @@ import type { Observer, Ports } from '../../run/ports.ts';
 import type { ProgressNotes } from '../../../shared/state/results/progress-notes.ts';
 import type { Artifacts } from '../../../shared/state/results/artifacts.ts';
 import { createListeners } from '../../../shared/state/listeners.ts';
-import { memoryArtifacts, memoryMedia, type MemoryMedia, memoryProgress } from './in-memory-results.ts';
+import { inMemoryArtifacts, inMemoryMedia, type InMemoryMedia, inMemoryProgress } from './in-memory-results.ts';
 import { childrenOf } from '../../../shared/state/run/children/children.ts';
-import { memoryChildren } from './in-memory-children.ts';
+import { inMemoryChildren } from './in-memory-children.ts';
 import { inMemoryLedger } from './in-memory-ledger.ts';
 import { inMemoryRateLimiter, noBreakers } from './in-memory-limits.ts';
-import { memoryTimers, memoryWaits } from './in-memory-waits.ts';
-import { memoryThreads } from './in-memory-threads.ts';
+import { inMemoryTimers, inMemoryWaits } from './in-memory-waits.ts';
+import { inMemoryThreads } from './in-memory-threads.ts';
 import { decideOf, firstDue, hasResumed } from './in-memory-decisions.ts';
 import type { SavedRun } from './in-memory-row.ts';
-import { MemoryRuns, type EventsListener } from './in-memory-runs.ts';
+import { InMemoryRuns, type EventsListener } from './in-memory-runs.ts';
 import { maxHeard, type Inbox } from '../../../shared/state/run/control/inbox.ts';
 
-export interface MemoryOptions {
+export interface InMemoryOptions {
   readonly clock?: Clock;
   readonly log?: Log;
   readonly redactor?: Redactor;
@@ -29,11 +29,11 @@ export interface MemoryOptions {
 }
 
 /** Everything the run room asks of the outside, in memory, and what a producer does elsewhere. */
-export interface MemoryPorts extends Ports {
+export interface InMemoryPorts extends Ports {
   readonly artifacts: Artifacts;
   readonly progress: ProgressNotes;
-  readonly media: MemoryMedia;
-  readonly inbox: MemoryInbox;
+  readonly media: InMemoryMedia;
+  readonly inbox: InMemoryInbox;
   /** Adds a run and its `run.queued`. A run id that is there already changes nothing. */
   create(record: RunRecord): void;
   /** Asks for the end of a run and wakes whoever holds it. False when there is no such run or it has ended. */
@@ -61,14 +61,14 @@ const maxArtifactBytes = 16 * 1024 ** 2;
  * money and limits are what one process can count. The newest 1,000 runs
  * that have ended are kept. A listener that throws is logged and disturbs nobody.
  */
-export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
+export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPorts {
   const { clock = systemClock, log = silentLog, redactor = new Redactor(), observe = () => {} } = options;
   const eventListeners = createListeners<Parameters<EventsListener>>(log);
   const cancelListeners = createListeners<[runId: string, cancel: CancelRequest]>(log);
-  const runs = new MemoryRuns(clock, (runId, events) => eventListeners.call(runId, events));
-  const waits = memoryWaits(runs, clock);
-  const deadlines = memoryTimers(clock);
-  const children = memoryChildren(runs, clock, (runId, cancel) => cancelListeners.call(runId, cancel));
+  const runs = new InMemoryRuns(clock, (runId, events) => eventListeners.call(runId, events));
+  const waits = inMemoryWaits(runs, clock);
+  const deadlines = inMemoryTimers(clock);
+  const children = inMemoryChildren(runs, clock, (runId, cancel) => cancelListeners.call(runId, cancel));
   const keepDeadline = (record: RunRecord) => {
     const atMs = deadlineOf(record);
     if (atMs !== undefined) void deadlines.at(record.runId, atMs);
@@ -78,11 +78,11 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
     waits,
     deadlines,
     children,
-    threads: memoryThreads(clock),
-    inbox: memoryInbox(),
-    media: memoryMedia(),
-    artifacts: memoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
-    progress: memoryProgress(clock),
+    threads: inMemoryThreads(clock),
+    inbox: inMemoryInbox(),
+    media: inMemoryMedia(),
+    artifacts: inMemoryArtifacts({ maxBytes: maxArtifactBytes, maxRunBytes: 4 * maxArtifactBytes }, clock),
+    progress: inMemoryProgress(clock),
     ledger: inMemoryLedger(log),
     rateLimiter: inMemoryRateLimiter(clock),
     breakers: noBreakers,
@@ -122,12 +122,12 @@ export function createMemoryPorts(options: MemoryOptions = {}): MemoryPorts {
 }
 
 /** What is said to runs of this process. */
-export interface MemoryInbox extends Inbox {
+export interface InMemoryInbox extends Inbox {
   /** False when too much waits already. */
   say(runId: string, message: SteeringMessage): boolean;
 }
 
-export function memoryInbox(): MemoryInbox {
+export function inMemoryInbox(): InMemoryInbox {
   const said = new Map<string, SteeringMessage[]>();
   return {
     say(runId, message) {

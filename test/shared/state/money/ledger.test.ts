@@ -85,7 +85,7 @@ test('every key that a ledger writes expires, but for the set of tenants', async
   await ledger.await(other, own(other), 50);
   await ledger.await(accounts, batch('b1'), 100);
   await topUp(own(other), 100);
-  await ledger.pump();
+  await ledger.dispatch();
   await ledger.settle(paid(accounts, 'a', 50));
   const all = await redis.keys(`${keys.account('acme', '', '', '').replace(/:::$/, '')}*`);
   expect(all.length).toBeGreaterThan(6);
@@ -153,10 +153,10 @@ test('money that a run was told of is told to another when the run does not come
   const [first, second] = [someAccounts({ batch: 'b1' }), someAccounts({ batch: 'b1' })];
   for (const accounts of [first, second]) await ledger.await(accounts, batch('b1'), 100);
   await topUp(batch('b1'), 100);
-  expect(await ledger.pump()).toEqual([first.runId]);
-  expect(await ledger.pump()).toEqual([]);
+  expect(await ledger.dispatch()).toEqual([first.runId]);
+  expect(await ledger.dispatch()).toEqual([]);
   await redis.zadd(keys.accountPromises('acme', 'batch', 'b1'), 'XX', 1, first.runId);
-  expect(await ledger.pump()).toEqual([second.runId]);
+  expect(await ledger.dispatch()).toEqual([second.runId]);
 });
 
 test('lines that nobody is in any more are not looked at again', async () => {
@@ -167,8 +167,8 @@ test('lines that nobody is in any more are not looked at again', async () => {
   expect(await redis.smembers(keys.tenantsWaiting)).toEqual(['acme']);
   expect(await redis.smembers(keys.accountsWaiting('acme'))).toEqual(['batch:b1']);
   await topUp(batch('b1'), 100);
-  expect(await ledger.pump()).toEqual([accounts.runId]);
-  await ledger.pump();
+  expect(await ledger.dispatch()).toEqual([accounts.runId]);
+  await ledger.dispatch();
   expect(await redis.exists(keys.tenantsWaiting, keys.accountsWaiting('acme'))).toBe(0);
 });
 
@@ -202,7 +202,7 @@ test('a Redis that cannot be reached is queue_unavailable', async () => {
     () => ledger.release(accounts, 'a'),
     () => ledger.writeOff(accounts),
     () => ledger.await(accounts, batch('b1'), 1),
-    () => ledger.pump(),
+    () => ledger.dispatch(),
   ];
   for (const call of calls) await expect(call()).rejects.toMatchObject({ code: 'queue_unavailable' });
   const free = redisLedger({ ...world, redis, log: silentLog, tenants: tenantsOf({}), costsRetentionDays: 30 });

@@ -2,14 +2,14 @@ import { expect, test } from 'vitest';
 import { systemClock } from '../../../../src/shared/base/clock.ts';
 import type { CancelRequest } from '../../../../src/shared/contract/control.ts';
 import { eventSchema, type RunEvent } from '../../../../src/shared/contract/event.ts';
-import { createMemoryPorts } from '../../../../src/worker/local/stores/in-memory.ts';
+import { createInMemoryPorts } from '../../../../src/worker/local/stores/in-memory.ts';
 import { aRecord, aTerminalCommit, delta } from '../../../contract/run-fixtures.ts';
 import { claimed } from '../../../contract/store-world.ts';
 
 const cancel: CancelRequest = { drain: false, onPendingApprovals: 'deny' };
 
 test('creating a run says so in its log, and creating it again changes nothing', () => {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   const heard: (readonly RunEvent[])[] = [];
   ports.onEvents((_, events) => heard.push(events));
   const record = aRecord({ request: { agent: 'support', input: 'hi', thread: 't1' } });
@@ -23,7 +23,7 @@ test('creating a run says so in its log, and creating it again changes nothing',
 });
 
 test('a cancel wakes whoever listens and is refused once the run has ended', async () => {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   const record = aRecord();
   const { runId } = record;
   const heard: unknown[] = [];
@@ -40,7 +40,7 @@ test('a cancel wakes whoever listens and is refused once the run has ended', asy
 });
 
 test('a listener that throws disturbs neither the write nor other listeners', async () => {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   const record = aRecord();
   const heard: string[] = [];
   ports.onEvents(() => {
@@ -53,7 +53,7 @@ test('a listener that throws disturbs neither the write nor other listeners', as
 });
 
 test('times come from the given clock', async () => {
-  const ports = createMemoryPorts({ clock: { ...systemClock, now: () => 86_400_000 } });
+  const ports = createInMemoryPorts({ clock: { ...systemClock, now: () => 86_400_000 } });
   const record = aRecord();
   ports.create(record);
   expect((await claimed(ports, record.runId)).record).toMatchObject({
@@ -63,7 +63,7 @@ test('times come from the given clock', async () => {
 });
 
 test('of the runs that have ended the newest thousand are kept', async () => {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   const records = Array.from({ length: 1_002 }, () => aRecord());
   const open = aRecord();
   ports.create(open);
@@ -79,7 +79,7 @@ test('of the runs that have ended the newest thousand are kept', async () => {
 });
 
 test('a log keeps its newest ten thousand events', async () => {
-  const ports = createMemoryPorts();
+  const ports = createInMemoryPorts();
   const record = aRecord();
   const { runId } = record;
   ports.create(record);

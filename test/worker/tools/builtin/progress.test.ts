@@ -4,14 +4,14 @@ import { RunError } from '../../../../src/shared/base/errors.ts';
 import type { ProgressNote } from '../../../../src/shared/contract/progress.ts';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
 import type { ProgressNotes } from '../../../../src/shared/state/results/progress-notes.ts';
-import { memoryProgress } from '../../../../src/worker/local/stores/in-memory-results.ts';
+import { inMemoryProgress } from '../../../../src/worker/local/stores/in-memory-results.ts';
 import { createProgressTools } from '../../../../src/worker/tools/builtin/progress.ts';
 import type { ToolOutput } from '../../../../src/worker/tools/tool.ts';
 import { callTool, valueOf } from '../execute/context.ts';
 
 const earlier = '01KAPN3YV8Q2T5W7X9Z0A1B2C4';
 
-function makeTools(notes: ProgressNotes = memoryProgress(systemClock)) {
+function makeTools(notes: ProgressNotes = inMemoryProgress(systemClock)) {
   const [write, read] = createProgressTools({ notes, redactor: new Redactor(['hunter2-secret']) });
   return { notes, write, read };
 }

@@ -4,7 +4,7 @@ import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
 import { maxScannedChars } from '../../../../src/worker/guards/sanitise.ts';
 import type { Artifacts } from '../../../../src/shared/state/results/artifacts.ts';
-import { memoryArtifacts } from '../../../../src/worker/local/stores/in-memory-results.ts';
+import { inMemoryArtifacts } from '../../../../src/worker/local/stores/in-memory-results.ts';
 import { boundOf } from '../../../../src/worker/tools/execute/fit.ts';
 import { createReadResultTool } from '../../../../src/worker/tools/builtin/read-result.ts';
 import type { ResultReader } from '../../../../src/worker/tools/result-reader.ts';
@@ -33,7 +33,7 @@ const origin: ResultOrigin = {
 let artifacts: Artifacts;
 
 beforeEach(() => {
-  artifacts = memoryArtifacts({ maxBytes: 16_000_000, maxRunBytes: 64_000_000 }, systemClock);
+  artifacts = inMemoryArtifacts({ maxBytes: 16_000_000, maxRunBytes: 64_000_000 }, systemClock);
 });
 
 const keep = (text: string, runId = run, from: ResultOrigin = origin) =>
@@ -253,7 +253,7 @@ test('a reader that refuses a handle of its own has the last word', async () => 
 test('a result that cannot be kept is told to the operator, without its text', async () => {
   const lines: unknown[] = [];
   const log = { ...silentLog, warn: (...said: unknown[]) => void lines.push(said) } as typeof silentLog;
-  const small = memoryArtifacts({ maxBytes: 3, maxRunBytes: 3 }, systemClock);
+  const small = inMemoryArtifacts({ maxBytes: 3, maxRunBytes: 3 }, systemClock);
   await expect(spillOf(small, run, log).put('too long', origin)).rejects.toMatchObject({ code: 'payload_too_large' });
   expect(lines).toHaveLength(1);
   expect(JSON.stringify(lines)).not.toContain('too long');

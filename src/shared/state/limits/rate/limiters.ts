@@ -4,7 +4,15 @@ import { loadScript, runScript, type Script } from '../../script.ts';
 import type { Keys } from '../../keys.ts';
 import { redisError } from '../../errors.ts';
 import type { Clock } from '../../../base/clock.ts';
-import type { GrantRequest, Ask, Learnt, LimiterAnswer, Limiters, Settling, Waiting } from './rate-limiter.ts';
+import type {
+  GrantRequest,
+  LimiterRequest,
+  Learnt,
+  LimiterAnswer,
+  Limiters,
+  Settling,
+  Waiting,
+} from './rate-limiter.ts';
 import { PolledRateLimiter, type RateLimiterObserver } from './polled-limiter.ts';
 
 export interface RedisRateLimiterOptions {
@@ -26,7 +34,7 @@ const scripts = {
   park: loadScript(import.meta.url, './park.lua'),
   leave: loadScript(import.meta.url, './leave.lua'),
   settle: loadScript(import.meta.url, './settle.lua'),
-  pump: loadScript(import.meta.url, './dispatch.lua'),
+  dispatch: loadScript(import.meta.url, './dispatch.lua'),
 };
 
 /** In the order in which the scripts name them. */
@@ -42,7 +50,7 @@ class RedisLimiters implements Limiters {
     this.#keys = keys;
   }
 
-  async ask({ request, waiter, grantId, maxInlineWaitMs, freed }: Ask): Promise<LimiterAnswer> {
+  async ask({ request, waiter, grantId, maxInlineWaitMs, freed }: LimiterRequest): Promise<LimiterAnswer> {
     const { limiter, limits, tenant, weight, promptTokens, maxOutputTokens } = request;
     const reply = await this.#run('ask', limiter, [
       ...configured(limits),
@@ -71,7 +79,7 @@ class RedisLimiters implements Limiters {
 
   async park({ limiter, limits, runId, tenant, weight, promptTokens, maxOutputTokens }: GrantRequest): Promise<void> {
     await this.#run('park', limiter, [...configured(limits), runId, tenant, weight, promptTokens, maxOutputTokens]);
-    // After the script: a pump that takes the name off the list looks once more afterwards.
+    // After the script: a dispatch that takes the name off the list looks once more afterwards.
     await this.#command('list a limiter', this.#redis.sadd(this.#keys.limiters, limiter));
   }
 
@@ -104,18 +112,18 @@ class RedisLimiters implements Limiters {
     return { cooldownMs, requestsPerMinute, tokensPerMinute, requestsPerWindow };
   }
 
-  async pump(): Promise<ReadonlyMap<string, readonly string[]>> {
+  async dispatch(): Promise<ReadonlyMap<string, readonly string[]>> {
     const limiters = await this.#command('read the limiters', this.#redis.smembers(this.#keys.limiters));
-    const woken = await Promise.all(limiters.map((limiter) => this.#pumpOne(limiter)));
+    const woken = await Promise.all(limiters.map((limiter) => this.#dispatchOne(limiter)));
     return new Map(limiters.map((limiter, index) => [limiter, woken[index] ?? []]));
   }
 
-  async #pumpOne(limiter: string): Promise<readonly string[]> {
-    const [waiting, ...runIds] = (await this.#run('pump', limiter, [])) as readonly [number, ...string[]];
+  async #dispatchOne(limiter: string): Promise<readonly string[]> {
+    const [waiting, ...runIds] = (await this.#run('dispatch', limiter, [])) as readonly [number, ...string[]];
     if (waiting > 0) return runIds;
     // Somebody may have parked meanwhile; whoever does so after this second look puts the name back.
     await this.#command('take a limiter off the list', this.#redis.srem(this.#keys.limiters, limiter));
-    const [since, ...more] = (await this.#run('pump', limiter, [])) as readonly [number, ...string[]];
+    const [since, ...more] = (await this.#run('dispatch', limiter, [])) as readonly [number, ...string[]];
     if (since > 0) await this.#command('list a limiter', this.#redis.sadd(this.#keys.limiters, limiter));
     return [...runIds, ...more];
   }

@@ -141,8 +141,8 @@ export class PolledRateLimiter implements RateLimiter {
     await this.#within(answerMs, learnt, 'settle a grant');
   }
 
-  async pump(): Promise<readonly string[]> {
-    const woken = await this.#limiters.pump();
+  async dispatch(): Promise<readonly string[]> {
+    const woken = await this.#limiters.dispatch();
     for (const [limiter, runs] of woken) if (runs.length > 0) this.#observe.woken?.(limiter, runs.length);
     return [...woken.values()].flat();
   }

@@ -56,7 +56,7 @@ export interface RateLimiter extends AsyncDisposable {
   /** After each granted attempt. Corrects the estimate, gives the place in flight back, and learns. */
   settle(grant: Grant, outcome: GrantOutcome): Promise<void>;
   /** Takes parked runs whose turn has come: their place is held for them for a while. Called several times a second. */
-  pump(): Promise<readonly string[]>;
+  dispatch(): Promise<readonly string[]>;
 }
 
 /** What a limiter says to somebody who asks, or asked, for a grant. */
@@ -75,7 +75,7 @@ export interface Waiting {
   readonly grantId: string;
 }
 
-export interface Ask extends Waiting {
+export interface LimiterRequest extends Waiting {
   readonly request: GrantRequest;
   readonly maxInlineWaitMs: number;
   /** Calls that this process made without asking since the last time. */
@@ -107,7 +107,7 @@ export interface Learnt {
  * waiters that are not polled lapse after 4 s, those of grants after 60 s. Throws `queue_unavailable`.
  */
 export interface Limiters {
-  ask(ask: Ask): Promise<LimiterAnswer>;
+  ask(ask: LimiterRequest): Promise<LimiterAnswer>;
   /** Renews the waiters and the grants, gives out what there is, and answers for each waiter. */
   poll(
     limiter: string,
@@ -121,5 +121,5 @@ export interface Limiters {
   leave(runId: string): Promise<void>;
   settle(settling: Settling): Promise<Learnt>;
   /** Takes the runs to wake, by limiter. */
-  pump(): Promise<ReadonlyMap<string, readonly string[]>>;
+  dispatch(): Promise<ReadonlyMap<string, readonly string[]>>;
 }

@@ -35,14 +35,14 @@ if isNew and (not ended or status == 'failed') then
   redis.call('EXPIRE', KEYS[5], ended and redis.call('TTL', KEYS[1]) or ARGV[10])
 end
 if ended then
-  if isNew then addCost(ARGV[13]) end
+  if isNew then addChildCost(ARGV[13]) end
   return {1}
 end
 if group and not decides then
   if isNew then
     waiting = withoutRun(waiting, ARGV[11], following, ARGV[3])
     redis.call('HSET', KEYS[1], 'pending', textsOf(waiting))
-    addCost(ARGV[13])
+    addChildCost(ARGV[13])
     redis.call('HINCRBY', KEYS[7], 'counted', ARGV[13])
   end
   if following then return {3, group.template, following.own} end

@@ -57,8 +57,8 @@ local function endWait(segment, last, epoch, resumes, items)
   local entry = ARGV[9]
   if #texts > 0 then entry = string.sub(entry, 1, -2) .. ',"decisions":[' .. table.concat(texts, ',') .. ']}' end
   redis.call('RPUSH', KEYS[2], entry)
-  addCosts(texts)
-  if counted then addCost(0 - counted) end
+  addChildCosts(texts)
+  if counted then addChildCost(0 - counted) end
   redis.call('DEL', KEYS[5], KEYS[7])
   for _, fields in ipairs(expired) do
     redis.call('HSET', KEYS[6], unpack(fields))

@@ -29,7 +29,7 @@ function scripted(changes: Partial<Limiters>, clock: Clock = systemClock) {
     park: noted('park', async () => {}),
     leave: noted('leave', async () => {}),
     settle: noted('settle', changes.settle ?? (async () => nothing)),
-    pump: noted('pump', async () => new Map()),
+    dispatch: noted('dispatch', async () => new Map()),
   };
   const rateLimiter = new PolledRateLimiter({ limiters, clock });
   onTestFinished(() => rateLimiter[Symbol.asyncDispose]());
