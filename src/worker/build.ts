@@ -20,13 +20,13 @@ import type { NamedFunctions } from './agents/load-folder.ts';
 import type { Toolkit } from './agents/toolkit.ts';
 import { Consumer } from './jobs/consumer.ts';
 import { DeadlineWatch } from './jobs/deadlines.ts';
-import { dispatchEffects } from './jobs/dispatch.ts';
+import { queuePostRunJobs } from './jobs/dispatch.ts';
 import type { Embedder } from './jobs/embedder.ts';
-import { PostrunConsumer } from './jobs/postrun.ts';
+import { PostRunConsumer } from './jobs/postrun.ts';
 import { announceWorker } from './jobs/presence.ts';
 import { RunQueues } from '../shared/state/fleet/queues.ts';
 import { Reconciler, scheduleReconciler } from './jobs/reconcile.ts';
-import { runEffect } from './jobs/work-on-post-run-job.ts';
+import { runPostRunJob } from './jobs/work-on-post-run-job.ts';
 import { ResumePoller } from './jobs/resume-poller.ts';
 import type { Providers } from './llm/backends/providers.ts';
 import { createPriceLookup, loadPrices } from './llm/prices.ts';
@@ -226,7 +226,7 @@ function depsOf(
       watch: new Watch(config.LOCK_DURATION_MS / 5, (runId) => supervision.watching(name, runId)),
       isExcused: (worker, runId) => supervision.isExcused(worker, runId),
     },
-    dispatchEffects: (record) => dispatchEffects(record, { queues, agents, embeds: embedder !== undefined }),
+    queuePostRunJobs: (record) => queuePostRunJobs(record, { queues, agents, embeds: embedder !== undefined }),
     tools: { ...toolkit.services({ ...artifacts, breakers: ports.breakers }), agents: () => agents },
   };
 }
@@ -261,14 +261,14 @@ function consumerOf(parts: Parts, deps: JobDeps, reconciler: Reconciler): Consum
   });
 }
 
-function postrunOf(parts: Parts, deps: JobDeps): PostrunConsumer {
+function postrunOf(parts: Parts, deps: JobDeps): PostRunConsumer {
   const { options, metrics, supervision } = parts;
   const { config, log, embedder } = options;
-  return new PostrunConsumer({
+  return new PostRunConsumer({
     ...bullOf(parts),
     queues: postrunQueues(config.WORKER_QUEUES),
     async run(job, delivery, signal) {
-      if ((await runEffect(job, delivery, { ...deps, embedder }, signal)) !== 'failed') return;
+      if ((await runPostRunJob(job, delivery, { ...deps, embedder }, signal)) !== 'failed') return;
       metrics.postrunFailed(job.effect);
       // The effect is over, whether it can be counted or not.
       await supervision.count('postrun_jobs_failed', 1).catch((err: unknown) => log.debug({ err }, 'not counted'));
@@ -287,7 +287,7 @@ function reconcilerOf(parts: Parts, deps: JobDeps): Reconciler {
     wake: deps.wake,
     abandon: abandon(parts, deps, 'job_lost'),
     onUnservedQuarantine: lendQuarantine,
-    onPutBack: () => metrics.requeued.inc(),
+    onRequeued: () => metrics.requeued.inc(),
     onUnreachable: () => metrics.unreachable.inc(),
   });
 }

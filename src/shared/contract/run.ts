@@ -118,14 +118,14 @@ export type JobKind = z.infer<typeof jobKind>;
 export const jobVersion = 1;
 
 /** BullMQ job data: only a reference. Everything about the run is in its record. */
-export const runJob = z.object({
+export const runJobSchema = z.object({
   v: z.int().min(1),
   kind: jobKind,
   runId,
   segment: z.int().min(0),
   ...reservedJobFields,
 });
-export type RunJob = z.infer<typeof runJob>;
+export type RunJob = z.infer<typeof runJobSchema>;
 
 /** BullMQ options of a run's job. Attempts are for lost workers and a lost Redis; a run's own errors never use one up. */
 export const jobOptions = {

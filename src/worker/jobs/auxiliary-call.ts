@@ -16,13 +16,13 @@ import { AttemptGate } from '../admission/attempt-gate.ts';
 import { unknownAgent } from '../agents/known-names.ts';
 import type { RunDeps } from '../run/open-run.ts';
 
-export type SideCallDeps = Pick<
+export type AuxiliaryCallDeps = Pick<
   RunDeps,
   'ports' | 'agents' | 'chainFor' | 'preferencesFor' | 'maxInlineWaitMs' | 'tenants' | 'metrics' | 'wake'
 >;
 
 /** A model call that is no part of a turn. It passes the same gate, and whoever the accounts names pays. */
-export interface SideCall {
+export interface AuxiliaryCall {
   readonly accounts: Omit<Accounts, 'run' | 'payers'>;
   /** The same for each time that the same call is made. */
   readonly requestId: string;
@@ -35,9 +35,9 @@ export interface SideCall {
  * `provider_rate_limit` where it would have to wait for long, and `budget_exceeded` where there is no money for it.
  */
 export async function askModel(
-  call: SideCall,
+  call: AuxiliaryCall,
   prompt: { readonly system: string; readonly user: string; readonly maxOutputTokens: number },
-  deps: SideCallDeps,
+  deps: AuxiliaryCallDeps,
   signal: AbortSignal,
 ): Promise<string> {
   const { agentId } = call.accounts;
@@ -81,10 +81,10 @@ export async function askModel(
 
 /** Has the embedder make vectors of texts, one for each. Throws as `askModel` does. */
 export async function embedTexts(
-  call: SideCall,
+  call: AuxiliaryCall,
   texts: readonly string[],
   embedder: Embedder,
-  deps: SideCallDeps,
+  deps: AuxiliaryCallDeps,
   signal: AbortSignal,
 ): Promise<readonly (readonly number[])[]> {
   const { id, model, limits, microcentsPerMillionTokens: rate } = embedder;
@@ -124,7 +124,7 @@ async function inTime(embedder: Embedder, texts: readonly string[], signal: Abor
   return await unlessAborted(embedder.embed(texts, signal), signal);
 }
 
-async function gateFor({ accounts, isRepeat }: SideCall, deps: SideCallDeps, log: Log): Promise<AttemptGate> {
+async function gateFor({ accounts, isRepeat }: AuxiliaryCall, deps: AuxiliaryCallDeps, log: Log): Promise<AttemptGate> {
   const { ports, maxInlineWaitMs, tenants, metrics, agents, wake } = deps;
   const { weight, budget } = tenants.of(accounts.tenant);
   const wakeAll = (runIds: readonly string[]) => {
@@ -156,6 +156,6 @@ function failureOf(thrown: unknown): unknown {
   return thrown;
 }
 
-function logOf({ accounts: { runId, agentId: agent, tenant } }: SideCall, { ports }: SideCallDeps): Log {
+function logOf({ accounts: { runId, agentId: agent, tenant } }: AuxiliaryCall, { ports }: AuxiliaryCallDeps): Log {
   return ports.log.child({ runId, agent, tenant });
 }

@@ -6,7 +6,7 @@ import { postrunVersion, type PostrunEffect, type PostrunJob } from '../../share
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
 
-export interface DispatchDeps {
+export interface PostRunQueueDeps {
   readonly queues: { get(name: string): Queue };
   readonly agents: ReadonlyMap<string, LoadedAgent>;
   readonly embeds: boolean;
@@ -25,7 +25,7 @@ const options: JobsOptions = {
  * Queues what follows the answer of a run in a thread, as its agent wants it: one job for each effect, so that none waits for
  * another. What an agent handles as secret is given to no other model.
  */
-export async function dispatchEffects(record: RunRecord, { queues, agents, embeds }: DispatchDeps): Promise<void> {
+export async function queuePostRunJobs(record: RunRecord, { queues, agents, embeds }: PostRunQueueDeps): Promise<void> {
   const { runId, tenant, request, queue: own, parent } = record;
   const { thread: threadId, agent: agentId } = request;
   const definition = agents.get(agentId)?.definition;

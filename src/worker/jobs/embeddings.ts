@@ -2,14 +2,14 @@ import { textOf } from '../../shared/contract/message.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { NumberedEntry } from '../../shared/contract/thread/thread.ts';
 import { embedTexts } from './auxiliary-call.ts';
-import type { Effect } from './post-run-job.ts';
+import type { PostRunWork } from './post-run-job.ts';
 
 /** Entries at the end of a thread among which those of the run are. */
 const maxEntries = 200;
 const maxTextBytes = 24_000;
 
 /** Vectors of what the user said last in the run and of what was answered. */
-export const embedMessages: Effect = async ({ job, call, deps, signal }) => {
+export const embedMessages: PostRunWork = async ({ job, call, deps, signal }) => {
   const { embedder, ports } = deps;
   if (!embedder) return undefined;
   const { tenant, threadId, agentId, runId } = job;

@@ -1,10 +1,10 @@
 import type { PostrunJob } from '../../shared/contract/postrun.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
 import type { Embedder } from './embedder.ts';
-import type { SideCall, SideCallDeps } from './auxiliary-call.ts';
+import type { AuxiliaryCall, AuxiliaryCallDeps } from './auxiliary-call.ts';
 
 /** What effects work with. */
-export interface EffectDeps extends SideCallDeps {
+export interface PostRunDeps extends AuxiliaryCallDeps {
   /** Absent: nothing is embedded. */
   readonly embedder?: Embedder | undefined;
   /** Of one try of one effect. Default 30,000. */
@@ -12,12 +12,12 @@ export interface EffectDeps extends SideCallDeps {
 }
 
 /** One effect of one run. */
-export interface EffectRun {
+export interface PostRunCall {
   readonly job: PostrunJob;
-  readonly call: SideCall;
-  readonly deps: EffectDeps;
+  readonly call: AuxiliaryCall;
+  readonly deps: PostRunDeps;
   readonly signal: AbortSignal;
 }
 
 /** Answers what to tell the thread; nothing where there was nothing to do. May be made again after a crash. */
-export type Effect = (run: EffectRun) => Promise<ThreadEventBody | undefined>;
+export type PostRunWork = (run: PostRunCall) => Promise<ThreadEventBody | undefined>;

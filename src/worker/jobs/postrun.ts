@@ -3,7 +3,7 @@ import type { Log } from '../../shared/base/log.ts';
 import { postrunJob, type PostrunJob } from '../../shared/contract/postrun.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 
-export interface PostrunOptions {
+export interface PostRunConsumerOptions {
   readonly connection: RedisConnection;
   readonly bullPrefix: string;
   readonly queues: readonly string[];
@@ -25,13 +25,13 @@ const maxStalledCount = 2;
 const longestGraceMs = 10_000;
 
 /** Takes the jobs of what follows runs, from queues of their own so that no run waits for them. */
-export class PostrunConsumer {
-  readonly #options: PostrunOptions;
+export class PostRunConsumer {
+  readonly #options: PostRunConsumerOptions;
   readonly #workers: readonly Worker[];
   readonly #calls = new Map<AbortController, Promise<unknown>>();
   #stopping = false;
 
-  constructor(options: PostrunOptions) {
+  constructor(options: PostRunConsumerOptions) {
     this.#options = options;
     this.#workers = options.queues.map((queue) => this.#openWorker(queue));
   }

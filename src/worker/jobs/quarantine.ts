@@ -14,7 +14,7 @@ const maxChildren = 4;
  * it is idle; one that was killed is replaced at once, because its run comes back. They leave when this process does: then
  * another worker lends new ones within seconds. A deployment of its own (WORKER_QUEUES=quarantine) makes this unnecessary.
  */
-export class QuarantineChildren implements Disposable {
+export class OnDemandQuarantine implements Disposable {
   readonly #entry: string;
   readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #log: Log;

@@ -32,7 +32,7 @@ export interface ReconcileDeps {
   abandon(run: Pick<RunJob, 'runId' | 'segment'>): Promise<void>;
   /** There are runs in quarantine and no live worker serves it. */
   onUnservedQuarantine(waiting: number): void;
-  onPutBack(): void;
+  onRequeued(): void;
   /** A run or thread was due whose node of Redis cannot be asked. */
   onUnreachable(): void;
 }
@@ -57,7 +57,7 @@ const interruption = { drain: false, onPendingApprovals: 'deny', reason: 'a newe
 const accountName = z.tuple([budgetScope, z.string()]);
 /** Looked at side by side: one whose node is away must not have the others wait for it. */
 const lanes = 20;
-const maxPutBacks = 10;
+const maxRequeues = 10;
 const openJobStates = ['waiting', 'active', 'delayed', 'prioritized'] as const;
 /** How often queues and agents are looked for that nobody announces any more. */
 const forgetEveryMs = 3_600_000;
@@ -169,7 +169,7 @@ export class Reconciler {
     // Only now: a delayed run has a job, and no place in its thread before its time has come.
     if (run.status === 'queued' && (await this.#waitsForThread(runId, run))) return 'fine';
     log.warn({ runId, status: run.status, jobState: state, requeues: run.requeues }, 'run had no job and is put back');
-    if (run.requeues >= maxPutBacks) {
+    if (run.requeues >= maxRequeues) {
       await this.#deps.abandon({ runId, segment: run.segment });
       await supervision.count('abandoned', 1);
       return 'requeued';
@@ -178,7 +178,7 @@ export class Reconciler {
     if (segment === undefined) return 'fine';
     await queues.add(run.queue, { runId, kind: run.kind, segment });
     await supervision.count('requeued', 1);
-    this.#deps.onPutBack();
+    this.#deps.onRequeued();
     return 'requeued';
   }
 

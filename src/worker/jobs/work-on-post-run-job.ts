@@ -2,7 +2,7 @@ import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PostrunEffect, PostrunJob } from '../../shared/contract/postrun.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
-import type { Effect, EffectDeps } from './post-run-job.ts';
+import type { PostRunWork, PostRunDeps } from './post-run-job.ts';
 import { embedMessages } from './embeddings.ts';
 import { makeTitle } from './title.ts';
 
@@ -10,7 +10,7 @@ const defaultDeadlineMs = 30_000;
 const maxErrorBytes = 2_048;
 
 /** Where a delivery of the job stands. */
-export interface EffectDelivery {
+export interface PostRunDelivery {
   /** It was begun before, and nobody knows how far it came. */
   readonly isRepeat: boolean;
   /** No other will follow if this one fails. */
@@ -21,10 +21,10 @@ export interface EffectDelivery {
  * Does what follows a run, within its time, and tells the thread. Throws what is worth another try. A failure that is final is told
  * as `postrun.failed` and answered as `failed`; a thread that is gone has nobody to tell.
  */
-export async function runEffect(
+export async function runPostRunJob(
   job: PostrunJob,
-  { isRepeat, isLast }: EffectDelivery,
-  deps: EffectDeps,
+  { isRepeat, isLast }: PostRunDelivery,
+  deps: PostRunDeps,
   stop: AbortSignal,
 ): Promise<'over' | 'failed'> {
   const { effect, runId, tenant, agentId, threadId, batch } = job;
@@ -36,7 +36,7 @@ export async function runEffect(
   const late = AbortSignal.timeout(deadlineMs);
   const signal = AbortSignal.any([stop, late]);
   try {
-    const done = await effectOf(effect)({ job, call: { accounts, requestId: name, isRepeat }, deps, signal });
+    const done = await workOf(effect)({ job, call: { accounts, requestId: name, isRepeat }, deps, signal });
     if (done) await tell(done);
     return 'over';
   } catch (thrown) {
@@ -53,7 +53,7 @@ export async function runEffect(
 async function fail(
   { effect, runId }: PostrunJob,
   error: RunError,
-  { ports }: EffectDeps,
+  { ports }: PostRunDeps,
   tell: (body: ThreadEventBody) => Promise<void>,
 ): Promise<void> {
   const { code, retryable } = error;
@@ -62,7 +62,7 @@ async function fail(
   await tell({ type: 'postrun.failed', effect, error: { code, message, retryable } });
 }
 
-function effectOf(effect: PostrunEffect): Effect {
+function workOf(effect: PostrunEffect): PostRunWork {
   switch (effect) {
     case 'title':
       return makeTitle;

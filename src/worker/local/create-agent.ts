@@ -46,7 +46,7 @@ type Options = CreateAgentOptions & {
 export function createAgentWith(agent: Agent, options: Options): AgentHandle {
   const { session } = options;
   const deps = depsFor(agent, options);
-  const { ports, desk } = deps;
+  const { ports, compactionRequests } = deps;
   const loaded = deps.agents.get(agent.definition.id) as LoadedAgent;
   const { id } = loaded.definition;
   const turns = new HandleTurns(deps, id, options.onPending);
@@ -67,7 +67,7 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
       return turns.resume(runId, typeof decision === 'string' ? { budget: decision } : decision, by);
     },
     state: (runId) => stateOf(runId, ports),
-    compact: async () => (await desk?.ask()) ?? { compacted: false, reason: 'no-memory' },
+    compact: async () => (await compactionRequests?.ask()) ?? { compacted: false, reason: 'no-memory' },
     toTool: (toolOptions) => createAgentTool(loaded.definition, toolOptions, agent),
     media: (handle) => ports.media.get('default', sha256Of(handle) ?? ''),
     fanOut: runFanOut,
@@ -99,7 +99,7 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
     ...models,
     ports,
     agents,
-    desk: agents.get(agent.definition.id)?.definition.memory && new CompactionRequests(),
+    compactionRequests: agents.get(agent.definition.id)?.definition.memory && new CompactionRequests(),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
     tools: { ...toolkit.services(ports), agents: () => agents },
     loadTask: options.loadTask,

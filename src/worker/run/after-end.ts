@@ -12,14 +12,14 @@ import type { RunDeps } from './open-run.ts';
  */
 export async function afterEnd(
   record: RunRecord | undefined,
-  { ports, dispatchEffects }: Pick<RunDeps, 'ports' | 'dispatchEffects'>,
+  { ports, queuePostRunJobs }: Pick<RunDeps, 'ports' | 'queuePostRunJobs'>,
 ): Promise<void> {
   if (!record || !isTerminalStatus(record.status)) return;
   const { runId, tenant, parent, request, status } = record;
   if (parent) await ports.children.ended(runId);
   if (request.thread === undefined) return;
   await queueFollowUps(record, ports);
-  if (status === 'completed' || status === 'degraded') await dispatchEffects?.(record);
+  if (status === 'completed' || status === 'degraded') await queuePostRunJobs?.(record);
   await ports.threads.releaseToNext(tenant, request.thread, record);
 }
 

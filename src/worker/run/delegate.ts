@@ -82,7 +82,7 @@ function payerOf({ runId, run }: Accounts) {
 }
 
 /** Creates and queues children of a run that is suspended. */
-export async function startChildren(
+export async function startPlannedChildren(
   run: Pick<OpenRun, 'record' | 'accounts' | 'state'>,
   planned: readonly PlannedRun[],
   group: WaitingGroup | undefined,

@@ -44,7 +44,7 @@ export async function handOff(
   growing.add(entry);
   run.writer.emit({ type: 'handoff', fromAgentId: from, toAgentId: to, filter: filter.descriptor });
   await run.writer.commit({ entries: [entry] });
-  run.writer.speakFor(to);
+  run.writer.setActiveAgent(to);
   return { ...run, assignment: { ...assignment, agent: target, append: undefined }, state: growing.state };
 }
 

@@ -4,7 +4,7 @@ import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { Assignment } from './node-run.ts';
 import type { Relay } from './relay.ts';
-import type { HeldByRun } from './run-thread.ts';
+import type { RunThread } from './run-thread.ts';
 import type { RunSignals } from './signals.ts';
 import type { RunWriter } from './writer.ts';
 import type { Tenants } from '../../shared/contract/tenants.ts';
@@ -30,7 +30,7 @@ export interface OpenRun extends AsyncDisposable {
   /** What its journal adds up to. */
   readonly state: TurnState;
   /** Of a thread: locked for as long as the run goes on. */
-  readonly thread: HeldByRun | undefined;
+  readonly thread: RunThread | undefined;
   readonly writer: RunWriter;
   readonly signals: RunSignals;
   readonly log: Log;
@@ -62,13 +62,13 @@ export interface RunDeps extends AgentModels {
   /** The functions that requests name. Absent: there are none. */
   readonly functions?: NamedFunctions | undefined;
   /** Where a program of this process asks for compactions of the agent's runs. */
-  readonly desk?: CompactionRequests | undefined;
+  readonly compactionRequests?: CompactionRequests | undefined;
   /** Absent: nothing is counted, and every model by its own name. */
   readonly metrics?: RunCounters | undefined;
   /** Absent: this process has no other run that one could harm, and no other worker. */
   readonly suspects?: Suspects | undefined;
   /** Queues the post-run jobs of a run in a thread. Again changes nothing. Absent: there are none. */
-  readonly dispatchEffects?: ((record: RunRecord) => Promise<void>) | undefined;
+  readonly queuePostRunJobs?: ((record: RunRecord) => Promise<void>) | undefined;
   /** Resumes a suspended run. Returns at once. */
   readonly wake: (runId: string, summary: string) => void;
   /** True once this worker is shutting down: runs stop at their next commit. */

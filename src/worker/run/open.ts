@@ -18,7 +18,7 @@ import { accountsOfRun, writeOff } from './payment.ts';
 import type { Ports } from './ports.ts';
 import { Relay } from './relay.ts';
 import { logStarted, runLogOf } from './run-log.ts';
-import { enterThread, takeThread, type TakenThread } from './run-thread.ts';
+import { turnInThread, takeThread, type TakenThread } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
 import { RunWriter, type EventContext } from './writer.ts';
 
@@ -68,7 +68,7 @@ export async function openRun(
     return skipped('waiting');
   }
   const folded = fold(claimed, assignment, thread, deps);
-  if (folded.state.agentId !== undefined) held.writer.speakFor(folded.state.agentId);
+  if (folded.state.agentId !== undefined) held.writer.setActiveAgent(folded.state.agentId);
   const accounts = accountsOfRun(claimed.record, assignment.agent, deps);
   if (claimed.start === 'recovered') await recover(folded.state, claimed.record, accounts, held.writer, deps);
   const kept = opening.move();
@@ -106,7 +106,7 @@ async function load(runId: string, { ports, agents }: OpenDeps, signal: AbortSig
     await ports.deadlines.at(runId, startBy);
     return skipped('expired');
   }
-  const entry = await enterThread(record, ports);
+  const entry = await turnInThread(record, ports);
   if (entry === 'waiting') return skipped('waiting');
   const assigned = await assignmentOf(record.request, agents, signal);
   const isResumed = record.resumedEpoch !== undefined && record.resumedEpoch === record.epoch;
@@ -194,16 +194,16 @@ function hold(
     workedMs,
     onWritten: (written, first) => relay?.add(written, first),
     onFenced: () => signals.lose('another worker took this run over'),
-    onCancel: (request) => hearCancel(request),
+    onCancel: (request) => takeCancel(request),
   });
-  const hearCancel = (request: CancelRequest) => {
+  const takeCancel = (request: CancelRequest) => {
     const { drain, onPendingApprovals } = request;
     if (signals.cancel(request)) writer.emit({ type: 'agent.cancelling', drain, onPendingApprovals });
   };
   opening.defer(() => writer.close());
-  opening.use(cancels.watch(runId, hearCancel));
+  opening.use(cancels.watch(runId, takeCancel));
   if (cancel && record.isCancelling) signals.cancel(cancel);
-  else if (cancel) hearCancel(cancel);
+  else if (cancel) takeCancel(cancel);
   return { writer, signals, log, owner, workedMs, relay };
 }
 

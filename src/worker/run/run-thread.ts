@@ -10,7 +10,7 @@ import type { Threads } from '../../shared/state/thread/threads.ts';
 import { resultsSoFar, type TurnState } from '../../shared/contract/journal/fold.ts';
 
 /** A thread in the hands of a run. */
-export interface HeldByRun {
+export interface RunThread {
   readonly hold: ThreadHold;
   readonly manifest: ThreadManifest;
   /** The number of its last entry when the turn of this run began. */
@@ -32,7 +32,7 @@ function placeOf({ tenant, runId, request }: RunRecord): ThreadRun | undefined {
  * over. An error: the thread belongs to another agent, or the run was not to wait. A delayed run comes to its thread only here:
  * what it does where another run holds that one is done by the worker that gets it first.
  */
-export async function enterThread(
+export async function turnInThread(
   record: RunRecord,
   { threads, children }: Pick<Ports, 'threads' | 'children'>,
 ): Promise<'turn' | 'waiting' | RunError> {
@@ -64,7 +64,7 @@ function otherAgent({ threadId, agentId }: ThreadRun, owner: string): RunError {
 }
 
 export interface TakenThread {
-  readonly held: HeldByRun;
+  readonly held: RunThread;
   /** The conversation before the user's message. */
   readonly past: readonly Message[];
   /** What a provider remembers of it. */
@@ -103,7 +103,7 @@ export async function takeThread(
  * there. The session of the provider is kept after a good turn only. Again changes nothing.
  */
 export async function recordTurn(
-  thread: HeldByRun,
+  thread: RunThread,
   end: TurnRecord,
   { threads, clock }: Pick<Ports, 'threads' | 'clock'>,
 ): Promise<void> {
@@ -148,7 +148,7 @@ export async function recordTurn(
 
 /** What the next turn begins with in place of all that was summarised. After a handoff it says nothing about the thread. */
 function summaryOf(
-  { began, numbers }: HeldByRun,
+  { began, numbers }: RunThread,
   { summarised, handoffs, initial, own }: TurnState,
   spoken: number,
 ): Pick<ThreadEntryOf<'summary'>, 'text' | 'upTo' | 'sensitivity'> | undefined {

@@ -5,7 +5,7 @@ import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import type { PlannedRun } from '../tools/call.ts';
 import type { SuspendedWait } from '../turn/contract.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
-import { openChildren, startChildren } from './delegate.ts';
+import { openChildren, startPlannedChildren } from './delegate.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import type { JobOutcome } from './outcome.ts';
 import type { Ports } from './ports.ts';
@@ -71,7 +71,7 @@ async function begin(
   // An end that came while the run was at work; those to come find it suspended.
   const hasCome = program !== undefined && (await joinWaitQueue?.()) === true;
   // A child begins only when its parent is suspended: their events would meet in the log.
-  if (planned.length > 0) await startChildren(run, planned, program?.group, ports);
+  if (planned.length > 0) await startPlannedChildren(run, planned, program?.group, ports);
   return hasCome;
 }
 

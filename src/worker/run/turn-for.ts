@@ -141,10 +141,10 @@ function modelSide(run: OpenRun, { agent, chain, media }: Models, deps: RunDeps)
 function memoryFor(
   { log }: Pick<OpenRun, 'log'>,
   agent: LoadedAgent,
-  deps: Pick<RunDeps, 'memoryFor' | 'desk' | 'metrics'>,
+  deps: Pick<RunDeps, 'memoryFor' | 'compactionRequests' | 'metrics'>,
 ): TurnDeps['memory'] {
   return memoryOf(agent, deps.memoryFor(agent), {
-    desk: deps.desk,
+    desk: deps.compactionRequests,
     report(outcome, cause) {
       deps.metrics?.compacted(agent.definition.id, outcome);
       if (outcome === 'failed') log.warn({ err: cause }, 'conversation was not compacted');

@@ -133,7 +133,7 @@ export class RunWriter {
   }
 
   /** Another agent goes on: events say so from now on. */
-  speakFor(agentId: string): void {
+  setActiveAgent(agentId: string): void {
     this.#agentId = agentId;
   }
 

@@ -2,7 +2,7 @@ import type { PostrunEffect, PostrunJob } from '../../../src/shared/contract/pos
 import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
 import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
-import { runEffect, type EffectDelivery } from '../../../src/worker/jobs/work-on-post-run-job.ts';
+import { runPostRunJob, type PostRunDelivery } from '../../../src/worker/jobs/work-on-post-run-job.ts';
 import { createPriceLookup } from '../../../src/worker/llm/prices.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
@@ -28,7 +28,7 @@ interface Given {
 }
 
 /** A thread in memory, and what follows its runs. */
-export function makeEffects({
+export function makePostRunWorld({
   script,
   agent,
   embedder,
@@ -81,11 +81,11 @@ export function makeEffects({
     },
     async follow(
       effect: PostrunEffect,
-      delivery: EffectDelivery = { isRepeat: false, isLast: true },
+      delivery: PostRunDelivery = { isRepeat: false, isLast: true },
       signal = new AbortController().signal,
     ) {
       const job: PostrunJob = { v: 1, kind: 'postrun', effect, runId, tenant, threadId, agentId };
-      return await runEffect(job, delivery, deps, signal);
+      return await runPostRunJob(job, delivery, deps, signal);
     },
     async title() {
       return (await ports.threads.get(tenant, threadId)).title;

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { EmbeddedMessage, Embedder } from '../../../src/worker/jobs/embedder.ts';
-import { agentId, makeEffects, runId, tenant, threadId } from './effects-world.ts';
+import { agentId, makePostRunWorld, runId, tenant, threadId } from './effects-world.ts';
 import { redisLedgerWorld } from '../../contract/ledger-redis-world.ts';
 
 function anEmbedder(more: Partial<Embedder> = {}) {
@@ -23,7 +23,7 @@ function anEmbedder(more: Partial<Embedder> = {}) {
 
 test('what the user said last and what was answered are kept with their vectors, paid for, and told', async () => {
   const { asked, kept, embedder } = anEmbedder();
-  const world = makeEffects({ embedder });
+  const world = makePostRunWorld({ embedder });
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
   expect(asked).toEqual([['Where is order 7?', 'On its way.']]);
@@ -40,7 +40,7 @@ test('what the user said last and what was answered are kept with their vectors,
 
 test('only messages of the run are embedded, and none of a turn that was taken back', async () => {
   const { asked, embedder } = anEmbedder();
-  const world = makeEffects({ embedder });
+  const world = makePostRunWorld({ embedder });
   await world.turn('Where is order 7?', 'On its way.', '01K9Z5N3T8R6V2X4B7C1D0E9AA');
   await world.follow('embeddings');
   expect(asked).toEqual([]);
@@ -48,7 +48,7 @@ test('only messages of the run are embedded, and none of a turn that was taken b
 });
 
 test('without an embedder nothing happens', async () => {
-  const world = makeEffects();
+  const world = makePostRunWorld();
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
   expect(await world.told()).toEqual([]);
@@ -69,7 +69,7 @@ test.each<[string, Partial<Embedder>, string]>([
   ],
 ])('an embedder that %s is told as a failure', async (_, more, message) => {
   const { embedder } = anEmbedder(more);
-  const world = makeEffects({ embedder, deadlineMs: 50 });
+  const world = makePostRunWorld({ embedder, deadlineMs: 50 });
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
   expect(await world.told()).toMatchObject([
@@ -82,7 +82,7 @@ test('a call of unknown outcome counts as spent, and what a dead worker held is 
   const budget = { maxCostMicrocents: 1_000, window: 'day', onExceed: 'fail', unpriced: 'deny' } as const;
   const tenants = tenantsOf({ tenants: { [tenant]: { budget } } });
   const { ledger } = await redisLedgerWorld(tenants);
-  const world = makeEffects({ embedder, tenants, ledger, deadlineMs: 30 });
+  const world = makePostRunWorld({ embedder, tenants, ledger, deadlineMs: 30 });
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
   expect(world.settled).toMatchObject([{ unconfirmed: true }]);
@@ -102,7 +102,7 @@ test('where the tenant denies what has no price, nothing is embedded without one
   const budget = { maxCostMicrocents: 1_000, window: 'day', onExceed: 'fail', unpriced: 'deny' } as const;
   const tenants = tenantsOf({ tenants: { [tenant]: { budget } } });
   const { ledger } = await redisLedgerWorld(tenants);
-  const world = makeEffects({ embedder: unpriced, tenants, ledger });
+  const world = makePostRunWorld({ embedder: unpriced, tenants, ledger });
   await world.turn('Where is order 7?', 'On its way.');
   await world.follow('embeddings');
   expect(asked).toEqual([]);

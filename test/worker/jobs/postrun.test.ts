@@ -2,7 +2,7 @@ import { Queue } from 'bullmq';
 import { expect, onTestFinished, test } from 'vitest';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import type { PostrunJob } from '../../../src/shared/contract/postrun.ts';
-import { PostrunConsumer, type PostrunOptions } from '../../../src/worker/jobs/postrun.ts';
+import { PostRunConsumer, type PostRunConsumerOptions } from '../../../src/worker/jobs/postrun.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
 
 const data: PostrunJob = {
@@ -15,10 +15,10 @@ const data: PostrunJob = {
   agentId: 'support',
 };
 
-async function makeWorld(run: PostrunOptions['run']) {
+async function makeWorld(run: PostRunConsumerOptions['run']) {
   const [connection, bullPrefix] = [await testRedis('blocking'), testPrefix()];
   const queue = new Queue('runs-postrun', { connection, prefix: bullPrefix });
-  const consumer = new PostrunConsumer({
+  const consumer = new PostRunConsumer({
     connection,
     bullPrefix,
     queues: ['runs-postrun'],

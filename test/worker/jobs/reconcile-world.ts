@@ -34,7 +34,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
   const supervision = redisSupervision(runKeySpace(seen, keys, cluster));
   const queues = new RunQueues(redis, bullPrefix(prefix, cluster), () => {});
   onTestFinished(() => queues[Symbol.asyncDispose]());
-  const gaveUp: Pick<RunJob, 'runId' | 'segment'>[] = [];
+  const abandoned: Pick<RunJob, 'runId' | 'segment'>[] = [];
   let unserved = 0;
   let unreachable = 0;
   const woken: string[] = [];
@@ -72,9 +72,9 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
     ledger,
     log,
     wake: (runId) => woken.push(runId),
-    abandon: async (job) => void gaveUp.push(job),
+    abandon: async (job) => void abandoned.push(job),
     onUnservedQuarantine: () => (unserved += 1),
-    onPutBack: () => {},
+    onRequeued: () => {},
     onUnreachable: () => (unreachable += 1),
   });
   return {
@@ -84,7 +84,7 @@ export async function makeWorld(options: ReconcileWorldOptions = {}) {
     queues,
     prefix,
     supervision,
-    gaveUp,
+    abandoned,
     threads,
     stopped,
     told,

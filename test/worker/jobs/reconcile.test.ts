@@ -130,7 +130,7 @@ test('a run whose job keeps vanishing is given up after ten times', async () => 
   const runId = await world.seed();
   await world.redis.hset(world.keys.run(runId), 'requeues', '10');
   await world.pass();
-  expect(world.gaveUp.map((job) => job.runId)).toEqual([runId]);
+  expect(world.abandoned.map((job) => job.runId)).toEqual([runId]);
   expect(await world.jobs()).toEqual([]);
 });
 

@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import { titleIn } from '../../../src/worker/jobs/title.ts';
-import { agentId, makeEffects, runId, tenant, threadId } from './effects-world.ts';
+import { agentId, makePostRunWorld, runId, tenant, threadId } from './effects-world.ts';
 import { redisLedgerWorld } from '../../contract/ledger-redis-world.ts';
 
 const firstRun = '01K9Z5N3T8R6V2X4B7C1D0E9AA';
 
-async function twoTurns(given?: Parameters<typeof makeEffects>[0]) {
-  const world = makeEffects(given);
+async function twoTurns(given?: Parameters<typeof makePostRunWorld>[0]) {
+  const world = makePostRunWorld(given);
   await world.turn('Where is order 7?', 'On its way.', firstRun);
   await world.turn('And when will it be here?', 'On Monday.');
   return world;
@@ -46,7 +46,7 @@ test('the fast model writes it where the agent maps one, and no other in its pla
   ]);
 });
 
-test.each<[string, (world: ReturnType<typeof makeEffects>) => Promise<unknown>]>([
+test.each<[string, (world: ReturnType<typeof makePostRunWorld>) => Promise<unknown>]>([
   ['one message of its user', async (world) => await world.turn('Where is order 7?', 'On its way.')],
   [
     'a title',
@@ -64,7 +64,7 @@ test.each<[string, (world: ReturnType<typeof makeEffects>) => Promise<unknown>]>
     },
   ],
 ])('a thread with %s is left alone, and no model is asked', async (_, prepare) => {
-  const world = makeEffects();
+  const world = makePostRunWorld();
   await prepare(world);
   await world.follow('title');
   expect(world.seen).toEqual([]);

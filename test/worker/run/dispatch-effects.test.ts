@@ -10,7 +10,7 @@ function makeWorld(script: ModelScript, fails = false) {
   const dispatched: { readonly runId: string; readonly status: string; readonly holder: string | undefined }[] = [];
   const state = { fails };
   const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), createScriptedProvider(script), 1_000, {
-    async dispatchEffects({ runId, status }: RunRecord) {
+    async queuePostRunJobs({ runId, status }: RunRecord) {
       const holder = (await jobs.ports.threads.get('default', 'talk').catch(() => undefined))?.holder;
       if (state.fails) throw new RunError('queue_unavailable', 'redis is away');
       dispatched.push({ runId, status, holder });
