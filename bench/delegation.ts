@@ -49,7 +49,7 @@ function fanOut(step: PlannedStep, maxConcurrentChildren?: number): RunRequestIn
   return { agent: 'plain', input: '', fanOut: { children, ...(maxConcurrentChildren && { maxConcurrentChildren }) } };
 }
 
-/** A question to an agent that asks one, so many deep; the last one asks nobody. */
+/** A question to an agent that asks one, so many deep; the last one asks no other. */
 function question(deep: number): PlannedStep[] {
   if (deep === 0) return [answer];
   const agent = deep === 1 ? 'plain' : 'asker';

@@ -60,7 +60,7 @@ export async function bullDriver(redisUrl: string, prefix: string, watch: FirstT
   };
 }
 
-/** First `progress` event of the job, as QueueEvents tells it. */
+/** First `progress` event of the job, as QueueEvents emits it. */
 export function watchProgress(redisUrl: string, prefix: string): { watch: FirstToken; close(): Promise<void> } {
   const events = new QueueEvents('bench', { connection: { url: redisUrl }, prefix });
   const watch: FirstToken = async (_, jobId) => {

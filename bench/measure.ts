@@ -60,7 +60,7 @@ export class SystemProcess {
       if (message.type === type) resolve(message as Extract<FromSystem, { type: T }>);
     };
     const onExit = (code: number | null) =>
-      reject(new Error(`a system's process ended with ${code} before it said ${type}`));
+      reject(new Error(`a system's process ended with ${code} before it sent ${type}`));
     const timer = setTimeout(() => reject(new Error(`no ${type} within 300 s`)), 300_000);
     this.#child.on('message', onMessage).once('exit', onExit);
     try {

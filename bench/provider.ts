@@ -2,7 +2,7 @@ import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { deltas, model, pacedDelayMs, toolName } from './workload.ts';
 
-// A process of its own, so that its cost is nobody's. The base path says whether it streams in a burst or paced.
+// A process of its own, so that its cost counts in no system. The base path says whether it streams in a burst or paced.
 
 const chunk = (delta: object, finish: string | null = null) =>
   `data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 1, model, choices: [{ index: 0, delta, finish_reason: finish }] })}\n\n`;

@@ -12,7 +12,7 @@ import { LimitedProvider } from '../test/support/limited-provider.ts';
 import { percentile } from './measure.ts';
 
 // Three workers, 200 runs and a provider that allows 60 requests and 20,000 tokens in any stretch of a window. A minute
-// is scaled down to `--window MS` (6000); what is known about the limits beforehand is said by `--known all|nothing`.
+// is scaled down to `--window MS` (6000); `--known all|nothing` sets what is known about the limits beforehand.
 
 const argOf = (name: string, fallback: string) => process.argv[process.argv.indexOf(name) + 1 || Infinity] ?? fallback;
 const windowMs = Number(argOf('--window', '6000'));

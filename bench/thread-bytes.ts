@@ -51,10 +51,10 @@ const conversation: readonly ThreadMessage[] = Array.from({ length: 200 }, (_, t
   { role: 'assistant', parts: [{ type: 'text', text: textOf(conversationBytes / 400, 2 * turn + 2) }] },
 ]).flat();
 
-/** As if a run before had said it. */
+/** As if an earlier run had written it. */
 async function fill(threads: Threads, thread: ThreadRun): Promise<void> {
   const held = await threads.acquire({ ...thread, epoch: 1 });
-  if (held.kind !== 'held') throw new Error('somebody holds the thread');
+  if (held.kind !== 'held') throw new Error('another run has the lock of the thread');
   const at = new Date().toISOString();
   const { runId, tenant, threadId } = thread;
   const entries = conversation.map((message, n): ThreadEntry => ({

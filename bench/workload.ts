@@ -21,7 +21,7 @@ export function lookup(order: string): { order: string; state: string } {
 export const input = 'Where is order 7?';
 export const instructions = 'You answer questions about orders, briefly.';
 
-/** What a system's process tells its parent. */
+/** What a system's process sends to its parent. */
 export type FromSystem =
   | { type: 'ready' }
   | { type: 'cpu'; micros: number; rssBytes: number }

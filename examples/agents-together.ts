@@ -1,19 +1,19 @@
-// A desk that asks one colleague and hands the conversation over to another, in this process and without Redis.
+// An agent that asks one colleague and hands the conversation over to another, in this process and without Redis.
 // Run it with `npm run example examples/agents-together.ts`. It needs nothing: its models only pretend.
 
 import { createAgent, defineAgent, type LlmProvider } from 'millrace/worker';
 
 const billing = defineAgent({ id: 'billing', model: 'gpt-5.2', description: 'Knows all invoices.' });
 const shipping = defineAgent({ id: 'shipping', model: 'gpt-5.2-nano', description: 'Knows where parcels are.' });
-const desk = defineAgent({
-  id: 'desk',
+const reception = defineAgent({
+  id: 'reception',
   model: 'gpt-5.2-mini',
   instructions: 'You answer customers. Ask billing about money; hand parcels over.',
   subagents: ['billing'],
   handoffs: ['shipping'],
 });
 
-/** What each of the three would say: the desk asks or hands over, and repeats what it was told. */
+/** What each of the three would say: the reception asks or hands over, and repeats the answer. */
 const pretending: LlmProvider = {
   id: 'openai',
   capabilities: { tools: true, reasoning: false },
@@ -32,7 +32,7 @@ const pretending: LlmProvider = {
         : model === shipping.definition.model
           ? say('Here is shipping: it arrives tomorrow.')
           : last?.role === 'tool'
-            ? say(`Billing tells me: ${last.content}`)
+            ? say(`Billing says: ${last.content}`)
             : asked.includes('parcel')
               ? call('transfer_to_shipping', {})
               : call('ask_agent', { agent: 'billing', message: asked });
@@ -45,13 +45,13 @@ const pretending: LlmProvider = {
   },
 };
 
-const agent = createAgent(desk, { agents: [billing, shipping], provider: pretending });
+const agent = createAgent(reception, { agents: [billing, shipping], provider: pretending });
 for (const input of ['Is invoice 7 paid?', 'Where is my parcel?']) {
   const stream = agent.stream(input, { thread: 'customer-42' });
   for await (const event of stream) {
     if (event.type === 'subagent.event') {
-      const told = event.event as { type: string; agentId: string };
-      if (told.type === 'run.completed') console.log(`[${told.agentId} has answered]`);
+      const inner = event.event as { type: string; agentId: string };
+      if (inner.type === 'run.completed') console.log(`[${inner.agentId} has answered]`);
     }
     if (event.type === 'handoff') console.log(`[${event.fromAgentId} hands over to ${event.toAgentId}]`);
     if (event.type === 'text.delta') process.stdout.write(event.delta);

@@ -1,4 +1,4 @@
-// Runs of one batch share a cap. The ones that do not fit wait without holding a worker, and go on after a top-up.
+// Runs of one batch share a cap. The ones that do not fit wait without a worker, and go on after a top-up.
 // Needs a Redis, nothing else: `REDIS_URL=redis://127.0.0.1:6379 npm run example examples/budget.ts`. The worker is in
 // this process and its model only pretends, at the price of a real one.
 

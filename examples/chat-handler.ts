@@ -42,7 +42,7 @@ async function chat(request: Request): Promise<Response> {
   return new Response(body, { headers: { 'content-type': contentType, 'x-execution-id': executionId } });
 }
 
-/** The browser: shows text as it comes, and answers whether the turn was told again. */
+/** The browser: shows text as it comes, and answers whether the turn was replayed. */
 async function browse(turn: object): Promise<boolean> {
   const headers = { 'x-user': 'kim' };
   const response = await chat(
@@ -73,7 +73,7 @@ try {
   await browse(turn);
   // The browser was not sure that it had everything and asks again: nothing is answered or stored a second time.
   const replayed = await browse(turn);
-  console.log(`told again: ${replayed}, completed: ${completed}, stored: ${[...messages.values()].join()}`);
+  console.log(`replayed: ${replayed}, completed: ${completed}, stored: ${[...messages.values()].join()}`);
 } finally {
   await worker.stop(1_000);
   await mill.close();

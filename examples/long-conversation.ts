@@ -14,7 +14,7 @@ const readPage = defineTool({
   execute: ({ page }) => `Page ${page}. ${'The tide comes and goes. '.repeat(120)}`,
 });
 
-// Stands in for a model: reads page after page. Whoever is asked without tools is the one that writes summaries.
+// Stands in for a model: reads page after page. A call without tools asks for a summary.
 let next = 1;
 const reader = createIterableBackend(async function* ({ messages, tools }) {
   if (!tools) yield { type: 'text', delta: `Pages up to ${Math.max(1, next - 3)} are about tides.` };

@@ -16,11 +16,11 @@ const verdict = await validateChatModelId(model, { allowlist: ['parrot-small', '
 if (!verdict.ok) throw new Error(`${verdict.reason}: ${verdict.message}`);
 console.log(`model ${model}, from ${source}`);
 
-// Any async generator is a provider. This one says what it was told.
+// Any async generator is a provider. This one repeats the message.
 const parrot = createIterableBackend(
   async function* ({ messages }) {
-    const heard = messages.at(-1);
-    if (heard?.role === 'user') for (const word of heard.content.split(/(?= )/)) yield { type: 'text', delta: word };
+    const last = messages.at(-1);
+    if (last?.role === 'user') for (const word of last.content.split(/(?= )/)) yield { type: 'text', delta: word };
     yield { type: 'end', usage: { input: 0, output: 7, cached: 0, cacheWrite: 0, total: 7 } };
   },
   { id: 'parrot' },
@@ -49,4 +49,4 @@ const masking: Middleware = {
 };
 
 const agent = createAgent(defineAgent({ id: 'parrot', model }), { provider: parrot, middleware: [logging, masking] });
-console.log((await agent.run('Tell ann@example.org that order 7 was sent.')).text);
+console.log((await agent.run('Write to ann@example.org that order 7 was sent.')).text);

@@ -22,7 +22,7 @@ const ledger = new RunLedger({ id: 'run-1' });
 for await (const event of agent.stream('Write about tides.')) ledger.observe(event);
 ledger.complete('completed');
 await ledger.save(rows);
-// Told twice, kept once.
+// Completed twice, kept once.
 ledger.complete('completed');
 await ledger.save(rows);
 

@@ -39,7 +39,7 @@ try {
   const first = await mill.enqueue({ agent: 'guide', input: 'Where are we?', thread });
   console.log(`first: ${(await first.result()).text}`);
 
-  const second = await mill.enqueue({ agent: 'guide', input: 'Tell me everything.', thread });
+  const second = await mill.enqueue({ agent: 'guide', input: 'I want to know everything.', thread });
   for await (const event of second.events()) {
     if (event.type !== 'text.delta') continue;
     const third = await mill.enqueue({ agent: 'guide', input: 'In short?', thread, onBusy: 'interrupt' });

@@ -29,5 +29,5 @@ if (messages.length > 0) process.exit(1);
 for (const door of ['dist/producer/index.js', 'dist/worker/index.js'])
   await import(pathToFileURL(join(root, door)).href);
 console.log(`dist/ is built (${assets.length} files beside the code)`);
-// The doors may hold timers; the build is over all the same.
+// The doors may have timers; the build ends all the same.
 process.exit(0);

@@ -50,7 +50,7 @@ test('the page lists exactly the strategies, rubrics and terminations that there
   expect(firsts('termination')).toEqual(Object.keys(terminations));
 });
 
-test('the page tells the numbers of the code', () => {
+test('the page has the numbers of the code', () => {
   for (const status of childStatus.options) expect(page).toContain(`\`${status}\``);
   expect(page).toContain(`1 to ${maxChildren}`);
   expect(page).toContain(`has ${graceMs} ms to answer`);

@@ -54,7 +54,7 @@ function requestOf(command: string) {
   return { command, method, path: url.replace('http://127.0.0.1:8080', ''), headers, body };
 }
 
-test('the requests of the page do what it says: a turn, the rest of it, and a run that nobody knows', async () => {
+test('the requests of the page do what it says: a turn, the rest of it, and a run that does not exist', async () => {
   const world = await serverWorld();
   await answering(inject('redisUrl'), world.prefix);
   const answers: [number, unknown][] = [];

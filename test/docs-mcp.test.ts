@@ -81,6 +81,6 @@ test('the bounds on the page are those of the code', () => {
 });
 
 test('the events of the page are those of the side channels', () => {
-  const told = new Set([...page.matchAll(/`(capability\.\w+)`/g)].map(([, type]) => type));
-  expect(told).toEqual(new Set(Object.keys(eventBodies).filter((type) => type.startsWith('capability.'))));
+  const listed = new Set([...page.matchAll(/`(capability\.\w+)`/g)].map(([, type]) => type));
+  expect(listed).toEqual(new Set(Object.keys(eventBodies).filter((type) => type.startsWith('capability.'))));
 });

@@ -29,7 +29,7 @@ function pageFolder(): string {
   expect(files.map(([name]) => name)).toEqual([
     'agents/clerk.ts',
     'agents/tasks/monday.yaml',
-    'agents/cashier.yaml',
+    'agents/refunder.yaml',
     'agents/skills/refunds/SKILL.md',
   ]);
   const tool = 'agents/tools/lookup_order.ts';
@@ -47,7 +47,7 @@ test('every file on the page about prompts is one that a worker reads', async ()
   expect(problems).toEqual([]);
   // The clerk has no tools at all.
   expect(warnings).toEqual(['clerk.ts: skill refunds is written for tools that the agent does not have: lookup_order']);
-  expect([...agents.keys()].toSorted()).toEqual(['cashier', 'clerk']);
+  expect([...agents.keys()].toSorted()).toEqual(['clerk', 'refunder']);
   const task = tasks.get('monday');
   const clerk = agents.get('clerk');
   const prompt = await clerk?.prompt?.(clerk.definition, { directories: [], background: true, ...(task && { task }) });
@@ -59,7 +59,7 @@ test('the request on the page is one', () => {
   expect(runRequest.parse(JSON.parse(json))).toMatchObject({ agent: 'clerk', task: 'monday' });
 });
 
-test('the page names what a builder is told, and its bounds', () => {
+test('the page names what a builder gets, and its bounds', () => {
   expect(firstCells(page, 'A prompt builder')).toEqual([
     'agent',
     'cwd',

@@ -84,14 +84,14 @@ test('the page has the bounds and defaults that the code has', () => {
   };
   const rows = page.split('\n').filter((line) => /^\| `(budget\.|stopPolicies\.|onActionFailure)/.test(line));
   expect(rows.length).toBe(7);
-  const told = rows.flatMap((row) => {
+  const listed = rows.flatMap((row) => {
     const [name = '', value = ''] = row
       .split('|')
       .slice(1, 3)
       .map((cell) => cell.trim().replaceAll('`', ''));
     return value === '' ? [] : [[name, value]];
   });
-  expect(told).toEqual(Object.entries(settings).map(([name, value]) => [name, String(value)]));
+  expect(listed).toEqual(Object.entries(settings).map(([name, value]) => [name, String(value)]));
 });
 
 test('the page lists exactly the ways in which a task ends, and the functions of an adapter', () => {

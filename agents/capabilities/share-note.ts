@@ -1,7 +1,7 @@
 import { defineTool, type CapabilityParts, type CapabilityContext } from 'millrace/worker';
 import { z } from 'zod';
 
-/** Lets an agent hand its user a note, whoever shows it to them. */
+/** Lets an agent give its user a note; the subscriber of its event shows it. */
 export default function shareNote({ callbacks }: CapabilityContext): CapabilityParts {
   const tool = defineTool({
     name: 'share_note',

@@ -11,7 +11,7 @@ const states = [
 /** Stands in for a shop's database. */
 export const lookupOrder = defineTool({
   name: 'lookup_order',
-  description: 'Finds an order by its number and tells where it is.',
+  description: 'Finds an order by its number and says where it is.',
   inputSchema: z.object({ order: z.string().describe('The number of the order.') }),
   effect: 'read',
   execute({ order }) {

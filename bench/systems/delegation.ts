@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { defineAgent, defineTool, startWorker } from '../../src/worker/index.ts';
 import { lookup, model, serveParent, systemEnv, toolName } from '../workload.ts';
 
-// A Millrace worker with an agent that asks others, and one that may ask nobody.
+// A Millrace worker with an agent that asks others, and one that may ask no other.
 
 const { redisUrl, baseUrl, prefix, concurrency } = systemEnv();
 const lookupOrder = defineTool({

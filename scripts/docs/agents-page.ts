@@ -17,7 +17,7 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   description: 'For people, and for agents that choose among agents.',
   instructions: 'The system text.',
   provider: 'Id of the provider of `model`.',
-  model: 'The model, when nothing else is said. `provider/model` names a provider as well.',
+  model: 'The model where the request names none. `provider/model` names a provider as well.',
   fallbackModels:
     'Models that follow in this order when the one before is used up. One that is named again is left out.',
   preferredModel:
@@ -28,10 +28,10 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   tools:
     'Names of tools: of modules in `tools/`, of this package, `mcp:<server>` or `mcp:<server>/<tool>`. In TypeScript also tools themselves.',
   toolOptions:
-    'What this agent says over what the tool says itself, by name of a tool; of a server: `mcp:<server>/<tool>`.',
+    'What this agent sets instead of the tool itself, by name of a tool; of a server: `mcp:<server>/<tool>`.',
   mcpServers: 'MCP servers by name. See [MCP](../mcp.md).',
   capabilities: 'Names of capabilities that the worker has. See [MCP](../mcp.md#capabilities).',
-  effects: 'What follows its answers in threads: `title`, `embeddings`. See [threads](../threads.md#after-an-answer).',
+  effects: 'Its post-run jobs in threads: `title`, `embeddings`. See [threads](../threads.md#after-an-answer).',
   subagents:
     'Ids of agents that it may ask with `ask_agent`, or `*` for all others. See [agents that work together](../agents-together.md).',
   agentTools:
@@ -46,18 +46,18 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
     '`code-mode`: the model writes scripts that call the tools, and sees only what they return. See [code mode](../code-mode.md).',
   toolCollisions:
     'Two tools of one name: the later one gets the name of its source in front, is left out, or is an error.',
-  interaction: '`headless`: nobody can be asked, so whatever needs a person is denied.',
+  interaction: '`headless`: no person can be asked, so what needs one is denied.',
   approvals:
     'How long people have to decide, and how many of them have to grant a call. See [approvals](../approvals.md).',
   policies: 'Rules about calls. See [policies and trust](../policies-and-trust.md).',
-  policyDenial: 'A denial by a rule fails the run with `tool_denied`, or is told to the model.',
+  policyDenial: 'A denial by a rule fails the run with `tool_denied`, or goes to the model.',
   approvalDenial: 'A denial by a person, or by the clock, does.',
   fileScope: 'The folder under `MILLRACE_FILES` that `read_file` may read.',
   directories:
-    'More folders under `MILLRACE_FILES` that prompt builders, capabilities and tools are told of. See [prompts and skills](../prompts-and-skills.md).',
+    'More folders under `MILLRACE_FILES` that prompt builders, capabilities and tools get. See [prompts and skills](../prompts-and-skills.md).',
   skills: 'Names of skills in `skills/`. See [prompts and skills](../prompts-and-skills.md#skills).',
-  untrustedPreamble: 'Whether the model is told, from the first tool result on, that results are data.',
-  locale: 'BCP 47: the language of what this system itself says to the model.',
+  untrustedPreamble: 'Whether the system text says, from the first tool result on, that results are data.',
+  locale: 'BCP 47: the language of the texts that this system itself adds for the model.',
   toolFailure:
     'A tool that failed: its error goes to the model (`feed_back`), the run fails, or it ends as `degraded`. Default `feed_back`; in nodes `fail`.',
   limits:
@@ -83,7 +83,7 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   breaker: 'When a model that keeps failing is left alone by the whole fleet, and what a run does that has no other.',
   rateLimitCooldownMs: 'How long a run leaves a provider alone after a 429, where it has another one.',
   fallbackOnAuth: 'Refused credentials lead to the next model instead of ending the run.',
-  midStream: 'A stream that breaks off after its first text ends the run, or is told as `step.reset` and made again.',
+  midStream: 'A stream that breaks off after its first text ends the run, or emits `step.reset` and is made again.',
 };
 
 const functions = `## In TypeScript only

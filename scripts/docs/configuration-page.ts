@@ -11,14 +11,14 @@ const keys = `## API keys
 
 \`MILLRACE_API_KEYS\` is a file or a comma-separated list of entries \`sha256:tenant:scopes\`: the SHA-256 of a key in hex,
 the tenant whose runs it sees, and its scopes joined by \`+\` (${scope.options.map(code).join(', ')}; \`*\` or nothing for
-all). In a file, entries stand one a line and \`#\` starts a comment. To make a key and its entry:
+all). In a file, there is one entry a line and \`#\` starts a comment. To make a key and its entry:
 
 \`\`\`sh
 key=$(openssl rand -hex 24)
 echo "$(printf %s "$key" | sha256sum | cut -d' ' -f1):default:*" >> api-keys.txt
 \`\`\``;
 
-/** Every variable with its default and meaning, as the schema tells them. */
+/** Every variable with its default and meaning, as the schema has them. */
 export function configurationPage(): string {
   const { properties = {} } = z.toJSONSchema(configSchema, { io: 'input' }) as JsonSchema;
   const rows = Object.entries(properties).map(([name, field]) => [

@@ -10,7 +10,7 @@ One table for HTTP answers, run records and events. Branch on \`code\`, never on
 { "error": { "code": "queue_full", "message": "…", "retryable": true, "details": {} } }
 \`\`\`
 
-over HTTP, and the inner object stands in \`run.failed\` and in the run itself. \`retryable\` says whether the same request
+over HTTP, and the inner object is in \`run.failed\` and in the run itself. \`retryable\` says whether the same request
 or run may be tried again unchanged and succeed.`;
 
 const runs = `## Errors that end a run
@@ -23,7 +23,7 @@ They answer a request and never appear in the log of a run.`;
 
 const tools = `## Errors of tool calls
 
-A failed tool call is told to the model with a kind and a hint, and as \`tool.execute.error\` to subscribers. It ends the
+A failed tool call is reported to the model with a kind and a hint, and as \`tool.execute.error\` to subscribers. It ends the
 run only when the agent's \`toolFailure\` says so.`;
 
 const reserved = `## Reserved codes

@@ -62,7 +62,7 @@ function schemasOf(
 
 async function openApi(): Promise<OpenApi> {
   const server = await createServer({
-    // Routes are only described here, so nobody asks the client for anything.
+    // Routes are only described here: no request reaches the client.
     mill: {} as Millrace,
     config: { MILLRACE_DURABILITY: 'any' },
     log: silentLog,
@@ -114,7 +114,7 @@ function contentName({ content = {} }: Content): string {
     .join(', ');
 }
 
-/** What the framework writes where nobody described the answer says nothing. */
+/** The framework's text for an answer without a description says nothing. */
 function meaningOf({ description = '' }: Content): string {
   return description === 'Default Response' ? '' : description;
 }

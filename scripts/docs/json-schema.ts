@@ -42,7 +42,7 @@ function objectName({ properties, required = [], additionalProperties }: JsonSch
   return values === 'any' ? 'object' : `object of ${values} by name`;
 }
 
-/** Zod bounds every integer by what a double holds exactly; saying so in each cell would tell nothing. */
+/** Zod bounds every integer by what a double holds exactly; no cell repeats that. */
 function range({ minimum, maximum }: JsonSchema): string {
   const low = minimum !== undefined && minimum > Number.MIN_SAFE_INTEGER ? minimum : undefined;
   const high = maximum !== undefined && maximum < Number.MAX_SAFE_INTEGER ? maximum : undefined;
@@ -85,7 +85,7 @@ export function code(text: string): string {
   return `\`${text}\``;
 }
 
-/** The name of a schema. What a caller sends and what we answer are told apart only where they stand in one route. */
+/** The name of a schema. What a caller sends and what we answer have two names only where one route has both. */
 export function refName(ref: string): string {
   return (ref.split('/').at(-1) ?? ref).replace(/Input$/, '');
 }

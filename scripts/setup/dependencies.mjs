@@ -25,7 +25,7 @@ export function ensureDependencies(root, env, say) {
   }
 }
 
-/** Also true after somebody else's `npm ci`, which then only gets its stamp. */
+/** Also true after an `npm ci` by hand, which then only gets its stamp. */
 function isInstalled(root) {
   const digest = lockDigest(root);
   if (existsSync(stampFile(root)) && readFileSync(stampFile(root), 'utf8') === digest) return true;

@@ -58,7 +58,7 @@ test('the image takes only built files and production packages from the build', 
   ]);
 });
 
-test('the process is not root, has tini above it and is a producer unless told otherwise', () => {
+test('the process is not root, has tini as its parent and is a producer by default', () => {
   expect(textOf(final, 'USER')).toEqual(['1000']);
   expect(textOf(final, 'ENTRYPOINT')).toEqual(['["tini", "--", "node", "bin/millrace.mjs"]']);
   expect(textOf(final, 'CMD')).toEqual(['["producer"]']);

@@ -165,7 +165,7 @@ describe.skipIf(withoutHelm)(`the chart${withoutHelm ? ` (left out: ${withoutHel
     }
   });
 
-  test('rules and the secrets of tools reach workers as files, and nobody else', () => {
+  test('rules and the secrets of tools reach workers as files, and no other process', () => {
     const all = render([...minimal, '--set', 'policies=rules: []', '--set', 'toolSecrets.existingSecret=shop']);
     expect(find(all, 'ConfigMap', 'policies').data).toEqual({ 'policies.yaml': 'rules: []\n' });
     for (const component of ['worker', 'quarantine']) {

@@ -120,7 +120,7 @@ test('the budget example runs a batch into its cap, and to its end after a top-u
 test('the example with a provider of its own masks what leaves, logs the call, and refuses other models', async () => {
   const output = await run('own-provider');
   expect(output).toContain('model parrot-small, from fallback');
-  expect(output).toContain('Tell [address] that order 7 was sent.');
+  expect(output).toContain('Write to [address] that order 7 was sent.');
   expect(output).toContain('[parrot-small answered with 7 tokens]');
   expect(await run('own-provider', {}, ['parrot-large'])).toContain('model parrot-large, from request');
   await expect(run('own-provider', {}, ['gpt-5.2'])).rejects.toThrow('not_listed');
@@ -139,7 +139,7 @@ test('the chat handler streams a turn, stores it changed, and tells it again wit
   expect(output.split('\n')).toEqual([
     'Order 1042 is on its way.',
     'Order 1042 is on its way.',
-    'told again: true, completed: 1, stored: Order [number] is on its way.',
+    'replayed: true, completed: 1, stored: Order [number] is on its way.',
     '',
   ]);
 });
@@ -191,7 +191,7 @@ test('the thread example goes on with a conversation, and interrupts an answer',
 test('the example of agents together asks one, hands over to another, and knows what both cost', async () => {
   const output = await run('agents-together');
   expect(output).toMatch(
-    /^\[billing has answered\]\nBilling tells me: .*Invoice 7 is paid\..*\n660 tokens of \S+ and \S+, [1-9]/m,
+    /^\[billing has answered\]\nBilling says: .*Invoice 7 is paid\..*\n660 tokens of \S+ and \S+, [1-9]/m,
   );
   expect(output).toMatch(/^\[desk hands over to shipping\]\nHere is shipping: it arrives tomorrow\.\n440 tokens/m);
 });

@@ -92,7 +92,7 @@ test('a lock that has changed is installed anew', () => {
   expect(npmCalls(project)).toHaveLength(2);
 });
 
-test('an installation that somebody made with npm ci is taken as it is', () => {
+test('an installation that was made with npm ci is taken as it is', () => {
   const { project, setup } = machine();
   setup(redisElsewhere);
   rmSync(join(project, 'node_modules/.millrace-lock'));

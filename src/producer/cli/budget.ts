@@ -23,7 +23,7 @@ export const addBudget: AddCommand = (program, act) => {
         'millrace budget top-up batch nightly 5',
       ),
     );
-  account(budget, 'get', 'Show cap, what is spent and held, and how many runs wait for more.').action(act(get));
+  account(budget, 'get', 'Show cap, what is spent and reserved, and how many runs wait for more.').action(act(get));
   account(budget, 'set', 'Set the cap of a batch, in dollars; top-ups stay.')
     .argument('<usd>', 'the cap', positiveNumber)
     .addOption(onExceedOption('the cap'))

@@ -152,10 +152,7 @@ async function sumUp(
     ['completed', count(completed)],
     ['recovered', `${count(recovered)} of them by another worker`],
     ['tokens', count(sum(({ usage }) => usage?.total ?? 0))],
-    [
-      'cost',
-      `${formatUsd(sum(({ costMicrocents }) => costMicrocents))} (what the models that are stood in for would have cost)`,
-    ],
+    ['cost', `${formatUsd(sum(({ costMicrocents }) => costMicrocents))} (what the scripted models would have cost)`],
     ['run time', `p50 ${duration(percentile(durations, 0.5))}, p95 ${duration(percentile(durations, 0.95))}`],
     ['rate', `${((views.length * 1_000) / elapsedMs).toFixed(1)} runs/s in ${duration(elapsedMs)}`],
   ];

@@ -17,7 +17,7 @@ const onSignal = (signal: NodeJS.Signals) => {
 };
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, onSignal);
 
-// npm passes a SIGTERM to the shell between us, which ends without a word to us.
+// npm passes a SIGTERM to the shell between us, which ends without a signal to us.
 if (process.env['npm_lifecycle_event']) {
   const parent = process.ppid;
   const watch = setInterval(() => {
@@ -41,5 +41,5 @@ const cli: Cli = {
   interrupted: interrupt.signal,
 };
 const code = await runCli(process.argv.slice(2), cli);
-// Data may still be on its way into a pipe; connections that linger must not hold the process.
+// Data may still be on its way into a pipe; connections that linger must not keep the process alive.
 process.stdout.write('', () => process.exit(code));

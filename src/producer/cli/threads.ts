@@ -48,7 +48,9 @@ export const addThreads: AddCommand = (program, act) => {
     .option('--limit <n>', 'at most so many', wholeNumber(1, 100_000), 20)
     .option('--json', 'print one JSON document')
     .action(act(list));
-  one(threads, 'show', 'Show the state of a thread: which run holds it, and how many runs wait.').action(act(show));
+  one(threads, 'show', 'Show the state of a thread: which run owns its lock, and how many runs wait.').action(
+    act(show),
+  );
   one(threads, 'messages', 'Show the messages and tool calls, also of the running run.')
     .option('--after <n>', 'only messages with a higher number', number)
     .option('--before <n>', 'only messages with a lower number', number)
@@ -86,7 +88,7 @@ async function list(cli: Cli, options: ListOptions): Promise<ExitCode> {
   await using mill = openClient(cli);
   const { found, more } = await collect(mill, options, cli.interrupted);
   if (options.json) return printJson(cli, found);
-  const heading = ['THREAD', 'AGENT', 'CHANGED', 'HELD BY', 'WAITING', ''];
+  const heading = ['THREAD', 'AGENT', 'CHANGED', 'LOCKED BY', 'WAITING', ''];
   cli.stdout.write(found.length === 0 ? '' : table([heading, ...found.map(rowOf)]));
   if (found.length === 0) cli.stderr.write('There are no such threads.\n');
   else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${options.limit * 2}`)}\n`);
@@ -136,7 +138,7 @@ function showView(cli: Cli, view: ThreadView, json: true | undefined): ExitCode 
     ['session', view.session && `${view.session.provider}/${view.session.model}`],
     ['created', view.createdAt],
     ['changed', view.updatedAt],
-    ['held by', view.holder],
+    ['locked by', view.holder],
     ['suspended', view.suspendedBy === undefined ? undefined : 'it waits for something outside'],
     ['waiting', view.waiting === 0 ? undefined : String(view.waiting)],
     ['entries', `up to number ${view.lastSeq}`],

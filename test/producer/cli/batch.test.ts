@@ -89,7 +89,7 @@ test('--deadline holds for each run, and a line may have one of its own', async 
   );
 });
 
-test('a file that is not there, and an output file of somebody else, are usage errors', async () => {
+test('a file that is not there, and an output file of another batch, are usage errors', async () => {
   const { prefix, mill } = await clientWorld();
   await mill.enqueue(request);
   const missing = await millrace(['batch', 'nowhere.jsonl', '-o', join(scratchFolder(), 'out.jsonl')], {

@@ -161,7 +161,7 @@ describe('from a pipe', () => {
     const { world } = shared;
     await piped(['plain', '--thread', 'taken'], { text: 'mine' });
     for (const [args, says] of [
-      [['nobody'], 'there is no agent nobody; known are '],
+      [['unknown'], 'there is no agent unknown; known are '],
       [['gated', '--thread', 'taken'], 'thread taken belongs to agent plain, not to gated'],
       [['plain', '--thread', 'no spaces'], 'a thread id is'],
       [['plain', '--nope'], "unknown option '--nope'"],
@@ -323,7 +323,7 @@ describe('at a terminal', () => {
     expect(terminal.screen).toContain('millrace chat plain --thread prompted\n');
   });
 
-  test('what comes while somebody types is shown after the line', async () => {
+  test('what comes while a person types is shown after the line', async () => {
     const { world } = shared;
     const terminal = open(['plain', '--thread', 'typing', '--busy', 'queue']);
     terminal.type(planInput({ text: 'one two three', hold: { gate: 'typing', afterPieces: 1 } }));

@@ -28,13 +28,13 @@ async function startDev(cwd: string, env: Record<string, string> = {}): Promise<
   return { dev, state: devState.parse(JSON.parse(readFileSync(join(cwd, '.millrace/dev.json'), 'utf8'))) };
 }
 
-/** Process ids of the parts, as their logs tell. */
+/** Process ids of the parts, from their logs. */
 function pidOf(dev: CliProcess, message: string): number {
   const line = dev.stdout.split('\n').findLast((text) => text.includes(`"msg":"${message}"`));
   return (JSON.parse(line ?? '{}') as { pid: number }).pid;
 }
 
-/** A killed process whose parent is gone may stay in the table until somebody collects it. */
+/** A killed process whose parent is gone may stay in the table until its new parent collects it. */
 function isAlive(pid: number): boolean {
   const status = `/proc/${pid}/status`;
   if (existsSync('/proc/self/status'))

@@ -111,7 +111,7 @@ test('what cannot be a run id is a usage error, and is said', async () => {
   expect(code).toBe(2);
 });
 
-test('an old Node without the pinned one beside it is told what to do', async () => {
+test('an old Node without the pinned one beside it gets an error that says what to do', async () => {
   const { code, stderr } = await millraceProcess(['--help'], {
     nodeArgs: ['--import', oldNode],
     env: { MILLRACE_PINNED_NODE: '1' },

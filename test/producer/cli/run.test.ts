@@ -109,7 +109,7 @@ test('--timeout ends the wait and not the run', async () => {
   expect((await mill.get(runId)).status).toBe('queued');
 });
 
-test('a run that nobody takes gets the advice to start a worker', async () => {
+test('a run that no worker takes gets the advice to start one', async () => {
   const { cli } = await startRun(['support', 'hello']);
   await cli.says('No worker is running');
   expect(cli.stderr).toContain('millrace worker');

@@ -13,16 +13,18 @@ test('threads are listed and shown for people and as JSON', async () => {
   await aThread(world, 'one');
   await holding(world, 'two', 'run2', [], 'sales');
   const listed = await run(world);
-  expect(listed.stdout).toMatch(/^THREAD +AGENT +CHANGED +HELD BY +WAITING\ntwo +sales +\S+ \S+ +run2\none +support +/);
+  expect(listed.stdout).toMatch(
+    /^THREAD +AGENT +CHANGED +LOCKED BY +WAITING\ntwo +sales +\S+ \S+ +run2\none +support +/,
+  );
   expect(JSON.parse((await run(world, 'list', '--agent', 'support', '--json')).stdout)).toMatchObject([
     { threadId: 'one' },
   ]);
   expect((await run(world, '--limit', '1')).stderr).toContain('--limit 2');
-  expect((await run(world, 'show', 'two')).stdout).toMatch(/^thread +two\nagent +sales\n(.*\n)*held by +run2\n/);
+  expect((await run(world, 'show', 'two')).stdout).toMatch(/^thread +two\nagent +sales\n(.*\n)*locked by +run2\n/);
   expect(JSON.parse((await run(world, 'show', 'one', '--json')).stdout)).toMatchObject({ lastSeq: 5 });
 });
 
-test('messages are told one by one, first or last, without what a terminal would obey', async () => {
+test('messages are shown one by one, first or last, without what a terminal would obey', async () => {
   const world = await clientWorld();
   await aThread(world, 'one');
   const message = { v: 1, t: 'message', runId: 'run2', at: '2026-01-02T03:04:05.000Z' } as const;
@@ -59,7 +61,7 @@ test('a handoff is exported with who went on and through what, and is no message
   expect(JSON.parse(lines[1] ?? '')).toMatchObject({ seq: 1, t: 'handoff', ...facts });
 });
 
-test('what followed the runs of a thread is told, and what comes as it comes', async () => {
+test('events of post-run jobs are shown, and with --follow as they come', async () => {
   const world = await clientWorld();
   await aThread(world, 'one');
   const nothing = await run(world, 'events', 'one');

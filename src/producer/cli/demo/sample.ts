@@ -21,7 +21,7 @@ export interface SampleResult {
   readonly elapsedMs: number;
 }
 
-/** Runs the sample batch, and half-way kills the last worker with SIGKILL while it holds runs. */
+/** Runs the sample batch, and half-way kills the last worker with SIGKILL while it has runs. */
 export async function runSample(
   cli: Cli,
   mill: Millrace,

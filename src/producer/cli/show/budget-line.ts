@@ -9,7 +9,7 @@ export function budgetLine(view: BudgetView): string {
   const cap = capMicrocents === undefined ? 'spent, no cap' : `of ${formatUsd(capMicrocents)} spent`;
   return [
     `${scope} ${id}${window === 'total' ? '' : ` (${window} ${windowStart})`}: ${formatUsd(spentMicrocents)} ${cap}`,
-    reservedMicrocents > 0 ? `${formatUsd(reservedMicrocents)} held for calls under way` : '',
+    reservedMicrocents > 0 ? `${formatUsd(reservedMicrocents)} reserved for calls under way` : '',
     waiting > 0 ? `${count(waiting)} waiting for it` : '',
     capMicrocents === undefined ? '' : `passing it ${ends[view.onExceed]}`,
   ]

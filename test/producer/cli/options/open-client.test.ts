@@ -11,7 +11,7 @@ import { millrace } from '../support/cli-process.ts';
 const dev = { redisUrl: 'redis://127.0.0.1:7001', prefix: 'devbox', url: 'http://127.0.0.1:8080', pid: process.pid };
 
 /** No process has this id: it is above what Linux and macOS give out. */
-const nobody = 2 ** 31 - 2;
+const unusedPid = 2 ** 31 - 2;
 
 function folder(): string {
   const path = mkdtempSync(join(tmpdir(), 'millrace-cli-'));
@@ -36,7 +36,7 @@ test('a development stack that runs here or above is the one that is meant', () 
 
 test('a stack whose process is gone is not found', () => {
   const cwd = folder();
-  writeDevState(cwd, { ...dev, pid: nobody });
+  writeDevState(cwd, { ...dev, pid: unusedPid });
   expect(targetOf(cwd)).toEqual(['redis://127.0.0.1:6379', 'mr']);
 });
 
