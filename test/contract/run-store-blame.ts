@@ -22,7 +22,7 @@ const stepped: JournalEntry = {
   key: 'k',
   value: 1,
   at: '2026-01-02T03:04:05.000Z',
-  told: 0,
+  emitted: 0,
 };
 
 /** Claims the run as the next worker and has it write what it does. Answers the record as that worker found it. */

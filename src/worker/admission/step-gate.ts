@@ -53,13 +53,13 @@ export class StepGate {
    */
   async admit(
     { payee, mostMicrocents }: StepCosts,
-    { program, budgetDecision }: Pick<TurnState, 'program' | 'budgetDecision'>,
+    { orchestration, budgetDecision }: Pick<TurnState, 'orchestration' | 'budgetDecision'>,
     signal: AbortSignal,
   ): Promise<StepPermit> {
     const id = this.#budgetGate.nextId();
     if (!this.#budgetGate.isCapped) return { settle: (spent) => this.#settle(id, payee, spent) };
     if (budgetDecision === 'reject') throw new RunError('budget_exceeded', 'more money for the run was refused');
-    if (this.#options.denyUnpriced && program.unpriced)
+    if (this.#options.denyUnpriced && orchestration.unpriced)
       throw new RunError('budget_unpriced', 'a step cost what nobody has a price for, and the budget denies that');
     const wanted = Math.max(1, mostMicrocents);
     const force = budgetDecision === 'approve';

@@ -11,7 +11,7 @@ interface Child {
   readonly answer: PromiseWithResolvers<ChildAnswer>;
 }
 
-type OrchestrationWait = NonNullable<SuspendedWait['program']>;
+type OrchestrationWait = NonNullable<SuspendedWait['orchestration']>;
 
 /** The runs that a program has asked for and not heard of, in the order in which it asked. */
 export class AskedChildren {

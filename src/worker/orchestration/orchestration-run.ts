@@ -11,7 +11,7 @@ import type { PersonDecision } from '../../shared/contract/journal/call.ts';
 import type { RunEnd } from '../tools/run-end.ts';
 import { within } from '../../shared/base/deadline.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
-import type { ProgramFact } from '../../shared/contract/journal/orchestration-facts.ts';
+import type { OrchestrationFact } from '../../shared/contract/journal/orchestration-facts.ts';
 import { continueFrom, type JournalFold, type TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { AskedChildren, notAsked } from './asked-children.ts';
@@ -28,7 +28,7 @@ import type {
 import type { StepSpent, StepCosts, StepGate, StepPermit } from '../admission/step-gate.ts';
 import { addSpending, costEvent, spendingOf } from '../admission/step-spending.ts';
 
-/** Whoever was told to stop has a worker that ends it, or none: then the next one does, when the lock is over. */
+/** A child that was asked to stop is ended by its worker, or, once a lost lock has expired, by the next one. */
 const lookAgainMs = 10_000;
 
 interface Step {
@@ -98,7 +98,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   readonly #ports: OrchestrationPorts;
   readonly #deps: OrchestrationDeps;
   readonly #growing: JournalFold;
-  readonly #facts: Iterator<ProgramFact>;
+  readonly #facts: Iterator<OrchestrationFact>;
   readonly #keys = new Set<string>();
   /** Steps that the journal has an answer to. */
   readonly #known: ReadonlySet<string>;
@@ -126,12 +126,12 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     this.#deps = deps;
     this.signal = run.signals.signal;
     this.#growing = continueFrom(run.state);
-    const { facts } = run.state.program;
+    const { facts } = run.state.orchestration;
     this.#facts = [...facts].values();
     this.#known = new Set(facts.flatMap((fact) => (fact.kind === 'step' ? [fact.key] : [])));
     this.#nowMs = Date.parse(run.record.startedAt ?? run.record.createdAt);
     this.#permits = new ChildPermits(this, deps.rules, ports.redactor);
-    this.#children = new AskedChildren((id) => this.#growing.state.program.children.get(id));
+    this.#children = new AskedChildren((id) => this.#growing.state.orchestration.children.get(id));
   }
 
   now(): number {
@@ -150,7 +150,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     // What a program makes of being stopped is no fact: whoever goes on with it is not stopped, and says something else.
     if (this.signal.aborted) return;
     this.#emitted++;
-    if (this.#emitted > this.#growing.state.program.told) this.#run.writer.hold(event);
+    if (this.#emitted > this.#growing.state.orchestration.emitted) this.#run.writer.hold(event);
   }
 
   async step(key: string, work: (signal: AbortSignal) => unknown, costs?: StepCosts): Promise<unknown> {
@@ -197,7 +197,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   }
 
   hasBegun(runId: string): boolean {
-    return this.#growing.state.program.children.has(runId);
+    return this.#growing.state.orchestration.children.has(runId);
   }
 
   end(end: RunEnd): void {
@@ -214,7 +214,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
         const outcome = await this.#next();
         if (!outcome) continue;
         const isWhole = outcome.status === 'completed' && !outcome.degraded;
-        if (!isWhole && outcome.status !== 'suspended') await this.#tellRest();
+        if (!isWhole && outcome.status !== 'suspended') await this.#emitRest();
         return outcome;
       }
     } catch (thrown) {
@@ -237,7 +237,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
       return undefined;
     }
     if (this.signal.aborted && this.#working.size === 0) return this.#interrupted();
-    const { value: fact } = this.#facts.next() as IteratorResult<ProgramFact, undefined>;
+    const { value: fact } = this.#facts.next() as IteratorResult<OrchestrationFact, undefined>;
     if (fact) return this.#answer(fact);
     const end = this.#end;
     if (end && !this.signal.aborted) return 'error' in end ? this.#failed(end.error) : this.#completed(end.result);
@@ -248,7 +248,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     if (todo.length > 0) {
       const reason = this.#deps.stopRequested();
       if (reason) return { status: 'stopped', reason, state };
-      await this.#tellRest();
+      await this.#emitRest();
       for (const step of todo) this.#begin(step);
     }
     if (this.#working.size === 0) return await this.#wait();
@@ -257,7 +257,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     return undefined;
   }
 
-  #answer(fact: ProgramFact): undefined {
+  #answer(fact: OrchestrationFact): undefined {
     this.#nowMs = fact.atMs;
     this.#workedMs = fact.workedMs;
     this.#lostMicrocents = fact.lostMicrocents;
@@ -266,7 +266,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
         return taken(this.#steps, fact.key).answer.resolve(fact.value) as undefined;
       case 'child':
         return this.#children.answer(fact.end) as undefined;
-      case 'said': {
+      case 'decision': {
         const { decision } = fact;
         // What was said about a permission that was not waited for any more changes nothing.
         if (isPermit(decision.id) && !this.#questions.has(decision.id)) return undefined;
@@ -330,7 +330,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   async #keep(key: string, value: unknown, spent: StepSpent | undefined): Promise<unknown> {
     const nowMs = this.#ports.clock.now();
     const at = new Date(nowMs).toISOString();
-    const told = this.#emitted;
+    const emitted = this.#emitted;
     const workedMs = this.#run.workedMs();
     const entry = {
       v: 1,
@@ -339,30 +339,30 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
       value,
       at,
       workedMs,
-      told,
+      emitted,
       ...(spent && { spent: spendingOf(spent) }),
     } as const;
     this.#growing.add(entry);
     await this.#run.writer.commit({ entries: [entry] });
     this.#nowMs = nowMs;
     this.#workedMs = workedMs;
-    this.#lostMicrocents = this.#growing.state.program.lostMicrocents;
+    this.#lostMicrocents = this.#growing.state.orchestration.lostMicrocents;
     return value;
   }
 
   /** What the program has said so far goes into the log, and what it paid in vain; the journal knows that it did. */
-  async #tellRest(): Promise<void> {
-    const { program, costMicrocents } = this.#growing.state;
+  async #emitRest(): Promise<void> {
+    const { orchestration, costMicrocents } = this.#growing.state;
     const lost = this.#lost.splice(0);
-    if ((this.#emitted <= program.told && lost.length === 0) || this.#run.signals.lost) return;
+    if ((this.#emitted <= orchestration.emitted && lost.length === 0) || this.#run.signals.lost) return;
     let cumulativeCostMicrocents = costMicrocents;
     for (const part of lost.flatMap(({ parts }) => parts)) {
       cumulativeCostMicrocents += part.costMicrocents;
       this.#run.writer.hold({ ...costEvent(part), cumulativeCostMicrocents });
     }
-    const told = Math.max(this.#emitted, program.told);
+    const emitted = Math.max(this.#emitted, orchestration.emitted);
     const spent = lost.length > 0 && { spent: lost.map(spendingOf).reduce(addSpending) };
-    const entry = { v: 1, t: 'told', told, ...spent } as const;
+    const entry = { v: 1, t: 'orchestration_emitted', emitted, ...spent } as const;
     this.#growing.add(entry);
     await this.#run.writer.commit({ entries: [entry] });
   }
@@ -377,7 +377,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     const unwanted = this.#children.unwanted();
     if (unwanted.length > 0)
       await children.stop(unwanted, { drain: false, onPendingApprovals: 'deny', reason: 'its answer is not needed' });
-    const { pending, ...program } = this.#children.wait(nowMs);
+    const { pending, ...planned } = this.#children.wait(nowMs);
     const times = [...this.#steps.values()].flatMap(({ dueMs }) => dueMs ?? []);
     if (unwanted.length > 0) times.push(nowMs + lookAgainMs);
     const kinds = new Set([...this.#questions.values()].map(({ item }) => item.kind));
@@ -385,7 +385,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     const wait: SuspendedWait = {
       reason: parked?.reason ?? (kinds.size > 0 ? asks : 'child'),
       pending: [...(parked?.pending ?? []), ...this.#asked(nowMs), ...pending],
-      program: { ...program, told: this.#emitted },
+      orchestration: { ...planned, emitted: this.#emitted },
       ...(times.length > 0 && { resumeAtMs: Math.min(...times) }),
       // Some may have ended while the run was at work.
       joinWaitQueue: async () => (await waits.hasDecisions(runId)) || ((await parked?.joinWaitQueue?.()) ?? false),

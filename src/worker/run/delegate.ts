@@ -98,13 +98,13 @@ export async function startPlannedChildren(
 /** The children of a run that have not ended, and for which call each works. */
 export function openChildren({
   calls,
-  program,
+  orchestration,
   childEnds,
 }: TurnState): { readonly id: string; readonly toolName?: string }[] {
   const forCalls = calls.flatMap(({ name: toolName, child, status }) =>
     child && !child.end && status !== 'tool_result' ? [{ id: child.id, toolName }] : [],
   );
-  return [...forCalls, ...[...program.children.keys()].filter((id) => !childEnds.has(id)).map((id) => ({ id }))];
+  return [...forCalls, ...[...orchestration.children.keys()].filter((id) => !childEnds.has(id)).map((id) => ({ id }))];
 }
 
 /** Stops the children of a run that ends before them. */

@@ -44,7 +44,7 @@ export async function orchestrate(run: OpenRun, deps: RunDeps): Promise<TurnOutc
 }
 
 function hasBegun({ state }: OpenRun): boolean {
-  return state.program.facts.length > 0 || state.program.children.size > 0;
+  return state.orchestration.facts.length > 0 || state.orchestration.children.size > 0;
 }
 
 /** Fewer of them would be another answer than the one that was asked for. */
@@ -98,7 +98,7 @@ function keptFrom<T extends object>(
   bounded: T,
   orchestrationFor: (given: T) => Orchestration,
 ): Orchestration {
-  const isKept = run.state.program.facts.some((fact) => fact.kind === 'step' && fact.key === boundsKey);
+  const isKept = run.state.orchestration.facts.some((fact) => fact.kind === 'step' && fact.key === boundsKey);
   const isLess = canonicalJson(asked) !== canonicalJson(bounded);
   if (!isKept && (hasBegun(run) || !isLess)) return orchestrationFor(asked);
   return async (host) => await orchestrationFor((await host.step(boundsKey, () => bounded)) as T)(host);

@@ -35,11 +35,11 @@ export async function suspend(
 ): Promise<JobOutcome> {
   const { clock, waits, threads } = deps.ports;
   const { runId } = run.record;
-  const { reason, resumeAtMs, joinWaitQueue, children = [], events = [], program } = wait;
+  const { reason, resumeAtMs, joinWaitQueue, children = [], events = [], orchestration } = wait;
   const held = isHeld(run, wait);
   const pending = [...wait.pending];
   const at = new Date(clock.now()).toISOString();
-  const planned = [...children, ...(program?.children ?? [])];
+  const planned = [...children, ...(orchestration?.children ?? [])];
   const safeMs = clock.now() + lostInBetweenMs;
   const isEarly = planned.length > 0 && resumeAtMs !== undefined && resumeAtMs > safeMs;
   if (resumeAtMs ?? joinWaitQueue) await waits.at(runId, isEarly ? safeMs : (resumeAtMs ?? safeMs));
@@ -48,7 +48,9 @@ export async function suspend(
   for (const event of events) run.writer.emit(event);
   run.writer.emit({ type: 'run.suspended', reason, pending: pending.map(pendingViewOf) });
   await run.writer.commit({
-    entries: [{ v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...programIn(wait) }],
+    entries: [
+      { v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...orchestrationIn(wait) },
+    ],
     patch: defined({ ...totalsOf(state), status: 'suspended', pending, cancel: held ? '' : undefined }),
     release: 'suspended',
   });
@@ -64,25 +66,25 @@ export async function suspend(
 /** Starts the children of a suspended run. True when what a program waits for has come while it was running. */
 async function begin(
   run: OpenRun,
-  { program, joinWaitQueue }: SuspendedWait,
+  { orchestration, joinWaitQueue }: SuspendedWait,
   planned: readonly PlannedRun[],
   { ports }: SettleDeps,
 ): Promise<boolean> {
   // An end that came while the run was at work; those to come find it suspended.
-  const hasCome = program !== undefined && (await joinWaitQueue?.()) === true;
+  const hasCome = orchestration !== undefined && (await joinWaitQueue?.()) === true;
   // A child begins only when its parent is suspended: their events would meet in the log.
-  if (planned.length > 0) await startPlannedChildren(run, planned, program?.group, ports);
+  if (planned.length > 0) await startPlannedChildren(run, planned, orchestration?.group, ports);
   return hasCome;
 }
 
 /** Enters the wait queue, or goes on at once when there is no need to. */
 async function rest(
   runId: string,
-  { program, joinWaitQueue, resumeAtMs, recheckMs }: SuspendedWait,
+  { orchestration, joinWaitQueue, resumeAtMs, recheckMs }: SuspendedWait,
   hasCome: boolean,
   { ports: { waits, clock }, wake }: SettleDeps,
 ): Promise<void> {
-  if (hasCome || (!program && (await joinWaitQueue?.()))) wake(runId, 'what it waited for has come');
+  if (hasCome || (!orchestration && (await joinWaitQueue?.()))) wake(runId, 'what it waited for has come');
   else if (resumeAtMs === undefined && joinWaitQueue) {
     if (recheckMs === undefined) await waits.clear(runId);
     else await waits.at(runId, clock.now() + recheckMs);
@@ -110,8 +112,8 @@ function askedIn({ asks = [], children = [] }: SuspendedWait): Pick<JournalEntry
   };
 }
 
-function programIn({ program }: SuspendedWait): Pick<JournalEntryOf<'suspended'>, 'children' | 'told'> {
-  return program ? { children: program.children.map(({ id }) => id), told: program.told } : {};
+function orchestrationIn({ orchestration }: SuspendedWait): Pick<JournalEntryOf<'suspended'>, 'children' | 'emitted'> {
+  return orchestration ? { children: orchestration.children.map(({ id }) => id), emitted: orchestration.emitted } : {};
 }
 
 /**

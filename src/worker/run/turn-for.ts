@@ -256,7 +256,7 @@ function pastOf({ attempts, serving }: TurnState): ChainPast {
 }
 
 function isFinalAnswer(entry: JournalEntry): boolean {
-  return entry.t === 'answered' && toolCallsOf(entry.message).length === 0;
+  return entry.t === 'model_response' && toolCallsOf(entry.message).length === 0;
 }
 
 function heardIn(entry: JournalEntry): readonly string[] {
@@ -270,7 +270,7 @@ function progressOf(
   activity: Activity | undefined,
 ): RecordPatch {
   // The answer that is sent back was kept for this write.
-  const answered = entries.findLast((entry) => entry.t === 'answered' || entry.t === 'repair');
+  const answered = entries.findLast((entry) => entry.t === 'model_response' || entry.t === 'repair');
   const isHeard = entries.some(({ t }) => t === 'steered');
   return defined({ steps: answered?.step, heard: isHeard ? [...heard] : undefined, activity });
 }

@@ -80,8 +80,12 @@ export interface SuspendedWait {
   readonly children?: readonly PlannedChild[];
   /** Published in the same write. */
   readonly events?: readonly EventBody[];
-  /** Of a program: all runs that work for it now, and how many of its events it has told by then. */
-  readonly program?: { readonly children: readonly PlannedRun[]; readonly told: number; readonly group?: WaitingGroup };
+  /** Of an orchestration: all its children that run now, and how many events it has emitted by then. */
+  readonly orchestration?: {
+    readonly children: readonly PlannedRun[];
+    readonly emitted: number;
+    readonly group?: WaitingGroup;
+  };
   /** Goes on by itself at this time, in milliseconds since the epoch. */
   readonly resumeAtMs?: number;
   /** Looks again after this many milliseconds, should whatever ends the wait get lost. Absent: only a person or money ends it. */

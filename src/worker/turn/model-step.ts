@@ -161,7 +161,7 @@ function faultIn({ message, finishReason, incompleteToolCalls }: LlmAnswer): Run
 function sourcesOf(
   message: LlmAnswer['message'],
   tools: Pick<Turn['deps']['tools'], 'sourceOf'>,
-): Pick<JournalEntryOf<'answered'>, 'sources'> {
+): Pick<JournalEntryOf<'model_response'>, 'sources'> {
   const sources = toolCallsOf(message).map(({ name }) => tools.sourceOf(name) ?? null);
   return sources.some((source) => source !== null) ? { sources } : {};
 }
@@ -178,9 +178,9 @@ async function accept(turn: Turn, step: number, attempts: readonly Attempt[], re
   const { deps, growing } = turn;
   const { answer, provider, model } = result;
   const { message, finishReason, usage = zeroUsage, sessionToken, checkpointToken } = answer;
-  const answered: JournalEntryOf<'answered'> = {
+  const answered: JournalEntryOf<'model_response'> = {
     v: 1,
-    t: 'answered',
+    t: 'model_response',
     step,
     message,
     finishReason,

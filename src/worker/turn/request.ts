@@ -22,7 +22,7 @@ export function buildRequest(
     requestId,
     // A longer form of this request may have been sent before.
     idempotencyKey: compactedHere ? `${requestId}:after:${summarised?.replaced ?? 0}` : requestId,
-    messages: conversation(spec, state, compactedHere ? compaction.essentials : []),
+    messages: conversation(spec, state, compactedHere ? compaction.pinned : []),
     tools: tools.length > 0 ? tools : undefined,
     toolChoice: tools.length > 0 ? 'auto' : undefined,
     maxOutputTokens,
@@ -47,13 +47,13 @@ const channels = {
 function conversation(
   spec: TurnSpec,
   { messages, holdsResults }: TurnState,
-  essentials: readonly string[],
+  pinned: readonly string[],
 ): readonly Message[] {
   const { system, dataPreamble, reasoningRetention } = spec;
   const paired = pairMessages(reasoningRetention === 'strip' ? withoutReasoning(messages, undefined) : messages);
   const authored: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
   // In a message of its own, so that the bytes before it are the ones that providers have cached.
   if (dataPreamble !== undefined && holdsResults) authored.push({ role: 'system', content: dataPreamble });
-  const said: Message[] = essentials.length > 0 ? [{ role: 'system', content: essentials.join('\n\n') }] : [];
+  const said: Message[] = pinned.length > 0 ? [{ role: 'system', content: pinned.join('\n\n') }] : [];
   return [...authored, ...paired, ...said];
 }

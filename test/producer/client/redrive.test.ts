@@ -13,7 +13,12 @@ async function failedRun(world: ClientWorld) {
   const writer = new RunWriter(redis, keys, run.runId);
   await writer.start();
   await writer.say(3);
-  await redis.rpush(keys.journal(run.runId), '{"v":1,"t":"opened"}', '{"v":1,"t":"answered"}', '{"v":1,"t":"closed"}');
+  await redis.rpush(
+    keys.journal(run.runId),
+    '{"v":1,"t":"agent_started"}',
+    '{"v":1,"t":"model_response"}',
+    '{"v":1,"t":"closed"}',
+  );
   await writer.end('failed');
   await redis.hset(keys.run(run.runId), 'workedMs', '300000');
   await redis.expire(keys.run(run.runId), 100);
@@ -48,8 +53,8 @@ test('a failed run is queued again in a new job and continues from its journal',
   expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toEqual([jobIdFor(run.runId, 1)]);
   expect(await redis.zcard(bull('runs', 'failed'))).toBe(0);
   expect(await redis.lrange(keys.journal(run.runId), 0, -1)).toEqual([
-    '{"v":1,"t":"opened"}',
-    '{"v":1,"t":"answered"}',
+    '{"v":1,"t":"agent_started"}',
+    '{"v":1,"t":"model_response"}',
   ]);
   expect(await redis.ttl(keys.run(run.runId))).toBe(-1);
   expect(await redis.ttl(keys.journal(run.runId))).toBe(-1);

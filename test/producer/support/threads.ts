@@ -64,7 +64,7 @@ export async function titled(world: ClientWorld, threadId: string, title: string
 export function answered(step: number, ...parts: AssistantPart[]): JournalEntry {
   const message = { role: 'assistant' as const, parts };
   const spent = { usage: zeroUsage, attempts: [], provider: 'p', model: 'm' };
-  return { v: 1, t: 'answered', step, message, finishReason: 'tool_use', ...spent };
+  return { v: 1, t: 'model_response', step, message, finishReason: 'tool_use', ...spent };
 }
 
 export function called(step: number, index: number, toolCallId: string): JournalEntry {

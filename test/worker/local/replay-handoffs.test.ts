@@ -86,7 +86,7 @@ function compacted(step: number, replaced: number): JournalEntry {
 function answered(step: number, parts: readonly AssistantPart[]): JournalEntry {
   const message = { role: 'assistant' as const, parts: [...parts] };
   const spent = { usage: zeroUsage, attempts: [], provider: 'p', model: 'm' };
-  return { v: 1, t: 'answered', step, message, finishReason: 'tool_use', ...spent };
+  return { v: 1, t: 'model_response', step, message, finishReason: 'tool_use', ...spent };
 }
 
 function resultsOf(step: number, { parts, sensitivity }: Told): JournalEntry[] {

@@ -125,7 +125,7 @@ test('values of fields with names of credentials are not in the text; arguments 
       pending: [{ ...first, args: { apiKey: 'hidden', nested: { password: 'hidden', list: [{ secret: 'hidden' }] } } }],
       request: { ...state.record.request, metadata: { authorization: 'hidden' } },
     },
-    entries: [...state.entries, { v: 1, t: 'answered', message }],
+    entries: [...state.entries, { v: 1, t: 'model_response', message }],
   } as unknown as RunState;
   const text = runStateToJSON(secret);
   expect(text).not.toContain('hidden');

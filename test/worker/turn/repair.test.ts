@@ -87,13 +87,13 @@ test('an answer that calls tools is not the final one', async () => {
   expect(await turn.run()).toMatchObject({ status: 'completed', structured: { n: 1 } });
   expect(turn.requests).toHaveLength(4);
   expect(turn.journal.map(({ t }) => t)).toEqual([
-    'answered',
+    'model_response',
     'tool_result',
-    'answered',
+    'model_response',
     'repair',
-    'answered',
+    'model_response',
     'tool_result',
-    'answered',
+    'model_response',
   ]);
 });
 
@@ -122,11 +122,17 @@ describe('another worker', () => {
   test('goes on from every place in the journal, and no answer is paid twice', async () => {
     const whole = makeTurn(options);
     await whole.run();
-    expect(whole.journal.map(({ t }) => t)).toEqual(['answered', 'repair', 'answered', 'repair', 'answered']);
+    expect(whole.journal.map(({ t }) => t)).toEqual([
+      'model_response',
+      'repair',
+      'model_response',
+      'repair',
+      'model_response',
+    ]);
     for (let kept = 0; kept <= whole.journal.length; kept++) {
       const next = makeTurn(options, whole.journal.slice(0, kept));
       expect(await next.run()).toMatchObject({ status: 'completed', structured: { n: 1 } });
-      const answered = whole.journal.slice(0, kept).filter(({ t }) => t === 'answered').length;
+      const answered = whole.journal.slice(0, kept).filter(({ t }) => t === 'model_response').length;
       expect(next.requests).toHaveLength(3 - answered);
       expect(next.journal).toEqual(whole.journal);
     }
@@ -143,7 +149,7 @@ describe('another worker', () => {
       deps: { stopRequested: () => (answers > 0 ? 'drain' : undefined) },
     });
     expect(await first.run()).toMatchObject({ status: 'stopped' });
-    expect(first.journal.map(({ t }) => t)).toEqual(['answered', 'repair']);
+    expect(first.journal.map(({ t }) => t)).toEqual(['model_response', 'repair']);
     const second = makeTurn(options, first.journal);
     expect(await second.run()).toMatchObject({ status: 'completed', structured: { n: 1 } });
     expect(second.requests).toHaveLength(2);
@@ -156,7 +162,7 @@ test.each([
 ])('a refusal %s makes the journal malformed', (_what, before) => {
   const attempts = before.map(() => ({
     v: 1 as const,
-    t: 'answered' as const,
+    t: 'model_response' as const,
     step: 1,
     message: { role: 'assistant' as const, parts: [{ type: 'text' as const, text: 'x' }] },
     finishReason: 'stop' as const,

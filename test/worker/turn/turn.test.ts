@@ -72,7 +72,7 @@ test('a plain answer completes the turn, is told, and is recorded in one write',
     { type: 'text.complete', text: 'It is blue.' },
     { type: 'step.end', stepNumber: 1, usage, finishReason: 'stop' },
   ]);
-  expect(turn.writes.map((entries) => entries.map((entry) => entry.t))).toEqual([['answered']]);
+  expect(turn.writes.map((entries) => entries.map((entry) => entry.t))).toEqual([['model_response']]);
   expect(outcome.state).toMatchObject({ step: 1, costMicrocents: 20, usage: { total: 15 } });
 });
 
@@ -725,8 +725,8 @@ test('the intent of the tools goes with the answer in one write', async () => {
   const turn = makeTurn({ script: bySteps(callsLook), tools: [tool('look', () => 1, { effect: 'once' })] });
   await turn.run();
   expect(turn.writes.map((entries) => entries.map((entry) => entry.t))).toEqual([
-    ['answered', 'tool_intent'],
+    ['model_response', 'tool_intent'],
     ['tool_result'],
-    ['answered'],
+    ['model_response'],
   ]);
 });

@@ -27,9 +27,9 @@ export interface CallResult {
  * Where a call of the current step stands.
  *
  * - todo: nothing has happened, or only a call that may be repeated freely
- * - calling: the intent is recorded, this worker runs it now
+ * - tool_intent: the intent is recorded, this worker runs it now
  * - interrupted: another worker recorded the intent and no result; whether it took effect is not known
- * - called: the result is recorded and never changes
+ * - tool_result: the result is recorded and never changes
  */
 export type CallStatus = 'todo' | 'tool_intent' | 'interrupted' | 'tool_result';
 
@@ -72,7 +72,7 @@ export interface StepCall {
    * change while a run waits. Absent: whatever has the name.
    */
   readonly source?: string | null;
-  /** Set when the status is `called`. */
+  /** Set when the status is `tool_result`. */
   readonly result?: CallResult | undefined;
   /** When its intent was recorded. */
   readonly startedAtMs?: number | undefined;
@@ -84,5 +84,5 @@ export interface StepCall {
   /** Those of a script, by their number from 1. */
   readonly inner?: ReadonlyMap<number, InnerCall>;
   /** Its end was published. Ends are published in the order of the calls, so one may have to wait for others. */
-  readonly told?: true;
+  readonly endPublished?: true;
 }

@@ -9,7 +9,7 @@ import { keptAfter, type TurnHandoff, type TurnSaid } from '../thread/turn-log.t
 import type { InnerCall, StepCall } from './call.ts';
 import { Conversation, type ConversationState } from './conversation.ts';
 import { crossing, filterFrom } from '../handoff/handoff-filters.ts';
-import { ProgramLog } from './orchestration-facts.ts';
+import { OrchestrationLog } from './orchestration-facts.ts';
 import type { TurnState } from './turn-state.ts';
 
 export type { MediaJob, TurnState } from './turn-state.ts';
@@ -67,7 +67,7 @@ export function turnOfJournal(entries: Iterable<JournalEntry>): TurnSaid {
 
 /** A summary counts messages from before the turn, which a journal does not hold. */
 function isOfConversation({ t }: JournalEntry): boolean {
-  return t === 'compacted' || t === 'essentials';
+  return t === 'compacted' || t === 'context_pinned';
 }
 
 /** For the same reason nothing can be said of what crossed from one agent to another. */
@@ -103,7 +103,7 @@ export class JournalFold {
   readonly #asked: Set<string>;
   readonly #childEnds: Map<string, ChildEnd>;
   readonly #steered: Map<string, string>;
-  readonly #program: ProgramLog;
+  readonly #orchestration: OrchestrationLog;
   readonly #state: Mutable<TurnState>;
   #calls: StepCall[];
   #corrected: boolean;
@@ -116,7 +116,7 @@ export class JournalFold {
     this.#asked = new Set(from.asked);
     this.#childEnds = new Map(from.childEnds);
     this.#steered = new Map(from.steered);
-    this.#program = new ProgramLog(from.program);
+    this.#orchestration = new OrchestrationLog(from.orchestration);
     this.#calls = [...(from.calls ?? [])];
     this.#corrected = this.#calls.some((call) => call.result?.correctable);
     this.#state = {
@@ -156,7 +156,7 @@ export class JournalFold {
       asked: this.#asked,
       childEnds: this.#childEnds,
       steered: this.#steered,
-      program: this.#program,
+      orchestration: this.#orchestration,
       calls: this.#calls,
     };
   }
@@ -171,8 +171,8 @@ export class JournalFold {
       case 'agent_started':
         this.#state.prompt ??= entry.prompt;
         return;
-      case 'answered':
-        return this.#answered(entry);
+      case 'model_response':
+        return this.#responded(entry);
       case 'attempted':
         this.#state.mediaJob = undefined;
         return this.#paid(entry.attempts);
@@ -181,9 +181,9 @@ export class JournalFold {
         this.#state.checkpointToken = undefined;
         return;
       case 'tool_intent':
-        return this.#calling(entry);
+        return this.#toolIntent(entry);
       case 'tool_result':
-        return this.#called(entry);
+        return this.#toolResult(entry);
       case 'inner_tool_intent':
         return this.#innerCall(entry, { fingerprint: entry.fingerprint });
       case 'inner_tool_result': {
@@ -209,16 +209,16 @@ export class JournalFold {
         return this.#retrying(entry);
       case 'compacted':
         return this.#compacted(entry);
-      case 'essentials': {
+      case 'context_pinned': {
         const { compaction } = this.#state;
         if (!compaction?.hooksDue || compaction.step !== entry.step) throw malformed(entry);
-        this.#state.compaction = { ...compaction, hooksDue: false, essentials: entry.texts };
+        this.#state.compaction = { ...compaction, hooksDue: false, pinned: entry.texts };
         return;
       }
       case 'orchestration_step':
-        return this.#stepped(entry);
-      case 'told':
-        this.#program.hasTold(entry);
+        return this.#orchestrationStep(entry);
+      case 'orchestration_emitted':
+        this.#orchestration.addEmitted(entry);
         return this.#spent(entry.spent);
       case 'closed':
         this.#state.finished = true;
@@ -228,7 +228,7 @@ export class JournalFold {
     }
   }
 
-  #answered(entry: JournalEntryOf<'answered'>): void {
+  #responded(entry: JournalEntryOf<'model_response'>): void {
     if (entry.step !== this.#state.step + 1 || this.#state.openCalls > 0) throw malformed(entry);
     this.#paid(entry.attempts);
     this.#say(entry.message);
@@ -259,8 +259,8 @@ export class JournalFold {
     } satisfies Partial<TurnState>);
   }
 
-  #stepped(entry: JournalEntryOf<'orchestration_step'>): void {
-    this.#program.stepped(entry);
+  #orchestrationStep(entry: JournalEntryOf<'orchestration_step'>): void {
+    this.#orchestration.addStep(entry);
     this.#state.budgetDecision = undefined;
     this.#spent(entry.spent);
   }
@@ -274,7 +274,7 @@ export class JournalFold {
 
   #suspended(entry: JournalEntryOf<'suspended'>): void {
     const { seq, reason, asks = [] } = entry;
-    this.#program.suspended(entry);
+    this.#orchestration.addChildren(entry);
     this.#state.suspensions = seq;
     this.#state.awaitsMoney = reason === 'budget';
     if (reason === 'media') this.#polledLater();
@@ -306,12 +306,12 @@ export class JournalFold {
     for (const decision of decisions) {
       if (decision.kind === 'child') {
         this.#childEnded(decision);
-        this.#program.childEnded(decision, at);
+        this.#orchestration.addChildEnd(decision, at);
         continue;
       }
       const index = this.#calls.findIndex(({ ask }) => ask?.id === decision.id);
       const call = this.#calls[index];
-      if (!call) this.#program.said(decision, at);
+      if (!call) this.#orchestration.addDecision(decision, at);
       if (call?.status === 'tool_result' || !call) continue;
       this.#calls[index] = { ...call, decision };
       if (decision.kind === 'approval' && decision.updatedArgs) this.#edit(index, call.id, decision.updatedArgs);
@@ -385,7 +385,7 @@ export class JournalFold {
     } satisfies Partial<TurnState>);
   }
 
-  #calling(entry: JournalEntryOf<'tool_intent'>): void {
+  #toolIntent(entry: JournalEntryOf<'tool_intent'>): void {
     for (const index of entry.indexes) {
       const call = this.#callOf(entry, index);
       if (call.status !== 'todo') continue;
@@ -394,7 +394,7 @@ export class JournalFold {
     }
   }
 
-  #called(entry: JournalEntryOf<'tool_result'>): void {
+  #toolResult(entry: JournalEntryOf<'tool_result'>): void {
     const call = this.#callOf(entry, entry.index);
     // The first result stands: the model may have seen it.
     if (call.status === 'tool_result') return;
@@ -415,7 +415,7 @@ export class JournalFold {
 
   #endPublished(index: number): void {
     const call = this.#calls[index];
-    if (call?.status === 'tool_result' && !call.told) this.#calls[index] = { ...call, told: true };
+    if (call?.status === 'tool_result' && !call.endPublished) this.#calls[index] = { ...call, endPublished: true };
   }
 
   #closeStep(): void {
@@ -433,7 +433,7 @@ export class JournalFold {
     this.#conversation.compact(entry);
     this.#paid(entry.attempts);
     const { step, source, beforeTokens, afterTokens, summaryTokens, durationMs, hooksDue = false } = entry;
-    const compaction = { step, source, beforeTokens, afterTokens, summaryTokens, durationMs, hooksDue, essentials: [] };
+    const compaction = { step, source, beforeTokens, afterTokens, summaryTokens, durationMs, hooksDue, pinned: [] };
     Object.assign(this.#state, {
       summarised: this.#conversation.summarised,
       compaction,
@@ -483,7 +483,7 @@ export class JournalFold {
       // The results of the step were the last that was said.
       this.#conversation.drop(this.#calls.length);
       for (const index of calls) {
-        const { result: _, told: _told, ...call } = this.#calls[index] as StepCall;
+        const { result: _, endPublished: _endPublished, ...call } = this.#calls[index] as StepCall;
         this.#calls[index] = { ...call, status: 'todo' };
       }
       this.#state.openCalls = calls.length;

@@ -33,7 +33,7 @@ export const attempt = z.object({
 });
 export type Attempt = z.infer<typeof attempt>;
 
-const programSpending = z.object({
+const orchestrationSpending = z.object({
   costMicrocents: microcents,
   usage: runUsage,
   /** Some of it has no price that anybody knows. */
@@ -44,13 +44,13 @@ const programSpending = z.object({
  * What a run continues from after a crash. Linear and append-only: an entry holds only what is new, and the state of a
  * turn is the fold over all entries.
  *
- * - opened: an agent began, with a prompt that it keeps although it might be another one later
- * - answered: a model call finished; never paid again. `calls` of its message get keys `<runId>:s<step>:t<index>`
+ * - agent_started: an agent began, with a prompt that it keeps although it might be another one later
+ * - model_response: a model call finished; never paid again. `calls` of its message get keys `<runId>:s<step>:t<index>`
  * - attempted: attempts that failed without an answer, so that their cost is counted; or a media job that failed
  * - session_lost: the provider does not know its session any more; it is sent the whole conversation from now on
- * - calling: the intent to run a tool that is not read-only, written before it starts
- * - called: a tool's result as the model will see it; never executed again. Its end may be published later: ends keep the order of the calls
- * - inner_calling, inner_called: the same for the calls with side effects that a script makes, numbered within its call
+ * - tool_intent: the intent to run a tool that is not read-only, written before it starts
+ * - tool_result: a tool's result as the model will see it; never executed again. Its end may be published later: ends keep the order of the calls
+ * - inner_tool_intent, inner_tool_result: the same for the calls with side effects that a script makes, numbered within its call
  * - handed_off: another agent goes on from here, with what the filter lets through of the conversation
  * - steered: what the user said while the run worked; the next step sees it
  * - repair: the final answer of this step was refused for what `problem` says, and the model is asked once more
@@ -60,9 +60,10 @@ const programSpending = z.object({
  * - generated: the media are there and kept; never paid again
  * - retrying: a node failed and is tried again, `number` counting from 1, not before `resumeAt`. What it has finished stays
  * - compacted: a summary stands for the beginning of the conversation from now on; never paid again. The kept messages are not repeated
- * - essentials: what the agent's hooks want said with the next model call after a compaction
- * - stepped: a step of a program has its answer, which it keeps; `spent` is what the step paid itself. `told` counts the events of the program
- * - told: only that; `spent` is what steps paid that were stopped before they had an answer
+ * - context_pinned: what the agent's hooks add to the next model call after a compaction
+ * - orchestration_step: a step of an orchestration has its answer, which it keeps; `spent` is what the step paid itself. `emitted` counts the
+ *   events of the orchestration so far
+ * - orchestration_emitted: only that count; `spent` is what steps paid that were stopped before they had an answer
  * - closed: the turn is over
  */
 export const journalEntry = z.discriminatedUnion('t', [
@@ -76,7 +77,7 @@ export const journalEntry = z.discriminatedUnion('t', [
   }),
   z.object({
     v: z.literal(journalVersion),
-    t: z.literal('answered'),
+    t: z.literal('model_response'),
     step: z.int().min(1),
     message: assistantMessage,
     finishReason,
@@ -182,9 +183,9 @@ export const journalEntry = z.discriminatedUnion('t', [
         }),
       )
       .optional(),
-    /** Of a program: the runs that work for it now, and the events that it has told. */
+    /** Of an orchestration: its children that run now, and how many events it has emitted. */
     children: z.array(z.string()).optional(),
-    told: z.int().min(0).optional(),
+    emitted: z.int().min(0).optional(),
   }),
   z.object({
     v: z.literal(journalVersion),
@@ -238,12 +239,12 @@ export const journalEntry = z.discriminatedUnion('t', [
     afterTokens: z.int().min(0),
     summaryTokens: z.int().min(0),
     durationMs: z.int().min(0),
-    /** The hooks have yet to be asked: `essentials` follows. */
+    /** The hooks have yet to be asked: `context_pinned` follows. */
     hooksDue: z.boolean().optional(),
   }),
   z.object({
     v: z.literal(journalVersion),
-    t: z.literal('essentials'),
+    t: z.literal('context_pinned'),
     step: z.int().min(1),
     texts: z.array(z.string()),
   }),
@@ -255,14 +256,14 @@ export const journalEntry = z.discriminatedUnion('t', [
     at: z.string(),
     /** How long the run had been on workers by then, in milliseconds. */
     workedMs: z.int().min(0).optional(),
-    told: z.int().min(0),
-    spent: programSpending.optional(),
+    emitted: z.int().min(0),
+    spent: orchestrationSpending.optional(),
   }),
   z.object({
     v: z.literal(journalVersion),
-    t: z.literal('told'),
-    told: z.int().min(0),
-    spent: programSpending.optional(),
+    t: z.literal('orchestration_emitted'),
+    emitted: z.int().min(0),
+    spent: orchestrationSpending.optional(),
   }),
   z.object({ v: z.literal(journalVersion), t: z.literal('closed'), status: z.string(), error: errorInfo.optional() }),
 ]);

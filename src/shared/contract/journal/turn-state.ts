@@ -7,7 +7,7 @@ import type { RunUsage, Usage } from '../money.ts';
 import type { TurnHandoff } from '../thread/turn-log.ts';
 import type { StepCall } from './call.ts';
 import type { ConversationState } from './conversation.ts';
-import type { ProgramFacts } from './orchestration-facts.ts';
+import type { OrchestrationFacts } from './orchestration-facts.ts';
 
 /** The model's last answer, as far as the loop needs it. */
 export interface LastAnswer {
@@ -43,8 +43,8 @@ export interface Compaction {
   readonly durationMs: number;
   /** The agent's hooks have not been asked yet. */
   readonly hooksDue: boolean;
-  /** What they want said with that call. */
-  readonly essentials: readonly string[];
+  /** What they add to that call. */
+  readonly pinned: readonly string[];
 }
 
 /**
@@ -103,8 +103,8 @@ export interface TurnState extends ConversationState {
   readonly retries: number;
   readonly retryAtMs: number | undefined;
   readonly attemptsBeforeRetry: number;
-  /** Where the run is a program instead of a turn. */
-  readonly program: ProgramFacts;
+  /** Of a run that is an orchestration instead of a turn. */
+  readonly orchestration: OrchestrationFacts;
   /** The journal says that the turn is over. */
   readonly finished: boolean;
 }

@@ -46,7 +46,7 @@ export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalE
 
 /** Calls of a model, a tool or a program that this process has outlived. */
 const finished: ReadonlySet<JournalEntry['t']> = new Set([
-  'answered',
+  'model_response',
   'attempted',
   'compacted',
   'tool_result',

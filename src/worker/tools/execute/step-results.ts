@@ -37,7 +37,7 @@ export class StepResults {
     this.#record = record;
     this.#onLost = onLost;
     for (const call of calls)
-      if (call.status === 'tool_result') this.#events[call.index] = call.told ? null : eventOf(call);
+      if (call.status === 'tool_result') this.#events[call.index] = call.endPublished ? null : eventOf(call);
   }
 
   /**

@@ -19,7 +19,7 @@ export async function concludeCompaction(turn: Turn, memory: Memory, compaction:
   tellCompaction(turn, compaction, answered.length);
   const entry: JournalEntry = {
     v: 1,
-    t: 'essentials',
+    t: 'context_pinned',
     step: stepNumber,
     texts: answered.filter((text) => text.trim() !== ''),
   };
@@ -30,13 +30,7 @@ export async function concludeCompaction(turn: Turn, memory: Memory, compaction:
 /** `hooksFiredCount` is how many hooks did not fail. */
 export function tellCompaction(
   { deps }: Pick<Turn, 'deps'>,
-  {
-    beforeTokens,
-    afterTokens,
-    summaryTokens,
-    durationMs,
-    source,
-  }: Omit<Compaction, 'essentials' | 'hooksDue' | 'step'>,
+  { beforeTokens, afterTokens, summaryTokens, durationMs, source }: Omit<Compaction, 'pinned' | 'hooksDue' | 'step'>,
   hooksFiredCount: number,
 ): void {
   deps.emit({

@@ -26,7 +26,7 @@ function answered(step: number, ...names: string[]): JournalEntry {
   }));
   return {
     v: 1,
-    t: 'answered',
+    t: 'model_response',
     step,
     message: { role: 'assistant', parts: [{ type: 'text', text: `step ${step}` }, ...parts] },
     finishReason: names.length > 0 ? 'tool_use' : 'stop',
@@ -243,7 +243,7 @@ test('what people were asked and what they said stands with its call', () => {
   const { calls, asked: ids, openCalls } = foldJournal(question, entries);
   expect(calls).toMatchObject([
     { status: 'todo', ask: { id: 'c0', expiresAtMs: Date.parse(later) } },
-    { status: 'tool_result', told: true },
+    { status: 'tool_result', endPublished: true },
     { status: 'todo', decision: { id: 'c2', granted: true } },
   ]);
   expect(calls[0]?.decision).toBeUndefined();
@@ -253,15 +253,17 @@ test('what people were asked and what they said stands with its call', () => {
 
 test('a result says whose ends were published with it: its own, unless it says otherwise', () => {
   const result = (index: number, ends?: number[]) => ({ ...called(1, index), ...(ends && { ends }) }) as JournalEntry;
-  const toldAfter = (...entries: readonly JournalEntry[]) =>
-    foldJournal(question, [answered(1, 'a', 'b', 'c', 'd'), ...entries]).calls.map(({ told = false }) => told);
-  expect(toldAfter(result(0))).toEqual([true, false, false, false]);
-  expect(toldAfter(result(2, []))).toEqual([false, false, false, false]);
-  expect(toldAfter(result(2, []), result(1, []), result(0, [0, 1, 2]))).toEqual([true, true, true, false]);
-  expect(toldAfter(result(2, [0, 2])), 'one that was stopped has no result yet').toEqual([false, false, true, false]);
+  const endedAfter = (...entries: readonly JournalEntry[]) =>
+    foldJournal(question, [answered(1, 'a', 'b', 'c', 'd'), ...entries]).calls.map(
+      ({ endPublished = false }) => endPublished,
+    );
+  expect(endedAfter(result(0))).toEqual([true, false, false, false]);
+  expect(endedAfter(result(2, []))).toEqual([false, false, false, false]);
+  expect(endedAfter(result(2, []), result(1, []), result(0, [0, 1, 2]))).toEqual([true, true, true, false]);
+  expect(endedAfter(result(2, [0, 2])), 'one that was stopped has no result yet').toEqual([false, false, true, false]);
   const retrying: JournalEntry = { v: 1, t: 'retrying', number: 1, resumeAt: at, calls: [1] };
   const all = [0, 1, 2, 3].map((index) => result(index));
-  expect(toldAfter(...all, retrying), 'a call that is made again ends again').toEqual([true, false, true, true]);
+  expect(endedAfter(...all, retrying), 'a call that is made again ends again').toEqual([true, false, true, true]);
 });
 
 test('edited arguments take the place of the model\u2019s own, in the conversation as well', () => {

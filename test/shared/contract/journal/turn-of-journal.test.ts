@@ -20,7 +20,7 @@ function answered(step: number, ...parts: AssistantPart[]): JournalEntry {
   const message = { role: 'assistant' as const, parts };
   return {
     v: 1,
-    t: 'answered',
+    t: 'model_response',
     step,
     message,
     finishReason: 'stop',

@@ -296,7 +296,7 @@ test('a question to the user waits for the answer, which is its result', async (
 test('ends that were told before the run waited are not told again', async () => {
   const world = makeWorld();
   const done = { name: 'look', status: 'tool_result' as const, result: { content: 'blue' } };
-  const [open, told, untold] = calls('look', { ...done, told: true }, done);
+  const [open, told, untold] = calls('look', { ...done, endPublished: true }, done);
   if (open && told && untold) await world.run([tool('look', () => 1)], [open, told, untold], {}, { people });
   expect(world.eventsOf('tool.execute.end').map(({ toolCallId }) => toolCallId)).toEqual(['call_0', 'call_2']);
 });

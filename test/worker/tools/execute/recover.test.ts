@@ -142,7 +142,7 @@ test('results that an earlier worker recorded out of order are told once their t
   const called = (name: string, content: string) => ({ name, status: 'tool_result' as const, result: { content } });
   await world.run(
     [tool('look', () => 'mine')],
-    calls({ ...called('a', 'told before'), told: true }, 'look', called('b', 'not told yet')),
+    calls({ ...called('a', 'told before'), endPublished: true }, 'look', called('b', 'not told yet')),
   );
   expect(world.eventsOf('tool.execute.end').map((event) => event.outputSummary)).toEqual(['mine', 'not told yet']);
   expect(world.journal).toHaveLength(1);

@@ -53,7 +53,7 @@ test('what hooks said survives a crash, and a crash before they were asked loses
   const { memory } = makeMemory({ hooks: [() => 'Keep this.'] });
   const whole = makeTurn({ initial, deps: { memory } });
   await whole.run();
-  expect(whole.journal.map(({ t }) => t)).toEqual(['compacted', 'essentials', 'answered']);
+  expect(whole.journal.map(({ t }) => t)).toEqual(['compacted', 'context_pinned', 'model_response']);
   const asked = makeTurn({ initial, deps: { memory: makeMemory().memory } }, whole.journal.slice(0, 2));
   await asked.run();
   expect(asked.requests[0]?.messages).toEqual(whole.requests[0]?.messages);
