@@ -4,7 +4,14 @@ import { limitsOverride, maxDeadlineMs } from './agent/agent.ts';
 import { deadlineOf } from './deadline.ts';
 import { decisionView, decisionViews, pendingViewOf, type DecisionRecord } from './decisions.ts';
 import { errorInfo, RunError } from '../base/errors.ts';
-import { evaluateRequest, fanOutRequest, taskRequest } from './orchestration/requests.ts';
+import {
+  evaluateRequest,
+  fanOutRequest,
+  taskRequest,
+  type EvaluateRequest,
+  type FanOutRequest,
+  type TaskRequest,
+} from './orchestration/requests.ts';
 import { pendingItem, pendingView, runResult } from './event.ts';
 import { publicId, runId } from '../base/ids.ts';
 import { attempt } from './journal/journal.ts';
@@ -12,7 +19,7 @@ import { jsonText, storedJson } from '../base/json-text.ts';
 import { mediaRequest } from './media.ts';
 import { message } from './message.ts';
 import { budget, budgetOnExceed, microcents, runUsage } from './money.ts';
-import { runNode } from './node.ts';
+import { runNode, type RunNode } from './node.ts';
 import { runQueue } from './queues.ts';
 import { taskLedgerOf } from './orchestration/task-ledger.ts';
 import { ledgerRow } from './orchestration/task.ts';
@@ -111,6 +118,34 @@ export const runRequest = z.strictObject({
 });
 export type RunRequestInput = z.input<typeof runRequest>;
 export type RunRequest = z.output<typeof runRequest>;
+
+/**
+ * The one kind of work that a request asks for. `media` is none of its own: it says what a model that makes media is to make,
+ * and whether the model of a turn or a node does so is known only on the worker.
+ */
+export type Work = { readonly kind: 'turn' } | { readonly kind: 'node'; readonly node: RunNode } | OrchestratedWork;
+
+/** Done by an orchestration, in place of a turn. */
+export type OrchestratedWork =
+  | { readonly kind: 'fanOut'; readonly fanOut: FanOutRequest }
+  | { readonly kind: 'evaluate'; readonly evaluate: EvaluateRequest }
+  | { readonly kind: 'task'; readonly task: TaskRequest };
+
+export function workOf({
+  node,
+  fanOut,
+  evaluate,
+  taskRun: task,
+}: Pick<RunRequest, 'node' | 'fanOut' | 'evaluate' | 'taskRun'>): Work {
+  if (fanOut) return { kind: 'fanOut', fanOut };
+  if (evaluate) return { kind: 'evaluate', evaluate };
+  if (task) return { kind: 'task', task };
+  return node ? { kind: 'node', node } : { kind: 'turn' };
+}
+
+export function isOrchestrated(work: Work): work is OrchestratedWork {
+  return work.kind !== 'turn' && work.kind !== 'node';
+}
 
 export const jobKind = z.enum(['agent.turn', 'node', 'chat.turn', 'task', 'fanout.child', 'resume', 'postrun']);
 export type JobKind = z.infer<typeof jobKind>;
@@ -303,7 +338,7 @@ export function viewOf(
     usage: record.usage,
     costMicrocents: record.costMicrocents,
     childCostMicrocents: record.childCostMicrocents,
-    ledger: taskLedgerOf(record),
+    ledger: workOf(request).kind === 'task' ? taskLedgerOf(record) : undefined,
     steps: record.steps,
     attempts: record.attempts,
     pending: record.pending.map(pendingViewOf),

@@ -3,7 +3,7 @@ import { queueOf, type NewRun } from '../../shared/state/run/create-runs.ts';
 import { deadlineOf } from '../../shared/contract/deadline.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';
 import { newNonce, runIdForChild, sha256 } from '../../shared/base/ids.ts';
-import { lineage, runRequest, type RunRecord } from '../../shared/contract/run.ts';
+import { lineage, runRequest, workOf, type RunRecord } from '../../shared/contract/run.ts';
 import { stampOf } from '../../shared/state/script.ts';
 import type { PlannedRun } from '../tools/call.ts';
 import type { WaitingGroup } from '../turn/contract.ts';
@@ -50,7 +50,7 @@ export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
   return {
     runId: id,
     tenant,
-    kind: above.fanOut ? 'fanout.child' : 'agent.turn',
+    kind: workOf(above).kind === 'fanOut' ? 'fanout.child' : 'agent.turn',
     queue: record.queue === quarantineQueue ? queueOf(above) : record.queue,
     request,
     requestId,

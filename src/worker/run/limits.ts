@@ -1,13 +1,12 @@
 import {
   limits,
-  requestBounds,
   type AgentDefinition,
   type Limits,
   type RaisableField,
   type RequestBounds,
 } from '../../shared/contract/agent/agent.ts';
 import { budgetCap, type Budget, type OnExceed } from '../../shared/contract/money.ts';
-import { nodeRetryDelayMs, type NodeConfig } from '../../shared/contract/node.ts';
+import type { NodeConfig } from '../../shared/contract/node.ts';
 import type { RunRequest } from '../../shared/contract/run.ts';
 import type { TaskRequest } from '../../shared/contract/orchestration/requests.ts';
 import type { TaskLimits } from '../../shared/contract/orchestration/task.ts';
@@ -21,8 +20,9 @@ type Given = Pick<AgentDefinition, 'limits' | 'budget' | 'retry' | 'callersMayRa
 type Asked = Pick<RunRequest, 'limits' | 'budget' | 'overrides' | 'raise'>;
 
 /** The smaller of what an author gives and a caller asks for, and what is asked for where the caller may raise it. */
-function smaller(given: number | undefined, asked: number | undefined, mayRaise: boolean): number | undefined {
-  if (given === undefined || asked === undefined) return asked ?? given;
+function smaller<T extends number | undefined>(given: number | undefined, asked: T, mayRaise: boolean): number | T {
+  if (asked === undefined) return given as number | T;
+  if (given === undefined) return asked;
   return mayRaise ? asked : Math.min(given, asked);
 }
 
@@ -51,28 +51,11 @@ export function effectiveLimits(definition: Given, request: Asked, caps: LimitCa
   return { ...effective, maxSteps: Math.min(effective.maxSteps, caps.maxSteps) };
 }
 
-type AskedParts = Pick<RunRequest, 'fanOut' | 'evaluate' | 'node' | 'media' | 'raise'>;
-
-/** How much one request may have of what it asks for in places of its own. Absent: it does not ask, and nobody bounds it. */
-export function effectiveBounds(definition: Given, request: AskedParts): RequestBounds {
-  const { fanOut, evaluate, node, media } = request;
-  const nodeRetry = node?.nodeRetry;
-  const asked: { [field in keyof Required<RequestBounds>]: number | undefined } = {
-    maxFanOutChildren: fanOut?.children.length,
-    maxConcurrentChildren: fanOut?.maxConcurrentChildren,
-    maxIterations: evaluate?.maxIterations,
-    maxNodeTries: nodeRetry?.max,
-    maxNodeBackoffMs: nodeRetry && nodeRetryDelayMs(nodeRetry, Math.max(1, nodeRetry.max - 1)),
-    maxMediaCount: media?.count,
-    maxMediaSeconds: media?.seconds,
-  };
+/** How much a request may have of what it asks for in its kind of work. What it leaves open its agent bounds, or nobody. */
+export function boundsOf(definition: Given, request: Pick<Asked, 'raise'>) {
   const mayRaise = raises(definition, request);
-  const bounds: RequestBounds = {};
-  for (const field of requestBounds.keyof().options) {
-    const bound = smaller(definition.limits[field], asked[field], mayRaise(field));
-    if (bound !== undefined) bounds[field] = bound;
-  }
-  return bounds;
+  return <T extends number | undefined>(field: keyof RequestBounds, asked: T): number | T =>
+    smaller(definition.limits[field], asked, mayRaise(field));
 }
 
 /** How often models are tried for a node: as it says, and no more often than for its agent. Without either, once. */

@@ -1,27 +1,28 @@
 import type { RunError } from '../../shared/base/errors.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
-import { nodeRetryDelayMs, type NodeRetry } from '../../shared/contract/node.ts';
+import { nodeRetryDelayMs, type NodeRetry, type RunNode } from '../../shared/contract/node.ts';
 import { failedCalls } from '../turn/next-move.ts';
 import { continueFrom, type TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
-import { effectiveBounds } from './limits.ts';
+import { boundsOf } from './limits.ts';
 import type { Ports } from './ports.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { errorInfoOf } from './settle.ts';
 
 /**
  * Takes the turn of a node, and again as its policy says: from where it failed, with a fresh chain of models. What was finished
- * stays finished. A wait that would hold the worker for longer than `deps.maxInlineWaitMs` is a suspension.
+ * stays finished. Once for a node without a policy. A wait that would hold the worker for longer than `deps.maxInlineWaitMs` is a suspension.
  */
 export async function withNodeRetries(
   run: OpenRun,
-  policy: NodeRetry,
+  { id, nodeRetry: policy }: RunNode,
   deps: Pick<RunDeps, 'maxInlineWaitMs' | 'ports'>,
   take: (run: OpenRun) => Promise<TurnOutcome>,
 ): Promise<TurnOutcome> {
+  if (!policy) return await take(run);
   let { state } = run;
   for (;;) {
-    const suspended = await untilRetry(run, state, deps);
+    const suspended = await untilRetry(run, id, state, deps);
     if (suspended) return suspended;
     const outcome = await take({ ...run, state });
     const again = retryAfter(outcome, run, policy, deps.ports);
@@ -39,13 +40,12 @@ export async function withNodeRetries(
 
 /** The wait before a retry: here when it is short, else as a suspension. A stop ends it; the turn then says how. */
 async function untilRetry(
-  run: OpenRun,
+  { signals: { signal } }: OpenRun,
+  id: string,
   state: TurnState,
   { ports, maxInlineWaitMs }: Pick<RunDeps, 'maxInlineWaitMs' | 'ports'>,
 ): Promise<TurnOutcome | undefined> {
   const { clock } = ports;
-  const { record } = run;
-  const { signal } = run.signals;
   const { retryAtMs = 0, retries } = state;
   const waitMs = retryAtMs - clock.now();
   if (waitMs <= 0 || signal.aborted) return undefined;
@@ -55,7 +55,7 @@ async function untilRetry(
   }
   const item = {
     kind: 'retry' as const,
-    id: record.request.node?.id ?? record.runId,
+    id,
     requestedAt: new Date(clock.now()).toISOString(),
     reason: `retry ${retries} of the node`,
   };
@@ -73,9 +73,10 @@ function retryAfter(
   if (outcome.status !== 'failed' || !agent || signals.handOver || signals.lost) return undefined;
   const { state, error } = outcome;
   const number = state.retries + 1;
-  const { maxNodeTries = policy.max, maxNodeBackoffMs } = effectiveBounds(agent.definition, record.request);
-  if (!mayRetry(error, policy) || number >= maxNodeTries) return undefined;
-  const delayMs = Math.min(nodeRetryDelayMs(policy, number), maxNodeBackoffMs ?? Infinity);
+  const boundOf = boundsOf(agent.definition, record.request);
+  if (!mayRetry(error, policy) || number >= boundOf('maxNodeTries', policy.max)) return undefined;
+  const longestMs = boundOf('maxNodeBackoffMs', nodeRetryDelayMs(policy, Math.max(1, policy.max - 1)));
+  const delayMs = Math.min(nodeRetryDelayMs(policy, number), longestMs);
   const entry: JournalEntryOf<'retrying'> = {
     v: 1,
     t: 'retrying',

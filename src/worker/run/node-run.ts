@@ -1,6 +1,6 @@
 import { asRunError, RunError } from '../../shared/base/errors.ts';
 import type { NodeConfig } from '../../shared/contract/node.ts';
-import type { RunRequest } from '../../shared/contract/run.ts';
+import { workOf, type RunRequest } from '../../shared/contract/run.ts';
 import { renderTemplate, type TemplateCapabilities, type TemplateData } from '../prompt/template.ts';
 import { effectiveRetry } from './limits.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
@@ -23,9 +23,11 @@ export async function assignmentOf(
   agents: ReadonlyMap<string, LoadedAgent>,
   signal: AbortSignal,
 ): Promise<Assignment> {
-  const { node, input } = request;
+  const { input } = request;
   const agent = agents.get(request.agent);
-  if (!node) return { agent, prompt: input };
+  const work = workOf(request);
+  if (work.kind !== 'node') return { agent, prompt: input };
+  const { node } = work;
   try {
     const assigned = agentOfNode(agent, { ...node, agent_ref: request.agent, raise: request.raise });
     const prompt = await promptOfNode(node, { ...dataOf(node), input }, {}, signal);

@@ -5,8 +5,7 @@ import type { CancelRequest } from '../../shared/contract/control.ts';
 import { deadlineOf, startByOf } from '../../shared/contract/deadline.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { foldJournal, hasOpenCalls, type TurnState } from '../../shared/contract/journal/fold.ts';
-import { isProgram } from '../../shared/contract/orchestration/orchestration-request.ts';
-import type { Activity, RunJob, RunRecord } from '../../shared/contract/run.ts';
+import { isOrchestrated, workOf, type Activity, type RunJob, type RunRecord } from '../../shared/contract/run.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
 import type { Claim, OutgoingEvent } from '../../shared/state/run/run-store.ts';
 import { stampOf } from '../../shared/state/script.ts';
@@ -140,7 +139,7 @@ async function claim(
   const about = { type: 'run.started', kind, attempt: epoch + 1 } as const;
   const started = event({ ...about, resumed: isResumed ? true : undefined, model });
   const recovered = event({ type: 'run.recovered', fromCheckpoint: record.steps, previousWorker: worker });
-  const node = request.node ? [event({ type: 'node.started' })] : [];
+  const node = workOf(request).kind === 'node' ? [event({ type: 'node.started' })] : [];
   const opening = [started, ...node, event({ type: 'agent.start' })];
   const going = [isResumed ? started : recovered];
   const wasLost = record.status === 'running' && worker !== undefined;
@@ -264,7 +263,7 @@ async function recover(
 ): Promise<void> {
   await writeOff(accounts, deps);
   // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
-  if (!hasOpenCalls(state) && !isProgram(request))
+  if (!hasOpenCalls(state) && !isOrchestrated(workOf(request)))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
 }
 

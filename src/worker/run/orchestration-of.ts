@@ -1,7 +1,7 @@
 import { canonicalJson } from '../../shared/base/json-text.ts';
-import { RunError } from '../../shared/base/errors.ts';
-import type { RequestBounds } from '../../shared/contract/agent/agent.ts';
-import type { RunRecord } from '../../shared/contract/run.ts';
+import { assertNever, RunError } from '../../shared/base/errors.ts';
+import type { FanOutRequest } from '../../shared/contract/orchestration/requests.ts';
+import type { OrchestratedWork, RunRecord } from '../../shared/contract/run.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { unknownAgent } from '../agents/known-names.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
@@ -9,7 +9,7 @@ import { paymentOf } from './payment.ts';
 import { childRulesOf } from '../orchestration/child-rules.ts';
 import { evaluateOrchestration } from '../orchestration/evaluate-orchestration.ts';
 import { fanOutOrchestration } from '../orchestration/fan-out-run.ts';
-import { effectiveBounds, effectiveLimits, effectiveTaskLimits } from './limits.ts';
+import { boundsOf, effectiveLimits, effectiveTaskLimits } from './limits.ts';
 import type { NamedFunctions } from '../agents/load-folder.ts';
 import { refused } from './outcome.ts';
 import { runOrchestration } from '../orchestration/orchestration-run.ts';
@@ -20,20 +20,20 @@ import { taskOrchestration } from '../orchestration/task-orchestration.ts';
 const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adapters: new Map() };
 
 /** Does what the request asks for in place of a turn. Never rejects. */
-export async function orchestrate(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
+export async function orchestrate(run: OpenRun, work: OrchestratedWork, deps: RunDeps): Promise<TurnOutcome> {
   const { record, signals } = run;
   const { agent, refusal } = run.assignment;
   const { request } = record;
   if (refusal) return refused(run, refusal);
-  if (!agent && !request.taskRun) return refused(run, unknownAgent(request.agent));
-  const limits = agent && effectiveLimits(agent.definition, request, deps.limitCaps);
+  if (!agent && work.kind !== 'task') return refused(run, unknownAgent(request.agent));
   // A task has limits of its own, and the time in which it asks does not count there.
-  const wallTimeMs = request.taskRun ? request.limits?.wallTimeMs : limits?.wallTimeMs;
-  if (wallTimeMs !== undefined) signals.limitWallTime(wallTimeMs, run.workedMs());
-  const bounds = agent ? effectiveBounds(agent.definition, request) : {};
-  const tooMany = hasBegun(run) ? undefined : tooManyChildren(record, bounds);
+  const limited =
+    agent && work.kind !== 'task' ? effectiveLimits(agent.definition, request, deps.limitCaps) : request.limits;
+  if (limited?.wallTimeMs !== undefined) signals.limitWallTime(limited.wallTimeMs, run.workedMs());
+  const boundOf: BoundOf = agent ? boundsOf(agent.definition, request) : (_, asked) => asked;
+  const tooMany = work.kind === 'fanOut' && !hasBegun(run) ? tooManyChildren(record, work.fanOut, boundOf) : undefined;
   if (tooMany) return refused(run, tooMany);
-  return await runOrchestration(orchestrationOf(run, bounds, deps), run, deps.ports, {
+  return await runOrchestration(orchestrationOf(run, work, boundOf, deps), run, deps.ports, {
     gate: new StepGate(paymentOf(run, deps)),
     rules: agent && childRulesOf(agent, record, deps.tools.policyOf),
     stopRequested() {
@@ -43,47 +43,54 @@ export async function orchestrate(run: OpenRun, deps: RunDeps): Promise<TurnOutc
   });
 }
 
+type BoundOf = ReturnType<typeof boundsOf>;
+
 function hasBegun({ state }: OpenRun): boolean {
   return state.orchestration.facts.length > 0 || state.orchestration.children.size > 0;
 }
 
 /** Fewer of them would be another answer than the one that was asked for. */
-function tooManyChildren({ request }: RunRecord, { maxFanOutChildren: most }: RequestBounds): RunError | undefined {
-  const { length } = request.fanOut?.children ?? [];
-  if (most === undefined || length <= most) return undefined;
+function tooManyChildren({ request }: RunRecord, { children }: FanOutRequest, boundOf: BoundOf): RunError | undefined {
+  const { length } = children;
+  const most = boundOf('maxFanOutChildren', length);
+  if (length <= most) return undefined;
   const message = `agent ${request.agent} lets a fan-out ask ${most} agents (limits.maxFanOutChildren), and the request names ${length}`;
   return new RunError('validation', message, { details: [{ path: 'fanOut.children', message: `at most ${most}` }] });
 }
 
 function orchestrationOf(
   run: OpenRun,
-  bounds: RequestBounds,
+  work: OrchestratedWork,
+  boundOf: BoundOf,
   { functions = noFunctions, agents }: Pick<RunDeps, 'functions' | 'agents'>,
 ): Orchestration {
   const { runId, request } = run.record;
-  const { fanOut, evaluate, taskRun, input, raise } = request;
-  if (fanOut) {
-    const { maxConcurrentChildren = fanOut.maxConcurrentChildren } = bounds;
-    const named = { ...functions, hasAgent: (id: string) => agents.has(id) };
-    return fanOutOrchestration({ ...fanOut, maxConcurrentChildren }, { runId, input }, named);
+  const { input, raise } = request;
+  switch (work.kind) {
+    case 'fanOut': {
+      const { fanOut } = work;
+      const maxConcurrentChildren = boundOf('maxConcurrentChildren', fanOut.maxConcurrentChildren);
+      const named = { ...functions, hasAgent: (id: string) => agents.has(id) };
+      return fanOutOrchestration({ ...fanOut, maxConcurrentChildren }, { runId, input }, named);
+    }
+    case 'evaluate': {
+      const { maxIterations } = work.evaluate;
+      const bounded = { maxIterations: boundOf('maxIterations', maxIterations) };
+      return keptFrom(run, { maxIterations }, bounded, (given) =>
+        evaluateOrchestration({ ...work.evaluate, ...given }, input),
+      );
+    }
+    case 'task': {
+      const { task } = work;
+      const { limits } = task;
+      const bounded = effectiveTaskLimits(functions.adapters.get(task.adapter)?.limits, { limits, raise });
+      return keptFrom(run, limits, bounded, (given) =>
+        taskOrchestration({ ...task, limits: given }, runId, functions.adapters),
+      );
+    }
+    default:
+      return assertNever(work);
   }
-  if (evaluate) {
-    const { maxIterations } = evaluate;
-    const bounded = { maxIterations: bounds.maxIterations ?? maxIterations };
-    return keptFrom(run, { maxIterations }, bounded, (given) =>
-      evaluateOrchestration({ ...evaluate, ...given }, input),
-    );
-  }
-  if (taskRun) {
-    const { limits } = taskRun;
-    const bounded = effectiveTaskLimits(functions.adapters.get(taskRun.adapter)?.limits, { limits, raise });
-    const orchestrationFor = (given: typeof limits) =>
-      taskOrchestration({ ...taskRun, limits: given }, runId, functions.adapters);
-    return keptFrom(run, limits, bounded, orchestrationFor);
-  }
-  return async () => {
-    throw new RunError('internal', 'the request asks for no program');
-  };
 }
 
 const boundsKey = 'bounds';

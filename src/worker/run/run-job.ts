@@ -1,7 +1,6 @@
 import { asRunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
-import { isProgram } from '../../shared/contract/orchestration/orchestration-request.ts';
-import type { RunJob } from '../../shared/contract/run.ts';
+import { isOrchestrated, workOf, type RunJob } from '../../shared/contract/run.ts';
 import { runTurn, type TurnOutcome } from '../turn/turn.ts';
 import { afterEnd } from './after-end.ts';
 import { handOff } from './hand-off.ts';
@@ -28,8 +27,9 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
     return opened;
   }
   await using run = opened.run;
-  const [last, ending] = isProgram(run.record.request)
-    ? ([run, await orchestrate(run, deps)] as const)
+  const work = workOf(run.record.request);
+  const [last, ending] = isOrchestrated(work)
+    ? ([run, await orchestrate(run, work, deps)] as const)
     : await sequence(run, deps);
   const outcome = await settle(last, ending, deps);
   await run.relay?.drained();
@@ -77,8 +77,8 @@ async function takeTurns(run: OpenRun, deps: RunDeps, prepared: Prepared | undef
     if (turn.kind === 'refused') return refused(now, turn.error);
     return await runTurn(turn.spec, now.state, turn.deps, now.signals.signal);
   };
-  const retry = run.record.request.node?.nodeRetry;
-  return retry ? await withNodeRetries(run, retry, deps, take) : await take(run);
+  const work = workOf(run.record.request);
+  return work.kind === 'node' ? await withNodeRetries(run, work.node, deps, take) : await take(run);
 }
 
 /** Nobody reads the large results of a run that has come to its end. Those of one that was cancelled may show why. */

@@ -4,7 +4,7 @@ import type { RunResultBody } from '../../shared/contract/event.ts';
 import { newNonce } from '../../shared/base/ids.ts';
 import { textOf } from '../../shared/contract/message.ts';
 import { cutText, type Redactor } from '../../shared/base/redact.ts';
-import type { RunStatus } from '../../shared/contract/run.ts';
+import { workOf, type RunStatus } from '../../shared/contract/run.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
 import type { RecordPatch } from '../../shared/state/run/run-store.ts';
 import type { SuspendedWait } from '../turn/contract.ts';
@@ -85,7 +85,7 @@ async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Prom
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   if (!run.record.request.overrides?.background) run.writer.emit({ type: 'agent.response', text: ending.text });
   run.writer.emit({ type: 'agent.end', output: ending.text, status });
-  if (run.record.request.node) {
+  if (workOf(run.record.request).kind === 'node') {
     const { serving } = ending.state;
     const tokensUsed = { input: usage.input, output: usage.output, model: serving?.model ?? '' };
     run.writer.emit({ type: 'node.completed', output: result.output ?? result.text, tokensUsed });
@@ -121,7 +121,7 @@ async function fail(
   }
   run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.error', code: info.code, message: info.message });
-  if (run.record.request.node) run.writer.emit({ type: 'node.failed', error: info });
+  if (workOf(run.record.request).kind === 'node') run.writer.emit({ type: 'node.failed', error: info });
   run.writer.emit({
     type: 'run.failed',
     error: info,
@@ -257,13 +257,14 @@ export function errorInfoOf(
   redactor: Redactor,
 ): ErrorInfo {
   const correlationId = newNonce();
+  const work = workOf(record.request);
   log.warn({ correlationId, code: error.code, err: error }, 'run failed');
   return {
     code: error.code,
     message: cutText(redactor.text(error.message), maxErrorBytes),
     retryable: error.retryable,
     correlationId,
-    nodeId: record.request.node?.id,
+    nodeId: work.kind === 'node' ? work.node.id : undefined,
     details: error.details === undefined ? undefined : redactor.value(error.details),
   };
 }

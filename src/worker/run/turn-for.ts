@@ -7,7 +7,7 @@ import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { JournalEntry } from '../../shared/contract/journal/journal.ts';
 import { toolCallsOf } from '../../shared/contract/message.ts';
 import { resolveChatModel } from '../../shared/contract/agent/models.ts';
-import type { Activity, RunRequest } from '../../shared/contract/run.ts';
+import { workOf, type Activity, type RunRequest } from '../../shared/contract/run.ts';
 import type { Inbox } from '../../shared/state/run/control/inbox.ts';
 import type { RecordPatch } from '../../shared/state/run/run-store.ts';
 import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
@@ -17,7 +17,7 @@ import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
 import { memoryOf } from '../agents/compaction-models.ts';
-import { effectiveBounds, effectiveLimits } from './limits.ts';
+import { boundsOf, effectiveLimits } from './limits.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { paymentOf } from './payment.ts';
 import { suspectWork } from './suspect.ts';
@@ -68,10 +68,11 @@ function modelsFor(run: OpenRun, deps: Pick<RunDeps, 'chainFor' | 'mediaFor'>): 
   const { agent, refusal } = run.assignment;
   if (refusal) return refusal;
   if (!agent) return unknownAgent(request.agent);
+  const work = workOf(request);
   const { model, source } = resolveChatModel(
     [
       { model: request.overrides?.model, source: 'override' },
-      { model: request.node?.model, source: 'node' },
+      { model: work.kind === 'node' ? work.node.model : undefined, source: 'node' },
     ],
     agent.definition.model,
   );
@@ -121,13 +122,15 @@ function specOf(
 function modelSide(run: OpenRun, { agent, chain, media }: Models, deps: RunDeps) {
   const { record } = run;
   const { ports } = deps;
+  const { media: wanted = {} } = record.request;
+  const boundOf = boundsOf(agent.definition, record.request);
   const gate = gateFor(run, agent, deps);
   return {
     chain,
     media: media && {
       ...media,
-      wanted: record.request.media ?? {},
-      most: effectiveBounds(agent.definition, record.request),
+      wanted,
+      most: { count: boundOf('maxMediaCount', wanted.count), seconds: boundOf('maxMediaSeconds', wanted.seconds) },
       keep: (bytes: Uint8Array, mediaType: string) => ports.media.put(record.tenant, bytes, mediaType),
     },
     memory: memoryFor(run, agent, deps),

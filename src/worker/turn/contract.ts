@@ -1,4 +1,4 @@
-import type { Limits, RequestBounds } from '../../shared/contract/agent/agent.ts';
+import type { Limits } from '../../shared/contract/agent/agent.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import type { SteeringMessage } from '../../shared/contract/control.ts';
 import type { RunError } from '../../shared/base/errors.ts';
@@ -111,7 +111,7 @@ export interface MediaMaking {
   readonly offer: MediaOffer;
   readonly wanted: MediaRequest;
   /** What its agent gives at most. */
-  readonly most?: Pick<RequestBounds, 'maxMediaCount' | 'maxMediaSeconds'>;
+  readonly most?: { readonly count?: number | undefined; readonly seconds?: number | undefined };
   /** Keeps bytes and answers their SHA-256 in hex. */
   keep(bytes: Uint8Array, mediaType: string): Promise<string>;
 }

@@ -3,7 +3,7 @@ import { agentDefinition, limits, requestBounds, type AgentInput } from '../../.
 import { budgetCap } from '../../../src/shared/contract/money.ts';
 import { runRequest } from '../../../src/shared/contract/run.ts';
 import {
-  effectiveBounds,
+  boundsOf,
   effectiveBudget,
   effectiveLimits,
   effectiveRetry,
@@ -64,14 +64,6 @@ describe('limits', () => {
 });
 
 describe('what a request asks for in places of its own', () => {
-  const children = Array.from({ length: 256 }, (_, index) => ({ agent: 'a', id: `c${index}` }));
-  const nodeRetry = { max: 20, backoff: 'exponential', backoff_ms: 86_400_000 };
-  const everything = {
-    fanOut: { children, maxConcurrentChildren: 64 },
-    evaluate: { generator: 'a', evaluator: 'a', maxIterations: 50 },
-    node: { type: 'agent', id: 'n', prompt_template: 'x', retry: { max: 20 }, nodeRetry },
-    media: { count: 10, seconds: 600 },
-  };
   const most = {
     maxFanOutChildren: 256,
     maxConcurrentChildren: 64,
@@ -98,39 +90,42 @@ describe('what a request asks for in places of its own', () => {
       expect(() => agent({ limits: { [field]: value + 1 } }), field).toThrow(field);
   });
 
+  const boundsFor = (author: ReturnType<typeof agent>, asked: Partial<typeof most>, raise = false) => {
+    const boundOf = boundsOf(author, { raise });
+    return Object.fromEntries(requestBounds.keyof().options.map((field) => [field, boundOf(field, asked[field])]));
+  };
+
   test('is what it says where its agent says nothing, or more', () => {
-    expect(effectiveBounds(agent(), ask(everything))).toEqual(most);
-    expect(effectiveBounds(agent({ limits: most }), ask(everything))).toEqual(most);
-    expect(effectiveBounds(agent(), ask({ node: { ...everything.node, nodeRetry: { max: 2 } } }))).toMatchObject({
-      maxNodeTries: 2,
-      maxNodeBackoffMs: 1_000,
-    });
+    expect(boundsFor(agent(), most)).toEqual(most);
+    expect(boundsFor(agent({ limits: most }), most)).toEqual(most);
+    expect(boundsFor(agent({ limits: most }), least)).toEqual(least);
   });
 
   test('is no more than its agent gives, whatever it is', () => {
-    expect(effectiveBounds(agent({ limits: least }), ask(everything))).toEqual(least);
-    expect(effectiveBounds(agent({ limits: least }), ask({}))).toEqual(least);
+    expect(boundsFor(agent({ limits: least }), most)).toEqual(least);
+    expect(boundsFor(agent({ limits: least }), {})).toEqual(least);
   });
 
   test('is raised where the agent says so, and by an operator', () => {
     for (const field of requestBounds.keyof().options) {
       const author = agent({ limits: least, callersMayRaise: [field] });
-      expect(effectiveBounds(author, ask(everything))).toEqual({ ...least, [field]: most[field] });
+      expect(boundsFor(author, most)).toEqual({ ...least, [field]: most[field] });
     }
-    expect(effectiveBounds(agent({ limits: least }), ask({ ...everything, raise: true }))).toEqual(most);
+    expect(boundsFor(agent({ limits: least }), most, true)).toEqual(most);
   });
 
+  const node = { type: 'agent', id: 'n', prompt_template: 'x', retry: { max: 20 } };
   test('models of a node are tried no more often than those of its agent', () => {
     const own = { retry: { max: 2, backoff: 'linear' } } as const;
     const tries = (more: Partial<AgentInput>, request: object) => {
-      const { node, raise } = ask(request);
-      return effectiveRetry(agent(more), { retry: node?.retry, raise });
+      const asked = ask(request);
+      return effectiveRetry(agent(more), { retry: asked.node?.retry, raise: asked.raise });
     };
-    expect(tries(own, everything)).toEqual({ max: 2, backoff: 'exponential' });
-    expect(tries({ retry: { max: 9 } }, { node: { ...everything.node, retry: { max: 3 } } })).toMatchObject({ max: 3 });
-    expect(tries({}, everything)).toMatchObject({ max: 20 });
-    expect(tries({ ...own, callersMayRaise: ['retry'] }, everything)).toMatchObject({ max: 20 });
-    expect(tries(own, { ...everything, raise: true })).toMatchObject({ max: 20 });
+    expect(tries(own, { node })).toEqual({ max: 2, backoff: 'exponential' });
+    expect(tries({ retry: { max: 9 } }, { node: { ...node, retry: { max: 3 } } })).toMatchObject({ max: 3 });
+    expect(tries({}, { node })).toMatchObject({ max: 20 });
+    expect(tries({ ...own, callersMayRaise: ['retry'] }, { node })).toMatchObject({ max: 20 });
+    expect(tries(own, { node, raise: true })).toMatchObject({ max: 20 });
     expect(tries(own, {})).toEqual({ max: 2, backoff: 'linear' });
     expect(tries({}, {})).toMatchObject({ max: 1 });
   });

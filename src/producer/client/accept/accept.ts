@@ -1,9 +1,8 @@
 import { defined } from '../../../shared/base/defined.ts';
-import { RunError, type ErrorInfo } from '../../../shared/base/errors.ts';
+import { assertNever, RunError, type ErrorInfo } from '../../../shared/base/errors.ts';
 import { newNonce } from '../../../shared/base/ids.ts';
 import type { RedisConnection } from '../../../shared/state/connect.ts';
-import { isTerminalStatus, maxBulk, type RunRequest, type RunStatus } from '../../../shared/contract/run.ts';
-import { agentsOf } from '../../../shared/contract/orchestration/orchestration-request.ts';
+import { isTerminalStatus, maxBulk, workOf, type RunRequest, type RunStatus } from '../../../shared/contract/run.ts';
 import { createRuns, newRun, queueOf, type Created, type NewRun } from '../../../shared/state/run/create-runs.ts';
 import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { usedBefore } from '../../../shared/state/run/claim-request.ts';
@@ -190,6 +189,33 @@ async function judgeQueues(
     verdicts.set(queue, await verdict);
   }
   return verdicts;
+}
+
+type Named = readonly [path: string, agentId: string];
+
+/** Every agent that the request names as one, and where. Judges of a fan-out may be functions, which only workers know. */
+function agentsOf(request: RunRequest): readonly Named[] {
+  const work = workOf(request);
+  const own: Named = ['agent', request.agent];
+  switch (work.kind) {
+    case 'turn':
+    case 'node':
+      return [own];
+    case 'fanOut':
+      return [own, ...work.fanOut.children.map(({ agent }, i): Named => [`fanOut.children.${i}.agent`, agent])];
+    case 'evaluate': {
+      const { generator, evaluator } = work.evaluate;
+      const judge: Named =
+        typeof evaluator === 'string'
+          ? ['evaluate.evaluator', evaluator]
+          : ['evaluate.evaluator.judge', evaluator.judge];
+      return [own, ['evaluate.generator', generator], judge];
+    }
+    case 'task':
+      return [];
+    default:
+      return assertNever(work);
+  }
 }
 
 /** Each agent is looked up once, however many requests name it. */

@@ -3,9 +3,9 @@ import { cleanJson } from '../../../shared/base/clean-text.ts';
 import { deeperThan, maxLevels } from '../../../shared/base/json-depth.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { runId as runIdSchema } from '../../../shared/base/ids.ts';
-import { refuseMixed } from '../../../shared/contract/orchestration/orchestration-request.ts';
+import { maxEvaluatedInputBytes } from '../../../shared/contract/orchestration/requests.ts';
 import { cutText, findSecretKey } from '../../../shared/base/redact.ts';
-import { maxInputBytes, runRequest, type RunRequest } from '../../../shared/contract/run.ts';
+import { isOrchestrated, maxInputBytes, runRequest, workOf, type RunRequest } from '../../../shared/contract/run.ts';
 import type { z } from 'zod';
 
 const idFields: ReadonlySet<PropertyKey> = new Set([
@@ -23,14 +23,29 @@ const idFields: ReadonlySet<PropertyKey> = new Set([
  */
 export function parseRequest(input: unknown): RunRequest {
   const request = parseSafely(runRequest, 'input', input);
-  refuseMixed(request);
   refuseContradictions(request);
   return request;
 }
 
+/** Kinds of work in place of a turn, and what only a turn understands: at most one of the former, and with it nothing of both. */
+const exclusive = ['fanOut', 'evaluate', 'taskRun', 'thread', 'onBusy', 'chat', 'node', 'task', 'media'] as const;
+
+function mixedWith(request: RunRequest) {
+  const [work, ...others] = exclusive.filter((field) => request[field] !== undefined);
+  if (!isOrchestrated(workOf(request))) return [];
+  return others.map((path) => ({ path, message: `cannot be given with ${work}` }));
+}
+
 /** Fields that make no sense beside each other. */
-function refuseContradictions({ deadlineMs, delayMs = 0, onBusy, thread }: RunRequest): void {
+function refuseContradictions(request: RunRequest): void {
+  const { deadlineMs, delayMs = 0, onBusy, thread, evaluate, input } = request;
   const problems = [
+    ...mixedWith(request),
+    evaluate !== undefined &&
+      Buffer.byteLength(input) > maxEvaluatedInputBytes && {
+        path: 'input',
+        message: `at most ${maxEvaluatedInputBytes} bytes with evaluate`,
+      },
     deadlineMs !== undefined &&
       deadlineMs <= delayMs && {
         path: 'deadlineMs',

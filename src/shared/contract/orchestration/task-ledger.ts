@@ -18,7 +18,6 @@ const statuses = {
 /** What the row is made of; the record of a run has it. */
 interface TaskRun {
   readonly runId: string;
-  readonly request: { readonly taskRun?: unknown };
   readonly status: keyof typeof statuses;
   readonly usage?: RunUsage | undefined;
   readonly costMicrocents: number;
@@ -34,11 +33,10 @@ const ownEnd = z.object({ status: z.string(), wallMs: z.int().min(0) });
 
 /**
  * The ledger row of a run that is a task, as `runAgentTask` keeps one: its cost is the sum of what the events say. There is
- * one for each, because it is another view of the record. Undefined for any other run.
+ * one for each, because it is another view of the record.
  */
-export function taskLedgerOf(run: TaskRun): LedgerRow | undefined {
-  const { runId, request, usage, costMicrocents, createdAt, startedAt = createdAt, endedAt, error, result } = run;
-  if (request.taskRun === undefined) return undefined;
+export function taskLedgerOf(run: TaskRun): LedgerRow {
+  const { runId, usage, costMicrocents, createdAt, startedAt = createdAt, endedAt, error, result } = run;
   const end = ownEnd.safeParse(result?.output).data;
   const models = Object.values(usage?.byModel ?? {});
   return {

@@ -5,7 +5,7 @@ import { newRunId, runIdForExecution, sha256 } from '../../base/ids.ts';
 import { settledMs } from './open-runs.ts';
 import { defaultQueue } from '../../contract/queues.ts';
 import { loadScript, runScript, publishCommand, scriptEvent, type RunKeySpace, stampOf } from '../script.ts';
-import type { JobKind, Lineage, RunRequest, RunStatus } from '../../contract/run.ts';
+import { workOf, type JobKind, type Lineage, type RunRequest, type RunStatus } from '../../contract/run.ts';
 
 const script = loadScript(import.meta.url, './create.lua');
 
@@ -57,10 +57,10 @@ export function queueOf({ queue = defaultQueue }: Pick<RunRequest, 'queue'>): st
   return queue;
 }
 
-function kindOf({ node, taskRun, chat }: RunRequest): NewRun['kind'] {
-  if (node) return 'node';
-  if (taskRun) return 'task';
-  return chat ? 'chat.turn' : 'agent.turn';
+function kindOf(request: RunRequest): NewRun['kind'] {
+  const { kind } = workOf(request);
+  if (kind === 'node' || kind === 'task') return kind;
+  return request.chat ? 'chat.turn' : 'agent.turn';
 }
 
 /** Creates runs of one tenant and request, each unless it is there already. Answers in order; throws when Redis fails for any. */

@@ -30,8 +30,8 @@ export function mediaCallFor(
     idempotencyKey: `${requestId}:${attemptNumber}`,
     modality,
     prompt,
-    count: Math.min(count, most.maxMediaCount ?? count),
-    ...(modality !== 'image' && { seconds: Math.min(seconds ?? defaultSeconds, most.maxMediaSeconds ?? Infinity) }),
+    count: Math.min(count, most.count ?? count),
+    ...(modality !== 'image' && { seconds: Math.min(seconds ?? defaultSeconds, most.seconds ?? Infinity) }),
     ...(size !== undefined && { size }),
   };
 }

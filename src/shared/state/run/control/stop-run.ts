@@ -15,7 +15,7 @@ import {
   eventTargets,
   stampOf,
 } from '../../script.ts';
-import type { RunRecord } from '../../../contract/run.ts';
+import { workOf, type RunRecord } from '../../../contract/run.ts';
 import { zeroUsage } from '../../../contract/money.ts';
 
 const script = loadScript(import.meta.url, './cancel.lua');
@@ -87,7 +87,7 @@ async function askToStop(record: RunRecord, cancel: CancelRequest, place: RunKey
     eventStart({ ...stamp, type: 'usage.recorded' }),
     whole({ type: 'agent.end', output: '', status: 'cancelled' }),
     whole({ type: 'agent.error', code: error.code, message: error.message }),
-    request.node ? whole({ type: 'node.failed', error }) : '',
+    workOf(request).kind === 'node' ? whole({ type: 'node.failed', error }) : '',
   ];
   const doing = `cancel of run ${runId}`;
   const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as
