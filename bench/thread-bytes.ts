@@ -8,7 +8,7 @@ import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { silentLog } from '../src/shared/base/log.ts';
 import type { ThreadRun } from '../src/shared/state/thread/wait-queue.ts';
 import type { ThreadEntry, ThreadMessage } from '../src/shared/contract/thread/thread.ts';
-import { type Threads, redisThreads } from '../src/shared/state/thread/threads.ts';
+import { type ThreadStore, redisThreads } from '../src/shared/state/thread/threads.ts';
 import { connect, whenReady } from '../src/shared/state/connect.ts';
 import { keysFor, type Keys } from '../src/shared/state/keys.ts';
 import { tenantsOf } from '../src/shared/contract/tenants.ts';
@@ -52,7 +52,7 @@ const conversation: readonly ThreadMessage[] = Array.from({ length: 200 }, (_, t
 ]).flat();
 
 /** As if an earlier run had written it. */
-async function fill(threads: Threads, thread: ThreadRun): Promise<void> {
+async function fill(threads: ThreadStore, thread: ThreadRun): Promise<void> {
   const held = await threads.acquire({ ...thread, epoch: 1 });
   if (held.kind !== 'held') throw new Error('another run has the lock of the thread');
   const at = new Date().toISOString();

@@ -19,10 +19,10 @@ export type { ChatEvent, ChatTurnIdentity } from './chat/chat-event.ts';
 export type { AnsweredTurn, ChatTurnHooks, ChatTurnLog, ChatTurnProducer } from './chat/hooks.ts';
 export { runProducer } from './chat/run-producer.ts';
 export {
-  createMemoryChatTurns,
+  createInMemoryChatTurns,
   type ChatTurnStore,
   type FinishedTurn,
-  type MemoryChatTurnsOptions,
+  type InMemoryChatTurnsOptions,
 } from './chat/turn-store.ts';
 export { Budgets, type BudgetSettings, type TopUpOptions, type TopUpRequest } from './client/budgets.ts';
 export type { CostGroup, CostGroupRow, CostQuery, CostReport } from './client/costs.ts';

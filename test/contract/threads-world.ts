@@ -1,10 +1,10 @@
 import type { ThreadEntryOf, ThreadMessage, OnBusy } from '../../src/shared/contract/thread/thread.ts';
 import type { ThreadHold } from '../../src/shared/state/thread/wait-queue.ts';
-import type { Threads } from '../../src/shared/state/thread/threads.ts';
+import type { ThreadStore } from '../../src/shared/state/thread/threads.ts';
 import type { ManualClock } from '../worker/tools/manual-clock.ts';
 
 export interface ThreadsWorld {
-  readonly threads: Threads;
+  readonly threads: ThreadStore;
   readonly clock: ManualClock;
 }
 export type MakeThreadsWorld = () => Promise<ThreadsWorld>;

@@ -4,7 +4,7 @@ import { chatTurnIdentity, keyOf, type ChatTurnIdentity } from './chat-event.ts'
 import { runChatTurn } from './run-turn.ts';
 import { callHook, type ChatTurnHooks, type ChatTurnLog } from './hooks.ts';
 import { TurnLines } from './turn-lines.ts';
-import { createMemoryChatTurns, type ChatTurnStore } from './turn-store.ts';
+import { createInMemoryChatTurns, type ChatTurnStore } from './turn-store.ts';
 
 export interface HandleChatTurnInput {
   readonly identity: ChatTurnIdentity;
@@ -30,7 +30,7 @@ interface RunningTurn {
 }
 
 // Calls know nothing of each other, and yet the second call for a turn has to find the first.
-const turnsOfThisProcess = createMemoryChatTurns();
+const turnsOfThisProcess = createInMemoryChatTurns();
 const runningTurns = new WeakMap<ChatTurnStore, Map<string, RunningTurn>>();
 
 /**

@@ -17,7 +17,7 @@ export interface ChatTurnStore {
   put(identity: ChatTurnIdentity, turn: FinishedTurn): Promise<void>;
 }
 
-export interface MemoryChatTurnsOptions {
+export interface InMemoryChatTurnsOptions {
   /** Default 1,000. The one that was used longest ago goes first. */
   readonly maxTurns?: number;
   /** Of all turns together, default 16 MiB. */
@@ -25,10 +25,10 @@ export interface MemoryChatTurnsOptions {
 }
 
 /** Finished turns in the memory of this process. */
-export function createMemoryChatTurns({
+export function createInMemoryChatTurns({
   maxTurns = 1_000,
   maxBytes = 16 * 1024 * 1024,
-}: MemoryChatTurnsOptions = {}): ChatTurnStore {
+}: InMemoryChatTurnsOptions = {}): ChatTurnStore {
   const turns = new Map<string, string>();
   let bytes = 0;
 

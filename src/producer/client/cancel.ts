@@ -3,7 +3,7 @@ import { cancelRequest, type CancelRequest } from '../../shared/contract/control
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import { leaveLines } from './wait-queues.ts';
+import { leaveWaitQueues } from './wait-queues.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
@@ -58,7 +58,7 @@ export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
 
 /** The run has ended here; a job that is left would only be skipped by a worker, so a failure to remove it is no matter. */
 async function forget(record: RunRecord, core: ClientCore, redis: RedisConnection): Promise<void> {
-  await leaveLines(record, core, redis);
+  await leaveWaitQueues(record, core, redis);
   await core.queues.remove(record.queue, record.runId, record.segment).catch(core.onError);
 }
 

@@ -11,9 +11,9 @@ import { isTerminalStatus, type RunRecord, type RunView } from '../../shared/con
 import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts';
 import { topUpOf } from './budgets.ts';
 import { requireOperator, type Caller } from './accept/caller.ts';
-import { leaveLines } from './wait-queues.ts';
+import { leaveWaitQueues } from './wait-queues.ts';
 import type { ClientCore } from './client-core.ts';
-import { loadBelow, loadLegible, loadView } from './read-run.ts';
+import { loadChildren, loadLegible, loadView } from './read-run.ts';
 import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { invalid } from '../../shared/base/problems.ts';
 
@@ -72,7 +72,7 @@ async function findAsking(
 ): Promise<RunRecord> {
   const [first] = verdicts;
   if (!first || record.pending.some(({ id }) => id === first.id)) return record;
-  for (const child of await loadBelow(core, redis, record)) {
+  for (const child of await loadChildren(core, redis, record)) {
     const found = await findAsking(child, verdicts, core, redis);
     if (found.pending.some(({ id }) => id === first.id)) return found;
   }
@@ -169,7 +169,7 @@ async function goOn(
     case 'recorded':
       return;
     case 'resumed':
-      await leaveLines(record, core, redis);
+      await leaveWaitQueues(record, core, redis);
       // A process that dies here leaves a queued run without a job, which the reconciler requeues.
       await core.queues.add({ ...outcome.resumed, runId, priority: undefined, delayMs: undefined, first: true });
       return;

@@ -55,11 +55,11 @@ export async function loadView(
     loadLegible(core, redis, runId, tenant),
     loadDecisions(core, redis, runId),
   ]);
-  return viewOf(record, decisions, await loadBelow(core, redis, record));
+  return viewOf(record, decisions, await loadChildren(core, redis, record));
 }
 
 /** The runs that a run waits for, as far as they exist by now. */
-export async function loadBelow(
+export async function loadChildren(
   core: ClientCore,
   redis: RedisConnection,
   record: RunRecord,

@@ -7,7 +7,7 @@ import type { ClientCore } from './client-core.ts';
  * Takes a run that waits no longer out of the lines for money and time. Workers drop such runs too when their turn comes;
  * until then they would keep others waiting.
  */
-export async function leaveLines(
+export async function leaveWaitQueues(
   { runId, tenant, pending }: RunRecord,
   { keys }: ClientCore,
   redis: RedisConnection,

@@ -20,7 +20,7 @@ export class BodyRoom {
   readonly #maxWaitMs: number;
   readonly #waiters = new Set<() => void>();
   #heldBytes = 0;
-  #beyond: BodyHold | undefined;
+  #beyond: BodyShare | undefined;
 
   constructor({ limitBytes = 32 * 1024 * 1024, maxWaitMs = 60_000 }: BodyRoomOptions = {}) {
     this.#limitBytes = limitBytes;
@@ -28,12 +28,12 @@ export class BodyRoom {
   }
 
   /** The share of one request. Dispose it when nothing of the body is held any more. */
-  open(): BodyHold {
-    return new BodyHold(this);
+  open(): BodyShare {
+    return new BodyShare(this);
   }
 
   /** Answers how many of the bytes count: none of those that a request takes beyond the limit. */
-  async take(hold: BodyHold, bytes: number, signal: AbortSignal | undefined): Promise<number> {
+  async take(hold: BodyShare, bytes: number, signal: AbortSignal | undefined): Promise<number> {
     const giveUpAtMs = performance.now() + this.#maxWaitMs;
     for (;;) {
       if (this.#heldBytes + bytes <= this.#limitBytes) {
@@ -46,7 +46,7 @@ export class BodyRoom {
     }
   }
 
-  release(hold: BodyHold, bytes: number): void {
+  release(hold: BodyShare, bytes: number): void {
     this.#heldBytes -= bytes;
     if (this.#beyond === hold) this.#beyond = undefined;
     const waiters = [...this.#waiters];
@@ -78,7 +78,7 @@ export class BodyRoom {
 }
 
 /** The bytes that one request holds. */
-export class BodyHold implements Disposable {
+export class BodyShare implements Disposable {
   readonly #room: BodyRoom;
   #bytes = 0;
   #countedBytes = 0;

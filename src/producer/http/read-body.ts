@@ -1,11 +1,11 @@
 import type { IncomingMessage } from 'node:http';
 import type { Readable } from 'node:stream';
 import { RunError } from '../../shared/base/errors.ts';
-import type { BodyHold } from './body-room.ts';
+import type { BodyShare } from './body-room.ts';
 
 export interface BodyReading {
   readonly limitBytes: number;
-  readonly hold: BodyHold;
+  readonly hold: BodyShare;
   readonly signal?: AbortSignal;
 }
 
@@ -41,7 +41,7 @@ const pieceBytes = 1024 * 1024;
  * collector that runs when it likes would keep most of a large body until its end. Chunks are copied together, because
  * those of a client that sends single bytes would need a hundred times what they hold.
  */
-export class HeldBytes implements Disposable {
+export class BodyBytes implements Disposable {
   readonly #pieces: Buffer<ArrayBuffer>[] = [];
   #length = 0;
   #freed = 0;

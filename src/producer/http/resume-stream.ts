@@ -7,7 +7,7 @@ import { RunError } from '../../shared/base/errors.ts';
 const quietMs = 50;
 
 /** Where a stream that broke off goes on. */
-export const placeHeaders = z.object({
+export const resumeHeaders = z.object({
   'last-event-id': z.string().optional().describe('Continue after this number. Wins over `after`.'),
 });
 

@@ -4,7 +4,7 @@ import { jobIdFor } from '../../shared/base/ids.ts';
 import type { Log } from '../../shared/base/log.ts';
 import { isTerminalStatus, type RunRecord } from '../../shared/contract/run.ts';
 import type { Clock } from '../../shared/base/clock.ts';
-import type { Threads } from '../../shared/state/thread/threads.ts';
+import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import type { Timers } from '../../shared/state/run/waits/waits.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { RunQueues } from '../../shared/state/fleet/queues.ts';
@@ -12,7 +12,7 @@ import type { RunQueues } from '../../shared/state/fleet/queues.ts';
 export interface DeadlineDeps {
   readonly deadlines: Timers;
   readonly runs: Pick<RunStore, 'load'>;
-  readonly threads: Pick<Threads, 'enter'>;
+  readonly threads: Pick<ThreadStore, 'enter'>;
   readonly queues: Pick<RunQueues, 'get'>;
   readonly clock: Pick<Clock, 'now'>;
   readonly log: Log;

@@ -13,7 +13,7 @@ import { type RedisConnection } from '../../shared/state/connect.ts';
 import { maintenanceQueue, quarantineQueue } from '../../shared/contract/queues.ts';
 import { isTerminalStatus, type RunJob } from '../../shared/contract/run.ts';
 import type { DueThread, DueEntry } from '../../shared/state/thread/wait-queue.ts';
-import type { Threads } from '../../shared/state/thread/threads.ts';
+import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import type { Ledger } from '../../shared/state/money/ledger.ts';
 import type { Children } from '../../shared/state/run/children/children-port.ts';
 import type { OpenRunInfo, Supervision } from '../../shared/state/run/supervision.ts';
@@ -24,7 +24,7 @@ export interface ReconcileDeps {
   readonly supervision: Supervision;
   readonly queues: RunQueues;
   readonly ledger: Pick<Ledger, 'await'>;
-  readonly threads: Pick<Threads, 'due' | 'enter' | 'lookAgain' | 'releaseToNext'>;
+  readonly threads: Pick<ThreadStore, 'due' | 'enter' | 'lookAgain' | 'releaseToNext'>;
   readonly runs: Pick<RunStore, 'load'>;
   readonly children: Pick<Children, 'stop' | 'ended'>;
   readonly log: Log;

@@ -6,7 +6,7 @@ import { isDelta, type RunEvent } from '../../shared/contract/event.ts';
 import { newRunId } from '../../shared/base/ids.ts';
 import type { ThreadHold } from '../../shared/state/thread/wait-queue.ts';
 import type { ThreadEntry, ThreadPatch } from '../../shared/contract/thread/thread.ts';
-import type { Threads } from '../../shared/state/thread/threads.ts';
+import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import type { LockedRunnerThread, RunnerThreads, Said } from './runner-ports.ts';
 
 const tenant = 'default';
@@ -23,7 +23,7 @@ export interface LocalThreads extends RunnerThreads {
 }
 
 /** Threads for a runner, kept in `threads`, with a lock of this process: one run at a time, in the order of arrival. */
-export function localThreads(threads: Threads, clock: Pick<Clock, 'now'>): LocalThreads {
+export function localThreads(threads: ThreadStore, clock: Pick<Clock, 'now'>): LocalThreads {
   const lock = new ArrivalLock();
   const events = new Map<string, RunEvent[]>();
 

@@ -11,7 +11,7 @@ import type { ControlChannel } from '../../shared/state/run/control/control-chan
 import type { Inbox } from '../../shared/state/run/control/inbox.ts';
 import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { Timers, Waits } from '../../shared/state/run/waits/waits.ts';
-import type { Threads } from '../../shared/state/thread/threads.ts';
+import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 
 /** Sees every event body before it leaves; metrics are made from it. Must not throw and must not block. */
 export type Observer = (event: EventBody, context: ObservedRun) => void;
@@ -30,7 +30,7 @@ export interface Ports {
   /** When runs are to end at the latest. */
   readonly deadlines: Timers;
   readonly children: Children;
-  readonly threads: Threads;
+  readonly threads: ThreadStore;
   readonly inbox: Inbox;
   readonly ledger: Ledger;
   readonly rateLimiter: RateLimiter;

@@ -6,7 +6,7 @@ import { pastOf } from '../../shared/contract/thread/thread-context.ts';
 import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '../../shared/contract/thread/thread.ts';
 import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/contract/thread/turn-log.ts';
 import type { Ports } from './ports.ts';
-import type { Threads } from '../../shared/state/thread/threads.ts';
+import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import { resultsSoFar, type TurnState } from '../../shared/contract/journal/fold.ts';
 
 /** A thread in the hands of a run. */
@@ -177,7 +177,7 @@ function sessionOf({ serving, sessionToken, checkpointToken }: TurnState): Threa
 }
 
 /** A thread that another worker has taken up is not this worker's any more, and nor is the run. */
-async function written(write: ReturnType<Threads['append']>): Promise<number> {
+async function written(write: ReturnType<ThreadStore['append']>): Promise<number> {
   const appended = await write;
   if (appended.kind === 'ok') return appended.seq;
   throw heldByAnother();

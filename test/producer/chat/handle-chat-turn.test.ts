@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import {
-  createMemoryChatTurns,
+  createInMemoryChatTurns,
   handleChatTurn,
   type ChatEvent,
   type ChatTurnHooks,
@@ -8,7 +8,7 @@ import {
 import { until } from '../../support/redis.ts';
 import { hooks, identity, linesOf, readAll, tell, typesOf, words } from './support.ts';
 
-const turns = () => createMemoryChatTurns();
+const turns = () => createInMemoryChatTurns();
 const started = { type: 'session.run.started', data: { sessionId: 's-1', tenantId: 'shop', turnIndex: 3 } };
 const completed = { type: 'session.run.completed', data: { sessionId: 's-1' } };
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createMemoryChatTurns, handleChatTurn, runProducer } from '../../../src/producer/index.ts';
+import { createInMemoryChatTurns, handleChatTurn, runProducer } from '../../../src/producer/index.ts';
 import { createAgent, defineAgent, defineTool } from '../../../src/worker/index.ts';
 import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { z } from 'zod';
@@ -18,7 +18,7 @@ async function turnOf(says: ModelScript) {
   const definition = defineAgent({ id: 'support', model: 'gpt-5.2-mini', tools: [pay] });
   const agent = createAgent(definition, { provider: createScriptedProvider(says), env: {} });
   const { hooks: all, stored } = hooks({ produce: () => runProducer(agent.stream('Where is order 7?')) });
-  const { body } = handleChatTurn({ identity, hooks: all, turns: createMemoryChatTurns() });
+  const { body } = handleChatTurn({ identity, hooks: all, turns: createInMemoryChatTurns() });
   return { lines: await readAll(body), stored };
 }
 

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest';
-import { createMemoryChatTurns, handleChatTurn } from '../../../src/producer/index.ts';
+import { createInMemoryChatTurns, handleChatTurn } from '../../../src/producer/index.ts';
 import { hooks, identity, readAll } from './support.ts';
 
 const turn = (turnIndex: number) => ({ ...identity, turnIndex });
 
 test('the turn that was used longest ago goes first', async () => {
-  const turns = createMemoryChatTurns({ maxTurns: 2 });
+  const turns = createInMemoryChatTurns({ maxTurns: 2 });
   await turns.put(turn(0), { text: 'zero' });
   await turns.put(turn(1), { text: 'one' });
   await turns.get(turn(0));
@@ -18,7 +18,7 @@ test('the turn that was used longest ago goes first', async () => {
 });
 
 test('together they take no more than the limit', async () => {
-  const turns = createMemoryChatTurns({ maxBytes: 4_000 });
+  const turns = createInMemoryChatTurns({ maxBytes: 4_000 });
   for (let n = 0; n < 50; n++) await turns.put(turn(n % 10), { text: 'x'.repeat(100 + n) });
   const kept = (await Promise.all(Array.from({ length: 10 }, (_, n) => turns.get(turn(n))))).filter(Boolean);
   expect(kept.length).toBeGreaterThan(5);
@@ -26,7 +26,7 @@ test('together they take no more than the limit', async () => {
 });
 
 test('of a turn that is too large its text is kept, and nothing of one whose text is too large', async () => {
-  const turns = createMemoryChatTurns({ maxBytes: 1_000 });
+  const turns = createInMemoryChatTurns({ maxBytes: 1_000 });
   await turns.put(turn(0), { text: 'short', lines: ['x'.repeat(1_000)] });
   expect(await turns.get(turn(0))).toEqual({ text: 'short' });
   await turns.put(turn(1), { text: 'x'.repeat(1_000) });
@@ -34,7 +34,7 @@ test('of a turn that is too large its text is kept, and nothing of one whose tex
 });
 
 test('a turn of which only the text is left is told as one message', async () => {
-  const turns = createMemoryChatTurns();
+  const turns = createInMemoryChatTurns();
   await turns.put(identity, { text: 'It was sent.' });
   const { hooks: all, calls } = hooks();
   const lines = await readAll(handleChatTurn({ identity, hooks: all, turns }).body);

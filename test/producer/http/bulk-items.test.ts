@@ -1,11 +1,11 @@
 import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { ArrayScanner, LineScanner, type ItemScanner } from '../../../src/producer/http/bulk-items.ts';
-import { HeldBytes } from '../../../src/producer/http/read-body.ts';
+import { BodyBytes } from '../../../src/producer/http/read-body.ts';
 
 /** What the items of a body are when its bytes arrive in chunks of these lengths. */
 function itemsOf(scanner: ItemScanner, body: string, lengths: readonly number[]): unknown[] {
-  using bytes = new HeldBytes();
+  using bytes = new BodyBytes();
   const all = Buffer.from(body);
   for (let at = 0, i = 0; at < all.length; i++) {
     const chunk = all.subarray(at, at + (lengths[i % lengths.length] ?? 1));

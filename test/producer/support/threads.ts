@@ -4,14 +4,14 @@ import type { JournalEntry } from '../../../src/shared/contract/journal/journal.
 import type { AssistantPart } from '../../../src/shared/contract/message.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
-import { type Threads, redisThreads } from '../../../src/shared/state/thread/threads.ts';
+import { type ThreadStore, redisThreads } from '../../../src/shared/state/thread/threads.ts';
 import type { ClientWorld } from '../cli/options/client.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
 export const tenant = 'default';
 
 /** The threads as a worker has them. */
-export function workerThreads({ redis, keys }: ClientWorld): Threads {
+export function workerThreads({ redis, keys }: ClientWorld): ThreadStore {
   return redisThreads({ redis, keys, cluster: false, clock: systemClock }, async () => {});
 }
 

@@ -10,7 +10,7 @@ import {
 } from '../../../src/shared/contract/message.ts';
 import { zeroUsage } from '../../../src/shared/contract/money.ts';
 import { payloadDigest } from '../../../src/shared/contract/thread/turn-log.ts';
-import type { Threads } from '../../../src/shared/state/thread/threads.ts';
+import type { ThreadStore } from '../../../src/shared/state/thread/threads.ts';
 import { replayHandoffs } from '../../../src/worker/local/replay-handoffs.ts';
 import { recordTurn, takeThread } from '../../../src/worker/run/run-thread.ts';
 import { inMemoryThreads } from '../../../src/worker/local/stores/in-memory-threads.ts';
@@ -113,7 +113,7 @@ function handedOff(step: number, filter: HandoffFilter, payload: readonly Messag
 }
 
 /** Has a turn on the thread, and answers what crossed in it. */
-async function turn(threads: Threads, runId: string, story: readonly Told[]) {
+async function turn(threads: ThreadStore, runId: string, story: readonly Told[]) {
   const ports = { threads, clock: systemClock };
   const record = aRecord({ runId, request: { agent: 'one', input: `Hello from ${runId}.`, thread } });
   const taken = await takeThread(record, record.request.input, ports);
@@ -126,7 +126,7 @@ async function turn(threads: Threads, runId: string, story: readonly Told[]) {
 }
 
 /** The thread as its export gives it. */
-async function exported(threads: Threads): Promise<string> {
+async function exported(threads: ThreadStore): Promise<string> {
   const { manifest } = await threads.context(tenant, thread);
   const { entries } = await threads.read(tenant, thread, { limit: 10_000 });
   const lines = [{ ...manifest, t: 'thread' }, ...entries.map(({ seq, entry }) => ({ ...entry, seq }))];

@@ -8,7 +8,7 @@ import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import type { ProducerMetrics } from '../metrics.ts';
 import { errorBody, wholeNumberParam } from '../openapi.ts';
-import { lastEventId, placeHeaders, untilKnown } from '../resume-stream.ts';
+import { lastEventId, resumeHeaders, untilKnown } from '../resume-stream.ts';
 import { chatFraming } from '../stream-format.ts';
 import { writeEvents } from '../write-events.ts';
 
@@ -22,7 +22,7 @@ const schema = {
   summary: 'Take a turn in a chat',
   description:
     'Streams the answer to a message as NDJSON: `session.run.started`, the lines of the dialect `ndjson-chat`, then `session.run.completed`, or `error` and `session.run.failed`. The turn is a run under the execution id `project:session:turn`, or the one of the header: the same request again, also at the same time or at another producer, finds the same run, and another message under the same id answers 409 `idempotency_conflict`. A client that goes away does not stop the run. A stream that ends without a last line is resumed with the header `X-Execution-ID` and the `seq` of the last line in `after`, with or without the body; a `session.run.started` in the answer says that everything before it is to be forgotten. A turn that was over when it was asked for is told with `replayed: true`; when its events are gone, its stored result is told; when nothing is known of it, 404 `execution_not_found` without a body, and a new run with one. A line `heartbeat` every 15 seconds keeps the stream open.',
-  headers: placeHeaders.extend({
+  headers: resumeHeaders.extend({
     'x-execution-id': z
       .string()
       .optional()

@@ -7,12 +7,12 @@ import { jsonText } from '../../../shared/base/json-text.ts';
 import { maxBulk, runRequest } from '../../../shared/contract/run.ts';
 import type { BulkAnswer } from '../../client/enqueue.ts';
 import type { App, Services } from '../app.ts';
-import type { BodyHold } from '../body-room.ts';
+import type { BodyShare } from '../body-room.ts';
 import { ArrayScanner, LineScanner, maxItemBytes, type Span } from '../bulk-items.ts';
 import { errorAnswer } from '../error-answer.ts';
 import { checkEncoding, jsonParser } from '../json-body.ts';
 import { acceptedRun, errorBody } from '../openapi.ts';
-import { bodyChunks, HeldBytes } from '../read-body.ts';
+import { bodyChunks, BodyBytes } from '../read-body.ts';
 
 const maxBodyBytes = 64 * 1024 * 1024;
 const mebibyte = 1024 * 1024;
@@ -79,7 +79,7 @@ export function enqueueBulkRoute(app: App, { metrics, redactor, bodyRoom, openAn
 type Item = { readonly request: unknown } | { readonly error: ErrorInfo };
 
 interface BulkReading {
-  readonly hold: BodyHold;
+  readonly hold: BodyShare;
   readonly itemOf: (json: Buffer) => Item;
   readonly infoOf: (error: unknown) => ErrorInfo;
   readonly signal: AbortSignal;
@@ -91,7 +91,7 @@ async function* answersTo(
   { hold, itemOf, infoOf, signal }: BulkReading,
 ): AsyncGenerator<readonly BulkAnswer[], void, void> {
   if (!(body instanceof Readable)) throw new RunError('invalid_json', 'the body is empty');
-  using bytes = new HeldBytes();
+  using bytes = new BodyBytes();
   const spans = await scan(body, headers, bytes, hold, signal);
   let unavailable: RunError | undefined;
   for (const group of groupsOf(spans)) {
@@ -113,8 +113,8 @@ async function* answersTo(
 async function scan(
   payload: Readable,
   headers: IncomingHttpHeaders,
-  bytes: HeldBytes,
-  hold: BodyHold,
+  bytes: BodyBytes,
+  hold: BodyShare,
   signal: AbortSignal,
 ): Promise<readonly Span[]> {
   checkEncoding(headers);

@@ -5,7 +5,7 @@ import { eventProfiles } from '../../../shared/dialects/profile.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';
 import { errorBody, runIdParam, wholeNumberParam } from '../openapi.ts';
-import { lastEventId, placeHeaders, untilKnown } from '../resume-stream.ts';
+import { lastEventId, resumeHeaders, untilKnown } from '../resume-stream.ts';
 import { formatFor, inDialect, shownOnly } from '../stream-format.ts';
 import { writeEvents } from '../write-events.ts';
 
@@ -19,7 +19,7 @@ const schema = {
   description:
     'Server-sent events: `id` is the sequence number, `event` the type, `data` the event as JSON; with `Accept: application/x-ndjson` one event a line. Ends after the terminal event. A stream that ends without one, or with an `error` that has no `id`, is to be resumed with `Last-Event-ID` or `after`. A comment (NDJSON: an empty line) every 15 seconds keeps it open. Events older than the replay buffer answer 410 `replay_truncated`. With `dialect`, an event becomes none, one or several messages, and `id` stays the number of the event. With `profile=interactive` the stream of a run in the background ends without a terminal event.',
   params: runIdParam,
-  headers: placeHeaders,
+  headers: resumeHeaders,
   querystring: z.object({
     after: wholeNumberParam(0, Number.MAX_SAFE_INTEGER).optional().describe('Continue after this number.'),
     dialect: z

@@ -42,7 +42,7 @@ export interface ProgressDraft {
 }
 
 /** A note with its text, which is absent when it cannot be read here. */
-export interface ProgressEntry {
+export interface StoredNote {
   readonly note: ProgressNote;
   readonly text?: string | undefined;
 }
@@ -58,7 +58,7 @@ export interface ProgressNotes {
    */
   write(draft: ProgressDraft): Promise<ProgressNote>;
   /** Notes of a run of this tenant, by number and then by role. Throws `validation`, `queue_unavailable`. */
-  read(tenant: string, runId: string, query: ProgressQuery): Promise<readonly ProgressEntry[]>;
+  read(tenant: string, runId: string, query: ProgressQuery): Promise<readonly StoredNote[]>;
 }
 
 const claimScript = loadScript(import.meta.url, './progress-claim.lua');

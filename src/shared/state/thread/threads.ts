@@ -53,7 +53,7 @@ import { withNamedErrors } from '../errors.ts';
  * `local/stores/in-memory-threads.ts`; both pass `test/contract/threads.ts`. Every method throws `queue_unavailable` when the store
  * cannot be reached; calls that change something may be made again then.
  */
-export interface Threads {
+export interface ThreadStore {
   /**
    * Gives a run its place, and makes the thread when it is the first run of it. Again for the same run changes nothing and
    * answers how it stands now. Default of `onBusy`: `queue`.
@@ -104,8 +104,8 @@ export interface Threads {
 }
 
 /** The threads in Redis. All keys of a thread share a slot, so that one script reaches them. */
-export function redisThreads(place: ThreadKeySpace, addJob: AddJob): Threads {
-  return withNamedErrors<Threads>('threads', {
+export function redisThreads(place: ThreadKeySpace, addJob: AddJob): ThreadStore {
+  return withNamedErrors<ThreadStore>('threads', {
     enter: async ({ onBusy = 'queue', ...run }) => await enterThread(place, run, onBusy),
     acquire: async (run) => await acquireThread(place, run),
     append: async (hold, op, entries, patch) => await appendToThread(place, hold, op, entries, patch),

@@ -10,14 +10,14 @@ import {
   type ListedThread,
 } from '../../../shared/state/thread/list.ts';
 import { threadInUse, threadNotFound } from '../../../shared/contract/thread/thread.ts';
-import type { Threads } from '../../../shared/state/thread/threads.ts';
+import type { ThreadStore } from '../../../shared/state/thread/threads.ts';
 import { InMemoryThread } from './in-memory-thread.ts';
 
 /** Threads that are kept; of those that nobody holds the longest unchanged make room. */
 const maxThreads = 1_000;
 
 /** The threads of one process. `wake` is told whose turn it is. */
-export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<void> = async () => {}): Threads {
+export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<void> = async () => {}): ThreadStore {
   const tenants = new Map<string, Map<string, InMemoryThread>>();
   const threadsOf = (tenant: string) => tenants.get(tenant) ?? new Map<string, InMemoryThread>();
 

@@ -5,7 +5,7 @@ import type { CallFailure } from './call.ts';
 import type { LedgerRows } from './ledger.ts';
 import type { Readiness } from './readiness.ts';
 import { meanScore } from './score.ts';
-import type { TaskRun } from './task-run.ts';
+import type { RunningTask } from './task-run.ts';
 
 /** How the loop came to its end. */
 export interface Ending {
@@ -25,7 +25,7 @@ export function blockedBy(readiness: Readiness): Ending {
   return { stoppedBy: 'policy', completed: false, pass: false, reason, blocked: readiness };
 }
 
-export function abortedBy({ host: { signal } }: TaskRun): Ending {
+export function abortedBy({ host: { signal } }: RunningTask): Ending {
   const { reason } = signal;
   const said = typeof reason === 'string' ? reason : 'the task was cancelled';
   return { stoppedBy: 'abort', completed: false, pass: false, reason: said };
@@ -43,7 +43,7 @@ export function broken({ code, message, retryable, kind }: CallFailure): Ending 
 }
 
 /** Tells the end, completes the ledger row and keeps it. Rejects with what the store of rows rejects with. */
-export async function endTask(run: TaskRun, ending: Ending, rows: LedgerRows | undefined): Promise<TaskResult> {
+export async function endTask(run: RunningTask, ending: Ending, rows: LedgerRows | undefined): Promise<TaskResult> {
   const wallMs = run.elapsedMs();
   const result = resultOf(run, ending, wallMs);
   const { status, pass, score, reason, stoppedBy } = result;
@@ -60,7 +60,7 @@ export async function endTask(run: TaskRun, ending: Ending, rows: LedgerRows | u
   return result;
 }
 
-function resultOf(run: TaskRun, ending: Ending, wallMs: number): TaskResult {
+function resultOf(run: RunningTask, ending: Ending, wallMs: number): TaskResult {
   const { stoppedBy, completed, pass, reason, error, blocked } = ending;
   const score = ending.score ?? meanScore(run.evals);
   const costMicrocents = run.spentMicrocents;

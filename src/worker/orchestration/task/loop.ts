@@ -22,7 +22,7 @@ import {
 import { broken, exhausted, type Ending } from './ending.ts';
 import { toldDecision, toldOutcome, toldStep } from './history.ts';
 import { hasPassed, meanScore } from './score.ts';
-import { refuseAborted, type TaskRun } from './task-run.ts';
+import { refuseAborted, type RunningTask } from './task-run.ts';
 
 type Act = Extract<TaskDecision, { type: 'act' }>;
 type Ask = Extract<TaskDecision, { type: 'ask' }>;
@@ -30,18 +30,18 @@ type Ask = Extract<TaskDecision, { type: 'ask' }>;
 export type Stretch = Ending | { readonly asked: Ask };
 
 /** Everything up to the end or the first question. Throws `cancelled`, and what the host throws. */
-export async function beginTask(run: TaskRun): Promise<Stretch> {
+export async function beginTask(run: RunningTask): Promise<Stretch> {
   return (await look(run, 0)) ?? (await goOn(run));
 }
 
 /** The same for a task that asked: the answer completes the step. */
-export async function answerTask(run: TaskRun, question: TaskState['question'], answer: string): Promise<Stretch> {
+export async function answerTask(run: RunningTask, question: TaskState['question'], answer: string): Promise<Stretch> {
   const nowMs = run.host.now();
   const outcome = { ok: true, result: answer, durationMs: 0 } as const;
   return (await finishStep(run, question, outcome, nowMs)) ?? (await goOn(run));
 }
 
-async function goOn(run: TaskRun): Promise<Stretch> {
+async function goOn(run: RunningTask): Promise<Stretch> {
   for (;;) {
     refuseAborted(run);
     const over = (await stopOf(run)) ?? stuck(run) ?? spent(run, run.history.length);
@@ -66,7 +66,7 @@ async function goOn(run: TaskRun): Promise<Stretch> {
 }
 
 /** Observes and checks. Undefined: the adapter has done both. */
-async function look(run: TaskRun, stepNumber: number): Promise<Ending | undefined> {
+async function look(run: RunningTask, stepNumber: number): Promise<Ending | undefined> {
   const seen = await run.call(`observe:${stepNumber}`, (context) => run.adapter.observe(context), readState);
   if (!seen.ok) return broken(seen.failure);
   await run.tell({ type: 'task.observe' });
@@ -79,7 +79,7 @@ async function look(run: TaskRun, stepNumber: number): Promise<Ending | undefine
   return undefined;
 }
 
-async function act(run: TaskRun, decision: Act): Promise<Ending | undefined> {
+async function act(run: RunningTask, decision: Act): Promise<Ending | undefined> {
   const { adapter, stepNumber, state } = run;
   const { action } = decision;
   const startedMs = run.host.now();
@@ -98,7 +98,7 @@ async function act(run: TaskRun, decision: Act): Promise<Ending | undefined> {
 
 /** Looks again and writes the step down, also when nothing can be seen any more: what was done was done. */
 async function finishStep(
-  run: TaskRun,
+  run: RunningTask,
   decision: Act | Ask,
   outcome: TaskActionOutcome,
   startedMs: number,
@@ -122,13 +122,16 @@ async function finishStep(
   return ended;
 }
 
-function hasProgressed({ settings }: TaskRun, { beforeState, afterState, beforeEvals, afterEvals }: TaskStep): boolean {
+function hasProgressed(
+  { settings }: RunningTask,
+  { beforeState, afterState, beforeEvals, afterEvals }: TaskStep,
+): boolean {
   const moved = Math.abs((meanScore(afterEvals) ?? 0) - (meanScore(beforeEvals) ?? 0));
   return moved >= settings.stopPolicies.minScoreDelta || canonicalJson(afterState) !== canonicalJson(beforeState);
 }
 
 /** What the adapter's own stop policy says. */
-async function stopOf(run: TaskRun): Promise<Ending | undefined> {
+async function stopOf(run: RunningTask): Promise<Ending | undefined> {
   const { adapter, stepNumber } = run;
   if (!adapter.shouldStop) return undefined;
   const work = (context: TaskContext) => adapter.shouldStop?.(viewOf(run, context));
@@ -138,13 +141,13 @@ async function stopOf(run: TaskRun): Promise<Ending | undefined> {
   return stop ? { stoppedBy: 'stop-policy', completed: true, pass, reason, score } : undefined;
 }
 
-function stuck({ noProgress, settings }: TaskRun): Ending | undefined {
+function stuck({ noProgress, settings }: RunningTask): Ending | undefined {
   const { maxNoProgressSteps } = settings.stopPolicies;
   if (maxNoProgressSteps === undefined || noProgress < maxNoProgressSteps) return undefined;
   return gotNowhere(`${noProgress} steps in a row changed neither the state nor the score`);
 }
 
-function repeats(run: TaskRun, { action }: Act): Ending | undefined {
+function repeats(run: RunningTask, { action }: Act): Ending | undefined {
   const digest = sha256(canonicalJson(action));
   run.repeated = digest === run.lastAction ? run.repeated + 1 : 1;
   run.lastAction = digest;
@@ -153,7 +156,7 @@ function repeats(run: TaskRun, { action }: Act): Ending | undefined {
   return gotNowhere(`the same action was decided ${run.repeated} times in a row`);
 }
 
-function spent(run: TaskRun, steps: number): Ending | undefined {
+function spent(run: RunningTask, steps: number): Ending | undefined {
   const { maxSteps, maxWallMs } = run.settings.budget;
   const cap = taskCap(run.settings);
   if (steps >= maxSteps) return exhausted(`${maxSteps} steps are used up`);
@@ -171,7 +174,7 @@ function gotNowhere(reason: string): Ending {
 }
 
 function viewOf(
-  { state, evals }: TaskRun,
+  { state, evals }: RunningTask,
   context: TaskContext,
 ): TaskContext & { state: Json; evals: readonly TaskEval[] } {
   return { ...context, state: state as Json, evals };

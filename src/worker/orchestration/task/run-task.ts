@@ -17,7 +17,7 @@ import type { LedgerRows } from './ledger.ts';
 import { answerTask, beginTask, type Stretch } from './loop.ts';
 import { readFound, readinessOf } from './readiness.ts';
 import { readTaskState } from './suspend.ts';
-import { TaskRun } from './task-run.ts';
+import { RunningTask } from './task-run.ts';
 
 /** Where a task runs, and where its ledger row is kept when it has ended. */
 export interface TaskPlace {
@@ -97,7 +97,7 @@ export function resumeAgentTaskStream<State, Action, Result>(
 
 async function begin(adapter: AnyAdapter, { host, signal, ledger, ...given }: AgentTaskOptions): Promise<TaskOutcome> {
   checkAdapter(adapter);
-  const run = new TaskRun({
+  const run = new RunningTask({
     settings: settingsOf(given),
     adapter,
     host: hostOf({ host, signal }),
@@ -116,7 +116,7 @@ async function goOn(
 ): Promise<TaskOutcome> {
   if (typeof answer !== 'string' || answer.trim() === '' || Buffer.byteLength(answer) > maxAnswerBytes)
     throw new RunError('validation', `the answer must be a text that is not blank, of at most ${maxAnswerBytes} bytes`);
-  const run = new TaskRun({ settings: saved.settings, adapter, host: hostOf({ host, signal }), goOn: saved });
+  const run = new RunningTask({ settings: saved.settings, adapter, host: hostOf({ host, signal }), goOn: saved });
   await run.tell({ type: 'task.start', taskId: run.taskId, resumed: true });
   return await conclude(run, ledger?.rows, () => answerTask(run, saved.question, answer));
 }
@@ -124,7 +124,7 @@ async function goOn(
 const maxAnswerBytes = 64 * 1024;
 
 async function conclude(
-  run: TaskRun,
+  run: RunningTask,
   rows: LedgerRows | undefined,
   work: () => Promise<Stretch>,
 ): Promise<TaskOutcome> {
@@ -141,7 +141,7 @@ async function conclude(
 }
 
 /** Is something missing that has to be known, also after the adapter was told? */
-async function notReady(run: TaskRun): Promise<Ending | undefined> {
+async function notReady(run: RunningTask): Promise<Ending | undefined> {
   const { adapter, settings } = run;
   const readiness = await checkReadiness(run);
   if (readiness.ready) return undefined;
@@ -160,7 +160,7 @@ async function notReady(run: TaskRun): Promise<Ending | undefined> {
   return again.ready ? undefined : blockedBy(again);
 }
 
-async function checkReadiness(run: TaskRun) {
+async function checkReadiness(run: RunningTask) {
   const readiness = readinessOf(run.settings.task.requirements, run.knowledge);
   await run.tell({ type: 'task.readiness', ready: readiness.ready, missing: [...readiness.missing] });
   return readiness;

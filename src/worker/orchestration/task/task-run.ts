@@ -17,7 +17,7 @@ import { RunLedger } from './ledger.ts';
 type Tools = Pick<TaskContext, 'signal' | 'charge'>;
 
 /** What a task knows while it runs, and its only ways to the outside: calls of the adapter, events and the clock. */
-export class TaskRun {
+export class RunningTask {
   readonly settings: TaskSettings;
   readonly adapter: AnyAdapter;
   readonly host: TaskHost;
@@ -35,7 +35,7 @@ export class TaskRun {
   repeated = 0;
   noProgress = 0;
 
-  constructor({ settings, adapter, host, ledgerId, goOn }: TaskRunOptions) {
+  constructor({ settings, adapter, host, ledgerId, goOn }: RunningTaskOptions) {
     this.settings = deepFreeze(settings);
     this.adapter = adapter;
     this.host = host;
@@ -155,7 +155,7 @@ export class TaskRun {
   }
 }
 
-export interface TaskRunOptions {
+export interface RunningTaskOptions {
   readonly settings: TaskSettings;
   readonly adapter: AnyAdapter;
   readonly host: TaskHost;
@@ -166,6 +166,6 @@ export interface TaskRunOptions {
 }
 
 /** Throws `cancelled` when the task is to end. */
-export function refuseAborted({ host: { signal } }: TaskRun): void {
+export function refuseAborted({ host: { signal } }: RunningTask): void {
   if (signal.aborted) throw new RunError('cancelled', 'the task was cancelled', { cause: signal.reason });
 }

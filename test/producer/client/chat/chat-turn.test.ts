@@ -1,6 +1,6 @@
 import { expect, inject, onTestFinished, test } from 'vitest';
 import {
-  createMemoryChatTurns,
+  createInMemoryChatTurns,
   handleChatTurn,
   Millrace,
   type ChatLine,
@@ -113,7 +113,7 @@ test('a turn on a worker is a producer: one envelope, and the text that was stre
   const world = await clientWorld();
   const turn = await world.mill.chat(asked);
   const { hooks: all, stored } = hooks({ produce: () => turn.producer() });
-  const reading = readAll(handleChatTurn({ identity, hooks: all, turns: createMemoryChatTurns() }).body);
+  const reading = readAll(handleChatTurn({ identity, hooks: all, turns: createInMemoryChatTurns() }).body);
   const writer = writerOf(world, turn);
   await writer.say(2);
   await writer.end();
@@ -132,7 +132,7 @@ test('a run that fails is a producer that fails: the error is told once', async 
   const turn = await world.mill.chat(asked);
   await writerOf(world, turn).end('failed');
   const { hooks: all, calls } = hooks({ produce: () => turn.producer() });
-  const lines = await readAll(handleChatTurn({ identity, hooks: all, turns: createMemoryChatTurns() }).body);
+  const lines = await readAll(handleChatTurn({ identity, hooks: all, turns: createInMemoryChatTurns() }).body);
   expect(typesOf(lines)).toEqual(['session.run.started', 'error', 'session.run.failed']);
   expect(lines.at(-1)?.data).toEqual({ sessionId: 's-1', message: 'the provider is away' });
   expect(calls).toEqual([]);
