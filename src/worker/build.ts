@@ -56,7 +56,7 @@ export interface WorkerOptions {
   readonly tenants: Tenants;
   /** Not closed here. */
   readonly toolkit: Toolkit;
-  /** Makes and keeps vectors of what was said in threads. */
+  /** Makes and keeps vectors of the messages of threads. */
   readonly embedder?: Embedder | undefined;
   readonly onAuthError?: ModelsOptions['onAuthError'];
   /** Called when runs wait in quarantine and no worker serves it. */
@@ -76,7 +76,7 @@ export interface RunningWorker {
 /** Puts the rooms together: the one place that constructs. Rejects when Redis does not answer within 30 s. */
 export async function buildWorker(options: WorkerOptions): Promise<RunningWorker> {
   const { config, log, agents } = options;
-  // Before anything is opened: what is wrong with the agents must not leave a connection behind.
+  // Before anything is connected: what is wrong with the agents must not leave a connection behind.
   const models = modelsFor(options);
   const known = knownLabels(options);
   const name = `${hostname()}-${process.pid}-${randomBytes(3).toString('hex')}`;
@@ -231,7 +231,7 @@ function depsOf(
   };
 }
 
-/** What all consumers of queues are told. */
+/** The settings of all consumers of queues. */
 function bullOf({ redis, name: worker, options: { config, log } }: Parts) {
   const { LOCK_DURATION_MS: lockDurationMs, STALLED_INTERVAL_MS: stalledIntervalMs } = config;
   return { connection: redis.queueing, bullPrefix: redis.bullPrefix, worker, lockDurationMs, stalledIntervalMs, log };
@@ -270,7 +270,7 @@ function postrunOf(parts: Parts, deps: JobDeps): PostRunConsumer {
     async run(job, delivery, signal) {
       if ((await runPostRunJob(job, delivery, { ...deps, embedder }, signal)) !== 'failed') return;
       metrics.postrunFailed(job.effect);
-      // The effect is over, whether it can be counted or not.
+      // The post-run job is done, whether it can be counted or not.
       await supervision.count('postrun_jobs_failed', 1).catch((err: unknown) => log.debug({ err }, 'not counted'));
     },
   });

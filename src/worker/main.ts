@@ -95,11 +95,11 @@ async function work(config: Config, untilIdle: boolean): Promise<void> {
   );
   if (process.connected) process.send?.({ type: 'ready', healthPort: worker.healthPort });
 
-  let leaving = false;
+  let isDraining = false;
   const leave = (why: string) => {
-    if (leaving) process.exit(1);
-    leaving = true;
-    log.info({ why, graceMs: config.SHUTDOWN_GRACE_MS }, 'worker is leaving');
+    if (isDraining) process.exit(1);
+    isDraining = true;
+    log.info({ why, graceMs: config.SHUTDOWN_GRACE_MS }, 'worker is draining');
     setTimeout(() => process.exit(1), config.SHUTDOWN_GRACE_MS + forceExitMarginMs).unref();
     quarantine[Symbol.dispose]();
     const closed = async () => {

@@ -46,7 +46,7 @@ export interface StartWorkerOptions {
   readonly judges?: readonly (MergeJudge | AnswerMerge)[];
   /** What tasks may name as their adapter, beside those of the folder. */
   readonly adapters?: readonly TaskAdapter[];
-  /** Makes and keeps vectors of what was said in threads. Default: nobody does. */
+  /** Makes and keeps vectors of the messages of threads. Default: none are made. */
   readonly embedder?: Embedder;
   /** Further settings by the names of the environment variables. */
   readonly env?: Readonly<Record<string, string | undefined>>;
@@ -72,7 +72,7 @@ export async function startWorker(options: StartWorkerOptions): Promise<RunningW
   });
   const { providers, secrets, redactor } = createBoundary({ config, env, provider, middleware, resolveModel });
   const log = options.log ? scrubbedLog(options.log, redactor) : ownLog(config, env, redactor);
-  // Inside somebody else's process there is no entry file to run again, so quarantine needs a worker of its own.
+  // Inside a caller's process there is no entry file to run again, so quarantine needs a worker of its own.
   const lendQuarantine = () => log.warn('runs wait in quarantine: start a worker with the queue `quarantine`');
   const { onAuthError, embedder } = options;
   const toolkit = createToolkit({

@@ -44,7 +44,7 @@ export async function openRedis(config: Config, log: Log, closing: AsyncDisposab
   const cluster = isClusterUrl(url);
   const keys = keysFor(prefix);
   const lifecycle = new LifecycleStream({ redis, keys, cluster }, (err, runId) =>
-    log.warn({ err, runId }, 'lifecycle events are told later'),
+    log.warn({ err, runId }, 'lifecycle events are published later'),
   );
   const { EVENT_LOG_MAX: eventLogMax, EVENT_LOG_TTL_S: eventLogTtlS, RESULT_TTL_S: resultTtlS } = config;
   const place = { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
@@ -71,7 +71,7 @@ export interface WorkerStores {
 /** Everything that the rooms of a worker keep in Redis, or where the configuration says. */
 export async function openStores(
   { place, subscriber }: WorkerRedis,
-  { config, log, redactor, tenants, observe, observeLimiter, ...told }: StoresOptions,
+  { config, log, redactor, tenants, observe, observeLimiter, ...given }: StoresOptions,
   closing: AsyncDisposableStack,
 ): Promise<WorkerStores> {
   const { redis, keys, cluster } = place;
@@ -80,14 +80,14 @@ export async function openStores(
   const control = closing.use(new RedisControlChannel({ subscriber, channel: keys.control, log }));
   await control.start();
   const threads = { ...base, cluster };
-  const family: Family = { place, threads, ...told };
+  const family: Family = { place, threads, ...given };
   const runKeySpace = { ...place, clock: systemClock };
   const ports: Ports = {
     runs: redisRuns({ ...runKeySpace, log }),
     control,
     media: redisMedia({ redis, keys, ttlS: config.RESULT_TTL_S }),
     waits: redisWaits(runKeySpace),
-    threads: redisThreads(threads, told.addJob),
+    threads: redisThreads(threads, given.addJob),
     inbox: redisInbox(place),
     deadlines: redisTimers(redis, keys.deadlines),
     children: redisChildren(family),

@@ -22,7 +22,7 @@ test('a worker told to leave lets the tool end and another one goes on from its 
   await world.addWorker();
   leaving.signal('SIGTERM');
   // A signal may come later than a gate that opens after it.
-  await until('the worker leaves', () => leaving.output.includes('worker is leaving'));
+  await until('the worker leaves', () => leaving.output.includes('worker is draining'));
   world.fleet.openGate('end');
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'Done.' } });

@@ -1,7 +1,7 @@
 import { fold } from './fold.ts';
 
 /**
- * Words of texts that speak to a model instead of telling it something. `words` for scripts with spaces between words,
+ * Words of texts that instruct a model instead of informing it. `words` for scripts with spaces between words,
  * `letters` for those without, `signs` for a regular expression.
  *
  * In `words` and `letters`: `(a|b)` one of these, `~` any end of a word, `?` after a group that may be missing, a space for
@@ -188,7 +188,7 @@ export const injectionEntries: readonly InjectionEntry[] = [
   },
   {
     name: 'prompt_leak',
-    reason: 'Asks for what the operator has told the model.',
+    reason: 'Asks for the instructions of the operator.',
     words: [
       `(reveal|show|print|output|repeat|display|tell me|give me|leak|expose|share|disclose|dump|write out|send|recite|return|paste) .. your .. (system prompt|system message|system instruction~|prompt|initial instruction~|hidden instruction~|original instruction~|secret instruction~|developer message|instruction~ verbatim|full instruction~)`,
       '(reveal|leak|expose|disclose|exfiltrate|recite) .. (the system prompt|the hidden prompt|the initial prompt|the developer message|system instruction~)',

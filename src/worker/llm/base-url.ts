@@ -12,7 +12,7 @@ export interface EgressRule {
 }
 
 /**
- * Why a provider must not be at this URL, as far as the URL alone tells; undefined when it may. Names that resolve to an
+ * Why a provider must not be at this URL, as far as the URL alone shows; undefined when it may. Names that resolve to an
  * address which is refused are found when the connection is made, see {@link providerGuard}.
  */
 export function baseUrlProblem(baseUrl: string, rule: EgressRule): string | undefined {

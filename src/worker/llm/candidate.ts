@@ -18,7 +18,7 @@ export interface Candidate {
 export interface ChainPolicy {
   /** Refused credentials lead to the next candidate. */
   readonly fallbackOnAuth?: boolean;
-  /** A stream that breaks off after its first part is told to be void and made again. */
+  /** A stream that breaks off after its first part is declared void and made again. */
   readonly retryMidStream?: boolean;
 }
 
@@ -48,7 +48,7 @@ export function reasonToSkip(candidate: Candidate, request: ChainRequest): strin
 
 /**
  * The request as this candidate gets it. Reasoning of another provider never goes out, and none at all when the last
- * attempt went elsewhere: what a provider said before the switch no longer fits the conversation it sees now. Tool
+ * attempt went elsewhere: what a provider wrote before the switch no longer fits the conversation it sees now. Tool
  * results above what it accepts are withheld, and tokens of a session go only to who gave them.
  */
 export function requestFor(
@@ -89,7 +89,7 @@ export function followUp(
   attemptsLeft: number,
   policy: ChainPolicy = {},
 ): 'retry' | 'next' | 'stop' {
-  // A second answer after parts of a first one would show subscribers two texts as one, unless they are told to forget.
+  // A second answer after parts of a first one would show subscribers two texts as one, unless they are asked to forget the first.
   if (partsSeen && !policy.retryMidStream) return 'stop';
   switch (error.kind) {
     case 'rate_limit':

@@ -52,7 +52,7 @@ function cleanPart(part: AssistantPart): AssistantPart {
   }
 }
 
-/** The same for the same id, wherever it is told. */
+/** The same for the same id, wherever it appears. */
 function cleanId(id: string): string {
   const whole = cleanText(id);
   return whole.length <= maxIdChars ? whole : `${clip(whole, 64)}:${sha256(whole).slice(0, 32)}`;

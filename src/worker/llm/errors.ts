@@ -44,7 +44,7 @@ export interface LlmErrorOptions {
   readonly providerRequestId?: string | undefined;
 }
 
-/** A provider may be anybody's code, and quote anything. */
+/** A provider may be foreign code, and quote anything. */
 const maxMessageChars = 4_096;
 
 /** A failed model call. Classified by status and provider code, never by message text. */
@@ -54,7 +54,7 @@ export class LlmError extends Error {
   readonly provider: string;
   readonly status: number | undefined;
   readonly code: string | undefined;
-  /** How long the provider asked us to wait, in milliseconds; undefined when it did not say. */
+  /** How long the provider asked us to wait, in milliseconds; undefined when it named no time. */
   readonly retryAfterMs: number | undefined;
   rateLimit: RateLimitReport | undefined;
   /** What the failed call used, when the provider reported it before it failed: it is billed all the same. */

@@ -132,7 +132,7 @@ export class FallbackChain {
       }
       const end = await this.#tryEntry(candidate, position, walk);
       if ('answer' in end) {
-        this.#answered(candidate);
+        this.#recordAnswer(candidate);
         return { answer: end.answer, provider: candidate.provider.id, model: candidate.model, attempts: walk.attempts };
       }
       this.#leaveAlone(cooldownName(candidate));
@@ -234,7 +234,7 @@ export class FallbackChain {
     this.#cooling.set(name, this.#deps.clock.monotonic() + (this.#deps.cooldownMs ?? defaultCooldownMs));
   }
 
-  #answered(candidate: Candidate): void {
+  #recordAnswer(candidate: Candidate): void {
     this.#cooling.delete(candidate.provider.id);
     this.#cooling.delete(cooldownName(candidate));
     this.#serving = nameOf(candidate);

@@ -28,7 +28,7 @@ export interface LlmRequest {
   /** The same for every retry and candidate of a step: `<runId>:step:<n>`. */
   readonly requestId: string;
   readonly idempotencyKey: string;
-  /** Another candidate than the first of the plan is asked: adapters tell the two apart in what they send as the key. */
+  /** Another candidate than the first of the plan is asked: adapters distinguish the two in what they send as the key. */
   readonly isFallback?: boolean;
   readonly messages: readonly Message[];
   readonly tools?: readonly AdvertisedTool[];
@@ -58,7 +58,7 @@ export type LlmPart =
 export interface LlmAnswer {
   /** Parts in the order reasoning, text, tool calls. */
   readonly message: AssistantMessage;
-  /** As the provider said it, normalised. Whether tools run is decided by the message, not by this. */
+  /** As the provider reported it, normalised. Whether tools run is decided by the message, not by this. */
   readonly finishReason: FinishReason;
   /** Tool calls whose arguments were still being written when the stream ended. They never run. */
   readonly incompleteToolCalls: readonly { readonly id: string; readonly name: string }[];
@@ -84,7 +84,7 @@ export interface LlmProvider {
   readonly capabilities: ProviderCapabilities;
   /** Texts that may be sent to it. Absent: only public ones. */
   readonly acceptsSensitivity?: readonly Sensitivity[];
-  /** Names the credential for limits shared by the fleet, without telling it. Absent: the provider's id. */
+  /** Names the credential for limits shared by the fleet, without revealing it. Absent: the provider's id. */
   readonly credential?: string;
   /** The credentials that it works with, as far as it knows them by now: they are masked in whatever a run makes. */
   secrets?(): readonly string[];

@@ -1,6 +1,6 @@
 /**
  * The values of an iterable until the signal is aborted; then it throws the signal's reason, also when the iterable pays
- * no attention to the signal. An iterable that is left early is told to stop and not waited for.
+ * no attention to the signal. An iterable that is left early gets `return()` and is not waited for.
  */
 export async function* untilAborted<T>(iterable: AsyncIterable<T>, signal: AbortSignal): AsyncGenerator<T> {
   const iterator = iterable[Symbol.asyncIterator]();

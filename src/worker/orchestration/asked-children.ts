@@ -13,7 +13,7 @@ interface Child {
 
 type OrchestrationWait = NonNullable<SuspendedWait['orchestration']>;
 
-/** The runs that a program has asked for and not heard of, in the order in which it asked. */
+/** The runs that an orchestration has started and has no answer of, in the order in which it asked. */
 export class AskedChildren {
   readonly #children = new Map<string, Child>();
   readonly #begunAt: (id: string) => number | undefined;
@@ -42,7 +42,7 @@ export class AskedChildren {
     return await answer.promise;
   }
 
-  /** Throws `run_state_malformed` where nobody asked for this one. */
+  /** Throws `run_state_malformed` where the orchestration did not ask for this one. */
   answer(end: ChildEnd): void {
     const child = this.#children.get(end.id);
     if (!child) throw notAsked(end.id);
@@ -50,12 +50,12 @@ export class AskedChildren {
     child.answer.resolve({ kind: 'ended', runId: end.id, end });
   }
 
-  /** Those that work although nobody wants to hear of them any more. */
+  /** Those that work although their answer is not wanted any more. */
   unwanted(): string[] {
     return this.#all.filter(({ asked }) => asked.signal?.aborted).map(({ id }) => id);
   }
 
-  /** Who works from now on, and who begins when others end. */
+  /** Which children work from now on, and which begin when others end. */
   wait(nowMs: number): Pick<OrchestrationWait, 'children' | 'group'> & { readonly pending: readonly PendingItem[] } {
     const all = this.#all;
     const groups = new Set(all.map(({ asked }) => asked.group));
@@ -87,10 +87,10 @@ function planned({ id, asked: { agentId, input, durationMs } }: Child): PlannedR
   return { id, spec: { agentId, input, expose: 'all', ...(durationMs !== undefined && { maxWorkMs: durationMs }) } };
 }
 
-/** A program that is not the one which the journal is of. */
+/** An orchestration that is not the one which the journal is of. */
 export function notAsked(what: string): RunError {
   return new RunError(
     'run_state_malformed',
-    `the program does not ask for ${what} any more, which it was answered before`,
+    `the orchestration does not ask for ${what} any more, which it was answered before`,
   );
 }

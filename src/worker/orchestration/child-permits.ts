@@ -11,9 +11,9 @@ import type { AskedChild, ChildAnswer, OrchestrationHost } from './orchestration
 /** What people are asked, as they are shown it. */
 export type AskedItem = Omit<PendingItem, 'id' | 'requestedAt'> & { readonly requestedAt?: string };
 
-/** What asking for permission needs of the program's host. Everything is the same whenever the program is run again. */
+/** What asking for permission needs of the orchestration's host. Everything is the same in each replay. */
 export interface PermitHost extends Pick<OrchestrationHost, 'step' | 'emit' | 'now'> {
-  /** Asks people, and answers what they say. */
+  /** Asks people, and answers what they decide. */
   question(key: string, item: AskedItem): Promise<PersonDecision>;
   /** Answers once it is time, and never where it was dropped before. */
   due(key: string, dueMs: number): Promise<unknown>;
@@ -33,7 +33,7 @@ export function isPermit(id: string): boolean {
   return id.startsWith(permitPrefix);
 }
 
-/** Asks the rules, then people, whether an agent may work for a program. */
+/** Asks the rules, then people, whether an agent may work for an orchestration. */
 export class ChildPermits {
   readonly #host: PermitHost;
   readonly #rules: ChildRules | undefined;
@@ -54,7 +54,7 @@ export class ChildPermits {
     const verdict = childVerdict.parse(await this.#host.step(ruleKey, () => rules.decide(asked, false)));
     const { action, ruleId, reason, input = asked.input } = verdict;
     const rewritten = { ...asked, input };
-    if (action !== 'allow' || ruleId !== undefined) this.#tellVerdict(asked.agentId, verdict);
+    if (action !== 'allow' || ruleId !== undefined) this.#emitVerdict(asked.agentId, verdict);
     switch (action) {
       case 'allow':
         return rewritten;
@@ -76,9 +76,9 @@ export class ChildPermits {
     { action, reason }: ChildVerdict,
     rules: ChildRules,
   ): Promise<AskedChild | ChildAnswer> {
-    const { nobody, ttlMs, approvers, denials } = rules;
+    const { isHeadless, ttlMs, approvers, denials } = rules;
     const { approvalDenial } = denials;
-    if (nobody) return this.#withhold(runId, asked, 'nobody can be asked here', approvalDenial);
+    if (isHeadless) return this.#withhold(runId, asked, 'no person can be asked here', approvalDenial);
     const { agentId, input, signal } = asked;
     const id = `${permitPrefix}${key}`;
     const due = `expired:${key}`;
@@ -88,7 +88,7 @@ export class ChildPermits {
     const expired = this.#host.due(due, requestedAtMs + ttlMs).then(() => undefined);
     const stopped = Promise.withResolvers<'stopped'>();
     signal?.addEventListener('abort', () => stopped.resolve('stopped'), { once: true });
-    const said = await Promise.race([
+    const decision = await Promise.race([
       this.#host.question(id, {
         kind: isQuestion ? 'user_input' : 'approval',
         args: this.#redactor.value({ agentId, input: clip(input, maxShownChars) }) as Record<string, unknown>,
@@ -102,12 +102,13 @@ export class ChildPermits {
       stopped.promise,
     ]);
     this.#host.drop(id, due);
-    // The host of the children says what became of one that nobody wants any more.
-    if (said === 'stopped') return asked;
-    if (said === undefined) return this.#withhold(runId, asked, 'expired', approvalDenial);
-    if (said.kind === 'answer') return insteadOf(runId, this.#host.now(), { status: 'completed', text: said.answer });
-    if (!said.granted) return this.#withhold(runId, asked, said.reason ?? 'a person denied it', approvalDenial);
-    return await this.#granted(key, runId, asked, said.updatedArgs, rules);
+    // The host of the children answers how one ended that is not wanted any more.
+    if (decision === 'stopped') return asked;
+    if (decision === undefined) return this.#withhold(runId, asked, 'expired', approvalDenial);
+    if (decision.kind === 'answer')
+      return insteadOf(runId, this.#host.now(), { status: 'completed', text: decision.answer });
+    if (!decision.granted) return this.#withhold(runId, asked, decision.reason ?? 'a person denied it', approvalDenial);
+    return await this.#granted(key, runId, asked, decision.updatedArgs, rules);
   }
 
   /** The rules are asked about what a person has changed, too. */
@@ -123,7 +124,7 @@ export class ChildPermits {
     const edited = { ...asked, input };
     const verdict = childVerdict.parse(await this.#host.step(`rules:${key}:edited`, () => rules.decide(edited, true)));
     if (verdict.action !== 'deny') return { ...edited, input: verdict.input ?? input };
-    this.#tellVerdict(asked.agentId, verdict);
+    this.#emitVerdict(asked.agentId, verdict);
     return this.#withhold(runId, asked, verdict.reason ?? 'a rule denies it', rules.denials.policyDenial);
   }
 
@@ -140,7 +141,7 @@ export class ChildPermits {
     return insteadOf(runId, this.#host.now(), { status: 'failed', text: '', error: { code, message, retryable } });
   }
 
-  #tellVerdict(subagentName: string, { action, ruleId, reason }: ChildVerdict): void {
+  #emitVerdict(subagentName: string, { action, ruleId, reason }: ChildVerdict): void {
     this.#host.emit({
       type: 'policy.decision',
       subject: 'subagent',

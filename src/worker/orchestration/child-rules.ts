@@ -8,24 +8,24 @@ import type { ToolServices } from '../agents/toolkit.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { AskedChild, ChildAnswer } from './orchestration.ts';
 
-/** What the rules say about an agent that a program asks, as the journal keeps it. */
+/** What the rules decide about an agent that an orchestration asks, as the journal keeps it. */
 export const childVerdict = z.object({
   action: policyAction,
   ruleId: z.string().optional(),
   reason: z.string().optional(),
-  /** What it is asked in place of what the program asks. */
+  /** What it is asked in place of what the orchestration asks. */
   input: z.string().optional(),
 });
 export type ChildVerdict = z.output<typeof childVerdict>;
 
-/** The rules about sub-agents, as a program needs them. */
+/** The rules about sub-agents, as an orchestration needs them. */
 export interface ChildRules {
   /** Is there any rule about sub-agents? */
   readonly isConcerned: boolean;
   /** `approved`: a person has granted it. A rule that cannot be asked denies. */
   decide(asked: AskedChild, approved: boolean): ChildVerdict;
   /** Nobody can be asked, so that whatever needs a person is denied. */
-  readonly nobody: boolean;
+  readonly isHeadless: boolean;
   /** How long people have, in milliseconds. */
   readonly ttlMs: number;
   readonly approvers: number;
@@ -57,7 +57,7 @@ export function childRulesOf(
         return { action: 'deny', reason: 'the rules could not be asked' };
       }
     },
-    nobody: interaction === 'headless',
+    isHeadless: interaction === 'headless',
     ...approvals,
     denials: { policyDenial, approvalDenial },
   };

@@ -76,7 +76,7 @@ function judgeOf(agentId: string, host: OrchestrationHost): Judge {
   };
 }
 
-/** The mark is made of what stands between: whoever wrote it cannot have written the mark into it. */
+/** The mark is a hash of what stands between, so that text cannot contain the mark. */
 function revision(input: string, answer: string, critique: string): string {
   const mark = sha256(`${answer}\0${critique}`).slice(0, 16);
   const quoted = (name: string, text: string) => `=== ${name} ${mark} ===\n${text}\n=== end ${mark} ===`;

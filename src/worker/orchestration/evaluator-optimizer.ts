@@ -55,14 +55,14 @@ export interface EvaluatorOptimizerResult<T> {
   /** The answer that was chosen; absent where none was evaluated. */
   readonly best?: Iteration<T>;
   readonly iterations: readonly Iteration<T>[];
-  /** Of the generator and the evaluator, as far as they tell. */
+  /** Of the generator and the evaluator, as far as they report it. */
   readonly usage: Usage;
   readonly costMicrocents: number;
 }
 
 export interface EvaluatorOptimizerDeps {
   readonly signal?: AbortSignal;
-  /** Is told `agent.evaluator.iteration` after each, and `agent.evaluator.converged` at the end. */
+  /** Gets `agent.evaluator.iteration` after each, and `agent.evaluator.converged` at the end. */
   readonly emit?: (event: EventBody) => void;
   readonly clock?: Clock;
 }
@@ -118,10 +118,10 @@ export async function evaluatorOptimizer<I, T>(
     if (!made || signal.aborted) return end('cancelled');
     if (made.value === undefined) return end('generator-exhausted');
     const { output } = made.value;
-    const said = await foreignAnswer((inner) => evaluate(options, output, iteration, inner), clock, signal);
-    if (!said) return end('cancelled');
-    const { passed, score, critique } = said.value;
-    bill.add(said.value);
+    const judged = await foreignAnswer((inner) => evaluate(options, output, iteration, inner), clock, signal);
+    if (!judged) return end('cancelled');
+    const { passed, score, critique } = judged.value;
+    bill.add(judged.value);
     iterations.push({
       iteration,
       output,
@@ -153,8 +153,8 @@ async function evaluate<I, T>(
   iteration: number,
   signal: AbortSignal,
 ): Promise<Evaluation> {
-  const said = evaluator ? await evaluator(output, iteration, signal) : await evaluateBy(by, output, signal);
-  const read = evaluation.safeParse(said);
+  const answer = evaluator ? await evaluator(output, iteration, signal) : await evaluateBy(by, output, signal);
+  const read = evaluation.safeParse(answer);
   if (!read.success)
     throw new RunError('validation', 'the evaluator did not answer an evaluation', { cause: read.error });
   const { critique, ...rest } = read.data;

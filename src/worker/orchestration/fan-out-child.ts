@@ -56,11 +56,11 @@ function readAnswer(answer: unknown, spent: Spent, budget: Budget): ChildOutcome
   const view = runOutcomeView.safeParse(answer);
   if (!view.success) return failed('the child did not answer how it ended', spent);
   if (budget.toolCalls !== undefined && spent === nothingSpent)
-    return failed('the child does not tell its tool calls, of which there is a budget', outcomeOfRun(view.data, 0));
+    return failed('the child does not report its tool calls, of which there is a budget', outcomeOfRun(view.data, 0));
   return outcomeOfRun(view.data, spent.toolCalls);
 }
 
-/** How a run ended, as the outcome of a child. A run that waits has failed: nobody decides inside a fan-out. */
+/** How a run ended, as the outcome of a child. A run that waits has failed: there is no one to decide inside a fan-out. */
 export function outcomeOfRun(view: RunOutcomeView, toolCalls: number): ChildOutcome {
   const { durationMs } = view;
   return {

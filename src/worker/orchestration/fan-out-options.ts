@@ -24,7 +24,7 @@ export interface FanOutChild {
   /**
    * Starts the child. What it answers decides everything else, so a fan-out that is run again with the same answers, in the
    * same order, ends the same way. The answer of `AgentHandle.run` will do too, except under a budget of tool calls, which
-   * it does not tell. `report` says what was spent so far: that counts for a child which never answers.
+   * it does not report. `report` gives what was spent so far: that counts for a child which never answers.
    */
   invoke(signal: AbortSignal, report: (spent: Spent) => void): Promise<ChildOutcome | RunOutcomeView>;
 }

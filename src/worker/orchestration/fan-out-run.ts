@@ -27,7 +27,7 @@ export interface FanOutParts {
 
 /**
  * A fan-out whose children are runs of their own, on whichever worker takes them. Fails with `validation` before it asks
- * anybody where this worker does not have what merges the answers.
+ * any agent where this worker does not have what merges the answers.
  */
 export function fanOutOrchestration(
   request: FanOutRequest,

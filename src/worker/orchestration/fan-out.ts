@@ -10,7 +10,7 @@ import { planOf, type FanOutOptions, type FanOutPlan } from './fan-out-options.t
 export interface FanOutDeps {
   /** Cancels every child; the fan-out then resolves with an empty output and what became of them. */
   readonly signal?: AbortSignal;
-  /** Is told `agent.fanout.spawned` and, unless the merge failed, `agent.fanout.merged`. */
+  /** Gets `agent.fanout.spawned` and, unless the merge failed, `agent.fanout.merged`. */
   readonly emit?: (event: EventBody) => void;
   /** Looks at what a judge made before it is used. */
   readonly mergeGuard?: MergeGuard;
@@ -29,7 +29,7 @@ export interface FanOutResult<T = string> {
 /**
  * Asks several agents and makes one answer of theirs. A child that fails, is late or uses too much changes its own status
  * and nothing else. Throws `invalid_config` before anything starts, `merge_blocked`, and what a judge or a merge function
- * throws. Nothing here looks at a clock but the race of a child with its deadline: whoever makes the children settle again
+ * throws. Nothing here looks at a clock but the race of a child with its deadline: a caller that makes the children settle again
  * as they did, in the order in which they did, gets the same result.
  */
 export async function runFanOut<T = string>(

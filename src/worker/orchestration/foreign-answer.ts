@@ -2,7 +2,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { Clock } from '../../shared/base/clock.ts';
 import { within } from '../../shared/base/deadline.ts';
 
-/** What nobody gave a deadline has this one: a day, in milliseconds. */
+/** The deadline of what has no other: a day, in milliseconds. */
 export const longestMs = 86_400_000;
 
 /**

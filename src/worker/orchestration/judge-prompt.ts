@@ -8,8 +8,8 @@ const maxInputBytes = 48 * 1024;
 const maxAnswersBytes = 160 * 1024;
 
 /**
- * What an agent is asked that makes one answer of several. The mark around each is made of the answers themselves: whoever
- * wrote one cannot have written the mark into it, and the same answers give the same prompt again.
+ * What an agent is asked that makes one answer of several. The mark around each is a hash of the answers themselves, so that
+ * no answer can contain the mark, and the same answers give the same prompt again.
  */
 export function judgePrompt(input: string, children: readonly FanOutResultChild[]): string {
   const maxBytes = Math.floor(maxAnswersBytes / children.length);

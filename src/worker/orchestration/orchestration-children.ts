@@ -11,7 +11,7 @@ export function answerText(answer: ChildAnswer, who: string): string {
   throw new RunError(error?.code ?? 'internal', `${who} did not answer: ${error?.message ?? `its run is ${status}`}`);
 }
 
-/** No time passes for a program: who shall not wait for longer is stopped by its host, and answers. */
+/** No time passes in an orchestration: its host stops a child whose time is up, and the child answers. */
 export function stoppedClock(host: OrchestrationHost): Clock {
   return {
     now: () => host.now(),

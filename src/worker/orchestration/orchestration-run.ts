@@ -45,10 +45,10 @@ interface Question {
   readonly answer: PromiseWithResolvers<PersonDecision>;
 }
 
-/** What there is to do about a step that is over, when it is its turn. */
+/** What there is to do about a step that has ended, when it is its turn. */
 type AfterStep = () => Promise<void> | void;
 
-/** The run that a program works for, as far as the program needs it. */
+/** The run of an orchestration, as far as the orchestration needs it. */
 export interface OrchestratedRun {
   readonly record: RunRecord;
   readonly state: TurnState;
@@ -70,7 +70,7 @@ interface OrchestrationPorts {
   readonly children: Pick<Children, 'stop'>;
 }
 
-/** What a program needs beside its run. */
+/** What an orchestration needs beside its run. */
 export interface OrchestrationDeps {
   /** Before each step that costs something. */
   readonly gate: StepGate;
@@ -80,16 +80,16 @@ export interface OrchestrationDeps {
 }
 
 /**
- * Runs a program up to where it ends or waits for others. First it is answered everything that the journal knows, one answer
+ * Runs an orchestration up to where it ends or waits for others. First it is answered everything that the journal knows, one answer
  * at a time, then its steps run here. Never rejects.
  */
 export async function runOrchestration(
-  program: Orchestration,
+  orchestration: Orchestration,
   run: OrchestratedRun,
   ports: OrchestrationPorts,
   deps: OrchestrationDeps,
 ): Promise<TurnOutcome> {
-  return await new OrchestrationRun(run, ports, deps).outcome(program);
+  return await new OrchestrationRun(run, ports, deps).outcome(orchestration);
 }
 
 class OrchestrationRun implements OrchestrationHost, PermitHost {
@@ -147,7 +147,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   }
 
   emit(event: EventBody): void {
-    // What a program makes of being stopped is no fact: whoever goes on with it is not stopped, and says something else.
+    // What an orchestration emits once it is stopped is no fact: a replay of it is not stopped, and emits something else.
     if (this.signal.aborted) return;
     this.#emitted++;
     if (this.#emitted > this.#growing.state.orchestration.emitted) this.#run.writer.hold(event);
@@ -186,7 +186,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     return await answer.promise;
   }
 
-  /** Nobody waits for these any more. */
+  /** These are not waited for any more. */
   drop(question: string, due: string): void {
     this.#questions.delete(question);
     this.#steps.delete(due);
@@ -204,8 +204,8 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     this.#end ??= end.kind === 'failed' ? { error: end.error } : { result: { text: end.text, degraded: true } };
   }
 
-  async outcome(program: Orchestration): Promise<TurnOutcome> {
-    program(this).then(
+  async outcome(orchestration: Orchestration): Promise<TurnOutcome> {
+    orchestration(this).then(
       (result) => (this.#end ??= { result }),
       (error: unknown) => (this.#end ??= { error: asRunError(error) }),
     );
@@ -223,11 +223,11 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   }
 
   #use(key: string): void {
-    if (this.#keys.has(key)) throw new RunError('internal', `the program uses the key ${key} twice`);
+    if (this.#keys.has(key)) throw new RunError('internal', `the orchestration uses the key ${key} twice`);
     this.#keys.add(key);
   }
 
-  /** One answer for the program, or what has become of it. */
+  /** One answer for the orchestration, or its outcome. */
   async #next(): Promise<TurnOutcome | undefined> {
     await allMicrotasks();
     const { state } = this.#growing;
@@ -241,10 +241,10 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     if (fact) return this.#answer(fact);
     const end = this.#end;
     if (end && !this.signal.aborted) return 'error' in end ? this.#failed(end.error) : this.#completed(end.result);
-    const isHeld = this.signal.aborted || this.#parked !== undefined;
+    const isStopping = this.signal.aborted || this.#parked !== undefined;
     const nowMs = this.#ports.clock.now();
     const isDue = ({ key, dueMs = 0 }: Step) => !this.#working.has(key) && dueMs <= nowMs;
-    const todo = isHeld ? [] : [...this.#steps.values()].filter(isDue);
+    const todo = isStopping ? [] : [...this.#steps.values()].filter(isDue);
     if (todo.length > 0) {
       const reason = this.#deps.stopRequested();
       if (reason) return { status: 'stopped', reason, state };
@@ -268,7 +268,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
         return this.#children.answer(fact.end) as undefined;
       case 'decision': {
         const { decision } = fact;
-        // What was said about a permission that was not waited for any more changes nothing.
+        // A decision on a permission that is not waited for any more changes nothing.
         if (isPermit(decision.id) && !this.#questions.has(decision.id)) return undefined;
         return taken(this.#questions, decision.id).answer.resolve(decision) as undefined;
       }
@@ -326,7 +326,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     answer.reject(error);
   }
 
-  /** From here on nobody does it again. */
+  /** From here on it is not done again. */
   async #keep(key: string, value: unknown, spent: StepSpent | undefined): Promise<unknown> {
     const nowMs = this.#ports.clock.now();
     const at = new Date(nowMs).toISOString();
@@ -350,7 +350,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     return value;
   }
 
-  /** What the program has said so far goes into the log, and what it paid in vain; the journal knows that it did. */
+  /** Commits what the orchestration has emitted so far, and what it paid in vain. */
   async #emitRest(): Promise<void> {
     const { orchestration, costMicrocents } = this.#growing.state;
     const lost = this.#lost.splice(0);
@@ -370,7 +370,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   async #wait(): Promise<TurnOutcome> {
     const parked = this.#parked;
     if (!parked && this.#children.size + this.#questions.size === 0)
-      return this.#failed(new RunError('internal', 'the program waits for nothing that could come'));
+      return this.#failed(new RunError('internal', 'the orchestration waits for nothing that could come'));
     const { clock, waits, children } = this.#ports;
     const { runId } = this.#run.record;
     const nowMs = clock.now();
@@ -387,7 +387,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
       pending: [...(parked?.pending ?? []), ...this.#asked(nowMs), ...pending],
       orchestration: { ...planned, emitted: this.#emitted },
       ...(times.length > 0 && { resumeAtMs: Math.min(...times) }),
-      // Some may have ended while the run was at work.
+      // Some may have ended while the run was running.
       joinWaitQueue: async () => (await waits.hasDecisions(runId)) || ((await parked?.joinWaitQueue?.()) ?? false),
     };
     return { status: 'suspended', wait, state: this.#growing.state };
@@ -422,7 +422,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
   }
 }
 
-/** What the program does with an answer that it has is done when this resolves. */
+/** What the orchestration does with an answer that it has is done when this resolves. */
 async function allMicrotasks(): Promise<void> {
   await new Promise((resolve) => void setImmediate(resolve));
 }

@@ -18,26 +18,26 @@ export interface OrchestrationResult {
   readonly degraded?: true;
 }
 
-/** What a program works with. Every key is used once in a run. */
+/** What an orchestration works with. Every key is used once in a run. */
 export interface OrchestrationHost {
   /**
    * Runs a function, once; after a crash in the middle of it again. Its answer is JSON and is kept; a throw is not, and the
-   * program must let it pass. One that costs something begins when there is money for it.
+   * orchestration must let it pass. One that costs something begins when there is money for it.
    */
   step(key: string, work: (signal: AbortSignal) => unknown, costs?: StepCosts): Promise<unknown>;
   /** Has an agent do something, as a run of its own. */
   child(key: string, asked: AskedChild): Promise<ChildAnswer>;
-  /** Asks people, and answers what they say. */
+  /** Asks people, and answers what they decide. */
   ask(key: string, question: string): Promise<string>;
-  /** Told once, with the next thing that the journal gets, however often the program is run. */
+  /** Emitted once, with the next journal entry, however often the orchestration is replayed. */
   emit(event: EventBody): void;
-  /** When the last answer came, in milliseconds since the epoch: the same whenever the program is run again. */
+  /** When the last answer came, in milliseconds since the epoch: the same in each replay. */
   now(): number;
-  /** How long the run had been on workers when the last answer came, in milliseconds: the same whenever it is run again. */
+  /** How long the run had been on workers when the last answer came, in milliseconds: the same in each replay. */
   workedMs(): number;
   /** What was paid for steps that came to no answer, in microcents, as far as the journal knew it at the last answer. */
   lostMicrocents(): number;
-  /** Aborts when the run is to stop here. The program is then left behind. */
+  /** Aborts when the run is to stop here. The orchestration is then left behind. */
   readonly signal: AbortSignal;
 }
 
@@ -51,11 +51,11 @@ export interface AskedChild {
   readonly group?: ChildGroup;
 }
 
-/** Of several that are asked together: the program hears of them when all have ended, or `first` says otherwise. */
+/** Of several that are asked together: the orchestration gets their answers when all have ended, unless `first` is set. */
 export interface ChildGroup {
   /** So many work at the same time. The others begin as those end, in the order in which they were asked. */
   readonly width: number;
-  /** The first that completes is heard of at once, and nobody begins after it. */
+  /** The first that completes is answered at once, and no other begins after it. */
   readonly first: boolean;
 }
 

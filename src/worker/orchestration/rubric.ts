@@ -59,14 +59,14 @@ export async function evaluateBy(rubric: Rubric, output: unknown, signal: AbortS
     case 'zod':
       return await bySchema(rubric.schema, output);
     case 'free-form': {
-      const { output: said, ...paid } = await asked(rubric.judge, freeFormPrompt(rubric.criteria, output), signal);
-      const [first = '', ...rest] = said.trim().split('\n');
+      const { output: text, ...paid } = await asked(rubric.judge, freeFormPrompt(rubric.criteria, output), signal);
+      const [first = '', ...rest] = text.trim().split('\n');
       const passed = /^\W*pass\W*$/i.test(first);
-      return { ...paid, passed, critique: passed ? rest.join('\n').trim() : said.trim() };
+      return { ...paid, passed, critique: passed ? rest.join('\n').trim() : text.trim() };
     }
     case 'llm-judge': {
-      const { output: said, ...paid } = await asked(rubric.judge, scorePrompt(rubric.criteria, output), signal);
-      const { score, critique } = readScore(said);
+      const { output: text, ...paid } = await asked(rubric.judge, scorePrompt(rubric.criteria, output), signal);
+      const { score, critique } = readScore(text);
       return { ...paid, passed: score >= (rubric.passScore ?? defaultPassScore), score, critique };
     }
     default:
@@ -92,8 +92,8 @@ async function bySchema(schema: z.ZodType, output: unknown): Promise<Evaluation>
 
 const scoreShape = z.object({ score: z.number().min(0).max(maxScore), critique: z.string().default('') });
 
-function readScore(said: string): z.infer<typeof scoreShape> {
-  const json = readOutput(said, {}, 'parse');
+function readScore(text: string): z.infer<typeof scoreShape> {
+  const json = readOutput(text, {}, 'parse');
   const read = json.kind === 'valid' ? scoreShape.safeParse(json.value) : undefined;
   if (read?.success) return read.data;
   throw new RunError('output_validation_failed', `the judge did not answer with 0 to ${maxScore} points as JSON`);
@@ -109,7 +109,7 @@ function scorePrompt(criteria: string, output: unknown): string {
 }
 
 /**
- * The mark around the answer is made of the answer itself: whoever wrote it cannot have written the mark into it, and the
+ * The mark around the answer is a hash of the answer itself, so that an answer cannot contain its mark, and the
  * same answer gives the same prompt again.
  */
 function prompt(criteria: string, output: unknown, how: string): string {

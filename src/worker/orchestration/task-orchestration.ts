@@ -22,7 +22,7 @@ const maxAnswerBytes = 64 * 1024;
 const maxShownBytes = 512 * 1024;
 
 /**
- * A task whose calls are steps of a run. It asks the people that the run asks, and goes on with what they say. Fails with
+ * A task whose calls are steps of a run. It asks the people that the run asks, and continues with their answer. Fails with
  * `validation` where this worker has no such adapter.
  */
 export function taskOrchestration(
@@ -36,8 +36,8 @@ export function taskOrchestration(
     const place = { host: hostOf(host, adapter) };
     let outcome = await runAgentTask(adapter, { ...settingsOf(task, runId), ...place });
     while (outcome.status === 'suspended') {
-      const said = await host.ask(`question:${outcome.state.steps.length + 1}`, outcome.question);
-      const answer = said.trim() === '' ? 'There is no answer: it was left blank.' : cutText(said, maxAnswerBytes);
+      const reply = await host.ask(`question:${outcome.state.steps.length + 1}`, outcome.question);
+      const answer = reply.trim() === '' ? 'There is no answer: it was left blank.' : cutText(reply, maxAnswerBytes);
       outcome = await resumeAgentTask(outcome.state, answer, adapter, place);
     }
     return resultOf(outcome);

@@ -231,7 +231,7 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
     secretsAllowed: record.parent?.secrets,
     options: definition.toolOptions,
     policy: policy && trust === 'sandbox' ? sandboxed(policy) : policy,
-    people: { nobody: interaction === 'headless', ...approvals },
+    people: { isHeadless: interaction === 'headless', ...approvals },
     denials: { policyDenial, approvalDenial },
     secrets,
     spill: artifacts && spillOf(artifacts, runId, log),

@@ -11,7 +11,7 @@ import { isReservedName } from './names.ts';
 import type { Tool } from './tool.ts';
 import { within } from '../../shared/base/deadline.ts';
 
-/** What a capability may tell the subscribers of a run. Each becomes one event; none waits for anybody. */
+/** What a capability may emit to the subscribers of a run. Each becomes one event; none waits for an answer. */
 export interface SideChannels {
   /** `capability.file_sent`. A path inside the workspace, or a handle of a result. */
   sendFile(file: {
@@ -86,7 +86,7 @@ export interface CapabilityRegistry {
 }
 
 const resolveMs = 30_000;
-const maxToldChars = 4_000;
+const maxShownChars = 4_000;
 
 /**
  * Makes an empty one.
@@ -172,7 +172,7 @@ function checkedParts(what: string, parts: CapabilityParts): ResolvedCapabilitie
   });
 }
 
-const short = (text: string) => clip(text, maxToldChars);
+const short = (text: string) => clip(text, maxShownChars);
 
 /**
  * The side channels of one run. Texts are cut after 4,000 characters. `emit` stamps each event with the run, its agent and

@@ -18,7 +18,7 @@ export function configuredTools(
   return distinctlyNamed(given, collisions).map((tool) => withOptions(tool, optionsOf(tool, options)));
 }
 
-/** What the agent says about this very tool: a server's tool never inherits what was said about a tool of its name. */
+/** What the agent says about this very tool: a server's tool never inherits the settings of a tool of the same name. */
 function optionsOf({ name, source }: Tool, options: Readonly<Record<string, ToolOptions>>): ToolOptions | undefined {
   const key = (source ? qualifiedNames(source) : [name]).find((one) => Object.hasOwn(options, one));
   return key === undefined ? undefined : options[key];

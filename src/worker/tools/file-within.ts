@@ -32,7 +32,7 @@ export async function openWithin(folder: string, path: unknown, maxBytes: number
     throw new ToolError('invalid_input', `a path is relative, and has at most ${maxPathChars} characters`);
   const target = join(folder, path);
   if (!isBelow(folder, target)) throw notReadable();
-  const file = await opened(target);
+  const file = await openFile(target);
   try {
     // Where it really is, whatever the path said, and whatever its folders have become since.
     const where = await whereIs(file, target);
@@ -49,19 +49,19 @@ export async function openWithin(folder: string, path: unknown, maxBytes: number
 
 /** Only Linux says where an open file is. Elsewhere it is what its path leads to, as long as that is still the same file. */
 async function whereIs(file: FileHandle, target: string): Promise<string> {
-  if (saysWhereFilesAre()) return await readlink(`/proc/self/fd/${file.fd}`);
+  if (knowsOpenPaths()) return await readlink(`/proc/self/fd/${file.fd}`);
   const path = await realpath(target);
   const [there, here] = [await lstat(path), await file.stat()];
   if (there.ino !== here.ino || there.dev !== here.dev) throw notReadable();
   return path;
 }
 
-/** Can this system tell where a file is that is open already? */
-export function saysWhereFilesAre(): boolean {
+/** Does this system know the path of a file that is open already? */
+export function knowsOpenPaths(): boolean {
   return existsSync('/proc/self/fd');
 }
 
-async function opened(path: string): Promise<FileHandle> {
+async function openFile(path: string): Promise<FileHandle> {
   try {
     return await open(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
   } catch (cause) {

@@ -10,7 +10,7 @@ export const skillFileName = 'SKILL.md';
 const maxSkillBytes = 64 * 1024;
 const fence = '---';
 
-/** A `SKILL.md`: its head, and what it tells the model to do. */
+/** A `SKILL.md`: its head, and the instructions for the model. */
 export interface SkillFile {
   readonly manifest: SkillManifest;
   readonly body: string;

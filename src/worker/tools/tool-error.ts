@@ -7,7 +7,7 @@ const maxMessageChars = 2_000;
 
 /**
  * Thrown by a tool to say what kind of failure it is; any other thrown value counts as `execution_failed`. A
- * `rate_limited` tool that is `read` or `idempotent` is tried again up to three times before anybody hears of it.
+ * `rate_limited` tool that is `read` or `idempotent` is tried again up to three times before the failure shows.
  *
  * @example
  * if (response.status === 429) throw new ToolError('rate_limited', 'the weather service is busy')

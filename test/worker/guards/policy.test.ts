@@ -39,7 +39,7 @@ test('without a rule that matches, a call is allowed and no rule is named', () =
   expect(decide([rule({ action: 'deny', condition: { toolName: 'other' } })])).toEqual({ action: 'allow' });
 });
 
-test.each(policyAction.options)('the action %s is told with the rule and its reason', (action) => {
+test.each(policyAction.options)('the action %s comes with the rule and its reason', (action) => {
   expect(decide([rule({ action, reason: 'because' })])).toEqual({ action, ruleId: 'r', reason: 'because' });
 });
 

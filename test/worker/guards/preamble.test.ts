@@ -19,7 +19,7 @@ test.each([
   ['zh-Hant-TW', 'zh'],
   ['sw', 'en'],
   ['constructor', 'en'],
-])('%s is told in %s', (locale, language) => {
+])('%s gets %s', (locale, language) => {
   expect(untrustedPreamble(locale)).toBe(untrustedPreamble(language));
 });
 

@@ -102,7 +102,7 @@ describe('markers', () => {
   });
 });
 
-test('characters that nobody sees are gone from wrapped text, joiners stay where writing needs them', () => {
+test('invisible characters are gone from wrapped text, joiners stay where writing needs them', () => {
   const hidden = 'a\u200Bb\u202Ec\u2066d\u{E0041}e\uFEFFf\u2060g\u{E0100}h\u00ADi\u200Dj';
   expect(run(hidden).text).toBe(wrapped('abcdefghij'));
   expect(run(ordinary['persian'] ?? '').text).toContain('\u200C');
@@ -147,7 +147,7 @@ test('what was taken out cannot have hidden what stood behind it', () => {
 describe('the bound on what is looked at', () => {
   const padding = 'x '.repeat(maxScannedChars / 2);
 
-  test('is told, and what lies behind it is left out of wrapped text and refused by block', () => {
+  test('is reported, and what lies behind it is left out of wrapped text and refused by block', () => {
     const long = padding + injection;
     expect(run(long, 'user-defined')).toEqual({ text: long, findings: ['scan_cut'], blocked: false });
     expect(run(long, 'mcp-derived', 'block').blocked).toBe(true);

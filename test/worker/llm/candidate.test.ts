@@ -23,7 +23,7 @@ describe('what each candidate is asked', () => {
     ['the model that gave them', { provider: 'one', model: 'm' }, ['s', 'c']],
     ['another model of the provider', { provider: 'one', model: 'other' }, [undefined, undefined]],
     ['another provider', { provider: 'two', model: 'm' }, [undefined, undefined]],
-    ['nobody knows whom', undefined, [undefined, undefined]],
+    ['an unknown provider', undefined, [undefined, undefined]],
   ])('tokens of a session given by %s', async (_, sessionOf, tokens) => {
     const one = fake('one', ['ok']);
     const request: Partial<ChainRequest> = { sessionToken: 's', checkpointToken: 'c', sessionOf };

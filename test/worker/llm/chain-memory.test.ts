@@ -14,7 +14,7 @@ const broken: Outcome = async (_request, onPart) => {
 };
 
 describe('models that are left alone for a while', () => {
-  test('a 429 keeps later entries of the same provider from being tried, and the skip is told', async () => {
+  test('a 429 keeps later entries of the same provider from being tried, and the skip is emitted', async () => {
     const a = fake('a', ['rate_limit', 'ok']);
     const b = fake('b', ['ok']);
     const { run, seen } = world([entry(a.provider, 'm1', 1), entry(a.provider, 'm2', 1), entry(b.provider, 'm3', 1)]);
@@ -30,15 +30,15 @@ describe('models that are left alone for a while', () => {
     expect(outcomes(seen)).toEqual(['a/m failed', 'a/m succeeded', 'a/m succeeded']);
   });
 
-  test('later steps leave a model that was used up alone until the cooldown is over, with one transition', async () => {
+  test('later steps leave a model that was used up alone until the cooldown has ended, with one transition', async () => {
     const a = fake('a', ['overloaded', 'ok']);
     const b = fake('b', ['ok', 'ok', 'ok']);
-    const { run, told, seen, clock } = world([entry(a.provider, 'm1', 1), entry(b.provider, 'm2', 1)], {
+    const { run, emitted, seen, clock } = world([entry(a.provider, 'm1', 1), entry(b.provider, 'm2', 1)], {
       cooldownMs: 1_000,
     });
     await run();
     await run({}, { step: 2 });
-    expect(told.filter((fact) => 'reason' in (fact as object))).toHaveLength(1);
+    expect(emitted.filter((fact) => 'reason' in (fact as object))).toHaveLength(1);
     await clock.sleep(1_000);
     expect((await run({}, { step: 3 })).provider).toBe('a');
     expect(outcomes(seen)).toEqual([
@@ -57,11 +57,11 @@ describe('models that are left alone for a while', () => {
     expect((await run()).provider).toBe('a');
   });
 
-  test('a run that goes on elsewhere does not tell a transition again, and sends no reasoning of the other provider', async () => {
+  test('a run that goes on elsewhere does not emit a transition again, and sends no reasoning of the other provider', async () => {
     const a = fake('a', ['overloaded']);
     const b = fake('b', ['ok']);
     const past = { lastProvider: 'b', serving: { provider: 'b', model: 'm2' } };
-    const { run, told } = world([entry(a.provider, 'm1', 1), entry(b.provider, 'm2', 1)], {}, past);
+    const { run, emitted } = world([entry(a.provider, 'm1', 1), entry(b.provider, 'm2', 1)], {}, past);
     const reasoning = { type: 'reasoning' as const, text: 'hm', provider: 'a' };
     await run({
       messages: [
@@ -69,7 +69,7 @@ describe('models that are left alone for a while', () => {
         { role: 'assistant', parts: [reasoning] },
       ],
     });
-    expect(told).toEqual([]);
+    expect(emitted).toEqual([]);
     expect(a.requests[0]?.messages).toHaveLength(1);
     expect(b.requests[0]?.messages).toHaveLength(1);
   });
@@ -121,7 +121,7 @@ describe('policies', () => {
     await expect(world(plan()).run()).rejects.toMatchObject({ kind: 'auth' });
   });
 
-  test('a stream that breaks off is made again only where that is wanted, and readers are told to forget it first', async () => {
+  test('a stream that breaks off is made again only where that is wanted, and readers are asked to forget it first', async () => {
     const a = fake('a', [broken, 'ok']);
     const order: string[] = [];
     const call: Partial<ChainCall> = {
@@ -145,7 +145,7 @@ describe('the gate', () => {
     settle: async (end) => void ends.push(end),
   });
 
-  test('it bounds the answer and is told what came of every attempt', async () => {
+  test('it bounds the answer and gets the outcome of every attempt', async () => {
     ends.length = 0;
     const a = fake('a', ['overloaded', 'ok']);
     await world([entry(a.provider)]).run({ maxOutputTokens: 900 }, { admit: open(100) });
@@ -172,10 +172,10 @@ describe('the gate', () => {
     const b = fake('b', ['ok']);
     const admit = async ({ provider }: PlannedAttempt): Promise<Permit> =>
       provider.id === 'a' ? { kind: 'skip', reason: 'circuit_open', retryAfterMs: 5 } : await open()();
-    const { run, seen, told } = world([entry(a.provider, 'm1'), entry(b.provider, 'm2')]);
+    const { run, seen, emitted } = world([entry(a.provider, 'm1'), entry(b.provider, 'm2')]);
     expect((await run({}, { admit })).provider).toBe('b');
     expect(outcomes(seen)).toEqual(['a/m1 circuit_open', 'b/m2 succeeded']);
-    expect(told).toMatchObject([{ from: 'm1', to: 'm2', reason: 'capacity' }]);
+    expect(emitted).toMatchObject([{ from: 'm1', to: 'm2', reason: 'capacity' }]);
     expect(a.requests).toEqual([]);
   });
 

@@ -36,7 +36,7 @@ export function fake(id: string, outcomes: readonly Outcome[], capabilities = { 
   return { provider, requests };
 }
 
-/** Time that only passes when somebody sleeps. */
+/** Time that only passes in `sleep`. */
 export function fakeClock(): Clock & { readonly sleeps: number[] } {
   const sleeps: number[] = [];
   let nowMs = Date.parse('2026-11-01T00:00:00Z');
@@ -63,7 +63,7 @@ export function world(candidates: readonly Candidate[], deps: Partial<ChainDeps>
   const clock = fakeClock();
   const chain = new FallbackChain(candidates, { clock, price: () => price, random: () => 0, ...deps }, past);
   const seen: { attempt: Attempt; next: NextAttempt | undefined }[] = [];
-  const told: unknown[] = [];
+  const emitted: unknown[] = [];
   const run = (request: Partial<LlmRequest> = {}, call: Partial<ChainCall> = {}, signal = never) =>
     chain.run(
       {
@@ -75,12 +75,12 @@ export function world(candidates: readonly Candidate[], deps: Partial<ChainDeps>
       {
         step: 1,
         firstAttemptNumber: 1,
-        onPart: (part, model) => told.push({ part, model }),
+        onPart: (part, model) => emitted.push({ part, model }),
         onAttempt: (attempt, next) => seen.push({ attempt, next }),
-        onFallback: (transition) => told.push(transition),
+        onFallback: (transition) => emitted.push(transition),
         ...call,
       },
       signal,
     );
-  return { run, seen, told, clock };
+  return { run, seen, emitted, clock };
 }

@@ -17,9 +17,9 @@ async function through(given: Partial<LlmAnswer>, parts: readonly LlmPart[] = []
       return { ...answer, ...given };
     },
   ]);
-  const { run, told } = world([entry(provider)]);
+  const { run, emitted } = world([entry(provider)]);
   const result = await run();
-  return { ...result, told: told.map((one) => (one as { part: LlmPart }).part) };
+  return { ...result, emitted: emitted.map((one) => (one as { part: LlmPart }).part) };
 }
 
 const message = (...parts: AssistantPart[]): LlmAnswer['message'] => ({ role: 'assistant', parts });
@@ -47,11 +47,11 @@ describe('an answer of a provider', () => {
     const absurd = 'y'.repeat(100_000);
     const calls = [long, absurd].map((id) => ({ type: 'tool_call', id, name: 'n'.repeat(300), args: '{}' }) as const);
     const start = { type: 'tool_call_start', id: absurd, name: 'n' } as const;
-    const { answer: clean, told } = await through({ message: message(...calls) }, [start]);
+    const { answer: clean, emitted } = await through({ message: message(...calls) }, [start]);
     const [kept, short] = clean.message.parts as Extract<AssistantPart, { type: 'tool_call' }>[];
     expect(kept).toMatchObject({ id: long, name: 'n'.repeat(256) });
     expect(short?.id.length).toBeLessThan(100);
-    expect(told).toEqual([{ ...start, id: short?.id }]);
+    expect(emitted).toEqual([{ ...start, id: short?.id }]);
   });
 
   test('has no proof of reasoning that is nested without end', async () => {
@@ -90,8 +90,8 @@ describe('the parts of an answer', () => {
       { type: 'text', delta: high },
       { type: 'text', delta: 'c' },
     ];
-    const { told } = await through({}, parts);
-    expect(told).toEqual([
+    const { emitted } = await through({}, parts);
+    expect(emitted).toEqual([
       { type: 'text', delta: 'a' },
       { type: 'text', delta: '😀b' },
       { type: 'tool_call_delta', id: 'c', delta: '"' },

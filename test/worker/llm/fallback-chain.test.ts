@@ -8,7 +8,7 @@ import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { answer, entry, fake, fakeClock, price, usage, world, type Outcome } from './chain-world.ts';
 
 describe('one candidate', () => {
-  test('failures that may pass are retried with growing waits, and every attempt is told with its cost', async () => {
+  test('failures that may pass are retried with growing waits, and every attempt is reported with its cost', async () => {
     const { provider, requests } = fake('a', ['overloaded', 'rate_limit', 'timeout', 'ok']);
     const { run, seen, clock } = world([entry(provider, 'm', 4)]);
     const result = await run({}, { firstAttemptNumber: 5, step: 2 });
@@ -80,10 +80,10 @@ describe('one candidate', () => {
     };
     const a = fake('a', [broken, 'ok']);
     const b = fake('b', ['ok']);
-    const { run, told } = world([entry(a.provider), entry(b.provider)]);
+    const { run, emitted } = world([entry(a.provider), entry(b.provider)]);
     await expect(run()).rejects.toMatchObject({ kind: 'transport' });
     expect([a.requests.length, b.requests.length]).toEqual([1, 0]);
-    expect(told).toEqual([{ part: { type: 'text', delta: 'Hel' }, model: 'model-a' }]);
+    expect(emitted).toEqual([{ part: { type: 'text', delta: 'Hel' }, model: 'model-a' }]);
   });
 
   test('what is no model error is of unknown kind, and a run error passes as it is', async () => {
@@ -147,7 +147,7 @@ describe('several candidates', () => {
     expect(seen.map(({ attempt }) => attempt)).toEqual(attempts);
   });
 
-  test('a failure that no retry mends goes on at once', async () => {
+  test('a failure that no retry repairs goes on at once', async () => {
     const quota: Outcome = async () => Promise.reject(new LlmError('rate_limit', 'a', 'quota', { retryable: false }));
     const a = fake('a', [quota]);
     const { run, clock } = world([entry(a.provider), entry(fake('b', ['ok']).provider)]);
@@ -161,17 +161,17 @@ describe('several candidates', () => {
     ['context_length', 'context-length'],
     ['timeout', 'transient'],
     ['transport', 'transient'],
-  ])('going on after %s is told as %s, before the next model speaks', async (kind, reason) => {
+  ])('going on after %s is emitted as %s, before the next model speaks', async (kind, reason) => {
     const speaks: Outcome = async (_, onPart) => {
       onPart({ type: 'text', delta: 'ok' });
       return answer;
     };
-    const { run, told, seen } = world([
+    const { run, emitted, seen } = world([
       entry(fake('a', [kind]).provider, 'm', 1),
       entry(fake('b', [speaks]).provider, 'n'),
     ]);
     await run({}, { step: 3 });
-    expect(told).toEqual([
+    expect(emitted).toEqual([
       { from: 'm', to: 'n', previousModel: 'm', nextModel: 'n', reason, stepNumber: 3, attempt: 2 },
       { part: { type: 'text', delta: 'ok' }, model: 'n' },
     ]);
@@ -181,7 +181,7 @@ describe('several candidates', () => {
   test('a candidate without tools is skipped when there are tools, without taking a number', async () => {
     const a = fake('a', ['ok'], { tools: false, reasoning: true });
     const b = fake('b', ['ok']);
-    const { run, seen, told } = world([entry(a.provider), entry(b.provider)]);
+    const { run, seen, emitted } = world([entry(a.provider), entry(b.provider)]);
     const result = await run({ tools: [{ name: 't', description: '', parameters: {} }] });
     expect(a.requests).toHaveLength(0);
     expect(seen.map(({ attempt }) => [attempt.attemptNumber, attempt.outcome, attempt.skipReason])).toEqual([
@@ -189,7 +189,7 @@ describe('several candidates', () => {
       [1, 'succeeded', undefined],
     ]);
     expect(result.attempts).toHaveLength(2);
-    expect(told).toEqual([]);
+    expect(emitted).toEqual([]);
   });
 
   test('when every candidate is skipped the step fails and nothing is sent', async () => {
@@ -214,7 +214,7 @@ describe('several candidates', () => {
     const a = fake('a', ['overloaded', 'ok']);
     const b = fake('b', ['ok', 'ok']);
     const { run } = world([entry(a.provider, 'm', 1), entry(b.provider)]);
-    const said = (provider: string): Message => ({
+    const reply = (provider: string): Message => ({
       role: 'assistant',
       parts: [
         { type: 'reasoning', text: 'hm', provider },
@@ -222,7 +222,7 @@ describe('several candidates', () => {
       ],
     });
     const ask: Message = { role: 'user', content: 'hi' };
-    await run({ messages: [ask, said('a'), said('b'), ask] });
+    await run({ messages: [ask, reply('a'), reply('b'), ask] });
     const providersIn = (request: LlmRequest | undefined) =>
       request?.messages
         .flatMap((message) => (message.role === 'assistant' ? message.parts : []))
@@ -230,7 +230,7 @@ describe('several candidates', () => {
     expect(providersIn(a.requests[0])).toEqual(['a']);
     expect(providersIn(b.requests[0])).toEqual([]);
     const only = world([entry(b.provider)]);
-    await only.run({ messages: [ask, said('a'), said('b'), ask] });
+    await only.run({ messages: [ask, reply('a'), reply('b'), ask] });
     expect(providersIn(b.requests[1])).toEqual(['b']);
   });
 

@@ -21,7 +21,7 @@ function sent(messages: readonly Message[], capable: boolean, more: Partial<Chai
   return requestFor({ provider, model: 'm', maxAttempts: 1, backoff: 'linear' }, request, undefined);
 }
 
-test('a provider that may look past a response format is told the shape at the end of the system text', () => {
+test('a provider that may look past a response format gets the shape at the end of the system text', () => {
   const { messages, responseFormat } = sent([{ role: 'system', content: 'Be brief.' }, user], false);
   expect(messages).toHaveLength(2);
   expect(messages[0]).toEqual({
@@ -36,7 +36,7 @@ test('where there is no system text the shape becomes one', () => {
   expect(sent([user], false).messages.map(({ role }) => role)).toEqual(['system', 'user']);
 });
 
-test('a provider that keeps to response formats is told nothing in words', () => {
+test('a provider that keeps to response formats gets no shape in words', () => {
   expect(sent([user], true).messages).toEqual([user]);
 });
 

@@ -80,10 +80,10 @@ describe('who serves a name', () => {
   test('a provider that is named by its id comes before what the name looks like', () => {
     const providers = providersWith(['anthropic', 'acme'], { OPENAI_API_KEY: 'sk' });
     expect(found(providers, 'claude-5', 'acme')).toEqual(['acme', 'claude-5']);
-    expect(found(providers, 'gpt-5', 'nobody')).toBeUndefined();
+    expect(found(providers, 'gpt-5', 'unknown')).toBeUndefined();
   });
 
-  test('a resolver of the program comes before everything else, and may pass', () => {
+  test('a resolver of the caller comes before everything else, and may pass', () => {
     const own = createIterableBackend(async function* () {}, { id: 'own' });
     const providers = withResolver(
       providersWith(['anthropic', 'acme'], { OPENAI_API_KEY: 'sk' }),
@@ -99,7 +99,7 @@ describe('who serves a name', () => {
     expect(found(providers, 'gpt-5')).toEqual(['openai', 'gpt-5']);
   });
 
-  test('a resolver that throws is told as such', () => {
+  test('a resolver that throws is reported as such', () => {
     const providers = withResolver(providersWith(['acme']), () => {
       throw new Error('sk-secret');
     });

@@ -44,7 +44,7 @@ test('a price that changes with time is that of the moment asked for', () => {
   expect([before?.input, after?.input]).toEqual([1_000_000_000, 200_000_000]);
 });
 
-test('what nobody knows has no price', () => {
+test('an unknown model has no price', () => {
   const lookup = createPriceLookup();
   expect(lookup('openai', 'my-own-model', now)).toBeUndefined();
   expect(lookup('my-own-provider', 'gpt-4o-mini', now)).toBeUndefined();
@@ -86,7 +86,7 @@ test('prices that come with a provider hold for it', () => {
   expect(lookup('openai', 'x', now)).toBeUndefined();
 });
 
-test('every problem of a price file is told at once', () => {
+test('every problem of a price file is reported at once', () => {
   const path = scratchFile(
     'prices.yaml',
     'date: yesterday\nprices:\n  - { model: m, inputUsdPerMillion: -1, output: 2 }\n',

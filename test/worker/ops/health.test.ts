@@ -55,11 +55,11 @@ test('a worker is not ready while Redis is full, stays live, and is ready again 
   const get = (path: string) => fetch(`http://127.0.0.1:${worker.healthPort}${path}`);
   expect((await get('/readyz')).status).toBe(200);
   await direct.call('CONFIG', 'SET', 'maxmemory', '1');
-  const told = await until('it is not ready', async () => {
+  const problem = await until('it is not ready', async () => {
     const response = await get('/readyz');
     return response.status === 503 ? await response.text() : undefined;
   });
-  expect(told).toContain('Redis is full: raise its maxmemory');
+  expect(problem).toContain('Redis is full: raise its maxmemory');
   expect((await get('/healthz')).status).toBe(200);
   await direct.call('CONFIG', 'SET', 'maxmemory', '0');
   await until('it is ready again', async () => (await get('/readyz')).status === 200);

@@ -52,18 +52,18 @@ async function settled({ jobs, runId }: ReturnType<typeof begin>) {
     if (isTerminalStatus(record.status)) return record;
     if (record.status !== 'suspended') await jobs.deliver(runId);
     const after = await jobs.load(runId);
-    const below = (after?.pending ?? []).filter(({ kind }) => kind === 'child').map(({ id }) => id);
-    for (const id of below) if (!isTerminalStatus((await jobs.load(id))?.status ?? 'queued')) await jobs.deliver(id);
+    const children = (after?.pending ?? []).filter(({ kind }) => kind === 'child').map(({ id }) => id);
+    for (const id of children) if (!isTerminalStatus((await jobs.load(id))?.status ?? 'queued')) await jobs.deliver(id);
     if (after?.status === 'suspended' && (await jobs.load(runId))?.status === 'suspended') return after;
   }
   throw new Error('the run does not come to rest');
 }
 
 test('a fan-out is not started with an agent that a rule denies', async () => {
-  const world = begin({ rules: [{ action: 'deny', reason: 'nobody spies' }] });
+  const world = begin({ rules: [{ action: 'deny', reason: 'no spying' }] });
   const record = await settled(world);
   expect(record).toMatchObject({ status: 'failed', error: { code: 'tool_denied' } });
-  expect(record.error?.message).toContain('nobody spies');
+  expect(record.error?.message).toContain('no spying');
   expect(world.jobs.eventsOf(world.runId, 'policy.decision')).toMatchObject([
     { subject: 'subagent', action: 'deny', ruleId: 'r0', subagentName: 'spy' },
   ]);
@@ -98,10 +98,10 @@ test('an agent that needs an approval begins once it is granted, with what the p
 test.each([
   ['a person', { granted: false, reason: 'no' }, 'no'],
   ['time', undefined, 'expired'],
-])('an agent that is not granted by %s is not asked', async (_what, said, reason) => {
+])('an agent that is not granted by %s is not asked', async (_what, decision, reason) => {
   const world = begin({ rules: [{ action: 'defer' }], approvals: { ttlMs: 5_000, approvers: 1 } });
   const [item] = (await settled(world)).pending;
-  if (said) world.jobs.ports.decide(world.runId, { approvals: [{ toolCallId: item?.id ?? '', ...said }] });
+  if (decision) world.jobs.ports.decide(world.runId, { approvals: [{ toolCallId: item?.id ?? '', ...decision }] });
   else await world.jobs.pass(5_000);
   const record = await settled(world);
   expect(record.result?.output).toMatchObject({
@@ -130,7 +130,7 @@ test('a person may give the answer of an agent that a rule defers', async () => 
   expect((await settled(world)).result?.text).toBe('about the tide|seen');
 });
 
-test('where nobody can be asked, what needs a person is denied', async () => {
+test('where no person can be asked, what needs a person is denied', async () => {
   const record = await settled(begin({ rules: [{ action: 'request_approval' }], interaction: 'headless' }));
   expect(record.result?.output).toMatchObject({ children: [{ status: 'completed' }, { status: 'failed' }] });
 });

@@ -13,7 +13,7 @@ import { answerOf, type Evaluation, type Rubric } from '../../../src/worker/orch
 import { graceMs } from '../../../src/shared/base/deadline.ts';
 import { ManualClock } from '../tools/manual-clock.ts';
 
-/** Answers one after the other, and remembers what it was told. */
+/** Answers one after the other, and remembers what it was given. */
 function writing<T>(...outputs: readonly T[]) {
   const asked: { critique: string | undefined; iteration: number; input: unknown }[] = [];
   return {
@@ -197,8 +197,8 @@ test.each([
   ['FAIL\nToo long.', false, 'FAIL\nToo long.'],
   ['PASS or FAIL? FAIL', false, 'PASS or FAIL? FAIL'],
   ['It is fine, PASS', false, 'It is fine, PASS'],
-])('a free-form judge that says %j lets an answer pass: %s', async (said, passed, critique) => {
-  const judge = agent('judge', scripted.text(said));
+])('a free-form judge that writes %j lets an answer pass: %s', async (answer, passed, critique) => {
+  const judge = agent('judge', scripted.text(answer));
   const { best, usage, costMicrocents } = await evaluated({ kind: 'free-form', criteria: 'Be short.', judge }, 'x');
   expect(best).toMatchObject({ passed, critique });
   expect(usage.total).toBeGreaterThan(0);
@@ -209,18 +209,21 @@ test.each([
   [{ score: 8, critique: '' }, undefined, true],
   [{ score: 7.5, critique: 'shorter' }, undefined, false],
   [{ score: 5 }, 5, true],
-])('a judge that gives %j of %s points lets an answer pass: %s', async (said, passScore, passed) => {
-  const judge = agent('judge', scripted.text(JSON.stringify(said)));
+])('a judge that gives %j of %s points lets an answer pass: %s', async (answer, passScore, passed) => {
+  const judge = agent('judge', scripted.text(JSON.stringify(answer)));
   const rubric = { kind: 'llm-judge' as const, criteria: 'Be short.', judge, ...(passScore && { passScore }) };
-  expect((await evaluated(rubric, 'x')).best).toMatchObject({ passed, score: said.score });
+  expect((await evaluated(rubric, 'x')).best).toMatchObject({ passed, score: answer.score });
 });
 
-test.each(['Eight points.', '{"score": 11}', '{"points": 8}'])('a judge that says %s gave no points', async (said) => {
-  const judge = agent('judge', scripted.text(said));
-  await expect(evaluated({ kind: 'llm-judge', criteria: 'x', judge }, 'x')).rejects.toMatchObject({
-    code: 'output_validation_failed',
-  });
-});
+test.each(['Eight points.', '{"score": 11}', '{"points": 8}'])(
+  'a judge that writes %s gave no points',
+  async (answer) => {
+    const judge = agent('judge', scripted.text(answer));
+    await expect(evaluated({ kind: 'llm-judge', criteria: 'x', judge }, 'x')).rejects.toMatchObject({
+      code: 'output_validation_failed',
+    });
+  },
+);
 
 test('a judge that fails ends the loop with its error', async () => {
   const judge = agent('judge', () => ({ error: { kind: 'auth' } }));
@@ -229,7 +232,7 @@ test('a judge that fails ends the loop with its error', async () => {
   });
 });
 
-test('a judge is told the criteria, and the answer between marks that it cannot contain', async () => {
+test('a judge gets the criteria, and the answer between marks that it cannot contain', async () => {
   const prompts: string[] = [];
   const judge = agent('judge', ({ messages }) => {
     const asked = messages.at(-1);

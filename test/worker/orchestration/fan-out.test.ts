@@ -31,7 +31,7 @@ function child(agentId: string, answer: ChildOutcome | Error | (() => Promise<Ch
   };
 }
 
-/** Works until it is told to stop, then ends as a cancelled run does. */
+/** Works until it is stopped, then ends as a cancelled run does. */
 function working(agentId: string): FanOutChild {
   return {
     agentId,
@@ -43,7 +43,7 @@ function working(agentId: string): FanOutChild {
 }
 
 /** A child that answers when the test says so. */
-function held(agentId: string) {
+function blocked(agentId: string) {
   const { promise, resolve } = Promise.withResolvers<ChildOutcome>();
   const started = Promise.withResolvers<void>();
   const one: FanOutChild = {
@@ -83,13 +83,13 @@ test('the outputs of completed children are joined, and failures stand there onl
   expect(joined.children[1]?.error).toEqual({ code: 'internal', message: 'broken', retryable: false });
   expect([joined.usage.total, joined.costMicrocents]).toEqual([20, 10]);
   expect((await runFanOut({ children: mixed })).output).toBe('A\n\n---\n\nC');
-  const told = { kind: 'concat', separator: '|', includeFailures: true } as const;
-  expect((await runFanOut({ children: mixed, mergeStrategy: told })).output).toBe('A|[failed: b]|C');
+  const strategy = { kind: 'concat', separator: '|', includeFailures: true } as const;
+  expect((await runFanOut({ children: mixed, mergeStrategy: strategy })).output).toBe('A|[failed: b]|C');
 });
 
-test('outputs stand in the order of the children, whoever was faster', async () => {
-  const slow = held('slow');
-  const fast = held('fast');
+test('outputs stand in the order of the children, whichever was faster', async () => {
+  const slow = blocked('slow');
+  const fast = blocked('fast');
   const result = runFanOut({ children: [slow.child, fast.child], mergeStrategy: { kind: 'concat', separator: '|' } });
   await Promise.all([slow.started, fast.started]);
   fast.answer(completed('second'));
@@ -99,7 +99,7 @@ test('outputs stand in the order of the children, whoever was faster', async () 
 });
 
 test('the first child that completes is the answer, and cancels the others, also those that never began', async () => {
-  const quick = held('quick');
+  const quick = blocked('quick');
   let begun = false;
   const late = child('late', async () => {
     begun = true;
@@ -205,17 +205,17 @@ test('a child that passed its budget is no first success', async () => {
   expect(result.output).toBe('b');
 });
 
-test('a child that is late is cut off with what it had told of its spending', async () => {
+test('a child that is late is cut off with what it had reported of its spending', async () => {
   const clock = new ManualClock();
-  const deaf: FanOutChild = {
-    agentId: 'deaf',
+  const stubborn: FanOutChild = {
+    agentId: 'stubborn',
     invoke(_, report) {
       report({ usage: tokens(7), costMicrocents: 3, toolCalls: 2 });
       return new Promise(() => {});
     },
   };
   const running = runFanOut(
-    { children: [deaf, working('slow'), child('quick', completed('c'))], perBudget: { durationMs: 500 } },
+    { children: [stubborn, working('slow'), child('quick', completed('c'))], perBudget: { durationMs: 500 } },
     { clock },
   );
   await clock.pass(500);
@@ -227,9 +227,9 @@ test('a child that is late is cut off with what it had told of its spending', as
   expect(clock.sleeping).toBe(0);
 });
 
-test('a fan-out that is cancelled cancels its children and tells what became of each', async () => {
+test('a fan-out that is cancelled cancels its children and reports how each ended', async () => {
   const stop = new AbortController();
-  const done = held('done');
+  const done = blocked('done');
   let judged = false;
   const running = runFanOut(
     {
@@ -262,7 +262,7 @@ test('a cancelled fan-out has no output, also where children had completed', asy
   expect([result.output, result.children[0]?.output]).toEqual(['', 'A']);
 });
 
-test('a judge that is at work when the fan-out is cancelled is left behind', async () => {
+test('a judge that is running when the fan-out is cancelled is left behind', async () => {
   const stop = new AbortController();
   const judge = (_: unknown, signal: AbortSignal) => {
     queueMicrotask(() => stop.abort());
@@ -368,22 +368,22 @@ test('a run that would wait for a person has failed as a child', async () => {
 
 test('an agent of this process is cancelled with its fan-out', async () => {
   const stop = new AbortController();
-  const told = Promise.withResolvers<void>();
+  const stopped = Promise.withResolvers<void>();
   const slow = agent('slow', (_, signal) => {
     stop.abort();
-    signal.addEventListener('abort', () => told.resolve());
+    signal.addEventListener('abort', () => stopped.resolve());
     return new Promise((resolve) => signal.addEventListener('abort', () => resolve({ text: 'late' })));
   });
   const result = await runFanOut({ children: [childOf(slow, 'Go.')] }, { signal: stop.signal });
   expect(statusesOf(result)).toEqual(['cancelled']);
-  await told.promise;
+  await stopped.promise;
 });
 
 test('what a child says in place of an answer counts as its answer, as in a run', async () => {
-  const error = { code: 'provider_unavailable', message: 'nobody answered', retryable: true } as const;
+  const error = { code: 'provider_unavailable', message: 'no model answered', retryable: true } as const;
   const run = { runId: newRunId(0), costMicrocents: 0, steps: 1 };
   const views: RunOutcomeView[] = [
-    { ...run, status: 'degraded', text: 'Nobody answered.' },
+    { ...run, status: 'degraded', text: 'No model answered.' },
     { ...run, status: 'degraded', text: 'Nor here.', error },
     { ...run, status: 'blocked', text: '' },
   ];
@@ -392,7 +392,7 @@ test('what a child says in place of an answer counts as its answer, as in a run'
     invoke: async () => await Promise.resolve(view),
   }));
   const result = await runFanOut({ children, mergeStrategy: { kind: 'concat', separator: '|' } });
-  expect(result.output).toBe('Nobody answered.|Nor here.');
+  expect(result.output).toBe('No model answered.|Nor here.');
   expect(result.children.map(({ status }) => status)).toEqual(['completed', 'completed', 'failed']);
   expect(result.children[1]).not.toHaveProperty('error');
 });

@@ -10,10 +10,10 @@ import type { CommitReply, RunStore } from '../../../src/shared/state/run/run-st
 import { makeJobs } from '../run/job-world.ts';
 
 type Jobs = ReturnType<typeof makeJobs>;
-/** What makes a worker let go of everything at once. */
+/** What ends a worker at once. */
 const dead = { kind: 'fenced' } as const;
 
-/** Dies at the write with this number, counted over all runs: before it, or after it and before anybody knows. */
+/** Dies at the write with this number, counted over all runs: before it, or after it and before the worker knows. */
 function dieAt(jobs: Jobs, number: number, when: 'before' | 'after'): { readonly writes: () => number } {
   const { runs } = jobs.ports;
   let writes = 0;
@@ -33,21 +33,21 @@ function dieAt(jobs: Jobs, number: number, when: 'before' | 'after'): { readonly
   return { writes: () => writes };
 }
 
-/** Takes a run and those below it to the end, as a fleet would whose workers die now and then. */
+/** Takes a run and its children to the end, as a fleet would whose workers die now and then. */
 async function toTheEnd(jobs: Jobs, runId: string): Promise<void> {
   for (let tries = 1; tries < 100; tries++) {
     const record = await jobs.load(runId);
     if (!record || isTerminalStatus(record.status)) return;
     if (record.status !== 'suspended') await deliver(jobs, runId, tries);
     else {
-      const below = record.pending.filter(({ kind }) => kind === 'child').map(({ id }) => id);
-      for (const id of below) await deliver(jobs, id, tries);
+      const children = record.pending.filter(({ kind }) => kind === 'child').map(({ id }) => id);
+      for (const id of children) await deliver(jobs, id, tries);
       await answerAll(
         jobs,
         runId,
         record.pending.filter(({ kind }) => kind === 'user_input').map(({ id }) => id),
       );
-      if (below.length > 0) await jobs.pass(60_001);
+      if (children.length > 0) await jobs.pass(60_001);
     }
   }
   throw new Error('the run does not end');
@@ -84,7 +84,7 @@ const functions: NamedFunctions = {
   adapters: new Map([['errand', errand]]),
 };
 
-/** Writes better once it is told to, and gives points to what is. */
+/** Writes better once it is asked to, and gives points to what is. */
 const provider = createScriptedProvider(({ model, messages }) => {
   const asked = JSON.stringify(messages.at(-1));
   const points = asked.includes('a better verse') ? { score: 9 } : { score: 3, critique: 'write it better' };
@@ -101,8 +101,8 @@ function begin(request: Omit<RunRequestInput, 'agent'>, author: Partial<AgentSou
   return { jobs, runId: jobs.submit(request), load };
 }
 
-/** What a program itself has told. */
-function toldIn(jobs: Jobs, runId: string): unknown[] {
+/** What an orchestration itself has emitted. */
+function emittedIn(jobs: Jobs, runId: string): unknown[] {
   return jobs.ports
     .events(runId)
     .filter(({ type }) => /^(agent\.fanout|agent\.evaluator|task|cost)\./.test(type))
@@ -143,15 +143,15 @@ const requests: Record<string, Omit<RunRequestInput, 'agent'>> = {
 };
 
 test.each(Object.entries(requests))(
-  '%s: a worker that dies at any write changes nothing, and everything is told once',
+  '%s: a worker that dies at any write changes nothing, and everything is emitted once',
   async (_, request) => {
     const whole = begin(request);
     const { writes } = dieAt(whole.jobs, 0, 'before');
     await toTheEnd(whole.jobs, whole.runId);
     const expected = await whole.jobs.load(whole.runId);
-    const told = toldIn(whole.jobs, whole.runId);
+    const emitted = emittedIn(whole.jobs, whole.runId);
     expect(expected?.status).toBe('completed');
-    expect(told.length).toBeGreaterThan(1);
+    expect(emitted.length).toBeGreaterThan(1);
     for (let number = 1; number <= writes(); number++) {
       for (const when of ['before', 'after'] as const) {
         const { jobs, runId } = begin(request);
@@ -162,7 +162,7 @@ test.each(Object.entries(requests))(
         expect(record?.status, name).toBe('completed');
         expect(record?.result?.text, name).toEqual(expected?.result?.text);
         expect(record?.costMicrocents, name).toEqual(expected?.costMicrocents);
-        expect(toldIn(jobs, runId), name).toEqual(told);
+        expect(emittedIn(jobs, runId), name).toEqual(emitted);
       }
     }
   },
@@ -210,7 +210,7 @@ test('the bounds of a task end it, and its run has come to an end all the same',
   });
 });
 
-describe('what an author gives a program', () => {
+describe('what an author gives an orchestration', () => {
   const trio = ['poet', 'second', 'third'].map((id) => ({ agent: 'poet', id }));
 
   test('a fan-out over more agents than that is refused before any of them is asked', async () => {
@@ -264,7 +264,7 @@ describe('what an author gives a program', () => {
     expect(iterations(result?.output)).toBe(made);
   });
 
-  test('a worker that dies at any write of a bounded program changes nothing', async () => {
+  test('a worker that dies at any write of a bounded orchestration changes nothing', async () => {
     const request = { input: 'x', evaluate: { ...never, maxIterations: 3 } };
     const author = { limits: { maxIterations: 2 } };
     const whole = begin(request, author);
@@ -277,7 +277,7 @@ describe('what an author gives a program', () => {
         await toTheEnd(jobs, runId);
         const record = await jobs.load(runId);
         expect(record?.status, `died ${when} write ${number}`).toBe('completed');
-        expect(toldIn(jobs, runId), `died ${when} write ${number}`).toEqual(toldIn(whole.jobs, whole.runId));
+        expect(emittedIn(jobs, runId), `died ${when} write ${number}`).toEqual(emittedIn(whole.jobs, whole.runId));
       }
     }
   });
@@ -321,7 +321,7 @@ test('the time of a child begins with its start: that in a queue does not count'
   await jobs.deliver(runId);
   const [child] = (await jobs.load(runId))?.pending ?? [];
   jobs.clock.advance(3_600_000);
-  expect(await jobs.ports.waits.due(10), 'nobody looks after its time').toEqual([]);
+  expect(await jobs.ports.waits.due(10), 'no worker looks after its time').toEqual([]);
   await jobs.deliver(child?.id ?? '');
   await jobs.deliver(runId);
   const message = 'the child passed its 40 ms';

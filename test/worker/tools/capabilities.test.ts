@@ -158,7 +158,7 @@ test('the example shares a note', async () => {
   expect(events).toEqual([{ type: 'capability.note_shared', ...args }]);
 });
 
-test('whoever is not there can be told something, and nobody else', async () => {
+test('an absent user can be notified, and no one else', async () => {
   const registry = createCapabilityRegistry();
   registry.inject('notify-user', notifyUser);
   const { context, events } = contextFor(agentOf(), { background: true });

@@ -57,7 +57,7 @@ describe('what an agent says about a tool', () => {
 describe('what an agent says about a tool of a server', () => {
   const reader = (source: string, log: unknown[]) =>
     tool('read', (args) => log.push([source, args]), { inputSchema: z.looseObject({ root: z.string() }) });
-  const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
+  const people = { isHeadless: false, ttlMs: 60_000, approvers: 1 };
 
   function setOf(log: unknown[]) {
     const tools = [reader('own', log), from('docs', reader('docs', log)), from('files', reader('files', log))];

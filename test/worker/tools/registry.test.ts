@@ -34,7 +34,7 @@ describe('two tools of one name', () => {
   });
 });
 
-test('worked examples are told with the description, and not those of deferred tools', () => {
+test('worked examples are shown with the description, and not those of deferred tools', () => {
   const examples = [{ args: { city: 'Rome' }, note: 'for a city' }];
   const registry = createToolRegistry([
     tool('weather', () => 1, { examples }),
@@ -53,7 +53,7 @@ describe('deferred tools', () => {
     createToolSearch(),
   ];
 
-  test('are told once they were found, after the others, in the order in which they were found', () => {
+  test('are listed once they were found, after the others, in the order in which they were found', () => {
     const registry = createToolRegistry(tools);
     expect(registry.advertised([]).map(({ name }) => name)).toEqual(['look', 'tool_search']);
     const found = registry.advertised(['list_parcels', 'sendInvoice', 'gone']);
@@ -61,7 +61,7 @@ describe('deferred tools', () => {
     expect(registry.listDeferred().map(({ name }) => name)).toEqual(['sendInvoice', 'list_parcels']);
   });
 
-  test('are found by what they do, and the result says so to whoever continues the run', async () => {
+  test('are found by what they do, and the result says so to the worker that continues the run', async () => {
     const world = makeWorld();
     await world.run(tools, calls({ name: 'tool_search', args: '{"query":"invoice for a customer","k":1}' }));
     const { content, promoted } = world.result(0);

@@ -52,7 +52,7 @@ const context = {
   tenant: 'T',
   keyFor: (step: number, index: number) => `R:s${step}:t${index}`,
   childIdFor: (step: number, index: number) => `C${step}-${index}`,
-  people: { nobody: false, ttlMs: 1_000_000, approvers: 1 },
+  people: { isHeadless: false, ttlMs: 1_000_000, approvers: 1 },
   hasAgent: () => true,
 };
 

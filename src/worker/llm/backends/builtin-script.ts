@@ -4,8 +4,8 @@ import { turnOf, type ModelScript } from './scripted.ts';
 const maxShownChars = 400;
 
 /**
- * What answers when no model is configured: asks one fitting tool, then tells what it said; without tools it repeats the
- * input. Enough to see streaming, tool calls and costs at work on a machine without any account.
+ * What answers when no model is configured: asks one fitting tool, then repeats its result; without tools it repeats the
+ * input. Enough to see streaming, tool calls and costs on a machine without any account.
  */
 export function createBuiltinScript(): ModelScript {
   return (request) => {
@@ -28,8 +28,8 @@ function toolFor(request: LlmRequest, input: string): AdvertisedTool | undefined
   const { tools = [], toolChoice } = request;
   if (toolChoice === 'none') return undefined;
   if (typeof toolChoice === 'object') return tools.find((tool) => tool.name === toolChoice.name);
-  const said = new Set(wordsOf(input));
-  const isFitting = (text: string) => wordsOf(text).some((word) => said.has(word));
+  const words = new Set(wordsOf(input));
+  const isFitting = (text: string) => wordsOf(text).some((word) => words.has(word));
   return tools.find((tool) => isFitting(tool.name)) ?? tools.find((tool) => isFitting(tool.description)) ?? tools[0];
 }
 
@@ -77,13 +77,13 @@ function objectFor(schema: Schema, input: string, depth: number): Record<string,
 
 /** The value that the user named, else the first. */
 function chosenFrom(values: readonly unknown[], input: string): unknown {
-  const said = input.toLowerCase();
-  return values.find((value) => typeof value === 'string' && said.includes(value.toLowerCase())) ?? values[0];
+  const text = input.toLowerCase();
+  return values.find((value) => typeof value === 'string' && text.includes(value.toLowerCase())) ?? values[0];
 }
 
 function numberFor(schema: Schema, input: string): number {
-  const said = Number(/-?\d+(?:\.\d+)?/.exec(input)?.[0] ?? 1);
-  const number = schema['type'] === 'integer' ? Math.trunc(said) : said;
+  const found = Number(/-?\d+(?:\.\d+)?/.exec(input)?.[0] ?? 1);
+  const number = schema['type'] === 'integer' ? Math.trunc(found) : found;
   const { minimum, maximum } = schema;
   return Math.min(
     Math.max(number, typeof minimum === 'number' ? minimum : number),
@@ -91,7 +91,7 @@ function numberFor(schema: Schema, input: string): number {
   );
 }
 
-/** The first thing that looks like a link, a number or an id (`#7`, `A-1042`), else all that the user said. */
+/** The first thing that looks like a link, a number or an id (`#7`, `A-1042`), else the whole input. */
 function textFor(input: string): string {
   const found = /https?:\/\/\S+|#?[A-Za-z]*[-_]?\d[\w.-]*/.exec(input)?.[0];
   return found?.replace(/^#|[.,;:!?]+$/g, '') ?? input;

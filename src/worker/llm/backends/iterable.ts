@@ -24,7 +24,7 @@ export interface IterableOptions {
 
 /**
  * Any async generator as a provider. A generator that returns has answered: without an `end` it stopped, for tools when
- * it called any. What it throws fails the call. It is told to stop (`return()`) when the call is cancelled.
+ * it called any. What it throws fails the call. It is asked to stop (`return()`) when the call is cancelled.
  */
 export function createIterableBackend(
   generator: (request: LlmRequest, signal: AbortSignal) => AsyncIterable<LlmPart | IterableEnd>,

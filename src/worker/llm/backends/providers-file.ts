@@ -59,7 +59,7 @@ const providerEntry = z
       .strictObject({
         tools: z.boolean().optional(),
         reasoning: z.boolean().optional(),
-        /** It keeps to a JSON Schema that a request names, so that the shape need not be told in words as well. */
+        /** It keeps to a JSON Schema that a request names, so that the shape need not be described in words as well. */
         responseFormat: z.boolean().optional(),
       })
       .optional(),

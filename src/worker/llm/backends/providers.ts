@@ -40,7 +40,7 @@ export interface ProvidersDeps {
 }
 
 /**
- * A program's own answer to who serves a model: a provider by its id, or one that it brings along. `undefined` leaves the
+ * A caller's own answer to who serves a model: a provider by its id, or one that it brings along. `undefined` leaves the
  * name to the configuration.
  */
 export type ModelResolver = (

@@ -58,7 +58,7 @@ export interface SandboxPromptOptions<Box> {
 
 /**
  * An agent in a remote box as a provider: one call is one whole turn there. Its tools run in the box; here they are only
- * told. The session of the box comes back as `sessionToken`, and the next call goes on with it. A stream that breaks off
+ * emitted. The session of the box comes back as `sessionToken`, and the next call continues it. A stream that breaks off
  * before its final event is resumed once, by the session id; after that it is a `transport` error. Agents that
  * have tools of their own cannot use it: the box has no way to call them.
  */

@@ -30,7 +30,7 @@ interface ScriptedError {
   readonly retryAfterMs?: number | undefined;
 }
 
-/** Decides what the model says. Deterministic scripts depend on the request alone. */
+/** Decides what the model answers. Deterministic scripts depend on the request alone. */
 export type ModelScript = (request: LlmRequest, signal: AbortSignal) => ScriptedAnswer | Promise<ScriptedAnswer>;
 
 export interface ScriptedOptions {
@@ -147,9 +147,9 @@ export interface TurnSoFar {
 
 export function turnOf(request: LlmRequest): TurnSoFar {
   const start = request.messages.findLastIndex((message) => message.role === 'user');
-  const said = request.messages[start];
+  const message = request.messages[start];
   return {
-    input: said?.role === 'user' ? said.content : '',
+    input: message?.role === 'user' ? message.content : '',
     results: request.messages.slice(start + 1).filter((message) => message.role === 'tool'),
   };
 }

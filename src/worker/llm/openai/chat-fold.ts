@@ -61,7 +61,7 @@ export class ChatFold implements AnswerFold<WireChunk> {
     this.#builder = new AnswerBuilder(provider, onPart);
   }
 
-  /** The model said why it stopped: what is still to come is only the usage. */
+  /** The model reported why it stopped: what is still to come is only the usage. */
   get finished(): boolean {
     return this.#finish !== undefined;
   }

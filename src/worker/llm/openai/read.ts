@@ -19,7 +19,7 @@ export interface WireObject {
 
 /** Puts an answer together from what a server sends. */
 export interface AnswerFold<Chunk extends WireObject> {
-  /** The model said why it stopped: what is still to come is only the usage. */
+  /** The model reported why it stopped: what is still to come is only the usage. */
   readonly finished: boolean;
   /** Not even the usage is still to come. */
   readonly complete: boolean;

@@ -114,17 +114,17 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
       case 'response.output_item.added':
         return this.#added(event);
       case 'response.output_item.done':
-        return this.#done(placeOf(event), event.item ?? {});
+        return this.#done(itemKeyOf(event), event.item ?? {});
       case 'response.output_text.delta':
       case 'response.refusal.delta':
-        return this.#text(this.#itemAt(placeOf(event)), wireText(event.delta) ?? '');
+        return this.#text(this.#itemAt(itemKeyOf(event)), wireText(event.delta) ?? '');
       case 'response.reasoning_summary_part.added':
         return this.#summaryPart(event);
       case 'response.reasoning_summary_text.delta':
       case 'response.reasoning_text.delta':
-        return this.#reasoning(this.#itemAt(placeOf(event)), wireText(event.delta) ?? '');
+        return this.#reasoning(this.#itemAt(itemKeyOf(event)), wireText(event.delta) ?? '');
       case 'response.function_call_arguments.delta':
-        return this.#args(this.#itemAt(placeOf(event)), wireText(event.delta) ?? '');
+        return this.#args(this.#itemAt(itemKeyOf(event)), wireText(event.delta) ?? '');
       case 'response.completed':
       case 'response.incomplete':
       case 'response.failed':
@@ -177,7 +177,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
 
   #added(event: ResponsesEvent): void {
     const { item } = event;
-    const open = this.#itemAt(placeOf(event));
+    const open = this.#itemAt(itemKeyOf(event));
     if (item?.type === 'function_call') this.#call(open, item);
     if (item?.type === 'message') this.#message(open, item);
   }
@@ -233,7 +233,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
     this.#builder.reasoning(delta);
   }
 
-  /** Without a proof of its own the item is known to the server only if the server keeps it, which it is told not to. */
+  /** Without a proof of its own the item is known to the server only if the server keeps it, which it is asked not to. */
   #keepReasoning(open: OpenItem, { id, summary, content, encrypted_content }: WireItem): void {
     const encrypted = wireText(encrypted_content);
     const hasContent = Array.isArray(content) && content.length > 0;
@@ -260,7 +260,7 @@ export class ResponsesFold implements AnswerFold<ResponsesEvent> {
 }
 
 /** Ids of items differ between events at some servers, their place in the output does not. */
-function placeOf({ output_index, item_id }: ResponsesEvent): unknown {
+function itemKeyOf({ output_index, item_id }: ResponsesEvent): unknown {
   return typeof output_index === 'number' ? output_index : item_id;
 }
 

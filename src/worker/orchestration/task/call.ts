@@ -39,11 +39,11 @@ export interface AdapterCall {
  * `run_timeout` when it takes longer. Throws `cancelled` after an abort, and what the host throws.
  */
 export async function callAdapter(call: AdapterCall, host: TaskHost): Promise<CallReply> {
-  const answered = await host.step(
+  const answer = await host.step(
     call.name,
     async (onCharge) => (await perform(call, host.signal, onCharge)) as unknown as Json,
   );
-  const read = reply.safeParse(answered);
+  const read = reply.safeParse(answer);
   if (!read.success)
     throw new RunError('run_state_malformed', `step ${call.name} of the task has no answer that can be read`);
   return deepFreeze(read.data);
@@ -61,16 +61,16 @@ async function perform(
     systemClock,
     signal,
   );
-  const told = charges.all();
+  const charged = charges.all();
   const failed = (error: unknown, kind: CallFailure['kind']): CallReply => ({
     ok: false,
     failure: { ...failureOf(error), kind },
-    charges: told,
+    charges: charged,
   });
   switch (settled.kind) {
     case 'value':
       try {
-        return { ok: true, value: read(settled.value), charges: told };
+        return { ok: true, value: read(settled.value), charges: charged };
       } catch (error) {
         return failed(error, 'defect');
       }
@@ -78,7 +78,7 @@ async function perform(
       if (signal.aborted) throw cancelled(name, signal);
       return failed(settled.error, 'threw');
     case 'timeout':
-      return failed(new RunError('run_timeout', `${name} did not answer before the time of the task was over`), 'late');
+      return failed(new RunError('run_timeout', `${name} did not answer before the time of the task was up`), 'late');
     case 'aborted':
       throw cancelled(name, signal);
     default:

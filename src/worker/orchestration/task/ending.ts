@@ -27,8 +27,8 @@ export function blockedBy(readiness: Readiness): Ending {
 
 export function abortedBy({ host: { signal } }: RunningTask): Ending {
   const { reason } = signal;
-  const said = typeof reason === 'string' ? reason : 'the task was cancelled';
-  return { stoppedBy: 'abort', completed: false, pass: false, reason: said };
+  const why = typeof reason === 'string' ? reason : 'the task was cancelled';
+  return { stoppedBy: 'abort', completed: false, pass: false, reason: why };
 }
 
 export function exhausted(reason: string): Ending {
@@ -47,8 +47,8 @@ export async function endTask(run: RunningTask, ending: Ending, rows: LedgerRows
   const wallMs = run.elapsedMs();
   const result = resultOf(run, ending, wallMs);
   const { status, pass, score, reason, stoppedBy } = result;
-  const told = { status, pass, reason, stoppedBy, ...(score !== undefined && { score }) };
-  await run.tell({ type: 'task.end', ...told });
+  const end = { status, pass, reason, stoppedBy, ...(score !== undefined && { score }) };
+  await run.emit({ type: 'task.end', ...end });
   const { ledger } = run;
   ledger.complete(rowStatus(status), { wallMs, ...(ending.error && { error: ending.error.code }) });
   if (rows) {

@@ -38,19 +38,19 @@ export class TaskHistory {
   }
 }
 
-/** A step as an event tells it. */
-export function toldStep(step: TaskStep): TaskStep {
+/** A step as an event shows it. */
+export function shownStep(step: TaskStep): TaskStep {
   return jsonBytes(step) <= maxEventBytes ? step : outlineOf(step);
 }
 
-/** A decision as an event tells it: an action that is too large is `null`. */
-export function toldDecision(decision: TaskDecision): TaskDecision {
+/** A decision as an event shows it: an action that is too large is `null`. */
+export function shownDecision(decision: TaskDecision): TaskDecision {
   const isLarge = decision.type === 'act' && jsonBytes(decision) > maxEventBytes;
   return isLarge ? { ...decision, action: null } : decision;
 }
 
-/** An outcome as an event tells it: a result that is too large is `null`. */
-export function toldOutcome(outcome: TaskActionOutcome): TaskActionOutcome {
+/** An outcome as an event shows it: a result that is too large is `null`. */
+export function shownOutcome(outcome: TaskActionOutcome): TaskActionOutcome {
   return outcome.ok && jsonBytes(outcome) > maxEventBytes ? { ...outcome, result: null } : outcome;
 }
 

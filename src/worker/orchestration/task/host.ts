@@ -11,7 +11,7 @@ export interface TaskHost {
   /**
    * Runs one call of the adapter, or gives the answer that an earlier run of it had. Names are never used twice in a task.
    * The function answers with JSON also when the adapter fails; it rejects only with `cancelled`, after an abort. What the
-   * host itself rejects with passes through the task unchanged, and nothing more is told. `onCharge` hears what a call
+   * host itself rejects with passes through the task unchanged, and nothing more is emitted. `onCharge` gets what a call
    * costs as soon as the adapter says so; the answer has all of it.
    */
   step(name: string, fn: (onCharge?: (charge: TaskCharge) => void) => Promise<Json>): Promise<Json>;
@@ -21,9 +21,9 @@ export interface TaskHost {
   workedMs?(): number;
   /** What was paid so far for calls that came to no answer, in microcents. Absent: nothing. */
   lostMicrocents?(): number;
-  /** The same events in the same order whenever a task is repeated: whoever repeats leaves out those that are known. */
+  /** The same events in the same order whenever a task is repeated: a host that repeats leaves out those that are known. */
   emit(event: EventBody): void | Promise<void>;
-  /** Cancels the task. A host that only lets go of a task rejects a step instead. */
+  /** Cancels the task. A host that only stops working on a task rejects a step instead. */
   readonly signal: AbortSignal;
 }
 

@@ -9,7 +9,7 @@ export interface LedgerRows {
   get(id: string): Promise<LedgerRow | undefined>;
 }
 
-/** Rows in this process, for tests and small programs. Nothing is ever dropped. */
+/** Rows in this process, for tests and small callers. Nothing is ever dropped. */
 export function createMemoryLedgerRows(): LedgerRows & { all(): readonly LedgerRow[] } {
   const rows = new Map<string, LedgerRow>();
   return {

@@ -20,7 +20,7 @@ import {
   type ReadVerdict,
 } from './answers.ts';
 import { broken, exhausted, type Ending } from './ending.ts';
-import { toldDecision, toldOutcome, toldStep } from './history.ts';
+import { shownDecision, shownOutcome, shownStep } from './history.ts';
 import { hasPassed, meanScore } from './score.ts';
 import { refuseAborted, type RunningTask } from './task-run.ts';
 
@@ -44,8 +44,8 @@ export async function answerTask(run: RunningTask, question: TaskState['question
 async function goOn(run: RunningTask): Promise<Stretch> {
   for (;;) {
     refuseAborted(run);
-    const over = (await stopOf(run)) ?? stuck(run) ?? spent(run, run.history.length);
-    if (over) return over;
+    const end = (await stopOf(run)) ?? stuck(run) ?? spent(run, run.history.length);
+    if (end) return end;
     const { stepNumber } = run;
     const reply = await run.call(
       `decide:${stepNumber}`,
@@ -54,7 +54,7 @@ async function goOn(run: RunningTask): Promise<Stretch> {
     );
     if (!reply.ok) return broken(reply.failure);
     const decision = reply.value as TaskDecision;
-    await run.tell({ type: 'task.decide', decision: toldDecision(decision) });
+    await run.emit({ type: 'task.decide', decision: shownDecision(decision) });
     if (decision.type === 'stop') return stopped(decision, run.evals);
     if (decision.type === 'ask') {
       [run.lastAction, run.repeated] = [undefined, 0];
@@ -69,13 +69,13 @@ async function goOn(run: RunningTask): Promise<Stretch> {
 async function look(run: RunningTask, stepNumber: number): Promise<Ending | undefined> {
   const seen = await run.call(`observe:${stepNumber}`, (context) => run.adapter.observe(context), readState);
   if (!seen.ok) return broken(seen.failure);
-  await run.tell({ type: 'task.observe' });
+  await run.emit({ type: 'task.observe' });
   run.state = seen.value;
   const validate = (context: TaskContext) => run.adapter.validate({ ...context, state: run.state });
   const checked = await run.call(`validate:${stepNumber}`, validate, readEvals);
   if (!checked.ok) return broken(checked.failure);
   run.evals = checked.value as readonly TaskEval[];
-  await run.tell({ type: 'task.validate', evals: [...run.evals] });
+  await run.emit({ type: 'task.validate', evals: [...run.evals] });
   return undefined;
 }
 
@@ -89,7 +89,7 @@ async function act(run: RunningTask, decision: Act): Promise<Ending | undefined>
   const outcome = reply.ok
     ? ({ ok: true, ...(reply.value as ActionAnswer), durationMs } as const)
     : ({ ok: false, error: { code: reply.failure.code, message: reply.failure.message }, durationMs } as const);
-  await run.tell({ type: 'task.act', outcome: toldOutcome(outcome) });
+  await run.emit({ type: 'task.act', outcome: shownOutcome(outcome) });
   const ended = await finishStep(run, decision, outcome, startedMs);
   if (reply.ok) return ended;
   const goesOn = run.settings.onActionFailure === 'continue' && reply.failure.kind === 'threw';
@@ -118,7 +118,7 @@ async function finishStep(
   };
   run.noProgress = hasProgressed(run, step) ? 0 : run.noProgress + 1;
   run.addStep(step);
-  await run.tell({ type: 'task.step', record: toldStep(step) });
+  await run.emit({ type: 'task.step', record: shownStep(step) });
   return ended;
 }
 
@@ -130,7 +130,7 @@ function hasProgressed(
   return moved >= settings.stopPolicies.minScoreDelta || canonicalJson(afterState) !== canonicalJson(beforeState);
 }
 
-/** What the adapter's own stop policy says. */
+/** The verdict of the adapter's own stop policy. */
 async function stopOf(run: RunningTask): Promise<Ending | undefined> {
   const { adapter, stepNumber } = run;
   if (!adapter.shouldStop) return undefined;
@@ -161,7 +161,7 @@ function spent(run: RunningTask, steps: number): Ending | undefined {
   const cap = taskCap(run.settings);
   if (steps >= maxSteps) return exhausted(`${maxSteps} steps are used up`);
   if (cap !== undefined && run.spentMicrocents >= cap) return exhausted(`the cost has reached ${cap} microcents`);
-  if (run.elapsedMs() >= maxWallMs) return exhausted(`${maxWallMs} ms are over`);
+  if (run.elapsedMs() >= maxWallMs) return exhausted(`${maxWallMs} ms are used up`);
   return undefined;
 }
 

@@ -35,7 +35,7 @@ export interface TaskPlace {
 /** What to do, within which bounds, and where. */
 export type AgentTaskOptions = TaskSettingsInput & TaskPlace;
 
-/** A task in progress: its events, whose `runId` is the task's id, and its outcome, also when nobody reads the events. */
+/** A task in progress: its events, whose `runId` is the task's id, and its outcome, also when the events are not read. */
 export interface TaskStream extends AsyncIterable<RunEvent> {
   readonly result: Promise<TaskOutcome>;
 }
@@ -44,7 +44,7 @@ const maxFeedEvents = 10_000;
 
 /**
  * Runs a task over an adapter: observe, validate, decide, and act or ask, until the adapter stops, a stop policy or the budget
- * ends it, or the signal aborts. Needs no Redis. A task that asks is `suspended`: `resumeAgentTask` goes on with its state.
+ * ends it, or the signal aborts. Needs no Redis. A task that asks is `suspended`: `resumeAgentTask` continues from its state.
  * How a task ends is a value; it rejects with `validation` for options that are wrong, and with what a host or the store of
  * ledger rows rejects with.
  *
@@ -104,7 +104,7 @@ async function begin(adapter: AnyAdapter, { host, signal, ledger, ...given }: Ag
     ...(ledger?.id !== undefined && { ledgerId: ledger.id }),
   });
   const { id, intent } = run.settings.task;
-  await run.tell({ type: 'task.start', taskId: id, ...(intent && { intent }) });
+  await run.emit({ type: 'task.start', taskId: id, ...(intent && { intent }) });
   return await conclude(run, ledger?.rows, async () => (await notReady(run)) ?? (await beginTask(run)));
 }
 
@@ -117,7 +117,7 @@ async function goOn(
   if (typeof answer !== 'string' || answer.trim() === '' || Buffer.byteLength(answer) > maxAnswerBytes)
     throw new RunError('validation', `the answer must be a text that is not blank, of at most ${maxAnswerBytes} bytes`);
   const run = new RunningTask({ settings: saved.settings, adapter, host: hostOf({ host, signal }), goOn: saved });
-  await run.tell({ type: 'task.start', taskId: run.taskId, resumed: true });
+  await run.emit({ type: 'task.start', taskId: run.taskId, resumed: true });
   return await conclude(run, ledger?.rows, () => answerTask(run, saved.question, answer));
 }
 
@@ -135,19 +135,19 @@ async function conclude(
   });
   if (!('asked' in stretch)) return await endTask(run, stretch, rows);
   const { asked } = stretch;
-  await run.tell({ type: 'task.questions', questions: [asked.question] });
+  await run.emit({ type: 'task.questions', questions: [asked.question] });
   const state = run.save(asked);
   return { status: 'suspended', taskId: run.taskId, question: asked.question, state };
 }
 
-/** Is something missing that has to be known, also after the adapter was told? */
+/** Is something missing that has to be known, also after the adapter had its chance to find it? */
 async function notReady(run: RunningTask): Promise<Ending | undefined> {
   const { adapter, settings } = run;
   const readiness = await checkReadiness(run);
   if (readiness.ready) return undefined;
   const { missing, questions, acquisitionPlan } = readiness;
-  await run.tell({ type: 'task.questions', questions: [...questions] });
-  await run.tell({ type: 'task.acquisition', plan: [...acquisitionPlan] });
+  await run.emit({ type: 'task.questions', questions: [...questions] });
+  await run.emit({ type: 'task.acquisition', plan: [...acquisitionPlan] });
   if (!adapter.onKnowledgeBlocked) return blockedBy(readiness);
   const work = (context: TaskContext) =>
     adapter.onKnowledgeBlocked?.({ ...context, missing, questions, acquisitionPlan });
@@ -162,7 +162,7 @@ async function notReady(run: RunningTask): Promise<Ending | undefined> {
 
 async function checkReadiness(run: RunningTask) {
   const readiness = readinessOf(run.settings.task.requirements, run.knowledge);
-  await run.tell({ type: 'task.readiness', ready: readiness.ready, missing: [...readiness.missing] });
+  await run.emit({ type: 'task.readiness', ready: readiness.ready, missing: [...readiness.missing] });
   return readiness;
 }
 
@@ -184,7 +184,7 @@ function hostOf({
   return signal ? { ...local, signal } : local;
 }
 
-/** Starts a task whose events also go to a reader. `before`: how many of its events were told earlier. */
+/** Starts a task whose events also go to a reader. `before`: how many of its events were emitted earlier. */
 function streamed(
   before: number,
   { host }: TaskPlace,
@@ -200,7 +200,7 @@ function streamed(
     feed.push({ v: eventVersion, runId: taskId, sequenceNumber: ++sequenceNumber, timestamp, ...body });
   };
   const result = start({ host: { ...local, emit } }).finally(() => feed.end());
-  // Who only reads events must not be told of an unhandled rejection; the failure is still in `result`.
+  // A caller that only reads events must not get an unhandled rejection; the failure is still in `result`.
   result.catch(() => {});
   return { result, [Symbol.asyncIterator]: () => feed[Symbol.asyncIterator]() };
 }

@@ -94,13 +94,13 @@ export class RunningTask {
     this.#history.add(deepFreeze(step));
   }
 
-  async tell(event: EventBody): Promise<void> {
+  async emit(event: EventBody): Promise<void> {
     this.#events++;
     this.ledger.observe(event);
     await this.host.emit(event);
   }
 
-  /** Calls a function of the adapter and tells what that cost. Throws `cancelled`, and what the host throws. */
+  /** Calls a function of the adapter and emits what that cost. Throws `cancelled`, and what the host throws. */
   async call(
     name: string,
     work: (context: TaskContext) => unknown,
@@ -111,7 +111,7 @@ export class RunningTask {
     const reply = await callAdapter(call, this.host);
     for (const charge of reply.charges) {
       const cumulativeCostMicrocents = this.spentMicrocents + charge.costMicrocents;
-      await this.tell({ type: 'cost.updated', ...charge, cumulativeCostMicrocents });
+      await this.emit({ type: 'cost.updated', ...charge, cumulativeCostMicrocents });
     }
     return reply;
   }

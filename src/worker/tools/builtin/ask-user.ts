@@ -17,7 +17,7 @@ export function createAskUser(): Tool {
     effect: 'read',
     trust: 'built-in',
     sideEffectClass: 'interaction',
-    execute: () => 'nobody could be asked',
+    execute: () => 'no person could be asked',
   });
   return Object.freeze({
     ...tool,

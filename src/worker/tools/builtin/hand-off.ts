@@ -20,7 +20,7 @@ export function createHandoffTool(agentId: string, description: string | undefin
     effect: 'idempotent',
     trust: 'built-in',
     sideEffectClass: 'delegation',
-    execute: () => 'nobody took over',
+    execute: () => 'no agent took over',
   });
   return Object.freeze({ ...tool, handoff: agentId });
 }

@@ -12,7 +12,7 @@ export const notifyUser: CapabilityResolver = ({ background, callbacks }) => {
     effect: 'once',
     execute({ message }) {
       callbacks.notifyUser(message);
-      return 'The user was told.';
+      return 'The user was notified.';
     },
   });
   return { tools: [tool] };

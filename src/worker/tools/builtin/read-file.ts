@@ -8,7 +8,7 @@ import {
   pageOf,
   pageRange,
   relativePath,
-  saysWhereFilesAre,
+  knowsOpenPaths,
   folderBelow,
 } from '../file-within.ts';
 
@@ -34,7 +34,7 @@ export interface ReadFileOptions {
 /**
  * The tool that reads files below one folder, however a path is spelled, and whatever is done to the folder meanwhile: what
  * counts is where the opened file is. Links of every kind, pipes, devices and files beyond 64 MiB are refused. Throws
- * `invalid_config` that says what is missing: a folder, or Linux (only there a process can tell where an open file is).
+ * `invalid_config` that says what is missing: a folder, or Linux (only there a process knows the path of an open file).
  */
 export function createReadFileTool({ root, scope }: ReadFileOptions): Tool {
   const folder = folderOf(root, scope);
@@ -57,7 +57,7 @@ export function createReadFileTool({ root, scope }: ReadFileOptions): Tool {
 /** The folder that may be read, with no link in its path. */
 function folderOf(root: string | undefined, scope: string | undefined): string {
   if (root === undefined) throw refused('MILLRACE_FILES is not set: it names the folder that may be read');
-  if (!saysWhereFilesAre()) throw refused('this system does not tell where an open file is (/proc/self/fd)');
+  if (!knowsOpenPaths()) throw refused('this system does not report the path of an open file (/proc/self/fd)');
   const below = folderBelow(root, scope);
   if (below.kind === 'folder') return below.path;
   throw refused(`${below.problem} (${below.of === 'root' ? 'MILLRACE_FILES' : 'fileScope'})`);

@@ -95,5 +95,5 @@ async function firstAnswer(readers: readonly ResultReader[], request: ReadReques
     const part = await read(request);
     if (part) return part;
   }
-  throw new ToolError('spill_handle_invalid', 'nobody here knows this handle');
+  throw new ToolError('spill_handle_invalid', 'this handle is not known here');
 }

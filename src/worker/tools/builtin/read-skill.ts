@@ -35,7 +35,7 @@ export function createReadSkillTool(skills: readonly Skill[]): Tool {
     async execute({ name, path, offset, length }, { signal }) {
       const skill = byName.get(name);
       if (!skill) throw new ToolError('invalid_input', `there is no skill ${name}`);
-      const text = path === undefined ? await said(skill) : await fileOf(skill, path, { offset, length }, signal);
+      const text = path === undefined ? await textOf(skill) : await fileOf(skill, path, { offset, length }, signal);
       const trust = skill.trust === 'trusted' ? ('trusted-skill' as const) : ('untrusted-skill' as const);
       return new ToolOutput(text, { origin: { toolName: 'read_skill', trust, sensitivity: 'public' } });
     },
@@ -43,7 +43,7 @@ export function createReadSkillTool(skills: readonly Skill[]): Tool {
   return Object.freeze({ ...tool, maxResultBytes: maxPageAnswerBytes });
 }
 
-async function said({ name, folder, trust }: Skill): Promise<string> {
+async function textOf({ name, folder, trust }: Skill): Promise<string> {
   try {
     const { manifest, body } = await readSkillFile(folder);
     // Nothing that an untrusted skill says is in the system text, so that the model has not read this yet.

@@ -28,7 +28,7 @@ function main(): void {
       running = undefined;
       send({ t: 'done', outcome, logs: [...logs], isSpent });
     },
-    // While a script computes, the end of the pipe cannot be heard.
+    // While a script computes, the end of the pipe is not noticed.
     pulse: () => void (process.ppid === parentId || process.exit(1)),
   };
   channel.on('data', (chunk) => {

@@ -39,7 +39,7 @@ export interface ScriptEnd {
   readonly outcome: ScriptOutcome;
   /** The process is to be killed, if it is not dead already. */
   readonly isSpent: boolean;
-  /** Resolves when the calls that the script left behind have ended, or their time is over. */
+  /** Resolves when the calls that the script left behind have ended, or their time is up. */
   readonly left: Promise<void>;
   /** For the log, when the process is to blame. */
   readonly why?: string | undefined;
@@ -55,14 +55,14 @@ export async function converse(
   const { signal, limits } = request;
   const startedMs = clock.monotonic();
   const conversation = new Conversation(process, request);
-  const over = new AbortController();
+  const done = new AbortController();
   const abort = () => conversation.fail('aborted', 'the call was aborted');
   signal.addEventListener('abort', abort, { once: true });
   process.listen({
     message: (message) => conversation.take(message),
     gone: (why) => conversation.fail('crashed', 'the process of the script died', why),
   });
-  clock.sleep(limits.timeoutMs + scriptGraceMs, over.signal).then(
+  clock.sleep(limits.timeoutMs + scriptGraceMs, done.signal).then(
     () => conversation.fail('timeout', `the script took longer than ${limits.timeoutMs} ms`),
     () => {},
   );
@@ -70,7 +70,7 @@ export async function converse(
   else process.send(order);
 
   const ending = await conversation.ended;
-  over.abort();
+  done.abort();
   signal.removeEventListener('abort', abort);
   process.listen(undefined);
   const isCut = !ending.outcome.ok && (ending.outcome.reason === 'aborted' || ending.outcome.reason === 'timeout');
@@ -86,7 +86,7 @@ class Conversation {
   readonly #process: Pick<ScriptProcess, 'send'>;
   readonly #request: ScriptRequest;
   #calls = 0;
-  #isOver = false;
+  #hasEnded = false;
 
   constructor(process: Pick<ScriptProcess, 'send'>, request: ScriptRequest) {
     const { promise, resolve } = Promise.withResolvers<Omit<ScriptEnd, 'left'>>();
@@ -97,15 +97,15 @@ class Conversation {
 
   /** Ends the script without a value. The first end counts. `why` is for the log. */
   fail(reason: ScriptFailure, message: string, why?: string): void {
-    this.#isOver = true;
+    this.#hasEnded = true;
     this.#end({ outcome: { ok: false, reason, message, logs: [], calls: this.#calls }, isSpent: true, why });
   }
 
   /** Takes a message of the process. Throws for one that no script process sends now. */
   take(message: ChildMessage): void {
-    if (this.#isOver) throw new Error('the script was over');
+    if (this.#hasEnded) throw new Error('the script has ended');
     if (message.t === 'done') {
-      this.#isOver = true;
+      this.#hasEnded = true;
       this.#end({ outcome: outcomeOf(message, this.#calls, this.#request.limits), isSpent: message.isSpent });
     } else if (message.t === 'call') this.#call(message);
     else throw new Error('it was ready before');
@@ -119,7 +119,7 @@ class Conversation {
     this.#calls++;
     const call = answer(this.#request, name, args).then((result) => {
       // The process may run the next script by then, which made no such call.
-      if (!this.#isOver) this.#process.send({ t: 'result', id, result });
+      if (!this.#hasEnded) this.#process.send({ t: 'result', id, result });
     });
     this.inFlight.add(call);
     void call.finally(() => this.inFlight.delete(call));
@@ -176,11 +176,11 @@ async function leftBehind(
   clock: Clock,
 ): Promise<void> {
   if (inFlight.size === 0) return;
-  const over = new AbortController();
+  const done = new AbortController();
   const aborted = Promise.withResolvers<void>();
-  const onAbort = () => void clock.sleep(scriptGraceMs, over.signal).then(aborted.resolve, () => {});
+  const onAbort = () => void clock.sleep(scriptGraceMs, done.signal).then(aborted.resolve, () => {});
   signal.addEventListener('abort', onAbort, { once: true });
-  await Promise.race([Promise.allSettled(inFlight), clock.sleep(waitMs, over.signal).catch(() => {}), aborted.promise]);
+  await Promise.race([Promise.allSettled(inFlight), clock.sleep(waitMs, done.signal).catch(() => {}), aborted.promise]);
   signal.removeEventListener('abort', onAbort);
-  over.abort();
+  done.abort();
 }

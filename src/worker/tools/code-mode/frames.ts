@@ -11,12 +11,12 @@ export function frameOf(text: string): Buffer {
 
 /**
  * Cuts a byte stream back into messages. The length is checked before any of the message is kept, so that a peer cannot
- * make this side hold more than `maxBytes`.
+ * make this side keep more than `maxBytes`.
  */
 export class FrameReader {
   readonly #maxBytes: number;
   #chunks: Buffer[] = [];
-  #held = 0;
+  #pendingBytes = 0;
 
   constructor(maxBytes: number) {
     this.#maxBytes = maxBytes;
@@ -25,18 +25,18 @@ export class FrameReader {
   /** The texts that are complete with this chunk. Throws for a message over the bound; nothing more can be read then. */
   push(chunk: Buffer): string[] {
     this.#chunks.push(chunk);
-    this.#held += chunk.length;
+    this.#pendingBytes += chunk.length;
     const texts: string[] = [];
     for (;;) {
-      if (this.#held < headerBytes) return texts;
+      if (this.#pendingBytes < headerBytes) return texts;
       const size = this.#head().readUInt32LE();
       if (size > this.#maxBytes) throw new Error(`a message of ${size} bytes is over ${this.#maxBytes}`);
-      if (this.#held < headerBytes + size) return texts;
+      if (this.#pendingBytes < headerBytes + size) return texts;
       const whole = this.#chunks.length === 1 ? this.#head() : Buffer.concat(this.#chunks);
       texts.push(whole.toString('utf8', headerBytes, headerBytes + size));
       const rest = whole.subarray(headerBytes + size);
       this.#chunks = rest.length > 0 ? [rest] : [];
-      this.#held = rest.length;
+      this.#pendingBytes = rest.length;
     }
   }
 

@@ -99,7 +99,7 @@ class Pool implements ScriptPool {
     const { promise, resolve } = Promise.withResolvers<Lane | ScriptFailure>();
     const waiter: Waiter = { tenant, take: resolve };
     this.#waiters.add(waiter);
-    const over = new AbortController();
+    const done = new AbortController();
     // Off the list at once: a lane must not go to a waiter that has left.
     const abandon = (why: ScriptFailure) => {
       this.#waiters.delete(waiter);
@@ -107,13 +107,13 @@ class Pool implements ScriptPool {
     };
     const abort = () => abandon('aborted');
     signal.addEventListener('abort', abort, { once: true });
-    this.#clock.sleep(maxProcessWaitMs, over.signal).then(
+    this.#clock.sleep(maxProcessWaitMs, done.signal).then(
       () => abandon('busy'),
       () => {},
     );
     const got = await promise;
     signal.removeEventListener('abort', abort);
-    over.abort();
+    done.abort();
     return got;
   }
 
@@ -126,7 +126,7 @@ class Pool implements ScriptPool {
 
   #release(lane: Lane): void {
     lane.isBusy = false;
-    lane.idle = setTimeout(() => this.#discard(lane, 'nobody needs it'), idleMs).unref();
+    lane.idle = setTimeout(() => this.#discard(lane, 'it is not needed'), idleMs).unref();
     const [next] = this.#waiters;
     if (!next) return;
     this.#waiters.delete(next);
@@ -138,7 +138,7 @@ class Pool implements ScriptPool {
     if (lane.process?.tenant === tenant && !lane.process.isGone) return lane.process;
     this.#discard(lane, 'it belongs to another tenant');
     const { promise: ready, resolve } = Promise.withResolvers<string | undefined>();
-    const over = new AbortController();
+    const done = new AbortController();
     try {
       const process = ScriptProcess.start(tenant, {
         message: (message) => resolve(message.t === 'ready' ? undefined : 'it spoke too early'),
@@ -147,7 +147,7 @@ class Pool implements ScriptPool {
       lane.process = process;
       const abort = () => resolve('aborted');
       signal.addEventListener('abort', abort, { once: true });
-      this.#clock.sleep(startMs, over.signal).then(
+      this.#clock.sleep(startMs, done.signal).then(
         () => resolve(`it was not ready within ${startMs} ms`),
         () => {},
       );
@@ -161,7 +161,7 @@ class Pool implements ScriptPool {
     } catch (error) {
       this.#log.error({ err: error }, 'a script process could not be started');
     } finally {
-      over.abort();
+      done.abort();
     }
     return 'unavailable';
   }

@@ -1,6 +1,6 @@
 /**
  * What runs inside the sandbox before the script: it makes `tools`, `console`, a clock that stands still and random
- * numbers that repeat, from three functions that take and give nothing but strings and numbers. It protects nobody: a
+ * numbers that repeat, from three functions that take and give nothing but strings and numbers. It protects nothing: a
  * script that breaks it breaks only itself, because every string is checked again outside.
  */
 export const prelude = String.raw`(function (hostCall, hostLog, hostDone, settingsText) {
@@ -96,8 +96,8 @@ export const prelude = String.raw`(function (hostCall, hostLog, hostDone, settin
   const describe = (error) => {
     try {
       const isError = error !== null && typeof error === 'object' && error.message !== undefined;
-      const told = isError ? error : { message: show(error) };
-      return stringify({ name: text(told.name), message: text(told.message), stack: text(told.stack) });
+      const shown = isError ? error : { message: show(error) };
+      return stringify({ name: text(shown.name), message: text(shown.message), stack: text(shown.stack) });
     } catch {
       return '{"name":"","message":"the script threw a value that cannot be read","stack":""}';
     }

@@ -13,7 +13,7 @@ import { childMessage, type ChildMessage, type HostMessage } from './protocol.ts
 /** Receives what a process sends. A process without a listener must not send anything. */
 export interface ProcessListener {
   message(message: ChildMessage): void;
-  /** It has ended, or said something that it cannot say and was killed for it. `why` is for the log. */
+  /** It has ended, or sent a message out of turn and was killed for it. `why` is for the log. */
   gone(why: string): void;
 }
 
@@ -46,9 +46,9 @@ export class ScriptProcess {
     this.#channel.on('data', (chunk: Buffer) => {
       if (this.#isGone) return;
       try {
-        for (const text of reader.push(chunk)) this.#hear(childMessage.parse(JSON.parse(text)));
+        for (const text of reader.push(chunk)) this.#onMessage(childMessage.parse(JSON.parse(text)));
       } catch {
-        this.kill('it said what no script process says');
+        this.kill('it sent what no script process sends');
       }
     });
     // Until it is ready it may say why it cannot start: afterwards it has nothing to say there.
@@ -57,7 +57,7 @@ export class ScriptProcess {
     });
   }
 
-  /** Starts one; its listener hears `ready` or `gone`. */
+  /** Starts one; its listener gets `ready` or `gone`. */
   static start(tenant: string, listener: ProcessListener): ScriptProcess {
     const started = new ScriptProcess(
       tenant,
@@ -82,9 +82,9 @@ export class ScriptProcess {
   /** Only while there is a listener does the process keep the worker alive. */
   listen(listener: ProcessListener | undefined): void {
     this.#listener = listener;
-    const hold = listener ? 'ref' : 'unref';
-    this.#child[hold]();
-    this.#channel[hold]();
+    const reference = listener ? 'ref' : 'unref';
+    this.#child[reference]();
+    this.#channel[reference]();
   }
 
   send(message: HostMessage): void {
@@ -105,9 +105,9 @@ export class ScriptProcess {
     await this.#exited;
   }
 
-  #hear(message: ChildMessage): void {
+  #onMessage(message: ChildMessage): void {
     if (this.#isGone) return;
-    if (!this.#listener) throw new Error('nobody asked');
+    if (!this.#listener) throw new Error('a message without a script');
     if (message.t === 'ready') this.#child.stderr?.destroy();
     this.#listener.message(message);
   }

@@ -26,7 +26,7 @@ export class ScriptRun {
   #engine: ScriptEngine | undefined;
   #calls = 0;
   #settled = 0;
-  #isOver = false;
+  #hasEnded = false;
   /** Why the engine has to stop, as soon as there is a reason. */
   #stop: 'timeout' | 'calls' | undefined;
 
@@ -41,7 +41,7 @@ export class ScriptRun {
     const { source, tools, nowMs, seed, limits } = this.#order;
     try {
       const engine = await ScriptEngine.open(code, () => this.#shouldStop());
-      if (this.#isOver) return;
+      if (this.#hasEnded) return;
       this.#engine = engine;
       engine.prepare(this.#functions(), JSON.stringify({ tools, nowMs, seed, ...limits }));
       const problem = engine.start(source);
@@ -57,7 +57,7 @@ export class ScriptRun {
     if (!engine || id <= this.#settled || id > this.#calls) return;
     this.#results.set(id, result);
     try {
-      for (let next; !this.#isOver && (next = this.#results.get(this.#settled + 1));) {
+      for (let next; !this.#hasEnded && (next = this.#results.get(this.#settled + 1));) {
         this.#results.delete(++this.#settled);
         engine.settle(this.#settled, next);
         this.#proceed(engine);
@@ -70,7 +70,7 @@ export class ScriptRun {
   #functions(): EngineFunctions {
     return {
       call: (id, name, args) => {
-        if (this.#isOver || this.#stop) return;
+        if (this.#hasEnded || this.#stop) return;
         this.#calls = id;
         if (id > this.#order.limits.maxCalls) this.#stop = 'calls';
         else this.#port.call(id, name, args);
@@ -83,10 +83,10 @@ export class ScriptRun {
     };
   }
 
-  /** Lets the script go on until it waits for a tool, or is over. */
+  /** Runs the script until it waits for a tool, or ends. */
   #proceed(engine: ScriptEngine): void {
-    while (engine.proceed() && !this.#isOver && !this.#stop);
-    if (this.#isOver) return;
+    while (engine.proceed() && !this.#hasEnded && !this.#stop);
+    if (this.#hasEnded) return;
     if (this.#stop) this.#failStopped();
     else if (this.#calls === this.#settled)
       this.#fail('stuck', 'the script waits for something that never comes: there are no timers and no events here');
@@ -96,14 +96,14 @@ export class ScriptRun {
     this.#port.pulse();
     if (performance.now() > this.#endsAtMs) this.#stop ??= 'timeout';
     // What a script left running when it returned is stopped, too.
-    return this.#isOver || this.#stop !== undefined;
+    return this.#hasEnded || this.#stop !== undefined;
   }
 
   #conclude(what: string, body: string): void {
     const { maxResultBytes } = this.#order.limits;
     const tooLarge = (size: string) =>
       `the script returned ${size} of JSON, at most ${maxResultBytes} bytes: return less of it`;
-    if (this.#isOver) return;
+    if (this.#hasEnded) return;
     // An interrupted script may believe that it has ended by itself.
     if (this.#stop) this.#failStopped();
     else if (what === 'not_json') this.#fail('result', 'the script returned a value that is no JSON');
@@ -141,8 +141,8 @@ export class ScriptRun {
   }
 
   #end(outcome: ReportedOutcome, isSpent = false): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     clearTimeout(this.#timer);
     this.#port.done(outcome, this.#logs, isSpent || this.#isOutOfMemory());
   }

@@ -78,10 +78,10 @@ function askedBy({ tool, args }: ReadyCall): string {
 export function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission {
   const { context, host } = batch;
   const { call, tool, shown } = ready;
-  const { nobody = true, ttlMs = 0, approvers = 1 } = context.people ?? {};
-  if (nobody && gate.kind === 'approval' && gate.unasked)
+  const { isHeadless = true, ttlMs = 0, approvers = 1 } = context.people ?? {};
+  if (isHeadless && gate.kind === 'approval' && gate.unasked)
     return { kind: 'concluded', call: ready, result: gate.unasked };
-  if (nobody) return refuse(ready, 'nobody can be asked here', batch);
+  if (isHeadless) return refuse(ready, 'no person can be asked here', batch);
   const now = host.clock.now();
   const known = call.ask && call.ask.kind !== 'unknown_outcome' ? call.ask : undefined;
   if (known?.expiresAtMs !== undefined && known.expiresAtMs <= now) return refuse(ready, 'expired', batch);
@@ -104,7 +104,7 @@ export function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Perm
   return { kind: 'ask', item, ask, isNew: known === undefined };
 }
 
-/** What a person said about the call. */
+/** What a person decided about the call. */
 export function decided(
   ready: ReadyCall,
   decision: NonNullable<ReadyCall['call']['decision']>,
@@ -117,7 +117,7 @@ export function decided(
   }
   if (!decision.granted) return refuse(ready, decision.reason ?? 'a person denied it', batch, decision.by);
   const by = decision.by.join(', ');
-  // Taken over from a worker that was lost after it had said so, together with the intent.
+  // Recovered from a worker that was lost after it had published this, together with the intent.
   if (ready.call.status !== 'todo') return { kind: 'go', call: ready };
   const granted: EventBody = {
     type: 'tool.approval.granted',

@@ -53,7 +53,7 @@ export function stricter(a: PolicyVerdict, b: PolicyVerdict): PolicyVerdict {
   return severity.indexOf(b.action) > severity.indexOf(a.action) ? b : a;
 }
 
-/** The agent that would do the call, or take the conversation over. A call that names none is refused later. */
+/** The agent that would do the call, or continue the conversation. A call that names none is refused later. */
 export function agentBehind({ tool, args }: ReadyCall, { host }: Batch): string | undefined {
   if (tool.handoff !== undefined) return tool.handoff;
   try {

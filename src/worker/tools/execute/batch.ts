@@ -44,7 +44,7 @@ export interface Batch {
   readonly unknown: Set<string>;
   /** What people have to settle before the step can go on, and what is new about it. */
   readonly asks: { readonly item: PendingItem; readonly ask: Ask; readonly isNew: boolean }[];
-  /** All calls of the step, also those that are over. */
+  /** All calls of the step, also those that have ended. */
   readonly calls: readonly StepCall[];
   /** Calls that other runs do, and those runs. */
   readonly children: PlannedChild[];
@@ -73,7 +73,7 @@ export type CallEnding =
 
 /**
  * What becomes of a call before it starts. `concluded`: a refusal, or a person's answer, stands in for its result. `ends_run`:
- * the run ends so. What is said of it, `granted` or `denied`, is published by the caller that records it.
+ * the run ends so. The event, `granted` or `denied`, is published by the caller that records it.
  */
 export type Permission =
   | { readonly kind: 'go'; readonly call: ReadyCall; readonly granted?: EventBody }

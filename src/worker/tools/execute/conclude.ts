@@ -10,7 +10,7 @@ import { outputSummary } from './result.ts';
 import { errorResult, messageIn } from '../tool-error.ts';
 
 /**
- * Tells that a call starts. Arguments of a call that is not made are not shown: it was wrong, or `result` says that a rule
+ * Emits that a call starts. Arguments of a call that is not made are not shown: it was wrong, or `result` says that a rule
  * or a person has denied it.
  */
 export function announce(prepared: PreparedCall, { host }: Pick<Batch, 'host'>, result?: CallResult): void {
@@ -32,7 +32,7 @@ export function startEvent(prepared: PreparedCall, result?: CallResult): EventBo
   };
 }
 
-/** Publishes how a call ended and hands its result to the journal, together with what was said about the call `before`. */
+/** Publishes how a call ended and hands its result to the journal, together with the events `before` it. */
 export function conclude(
   prepared: PreparedCall,
   ending: CallEnding,
@@ -84,7 +84,7 @@ export function refusedRepeat(name: string): CallResult {
 
 /** The answer to a call whose outcome is not known. */
 export function unknownResult(name: string): CallResult {
-  const message = 'it is not known whether this call took effect; do not repeat it, tell the user';
+  const message = 'it is not known whether this call took effect; do not repeat it, report it to the user';
   return errorResult({ kind: 'outcome_unknown', message }, name);
 }
 
@@ -168,7 +168,7 @@ export function outcomeItem(prepared: PreparedCall, ask: Ask): PendingItem {
     id: ask.id,
     toolName: prepared.call.name,
     args: prepared.kind === 'ready' ? prepared.shown : {},
-    reason: 'nobody knows whether this call took effect',
+    reason: 'it is not known whether this call took effect',
     requestedAt: new Date(ask.requestedAtMs).toISOString(),
     expiresAt: new Date(ask.expiresAtMs).toISOString(),
   };

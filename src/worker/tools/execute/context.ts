@@ -21,17 +21,17 @@ export interface ToolRunContext {
   keyFor(step: number, index: number): string;
   /** The run that does the call at this place of the run. Absent: no run works for others here. */
   readonly childIdFor?: ((step: number, index: number) => string) | undefined;
-  /** How deep this run is below the first one, hand-overs included. */
+  /** How many runs and handoffs lie between the first run and this one. */
   readonly depth?: number | undefined;
   /** Is there an agent of this id to hand over to? */
   readonly hasAgent?: ((agentId: string) => boolean) | undefined;
   /** The tool secrets that this run may use. Absent: those that its tools may ask for. */
   readonly secretsAllowed?: readonly string[] | undefined;
-  /** By name of the tool: what the agent says over what the tool says itself. */
+  /** By name of the tool: the agent's settings, which replace those of the tool. */
   readonly options?: Readonly<Record<string, ToolOptions>> | undefined;
   readonly policy?: Policy | undefined;
-  /** `nobody`: no person can be asked, so every call that needs one is denied. */
-  readonly people?: { readonly nobody: boolean; readonly ttlMs: number; readonly approvers: number } | undefined;
+  /** `isHeadless`: no person can be asked, so every call that needs one is denied. */
+  readonly people?: { readonly isHeadless: boolean; readonly ttlMs: number; readonly approvers: number } | undefined;
   /** What a denial by a rule, or by a person, does. Default: the run fails by a rule, and a person's denial goes to the model. */
   readonly denials?: Pick<AgentDefinition, 'policyDenial' | 'approvalDenial'> | undefined;
   readonly secrets?: { get(name: string): string | undefined; values(): readonly string[] } | undefined;

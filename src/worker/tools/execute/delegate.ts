@@ -20,7 +20,7 @@ export function isDelegated({ tool }: ReadyCall): boolean {
 }
 
 /**
- * The result of a call that is one too many for its step, before anybody is asked about it. The first calls of the step
+ * The result of a call that is one too many for its step, before a person is asked about it. The first calls of the step
  * count, whatever becomes of them, so that every worker refuses the same ones.
  */
 export function surplus(ready: ReadyCall, batch: Batch): CallResult | undefined {
@@ -77,8 +77,8 @@ function plan({ call, tool, args, shown }: ReadyCall, { context, host }: Batch):
 /** Only an answer is one: a run that did not come to its end is a failed call, whose result names the reason. */
 async function takeAnswer(ready: ReadyCall, end: ChildEnd, requestedAtMs: number, batch: Batch): Promise<void> {
   const durationMs = Math.max(0, Math.round(Date.parse(end.at) - requestedAtMs));
-  const answered = end.status === 'completed' || end.status === 'degraded';
-  const result = answered
+  const hasAnswered = end.status === 'completed' || end.status === 'degraded';
+  const result = hasAnswered
     ? await finishResult(ready, end.structured ?? end.text, batch)
     : finishFault(ready, new ToolError('execution_failed', whyNot(end)), batch);
   conclude(ready, { kind: 'result', result }, durationMs, batch);

@@ -22,7 +22,7 @@ export interface ToolExecutor {
   advertised(promoted: readonly string[]): readonly Advertisement[];
   /** The server's tool that has this name now, as `mcp:<server>/<tool>`; undefined for code of the worker. */
   sourceOf(name: string): string | undefined;
-  /** Does a call of this name have a side effect, and will it start without asking anybody? */
+  /** Does a call of this name have a side effect, and will it start without asking a person? */
   startsFreely(name: string): boolean;
   /**
    * Runs what is open among the calls of a step, given in call order. Rejects only when something cannot be recorded;

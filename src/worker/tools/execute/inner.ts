@@ -124,7 +124,7 @@ async function dispatch(ready: ReadyCall, script: Script, batch: Batch): Promise
     const stopped = stopOf(batch);
     if (stopped) return stopped;
     if (!before) await record({ ...place, t: 'inner_tool_intent', fingerprint: print }, batch);
-    // What says how it ended leaves with its outcome: a script that is run again is answered from that, in silence.
+    // The events of its end are published with its outcome: a script that is run again gets the outcome, without events.
     const ended: EventBody[] = [];
     const publish = (event: EventBody) => void ended.push(event);
     const inDoubt = before && ready.tool.effect === 'once';

@@ -30,7 +30,7 @@ function isInDoubt(prepared: PreparedCall): boolean {
   return prepared.kind === 'ready' ? prepared.tool.effect === 'once' : prepared.result.errorKind === 'unknown_tool';
 }
 
-/** What a person said about a call whose outcome is not known. False: it shall run again. */
+/** What a person decided about a call whose outcome is not known. False: it shall run again. */
 function settleByPerson(prepared: PreparedCall, batch: Batch): boolean {
   const { call } = prepared;
   const { ask, decision } = call;

@@ -62,7 +62,7 @@ export function finishFault({ tool, call }: ReadyCall, thrown: unknown, batch: B
   const { kind, message } = faultOf(thrown);
   const text = batch.host.redactor.text(clip(message, maxErrorChars));
   const clean = cleaned(text, tool, { toolName: call.name, trust: tool.trust }, batch);
-  const shown = clean.blocked ? 'it failed, and what it said about that was refused' : clean.text;
+  const shown = clean.blocked ? 'it failed, and its message was refused' : clean.text;
   return { ...errorResult({ kind, message: shown }, call.name), trust: tool.trust, findings: clean.findings };
 }
 

@@ -55,8 +55,8 @@ export async function runStepCalls(prepared: readonly PreparedCall[], batch: Bat
   }
   await batch.results.finish();
   if (batch.signal.aborted || batch.fatal[0]) {
-    const isOver = batch.fatal[0] !== undefined || endsRun(batch.signal.reason);
-    if (isOver) for (const event of [...batch.grants, ...batch.onWait, ...batch.results.takeDue()]) host.emit(event);
+    const endsHere = batch.fatal[0] !== undefined || endsRun(batch.signal.reason);
+    if (endsHere) for (const event of [...batch.grants, ...batch.onWait, ...batch.results.takeDue()]) host.emit(event);
     return batch.signal.aborted ? { kind: 'aborted' } : (batch.fatal[0] as RunEnd);
   }
   if (batch.asks.length + batch.children.length === 0) return { kind: 'done' };

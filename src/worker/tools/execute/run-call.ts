@@ -61,14 +61,14 @@ async function admit(target: string, { context, signal }: Batch): Promise<Admiss
 
 /** Only what the tool itself did not manage counts against it: a mistake of the model says nothing about it. */
 function report(target: string, settled: Settled, admission: Admission, { context }: Batch): void {
-  const said = () => {
+  const outcome = () => {
     if (settled.kind === 'value') return 'success';
     if (settled.kind === 'timeout') return 'failure';
     if (settled.kind !== 'threw') return 'neutral';
     const { kind } = faultOf(settled.error);
     return kind === 'execution_failed' || kind === 'outcome_unknown' ? 'failure' : 'neutral';
   };
-  context.breakers?.report(target, said(), admission, breakerPolicy).catch(() => {});
+  context.breakers?.report(target, outcome(), admission, breakerPolicy).catch(() => {});
 }
 
 async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | undefined): Promise<Running> {
@@ -103,7 +103,7 @@ async function execute(ready: ReadyCall, batch: Batch, callInner: CallInner | un
     callTool: async (name, innerArgs) =>
       open && callInner
         ? await callInner(name, innerArgs)
-        : { ok: false, kind: 'aborted', message: 'the call that asks for it is over' },
+        : { ok: false, kind: 'aborted', message: 'the call that asks for it has ended' },
   };
   const own = tool.trust === 'built-in' ? ofPackage : {};
   const settled = await within(

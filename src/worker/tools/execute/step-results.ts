@@ -9,8 +9,8 @@ type Write = (entries: readonly JournalEntry[], events: readonly EventBody[]) =>
 
 /**
  * Passes the results of a step on: each into the journal as soon as it is there, what is ready together in one write,
- * one write at a time; their events in the order of the calls, whatever finishes first. An event never leaves without an entry
- * that says so: a worker that takes the run over publishes exactly those that are missing.
+ * one write at a time; their events in the order of the calls, whatever finishes first. An event is never published
+ * without its entry, so that a worker that recovers the run publishes exactly those that are missing.
  */
 export class StepResults {
   readonly #record: Write;
@@ -41,8 +41,8 @@ export class StepResults {
   }
 
   /**
-   * The event of a call's end, or null when it has none, and its entry if it has a result. What was said about the call
-   * `before` leaves with its entry.
+   * The event of a call's end, or null when it has none, and its entry if it has a result. The events `before` it
+   * are published with its entry.
    */
   settle(index: number, event: EventBody | null, entry?: Result, before: readonly EventBody[] = []): void {
     this.#events[index] = event;

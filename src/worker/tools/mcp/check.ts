@@ -15,7 +15,7 @@ const options: Options = {
   strict: false,
   allErrors: true,
   logger: false,
-  // Looked over before, once for all.
+  // Checked before, once for all.
   meta: false,
   validateSchema: false,
   validateFormats: false,
@@ -24,7 +24,7 @@ const options: Options = {
 };
 
 /**
- * Checks arguments against the schemas of strangers, so that a model hears of its mistakes at once. The server has the last
+ * Checks arguments against the schemas of strangers, so that a model learns of its mistakes at once. The server has the last
  * word: where a schema takes too long, which it can whatever its size, the arguments go to the server unchecked, from then
  * on always. Schemas are compiled when they are first needed; the last 500 are kept.
  */

@@ -29,7 +29,7 @@ export class Connection {
   readonly #listReads: FloodGate;
   readonly #closing = new AbortController();
   /** Links that are on their way out, with their processes. */
-  readonly #leaving = new Set<Promise<void>>();
+  readonly #closings = new Set<Promise<void>>();
   #link: Link | undefined;
   #opening: Promise<Link> | undefined;
   #wasOpen = false;
@@ -85,7 +85,7 @@ export class Connection {
     }
   }
 
-  /** Waits until a list that the server has said to be another one is read, or could not be. Never rejects. */
+  /** Waits until a list that the server has announced as changed is read, or could not be. Never rejects. */
   async settled(signal: AbortSignal): Promise<void> {
     if (!this.#reading || signal.aborted) return;
     await unlessAborted(this.#reading, signal).catch(() => {});
@@ -101,7 +101,7 @@ export class Connection {
     this.#closing.abort(new ServerGone('it was closed', false));
     if (this.#link) this.#drop(this.#link);
     await this.#opening?.catch(() => {});
-    await Promise.all(this.#leaving);
+    await Promise.all(this.#closings);
   }
 
   async #ready(signal: AbortSignal): Promise<Link> {
@@ -161,15 +161,15 @@ export class Connection {
       throw new ServerGone(`it did not answer within ${server.connectTimeoutMs} ms`, false);
     throw settled.kind === 'threw' && settled.error instanceof ServerGone
       ? settled.error
-      : new ServerGone('it did not tell its tools', false, {
+      : new ServerGone('it did not list its tools', false, {
           cause: settled.kind === 'threw' ? settled.error : undefined,
         });
   }
 
   #drop(link: Link): void {
     if (this.#link === link) this.#link = undefined;
-    const left = link.close().finally(() => this.#leaving.delete(left));
-    this.#leaving.add(left);
+    const left = link.close().finally(() => this.#closings.delete(left));
+    this.#closings.add(left);
   }
 
   /** One reading at a time; a server that keeps on changing its list is not followed without end. */

@@ -30,16 +30,16 @@ export function httpTransport(
     // A server may ask for any delay, also for none.
     reconnectionScheduler(reconnect, delayMs) {
       if (!again.allows()) return undefined;
-      const over = new AbortController();
+      const done = new AbortController();
       const waitMs = Math.min(Math.max(delayMs, minReconnectMs), maxReconnectMs);
-      clock.sleep(waitMs, over.signal).then(reconnect, () => {});
-      return () => over.abort();
+      clock.sleep(waitMs, done.signal).then(reconnect, () => {});
+      return () => done.abort();
     },
   });
   return transport;
 }
 
-/** The same, but a body that is nested too deeply breaks off before anybody parses it. */
+/** The same, but a body that is nested too deeply breaks off before it is parsed. */
 function shallow(fetch: FetchLike): FetchLike {
   return async (url, init) => {
     const response = await fetch(url, init);

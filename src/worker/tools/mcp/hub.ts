@@ -110,16 +110,16 @@ class Hub implements McpHub {
   async #openOne(wanted: Wanted, run: McpRun, signal: AbortSignal): Promise<OpenedServer | undefined> {
     const { clock, log } = this.#options;
     const { name, server, grant, resources } = wanted;
-    let held: Lease | undefined;
+    let lease: Lease | undefined;
     try {
-      held = this.#lease(name, server, run.tenant);
-      const { connection, release } = held;
+      lease = this.#lease(name, server, run.tenant);
+      const { connection, release } = lease;
       await connection.open(signal);
       this.#checkGrant(wanted, connection, run.runId);
       const definition = digestOf(server);
       return { name, server, definition, grant, connection, resources, checks: this.#checks, clock, log, release };
     } catch (error) {
-      await held?.release();
+      await lease?.release();
       signal.throwIfAborted();
       const failure = error instanceof ServerGone ? unusable(name, error.message, error) : error;
       if (server.required || !(failure instanceof RunError) || failure.code !== 'mcp_unavailable') throw failure;

@@ -175,7 +175,7 @@ export class Link {
     }
   }
 
-  /** Does the server know the session? Asked only where nothing was heard of it for a while. */
+  /** Does the server know the session? Asked only where it has sent nothing for a while. */
   async isKnown(signal: AbortSignal): Promise<boolean> {
     const { clock } = this.#options;
     const hasSession = 'sessionId' in this.#transport && this.#transport.sessionId !== undefined;
@@ -225,17 +225,17 @@ export class Link {
     const transport = this.#transport;
     const [deliver, send] = [transport.onmessage, transport.send.bind(transport)];
     const flood = new FloodGate(maxUnaskedMessages, floodWindowMs, this.#options.clock);
-    const hear = (message: JSONRPCMessage, extra?: MessageExtraInfo) => {
+    const onMessage = (message: JSONRPCMessage, extra?: MessageExtraInfo) => {
       if (isJSONRPCResultResponse(message) || isJSONRPCErrorResponse(message)) {
         if (message.id !== undefined) this.#waiting.delete(message.id);
       } else if (!flood.allows()) {
-        this.#options.onComplaint('it sends more messages than anybody asked for');
+        this.#options.onComplaint('it sends more messages than were asked for');
         void this.close();
         return;
       }
       deliver?.(cleanJson(message), extra);
     };
-    Object.assign(transport, { onmessage: hear } satisfies Partial<Transport>);
+    Object.assign(transport, { onmessage: onMessage } satisfies Partial<Transport>);
     transport.send = async (message, options) => {
       if (!isJSONRPCRequest(message)) return await send(message, options);
       const { id } = message;
@@ -248,7 +248,7 @@ export class Link {
     };
   }
 
-  /** In words of this system: what the SDK says may hold what the server said, and what it was told. */
+  /** In words of this system: a text of the SDK may contain what the server sent, and what was sent to it. */
   #whyOf(error: unknown): string {
     const { endpoint } = this.#options;
     if (this.#transport instanceof StdioTransport && this.#transport.problem !== undefined)

@@ -5,7 +5,7 @@ import { clip } from '../../../shared/base/bound-text.ts';
 import { maxListPages, maxToolDescriptionChars, maxTools } from './limits.ts';
 import { boundSchema, type BoundSchema } from './schema.ts';
 
-/** A tool as its server tells of it, looked over. */
+/** A tool as its server lists it, checked. */
 export interface ListedTool {
   /** What the server calls it. */
   readonly name: string;

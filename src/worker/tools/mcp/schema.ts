@@ -27,7 +27,7 @@ export type SchemaOrProblem =
 type Fields = Record<string, unknown>;
 
 const texts: ReadonlySet<string> = new Set(['description', 'title', '$comment']);
-/** Their values are data, or names that anybody may choose, and no schemas. */
+/** Their values are data, or names that a caller may choose, and no schemas. */
 const dataKeywords: ReadonlySet<string> = new Set([
   'const',
   'enum',
@@ -47,7 +47,7 @@ const schemaMaps: ReadonlySet<string> = new Set([
 const hiddenKeywords: ReadonlySet<string> = new Set(['$schema', '$id', 'id', '$comment']);
 
 /**
- * Looks a schema over that a stranger wrote: an object schema, valid, not too large or deep, that refers to nothing
+ * Checks a schema that a stranger wrote: an object schema, valid, not too large or deep, that refers to nothing
  * outside itself. Texts are cut and rid of invisible characters. Patterns that RE2 does not take (lookaround, references back)
  * are left to the server.
  */

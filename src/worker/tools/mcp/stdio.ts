@@ -49,8 +49,8 @@ export class StdioTransport implements Transport {
   #child: ChildProcess | undefined;
   #exited: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
-  #isOver = false;
-  #isTold = false;
+  #hasEnded = false;
+  #isCloseReported = false;
   #pieces: Buffer[] = [];
   #size = 0;
   #complaint = '';
@@ -66,7 +66,7 @@ export class StdioTransport implements Transport {
     return this.#child?.pid;
   }
 
-  /** Why it is over, in words of this system; undefined as long as it is not. */
+  /** Why it has ended, in words of this system; undefined as long as it is not. */
   get problem(): string | undefined {
     return this.#problem;
   }
@@ -89,11 +89,11 @@ export class StdioTransport implements Transport {
     this.#exited = once(child, 'exit').catch(() => {});
     child.on('error', (error) => this.#leave(startProblem(error, this.#command)));
     child.on('exit', (code, signal) => this.#leave(exitProblem(code, signal, command)));
-    child.stdout?.on('data', (chunk: Buffer) => this.#hear(chunk));
+    child.stdout?.on('data', (chunk: Buffer) => this.#onChunk(chunk));
     child.stderr?.on('data', (chunk: Buffer) => {
       this.#complaint = `${this.#complaint}${chunk.toString()}`.slice(-maxComplaintChars);
     });
-    // A process that goes away takes its pipes along: its end is told by `exit`.
+    // A process that goes away takes its pipes along: `exit` reports its end.
     for (const stream of child.stdio) stream?.on('error', () => {});
     await once(child, 'spawn').catch(() => {});
     if (this.#problem !== undefined) throw new Error(this.#problem);
@@ -101,13 +101,13 @@ export class StdioTransport implements Transport {
 
   async send(message: JSONRPCMessage): Promise<void> {
     const input = this.#child?.stdin;
-    if (!input?.writable || this.#isOver) throw new Error(this.#problem ?? 'it is not connected');
+    if (!input?.writable || this.#hasEnded) throw new Error(this.#problem ?? 'it is not connected');
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     input.write(serializeMessage(message), (error) => (error ? reject(error) : resolve()));
     try {
       await promise;
     } catch (error) {
-      // A process that has ended is told of by its pipes before it is told of itself.
+      // The pipes of a process that has ended report it before the process does.
       if (!(await this.#isGoneWithin(goodbyeMs))) this.#breakOff('it closed its input');
       throw new Error(this.#problem, { cause: error });
     }
@@ -149,13 +149,13 @@ export class StdioTransport implements Transport {
   }
 
   #leave(problem: string): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
     this.#problem ??= problem;
     this.#signal('SIGKILL');
     for (const stream of this.#child?.stdio ?? []) stream?.destroy();
     [this.#pieces, this.#size] = [[], 0];
-    this.#tellClosed();
+    this.#reportClosed();
   }
 
   /** No request waits for its answers any more, however long it takes to end. */
@@ -163,18 +163,18 @@ export class StdioTransport implements Transport {
     this.#problem ??= problem;
     this.onerror?.(new Error(problem));
     void this.close();
-    this.#tellClosed();
+    this.#reportClosed();
   }
 
-  #tellClosed(): void {
-    if (this.#isTold) return;
-    this.#isTold = true;
+  #reportClosed(): void {
+    if (this.#isCloseReported) return;
+    this.#isCloseReported = true;
     this.onclose?.();
   }
 
-  #hear(chunk: Buffer): void {
+  #onChunk(chunk: Buffer): void {
     if (this.#problem !== undefined) return;
-    if (!this.#flood.allows(chunk.length)) return this.#breakOff('it sends more than anybody can read');
+    if (!this.#flood.allows(chunk.length)) return this.#breakOff('it sends more than can be read');
     let start = 0;
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {
       if (!this.#gather(chunk.subarray(start, end))) return;

@@ -70,7 +70,7 @@ test('a middleware sees each attempt of the chain once', async () => {
   expect(seen).toEqual(['overloaded', 'overloaded', 'stop']);
 });
 
-test('a middleware may change what is asked and what is told', async () => {
+test('a middleware may change what is asked and what is answered', async () => {
   const asked: LlmRequest[] = [];
   const provider = withMiddleware(
     createScriptedProvider((got) => {
@@ -90,10 +90,10 @@ test('a middleware may change what is asked and what is told', async () => {
       },
     ],
   );
-  const told: string[] = [];
-  await provider.generate(request, (part) => told.push(part.type === 'text' ? part.delta : ''), never);
+  const shown: string[] = [];
+  await provider.generate(request, (part) => shown.push(part.type === 'text' ? part.delta : ''), never);
   expect(asked[0]?.temperature).toBe(0);
-  expect(told).toEqual(['*', '*']);
+  expect(shown).toEqual(['*', '*']);
 });
 
 test('everything else of the provider stays as it is', () => {
@@ -134,7 +134,7 @@ test.each<MiddlewareKind[][]>([[['redact', 'retry']], [['observe', 'retry', 'red
   },
 );
 
-test('every mistake of an order is told, with the order that is safe', () => {
+test('every mistake of an order is reported, with the order that is safe', () => {
   const order = [passing('mask', 'redact'), passing('log', 'observe'), passing('again', 'retry')];
   expect(() =>
     withMiddleware(

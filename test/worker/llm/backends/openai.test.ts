@@ -23,7 +23,7 @@ test.each(['baseUrl', 'model', 'apiKey'] as const)('without %s it cannot be made
   );
 });
 
-test('everything that is wrong is told at once', () => {
+test('everything that is wrong is reported at once', () => {
   expect(make({ baseUrl: 'ftp://x', apiKey: '', modle: 'm', idleTimeoutMs: 0 })).toThrow(
     expect.objectContaining({
       details: [

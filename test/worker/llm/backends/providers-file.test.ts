@@ -44,7 +44,7 @@ test('limits stand at the provider and, field by field before them, at a model',
   expect(providerIn(entry('models: []')).limitsOf?.('m')).toBeUndefined();
 });
 
-test('a credential is named without being told, the same for one key at one server', () => {
+test('a credential is named without being shown, the same for one key at one server', () => {
   const credential = (fields: string, key: string) => providerIn(entry(fields), { KEY: key }).credential;
   const one = credential('keyEnv: KEY', 'sk-one-secret');
   expect(one).toMatch(/^[0-9a-f]{16}$/);
@@ -103,9 +103,9 @@ test('a server that cannot stream is asked for whole answers', async () => {
   const provider = providerIn(
     `- { id: p, kind: openai, baseUrl: "${raw.url}", streaming: false, idempotencyHeader: X-Once }`,
   );
-  const told: unknown[] = [];
-  await provider.generate(request, (part) => told.push(part), never);
-  expect(told).toEqual([{ type: 'text', delta: 'Hello.' }]);
+  const parts: unknown[] = [];
+  await provider.generate(request, (part) => parts.push(part), never);
+  expect(parts).toEqual([{ type: 'text', delta: 'Hello.' }]);
   expect(raw.requests[0]?.body).toEqual({ model: 'm', messages: [{ role: 'user', content: 'hi' }], stream: false });
   expect(raw.requests[0]?.headers).toMatchObject({ 'x-once': 'r' });
 });

@@ -30,7 +30,7 @@ test('with nothing configured the built-in script answers and says so', async ()
   expect((await found?.provider.generate(request, () => {}, never))?.finishReason).toBe('stop');
 });
 
-test('in production nothing configured is an error that tells what to set', () => {
+test('in production nothing configured is an error that names what to set', () => {
   expect(() => providersOf({ NODE_ENV: 'production' })).toThrow(/OPENAI_API_KEY/);
 });
 
@@ -96,14 +96,14 @@ describe('a providers file', () => {
     expect(providers.providerFor('gpt-5.2-mini')?.provider.id).toBe('openai');
   });
 
-  test("a model without a provider is nobody's when there are several and no default", () => {
+  test('a model without a provider belongs to none when there are several and no default', () => {
     const path = scratchFile('providers.yaml', file('http://127.0.0.1:1/v1'));
     expect(providersOf({ MILLRACE_PROVIDERS: path }, { HOSTED_KEY: 'k' }).providerFor('big')).toBeUndefined();
     const single = scratchFile('providers.yaml', file('http://127.0.0.1:1/v1').split('\n').slice(0, 2).join('\n'));
     expect(providersOf({ MILLRACE_PROVIDERS: single }).providerFor('big')?.provider.id).toBe('local');
   });
 
-  test('every problem is told at once, missing keys among them', () => {
+  test('every problem is reported at once, missing keys among them', () => {
     const path = scratchFile(
       'providers.yaml',
       '- { id: Bad Id, kind: openai, baseUrl: ftp://x }\n- { id: a, kind: other, baseUrl: "http://x" }\n',

@@ -70,7 +70,7 @@ test('the session of the box comes back and is gone on with', async () => {
   expect(prompts[1]?.context.sessionId).toBe('box-9');
 });
 
-test('the tools of the box are told and are no tool calls of the answer', async () => {
+test('the tools of the box are emitted and are no tool calls of the answer', async () => {
   const { generate, parts } = world([
     [
       text('I look.'),
@@ -94,18 +94,18 @@ test('the tools of the box are told and are no tool calls of the answer', async 
 });
 
 test('a final event with the whole text counts where no text was streamed, and only there', async () => {
-  const said = {
+  const message = {
     type: 'result',
     result: 'all done',
     usage: { input: 3, output: 2, cached: 0, cacheWrite: 0, total: 5 },
   };
-  const whole = await world([[said]]).generate();
+  const whole = await world([[message]]).generate();
   expect(whole).toMatchObject({ message: { parts: [{ text: 'all done' }] }, usage: { total: 5 } });
-  const streamed = await world([[text('streamed'), said]]).generate();
+  const streamed = await world([[text('streamed'), message]]).generate();
   expect(streamed.message.parts).toEqual([{ type: 'text', text: 'streamed' }]);
 });
 
-test('a stream that breaks off is taken up again once, where it broke off, by the session', async () => {
+test('a stream that breaks off is resumed once, where it broke off, by the session', async () => {
   const { generate, parts, prompts, wanted } = world([
     [text('one'), { type: 'status' }, new Error('ECONNRESET')],
     [text(' two'), final],
@@ -118,7 +118,7 @@ test('a stream that breaks off is taken up again once, where it broke off, by th
   expect(prompts[1]?.context).toMatchObject({ sessionId: 'box-7', resumeAfter: 2 });
 });
 
-test('a stream that just ends without a final event is taken up again too', async () => {
+test('a stream that just ends without a final event is resumed too', async () => {
   expect((await world([[text('one')], [final]]).generate()).message.parts).toEqual([{ type: 'text', text: 'one' }]);
 });
 
@@ -182,7 +182,7 @@ test('events of other boxes are translated by the host, and what it drops is dro
   expect(parts).toEqual([{ type: 'text', delta: 'hi' }]);
 });
 
-test('events that nobody understands are passed over', async () => {
+test('unknown events are skipped', async () => {
   const odd = [null, 'text', 7, [], { type: 'text' }, { type: 'tool_call', id: '' }, { type: 'heartbeat' }];
   expect((await world([[...odd, text('ok'), final]]).generate()).message.parts).toEqual([{ type: 'text', text: 'ok' }]);
 });
@@ -191,7 +191,7 @@ test('an agent with tools of its own is not served', () => {
   expect(world([]).provider.capabilities.tools).toBe(false);
 });
 
-test('after an abort the box is told to stop and not reconnected to', async () => {
+test('after an abort the box is asked to stop and not reconnected to', async () => {
   const cancel = new AbortController();
   const stopped = Promise.withResolvers<void>();
   const { provider, wanted } = world([], {

@@ -155,7 +155,7 @@ rules:
     expect(answer.message.parts).toMatchObject([{ type: 'text', text: expect.stringContaining('You said: order') }]);
   });
 
-  test('every problem of a file is told at once', () => {
+  test('every problem of a file is reported at once', () => {
     const path = scratchFile(
       'script.yaml',
       'rules:\n  - when: { agnet: x }\n    answer: {}\n  - answer: { deltaMs: fast }\n',
@@ -196,7 +196,7 @@ describe('the built-in script', () => {
     expect(toolCallsOf(named.answer.message)).toMatchObject([{ name: 'bill' }]);
   });
 
-  test('after a tool result it tells what the tool said', async () => {
+  test('after a tool result it repeats the result', async () => {
     const good = await playScript(script, { messages: [ask('order 7'), result('shipped')], tools });
     expect(good.answer.message.parts).toEqual([{ type: 'text', text: 'The tool lookup_order answered: shipped' }]);
     const bad = await playScript(script, { messages: [ask('order 7'), result('gone', true)], tools });

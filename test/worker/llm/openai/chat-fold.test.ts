@@ -151,7 +151,7 @@ test('an answer that ends in an error of the provider can be retried', () => {
   );
 });
 
-test('tool calls of a completion that did not stream are told after its text', () => {
+test('tool calls of a completion that did not stream are emitted after its text', () => {
   const parts: LlmPart[] = [];
   const folded = new ChatFold('p', (part) => parts.push(part));
   const tool_calls = [{ function: { name: 'one', arguments: '{}' } }, { function: { name: 'two', arguments: '{}' } }];
@@ -174,7 +174,7 @@ const callLike = fc.record({
   id: either(fc.constantFrom('a', 'b')),
   function: either(fc.record({ name: either(fc.constantFrom('f', 'g')), arguments: either(fc.string()) })),
 });
-const said = fc.record({
+const words = fc.record({
   content: either(fc.string()),
   reasoning: either(fc.string()),
   reasoning_details: either(fc.array(anything)),
@@ -193,8 +193,8 @@ const chunkLike = fc.record({
     fc.array(
       either(
         fc.record({
-          delta: either(said),
-          message: either(said),
+          delta: either(words),
+          message: either(words),
           finish_reason: either(fc.constantFrom('stop', 'length', 'tool_calls')),
         }),
       ),

@@ -120,7 +120,7 @@ describe('a well-behaved server', () => {
     expect(connections.size).toBeLessThanOrEqual(2);
   });
 
-  test('a server that does not stream is told as parts all the same', async () => {
+  test('the answer of a server that does not stream comes as parts all the same', async () => {
     const text = `${'🙂'.repeat(100)}x${'🙂'.repeat(100)}`;
     const completion = {
       id: 'c',
@@ -153,7 +153,7 @@ describe('a stream that goes wrong', () => {
     expect(`${error.message} ${String(error.cause)}`).not.toContain('private');
   });
 
-  test('a server that nobody listens at is a transport error that names the reason', async () => {
+  test('a port without a server is a transport error that names the reason', async () => {
     const { failure } = await world(stall(), { baseUrl: 'http://127.0.0.1:1/v1' });
     const error = await failure();
     expect(error.kind).toBe('transport');
@@ -302,7 +302,7 @@ describe('the API key', () => {
 });
 
 describe('answers that are no answers', () => {
-  test('a stop for tools that names none is a fault of the provider that no retry mends', async () => {
+  test('a stop for tools that names none is a fault of the provider that no retry repairs', async () => {
     const { failure } = await world(chat(() => ({ text: 'hm', finishReason: 'tool_calls' })));
     expect(await failure()).toMatchObject({ kind: 'overloaded', retryable: false, usage: { input: 100, output: 20 } });
   });

@@ -81,7 +81,7 @@ test('a video is a job: given once, asked for, and fetched when it is done', asy
   expect(server.requests[0]?.body).toEqual({ model: 'sora-2', prompt: 'A whale.', seconds: '8', size: '1280x720' });
 });
 
-test('a job that failed tells why', async () => {
+test('a job that failed reports why', async () => {
   const error = { code: 'content_policy_violation', message: 'Not this.' };
   const { poll } = await makeMedia(json({ id: 'video_1', status: 'failed', error }));
   await expect(poll('video_1')).rejects.toMatchObject({
@@ -101,7 +101,7 @@ const faults: readonly [what: string, reply: Reply, kind: string, retryable: boo
 ];
 
 test.each(faults)(
-  '%s is told as what it is, after one request and without the key',
+  '%s is reported as what it is, after one request and without the key',
   async (_, reply, kind, retryable) => {
     const { server, generate } = await makeMedia(reply);
     const error = await generate().catch((thrown: unknown) => thrown);

@@ -24,7 +24,7 @@ test.each(['', 'soon', '-1s', '1 s', 's', '5x', '2026-09-23T00:00:00Z', '9'.repe
   },
 );
 
-test('requests and tokens are told apart, and only what was sent is told', () => {
+test('requests and tokens are kept apart, and only what was sent is reported', () => {
   const headers = new Headers({
     'x-ratelimit-limit-requests': '60',
     'x-ratelimit-remaining-tokens': '0',

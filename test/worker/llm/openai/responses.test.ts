@@ -136,10 +136,10 @@ describe('reasoning', () => {
     name,
     arguments: '{}',
   });
-  const text = (said: string, phase?: string) => ({
+  const text = (text: string, phase?: string) => ({
     type: 'message',
     role: 'assistant',
-    content: [{ type: 'output_text', text: said }],
+    content: [{ type: 'output_text', text }],
     ...(phase && { phase }),
   });
   const answering = (...output: object[]) =>
@@ -197,7 +197,7 @@ describe('reasoning', () => {
     ]);
   });
 
-  test('an item without a proof does not go back: the server was told not to keep it', async () => {
+  test('an item without a proof does not go back: the server was asked not to keep it', async () => {
     expect(await replayOf([item('r1'), text('so')])).toEqual([{ type: 'message', role: 'assistant', content: 'so' }]);
   });
 
@@ -239,7 +239,7 @@ describe('reasoning', () => {
 });
 
 describe('the answer', () => {
-  test('a server that streams nothing but the end is told whole', async () => {
+  test('the answer of a server that streams nothing but the end comes whole', async () => {
     const saying: ResponsesSaying = { text: ['Hello'], calls: [{ id: 'c1', name: 'find', args: ['{"x":1}'] }] };
     const { generate, parts } = await world(stream(responsesEvents(saying).at(-1) ?? ''));
     expect((await generate()).message.parts).toEqual([
@@ -256,7 +256,7 @@ describe('the answer', () => {
     expect((await generate()).finishReason).toBe('stop');
   });
 
-  test('an answer in one piece is told in pieces', async () => {
+  test('an answer in one piece is emitted in pieces', async () => {
     const long = 'x'.repeat(100);
     const whole = wholeResponse({ text: [long], reasoning: { summary: 'hm' } });
     const { generate, parts, server } = await world(body('application/json', JSON.stringify(whole)), {
@@ -303,7 +303,7 @@ describe('the answer', () => {
     await expect(generate()).rejects.toMatchObject({ kind: 'overloaded' });
   });
 
-  test('events that are not known are passed over', async () => {
+  test('events that are not known are skipped', async () => {
     const [first = '', ...rest] = responsesEvents({ text: ['Hello'] });
     const other = data({ type: 'response.web_search_call.searching', output_index: 9, delta: 'no' });
     const { generate } = await world(stream(first, data(null), ...rest));

@@ -33,8 +33,8 @@ test('compactions are counted by what came of them', async () => {
 
 test('runs, attempts, tokens, cost and tools are counted from the events', async () => {
   const metrics = workerMetrics({ active: () => 3, concurrency: 50 });
-  const tell = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);
-  tell({
+  const observe = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);
+  observe({
     type: 'run.completed',
     status: 'completed',
     result: { text: 'x' },
@@ -43,14 +43,14 @@ test('runs, attempts, tokens, cost and tools are counted from the events', async
     durationMs: 1_500,
     steps: 1,
   });
-  tell({
+  observe({
     type: 'run.failed',
     error: { code: 'provider_auth', message: 'x', retryable: false },
     usage,
     costMicrocents: 0,
     durationMs: 90_000,
   });
-  tell({
+  observe({
     type: 'llm.call',
     model: 'm',
     provider: 'p',
@@ -62,7 +62,7 @@ test('runs, attempts, tokens, cost and tools are counted from the events', async
     latencyMs: 10,
     error: { kind: 'rate_limit', message: 'x' },
   });
-  tell({
+  observe({
     type: 'cost.updated',
     model: 'm',
     inputTokens: 7,
@@ -72,7 +72,7 @@ test('runs, attempts, tokens, cost and tools are counted from the events', async
     priced: false,
     usageReported: true,
   });
-  tell({
+  observe({
     type: 'tool.execute.end',
     toolCallId: 'c',
     toolName: 'lookup',
@@ -101,7 +101,7 @@ test('runs, attempts, tokens, cost and tools are counted from the events', async
   expect(await scrape(metrics, 'nodejs_eventloop_lag_p99_seconds')).toBeDefined();
 });
 
-test('starts tell how long runs have waited, and recoveries are counted', async () => {
+test('starts show how long runs have waited, and recoveries are counted', async () => {
   const metrics = workerMetrics();
   metrics.observe({ type: 'run.started', kind: 'agent.turn', attempt: 1 }, { ...context, queueWaitMs: 1_500 });
   metrics.observe({ type: 'run.recovered', fromCheckpoint: 0 }, context);
@@ -164,12 +164,12 @@ test('decisions of people and of rules are counted, and breakers of tools stand 
   const metrics = workerMetrics({ breakers: open });
   const classification = { trust: 'user-defined', sideEffectClass: 'money', sensitivity: 'public' };
   const call = { toolCallId: 'c', toolName: 'pay' };
-  const tell = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);
-  tell({ type: 'tool.approval.requested', ...call, args: {}, mode: 'approval', requestedAt: '', classification });
-  tell({ type: 'tool.approval.granted', ...call });
-  tell({ type: 'tool.approval.denied', ...call, reason: 'expired' });
-  tell({ type: 'tool.approval.denied', ...call, reason: 'too much' });
-  tell({ type: 'policy.decision', subject: 'tool_call', action: 'deny', ruleId: 'r' });
+  const observe = (event: Parameters<WorkerMetrics['observe']>[0]) => metrics.observe(event, context);
+  observe({ type: 'tool.approval.requested', ...call, args: {}, mode: 'approval', requestedAt: '', classification });
+  observe({ type: 'tool.approval.granted', ...call });
+  observe({ type: 'tool.approval.denied', ...call, reason: 'expired' });
+  observe({ type: 'tool.approval.denied', ...call, reason: 'too much' });
+  observe({ type: 'policy.decision', subject: 'tool_call', action: 'deny', ruleId: 'r' });
   for (const line of [
     'millrace_approvals_requested_total{tool="pay"} 1',
     'millrace_approvals_decided_total{tool="pay",decision="granted"} 1',
@@ -219,11 +219,11 @@ test('a model call that was skipped is counted, and has no duration', async () =
   expect(await scrape(metrics, 'millrace_llm_attempt_seconds_count')).toBeUndefined();
 });
 
-test('names that nobody configured share one label, however many there are', async () => {
+test('names that are not configured share one label, however many there are', async () => {
   const open = new Map<string, 'open'>();
   const metrics = workerMetrics({ breakers: () => open });
   const count = async () => (await metrics.registry.metrics()).split('\n').length;
-  const tell = (name: string) => {
+  const observe = (name: string) => {
     const call = { type: 'llm.call', provider: 'p', requestId: 'r', attemptNumber: 1, outcome: 'succeeded' } as const;
     metrics.observe({ ...call, model: name, tokensIn: 0, tokensOut: 0, latencyMs: 1 }, context);
     metrics.observe({ type: 'run.recovered', fromCheckpoint: 0 }, { agentId: name, kind: 'agent.turn' });
@@ -240,9 +240,9 @@ test('names that nobody configured share one label, however many there are', asy
     rateLimiter.woken(`key:${name}`, 1);
     open.set(`acme/${name}`, 'open');
   };
-  tell('made-up');
+  observe('made-up');
   const before = await count();
-  for (let i = 0; i < 2_000; i++) tell(`made-up-${i}`);
+  for (let i = 0; i < 2_000; i++) observe(`made-up-${i}`);
   expect(await count()).toBe(before);
   expect(await scrape(metrics, 'millrace_runs_recovered_total{agent="other"}')).toMatch(/ 2001$/);
 });

@@ -12,7 +12,7 @@ test('a reader gets everything in order, also what came before it', async () => 
   expect(await read).toEqual([1, 2]);
 });
 
-test('a reader that comes too late for the first is told so', async () => {
+test('a reader that comes too late for the first gets an error that says so', async () => {
   const feed = new EventFeed<number>(2);
   for (const event of [1, 2, 3]) feed.push(event);
   await expect(all(feed)).rejects.toMatchObject({ code: 'replay_truncated' });
@@ -26,7 +26,7 @@ test('there is one reader', async () => {
   expect(await iterator.next()).toMatchObject({ done: true });
 });
 
-test('whoever pushes waits for a reader that is behind, until it goes on or leaves', async () => {
+test('a producer waits for a reader that is behind, until the reader continues or leaves', async () => {
   const feed = new EventFeed<number>(2);
   await feed.room();
   const iterator = feed[Symbol.asyncIterator]();

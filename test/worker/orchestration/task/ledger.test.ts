@@ -26,7 +26,7 @@ function cost(costMicrocents: number): Extract<EventBody, { type: 'cost.updated'
 }
 
 /** What the events of a task say that it cost. */
-function told(events: readonly EventBody[]): number {
+function emittedCost(events: readonly EventBody[]): number {
   return events.reduce((sum, event) => {
     if (event.type === 'cost.updated') return sum + event.costMicrocents;
     if (event.type === 'task.act') return sum + ((event.outcome as { costMicrocents?: number }).costMicrocents ?? 0);
@@ -54,7 +54,7 @@ test('the row of a task is the sum of what its events cost, wherever it was spen
   const [row] = rows.all();
   expect(ledgerRow.parse(row)).toMatchObject({ id: 'count', taskId: 'count', status: 'completed', llmCalls: 12 });
   expect(row).toMatchObject({ tokensIn: 12 * 15, tokensOut: 12 * 3, costMicrocents: 4 * 7 + 4 * 101 + 3 * 1_000 });
-  expect(told(world.events)).toBe(row?.costMicrocents);
+  expect(emittedCost(world.events)).toBe(row?.costMicrocents);
   expect(result).toMatchObject({ costMicrocents: row?.costMicrocents, spentCostUsd: 0.00003432 });
   const costs = world.events.filter((event) => event.type === 'cost.updated');
   expect(costs.map(({ cumulativeCostMicrocents }) => cumulativeCostMicrocents).slice(0, 4)).toEqual([
@@ -155,7 +155,7 @@ test.each<[string, object, string]>([
   expect(await rows.get('count')).toMatchObject({ status: row });
 });
 
-test('a store of rows that fails is told to the caller, after the end of the task was told', async () => {
+test('a store of rows that fails is reported to the caller, after the end of the task was emitted', async () => {
   const world = hostWorld();
   const rows = { get: async () => undefined, put: async () => Promise.reject(new Error('disk full')) };
   const run = runAgentTask(counting().adapter, { task, host: world.host, ledger: { rows } });

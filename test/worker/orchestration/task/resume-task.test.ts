@@ -19,7 +19,7 @@ function asking(over: Partial<AgentAdapter<Counter, Add>> = {}) {
   return counting({
     decide: ({ history }) => {
       if (history.length === 0) return { type: 'act', action: { add: 1 } };
-      if (history.length === 1) return { type: 'ask', question: 'How far?', reason: 'nobody said' };
+      if (history.length === 1) return { type: 'ask', question: 'How far?', reason: 'it is not known' };
       const answer = history[1]?.outcome.ok ? history[1].outcome.result : 'nothing';
       return { type: 'stop', reason: `${String(answer)} it is`, pass: true };
     },
@@ -62,7 +62,7 @@ test('a question suspends the task, and the answer is the result of that step', 
   expect(result.steps[1]?.outcome).toEqual({ ok: true, result: 'to three', durationMs: 0 });
 });
 
-test('the time in which nobody answered does not count, and all other bounds go on', async () => {
+test('the time without an answer does not count, and all other bounds go on', async () => {
   const world = hostWorld();
   const slow = asking({
     act: () => {
@@ -77,7 +77,7 @@ test('the time in which nobody answered does not count, and all other bounds go 
   expect(saved.elapsedMs).toBe(1_000);
   world.clock.nowMs += 86_400_000;
   const result = ended(await resumeAgentTask(saved, 'yes', slow.adapter, { host: world.host }));
-  expect(result).toMatchObject({ stoppedBy: 'budget', wallMs: 4_000, reason: '3500 ms are over' });
+  expect(result).toMatchObject({ stoppedBy: 'budget', wallMs: 4_000, reason: '3500 ms are used up' });
   expect(result.steps).toHaveLength(5);
 });
 

@@ -118,15 +118,15 @@ describe('the loop', () => {
     expect(result.steps).toMatchObject([{ outcome: { ok: true }, afterState: { count: 0 } }]);
   });
 
-  test('what an adapter is told is frozen, and what it answers is copied', async () => {
+  test('what an adapter gets is frozen, and what it answers is copied', async () => {
     const state = { count: 0 };
     const seen: boolean[] = [];
     const { adapter } = counting({
       observe: () => state,
       act: (context) => {
         state.count++;
-        const { state: told, history, task: spec, action } = context;
-        seen.push(...[told, history, spec, action].map((value) => Object.isFrozen(value)));
+        const { state: given, history, task: spec, action } = context;
+        seen.push(...[given, history, spec, action].map((value) => Object.isFrozen(value)));
         return state;
       },
     });
@@ -159,7 +159,7 @@ describe('the loop', () => {
 });
 
 describe('a task ends', () => {
-  test('after 8 steps unless it is told otherwise', async () => {
+  test('after 8 steps unless the budget has another number', async () => {
     const { adapter } = counting(always);
     const result = ended(await runAgentTask(adapter, { task }));
     expect(result).toMatchObject({ status: 'failed', stoppedBy: 'budget', completed: false, pass: false });
@@ -238,10 +238,10 @@ describe('a task ends', () => {
       ],
       'completed',
     ],
-  ])('by a stop with %j over the evals %j as it has passed', async (said, evals, status) => {
+  ])('by a stop with %j over the evals %j as it has passed', async (verdict, evals, status) => {
     const { adapter } = counting({
       validate: () => evals,
-      decide: () => ({ type: 'stop', reason: 'enough', ...said }),
+      decide: () => ({ type: 'stop', reason: 'enough', ...verdict }),
     });
     const result = ended(await runAgentTask(adapter, { task }));
     expect(result).toMatchObject({ status, pass: status === 'completed', completed: true, stoppedBy: 'policy' });
@@ -259,16 +259,16 @@ describe('a task ends', () => {
     const result = ended(await runAgentTask(slow.adapter, { task, host: world.host }));
     expect(result).toMatchObject({ stoppedBy: 'budget', status: 'failed', wallMs: 400_000 });
     expect(result.steps).toHaveLength(2);
-    let told: unknown;
+    let reason: unknown;
     const hanging = counting({
       decide: ({ signal }) =>
         new Promise((_, reject) => {
-          signal.addEventListener('abort', () => reject((told = signal.reason)));
+          signal.addEventListener('abort', () => reject((reason = signal.reason)));
         }),
     });
     const cut = ended(await runAgentTask(hanging.adapter, { task, budget: { maxWallMs: 60 } }));
     expect(cut).toMatchObject({ stoppedBy: 'budget', status: 'failed', completed: false });
-    expect(told).toMatchObject({ name: 'TimeoutError' });
+    expect(reason).toMatchObject({ name: 'TimeoutError' });
   });
 
   test('when it is aborted: before it begins, and while an adapter works that does not listen', async () => {
@@ -282,13 +282,13 @@ describe('a task ends', () => {
     });
     expect(early.calls).toEqual([]);
     const stop = new AbortController();
-    const deaf = counting({
+    const stubborn = counting({
       act: () => {
         stop.abort();
         return new Promise(() => {});
       },
     });
-    const result = ended(await runAgentTask(deaf.adapter, { task, signal: stop.signal }));
+    const result = ended(await runAgentTask(stubborn.adapter, { task, signal: stop.signal }));
     expect(result).toMatchObject({ status: 'aborted', stoppedBy: 'abort', finalState: { count: 0 } });
     expect(result.steps).toEqual([]);
   });
@@ -342,7 +342,7 @@ describe('knowledge', () => {
     expect(result).toMatchObject({ status: 'completed', reason: JSON.stringify(knowledge) });
   });
 
-  test('that the adapter finds when it is told what is missing lets the task begin', async () => {
+  test('that the adapter finds when it gets what is missing lets the task begin', async () => {
     const world = hostWorld();
     const { adapter, calls } = counting({
       onKnowledgeBlocked: ({ missing }) => ({ knowledge: Object.fromEntries(missing.map((id) => [id, 'found'])) }),
@@ -366,7 +366,7 @@ describe('knowledge', () => {
 });
 
 describe('what is not right', () => {
-  test('about the options is told all at once', async () => {
+  test('about the options is reported all at once', async () => {
     const options = { task: { id: 'a b', colour: 1 }, budget: { maxSteps: 0, maxCostUsd: 1, maxCostMicrocents: 1 } };
     await expect(runAgentTask(counting().adapter, options as never)).rejects.toMatchObject({
       code: 'validation',
@@ -486,7 +486,7 @@ describe('events', () => {
     expect(await stream.result).toEqual(waited);
   });
 
-  test('that nobody reads, or nobody any more, hold up nothing', async () => {
+  test('that are not read, or not any more, block nothing', async () => {
     expect((await runAgentTaskStream(counting().adapter, { task }).result).status).toBe('completed');
     const left = runAgentTaskStream(counting().adapter, { task });
     for await (const event of left) if (event.type === 'task.observe') break;
@@ -580,13 +580,13 @@ describe('a host', () => {
     expect(new Set(named.names).size).toBe(named.names.length);
   });
 
-  test('that gives a task up says so itself: nothing is told in its place', async () => {
+  test('that stops a task emits that itself: nothing is emitted in its place', async () => {
     const world = hostWorld({ step: async () => Promise.reject(new RunError('cancelled', 'handed over')) });
     await expect(runAgentTask(counting().adapter, { task, host: world.host })).rejects.toThrow('handed over');
     expect(world.types()).toEqual(['task.start', 'task.readiness']);
   });
 
-  test('that answers with what no call has answered is told so', async () => {
+  test('that answers with what no call has answered gets an error that says so', async () => {
     const world = hostWorld({ step: async () => ({ ok: 'perhaps' }) });
     await expect(runAgentTask(counting().adapter, { task, host: world.host })).rejects.toMatchObject({
       code: 'run_state_malformed',

@@ -39,7 +39,7 @@ export function counting(over: Partial<AgentAdapter<Counter, Add>> = {}) {
   return { adapter: logged as unknown as AgentAdapter<Counter, Add>, calls };
 }
 
-/** A host that keeps the events that it is told, and whose clock stands still unless it is moved. */
+/** A host that keeps the events that it gets, and whose clock stands still unless it is moved. */
 export function hostWorld(over: Partial<TaskHost> = {}) {
   const events: EventBody[] = [];
   const clock = { nowMs: Date.UTC(2026, 0, 1) };

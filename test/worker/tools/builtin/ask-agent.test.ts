@@ -8,7 +8,7 @@ function schemaFor(count: number): Record<string, unknown> {
   return properties['agent'] ?? {};
 }
 
-test('the model is told whom it may ask, with what the field means', () => {
+test('the model sees whom it may ask, with what the field means', () => {
   expect(schemaFor(2)).toMatchObject({
     enum: ['agent-0', 'agent-1'],
     description: expect.stringContaining('list_agents'),

@@ -160,7 +160,7 @@ describe('arguments', () => {
       expect((await tool.check(args)).ok).toBe(false);
   });
 
-  test('tell the rules which address is contacted', async () => {
+  test('show the rules which address is contacted', async () => {
     const { tool } = await world();
     expect(tool.facts?.({ url: 'https://a.example/' })).toEqual({ urls: ['https://a.example/'] });
   });
@@ -201,7 +201,7 @@ describe('a refusal', () => {
     const controller = new AbortController();
     const { run, server } = await world(echo, { named: false, onPublic: () => controller.abort() });
     const url = `http://${host}:${server.port}/`;
-    // At the first question this name is public; there is nobody at that address.
+    // At the first question this name is public; no server is at that address.
     if (host === 'rebind.test') await run({ url }, { signal: controller.signal }).catch(() => {});
     await expect(run({ url })).rejects.toMatchObject({ kind: 'capability_blocked' });
     expect(server.connections).toBe(0);
@@ -291,7 +291,7 @@ describe('through the executor', () => {
     expect(JSON.stringify([executor.events, executor.journal])).not.toContain('shop-secret');
   });
 
-  test('a model that sets headers, where the agent does or where they are credentials, is told so', async () => {
+  test('a model that sets headers, where the agent does or where they are credentials, gets an error that says so', async () => {
     const { tool, server } = await world();
     const executor = makeWorld();
     const ask = (headers: object) =>

@@ -21,7 +21,7 @@ interface Page {
   readonly eof: boolean;
 }
 
-/** A folder `root` with a file in it, and beside it one that nobody may read. */
+/** A folder `root` with a file in it, and beside it one that no tool may read. */
 function folders() {
   const base = mkdtempSync(join(tmpdir(), 'millrace-files-'));
   onTestFinished(() => rmSync(base, { recursive: true, force: true }));
@@ -130,8 +130,8 @@ describe('nothing outside is read', () => {
     const enough = () => (seen.get('inside') ?? 0) > 20 && (seen.get('capability_blocked') ?? 0) > 20;
     for (let tries = 0; tries < 200_000 && !(tries > 5_000 && enough()); tries++) {
       const found = await kindOf(tool, 'swapped/secret.txt');
-      const told = typeof found === 'object' ? (found as Page).content : found;
-      seen.set(told, (seen.get(told) ?? 0) + 1);
+      const text = typeof found === 'object' ? (found as Page).content : found;
+      seen.set(text, (seen.get(text) ?? 0) + 1);
     }
     Atomics.store(stop, 0, 1);
     await once(thread, 'exit');

@@ -60,7 +60,7 @@ test('pages that follow each other are exactly the text, and the last one says s
   expect(offset).toBe(Buffer.byteLength(text));
 });
 
-test('however long the pages are, and wherever they begin, no character is lost, broken or told twice', async () => {
+test('however long the pages are, and wherever they begin, no character is lost, broken or shown twice', async () => {
   const text = fc.array(fc.constantFrom('a', 'é', '漢', '😀'), { minLength: 1, maxLength: 60 });
   await fc.assert(
     fc.asyncProperty(text, fc.integer({ min: 1, max: 40 }), fc.boolean(), async (characters, length, strides) => {
@@ -190,7 +190,7 @@ test.each([
   const failure = await page(handle).catch((error: unknown) => error);
   expect(failure).toMatchObject({ name: 'ToolError', kind: 'spill_handle_invalid' });
   expect((failure as Error).message).toMatch(
-    /^(this is no handle|nobody here knows this handle|this run has no result of this handle)$/,
+    /^(this is no handle|this handle is not known here|this run has no result of this handle)$/,
   );
 });
 
@@ -250,7 +250,7 @@ test('a reader that refuses a handle of its own has the last word', async () => 
   await expect(callTool(tool(refusing, other), { handle: 'mem://x' })).rejects.toThrow('gone');
 });
 
-test('a result that cannot be kept is told to the operator, without its text', async () => {
+test('a result that cannot be kept is logged for the operator, without its text', async () => {
   const lines: unknown[] = [];
   const log = { ...silentLog, warn: (...said: unknown[]) => void lines.push(said) } as typeof silentLog;
   const small = inMemoryArtifacts({ maxBytes: 3, maxRunBytes: 3 }, systemClock);

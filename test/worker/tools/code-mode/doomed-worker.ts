@@ -3,10 +3,10 @@ import { silentLog } from '../../../../src/shared/base/log.ts';
 import { defaultLimits } from '../../../../src/worker/tools/code-mode/limits.ts';
 import { createScriptPool } from '../../../../src/worker/tools/code-mode/pool.ts';
 
-// A process that runs the script of its first argument, tells the id of the script's process, and waits to be killed.
+// A process that runs the script of its first argument, prints the id of the script's process, and waits to be killed.
 
 const pool = createScriptPool({ size: 1, log: silentLog, clock: systemClock });
-const tell = () => void process.stdout.write(`${pool.processIds()[0]}\n`);
+const print = () => void process.stdout.write(`${pool.processIds()[0]}\n`);
 setInterval(() => {}, 60_000);
 await pool.run({
   source: process.argv[2] ?? '1',
@@ -17,8 +17,8 @@ await pool.run({
   seed: 'key',
   signal: new AbortController().signal,
   call() {
-    tell();
+    print();
     return Promise.resolve({ ok: true, value: null });
   },
 });
-tell();
+print();

@@ -107,7 +107,7 @@ const badResults: readonly [string, () => Promise<InnerOutcome>][] = [
   ],
 ];
 
-test.each(badResults)('%s fails that call alone, and tells nothing of the host', async (_, call) => {
+test.each(badResults)('%s fails that call alone, and shows nothing of the host', async (_, call) => {
   const outcome = await world.run('try { await tools.echo() } catch (e) { return e.message }', { call });
   expect(outcome).toMatchObject({ ok: true, value: expect.stringContaining('echo: ') });
   expect(JSON.stringify(outcome)).not.toContain('secret');
@@ -307,7 +307,7 @@ test('a process that ran a script of one tenant runs none of another', async () 
   await until('the first process is gone', () => !isAlive(first));
 });
 
-test('a script that finds all processes busy for too long is told so', async () => {
+test('a script that finds all processes busy for too long gets an error that says so', async () => {
   const clock = new ManualClock();
   await using pool = createScriptPool({ size: 1, log: silentLog, clock });
   const slow = gate();
@@ -336,7 +336,7 @@ test('closing the pool ends what runs and what waits, and leaves no process', as
   expect(await pool.run(request())).toMatchObject({ reason: 'aborted' });
 });
 
-/** The worker's side of a script, with a process that says what no script process says. */
+/** The worker's side of a script, with a process that sends what no script process sends. */
 function impostor() {
   let listener: ProcessListener | undefined;
   const sent: HostMessage[] = [];
@@ -385,12 +385,12 @@ const lies: readonly [string, readonly unknown[]][] = [
   ],
 ];
 
-test.each(lies)('a process that says %s is not heard', async (_, messages) => {
+test.each(lies)('a process that sends %s is killed', async (_, messages) => {
   const { says, gone, called, ending } = impostor();
   const last = messages.at(-1);
   for (const message of messages.slice(0, -1)) says(message);
   const before = called.length;
-  expect(() => says(last)).toThrow(/can make|before|was over|bound|JSON/);
+  expect(() => says(last)).toThrow(/can make|before|has ended|bound|JSON/);
   expect(called).toHaveLength(before);
   gone();
   await ending;

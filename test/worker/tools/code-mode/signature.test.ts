@@ -33,7 +33,7 @@ test('a tool is declared as a script calls it', () => {
   );
 });
 
-test('what its parameters are for is told beside them', () => {
+test('what its parameters are for is shown beside them', () => {
   const schema = z.object({ city: z.string().describe('Where.\nIn English.') });
   expect(signatureOf(ofSchema(schema))).toBe(
     '/**\n * Does it.\n * @param args.city Where. In English.\n */\ntools.it(args: { city: string }): Promise<unknown>',

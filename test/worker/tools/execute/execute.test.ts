@@ -24,7 +24,7 @@ test('a call runs with its checked arguments, its key and its context', async ()
   expect(seen).toEqual({ args: { at: 'sky', zoom: 2 }, runId: 'R', toolCallId: 'call_0', idempotencyKey: 'R:s4:t0' });
 });
 
-test('a finished call is told and recorded', async () => {
+test('a finished call is emitted and recorded', async () => {
   const world = makeWorld();
   await world.run([tool('look', () => 'blue')], calls({ name: 'look', args: '{"at":"sky","token":"t","apiKey":"k"}' }));
   expect(world.events).toEqual([
@@ -49,7 +49,7 @@ test('a finished call is told and recorded', async () => {
   ]);
 });
 
-test('an unknown tool is a mistake that the model may mend, and it is told which tools there are', async () => {
+test('an unknown tool is a mistake that the model may repair, and the error lists the tools', async () => {
   const world = makeWorld();
   await world.run([tool('look', () => 1)], calls({ name: 'lock', args: '{"secret":1}' }));
   expect(world.result(0)).toMatchObject({ errorKind: 'unknown_tool', correctable: true });
@@ -87,7 +87,7 @@ test('a check that throws is the fault of the tool and not a mistake of the mode
   expect(world.result(0).content).not.toContain('hunter2');
 });
 
-test('a tool that throws is told to the model, scrubbed and with its kind', async () => {
+test('the error of a tool that throws goes to the model, scrubbed and with its kind', async () => {
   const world = makeWorld();
   const look = tool('look', () => Promise.reject(new Error('no entry for sk-hunter2hunter2')));
   await world.run([look], calls('look'));
@@ -185,7 +185,7 @@ test('one write is under way at a time and gathers what becomes ready meanwhile'
   expect(world.writes.map((entries) => entries.length)).toEqual([1, 2]);
 });
 
-test('progress and partial results are told while the call runs and not after it', async () => {
+test('progress and partial results are emitted while the call runs and not after it', async () => {
   const world = makeWorld();
   let late = () => {};
   const look = tool('look', (_args, context) => {
@@ -232,7 +232,7 @@ test('no tool starts when its intent cannot be recorded', async () => {
   expect(ran).toBe(false);
 });
 
-test('when a result cannot be recorded, running tools are told to stop and no other starts', async () => {
+test('when a result cannot be recorded, running tools are stopped and no other starts', async () => {
   const world = makeWorld();
   const ran: string[] = [];
   world.onRecord = () => Promise.reject(new RunError('queue_unavailable', 'away'));
@@ -249,7 +249,7 @@ test('when a result cannot be recorded, running tools are told to stop and no ot
   expect(ran).toEqual(['first']);
 });
 
-test('a read tool that is rate limited is tried again with growing waits, and nobody hears of it', async () => {
+test('a read tool that is rate limited is tried again with growing waits, and no event shows it', async () => {
   const world = makeWorld();
   let tries = 0;
   const look = tool('look', () => {
@@ -384,7 +384,7 @@ test.each([
   async (code, effect, times) => {
     const world = makeWorld();
     const started = Promise.withResolvers<void>();
-    const deaf = tool(
+    const stubborn = tool(
       'pay',
       () => {
         started.resolve();
@@ -392,7 +392,7 @@ test.each([
       },
       { effect },
     );
-    const end = world.run([deaf], calls('pay'));
+    const end = world.run([stubborn], calls('pay'));
     await started.promise;
     world.stop.abort(new RunError(code, 'over'));
     await world.clock.pass(graceMs);
@@ -420,7 +420,7 @@ test('an identical call of one with an unknown outcome is refused, another one r
 });
 
 describe('the start of each call of a step', () => {
-  const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
+  const people = { isHeadless: false, ttlMs: 60_000, approvers: 1 };
   const policy = createPolicy([policyRule.parse({ ruleId: 'r', action: 'deny', condition: { toolName: 'banned' } })], {
     commands: [],
     allowInsecure: [],
@@ -435,7 +435,7 @@ describe('the start of each call of a step', () => {
   };
   const args = '{"agent":"billing","message":"the plan"}';
 
-  test('is told in call order, whoever does it, and shows nothing of a call that is not made', async () => {
+  test('is emitted in call order, whichever run does it, and shows nothing of a call that is not made', async () => {
     const world = makeWorld();
     const tools = [
       ...createAskAgentTools([{ id: 'billing' }]),

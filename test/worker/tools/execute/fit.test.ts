@@ -93,7 +93,7 @@ test('spill-to-file keeps all of it, and shows a beginning, an end and the handl
   );
 });
 
-test('a bound that leaves no room for the handle still tells it', async () => {
+test('a bound that leaves no room for the handle still shows it', async () => {
   const tool = { ...plain, truncationStrategy: 'spill-to-file', maxResultTokens: 5 } as const;
   const { content, handle } = await fitResult(megabyte, tool, spill(), never);
   expect(content).toContain(`handle "${handle}"`);

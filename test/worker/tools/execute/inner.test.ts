@@ -21,7 +21,7 @@ const scripted = (script: Script) =>
     execute: async (_args, context) => await script((name, args) => (context as HostContext).callTool(name, args)),
   });
 
-const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
+const people = { isHeadless: false, ttlMs: 60_000, approvers: 1 };
 
 /** What an earlier, interrupted run of the script has left in the journal. */
 function leftBy(world: World): ReadonlyMap<number, InnerCall> {
@@ -125,7 +125,7 @@ describe('a script that is run again', () => {
   test.each([
     ['once', 3, { ok: false, kind: 'outcome_unknown' }],
     ['idempotent', 4, { ok: true }],
-  ] as const)('a %s call whose outcome nobody recorded', async (effect, times, outcome) => {
+  ] as const)('a %s call whose outcome was not recorded', async (effect, times, outcome) => {
     const world = makeWorld();
     const keys: string[] = [];
     const pay = tool('pay', (_args, { idempotencyKey }) => keys.push(idempotencyKey), { effect });
@@ -189,15 +189,15 @@ describe('a script whose calls cannot be recorded', () => {
       world.onRecord = async ([entry]) => {
         if (entry?.t === t) throw lost;
       };
-      const heard: unknown[] = [];
+      const outcomes: unknown[] = [];
       const ran: string[] = [];
       const pay = tool('pay', (_args, { idempotencyKey }) => ran.push(idempotencyKey), { effect: 'once' });
       const script = scripted(async (call) => {
-        heard.push(await call('pay', { to: 'ada' }), await call('pay', { to: 'bob' }));
+        outcomes.push(await call('pay', { to: 'ada' }), await call('pay', { to: 'bob' }));
         return 'done';
       });
       await expect(world.run([script, pay], calls('script'))).rejects.toBe(lost);
-      await expect.poll(() => heard).toMatchObject([{ kind: 'aborted' }, { kind: 'aborted' }]);
+      await expect.poll(() => outcomes).toMatchObject([{ kind: 'aborted' }, { kind: 'aborted' }]);
       expect(ran).toHaveLength(t === 'inner_tool_result' ? 1 : 0);
       expect(world.journal.map((entry) => entry.t)).not.toContain('tool_result');
     },
@@ -208,17 +208,17 @@ test('a script makes no more calls once a denial has ended the run', async () =>
   const world = makeWorld();
   const deny = policyRule.parse({ ruleId: 'no-pay', action: 'deny', condition: { toolName: 'pay' } });
   const policy = createPolicy([deny], { commands: [], allowInsecure: [], isPrivateHost: () => false });
-  const heard: InnerOutcome[] = [];
+  const outcomes: InnerOutcome[] = [];
   let looked = 0;
   const script = scripted(async (call) => {
-    heard.push(await call('pay', {}), await call('look', {}), await call('change', {}));
+    outcomes.push(await call('pay', {}), await call('look', {}), await call('change', {}));
     return 'done';
   });
   const change = tool('change', () => looked++, { effect: 'idempotent' });
   const tools = [script, tool('pay', () => 1), tool('look', () => looked++), change];
   const end = await world.run(tools, calls('script'), {}, { policy });
   expect(end).toMatchObject({ kind: 'failed', error: { code: 'tool_denied' } });
-  expect(heard).toMatchObject([{ kind: 'capability_blocked' }, { kind: 'aborted' }, { kind: 'aborted' }]);
+  expect(outcomes).toMatchObject([{ kind: 'capability_blocked' }, { kind: 'aborted' }, { kind: 'aborted' }]);
   expect(looked).toBe(0);
   expect(world.journal.map((entry) => entry.t)).not.toContain('inner_tool_intent');
 });

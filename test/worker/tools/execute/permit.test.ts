@@ -10,7 +10,7 @@ import { createToolExecutor } from '../../../../src/worker/tools/execute/execute
 import type { BatchEnd } from '../../../../src/worker/tools/execute/run-batch.ts';
 import { calls, makeWorld, tool, type World } from '../world.ts';
 
-const people = { nobody: false, ttlMs: 60_000, approvers: 1 };
+const people = { isHeadless: false, ttlMs: 60_000, approvers: 1 };
 const hard = { commands: [], allowInsecure: [], isPrivateHost: () => false };
 const policyOf = (...rules: readonly unknown[]) =>
   createPolicy(
@@ -75,7 +75,7 @@ describe('a tool that needs an approval', () => {
     expect(world.eventsOf('tool.approval.granted')).toMatchObject([{ toolCallId: 'call_0', by: 'ada' }]);
   });
 
-  test('is told to the model as denied when a person says no', async () => {
+  test('goes to the model as denied when a person denies it', async () => {
     const paid: unknown[] = [];
     const { world, ask, call } = await askedWorld(paid);
     const decision = { ...granted, granted: false, reason: 'too much', id: ask?.id ?? '' };
@@ -119,7 +119,7 @@ describe('a tool that needs an approval', () => {
     expect(world.eventsOf('tool.approval.denied')).toMatchObject([{ reason: 'expired' }]);
   });
 
-  test('is denied where nobody can be asked', async () => {
+  test('is denied where no person can be asked', async () => {
     const world = makeWorld();
     expect(await world.run([gated([])], calls('pay'))).toEqual({ kind: 'done' });
     expect(world.result(0)).toMatchObject({ errorKind: 'approval_denied' });
@@ -179,7 +179,7 @@ describe('rules', () => {
     ]);
   });
 
-  test('a denied call is told to the model where the agent wants that', async () => {
+  test('a denied call goes to the model where the agent wants that', async () => {
     const world = makeWorld();
     const policy = policyOf({ ...rule, action: 'deny', reason: 'not on Sundays' });
     const denials = { policyDenial: 'feed_back', approvalDenial: 'feed_back' } as const;
@@ -190,7 +190,7 @@ describe('rules', () => {
     expect(world.result(0).content).toContain('not on Sundays');
   });
 
-  test('a denied call of a tool that needs an approval asks nobody', async () => {
+  test('a denied call of a tool that needs an approval asks no person', async () => {
     const world = makeWorld();
     const pay = tool('pay', () => 1, { needsApproval: true });
     const end = await world.run([pay], calls('pay'), {}, { people, policy: policyOf({ ...rule, action: 'deny' }) });
@@ -238,7 +238,7 @@ describe('rules', () => {
     expect(paid).toHaveLength(1);
   });
 
-  test('a deferred call waits for somebody outside, whose answer is its result', async () => {
+  test('a deferred call waits for a system outside, whose answer is its result', async () => {
     const world = makeWorld();
     const policy = policyOf({ ...rule, action: 'defer', reason: 'the bank does this' });
     const [call] = calls('pay');
@@ -293,11 +293,11 @@ test('a question to the user waits for the answer, which is its result', async (
   expect(world.result(0)).toMatchObject({ content: 'blue' });
 });
 
-test('ends that were told before the run waited are not told again', async () => {
+test('ends that were emitted before the run waited are not emitted again', async () => {
   const world = makeWorld();
   const done = { name: 'look', status: 'tool_result' as const, result: { content: 'blue' } };
-  const [open, told, untold] = calls('look', { ...done, endPublished: true }, done);
-  if (open && told && untold) await world.run([tool('look', () => 1)], [open, told, untold], {}, { people });
+  const [open, emitted, withheld] = calls('look', { ...done, endPublished: true }, done);
+  if (open && emitted && withheld) await world.run([tool('look', () => 1)], [open, emitted, withheld], {}, { people });
   expect(world.eventsOf('tool.execute.end').map(({ toolCallId }) => toolCallId)).toEqual(['call_0', 'call_2']);
 });
 

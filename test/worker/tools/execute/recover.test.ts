@@ -21,7 +21,7 @@ test.each(['read', 'idempotent'] as const)(
   },
 );
 
-test('a once call that was interrupted is never repeated, and the model is told so', async () => {
+test('a once call that was interrupted is never repeated, and the result says so to the model', async () => {
   const world = makeWorld();
   let ran = 0;
   await world.run([tool('pay', () => ran++, { effect: 'once' })], calls(interrupted('pay')));
@@ -137,14 +137,14 @@ test('a call that became unknown in this step forbids an identical one after it'
   expect(world.result(1).content).toContain('a person has approved');
 });
 
-test('results that an earlier worker recorded out of order are told once their turn comes', async () => {
+test('results that an earlier worker recorded out of order are emitted once their turn comes', async () => {
   const world = makeWorld();
   const called = (name: string, content: string) => ({ name, status: 'tool_result' as const, result: { content } });
   await world.run(
     [tool('look', () => 'mine')],
-    calls({ ...called('a', 'told before'), endPublished: true }, 'look', called('b', 'not told yet')),
+    calls({ ...called('a', 'emitted before'), endPublished: true }, 'look', called('b', 'not emitted yet')),
   );
-  expect(world.eventsOf('tool.execute.end').map((event) => event.outputSummary)).toEqual(['mine', 'not told yet']);
+  expect(world.eventsOf('tool.execute.end').map((event) => event.outputSummary)).toEqual(['mine', 'not emitted yet']);
   expect(world.journal).toHaveLength(1);
 });
 
@@ -176,7 +176,7 @@ describe('a `once` tool that does not know itself what its call has done', () =>
       { effect: 'once', ...(reconcile && { reconcile }) },
     );
 
-  test('is told as such, and an identical call is refused', async () => {
+  test('is emitted as such, and an identical call is refused', async () => {
     const world = makeWorld();
     await world.run([unsure()], calls('send'));
     expect(world.result(0)).toMatchObject({ errorKind: 'outcome_unknown' });

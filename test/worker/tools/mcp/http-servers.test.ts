@@ -87,7 +87,7 @@ test('another tenant, other headers and another secret have a connection of thei
   );
 });
 
-test('a connection that nobody uses stays until its time is over, and no longer than the hub', async () => {
+test('a connection that is not used stays until its time is up, and no longer than the hub', async () => {
   const server = await httpServer();
   const { open, hub } = makeMcpWorld({ idleMs: 60_000 });
   await (await open({ it: { url: server.url } }))[Symbol.asyncDispose]();
@@ -188,7 +188,7 @@ test('a server that wants to be asked again is refused, and the call is made onc
   expect(server.count('tools/call')).toBe(1);
 });
 
-test('a stream of a `once` call that breaks off is taken up where it was, and the call is not made again', async () => {
+test('a stream of a `once` call that breaks off is resumed where it was, and the call is not made again', async () => {
   let acted = 0;
   const answer = (id: number | undefined) =>
     `data: ${JSON.stringify({ jsonrpc: '2.0', id, result: { content: [{ type: 'text', text: 'done' }] } })}\n\n`;
@@ -323,14 +323,14 @@ test('a redirect is not followed, and takes no secret along', async () => {
   expect(target.asked).toEqual([]);
 });
 
-test('a server on a private address that nobody has allowed is refused', async () => {
+test('a server on a private address that the operator has not allowed is refused', async () => {
   const { open } = makeMcpWorld();
   await expect(open({ it: { url: 'http://10.0.0.1/mcp' } })).rejects.toThrow(
     'MCP server it: 10.0.0.1 is not public, or resolves to an address that is not: the operator can add 10.0.0.1 to EGRESS_ALLOWED_HOSTS',
   );
 });
 
-test('a header that HTTP does not allow is told by its name', async () => {
+test('a header that HTTP does not allow is reported by its name', async () => {
   const { open } = makeMcpWorld({ secrets: { KEY: 'sesame\nopen' } });
   const failure: unknown = await open({
     it: { url: 'http://127.0.0.1:1/mcp', headers: { 'x-key': { secret: 'KEY' } } },

@@ -17,7 +17,7 @@ function poolOf(idleMs: number) {
   return { clock, pool, acquire, made, closed };
 }
 
-test('a connection that nobody uses is closed when its time is over', async () => {
+test('a connection that is not used is closed when its time is up', async () => {
   const { clock, acquire, closed, pool } = poolOf(1_000);
   await acquire('a').release();
   clock.advance(999);
@@ -29,7 +29,7 @@ test('a connection that nobody uses is closed when its time is over', async () =
   expect(pool.size).toBe(0);
 });
 
-test('somebody who comes back in time finds it', async () => {
+test('a run that comes back in time finds it', async () => {
   const { clock, acquire, made, closed } = poolOf(1_000);
   await acquire('a').release();
   clock.advance(999);
@@ -56,10 +56,10 @@ test('letting go twice counts once', async () => {
 
 test('the end of the pool closes all, used or not, and leaves no timer', async () => {
   const { clock, acquire, closed, pool } = poolOf(1_000);
-  const held = acquire('a');
+  const lease = acquire('a');
   await acquire('b').release();
   await pool[Symbol.asyncDispose]();
   expect(closed.sort()).toEqual(['a0', 'b1']);
-  await held.release();
+  await lease.release();
   expect(clock.sleeping).toBe(0);
 });

@@ -29,16 +29,16 @@ async function everythingOverHttp(givenPort?: number): Promise<Running & { reado
     stdio: ['ignore', 'ignore', 'pipe'],
   });
   const exited = once(child, 'exit');
-  let said = '';
-  child.stderr.on('data', (chunk: Buffer) => (said += chunk.toString()));
+  let output = '';
+  child.stderr.on('data', (chunk: Buffer) => (output += chunk.toString()));
   const kill = async () => {
     child.kill('SIGKILL');
     await exited;
   };
   onTestFinished(kill);
   await until(() => {
-    if (child.exitCode !== null) throw new Error(`the everything server did not start: ${said}`);
-    return /listening on port/i.test(said);
+    if (child.exitCode !== null) throw new Error(`the everything server did not start: ${output}`);
+    return /listening on port/i.test(output);
   });
   return { url: `http://127.0.0.1:${port}/mcp`, port, kill };
 }
@@ -149,7 +149,7 @@ test('the filesystem server reads and writes in its folder, and nowhere else', a
   expect(outside).toMatchObject({ isError: true, value: expect.stringContaining('Access denied') as string });
 });
 
-test('the memory server keeps what it is told', async () => {
+test('the memory server keeps what it gets', async () => {
   const { open } = makeMcpWorld();
   const env = { MEMORY_FILE_PATH: join(folder(), 'memory.jsonl') };
   const opened = await open({ memory: { command: node, args: [referenceServer('memory')], env } });

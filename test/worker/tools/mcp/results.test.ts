@@ -68,7 +68,7 @@ test('a resource inside a result is a handle too, unless its server cannot be as
   );
 });
 
-test('a resource that nobody could read is told without a handle', () => {
+test('a resource that could not be read is shown without a handle', () => {
   expect(read({ content: [{ type: 'resource_link', uri: 'bad://x', name: 'x' }] })).toMatchObject({
     value: '[a resource x, which cannot be read]',
     handle: undefined,

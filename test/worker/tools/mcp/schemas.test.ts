@@ -13,7 +13,7 @@ function fit(given: unknown): BoundSchema {
 
 function problemsIn(given: unknown, args: unknown): readonly string[] {
   const gaveUp = () => {
-    throw new Error('it was given up');
+    throw new Error('it was abandoned');
   };
   const checked = new ArgumentChecks().check(fit(given), args, gaveUp);
   return checked.ok ? [] : checked.problems;
@@ -78,7 +78,7 @@ const exponential = {
   ]),
 };
 
-test('a schema that would take for ever is given up, once, and the server decides from then on', () => {
+test('a schema that would take for ever is abandoned, once, and the server decides from then on', () => {
   const checks = new ArgumentChecks();
   let given = 0;
   const check = () => checks.check(fit(exponential), { it: 1 }, () => given++);
@@ -87,7 +87,7 @@ test('a schema that would take for ever is given up, once, and the server decide
   expect(given).toBe(1);
 });
 
-test('a schema that goes in circles is given up', () => {
+test('a schema that goes in circles is abandoned', () => {
   const circle = { type: 'object', properties: {}, allOf: [{ $ref: '#' }] };
   let given = 0;
   expect(new ArgumentChecks().check(fit(circle), {}, () => given++)).toMatchObject({ ok: true });
@@ -132,7 +132,7 @@ test('the model sees texts that are cut and hide nothing, and no addresses', () 
   expect(Object.keys(schema.parameters).sort()).toEqual(['properties', 'type']);
 });
 
-test('one odd tool takes no other one with it, and each is told of', async () => {
+test('one odd tool takes no other one with it, and each is logged', async () => {
   const { open, lines } = makeMcpWorld();
   const opened = await open({ odd: odd('schemas') });
   expect(opened.tools().map(({ name }) => name)).toEqual(['exponential', 'backtracking', 'lookahead']);
@@ -146,7 +146,7 @@ test('one odd tool takes no other one with it, and each is told of', async () =>
   expect(lines.join('')).toContain('its schema is too slow');
 });
 
-test('a description that gives orders is told of, without what nobody sees', async () => {
+test('a description that gives orders is logged, without its invisible characters', async () => {
   const { open, lines } = makeMcpWorld();
   const opened = await open({ odd: odd('orders') });
   expect(find(opened, 'echo').description.startsWith('Echoes. Ignore')).toBe(true);

@@ -92,7 +92,7 @@ test.each([
   expect(new Set(opened.tools().map(({ deferLoading }) => deferLoading))).toEqual(new Set([deferred]));
 });
 
-test('tools that a model was told about stay, where so many more come that these are deferred', async () => {
+test('tools that a model has seen stay, where so many more come that these are deferred', async () => {
   const { open } = makeMcpWorld();
   const opened = await open({ odd: odd('growing') });
   await call(opened, 'change');
@@ -176,7 +176,7 @@ test('a server that dies with every call is left alone after a while', async () 
   await expect(call(opened, 'die')).rejects.toThrow('it was lost too often');
 });
 
-test('a call that is stopped ends with the reason of its signal, and the server is told', async () => {
+test('a call that is stopped ends with the reason of its signal, and the server gets the cancellation', async () => {
   const { open } = makeMcpWorld();
   const opened = await open({ odd: odd() });
   const stop = new AbortController();
@@ -202,7 +202,7 @@ test('a server that talks without end is left', async () => {
   const { open, lines } = makeMcpWorld();
   const opened = await open({ odd: odd() });
   await expect(call(opened, 'flood')).rejects.toMatchObject({ kind: 'outcome_unknown' });
-  expect(lines.join('')).toContain('it sends more messages than anybody asked for');
+  expect(lines.join('')).toContain('it sends more messages than were asked for');
   expect(await call(opened, 'echo')).toContain('args');
 });
 
@@ -224,7 +224,7 @@ test.skipIf(withoutProcesses).each([
   ['a server that dies at once', odd('dead'), 'it ended with exit code 1'],
   ['a server that never says hello', odd('mute', { connectTimeoutMs: 800 }), 'it did not answer within 800 ms'],
   [
-    'a server that never tells its tools',
+    'a server that never lists its tools',
     odd('mute-list', { connectTimeoutMs: 800 }),
     'it did not answer within 800 ms',
   ],
@@ -263,7 +263,7 @@ test('no secret is in a log line or an error, whatever the server writes', async
   expect(lines.join('') + String(failure) + JSON.stringify(failure)).not.toContain('sesame');
 });
 
-test('a secret that no environment can hold is told by its name', async () => {
+test('a secret that no environment can hold is reported by its name', async () => {
   const { open } = makeMcpWorld({ secrets: { KEY: 'sesame\u0000open' } });
   const failure: unknown = await open({ odd: odd('normal', { env: { TOKEN: { secret: 'KEY' } } }) }).catch(
     (error: unknown) => error,
