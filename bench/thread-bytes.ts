@@ -54,7 +54,7 @@ const conversation: readonly ThreadMessage[] = Array.from({ length: 200 }, (_, t
 /** As if an earlier run had written it. */
 async function fill(threads: ThreadStore, thread: ThreadRun): Promise<void> {
   const held = await threads.acquire({ ...thread, epoch: 1 });
-  if (held.kind !== 'held') throw new Error('another run has the lock of the thread');
+  if (held.kind !== 'acquired') throw new Error('another run has the lock of the thread');
   const at = new Date().toISOString();
   const { runId, tenant, threadId } = thread;
   const entries = conversation.map((message, n): ThreadEntry => ({

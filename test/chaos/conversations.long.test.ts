@@ -106,7 +106,7 @@ async function quiet(world: World): Promise<readonly RunView[]> {
       const runs = await everyRun(world.mill);
       if (!runs.every(({ status }) => isTerminalStatus(status))) return undefined;
       const held = await Promise.all(Array.from({ length: threads }, (_, n) => world.mill.threads.get(`t${n}`)));
-      return held.every(({ holder, waiting }) => holder === undefined && waiting === 0) ? runs : undefined;
+      return held.every(({ lockOwner, waiting }) => lockOwner === undefined && waiting === 0) ? runs : undefined;
     },
     150_000,
   ).catch(async (error: unknown) => {

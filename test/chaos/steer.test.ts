@@ -51,7 +51,7 @@ test('workers killed before they clean up: what a run heard is not said again, a
   await until('what came too late is answered', async () =>
     (await texts(world, 'talk')).includes('assistant: after all'),
   );
-  await until('nobody holds the thread', async () => (await world.mill.threads.get('talk')).holder === undefined);
+  await until('nobody holds the thread', async () => (await world.mill.threads.get('talk')).lockOwner === undefined);
   expect((await texts(world, 'talk')).filter((line) => line === `user: ${heard}`)).toHaveLength(1);
   expect((await world.mill.list()).runs).toHaveLength(2);
   expect(await redis.llen(inbox)).toBe(0);

@@ -206,15 +206,15 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       const { runId, below } = await waiting(world, 1);
       const id = below[0]?.runId ?? '';
       const stamp = { runId, agentId: 'support' };
-      expect(await world.children.tell(stamp, [told(id, 1)])).toBe(true);
+      expect(await world.children.relay(stamp, [told(id, 1)])).toBe(true);
       const first = (await world.events(runId)).at(-1);
       expect(first).toMatchObject({ ...stamp, type: 'subagent.event', childRunId: id, event: { number: 1 } });
       await world.waits.resume(runId, { summary: 'x' });
       const { owner, seq } = await claimed(world, runId, { segment: 1 });
-      await world.children.tell(stamp, [told(id, 2)]);
+      await world.children.relay(stamp, [told(id, 2)]);
       expect((await types(world, runId)).filter((type) => type === 'subagent.event')).toHaveLength(1);
       await world.runs.commit({ runId, owner }, aCommit(seq, { patch: { status: 'suspended' }, release: 'suspended' }));
-      await world.children.tell(stamp, [told(id, 3)]);
+      await world.children.relay(stamp, [told(id, 3)]);
       const numbers = (await world.events(runId)).flatMap((event) =>
         event.type === 'subagent.event' ? [event.event] : [],
       );
@@ -226,7 +226,7 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       const world = await makeWorld();
       const runId = await seeded(world);
       await claim(world, runId);
-      await world.children.tell({ runId, agentId: 'support' }, [told('c', 1), told('c', 2)]);
+      await world.children.relay({ runId, agentId: 'support' }, [told('c', 1), told('c', 2)]);
       expect(await types(world, runId)).not.toContain('subagent.event');
       const { seq } = await claimed(world, runId, { jobTry: 2 });
       const events = await world.events(runId);
@@ -244,7 +244,7 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       const world = await makeWorld();
       const runId = await seeded(world);
       await end(world, runId);
-      expect(await world.children.tell({ runId }, [told('c', 1)])).toBe(false);
+      expect(await world.children.relay({ runId }, [told('c', 1)])).toBe(false);
       expect((await types(world, runId)).at(-1)).toBe('run.completed');
     });
 

@@ -27,10 +27,10 @@ test('a repeat is the same message, also when it was taken meanwhile', async () 
   const inbox = redisInbox(world.options);
   const say = () => steerRun(world.options, runId, { id: 'm', text: 'hi', at });
   expect([await say(), await say()]).toEqual(['said', 'said']);
-  expect(await inbox.heard(runId)).toHaveLength(1);
+  expect(await inbox.read(runId)).toHaveLength(1);
   await inbox.drop(runId, ['m']);
   expect(await say()).toBe('said');
-  expect(await inbox.heard(runId)).toEqual([]);
+  expect(await inbox.read(runId)).toEqual([]);
 });
 
 test.each([{ endedAt: at }, { cancel: '{}' }])(

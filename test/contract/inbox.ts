@@ -8,7 +8,7 @@ export interface InboxWorld {
   say(runId: string, id: string): Promise<boolean>;
 }
 
-const ids = async ({ inbox }: InboxWorld, runId: string) => (await inbox.heard(runId)).map(({ id }) => id);
+const ids = async ({ inbox }: InboxWorld, runId: string) => (await inbox.read(runId)).map(({ id }) => id);
 
 /** What every store of what users say to runs promises. */
 export function inboxContract(name: string, makeWorld: (runId: string) => Promise<InboxWorld>): void {

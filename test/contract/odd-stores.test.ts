@@ -49,7 +49,7 @@ test('a thread keeps odd words of anybody, and goes to the next run', { timeout 
     const patch = { title: text() || 'T', session: { provider: text(), model: text(), sessionToken: text() } };
     expect(await threads.append(held, newNonce(), entries, patch)).toMatchObject({ kind: 'ok' });
     const title = { type: 'thread.title_generated', title: text() } as const;
-    await threads.tell({ tenant, threadId: id }, { runId: run, agentId: 'support' }, newNonce(), title);
+    await threads.emit({ tenant, threadId: id }, { runId: run, agentId: 'support' }, newNonce(), title);
     const page = await threads.read(tenant, id, { limit: 100 });
     expect(page.entries.map(({ entry }) => entry)).toEqual(entries.map(kept));
     expect(await threads.leave(tenant, id, run)).toEqual({ next });
@@ -72,7 +72,7 @@ test('what a run is told while it works, and by those below it, reaches it in od
     await children.start(later.slice(0, 1), { segment: 0, first: false, later: later.slice(1) });
     const told = { type: 'tool.execute.progress', toolCallId: oddText(random), data: oddValue(random) } as const;
     const event = { type: 'subagent.event', childRunId: newRunId(Date.now()), childDepth: 1, event: told } as const;
-    expect(await children.tell({ runId: above, agentId: oddText(random) }, [{ ...event, timestamp: 'now' }])).toBe(
+    expect(await children.relay({ runId: above, agentId: oddText(random) }, [{ ...event, timestamp: 'now' }])).toBe(
       true,
     );
     await children.stop([runId], { drain: false, onPendingApprovals: 'deny', reason: oddText(random) });

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { systemClock } from '../../src/shared/base/clock.ts';
-import { tellParent } from '../../src/shared/state/run/children/children.ts';
+import { notifyParent } from '../../src/shared/state/run/children/children.ts';
 import type { PendingItem } from '../../src/shared/contract/event.ts';
 import { RunError } from '../../src/shared/base/errors.ts';
 import type { JournalEntry } from '../../src/shared/contract/journal/journal.ts';
@@ -115,7 +115,7 @@ const statusOf = async ({ redis, keys }: Odd, runId: string) => await redis.hget
 async function childEnds({ place }: Pick<Odd, 'place'>, runId: string, text: string): Promise<void> {
   const parent = lineage.parse({ runId, depth: 1, above: [] });
   const child = aRecord({ runId: 'r'.repeat(26), parent, status: 'completed', costMicrocents: 3, result: { text } });
-  await tellParent(child, {
+  await notifyParent(child, {
     place,
     threads: { ...place, clock: systemClock },
     onAccepted: () => {},

@@ -7,7 +7,7 @@ const origin = { agentId: 'support', runId: 'a' };
 const titled = (title: string): ThreadEventBody => ({ type: 'thread.title_generated', title });
 
 async function tellAll(world: ThreadsWorld, ...titles: string[]): Promise<void> {
-  for (const title of titles) await world.threads.tell(ref, origin, `op ${title}`, titled(title));
+  for (const title of titles) await world.threads.emit(ref, origin, `op ${title}`, titled(title));
 }
 
 /** What is told to a thread after its runs. */

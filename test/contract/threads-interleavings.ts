@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import type { ThreadHold } from '../../src/shared/state/thread/wait-queue.ts';
+import type { ThreadLock } from '../../src/shared/state/thread/wait-queue.ts';
 import { seeded } from '../support/seeded.ts';
 import { answers, aRun, asks, enter, tenant, written, type MakeThreadsWorld } from './threads-world.ts';
 
@@ -9,7 +9,7 @@ export function threadsInterleavings(makeWorld: MakeThreadsWorld): void {
     const world = await makeWorld();
     const runs = Array.from({ length: 30 }, (_, i) => `run${i}`);
     const entered: string[] = [];
-    const holds = new Map<string, ThreadHold[]>();
+    const holds = new Map<string, ThreadLock[]>();
     const ended = new Set<string>();
     const woken: string[] = [];
     const replies: [is: string, wanted: string][] = [];
@@ -23,10 +23,10 @@ export function threadsInterleavings(makeWorld: MakeThreadsWorld): void {
         if (!entered.includes(run)) entered.push(run);
       } else if (roll < 3 && entered.includes(run) && !ended.has(run)) {
         const acquired = await world.threads.acquire(aRun(run));
-        if (acquired.kind === 'held') holds.set(run, [...own, { ...aRun(run), fence: acquired.fence }]);
+        if (acquired.kind === 'acquired') holds.set(run, [...own, { ...aRun(run), fence: acquired.fence }]);
       } else if (roll < 5 && own.length > 0) {
         // A worker that lost the thread goes on as if it had not.
-        const some = own[random.below(own.length)] as ThreadHold;
+        const some = own[random.below(own.length)] as ThreadLock;
         const reply = await world.threads.append(some, `op${step}`, [asks(run, 'hi'), answers(run, `${step}`)]);
         replies.push([reply.kind, some === own.at(-1) && !ended.has(run) ? 'ok' : 'fenced']);
       } else if (own.length > 0) {

@@ -180,12 +180,17 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     await world.threads.leave(tenant, 't1', 'a');
     const held = await hold(world, 'b');
     await world.threads.append(held, 'b1', [asks('b', 'two'), asks('b', 'steer', 'k'), summary('b', 'wrong', 4)]);
-    expect(await enter(world, 'c', 'rollback')).toMatchObject({ kind: 'waiting', holder: 'b', ahead: 1, cancel: true });
+    expect(await enter(world, 'c', 'rollback')).toMatchObject({
+      kind: 'waiting',
+      lockOwner: 'b',
+      ahead: 1,
+      cancel: true,
+    });
     const late = await world.threads.append(held, 'b2', [answers('b', 'no')], { title: 'wrong' });
     expect(late).toMatchObject({ kind: 'ok', rolledBack: true });
     expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:summary']);
     expect(await world.threads.acquire({ ...held, agentId: 'support', epoch: 1 })).toMatchObject({
-      kind: 'held',
+      kind: 'acquired',
       rolledBack: true,
     });
     expect(await world.threads.leave(tenant, 't1', 'b')).toEqual({ next: 'c' });
@@ -199,7 +204,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:summary', 'c:user']);
   });
 
-  test('a holder that dies after it was rolled back has left no trace either, and may say its message again later', async () => {
+  test('a lock owner that dies after it was rolled back has left no trace either, and may say its message again later', async () => {
     const world = await makeWorld();
     await world.threads.append(await hold(world, 'a'), 'a1', [asks('a', 'one'), answers('a', 'yes')]);
     await enter(world, 'b', 'rollback');
@@ -235,14 +240,14 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
   test('a worker that was lost between its claim and its thread undoes nothing that the next claim wrote', async () => {
     const world = await makeWorld();
     const acquired = await world.threads.acquire({ ...aRun('a'), epoch: 2 });
-    const fence = acquired.kind === 'held' ? acquired.fence : 0;
+    const fence = acquired.kind === 'acquired' ? acquired.fence : 0;
     await world.threads.append({ ...aRun('a'), fence }, 'end', [asks('a', 'one'), ends('a', 'completed')]);
     expect(await world.threads.acquire({ ...aRun('a'), epoch: 1 })).toEqual({ kind: 'stale' });
     expect(await written(world)).toEqual(['a:user', 'a:result']);
     await world.threads.leave(tenant, 't1', 'a');
     expect(await world.threads.acquire({ ...aRun('a'), epoch: 1 })).toEqual({ kind: 'stale' });
-    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('holder');
-    expect(await world.threads.acquire({ ...aRun('a'), epoch: 3 })).toMatchObject({ kind: 'held' });
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('lockOwner');
+    expect(await world.threads.acquire({ ...aRun('a'), epoch: 3 })).toMatchObject({ kind: 'acquired' });
   });
 
   test('how the turn of a run ended stays when it is put back and has another one', async () => {

@@ -7,15 +7,15 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
   test('the first run makes the thread and has its turn, and the others wait in the order in which they came', async () => {
     const world = await makeWorld();
     expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
-    expect(await enter(world, 'b')).toEqual({ kind: 'waiting', holder: 'a', ahead: 1, cancel: false });
-    expect(await enter(world, 'c')).toEqual({ kind: 'waiting', holder: 'a', ahead: 2, cancel: false });
+    expect(await enter(world, 'b')).toEqual({ kind: 'waiting', lockOwner: 'a', ahead: 1, cancel: false });
+    expect(await enter(world, 'c')).toEqual({ kind: 'waiting', lockOwner: 'a', ahead: 2, cancel: false });
     expect(await world.threads.get(tenant, 't1')).toEqual({
       v: 1,
       threadId: 't1',
       agentId: 'support',
       createdAt: new Date(world.clock.now()).toISOString(),
       updatedAt: new Date(world.clock.now()).toISOString(),
-      holder: 'a',
+      lockOwner: 'a',
       waiting: 2,
       lastSeq: 0,
     });
@@ -33,10 +33,10 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     const world = await makeWorld();
     for (const run of ['a', 'b', 'c']) await enter(world, run);
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'b' });
-    expect(await enter(world, 'c')).toMatchObject({ holder: 'b', ahead: 1 });
+    expect(await enter(world, 'c')).toMatchObject({ lockOwner: 'b', ahead: 1 });
     expect(await world.threads.leave(tenant, 't1', 'b')).toEqual({ next: 'c' });
     expect(await world.threads.leave(tenant, 't1', 'c')).toEqual({});
-    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('holder');
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('lockOwner');
     expect(await enter(world, 'd')).toEqual({ kind: 'turn' });
   });
 
@@ -54,7 +54,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await expect(world.threads.get(tenant, 't1')).rejects.toMatchObject({ code: 'not_found' });
     await enter(world, 'a');
     expect(await world.threads.leave(tenant, 't1', 'y')).toEqual({});
-    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'a' });
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'a' });
   });
 
   test('who leaves again hears of the next run until that one has taken the thread up', async () => {
@@ -72,7 +72,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await hold(world, 'a');
     await world.threads.acquire({ ...aRun('a'), epoch: 2 });
     expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({});
-    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'a', waiting: 1 });
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'a', waiting: 1 });
     expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
     expect(await world.threads.leave(tenant, 't1', 'a', 2)).toEqual({ next: 'b' });
   });
@@ -85,16 +85,16 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await hold(world, 'b');
     expect(await world.threads.acquire({ ...aRun('a'), epoch: 2 })).toMatchObject({ kind: 'waiting', ahead: 2 });
     expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({});
-    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'b', waiting: 2 });
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'b', waiting: 2 });
     for (const [run, next] of [
       ['b', 'c'],
       ['c', 'a'],
     ] as const)
       expect(await world.threads.leave(tenant, 't1', run, 1)).toEqual({ next });
     expect(await world.threads.leave(tenant, 't1', 'a', 1)).toEqual({});
-    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'a' });
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'a' });
     expect(await world.threads.leave(tenant, 't1', 'a', 2)).toEqual({});
-    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('holder');
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('lockOwner');
   });
 
   test('a run of which nothing is known leaves whatever claimed it', async () => {
@@ -111,7 +111,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await world.threads.acquire({ ...aRun('a'), epoch: 2 })).toEqual({ kind: 'stale' });
     world.clock.advance(leftMs + 1);
     expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
-    expect(await world.threads.acquire(aRun('a'))).toMatchObject({ kind: 'held' });
+    expect(await world.threads.acquire(aRun('a'))).toMatchObject({ kind: 'acquired' });
   });
 
   test('a late entry of a run that has left takes no place, whether it was there before or not', async () => {
@@ -121,7 +121,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await world.threads.leave(tenant, 't1', 'never');
     expect(await enter(world, 'a')).toEqual({ kind: 'left' });
     expect(await enter(world, 'never')).toEqual({ kind: 'left' });
-    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('holder');
+    expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('lockOwner');
     world.clock.advance(leftMs + 1);
     expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
   });
@@ -137,10 +137,14 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
   test('a claimed run takes up the thread on its turn, and waits at the end when it has no place', async () => {
     const world = await makeWorld();
     const first = await world.threads.acquire(aRun('a'));
-    expect(first).toMatchObject({ kind: 'held', rolledBack: false, manifest: { threadId: 't1', agentId: 'support' } });
-    expect(await world.threads.acquire(aRun('b'))).toEqual({ kind: 'waiting', holder: 'a', ahead: 1 });
+    expect(first).toMatchObject({
+      kind: 'acquired',
+      rolledBack: false,
+      manifest: { threadId: 't1', agentId: 'support' },
+    });
+    expect(await world.threads.acquire(aRun('b'))).toEqual({ kind: 'waiting', lockOwner: 'a', ahead: 1 });
     await world.threads.leave(tenant, 't1', 'a');
-    expect(await world.threads.acquire(aRun('b'))).toMatchObject({ kind: 'held' });
+    expect(await world.threads.acquire(aRun('b'))).toMatchObject({ kind: 'acquired' });
   });
 
   test('each take-up has a higher fence, whichever run it is', async () => {
@@ -176,9 +180,9 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
   test('a run that is told not to wait is refused while somebody holds the thread, and leaves no trace', async () => {
     const world = await makeWorld();
     const held = await hold(world, 'a');
-    expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'refused_busy', holder: 'a' });
+    expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'refused_busy', lockOwner: 'a' });
     await world.threads.suspend(held);
-    expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'refused_suspended', holder: 'a' });
+    expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'refused_suspended', lockOwner: 'a' });
     expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({});
     expect(await enter(world, 'b', 'reject')).toEqual({ kind: 'turn' });
   });
@@ -187,8 +191,8 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     const world = await makeWorld();
     const held = await hold(world, 'a');
     expect(await world.threads.suspend(held)).toBe('ok');
-    expect(await enter(world, 'b')).toMatchObject({ kind: 'waiting', holder: 'a' });
-    expect(await world.threads.get(tenant, 't1')).toMatchObject({ holder: 'a', suspendedBy: 'a' });
+    expect(await enter(world, 'b')).toMatchObject({ kind: 'waiting', lockOwner: 'a' });
+    expect(await world.threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'a', suspendedBy: 'a' });
     await hold(world, 'a');
     expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('suspendedBy');
     expect(await world.threads.suspend(held)).toBe('fenced');
@@ -196,10 +200,10 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await world.threads.get(tenant, 't1')).not.toHaveProperty('suspendedBy');
   });
 
-  test('a run that interrupts waits before all others and has the holder cancelled, also when it asks again', async () => {
+  test('a run that interrupts waits before all others and has the lock owner cancelled, also when it asks again', async () => {
     const world = await makeWorld();
     for (const run of ['a', 'b', 'c']) await enter(world, run);
-    const asked = { kind: 'waiting', holder: 'a', ahead: 1, cancel: true };
+    const asked = { kind: 'waiting', lockOwner: 'a', ahead: 1, cancel: true };
     expect(await enter(world, 'urgent', 'interrupt')).toEqual(asked);
     expect(await enter(world, 'urgent', 'interrupt')).toEqual(asked);
     expect(await enter(world, 'd', 'queue')).toMatchObject({ ahead: 4, cancel: false });
@@ -215,7 +219,12 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     await enter(world, 'one', 'interrupt');
     await enter(world, 'two', 'interrupt');
     await world.threads.leave(tenant, 't1', 'a');
-    expect(await enter(world, 'one', 'interrupt')).toEqual({ kind: 'waiting', holder: 'two', ahead: 1, cancel: false });
+    expect(await enter(world, 'one', 'interrupt')).toEqual({
+      kind: 'waiting',
+      lockOwner: 'two',
+      ahead: 1,
+      cancel: false,
+    });
   });
 
   test.each(['interrupt', 'rollback'] as const)(
@@ -225,12 +234,17 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
       const held = await hold(world, 'a');
       await world.threads.append(held, 'end', [asks('a', 'hi'), ends('a', 'completed')]);
       await enter(world, 'b');
-      expect(await enter(world, 'urgent', onBusy)).toEqual({ kind: 'waiting', holder: 'a', ahead: 1, cancel: false });
+      expect(await enter(world, 'urgent', onBusy)).toEqual({
+        kind: 'waiting',
+        lockOwner: 'a',
+        ahead: 1,
+        cancel: false,
+      });
       world.clock.advance(lookAfterMs);
       expect((await world.threads.due(10)).threads[0]).toMatchObject({ next: 'urgent', interrupted: false });
       expect(await world.threads.leave(tenant, 't1', 'a')).toEqual({ next: 'urgent' });
       expect(await written(world)).toEqual(['a:user', 'a:result']);
-      expect(await enter(world, 'later', onBusy)).toMatchObject({ holder: 'urgent', cancel: true });
+      expect(await enter(world, 'later', onBusy)).toMatchObject({ lockOwner: 'urgent', cancel: true });
     },
   );
 
@@ -254,8 +268,8 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(more).toBe(false);
     const dueAt = expect.any(String) as string;
     expect(threads.toSorted((x, y) => (x.threadId < y.threadId ? -1 : 1))).toEqual([
-      { tenant, threadId: 'one', holder: 'a', next: 'b', suspended: false, interrupted: false, dueAt },
-      { tenant, threadId: 'two', holder: 'c', suspended: true, interrupted: false, dueAt },
+      { tenant, threadId: 'one', lockOwner: 'a', next: 'b', suspended: false, interrupted: false, dueAt },
+      { tenant, threadId: 'two', lockOwner: 'c', suspended: true, interrupted: false, dueAt },
     ]);
   });
 

@@ -1,5 +1,5 @@
 import type { ThreadEntryOf, ThreadMessage, OnBusy } from '../../src/shared/contract/thread/thread.ts';
-import type { ThreadHold } from '../../src/shared/state/thread/wait-queue.ts';
+import type { ThreadLock } from '../../src/shared/state/thread/wait-queue.ts';
 import type { ThreadStore } from '../../src/shared/state/thread/threads.ts';
 import type { ManualClock } from '../worker/tools/manual-clock.ts';
 
@@ -23,9 +23,9 @@ export function enter(world: ThreadsWorld, runId: string, onBusy?: OnBusy, threa
 }
 
 /** The thread in the hands of this run, which must have its turn. */
-export async function hold(world: ThreadsWorld, runId: string, threadId = 't1'): Promise<ThreadHold> {
+export async function hold(world: ThreadsWorld, runId: string, threadId = 't1'): Promise<ThreadLock> {
   const acquired = await world.threads.acquire(aRun(runId, threadId));
-  if (acquired.kind !== 'held') throw new Error(`run ${runId} does not hold ${threadId}: ${acquired.kind}`);
+  if (acquired.kind !== 'acquired') throw new Error(`run ${runId} does not hold ${threadId}: ${acquired.kind}`);
   return { tenant, threadId, runId, fence: acquired.fence };
 }
 

@@ -18,7 +18,7 @@ test('of more than 1,000 threads those make room that nobody holds, the longest 
     if (i !== 0) await threads.leave(tenant, `t${i}`, `r${i}`);
     clock.advance(1);
   }
-  expect(await threads.get(tenant, 't0')).toMatchObject({ holder: 'r0' });
+  expect(await threads.get(tenant, 't0')).toMatchObject({ lockOwner: 'r0' });
   for (const gone of ['t1', 't2', 't3'])
     await expect(threads.get(tenant, gone)).rejects.toMatchObject({ code: 'not_found' });
   expect(await threads.get(tenant, 't4')).toMatchObject({ threadId: 't4' });

@@ -40,7 +40,7 @@ test('Redis and memory answer alike, whatever is done in whatever order', async 
         break;
       case 1: {
         const acquired = await both((world) => world.threads.acquire({ ...aRun(run), epoch }));
-        if (acquired.kind === 'held') fences.set(run, acquired.fence);
+        if (acquired.kind === 'acquired') fences.set(run, acquired.fence);
         break;
       }
       case 2:
@@ -134,15 +134,15 @@ test('a thread that nobody holds leaves the list of held ones, unless somebody e
   await threads.leave(tenant, 't1', 'a');
   clock.advance(lookAfterMs);
   expect((await threads.due(5)).threads).toEqual([]);
-  expect(await redis.zcard(keys.threadsHeld)).toBe(1);
+  expect(await redis.zcard(keys.threadsEntered)).toBe(1);
   clock.advance(600_000);
   await overtaken(world, 'evalsha', () => threads.enter(aRun('b'))).due(5);
   clock.advance(lookAfterMs);
-  expect((await threads.due(5)).threads).toMatchObject([{ holder: 'b' }]);
+  expect((await threads.due(5)).threads).toMatchObject([{ lockOwner: 'b' }]);
   await threads.leave(tenant, 't1', 'b');
   clock.advance(600_000);
   await threads.due(5);
-  expect(await redis.exists(keys.threadsHeld, keys.threadChecks)).toBe(0);
+  expect(await redis.exists(keys.threadsEntered, keys.threadChecks)).toBe(0);
 });
 
 test('a thread that is made anew while it is deleted stays listed', async () => {
@@ -150,7 +150,7 @@ test('a thread that is made anew while it is deleted stays listed', async () => 
   await hold(world, 'a');
   await world.threads.leave(tenant, 't1', 'a');
   await overtaken(world, 'zrem', () => world.threads.enter(aRun('b'))).remove(tenant, 't1');
-  expect((await world.threads.list(tenant, { limit: 5 })).threads).toMatchObject([{ threadId: 't1', holder: 'b' }]);
+  expect((await world.threads.list(tenant, { limit: 5 })).threads).toMatchObject([{ threadId: 't1', lockOwner: 'b' }]);
 });
 
 test('what the last summary stands for is not even read', async () => {

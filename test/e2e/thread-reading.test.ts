@@ -21,18 +21,18 @@ test('calls of a run show while it works, stay when its worker is killed, and ar
   await until('its calls show', async () => (await seen(world, 'talk')).length === steps.length);
   expect(await seen(world, 'talk')).toEqual(steps);
   const { body } = await call('GET', `${world.url}/v1/threads/talk`);
-  expect(body).toMatchObject({ holder: run.runId, waiting: 0, lastSeq: 1 });
+  expect(body).toMatchObject({ lockOwner: run.runId, waiting: 0, lastSeq: 1 });
   expect((await call('DELETE', `${world.url}/v1/threads/talk`)).body.error.code).toBe('concurrent_run');
 
-  const holder = await world.holderOf(run);
-  holder.signal('SIGKILL');
-  await holder.exited;
+  const lockOwner = await world.holderOf(run);
+  lockOwner.signal('SIGKILL');
+  await lockOwner.exited;
   expect(await seen(world, 'talk')).toEqual(steps);
 
   await world.addWorker();
   world.provider.gates.open('answer');
   expect((await run.result()).status).toBe('completed');
   expect(await seen(world, 'talk')).toEqual(['assistant_text', 'tool_use', 'tool_result', 'message']);
-  await until('nobody holds it', async () => (await world.mill.threads.get('talk')).holder === undefined);
+  await until('nobody holds it', async () => (await world.mill.threads.get('talk')).lockOwner === undefined);
   expect((await call('DELETE', `${world.url}/v1/threads/talk`)).status).toBe(200);
 });

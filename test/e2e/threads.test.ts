@@ -38,9 +38,9 @@ describe('messages on one thread', () => {
       await until('its answer has begun', () =>
         world.provider.callsOf(run.runId).some(({ ended }) => ended === 'open'),
       );
-      const holder = await world.holderOf(run);
-      holder.signal('SIGKILL');
-      await holder.exited;
+      const lockOwner = await world.holderOf(run);
+      lockOwner.signal('SIGKILL');
+      await lockOwner.exited;
       await world.addWorker();
       world.provider.gates.open(`g${n}`);
     }

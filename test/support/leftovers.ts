@@ -10,7 +10,7 @@ const ofRuns = /:\{[0-9A-Z]{26}\}:/;
 const ofThreads = /:\{thread:[^}]+\}:(manifest|log|left|once|ops|events)$/;
 /** What the fleet and its lists keep. Who lists what people are asked takes off what does not wait any more. */
 const ofFleet =
-  /:(lifecycle|_:(timers|queues|index:default|threads:default|threads-held|thread-checks|workers|worker-info|(pulse|watched):[^:]+|agents|counters|asking:default|tenants-asking|breakers|limiters))$/;
+  /:(lifecycle|_:(timers|queues|index:default|threads:default|threads-entered|thread-checks|workers|worker-info|(pulse|watched):[^:]+|agents|counters|asking:default|tenants-asking|breakers|limiters))$/;
 const ofMoney = /:\{ledger:[^}]+\}:(run|tenant|batch|costs|counted)/;
 const ofQueues = /:(runs|runs-postrun|quarantine|maintenance)(:|$)/;
 const ofProviders = /:\{(breaker|limit):/;
@@ -61,9 +61,9 @@ async function checkMoney(all: readonly string[], redis: RedisConnection): Promi
 
 async function checkThreads(all: readonly string[], redis: RedisConnection): Promise<void> {
   for (const key of all.filter((name) => name.endsWith(':manifest'))) {
-    const { holder, suspendedBy, rollback, interrupted } = await redis.hgetall(key);
-    expect({ holder, suspendedBy, rollback, interrupted }, key).toEqual({
-      holder: '',
+    const { lockOwner, suspendedBy, rollback, interrupted } = await redis.hgetall(key);
+    expect({ lockOwner, suspendedBy, rollback, interrupted }, key).toEqual({
+      lockOwner: '',
       suspendedBy: '',
       rollback: '',
       interrupted: '',

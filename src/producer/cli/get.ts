@@ -77,8 +77,8 @@ async function threadOf(mill: Millrace, threadId: string): Promise<ThreadView | 
 
 /** Whose turn it is, where a run waits for its own. */
 function turnRows({ runId }: RunView, thread: ThreadView | undefined): readonly (readonly [string, string])[] {
-  if (thread?.holder === undefined || thread.holder === runId) return [];
-  return [['waits behind', `run ${thread.holder}, which owns the lock of thread ${thread.threadId}`]];
+  if (thread?.lockOwner === undefined || thread.lockOwner === runId) return [];
+  return [['waits behind', `run ${thread.lockOwner}, which owns the lock of thread ${thread.threadId}`]];
 }
 
 /** The runs below, and what they wait for. */

@@ -112,8 +112,8 @@ async function collect(
   return { found, more: cursor !== undefined };
 }
 
-function rowOf({ threadId, agentId, updatedAt, holder, waiting, suspendedBy, title }: ThreadView): string[] {
-  const held = holder === undefined ? '' : `${holder}${suspendedBy === undefined ? '' : ' (suspended)'}`;
+function rowOf({ threadId, agentId, updatedAt, lockOwner, waiting, suspendedBy, title }: ThreadView): string[] {
+  const held = lockOwner === undefined ? '' : `${lockOwner}${suspendedBy === undefined ? '' : ' (suspended)'}`;
   const changed = updatedAt.slice(0, 19).replace('T', ' ');
   return [threadId, agentId, changed, held, waiting === 0 ? '' : String(waiting), oneLine(title ?? '', 80)];
 }
@@ -138,7 +138,7 @@ function showView(cli: Cli, view: ThreadView, json: true | undefined): ExitCode 
     ['session', view.session && `${view.session.provider}/${view.session.model}`],
     ['created', view.createdAt],
     ['changed', view.updatedAt],
-    ['locked by', view.holder],
+    ['locked by', view.lockOwner],
     ['suspended', view.suspendedBy === undefined ? undefined : 'it waits for something outside'],
     ['waiting', view.waiting === 0 ? undefined : String(view.waiting)],
     ['entries', `up to number ${view.lastSeq}`],

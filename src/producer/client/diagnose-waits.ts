@@ -2,7 +2,7 @@ import { z } from 'zod';
 import { isAboutCall } from '../../shared/contract/decisions.ts';
 import { pendingItem } from '../../shared/contract/event.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
-import { heldThreads } from '../../shared/state/thread/wait-queue.ts';
+import { lockedThreads } from '../../shared/state/thread/wait-queue.ts';
 import type { ClientCore } from './client-core.ts';
 
 /** A model that failed lately, over all workers. */
@@ -40,9 +40,9 @@ export interface PeopleFacts {
 export interface ThreadFacts {
   readonly tenant: string;
   readonly threadId: string;
-  readonly holder: string;
+  readonly lockOwner: string;
   readonly waiting: number;
-  /** The holder waits for something outside. */
+  /** The lock owner waits for something outside. */
   readonly suspended: boolean;
 }
 
@@ -93,12 +93,12 @@ export async function waitFacts(core: ClientCore, redis: RedisConnection): Promi
 }
 
 async function threadsOf(core: ClientCore, redis: RedisConnection): Promise<readonly ThreadFacts[]> {
-  const threads = await heldThreads(core.threadKeySpace(redis), maxShown);
+  const threads = await lockedThreads(core.threadKeySpace(redis), maxShown);
   const facts = await Promise.all(
-    threads.map(async ({ tenant, threadId, holder, suspended }) => ({
+    threads.map(async ({ tenant, threadId, lockOwner, suspended }) => ({
       tenant,
       threadId,
-      holder,
+      lockOwner,
       suspended,
       waiting: await redis.zcard(core.keys.thread(tenant, threadId, 'line')),
     })),

@@ -110,7 +110,7 @@ async function redriveRun(
     if (done === 'not_failed') return done;
     // Again: the cleanup after its end may have removed it before it was open.
     await listOpen(place, record, next);
-    await core.lifecycle.tell(runId);
+    await core.lifecycle.publish(runId);
     await redis.zadd(core.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
     await core.queues.add({
       queue,

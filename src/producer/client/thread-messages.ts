@@ -1,7 +1,7 @@
 import { defined } from '../../shared/base/defined.ts';
 import { itemsOf, type ThreadItem } from '../../shared/contract/thread/thread-items.ts';
 import { readThread, type ThreadRange } from '../../shared/state/thread/log.ts';
-import { holderOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
+import { lockOwnerOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
 import type { NumberedEntry, ThreadEntryOf, ThreadRef } from '../../shared/contract/thread/thread.ts';
 import { readLiveTurn } from './chat/live-turn.ts';
 
@@ -21,11 +21,11 @@ export async function readMessages(
   range: ThreadRange,
 ): Promise<MessagesPage> {
   const { order = 'asc', before = Infinity } = range;
-  const holder = await holderOf(place, thread);
-  const end = holder?.rolledBack ? holder.began + 1 : Infinity;
+  const lockOwner = await lockOwnerOf(place, thread);
+  const end = lockOwner?.rolledBack ? lockOwner.began + 1 : Infinity;
   // The journal is read before the page: what moves from one to the other meanwhile is seen twice, and shown once.
   const live =
-    holder && end === Infinity && before === Infinity ? await readLiveTurn(place, thread, holder) : undefined;
+    lockOwner && end === Infinity && before === Infinity ? await readLiveTurn(place, thread, lockOwner) : undefined;
   const until = Math.min(before, end);
   const page = await messagesIn(place, thread, defined({ ...range, before: until < Infinity ? until : undefined }));
   const { messages, more, passed } = page;

@@ -5,7 +5,7 @@ import { publicId } from '../../shared/base/ids.ts';
 import { maxThreadEvents, type ThreadEventsPage } from '../../shared/contract/thread/thread-event.ts';
 import { readThreadEvents } from '../../shared/state/thread/events.ts';
 import { exportedThread, type ThreadExportLine } from '../../shared/contract/thread/thread-export.ts';
-import { holderOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
+import { lockOwnerOf, type ThreadKeySpace } from '../../shared/state/thread/key-space.ts';
 import { listThreads, purgeThreads, removeThread, type ThreadPurge } from '../../shared/state/thread/list.ts';
 import { viewOfThread, type ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import { readThread, threadInfo, updateThread } from '../../shared/state/thread/log.ts';
@@ -161,8 +161,8 @@ export class Threads {
     const thread = this.#ref(threadId);
     const info = await this.#reach((place) => threadInfo(place, thread));
     yield { ...exportedThread.parse(info), t: 'thread' };
-    const holder = await this.#reach((place) => holderOf(place, thread));
-    const last = holder?.rolledBack ? Math.min(holder.began, info.lastSeq) : info.lastSeq;
+    const lockOwner = await this.#reach((place) => lockOwnerOf(place, thread));
+    const last = lockOwner?.rolledBack ? Math.min(lockOwner.began, info.lastSeq) : info.lastSeq;
     let after = 0;
     for (;;) {
       const range = { after, before: last + 1, limit: exportedAtOnce };

@@ -259,7 +259,7 @@ export const runRecord = z.object({
   result: runResult.optional(),
   error: errorInfo.optional(),
   /** Ids of what the user said while the run worked and its journal has. It outlives the journal. Absent: nothing. */
-  heard: z.array(z.string()).optional(),
+  inboxRead: z.array(z.string()).optional(),
 });
 export type RunRecord = z.infer<typeof runRecord>;
 

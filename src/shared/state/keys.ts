@@ -6,7 +6,7 @@ export function keysFor(prefix: string) {
     events: (runId: string) => `${prefix}:{${runId}}:events`,
     live: (runId: string) => `${prefix}:{${runId}}:live`,
     /** Stream of a run's lifecycle events that the stream of all runs does not have yet; only in a Cluster. */
-    untold: (runId: string) => `${prefix}:{${runId}}:untold`,
+    unpublished: (runId: string) => `${prefix}:{${runId}}:unpublished`,
     /** Hash of the request that has taken the execution id of a run which is not created yet. */
     claim: (runId: string) => `${prefix}:{${runId}}:claim`,
     /** Hash of what people decided about the calls of a run, by the id of what was pending. */
@@ -98,7 +98,7 @@ export function keysFor(prefix: string) {
     /** Sorted set of a tenant's threads by the time of their last change. */
     threads: (tenant: string) => `${prefix}:_:threads:${tenant}`,
     /** Sorted set of threads that a run has entered, as `tenant:thread`, by the time of the last entry. */
-    threadsHeld: `${prefix}:_:threads-held`,
+    threadsEntered: `${prefix}:_:threads-entered`,
     /** Sorted set of the same threads by when the reconciler looks at them next. */
     threadChecks: `${prefix}:_:thread-checks`,
     /** What a process writes to learn whether writes go through: any, or in a Cluster the master that owns the tag. */

@@ -5,7 +5,7 @@ import { loadScript, runScript, type LifecycleTarget } from './script.ts';
 import type { Keys } from './keys.ts';
 import { redisError } from './errors.ts';
 
-const toldScript = loadScript(import.meta.url, './drop-published.lua');
+const dropScript = loadScript(import.meta.url, './drop-published.lua');
 
 /** Nobody waits longer than this for a stream on another node. */
 const maxInlineWaitMs = 1_000;
@@ -38,11 +38,11 @@ export class LifecycleStream implements LifecycleTarget {
 
   keyOf(runId: string): string {
     const { keys, cluster } = this.#place;
-    return cluster ? keys.untold(runId) : keys.lifecycle;
+    return cluster ? keys.unpublished(runId) : keys.lifecycle;
   }
 
   /** Takes over what is left of a run, one call of this process at a time. False: some of it is still there. Never rejects. */
-  async tell(runId: string): Promise<boolean> {
+  async publish(runId: string): Promise<boolean> {
     if (!this.#place.cluster) return true;
     const before = this.#underWay.get(runId);
     const takeOver = async () => await this.#takeOver(runId);
@@ -69,12 +69,12 @@ export class LifecycleStream implements LifecycleTarget {
     const { redis, keys } = this.#place;
     for (;;) {
       if (performance.now() < this.#pausedUntil) throw new RunError('queue_unavailable', 'the stream is left alone');
-      const entries = await redis.xrange(keys.untold(runId), '-', '+', 'COUNT', pageSize);
+      const entries = await redis.xrange(keys.unpublished(runId), '-', '+', 'COUNT', pageSize);
       // In order, and none after one that failed.
       for (const [, [, json = '']] of entries) await redis.xadd(keys.lifecycle, 'MAXLEN', '~', 100_000, '*', 'e', json);
       const ids = entries.map(([id]) => id);
       if (ids.length > 0)
-        await runScript(redis, toldScript, [keys.untold(runId)], ids, { doing: 'removal of lifecycle events' });
+        await runScript(redis, dropScript, [keys.unpublished(runId)], ids, { doing: 'removal of lifecycle events' });
       if (entries.length < pageSize) return;
     }
   }

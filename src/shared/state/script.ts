@@ -54,7 +54,7 @@ export interface LifecycleTarget {
   /** The stream of all runs, in a Cluster one of the run's own. */
   keyOf(runId: string): string;
   /** In a Cluster: hands over what is left in the stream of a run. False: some of it is still there. Never rejects. */
-  tell(runId: string): Promise<boolean>;
+  publish(runId: string): Promise<boolean>;
 }
 
 /** Where runs are kept, where their events go, and how long they stay. */
@@ -95,12 +95,12 @@ export function publishCommand({ cluster }: Pick<RunKeySpace, 'cluster'>): 'PUBL
 }
 
 /** In a Cluster: hands over the lifecycle events that a script wrote to the run. The caller does not wait; what fails is handed over later. */
-export function tellLifecycle(
+export function publishLifecycle(
   { lifecycle }: Pick<RunKeySpace, 'lifecycle'>,
   runId: string,
   events: readonly OutgoingEvent[],
 ): void {
-  if (events.some(({ type }) => isLifecycle(type))) void lifecycle.tell(runId);
+  if (events.some(({ type }) => isLifecycle(type))) void lifecycle.publish(runId);
 }
 
 /** Seconds that the record of an ended run is kept. A result that can be asked for again with its execution id stays at least a day. */

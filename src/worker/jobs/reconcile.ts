@@ -200,7 +200,7 @@ export class Reconciler {
     return entered.kind === 'waiting';
   }
 
-  /** Threads whose holder is over, or should be: somebody died before it could pass the thread on, or stop the holder. */
+  /** Threads whose lock owner is over, or should be: somebody died before it could pass the thread on, or stop the lock owner. */
   async #lookAfterThreads(): Promise<void> {
     const { threads, supervision, log } = this.#deps;
     this.#threadOffset = await supervision.relistThreads(this.#threadOffset, relistSize);
@@ -215,7 +215,7 @@ export class Reconciler {
         const work = this.#lookAfterThread(thread, everyMs, missing);
         const nextMs = await inTime(work, `look after thread ${thread.threadId}`).catch((err: unknown) => {
           if (this.#isAway(err)) return lookAtNode(everyMs);
-          log.warn({ err, runId: thread.holder }, 'held thread could not be looked after');
+          log.warn({ err, runId: thread.lockOwner }, 'held thread could not be looked after');
           return Date.now() + everyMs;
         });
         again.push({ ...thread, nextMs });
@@ -228,22 +228,22 @@ export class Reconciler {
 
   /** Answers when the thread is looked at again. */
   async #lookAfterThread(
-    { tenant, threadId, holder, suspended, interrupted }: DueThread,
+    { tenant, threadId, lockOwner, suspended, interrupted }: DueThread,
     everyMs: number,
     missing: Set<string>,
   ): Promise<number> {
     const { threads, runs, children } = this.#deps;
-    const record = await runs.load(holder);
+    const record = await runs.load(lockOwner);
     const now = Date.now();
     if (record && !isTerminalStatus(record.status)) {
-      if (interrupted) await children.stop([holder], interruption);
+      if (interrupted) await children.stop([lockOwner], interruption);
       // Whoever ends a wait, or enters the thread, has it looked at.
       return now + (suspended && !interrupted ? parkedMs * (0.75 + Math.random() / 4) : everyMs);
     }
     // A run enters its thread before its record is written: one pass is no proof.
-    if (!record) missing.add(holder);
-    if (!record && !this.#missingHolders.has(holder)) return now;
-    await threads.releaseToNext(tenant, threadId, { runId: holder, epoch: record?.epoch });
+    if (!record) missing.add(lockOwner);
+    if (!record && !this.#missingHolders.has(lockOwner)) return now;
+    await threads.releaseToNext(tenant, threadId, { runId: lockOwner, epoch: record?.epoch });
     return now + settledMs;
   }
 
@@ -278,9 +278,9 @@ function paceMs(count: number): number {
 }
 
 /** When a run that is fine is looked at again, in milliseconds since the epoch. */
-function nextLook({ run, ageMs, untold }: OpenRunInfo, everyMs: number): number {
+function nextLook({ run, ageMs, unpublished }: OpenRunInfo, everyMs: number): number {
   const now = Date.now();
-  if (untold) return now + settledMs;
+  if (unpublished) return now + settledMs;
   if (run?.status !== 'suspended' || ageMs < settledMs) return now + everyMs;
   if (run.pending.some(({ kind }) => kind === 'budget')) return now + moneyMs;
   const expiries = run.pending.flatMap((item) => (isAboutCall(item) ? [Date.parse(item.expiresAt ?? '')] : []));

@@ -30,7 +30,7 @@ export async function runPostRunJob(
   const { effect, runId, tenant, agentId, threadId, batch } = job;
   const name = `${effect}:${runId}`;
   const tell = async (body: ThreadEventBody) =>
-    await deps.ports.threads.tell({ tenant, threadId }, { agentId, runId }, `${name}:${body.type}`, body);
+    await deps.ports.threads.emit({ tenant, threadId }, { agentId, runId }, `${name}:${body.type}`, body);
   const accounts = { runId: name, tenant, agentId, batch };
   const { deadlineMs = defaultDeadlineMs } = deps;
   const late = AbortSignal.timeout(deadlineMs);

@@ -60,7 +60,7 @@ export class HandleTurns {
     const { threads } = this.#deps.ports;
     const entered = await threads.enter({ tenant, threadId, runId, agentId, onBusy: 'reject' });
     if (entered.kind === 'refused_suspended' || entered.kind === 'refused_busy')
-      throw new RunError('thread_suspended', `run ${entered.holder} waits for a decision on thread ${threadId}`);
+      throw new RunError('thread_suspended', `run ${entered.lockOwner} waits for a decision on thread ${threadId}`);
   }
 
   /** Drives the run that `ready` prepares, and hands out its events. What goes wrong is in the result. */

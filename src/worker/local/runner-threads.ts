@@ -4,7 +4,7 @@ import { defined } from '../../shared/base/defined.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { isDelta, type RunEvent } from '../../shared/contract/event.ts';
 import { newRunId } from '../../shared/base/ids.ts';
-import type { ThreadHold } from '../../shared/state/thread/wait-queue.ts';
+import type { ThreadLock } from '../../shared/state/thread/wait-queue.ts';
 import type { ThreadEntry, ThreadPatch } from '../../shared/contract/thread/thread.ts';
 import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import type { LockedRunnerThread, RunnerThreads, Said } from './runner-ports.ts';
@@ -36,18 +36,18 @@ export function localThreads(threads: ThreadStore, clock: Pick<Clock, 'now'>): L
   }
 
   /** Its turn has come in this process: nobody else can be at work on it. */
-  async function take(threadId: string, agentId: string): Promise<ThreadHold> {
+  async function take(threadId: string, agentId: string): Promise<ThreadLock> {
     const run = { tenant, threadId, runId: newRunId(clock.now()), agentId };
     const acquired = await threads.acquire({ ...run, epoch: 1 });
-    if (acquired.kind === 'held') return { tenant, threadId, runId: run.runId, fence: acquired.fence };
+    if (acquired.kind === 'acquired') return { tenant, threadId, runId: run.runId, fence: acquired.fence };
     await threads.leave(tenant, threadId, run.runId);
     if (acquired.kind === 'waiting')
-      throw new RunError('concurrent_run', `run ${acquired.holder} is at work on thread ${threadId}`);
+      throw new RunError('concurrent_run', `run ${acquired.lockOwner} is at work on thread ${threadId}`);
     if (acquired.kind === 'stale') throw new RunError('internal', `the turn of run ${run.runId} was taken twice`);
     throw new RunError('validation', `thread ${threadId} belongs to agent ${acquired.agentId}, not to ${agentId}`);
   }
 
-  function held(hold: ThreadHold, release: () => void): LockedRunnerThread {
+  function held(hold: ThreadLock, release: () => void): LockedRunnerThread {
     const { threadId, runId } = hold;
     let writes = 0;
     const write = async (entries: readonly ThreadEntry[], patch: ThreadPatch = {}) => {

@@ -28,5 +28,5 @@ export async function abandonRun(
   const error = new RunError('worker_lost', reasons[reason], { details: { reason }, retryable: false });
   const outcome = await settle(open, refused(open, error), deps);
   if (outcome.kind !== 'ended') return;
-  await afterEnd({ ...open.record, status: outcome.status, heard: [...open.state.steered.keys()] }, deps);
+  await afterEnd({ ...open.record, status: outcome.status, inboxRead: [...open.state.steered.keys()] }, deps);
 }

@@ -29,12 +29,12 @@ export async function afterEnd(
  * of its own.
  */
 async function queueFollowUps(record: RunRecord, ports: Pick<Ports, 'inbox' | 'children' | 'threads'>): Promise<void> {
-  const { runId, tenant, request, queue, heard = [] } = record;
-  const said = await ports.inbox.heard(runId);
+  const { runId, tenant, request, queue, inboxRead = [] } = record;
+  const said = await ports.inbox.read(runId);
   if (said.length === 0) return;
   const { agent, thread = '', sessionId, budget, limits, metadata } = request;
   const followUps = said
-    .filter(({ id }) => !heard.includes(id))
+    .filter(({ id }) => !inboxRead.includes(id))
     .map(({ id, text }): NewRun => {
       const asked = runRequest.parse({ agent, input: text, thread, sessionId, budget, limits, metadata });
       const next = followUpId(runId, id);

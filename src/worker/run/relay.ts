@@ -9,7 +9,7 @@ const maxWaiting = 1_000;
 const tries = 3;
 const retryMs = 100;
 
-type Told = Parameters<Children['tell']>[1][number];
+type Told = Parameters<Children['relay']>[1][number];
 
 /**
  * Tells the logs of the runs above what this run does, in order and without holding it up. They are wrapped copies: a
@@ -63,7 +63,7 @@ export class Relay {
     const { children, clock, log } = this.#ports;
     for (let attempt = 1; ; attempt++) {
       try {
-        if (!(await children.tell(stamp, events))) this.#deaf.add(stamp);
+        if (!(await children.relay(stamp, events))) this.#deaf.add(stamp);
         return;
       } catch (err) {
         if (attempt === tries) {

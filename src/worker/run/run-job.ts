@@ -34,7 +34,7 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
   const outcome = await settle(last, ending, deps);
   await run.relay?.drained();
   if (outcome.kind === 'ended')
-    await afterEnd({ ...run.record, status: outcome.status, heard: [...ending.state.steered.keys()] }, deps);
+    await afterEnd({ ...run.record, status: outcome.status, inboxRead: [...ending.state.steered.keys()] }, deps);
   if (outcome.kind === 'ended' && outcome.status !== 'cancelled') forgetResults(last, ending.state, deps);
   return outcome;
 }

@@ -1,7 +1,7 @@
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { Message } from '../../shared/contract/message.ts';
 import type { RunRecord, RunStatus } from '../../shared/contract/run.ts';
-import { interruptionBy, refusedIn, type ThreadHold, type ThreadRun } from '../../shared/state/thread/wait-queue.ts';
+import { interruptionBy, refusedIn, type ThreadLock, type ThreadRun } from '../../shared/state/thread/wait-queue.ts';
 import { pastOf } from '../../shared/contract/thread/thread-context.ts';
 import type { ThreadEntry, ThreadEntryOf, ThreadManifest, ThreadSession } from '../../shared/contract/thread/thread.ts';
 import { entriesOfTurn, keptAfter, lastReplaced, withoutLogged } from '../../shared/contract/thread/turn-log.ts';
@@ -11,7 +11,7 @@ import { resultsSoFar, type TurnState } from '../../shared/contract/journal/fold
 
 /** A thread in the hands of a run. */
 export interface RunThread {
-  readonly hold: ThreadHold;
+  readonly hold: ThreadLock;
   readonly manifest: ThreadManifest;
   /** The number of its last entry when the turn of this run began. */
   readonly began: number;
@@ -48,7 +48,7 @@ export async function turnInThread(
     case 'refused_suspended':
       return refusedIn(run, entered);
     case 'waiting':
-      if (entered.cancel) await children.stop([entered.holder], interruptionBy(run.runId));
+      if (entered.cancel) await children.stop([entered.lockOwner], interruptionBy(run.runId));
       return 'waiting';
     case 'turn':
     case 'left':
@@ -88,7 +88,7 @@ export async function takeThread(
   if (acquired.kind === 'stale') throw heldByAnother();
   if (acquired.kind === 'other_agent') throw otherAgent(run, acquired.agentId);
   const { fence, manifest } = acquired;
-  const hold: ThreadHold = { tenant, threadId, runId, fence };
+  const hold: ThreadLock = { tenant, threadId, runId, fence };
   const at = new Date(clock.now()).toISOString();
   const said: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
   await written(threads.append(hold, `${runId}:said`, [said]));

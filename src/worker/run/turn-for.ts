@@ -199,7 +199,7 @@ async function hear(
   known: ReadonlyMap<string, string>,
   inbox: Inbox,
 ): Promise<readonly SteeringMessage[]> {
-  const heard = await inbox.heard(runId);
+  const heard = await inbox.read(runId);
   const taken = heard.filter(({ id }) => known.has(id));
   if (taken.length > 0)
     await inbox.drop(
@@ -275,5 +275,5 @@ function progressOf(
   // The answer that is sent back was kept for this write.
   const answered = entries.findLast((entry) => entry.t === 'model_response' || entry.t === 'repair');
   const isHeard = entries.some(({ t }) => t === 'steered');
-  return defined({ steps: answered?.step, heard: isHeard ? [...heard] : undefined, activity });
+  return defined({ steps: answered?.step, inboxRead: isHeard ? [...heard] : undefined, activity });
 }

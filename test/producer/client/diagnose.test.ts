@@ -143,7 +143,7 @@ test('what runs wait for beside a worker is told: models that fail, limits of pr
   expect(people?.oldestMs).toBeGreaterThanOrEqual(3_600_000);
   expect(people?.oldestMs).toBeLessThan(3_700_000);
   expect(waits).toEqual({
-    threads: [{ tenant: 'default', threadId: 'busy', holder: 'first', waiting: 1, suspended: false }],
+    threads: [{ tenant: 'default', threadId: 'busy', lockOwner: 'first', waiting: 1, suspended: false }],
     people: [{ tenant: 'default', waiting: 2, oldestMs: expect.any(Number) }],
     breakers: expect.arrayContaining([
       { target: 'acme/down', failures: 5, openForMs: expect.any(Number) },

@@ -213,7 +213,7 @@ test.each(['enqueue', 'enqueueMany'] as const)(
     expect(await redis.exists(bull('runs', 'wait'))).toBe(0);
     const { runs } = await mill.list();
     expect(runs).toMatchObject([{ status: 'cancelled' }]);
-    expect(await mill.threads.get('talk')).not.toHaveProperty('holder');
+    expect(await mill.threads.get('talk')).not.toHaveProperty('lockOwner');
 
     // Its repeat meets the same run, so nothing is done twice.
     const named = { ...request, executionId: 'named' };

@@ -21,7 +21,7 @@ async function journal({ redis, keys }: ServerWorld, runId: string, ...entries: 
   await redis.rpush(keys.journal(runId), ...entries.map((entry) => JSON.stringify(entry)));
 }
 
-test('a thread shows who holds it, how many wait, and that its holder is suspended', async () => {
+test('a thread shows who holds it, how many wait, and that its lock owner is suspended', async () => {
   const world = await serverWorld();
   const threads = workerThreads(world);
   await aThread(world, 't1');
@@ -38,14 +38,14 @@ test('a thread shows who holds it, how many wait, and that its holder is suspend
     },
   ]);
   const held = await threads.acquire({ tenant, threadId: 't1', runId: 'run2', agentId: 'support', epoch: 1 });
-  const fence = held.kind === 'held' ? held.fence : 0;
+  const fence = held.kind === 'acquired' ? held.fence : 0;
   const hold = { tenant, threadId: 't1', runId: 'run2', fence };
   const session = { provider: 'openai', model: 'm', sessionToken: 'resp_secret' };
   await threads.append(hold, 'op', [], { session });
   await threads.suspend(hold);
   await threads.enter({ tenant, threadId: 't1', runId: 'run3', agentId: 'support' });
   const { body } = await world.send('GET', '/v1/threads/t1');
-  expect(body).toMatchObject({ holder: 'run2', suspendedBy: 'run2', waiting: 1, session: { provider: 'openai' } });
+  expect(body).toMatchObject({ lockOwner: 'run2', suspendedBy: 'run2', waiting: 1, session: { provider: 'openai' } });
   expect(JSON.stringify(body)).not.toContain('resp_secret');
 });
 
@@ -145,7 +145,7 @@ test('what a run at work has done shows as live where the log ends, and once it 
   ]);
   const some = await world.send('GET', '/v1/threads/t1/messages?limit=2');
   expect([marks(some).filter((mark) => mark.endsWith('live')), some.body.next]).toEqual([[], 2]);
-  // Between the end of the turn and the next holder both have it.
+  // Between the end of the turn and the next lock owner both have it.
   await holding(world, 't1', runId, turnEntries(runId).slice(1));
   const kept = ['assistant_text 7', 'tool_use 7', 'tool_result 8', 'message 9'];
   expect(await read()).toEqual(['message 6', ...kept]);
@@ -172,7 +172,7 @@ test('a turn that is to be rolled back shows no more from the moment on at which
   expect(await read('after=5')).toEqual([]);
 });
 
-test('the journal of a run of another tenant is never shown, whatever a thread says about its holder', async () => {
+test('the journal of a run of another tenant is never shown, whatever a thread says about its lock owner', async () => {
   const world = await serverWorld();
   const { runId } = await world.mill.forTenant('other').enqueue({ agent: 'support', input: 'Mine.' });
   await holding(world, 't1', runId, []);
@@ -244,7 +244,7 @@ test('an export holds every entry as it is kept, after a line about the thread',
     .split('\n')
     .map((line) => JSON.parse(line) as Record<string, unknown>);
   expect(lines[0]).toMatchObject({ t: 'thread', v: 1, threadId: 't1', agentId: 'support', title: 'Order 7' });
-  expect(lines[0]).not.toHaveProperty('holder');
+  expect(lines[0]).not.toHaveProperty('lockOwner');
   const { entries } = await workerThreads(world).read(tenant, 't1', { limit: 1_000 });
   expect(lines.slice(1)).toEqual(entries.map(({ seq, entry }) => ({ seq, ...entry })));
   expect(lines).toHaveLength(257);

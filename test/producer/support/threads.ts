@@ -49,7 +49,7 @@ export async function holding(
 ): Promise<void> {
   const threads = workerThreads(world);
   const held = await threads.acquire({ tenant, threadId, runId, agentId, epoch: 1 });
-  if (held.kind !== 'held') throw new Error(`run ${runId} does not hold ${threadId}`);
+  if (held.kind !== 'acquired') throw new Error(`run ${runId} does not hold ${threadId}`);
   await threads.append({ tenant, threadId, runId, fence: held.fence }, newNonce(), entries);
 }
 
@@ -57,7 +57,7 @@ export async function holding(
 export async function titled(world: ClientWorld, threadId: string, title: string): Promise<void> {
   const origin = { agentId: 'support', runId: 'run1' };
   const event = { type: 'thread.title_generated', title } as const;
-  await workerThreads(world).tell({ tenant, threadId }, origin, title, event);
+  await workerThreads(world).emit({ tenant, threadId }, origin, title, event);
 }
 
 /** What a step leaves in the journal of a run. */

@@ -27,7 +27,7 @@ test('runs are accepted and cancelled while the node of the lifecycle stream is 
   await small.server.stop();
   const late = await mill.enqueue(request);
   expect(await early.cancel()).toMatchObject({ status: 'cancelled' });
-  expect(await redis.xlen(keys.untold(late.runId))).toBe(1);
+  expect(await redis.xlen(keys.unpublished(late.runId))).toBe(1);
   await small.restart();
   await until('writes go through again', async () => (await mill.writeProblem()) === undefined);
 

@@ -44,14 +44,14 @@ test('a lifecycle event that its stream did not take is told later, before the n
   const { redis, keys, told, process, breakStream, repairStream } = await fleet();
   await breakStream();
   const runId = await created(process());
-  expect(await redis.xlen(keys.untold(runId))).toBe(1);
-  expect(await redis.ttl(keys.untold(runId))).toBeGreaterThan(6 * 86_400);
+  expect(await redis.xlen(keys.unpublished(runId))).toBe(1);
+  expect(await redis.ttl(keys.unpublished(runId))).toBeGreaterThan(6 * 86_400);
   await repairStream();
   const worker = { ...process(), clock: systemClock, log: silentLog };
   await claimed({ runs: redisRuns(worker) }, runId);
   await until('both are told', async () => (await told()).length === 2);
   expect(await told()).toEqual(['1 run.queued', '3 run.started']);
-  await until('nothing is left behind', async () => (await redis.exists(keys.untold(runId))) === 0);
+  await until('nothing is left behind', async () => (await redis.exists(keys.unpublished(runId))) === 0);
 });
 
 test('the end of a run that its stream did not take is told by whoever looks after open runs', async () => {
@@ -72,7 +72,7 @@ test('the end of a run that its stream did not take is told by whoever looks aft
     const supervision = redisSupervision(process());
     const [open] = await supervision.dueRuns(10);
     await supervision.forget(runId);
-    return open?.untold;
+    return open?.unpublished;
   };
   expect(await due()).toBe(true);
   expect(await redis.zscore(keys.checks, runId)).not.toBeNull();
@@ -86,9 +86,9 @@ test('a process that tells of one run many times at once tells each event once, 
   const { redis, keys, process } = await fleet();
   const place = process();
   const event = (number: number) => `{"v":1,"sequenceNumber":${number},"type":"run.queued"}`;
-  for (let number = 1; number <= 120; number++) await redis.xadd(keys.untold('r'), '*', 'e', event(number));
-  await Promise.all(Array.from({ length: 20 }, () => place.lifecycle.tell('r')));
-  await until('nothing is left', async () => (await redis.exists(keys.untold('r'))) === 0);
+  for (let number = 1; number <= 120; number++) await redis.xadd(keys.unpublished('r'), '*', 'e', event(number));
+  await Promise.all(Array.from({ length: 20 }, () => place.lifecycle.publish('r')));
+  await until('nothing is left', async () => (await redis.exists(keys.unpublished('r'))) === 0);
   const numbers = (await redis.xrange(keys.lifecycle, '-', '+')).map(
     ([, [, json = '']]) => JSON.parse(json).sequenceNumber,
   );

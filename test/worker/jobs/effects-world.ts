@@ -72,7 +72,7 @@ export function makePostRunWorld({
       const at = new Date(ports.clock.now()).toISOString();
       const base = { v: 1, t: 'message', runId: run, at, ...more } as const;
       const held = await ports.threads.acquire({ tenant, threadId, runId: run, agentId, epoch: 1 });
-      if (held.kind !== 'held') throw new Error('the thread is not free');
+      if (held.kind !== 'acquired') throw new Error('the thread is not free');
       await ports.threads.append({ tenant, threadId, runId: run, fence: held.fence }, `${run}:end`, [
         { ...base, message: { role: 'user', content: user } },
         { ...base, message: { role: 'assistant', parts: [{ type: 'text', text: answer }] } },

@@ -62,7 +62,7 @@ test.for(['is gone', 'stands still'] as const)(
     else process.kill(small.server.pid, 'SIGSTOP');
     expect(await world.pass()).toBe(3);
     expect(new Set(await world.jobs())).toEqual(new Set(healthy.map((runId) => `${runId}-s1`)));
-    expect(await world.threads.get('default', threads.healthy)).not.toHaveProperty('holder');
+    expect(await world.threads.get('default', threads.healthy)).not.toHaveProperty('lockOwner');
     expect(world.unreachable()).toBe(4);
     expect(warnings.filter(({ count }) => count !== undefined)).toEqual([expect.objectContaining({ count: 4 })]);
     // They are due again, soon and not at once, so that they take no place in the next page.
@@ -80,6 +80,6 @@ test.for(['is gone', 'stands still'] as const)(
     await world.threadsAreDue();
     await world.pass();
     expect(await world.jobs()).toHaveLength(6);
-    expect(await world.threads.get('default', threads.stranded)).not.toHaveProperty('holder');
+    expect(await world.threads.get('default', threads.stranded)).not.toHaveProperty('lockOwner');
   },
 );

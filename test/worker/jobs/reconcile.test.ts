@@ -179,7 +179,7 @@ test('a delayed run has no place in its thread before its time has come', async 
   await expect(world.threads.get('default', 't')).rejects.toMatchObject({ code: 'not_found' });
 });
 
-test('a thread whose holder has ended is passed on', async () => {
+test('a thread whose lock owner has ended is passed on', async () => {
   const world = await makeWorld();
   const first = await world.seed({ request, status: 'completed', endedAt: new Date().toISOString() });
   const second = await world.seed({ request, updatedAt: new Date().toISOString() });
@@ -188,20 +188,20 @@ test('a thread whose holder has ended is passed on', async () => {
   await world.threadsAreDue();
   await world.pass();
   expect(await world.jobs()).toEqual([`${second}-s1`]);
-  expect(await world.threads.get('default', 't')).toMatchObject({ holder: second, waiting: 0 });
+  expect(await world.threads.get('default', 't')).toMatchObject({ lockOwner: second, waiting: 0 });
 });
 
-test('a holder without a record may be about to get one: it keeps the thread for one more pass', async () => {
+test('a lock owner without a record may be about to get one: it keeps the thread for one more pass', async () => {
   const world = await makeWorld();
   await world.threads.enter({ ...inThread, runId: 'NOBODY' });
   await world.threadsAreDue();
   await world.pass();
-  expect(await world.threads.get('default', 't')).toMatchObject({ holder: 'NOBODY' });
+  expect(await world.threads.get('default', 't')).toMatchObject({ lockOwner: 'NOBODY' });
   await world.pass();
-  expect(await world.threads.get('default', 't')).not.toHaveProperty('holder');
+  expect(await world.threads.get('default', 't')).not.toHaveProperty('lockOwner');
 });
 
-test('a holder that somebody interrupted and nobody stopped is stopped', async () => {
+test('a lock owner that somebody interrupted and nobody stopped is stopped', async () => {
   const world = await makeWorld();
   const first = await world.seed({ request, updatedAt: new Date().toISOString() });
   await world.threads.enter({ ...inThread, runId: first });
@@ -211,7 +211,7 @@ test('a holder that somebody interrupted and nobody stopped is stopped', async (
   expect(world.stopped).toEqual([first]);
 });
 
-test('a thread whose holder has ended is passed on by the next pass, however many others are suspended', async () => {
+test('a thread whose lock owner has ended is passed on by the next pass, however many others are suspended', async () => {
   const world = await makeWorld();
   const { redis, keys } = world;
   const parked = await world.seed({ status: 'suspended', request, pending: [] });
@@ -219,7 +219,7 @@ test('a thread whose holder has ended is passed on by the next pass, however man
   for (let i = 0; i < count; i++) {
     const thread = { tenant: 'default', threadId: `p${i}`, runId: parked };
     const held = await world.threads.acquire({ ...thread, agentId: 'support', epoch: 1 });
-    if (held.kind === 'held') await world.threads.suspend({ ...thread, fence: held.fence });
+    if (held.kind === 'acquired') await world.threads.suspend({ ...thread, fence: held.fence });
   }
   await world.threadsAreDue();
   await until('each was looked at', async () => {
@@ -243,7 +243,7 @@ test('a thread that is listed without a time is looked at', async () => {
   await world.threads.enter({ ...inThread, runId: first });
   await world.redis.del(world.keys.threadChecks);
   await world.pass();
-  expect(await world.threads.get('default', 't')).not.toHaveProperty('holder');
+  expect(await world.threads.get('default', 't')).not.toHaveProperty('lockOwner');
 });
 
 test('agents and empty queues that nobody has announced for a week are forgotten, and no others', async () => {

@@ -7,13 +7,13 @@ import { makeJobs } from './job-world.ts';
 
 /** Runs in a thread. What follows them is taken note of, with who holds the thread by then. */
 function makeWorld(script: ModelScript, fails = false) {
-  const dispatched: { readonly runId: string; readonly status: string; readonly holder: string | undefined }[] = [];
+  const dispatched: { readonly runId: string; readonly status: string; readonly lockOwner: string | undefined }[] = [];
   const state = { fails };
   const jobs = makeJobs(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), createScriptedProvider(script), 1_000, {
     async queuePostRunJobs({ runId, status }: RunRecord) {
-      const holder = (await jobs.ports.threads.get('default', 'talk').catch(() => undefined))?.holder;
+      const lockOwner = (await jobs.ports.threads.get('default', 'talk').catch(() => undefined))?.lockOwner;
       if (state.fails) throw new RunError('queue_unavailable', 'redis is away');
-      dispatched.push({ runId, status, holder });
+      dispatched.push({ runId, status, lockOwner });
     },
   });
   return { ...jobs, dispatched, state };
@@ -23,9 +23,9 @@ test('what follows an answer is queued after the run has ended and before the th
   const world = makeWorld(scripted.text('It was sent.'));
   const runId = world.submit({ input: 'Where is order 7?', thread: 'talk' });
   await world.deliver(runId);
-  expect(world.dispatched).toEqual([{ runId, status: 'completed', holder: runId }]);
+  expect(world.dispatched).toEqual([{ runId, status: 'completed', lockOwner: runId }]);
   expect((await world.load(runId))?.status).toBe('completed');
-  expect(await world.ports.threads.get('default', 'talk')).not.toHaveProperty('holder');
+  expect(await world.ports.threads.get('default', 'talk')).not.toHaveProperty('lockOwner');
 });
 
 test('a worker that died right after the end of a run leaves it to the next delivery, and the answer is there', async () => {
@@ -33,11 +33,11 @@ test('a worker that died right after the end of a run leaves it to the next deli
   const runId = world.submit({ input: 'Where is order 7?', thread: 'talk' });
   await expect(world.deliver(runId)).rejects.toThrow('redis is away');
   expect((await world.load(runId))?.result?.text).toBe('It was sent.');
-  expect(await world.ports.threads.get('default', 'talk')).toMatchObject({ holder: runId });
+  expect(await world.ports.threads.get('default', 'talk')).toMatchObject({ lockOwner: runId });
   world.state.fails = false;
   expect(await world.deliver(runId, 2)).toEqual({ kind: 'skipped', reason: 'terminal' });
-  expect(world.dispatched).toEqual([{ runId, status: 'completed', holder: runId }]);
-  expect(await world.ports.threads.get('default', 'talk')).not.toHaveProperty('holder');
+  expect(world.dispatched).toEqual([{ runId, status: 'completed', lockOwner: runId }]);
+  expect(await world.ports.threads.get('default', 'talk')).not.toHaveProperty('lockOwner');
 });
 
 test('nothing follows a run without a thread, one that failed, and one that was cancelled', async () => {

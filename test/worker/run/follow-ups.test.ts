@@ -40,20 +40,20 @@ test.each(['completed', 'failed'] as const)(
     const dying = {
       ...inbox,
       drop: async () => {},
-      heard: async (id: string) => {
+      read: async (id: string) => {
         if ((await load(id))?.endedAt) throw killed;
-        return (await inbox.heard(id)).filter((message) => ends === 'failed' || message.id === 'heard');
+        return (await inbox.read(id)).filter((message) => ends === 'failed' || message.id === 'heard');
       },
     };
     ports.inbox = dying;
     await expect(deliver(1)).rejects.toThrow(killed);
-    expect(await load(runId)).toMatchObject({ status: ends, heard: ['heard'] });
-    expect((await inbox.heard(runId)).map(({ id }) => id)).toEqual(['heard', 'late']);
+    expect(await load(runId)).toMatchObject({ status: ends, inboxRead: ['heard'] });
+    expect((await inbox.read(runId)).map(({ id }) => id)).toEqual(['heard', 'late']);
 
     ports.inbox = inbox;
     expect(await deliver(2)).toEqual({ kind: 'skipped', reason: 'terminal' });
     expect(await load(followUpId(runId, 'heard'))).toBeUndefined();
     expect((await load(followUpId(runId, 'late')))?.request.input).toBe('late');
-    expect(await inbox.heard(runId)).toEqual([]);
+    expect(await inbox.read(runId)).toEqual([]);
   },
 );

@@ -70,10 +70,10 @@ test('a worker that stood still after the end of a run leaves its thread to who 
   const second = await again();
   slept.resolve();
   expect(await first).toMatchObject({ kind: 'ended', status: 'failed' });
-  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ holder: runId, waiting: 1 }, []]);
+  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ lockOwner: runId, waiting: 1 }, []]);
   second.go();
   expect(await second.outcome).toEqual({ kind: 'ended', status: 'completed' });
-  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ holder: next, waiting: 0 }, [next]]);
+  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ lockOwner: next, waiting: 0 }, [next]]);
   expect(await said()).toEqual(['message', 'message', 'completed']);
 });
 
@@ -89,8 +89,8 @@ test('a worker that finds a run ended, and driven again by then, does nothing af
     return answer;
   });
   expect(await jobs.deliver(runId, 2)).toEqual({ kind: 'skipped', reason: 'terminal' });
-  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ holder: runId, waiting: 1 }, []]);
+  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ lockOwner: runId, waiting: 1 }, []]);
   second?.go();
   expect(await second?.outcome).toEqual({ kind: 'ended', status: 'completed' });
-  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ holder: next, waiting: 0 }, [next]]);
+  expect([await threads.get('default', 'talk'), woken]).toMatchObject([{ lockOwner: next, waiting: 0 }, [next]]);
 });

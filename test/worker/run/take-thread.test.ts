@@ -50,32 +50,32 @@ test('a worker that stood still after its claim takes nothing from the one that 
 
 describe('a delayed run whose time comes while another one holds its thread', () => {
   async function comes(onBusy: OnBusy) {
-    const { jobs, runId: holder } = inThread();
-    await jobs.ports.threads.enter({ tenant: 'default', threadId: 't1', runId: holder, agentId: 'support' });
+    const { jobs, runId: lockOwner } = inThread();
+    await jobs.ports.threads.enter({ tenant: 'default', threadId: 't1', runId: lockOwner, agentId: 'support' });
     const runId = jobs.submit({ input: 'I meant order 8.', thread: 't1', delayMs: 1_000, onBusy });
     const outcome = await jobs.deliver(runId);
-    return { jobs, holder, runId, outcome };
+    return { jobs, lockOwner, runId, outcome };
   }
 
   test('waits behind it with queue', async () => {
-    const { jobs, holder, outcome } = await comes('queue');
+    const { jobs, lockOwner, outcome } = await comes('queue');
     expect(outcome).toEqual({ kind: 'skipped', reason: 'waiting' });
-    expect((await jobs.load(holder))?.cancel).toBeUndefined();
+    expect((await jobs.load(lockOwner))?.cancel).toBeUndefined();
   });
 
   test.each(['interrupt', 'rollback'] as const)('has it cancelled with %s, and goes next', async (onBusy) => {
-    const { jobs, holder, runId, outcome } = await comes(onBusy);
+    const { jobs, lockOwner, runId, outcome } = await comes(onBusy);
     expect(outcome).toEqual({ kind: 'skipped', reason: 'waiting' });
-    expect((await jobs.load(holder))?.cancel).toContain(`run ${runId} interrupts it`);
-    await jobs.deliver(holder);
-    expect((await jobs.load(holder))?.status).toBe('cancelled');
+    expect((await jobs.load(lockOwner))?.cancel).toContain(`run ${runId} interrupts it`);
+    await jobs.deliver(lockOwner);
+    expect((await jobs.load(lockOwner))?.status).toBe('cancelled');
     expect(await jobs.deliver(runId)).toEqual({ kind: 'ended', status: 'completed' });
   });
 
   test('fails with reject, and takes no place', async () => {
-    const { jobs, holder, runId } = await comes('reject');
+    const { jobs, lockOwner, runId } = await comes('reject');
     const record = await jobs.load(runId);
     expect(record).toMatchObject({ status: 'failed', error: { code: 'concurrent_run' } });
-    expect(await jobs.ports.threads.get('default', 't1')).toMatchObject({ holder, waiting: 0 });
+    expect(await jobs.ports.threads.get('default', 't1')).toMatchObject({ lockOwner, waiting: 0 });
   });
 });

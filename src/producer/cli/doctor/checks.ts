@@ -302,8 +302,8 @@ function threads({ waits }: Diagnosis): Check {
   const name = 'threads';
   if (waits.threads.length === 0) return { name, level: 'ok', text: 'no message waits for its turn' };
   const list = waits.threads.map(
-    ({ threadId, holder, waiting, suspended }) =>
-      `${count(waiting)} behind run ${holder} of ${threadId}${suspended ? ', which waits itself' : ''}`,
+    ({ threadId, lockOwner, waiting, suspended }) =>
+      `${count(waiting)} behind run ${lockOwner} of ${threadId}${suspended ? ', which waits itself' : ''}`,
   );
   return {
     name,

@@ -92,7 +92,7 @@ async function enterThread(run: NewRun, threadId: string, core: ClientCore, redi
 }
 
 /**
- * Looks again where a run stands that had to wait, once it is created. Only now is the holder cancelled for it: a thread that is
+ * Looks again where a run stands that had to wait, once it is created. Only now is the lock owner cancelled for it: a thread that is
  * passed on to a run which is not there yet is passed on past it, and then it gets another place here. Answers true when its
  * turn has come: then no other process may queue it.
  */
@@ -101,9 +101,9 @@ export async function lookAgain(run: NewRun, core: ClientCore, redis: RedisConne
   if (request.thread === undefined) return false;
   const found = await place(run, request.thread, core, redis);
   // Before it is acknowledged, so that no later run goes before it.
-  const stands = found.kind === 'left' ? await place(run, request.thread, core, redis, 'afresh') : found;
+  const stands = found.kind === 'left' ? await place(run, request.thread, core, redis, 'rejoin') : found;
   if (stands.kind === 'waiting' && stands.cancel)
-    await stopRuns([stands.holder], interruptionBy(runId), familyPorts(core, redis));
+    await stopRuns([stands.lockOwner], interruptionBy(runId), familyPorts(core, redis));
   return stands.kind === 'turn';
 }
 
@@ -112,7 +112,7 @@ async function place(
   threadId: string,
   core: ClientCore,
   redis: RedisConnection,
-  busy: OnBusy | 'afresh' = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue'),
+  busy: OnBusy | 'rejoin' = request.onBusy === 'steer' ? 'queue' : (request.onBusy ?? 'queue'),
 ): Promise<Entered> {
   const { agent: agentId } = request;
   return await enter(core.threadKeySpace(redis), { tenant, threadId, runId, agentId }, busy);
@@ -132,9 +132,13 @@ async function steer(
   if (claimed.kind === 'steering' && (claimed.said || (await send(run, claimed.listener, core, redis))))
     return await steeredRunNow(claimed.listener, run, core, redis);
   const { tenant, request } = run;
-  const [holder, agentId] = await redis.hmget(core.keys.thread(tenant, threadId, 'manifest'), 'holder', 'agentId');
-  if (!holder || agentId !== request.agent) return undefined;
-  return (await send(run, holder, core, redis)) ? { runId: holder, status: 'running' } : undefined;
+  const [lockOwner, agentId] = await redis.hmget(
+    core.keys.thread(tenant, threadId, 'manifest'),
+    'lockOwner',
+    'agentId',
+  );
+  if (!lockOwner || agentId !== request.agent) return undefined;
+  return (await send(run, lockOwner, core, redis)) ? { runId: lockOwner, status: 'running' } : undefined;
 }
 
 /** With an execution id the message goes to one run, however often it is sent: the run is noted before the message is sent. */
@@ -175,6 +179,6 @@ export async function forgetEnded(
   // It was redriven since, and needs its place.
   if (!endedAt) return;
   const { addJob } = familyPorts(core, redis);
-  const leaver = { runId, epoch: Number(epoch) };
-  await releaseToNext(core.threadKeySpace(redis), { tenant, threadId: request.thread }, leaver, addJob);
+  const endedRun = { runId, epoch: Number(epoch) };
+  await releaseToNext(core.threadKeySpace(redis), { tenant, threadId: request.thread }, endedRun, addJob);
 }

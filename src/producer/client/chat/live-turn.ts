@@ -1,6 +1,6 @@
 import { journalEntry, type JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { turnOfJournal } from '../../../shared/contract/journal/fold.ts';
-import type { ThreadHolder, ThreadKeySpace } from '../../../shared/state/thread/key-space.ts';
+import type { ThreadLockOwner, ThreadKeySpace } from '../../../shared/state/thread/key-space.ts';
 import { readContext, readThread } from '../../../shared/state/thread/log.ts';
 import { pastOf } from '../../../shared/contract/thread/thread-context.ts';
 import {
@@ -30,10 +30,10 @@ const tailSize = 2;
 export async function readLiveTurn(
   place: ThreadKeySpace,
   thread: ThreadRef,
-  holder: ThreadHolder,
+  lockOwner: ThreadLockOwner,
 ): Promise<LiveTurn | undefined> {
   const { redis, keys } = place;
-  const { runId, began } = holder;
+  const { runId, began } = lockOwner;
   const { entries: tail } = await readThread(place, thread, { limit: tailSize, order: 'desc' });
   const [lines, [tenant, updatedAt]] = await Promise.all([
     redis.lrange(keys.journal(runId), 0, -1),
@@ -42,7 +42,7 @@ export async function readLiveTurn(
   if (tenant !== thread.tenant || !updatedAt || lines.length === 0) return undefined;
   const turn = turnOfJournal(lines.flatMap(readLine));
   const written = await writtenBy(place, thread, { runId, at: updatedAt, began }, turn);
-  return { since: (shown) => ([...tail, ...shown].some(isEndOf(holder)) ? [] : written) };
+  return { since: (shown) => ([...tail, ...shown].some(isEndOf(lockOwner)) ? [] : written) };
 }
 
 /** A later version of us may write entries that this one does not know. */
@@ -52,7 +52,7 @@ function readLine(json: string): JournalEntry[] {
 }
 
 /** A turn is written at once, and how it ended is the last of it but a summary. */
-function isEndOf({ runId, began }: ThreadHolder): (entry: NumberedEntry) => boolean {
+function isEndOf({ runId, began }: ThreadLockOwner): (entry: NumberedEntry) => boolean {
   return ({ seq, entry }) => entry.t === 'result' && entry.runId === runId && seq > began;
 }
 

@@ -15,7 +15,7 @@ export const threadView = z.object({
     .describe('Who keeps the conversation as well, so that it is not sent again.'),
   createdAt: z.string(),
   updatedAt: z.string(),
-  holder: z.string().optional().describe('The run whose turn it is.'),
+  lockOwner: z.string().optional().describe('The run whose turn it is.'),
   waiting: z.int().describe('How many runs wait for it to end.'),
   suspendedBy: z.string().optional().describe('That run, when it waits for something outside.'),
   lastSeq: z.int().describe('The number of the last entry, 0 before the first.'),

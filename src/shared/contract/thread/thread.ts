@@ -13,8 +13,8 @@ export const threadVersion = 1;
  *
  * - queue: waits behind all others
  * - reject: does not wait
- * - interrupt: waits before all others, and the holder is to be cancelled
- * - rollback: the same, and the turn of the holder leaves no trace in the thread
+ * - interrupt: waits before all others, and the lock owner is to be cancelled
+ * - rollback: the same, and the turn of the lock owner leaves no trace in the thread
  */
 export const onBusy = z.enum(['queue', 'reject', 'interrupt', 'rollback']);
 export type OnBusy = z.infer<typeof onBusy>;
@@ -50,7 +50,7 @@ export type ThreadManifest = Readonly<z.infer<typeof threadManifest>>;
 /** The manifest, and where the thread stands. */
 export interface ThreadInfo extends ThreadManifest {
   /** The run whose turn it is. */
-  readonly holder?: string;
+  readonly lockOwner?: string;
   /** How many runs wait for it to end. */
   readonly waiting: number;
   /** That run waits for something outside. */
@@ -207,9 +207,9 @@ export function threadNotFound(threadId: string): RunError {
 
 /** Why a thread cannot be removed. */
 export function threadInUse(threadId: string, runs: readonly string[]): RunError {
-  const [holder = '', ...waiting] = runs;
+  const [lockOwner = '', ...waiting] = runs;
   const behind = waiting.length > 0 ? `, and ${waiting.join(', ')} wait for it` : '';
-  return new RunError('concurrent_run', `thread ${threadId} is in use: run ${holder} holds it${behind}`, {
+  return new RunError('concurrent_run', `thread ${threadId} is in use: run ${lockOwner} holds it${behind}`, {
     details: { runs },
   });
 }

@@ -8,7 +8,7 @@ import {
   type RunKeySpace,
   runKeys,
   scriptEvent,
-  tellLifecycle,
+  publishLifecycle,
   eventTargets,
 } from '../script.ts';
 import { recordFromHash, type RunStatus } from '../../contract/run.ts';
@@ -76,7 +76,7 @@ export async function claimRun(
       return { kind: 'crashed_too_often', crashes: reply[1] };
     case 4: {
       const hash: Record<string, string> = Object.fromEntries(pairsOf([...reply[1], ...reply[2].map(String)]));
-      tellLifecycle(place, runId, hash['epoch'] === '1' ? opening : recovering);
+      publishLifecycle(place, runId, hash['epoch'] === '1' ? opening : recovering);
       return claimed(runId, hash, reply[3]);
     }
     default:

@@ -9,7 +9,7 @@ import {
   recordTtlS,
   runKeys,
   scriptEvent,
-  tellLifecycle,
+  publishLifecycle,
   eventTargets,
 } from '../script.ts';
 import { redisError, named } from '../errors.ts';
@@ -57,7 +57,7 @@ export async function commitRun(place: Place, ownership: Ownership, commit: Comm
   const [, seq, cancel] = reply;
   if (commit.patch?.cancel === '' && cancel === '') forgetCancel(place, runId);
   if (commit.release === 'terminal') forget(place, runId);
-  else tellLifecycle(place, runId, commit.events);
+  else publishLifecycle(place, runId, commit.events);
   return { kind: 'ok', seq, cancel: cancel === '' ? undefined : storedCancel(cancel) };
 }
 

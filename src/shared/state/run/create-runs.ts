@@ -144,7 +144,7 @@ async function createGroup(runs: readonly NewRun[], now: number, place: RunKeySp
     ],
     { doing: 'creation of runs' },
   )) as readonly ([0 | 1, RunStatus, string] | [2])[];
-  for (const [i, run] of runs.entries()) if (replies[i]?.[0] === 0) await lifecycle.tell(run.runId);
+  for (const [i, run] of runs.entries()) if (replies[i]?.[0] === 0) await lifecycle.publish(run.runId);
   return replies.map(([code, status = 'queued', segment]) =>
     code === 2 ? { kind: 'conflict' } : { kind: code === 0 ? 'created' : 'attached', status, segment: Number(segment) },
   );

@@ -1,4 +1,4 @@
-import { tellParent, type Family } from './children/children.ts';
+import { notifyParent, type Family } from './children/children.ts';
 import type { ErrorInfo } from '../../base/errors.ts';
 import type { EventBody } from '../../contract/event.ts';
 import { newNonce } from '../../base/ids.ts';
@@ -46,7 +46,7 @@ export async function endUnstarted(
   if (seq < 0) return false;
   if (request.thread !== undefined) await releaseToNext(threads, { tenant, threadId: request.thread }, record, addJob);
   onEnded({ ...record, status: 'failed', error, endedAt: at }, body);
-  if (record.parent) await tellParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
+  if (record.parent) await notifyParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
   // Last: what is lost on the way here is found where the run is listed.
   await forgetOpen(place, runId, tenant);
   return true;

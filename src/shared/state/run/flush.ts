@@ -1,5 +1,5 @@
 import { assertNever } from '../../base/errors.ts';
-import { loadScript, runScript, type RunKeySpace, publishCommand, scriptEvent, tellLifecycle } from '../script.ts';
+import { loadScript, runScript, type RunKeySpace, publishCommand, scriptEvent, publishLifecycle } from '../script.ts';
 import { redisError, refusal } from '../errors.ts';
 import type { CommitReply, OutgoingEvent } from './run-store.ts';
 
@@ -77,7 +77,7 @@ export class FlushGatherer {
       case 0:
         return flush.resolve({ kind: 'fenced' });
       case 1: {
-        tellLifecycle(this.#place, flush.runId, flush.events);
+        publishLifecycle(this.#place, flush.runId, flush.events);
         return flush.resolve({ kind: 'ok', seq: flush.seq + flush.events.length });
       }
       default:

@@ -27,7 +27,7 @@ export async function forgetOpen(
   tenant: string | undefined,
 ): Promise<void> {
   const { redis, keys } = place;
-  const told = place.lifecycle.tell(runId);
+  const told = place.lifecycle.publish(runId);
   await Promise.all([
     redis.zrem(keys.open, runId),
     told.then(async (all) => await (all ? redis.zrem(keys.checks, runId) : lookSoon(place, runId))),

@@ -64,7 +64,7 @@ export interface RecordPatch {
   readonly result?: RunResultBody;
   readonly error?: ErrorInfo;
   /** See the record. */
-  readonly heard?: readonly string[];
+  readonly inboxRead?: readonly string[];
   readonly startedAt?: string;
   readonly endedAt?: string;
   readonly deadlineAt?: string;

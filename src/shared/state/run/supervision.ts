@@ -32,7 +32,7 @@ export interface OpenRunInfo {
     readonly mayGoOn: boolean;
   };
   /** Lifecycle events of it could not be told yet. */
-  readonly untold: boolean;
+  readonly unpublished: boolean;
   /** The time under which it was found. */
   readonly dueAt: string;
   /** Milliseconds since the record last changed, or since the entry was made when there is no record. */
@@ -77,8 +77,8 @@ export function redisSupervision(place: Pick<RunKeySpace, 'redis' | 'keys' | 'li
       const flat = await inTime(redis.zrangebyscore(keys.checks, ...range), 'list of open runs that are due');
       return await Promise.all(
         pairsOf(flat).map(async ([runId, dueAt]): Promise<OpenRunInfo> => {
-          const untold = !(await lifecycle.tell(runId));
-          const found = { runId, dueAt, untold, ageMs: 0 };
+          const unpublished = !(await lifecycle.publish(runId));
+          const found = { runId, dueAt, unpublished, ageMs: 0 };
           try {
             const read = inTime(readOpenRun(redis, keys, runId, now), `read of open run ${runId}`);
             return { ...found, ...(await read) };
@@ -109,7 +109,7 @@ export function redisSupervision(place: Pick<RunKeySpace, 'redis' | 'keys' | 'li
       return await inTime(redis.zcount(keys.threadChecks, '-inf', Date.now() + ms), 'count of held threads');
     },
     async relistThreads(offset, limit) {
-      const lists = { listed: keys.threadsHeld, checks: keys.threadChecks };
+      const lists = { listed: keys.threadsEntered, checks: keys.threadChecks };
       return await inTime(relist(redis, lists, offset, limit), 'list of held threads');
     },
     async requeue(runId, fromSegment, queue) {
@@ -131,7 +131,7 @@ async function readOpenRun(
   keys: Keys,
   runId: string,
   now: number,
-): Promise<Omit<OpenRunInfo, 'dueAt' | 'untold'>> {
+): Promise<Omit<OpenRunInfo, 'dueAt' | 'unpublished'>> {
   const [status, kind, queue, segment, updatedAt, requeues, tenant, pending, agent, thread] = await redis.hmget(
     keys.run(runId),
     'status',

@@ -11,7 +11,7 @@ The first write is one that Redis refuses when memory is full, so that a refusal
 -- include roll-back
 -- Who took the thread up last is known after it has left, too, but not for ever: once its record has expired, its execution
 -- id may be that of another run, whose claims are counted anew.
-local taken = redis.call('HMGET', KEYS[1], 'takenBy', 'takenEpoch')
+local taken = redis.call('HMGET', KEYS[1], 'acquiredBy', 'acquiredEpoch')
 local left = tonumber(redis.call('ZSCORE', KEYS[4], ARGV[1]) or 0) > tonumber(ARGV[6])
 local before = left and taken[1] == ARGV[1] and taken[2] or 0
 local claimed = redis.call('HGET', KEYS[8], ARGV[1]) or 0
@@ -20,10 +20,10 @@ local answer = place(ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'queue')
 if answer[1] == 2 or answer[1] == 3 then redis.call('HSET', KEYS[8], ARGV[1], ARGV[5]) end
 if answer[1] ~= 2 then return answer end
 local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)
-redis.call('HSET', KEYS[1], 'suspendedBy', '', 'gaveWay', '', 'takenBy', ARGV[1], 'takenEpoch', ARGV[5])
-if redis.call('HGET', KEYS[1], 'over') == ARGV[1] then
-  takeBack('overFrom')
-  redis.call('HSET', KEYS[1], 'over', '', 'session', redis.call('HGET', KEYS[1], 'overSession'))
+redis.call('HSET', KEYS[1], 'suspendedBy', '', 'releasedBy', '', 'acquiredBy', ARGV[1], 'acquiredEpoch', ARGV[5])
+if redis.call('HGET', KEYS[1], 'endedRun') == ARGV[1] then
+  rollBack('endedFromSeq')
+  redis.call('HSET', KEYS[1], 'endedRun', '', 'session', redis.call('HGET', KEYS[1], 'endedSession'))
   redis.call('DEL', KEYS[6])
 end
 -- A run that ended and was put back has left before.

@@ -8,11 +8,11 @@ The first write is one that Redis refuses when memory is full, so that a refusal
 -- include roll-back
 local before = redis.call('HGET', KEYS[6], ARGV[3])
 if before then return {1, tonumber(before)} end
-local state = redis.call('HMGET', KEYS[1], 'holder', 'fence', 'seq', 'rollback', 'summarySeq', 'session')
-local holder, fence, seq, rollback, summary, session = unpack(state, 1, 6)
-if holder ~= ARGV[1] or fence ~= ARGV[2] then return {0} end
-if rollback == holder then
-  takeBack('heldFrom')
+local state = redis.call('HMGET', KEYS[1], 'lockOwner', 'fence', 'seq', 'rollback', 'summarySeq', 'session')
+local lockOwner, fence, seq, rollback, summary, session = unpack(state, 1, 6)
+if lockOwner ~= ARGV[1] or fence ~= ARGV[2] then return {0} end
+if rollback == lockOwner then
+  rollBack('lockedFromSeq')
   return {2, tonumber(seq)}
 end
 
@@ -25,7 +25,7 @@ for i = from, #ARGV, 2 do
     redis.call('XADD', KEYS[3], seq .. '-0', 'e', ARGV[i + 1])
     if kind == 'S' then summary = seq end
     if kind == 'R' then
-      redis.call('HSET', KEYS[1], 'over', holder, 'overFrom', first, 'overSession', session or '')
+      redis.call('HSET', KEYS[1], 'endedRun', lockOwner, 'endedFromSeq', first, 'endedSession', session or '')
     end
   elseif redis.call('HEXISTS', KEYS[5], key) == 0 then
     seq = seq + 1

@@ -12,10 +12,10 @@ import {
 import { readManifest, type ThreadKeySpace } from './key-space.ts';
 import type { ThreadRef } from '../../contract/thread/thread.ts';
 
-const tellScript = loadScript(import.meta.url, './append-event.lua');
+const appendScript = loadScript(import.meta.url, './append-event.lua');
 
 /** Adds an event to a thread; to one that is gone, nothing. `op` is unique per event: a repeat right after it changes nothing. */
-export async function tellThread(
+export async function appendThreadEvent(
   { redis, keys, clock }: ThreadKeySpace,
   { tenant, threadId }: ThreadRef,
   { agentId, runId }: ThreadEventOrigin,
@@ -25,7 +25,7 @@ export async function tellThread(
   const timestamp = new Date(clock.now()).toISOString();
   const event = { v: threadEventVersion, timestamp, threadId, agentId, runId, ...body };
   const own = (['manifest', 'events'] as const).map((part) => keys.thread(tenant, threadId, part));
-  await runScript(redis, tellScript, own, [op, maxThreadEvents, jsonText(event)], {
+  await runScript(redis, appendScript, own, [op, maxThreadEvents, jsonText(event)], {
     doing: `event of thread ${threadId}`,
   });
 }

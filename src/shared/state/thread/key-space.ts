@@ -31,7 +31,7 @@ export async function readManifest(
 }
 
 /** The run that holds a thread. What its turn writes has numbers above `began`. */
-export interface ThreadHolder {
+export interface ThreadLockOwner {
   readonly runId: string;
   readonly began: number;
   /** The turn is to leave no trace: what it has written is taken back when it is over. */
@@ -39,11 +39,11 @@ export interface ThreadHolder {
 }
 
 /** Undefined when no run holds the thread, or there is no such thread. */
-export async function holderOf(
+export async function lockOwnerOf(
   { redis, keys }: ThreadKeySpace,
   { tenant, threadId }: ThreadRef,
-): Promise<ThreadHolder | undefined> {
+): Promise<ThreadLockOwner | undefined> {
   const manifest = keys.thread(tenant, threadId, 'manifest');
-  const [runId, began, rollback] = await redis.hmget(manifest, 'holder', 'heldFrom', 'rollback');
+  const [runId, began, rollback] = await redis.hmget(manifest, 'lockOwner', 'lockedFromSeq', 'rollback');
   return runId ? { runId, began: Number(began), rolledBack: rollback === runId } : undefined;
 }

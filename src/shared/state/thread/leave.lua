@@ -3,14 +3,14 @@ KEYS as in wait-queue.lua
 ARGV[1] run  [2] milliseconds since the epoch  [3] how long runs that left are remembered, in milliseconds
 [4] how many of them  [5] number of the claim that the run ended with, or '' when nothing is known of it
 A run that has come to take the thread up with a later claim is not taken out: it was driven again since, and who says that it
-is over is late.
+is ended run is late.
 Returns the run that holds the thread now and has to be woken, or ''. Again after a lost reply it answers that run until
 it has taken the thread.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include wait-queue
 -- include roll-back
-local state = redis.call('HMGET', KEYS[1], 'holder', 'seq', 'summarySeq', 'rollback', 'gaveWay')
-local holder, seq, summary, rollback, gaveWay = unpack(state, 1, 5)
+local state = redis.call('HMGET', KEYS[1], 'lockOwner', 'seq', 'summarySeq', 'rollback', 'releasedBy')
+local lockOwner, seq, summary, rollback, releasedBy = unpack(state, 1, 5)
 local claimed = redis.call('HGET', KEYS[8], ARGV[1])
 if claimed and ARGV[5] ~= '' and tonumber(claimed) > tonumber(ARGV[5]) then return '' end
 
@@ -19,13 +19,13 @@ redis.call('ZREMRANGEBYSCORE', KEYS[4], '-inf', tonumber(ARGV[2]) - tonumber(ARG
 redis.call('ZREMRANGEBYRANK', KEYS[4], 0, -1 - tonumber(ARGV[4]))
 redis.call('PEXPIRE', KEYS[4], ARGV[3])
 redis.call('HDEL', KEYS[8], ARGV[1])
-if holder ~= ARGV[1] then
+if lockOwner ~= ARGV[1] then
   redis.call('ZREM', KEYS[2], ARGV[1])
-  return holder and gaveWay == ARGV[1] and holder or ''
+  return lockOwner and releasedBy == ARGV[1] and lockOwner or ''
 end
 
-if rollback == holder then summary = takeBack('heldFrom') end
+if rollback == lockOwner then summary = rollBack('lockedFromSeq') end
 local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1] or ''
-give(first, seq, summary, first ~= '' and holder or '')
+give(first, seq, summary, first ~= '' and lockOwner or '')
 if first ~= '' then redis.call('ZREM', KEYS[2], first) end
 return first

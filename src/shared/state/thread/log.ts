@@ -1,7 +1,7 @@
 import { jsonText } from '../../base/json-text.ts';
 import { loadScript, runScript } from '../script.ts';
 import { threadContext, type ThreadContext } from '../../contract/thread/thread-context.ts';
-import type { ThreadHold } from './wait-queue.ts';
+import type { ThreadLock } from './wait-queue.ts';
 import { readManifest, threadKeys, type ThreadKeySpace } from './key-space.ts';
 import {
   manifestFromHash,
@@ -49,7 +49,7 @@ const readAtOnce = 200;
  */
 export async function appendToThread(
   place: ThreadKeySpace,
-  hold: ThreadHold,
+  hold: ThreadLock,
   op: string,
   entries: readonly ThreadEntry[],
   patch: ThreadPatch = {},
@@ -105,10 +105,10 @@ export async function threadInfo(place: ThreadKeySpace, thread: ThreadRef): Prom
 }
 
 export function infoFromHash(hash: Readonly<Record<string, string>>, waiting: number): ThreadInfo {
-  const { holder, suspendedBy, seq } = hash;
+  const { lockOwner, suspendedBy, seq } = hash;
   return {
     ...manifestFromHash(hash),
-    ...defined({ holder: holder || undefined, suspendedBy: suspendedBy || undefined }),
+    ...defined({ lockOwner: lockOwner || undefined, suspendedBy: suspendedBy || undefined }),
     waiting,
     lastSeq: Number(seq),
   };
@@ -144,13 +144,17 @@ export async function readThread(place: ThreadKeySpace, thread: ThreadRef, range
  * What a model is given of the thread: from the last summary on. For the run that holds it, as it was when its turn began.
  * Throws `not_found`.
  */
-export async function readContext(place: ThreadKeySpace, thread: ThreadRef, holder?: string): Promise<ThreadContext> {
+export async function readContext(
+  place: ThreadKeySpace,
+  thread: ThreadRef,
+  lockOwner?: string,
+): Promise<ThreadContext> {
   const { redis, keys } = place;
   const hash = await readManifest(place, thread);
   const manifest = manifestFromHash(hash);
-  const isHeld = holder !== undefined && hash['holder'] === holder;
-  const lastNumber = Number(hash[isHeld ? 'heldFrom' : 'seq']);
-  const summarySeq = Number(hash[isHeld ? 'heldSummary' : 'summarySeq']);
+  const isHeld = lockOwner !== undefined && hash['lockOwner'] === lockOwner;
+  const lastNumber = Number(hash[isHeld ? 'lockedFromSeq' : 'seq']);
+  const summarySeq = Number(hash[isHeld ? 'lockedSummarySeq' : 'summarySeq']);
   const log = keys.thread(thread.tenant, thread.threadId, 'log');
   const [at] = summarySeq === 0 ? [] : await redis.xrange(log, `${summarySeq}-0`, `${summarySeq}-0`);
   const summary = at && { seq: summarySeq, entry: readEntry(at[1][1] ?? '', thread, summarySeq) };

@@ -1,7 +1,7 @@
---[[ Shared fragment: takeBack(field) removes what the holder of a thread has written after the number in this field of the
+--[[ Shared fragment: rollBack(field) removes what the lock owner of a thread has written after the number in this field of the
 manifest and answers the summary that holds again. KEYS as in wait-queue.lua. Numbers of removed entries are not given again. ]]
-local function takeBack(field)
-  local from, summary = unpack(redis.call('HMGET', KEYS[1], field, 'heldSummary'), 1, 2)
+local function rollBack(field)
+  local from, summary = unpack(redis.call('HMGET', KEYS[1], field, 'lockedSummarySeq'), 1, 2)
   redis.call('HSET', KEYS[1], 'summarySeq', summary)
   repeat
     local found = redis.call('XRANGE', KEYS[3], '(' .. from .. '-0', '+', 'COUNT', 500)

@@ -1,8 +1,8 @@
---[[ Says that the holder of a thread waits for something outside. It keeps its turn.
+--[[ Says that the lock owner of a thread waits for something outside. It keeps its turn.
 KEYS[1] manifest
 ARGV[1] run  [2] fence
 Returns 1, or 0 when another run or worker holds the thread. ]]
-local state = redis.call('HMGET', KEYS[1], 'holder', 'fence')
+local state = redis.call('HMGET', KEYS[1], 'lockOwner', 'fence')
 if state[1] ~= ARGV[1] or state[2] ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'suspendedBy', ARGV[1])
 return 1

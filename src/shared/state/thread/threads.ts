@@ -11,9 +11,9 @@ import {
   type DueEntry,
   type DueThreads,
   type Entered,
-  type Leaver,
+  type EndedRun,
   type ThreadClaim,
-  type ThreadHold,
+  type ThreadLock,
   type ThreadRun,
   acquireThread,
   dueThreads,
@@ -42,7 +42,7 @@ import {
 } from './log.ts';
 import type { AddJob } from '../run/waits/resume.ts';
 import type { ThreadKeySpace } from './key-space.ts';
-import { readThreadEvents, tellThread } from './events.ts';
+import { readThreadEvents, appendThreadEvent } from './events.ts';
 import { releaseToNext } from './turns.ts';
 import { withNamedErrors } from '../errors.ts';
 
@@ -65,9 +65,9 @@ export interface ThreadStore {
    * Writes entries and fields of the manifest, all or nothing. `op` is unique per write of a turn: a repeat by any worker
    * changes nothing while the run holds the thread. A user's message is written once per run, or per `key` where it has one.
    */
-  append(hold: ThreadHold, op: string, entries: readonly ThreadEntry[], patch?: ThreadPatch): Promise<Appended>;
-  /** The holder waits for something outside, until it takes the thread up again. It keeps its turn. */
-  suspend(hold: ThreadHold): Promise<'ok' | 'fenced'>;
+  append(hold: ThreadLock, op: string, entries: readonly ThreadEntry[], patch?: ThreadPatch): Promise<Appended>;
+  /** The lock owner waits for something outside, until it takes the thread up again. It keeps its turn. */
+  suspend(hold: ThreadLock): Promise<'ok' | 'fenced'>;
   /**
    * Takes a run out of the thread, whether it holds it, waits, or was never there. `next` holds the thread from now on and
    * has to be woken; asked again it is answered until it has taken the thread up. `epoch`: the last claim of the run when it was
@@ -75,9 +75,9 @@ export interface ThreadStore {
    */
   leave(tenant: string, threadId: string, runId: string, epoch?: number): Promise<{ readonly next?: string }>;
   /** The same, and queues the run whose turn it is now. */
-  releaseToNext(tenant: string, threadId: string, leaver: Leaver): Promise<void>;
+  releaseToNext(tenant: string, threadId: string, endedRun: EndedRun): Promise<void>;
   /** What a model is given of the thread; for the run that holds it, as it was when its turn began. Throws `not_found`. */
-  context(tenant: string, threadId: string, holder?: string): Promise<ThreadContext>;
+  context(tenant: string, threadId: string, lockOwner?: string): Promise<ThreadContext>;
   /** Throws `not_found`. */
   get(tenant: string, threadId: string): Promise<ThreadInfo>;
   /** A page of the log as it was written. Throws `not_found`. */
@@ -90,7 +90,7 @@ export interface ThreadStore {
    * Tells what followed a run. The newest 1,000 events are kept, outside of the log; nothing is told to a thread that is gone.
    * `op` is unique per event: a repeat right after it changes nothing.
    */
-  tell(thread: ThreadRef, origin: ThreadEventOrigin, op: string, body: ThreadEventBody): Promise<void>;
+  emit(thread: ThreadRef, origin: ThreadEventOrigin, op: string, body: ThreadEventBody): Promise<void>;
   /** Throws `not_found`. */
   events(thread: ThreadRef, range: ThreadEventsRange): Promise<ThreadEventsPage>;
   /** Deletes a thread. Throws `not_found`, and `concurrent_run` while a run holds it or waits for it. */
@@ -111,13 +111,14 @@ export function redisThreads(place: ThreadKeySpace, addJob: AddJob): ThreadStore
     append: async (hold, op, entries, patch) => await appendToThread(place, hold, op, entries, patch),
     suspend: async (hold) => await suspendThread(place, hold),
     leave: async (tenant, threadId, runId, epoch) => await leaveThread(place, { tenant, threadId }, { runId, epoch }),
-    releaseToNext: async (tenant, threadId, leaver) => await releaseToNext(place, { tenant, threadId }, leaver, addJob),
-    context: async (tenant, threadId, holder) => await readContext(place, { tenant, threadId }, holder),
+    releaseToNext: async (tenant, threadId, endedRun) =>
+      await releaseToNext(place, { tenant, threadId }, endedRun, addJob),
+    context: async (tenant, threadId, lockOwner) => await readContext(place, { tenant, threadId }, lockOwner),
     get: async (tenant, threadId) => await threadInfo(place, { tenant, threadId }),
     read: async (tenant, threadId, range) => await readThread(place, { tenant, threadId }, range),
     list: async (tenant, query) => await listThreads(place, tenant, query),
     update: async (tenant, threadId, patch) => await updateThread(place, { tenant, threadId }, patch),
-    tell: async (thread, origin, op, body) => await tellThread(place, thread, origin, op, body),
+    emit: async (thread, origin, op, body) => await appendThreadEvent(place, thread, origin, op, body),
     events: async (thread, range) => await readThreadEvents(place, thread, range),
     remove: async (tenant, threadId) => await removeThread(place, { tenant, threadId }),
     purge: async (tenant, cursor) => await purgeThreads(place, tenant, cursor),

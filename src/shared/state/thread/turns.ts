@@ -1,7 +1,7 @@
 import { loadScript, runScript } from '../script.ts';
 import type { AddJob } from '../run/waits/resume.ts';
 import { jobKind } from '../../contract/run.ts';
-import { leaveThread, type Leaver } from './wait-queue.ts';
+import { leaveThread, type EndedRun } from './wait-queue.ts';
 import type { ThreadKeySpace } from './key-space.ts';
 import type { ThreadRef } from '../../contract/thread/thread.ts';
 
@@ -11,16 +11,16 @@ const maxSkipped = 1_000;
 
 /**
  * Takes a run that has ended out of its thread, and queues the run whose turn it is now. Again changes nothing, so that
- * whoever finds a thread whose holder is over may do it, also late: a run that was driven again since keeps its thread.
+ * whoever finds a thread whose lock owner is over may do it, also late: a run that was driven again since keeps its thread.
  */
 export async function releaseToNext(
   place: ThreadKeySpace,
   thread: ThreadRef,
-  leaver: Leaver,
+  endedRun: EndedRun,
   addJob: AddJob,
 ): Promise<void> {
   const { redis, keys, clock } = place;
-  let leaving = leaver;
+  let leaving = endedRun;
   for (let skipped = 0; skipped < maxSkipped; skipped++) {
     const { next } = await leaveThread(place, thread, leaving);
     if (next === undefined) return;

@@ -26,39 +26,39 @@ export interface ThreadClaim extends ThreadRun {
 }
 
 /** A run that is over, and leaves its thread. */
-export interface Leaver {
+export interface EndedRun {
   readonly runId: string;
   /** Its last claim when it was over. A later one has driven it again, and stays. Undefined: nothing is known of it. */
   readonly epoch: number | undefined;
 }
 
 /** The right to write to a thread. Taking the thread up again gives a new fence, and makes the old one worthless. */
-export interface ThreadHold extends ThreadRef {
+export interface ThreadLock extends ThreadRef {
   readonly runId: string;
   readonly fence: number;
 }
 
 /**
- * `ahead` counts the runs that go before it, the holder included. `cancel`: the caller has to cancel the holder; asking again
+ * `ahead` counts the runs that go before it, the lock owner included. `cancel`: the caller has to cancel the lock owner; asking again
  * says so again while that run holds the thread.
  */
-export interface WaitingInLine {
+export interface WaitingForLock {
   readonly kind: 'waiting';
-  readonly holder: string;
+  readonly lockOwner: string;
   readonly ahead: number;
   readonly cancel: boolean;
 }
 
 /**
  * - turn: nobody goes before it
- * - refused_busy, refused_suspended: it was told not to wait, and the holder works, or waits for something outside
+ * - refused_busy, refused_suspended: it was told not to wait, and the lock owner works, or waits for something outside
  * - other_agent: the thread belongs to another agent
  * - left: it has left the thread within the last hour and gets no other place
  */
 export type Entered =
   | { readonly kind: 'turn' }
-  | WaitingInLine
-  | { readonly kind: 'refused_busy' | 'refused_suspended'; readonly holder: string }
+  | WaitingForLock
+  | { readonly kind: 'refused_busy' | 'refused_suspended'; readonly lockOwner: string }
   | { readonly kind: 'other_agent'; readonly agentId: string }
   | { readonly kind: 'left' };
 
@@ -67,19 +67,24 @@ export type Entered =
  * come to take the thread up.
  */
 export type Acquired =
-  | { readonly kind: 'held'; readonly fence: number; readonly manifest: ThreadManifest; readonly rolledBack: boolean }
-  | Omit<WaitingInLine, 'cancel'>
+  | {
+      readonly kind: 'acquired';
+      readonly fence: number;
+      readonly manifest: ThreadManifest;
+      readonly rolledBack: boolean;
+    }
+  | Omit<WaitingForLock, 'cancel'>
   | { readonly kind: 'other_agent'; readonly agentId: string }
   | { readonly kind: 'stale' };
 
 /** A thread that a run holds. */
-export interface HeldThread extends ThreadRef {
-  readonly holder: string;
+export interface LockedThread extends ThreadRef {
+  readonly lockOwner: string;
   /** The first of those who wait. */
   readonly next?: string | undefined;
-  /** The holder waits for something outside. */
+  /** The lock owner waits for something outside. */
   readonly suspended: boolean;
-  /** The holder is to be cancelled, because a run that came later asked for it. */
+  /** The lock owner is to be cancelled, because a run that came later asked for it. */
   readonly interrupted: boolean;
 }
 
@@ -88,7 +93,7 @@ export interface DueEntry extends ThreadRef {
   readonly dueAt: string;
 }
 
-export type DueThread = HeldThread & DueEntry;
+export type DueThread = LockedThread & DueEntry;
 
 /** `unreachable`: due, and on a node of Redis that cannot be asked. `more`: others are due, too. */
 export interface DueThreads {
@@ -100,14 +105,14 @@ export interface DueThreads {
 /** The error of a run that was not to wait for the one that holds its thread. */
 export function refusedIn(
   { threadId }: ThreadRef,
-  { kind, holder }: Extract<Entered, { kind: 'refused_busy' | 'refused_suspended' }>,
+  { kind, lockOwner }: Extract<Entered, { kind: 'refused_busy' | 'refused_suspended' }>,
 ): RunError {
   return kind === 'refused_busy'
-    ? new RunError('concurrent_run', `run ${holder} is at work on thread ${threadId}`)
-    : new RunError('thread_suspended', `run ${holder} waits for a decision on thread ${threadId}`);
+    ? new RunError('concurrent_run', `run ${lockOwner} is at work on thread ${threadId}`)
+    : new RunError('thread_suspended', `run ${lockOwner} waits for a decision on thread ${threadId}`);
 }
 
-/** How the holder of a thread is cancelled for this run. */
+/** How the lock owner of a thread is cancelled for this run. */
 export function interruptionBy(runId: string): CancelRequest {
   return { drain: false, onPendingApprovals: 'deny', reason: `run ${runId} interrupts it` };
 }
@@ -116,9 +121,9 @@ export function interruptionBy(runId: string): CancelRequest {
 export const leftMs = 3_600_000;
 /** How many of them are known per thread. */
 export const maxLeft = 1_000;
-/** An entry is listed before it is made; a listed thread without a holder is only forgotten once it is older than this. */
+/** An entry is listed before it is made; a listed thread without a lock owner is only forgotten once it is older than this. */
 const settledMs = 300_000;
-/** A thread that somebody entered, or whose holder was stopped, is looked at so much later: by then it was passed on, unless whoever had to is lost. */
+/** A thread that somebody entered, or whose lock owner was stopped, is looked at so much later: by then it was passed on, unless whoever had to is lost. */
 export const lookAfterMs = 15_000;
 
 type PlaceReply = readonly [0, string] | readonly [3, string, number, 0 | 1];
@@ -128,12 +133,12 @@ type AcquireReply = PlaceReply | readonly [2, number, readonly string[]] | reado
 /**
  * Gives a run its place in a thread, and makes the thread when it is the first run of it. Again for the same run changes
  * nothing and answers how it stands now. Throws `queue_unavailable`; the same call may then be made again.
- * `afresh`: like `queue`, and one that has left gets a place as well, because it was passed over before it came to be.
+ * `rejoin`: like `queue`, and one that has left gets a place as well, because it was passed over before it came to be.
  */
-export async function enterThread(place: ThreadKeySpace, run: ThreadRun, busy: OnBusy | 'afresh'): Promise<Entered> {
+export async function enterThread(place: ThreadKeySpace, run: ThreadRun, busy: OnBusy | 'rejoin'): Promise<Entered> {
   const atMs = place.clock.now();
   const [onBusy, forgottenBefore] =
-    busy === 'afresh' ? (['queue', Number.MAX_SAFE_INTEGER] as const) : [busy, atMs - leftMs];
+    busy === 'rejoin' ? (['queue', Number.MAX_SAFE_INTEGER] as const) : [busy, atMs - leftMs];
   const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString(), onBusy, forgottenBefore];
   const reply = (await listed(place, run, atMs, () =>
     runScript(place.redis, enterScript, threadKeys(place, run), args, { doing: `entry into thread ${run.threadId}` }),
@@ -146,9 +151,9 @@ export async function enterThread(place: ThreadKeySpace, run: ThreadRun, busy: O
     case 2:
       return { kind: 'turn' };
     case 3:
-      return { kind: 'waiting', holder: reply[1], ahead: reply[2], cancel: reply[3] === 1 };
+      return { kind: 'waiting', lockOwner: reply[1], ahead: reply[2], cancel: reply[3] === 1 };
     default:
-      return { kind: reply[0] === 4 ? 'refused_busy' : 'refused_suspended', holder: reply[1] };
+      return { kind: reply[0] === 4 ? 'refused_busy' : 'refused_suspended', lockOwner: reply[1] };
   }
 }
 
@@ -164,11 +169,11 @@ export async function acquireThread(place: ThreadKeySpace, run: ThreadClaim): Pr
     runScript(place.redis, acquireScript, threadKeys(place, run), args, { doing: `lock of thread ${run.threadId}` }),
   )) as AcquireReply;
   if (reply[0] === 0) return { kind: 'other_agent', agentId: reply[1] };
-  if (reply[0] === 3) return { kind: 'waiting', holder: reply[1], ahead: reply[2] };
+  if (reply[0] === 3) return { kind: 'waiting', lockOwner: reply[1], ahead: reply[2] };
   if (reply[0] === 6) return { kind: 'stale' };
   const hash: Record<string, string> = Object.fromEntries(pairsOf(reply[2]));
   const rolledBack = hash['rollback'] === run.runId;
-  return { kind: 'held', fence: reply[1], manifest: manifestFromHash(hash), rolledBack };
+  return { kind: 'acquired', fence: reply[1], manifest: manifestFromHash(hash), rolledBack };
 }
 
 /**
@@ -183,7 +188,7 @@ async function listed<T>(
 ): Promise<T> {
   const lists = Promise.all([
     redis.zadd(keys.threads(tenant), 'NX', atMs, threadId),
-    redis.zadd(keys.threadsHeld, atMs, memberOf({ tenant, threadId })),
+    redis.zadd(keys.threadsEntered, atMs, memberOf({ tenant, threadId })),
     redis.zadd(keys.threadChecks, atMs + lookAfterMs, memberOf({ tenant, threadId })),
   ]);
   if (cluster) await lists;
@@ -191,8 +196,8 @@ async function listed<T>(
   return reply;
 }
 
-/** The holder waits for something outside and keeps its turn. `fenced`: it is not the holder any more. */
-export async function suspendThread(place: ThreadKeySpace, hold: ThreadHold): Promise<'ok' | 'fenced'> {
+/** The lock owner waits for something outside and keeps its turn. `fenced`: it is not the lock owner any more. */
+export async function suspendThread(place: ThreadKeySpace, hold: ThreadLock): Promise<'ok' | 'fenced'> {
   const { runId, fence } = hold;
   const doing = `suspension in thread ${hold.threadId}`;
   const [manifest = ''] = threadKeys(place, hold);
@@ -208,7 +213,7 @@ export async function suspendThread(place: ThreadKeySpace, hold: ThreadHold): Pr
 export async function leaveThread(
   place: ThreadKeySpace,
   thread: ThreadRef,
-  { runId, epoch }: Leaver,
+  { runId, epoch }: EndedRun,
 ): Promise<{ readonly next?: string }> {
   const args = [runId, place.clock.now(), leftMs, maxLeft, epoch ?? ''];
   const doing = `release of thread ${thread.threadId}`;
@@ -217,13 +222,13 @@ export async function leaveThread(
 }
 
 /** Some of the threads that runs hold, longest unentered first. */
-export async function heldThreads(place: ThreadKeySpace, limit: number): Promise<readonly HeldThread[]> {
-  const members = await place.redis.zrange(place.keys.threadsHeld, 0, String(limit - 1));
+export async function lockedThreads(place: ThreadKeySpace, limit: number): Promise<readonly LockedThread[]> {
+  const members = await place.redis.zrange(place.keys.threadsEntered, 0, String(limit - 1));
   const found = await Promise.all(members.map((member) => readHeld(place, member)));
   return found.filter((thread) => thread !== undefined);
 }
 
-/** Has a thread looked at soon. Called before its holder ends without a worker, which would be the one to pass it on. */
+/** Has a thread looked at soon. Called before its lock owner ends without a worker, which would be the one to pass it on. */
 export async function lookSoonAtThread({ redis, keys, clock }: ThreadKeySpace, thread: ThreadRef): Promise<void> {
   await redis.zadd(keys.threadChecks, 'XX', clock.now() + lookAfterMs, memberOf(thread));
 }
@@ -262,11 +267,11 @@ export async function lookAgainAtThreads(
 }
 
 async function unlist({ redis, keys, clock }: ThreadKeySpace, member: string, dueAt: string): Promise<void> {
-  const entered = await redis.zscore(keys.threadsHeld, member);
+  const entered = await redis.zscore(keys.threadsEntered, member);
   const dropMs = Number(entered ?? 0) + settledMs;
   if (dropMs > clock.now()) return await lookLater(redis, keys.threadChecks, [[member, dueAt, dropMs]]);
   const doing = `removal of thread ${member} from the lists`;
-  if (entered !== null) await runScript(redis, unlistScript, [keys.threadsHeld], [member, entered], { doing });
+  if (entered !== null) await runScript(redis, unlistScript, [keys.threadsEntered], [member, entered], { doing });
   await runScript(redis, unlistScript, [keys.threadChecks], [member, dueAt], { doing });
 }
 
@@ -279,19 +284,19 @@ function threadOf(member: string): ThreadRef {
   return { tenant: member.slice(0, colon), threadId: member.slice(colon + 1) };
 }
 
-async function readHeld({ redis, keys }: ThreadKeySpace, member: string): Promise<HeldThread | undefined> {
+async function readHeld({ redis, keys }: ThreadKeySpace, member: string): Promise<LockedThread | undefined> {
   const { tenant, threadId } = threadOf(member);
-  const [[holder, suspendedBy, interrupted], [next]] = await Promise.all([
-    redis.hmget(keys.thread(tenant, threadId, 'manifest'), 'holder', 'suspendedBy', 'interrupted'),
+  const [[lockOwner, suspendedBy, interrupted], [next]] = await Promise.all([
+    redis.hmget(keys.thread(tenant, threadId, 'manifest'), 'lockOwner', 'suspendedBy', 'interrupted'),
     redis.zrange(keys.thread(tenant, threadId, 'line'), 0, '0'),
   ]);
-  if (!holder) return undefined;
+  if (!lockOwner) return undefined;
   return {
     tenant,
     threadId,
-    holder,
+    lockOwner,
     next,
-    suspended: suspendedBy === holder,
-    interrupted: interrupted === holder,
+    suspended: suspendedBy === lockOwner,
+    interrupted: interrupted === lockOwner,
   };
 }

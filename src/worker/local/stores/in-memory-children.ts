@@ -1,4 +1,4 @@
-import { childEndOf, childrenOf, forNobody } from '../../../shared/state/run/children/children.ts';
+import { childEndOf, childrenOf, parentEnded } from '../../../shared/state/run/children/children.ts';
 import type { Clock } from '../../../shared/base/clock.ts';
 import type { CancelRequest } from '../../../shared/contract/control.ts';
 import type { Children } from '../../../shared/state/run/children/children-port.ts';
@@ -14,7 +14,7 @@ export function inMemoryChildren(
 ): Children {
   const cancelAbove = async (runId = ''): Promise<CancelRequest | undefined> => {
     const above = await runs.load(runId);
-    return above?.endedAt ? forNobody : (await runs.pendingCancels()).get(runId);
+    return above?.endedAt ? parentEnded : (await runs.pendingCancels()).get(runId);
   };
   const children: Children = {
     async start(planned, group) {
@@ -54,9 +54,9 @@ export function inMemoryChildren(
       const next = end && record?.parent && runs.childEnded(record.parent.runId, end);
       if (next) await children.start([next]);
     },
-    async tell(stamp, events) {
+    async relay(stamp, events) {
       const runId = String(stamp['runId']);
-      return runs.tell(
+      return runs.relay(
         runId,
         events.map((event) => ({ ...stamp, ...event }) as OutgoingEvent),
       );

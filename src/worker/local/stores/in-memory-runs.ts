@@ -168,7 +168,7 @@ export class InMemoryRuns implements RunStore {
   }
 
   /** What runs below did, into the log of a suspended run; one that is running gets it with its next claim. */
-  tell(runId: string, events: readonly OutgoingEvent[]): boolean {
+  relay(runId: string, events: readonly OutgoingEvent[]): boolean {
     const row = this.#rows.get(runId);
     if (!row || row.record.endedAt) return false;
     if (row.record.status === 'suspended') {

@@ -8,7 +8,7 @@ import {
   type Acquired,
   type DueThread,
   type Entered,
-  type Leaver,
+  type EndedRun,
 } from '../../../shared/state/thread/wait-queue.ts';
 import {
   type OnBusy,
@@ -29,7 +29,7 @@ import {
   type ThreadEventOrigin,
 } from '../../../shared/contract/thread/thread-event.ts';
 
-/** Who writes: see `ThreadHold`. */
+/** Who writes: see `ThreadLock`. */
 interface Writer {
   readonly runId: string;
   readonly fence: number;
@@ -41,7 +41,7 @@ interface Holder {
   readonly from: number;
   readonly summaryBefore: number;
   /** It was the first in line when this run left, and nobody has taken the thread up since. */
-  gaveWay: string | undefined;
+  releasedBy: string | undefined;
   suspended: boolean;
   interrupted: boolean;
   rollback: boolean;
@@ -58,10 +58,10 @@ export class InMemoryThread {
   readonly #left = new Map<string, number>();
   #manifest: ThreadManifest | undefined;
   #dueMs = 0;
-  #holder: Holder | undefined;
+  #lockOwner: Holder | undefined;
   #line: string[] = [];
   #fence = 0;
-  /** Writes of the holder, with the last number after each. */
+  /** Writes of the lock owner, with the last number after each. */
   #ops = new Map<string, number>();
   #seq = 0;
   #summarySeq = 0;
@@ -97,21 +97,21 @@ export class InMemoryThread {
     return this.#entries;
   }
 
-  /** The holder first, then those who wait. */
+  /** The lock owner first, then those who wait. */
   get runs(): readonly string[] {
-    return this.#holder ? [this.#holder.runId, ...this.#line] : [];
+    return this.#lockOwner ? [this.#lockOwner.runId, ...this.#line] : [];
   }
 
   get info(): ThreadInfo {
-    const { runId, suspended } = this.#holder ?? { suspended: false };
+    const { runId, suspended } = this.#lockOwner ?? { suspended: false };
     const waiting = this.#line.length;
     const suspendedBy = suspended ? runId : undefined;
-    return { ...this.manifest, ...defined({ holder: runId, suspendedBy }), waiting, lastSeq: this.#seq };
+    return { ...this.manifest, ...defined({ lockOwner: runId, suspendedBy }), waiting, lastSeq: this.#seq };
   }
 
   /** For the run that holds it: as it was when its turn began. */
-  context(holder: string | undefined): ThreadContext {
-    const held = this.#holder?.runId === holder ? this.#holder : undefined;
+  context(lockOwner: string | undefined): ThreadContext {
+    const held = this.#lockOwner?.runId === lockOwner ? this.#lockOwner : undefined;
     const lastNumber = held?.from ?? this.#seq;
     const summarySeq = held?.summaryBefore ?? this.#summarySeq;
     const summary = this.#entries.find(({ seq }) => seq === summarySeq);
@@ -121,14 +121,14 @@ export class InMemoryThread {
   }
 
   due(tenant: string): DueThread | undefined {
-    if (!this.#holder || this.#dueMs > this.#clock.now()) return undefined;
-    const { runId, suspended, interrupted } = this.#holder;
+    if (!this.#lockOwner || this.#dueMs > this.#clock.now()) return undefined;
+    const { runId, suspended, interrupted } = this.#lockOwner;
     const [next] = this.#line;
     const threadId = this.#threadId;
     return {
       tenant,
       threadId,
-      holder: runId,
+      lockOwner: runId,
       next,
       suspended,
       interrupted,
@@ -154,42 +154,42 @@ export class InMemoryThread {
     const place = this.#place(runId, agentId, 'queue');
     if (place.kind === 'other_agent') return place;
     this.#claims.set(runId, epoch);
-    if (place.kind === 'waiting') return { kind: 'waiting', holder: place.holder, ahead: place.ahead };
-    const holder = this.#holder as Holder;
+    if (place.kind === 'waiting') return { kind: 'waiting', lockOwner: place.lockOwner, ahead: place.ahead };
+    const lockOwner = this.#lockOwner as Holder;
     this.#taken = { runId, epoch };
-    holder.suspended = false;
-    holder.gaveWay = undefined;
-    if (holder.over) this.#reopen(holder, holder.over);
+    lockOwner.suspended = false;
+    lockOwner.releasedBy = undefined;
+    if (lockOwner.over) this.#reopen(lockOwner, lockOwner.over);
     this.#left.delete(runId);
     return {
-      kind: 'held',
+      kind: 'acquired',
       fence: ++this.#fence,
       manifest: this.manifest,
-      rolledBack: holder.rollback,
+      rolledBack: lockOwner.rollback,
     };
   }
 
   #place(runId: string, agentId: string, onBusy: OnBusy): Place {
     this.#manifest ??= this.#created(agentId);
     if (this.#manifest.agentId !== agentId) return { kind: 'other_agent', agentId: this.#manifest.agentId };
-    this.#holder ??= this.#give(runId);
-    const holder = this.#holder;
-    if (holder.runId === runId) return { kind: 'turn' };
+    this.#lockOwner ??= this.#give(runId);
+    const lockOwner = this.#lockOwner;
+    if (lockOwner.runId === runId) return { kind: 'turn' };
     const ahead = onBusy === 'interrupt' || onBusy === 'rollback';
     if (!this.#line.includes(runId)) {
       if (onBusy === 'reject')
-        return { kind: holder.suspended ? 'refused_suspended' : 'refused_busy', holder: holder.runId };
+        return { kind: lockOwner.suspended ? 'refused_suspended' : 'refused_busy', lockOwner: lockOwner.runId };
       if (ahead) {
         this.#line.unshift(runId);
-        holder.interrupted ||= !holder.over;
-        holder.rollback ||= !holder.over && onBusy === 'rollback';
+        lockOwner.interrupted ||= !lockOwner.over;
+        lockOwner.rollback ||= !lockOwner.over && onBusy === 'rollback';
       } else this.#line.push(runId);
     }
     return {
       kind: 'waiting',
-      holder: holder.runId,
+      lockOwner: lockOwner.runId,
       ahead: this.#line.indexOf(runId) + 1,
-      cancel: ahead && holder.interrupted,
+      cancel: ahead && lockOwner.interrupted,
     };
   }
 
@@ -199,13 +199,13 @@ export class InMemoryThread {
     return { v: threadVersion, threadId: this.#threadId, agentId, createdAt: at, updatedAt: at };
   }
 
-  #give(runId: string, gaveWay?: string): Holder {
+  #give(runId: string, releasedBy?: string): Holder {
     this.#ops.clear();
     return {
       runId,
       from: this.#seq,
       summaryBefore: this.#summarySeq,
-      gaveWay,
+      releasedBy,
       suspended: false,
       interrupted: false,
       rollback: false,
@@ -215,13 +215,13 @@ export class InMemoryThread {
   append({ runId, fence }: Writer, op: string, entries: readonly ThreadEntry[], patch: ThreadPatch): Appended {
     const before = this.#ops.get(op);
     if (before !== undefined) return { kind: 'ok', seq: before, rolledBack: false };
-    const holder = this.#holder;
-    if (holder?.runId !== runId || fence !== this.#fence) return { kind: 'fenced' };
-    if (holder.rollback) {
-      this.#takeBack(holder);
+    const lockOwner = this.#lockOwner;
+    if (lockOwner?.runId !== runId || fence !== this.#fence) return { kind: 'fenced' };
+    if (lockOwner.rollback) {
+      this.#rollBack(lockOwner);
       return { kind: 'ok', seq: this.#seq, rolledBack: true };
     }
-    if (entries.some(({ t }) => t === 'result')) holder.over = { from: this.#seq, session: this.manifest.session };
+    if (entries.some(({ t }) => t === 'result')) lockOwner.over = { from: this.#seq, session: this.manifest.session };
     for (const entry of entries) {
       const key = onceKey(entry);
       if (key !== undefined && this.#once.has(key)) continue;
@@ -249,7 +249,7 @@ export class InMemoryThread {
     };
   }
 
-  tell({ agentId, runId }: ThreadEventOrigin, op: string, body: ThreadEventBody): void {
+  emit({ agentId, runId }: ThreadEventOrigin, op: string, body: ThreadEventBody): void {
     if (!this.#manifest || op === this.#lastTold) return;
     this.#lastTold = op;
     const sequenceNumber = (this.#events.at(-1)?.sequenceNumber ?? 0) + 1;
@@ -260,23 +260,23 @@ export class InMemoryThread {
   }
 
   suspend({ runId, fence }: Writer): 'ok' | 'fenced' {
-    if (this.#holder?.runId !== runId || fence !== this.#fence) return 'fenced';
-    this.#holder.suspended = true;
+    if (this.#lockOwner?.runId !== runId || fence !== this.#fence) return 'fenced';
+    this.#lockOwner.suspended = true;
     return 'ok';
   }
 
-  leave({ runId, epoch = Infinity }: Leaver): { readonly next?: string } {
+  leave({ runId, epoch = Infinity }: EndedRun): { readonly next?: string } {
     if ((this.#claims.get(runId) ?? 0) > epoch) return {};
     this.#claims.delete(runId);
     this.#remember(runId);
-    const holder = this.#holder;
-    if (holder?.runId !== runId) {
+    const lockOwner = this.#lockOwner;
+    if (lockOwner?.runId !== runId) {
       this.#line = this.#line.filter((waiting) => waiting !== runId);
-      return holder?.gaveWay === runId ? { next: holder.runId } : {};
+      return lockOwner?.releasedBy === runId ? { next: lockOwner.runId } : {};
     }
-    if (holder.rollback) this.#takeBack(holder);
+    if (lockOwner.rollback) this.#rollBack(lockOwner);
     const next = this.#line.shift();
-    this.#holder = next === undefined ? undefined : this.#give(next, runId);
+    this.#lockOwner = next === undefined ? undefined : this.#give(next, runId);
     return next === undefined ? {} : { next };
   }
 
@@ -296,15 +296,15 @@ export class InMemoryThread {
   }
 
   /** How its turn ended by the word of a worker that was lost before the run ended is taken back. */
-  #reopen(holder: Holder, { from, session }: NonNullable<Holder['over']>): void {
-    this.#takeBack({ ...holder, from });
+  #reopen(lockOwner: Holder, { from, session }: NonNullable<Holder['over']>): void {
+    this.#rollBack({ ...lockOwner, from });
     const { session: _, ...manifest } = this.manifest;
     this.#manifest = { ...manifest, ...defined({ session }) };
     this.#ops.clear();
-    holder.over = undefined;
+    lockOwner.over = undefined;
   }
 
-  #takeBack({ from, summaryBefore }: Holder): void {
+  #rollBack({ from, summaryBefore }: Holder): void {
     const isOwn = ({ seq }: NumberedEntry) => seq > from;
     for (const { entry } of this.#entries.filter(isOwn)) this.#once.delete(onceKey(entry) ?? '');
     this.#entries = this.#entries.filter((entry) => !isOwn(entry));

@@ -71,12 +71,12 @@ export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<v
     async leave(tenant, threadId, runId, epoch) {
       return open(tenant, threadId).leave({ runId, epoch });
     },
-    async releaseToNext(tenant, threadId, leaver) {
-      const next = threadsOf(tenant).get(threadId)?.leave(leaver).next;
+    async releaseToNext(tenant, threadId, endedRun) {
+      const next = threadsOf(tenant).get(threadId)?.leave(endedRun).next;
       if (next !== undefined) await wake(next);
     },
-    async context(tenant, threadId, holder) {
-      return find(tenant, threadId).context(holder);
+    async context(tenant, threadId, lockOwner) {
+      return find(tenant, threadId).context(lockOwner);
     },
     async get(tenant, threadId) {
       return find(tenant, threadId).info;
@@ -102,8 +102,8 @@ export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<v
     async update(tenant, threadId, patch) {
       find(tenant, threadId).change(patch);
     },
-    async tell({ tenant, threadId }, origin, op, body) {
-      threadsOf(tenant).get(threadId)?.tell(origin, op, body);
+    async emit({ tenant, threadId }, origin, op, body) {
+      threadsOf(tenant).get(threadId)?.emit(origin, op, body);
     },
     async events({ tenant, threadId }, { after = 0, limit }) {
       const above = find(tenant, threadId).events.filter(({ sequenceNumber }) => sequenceNumber > after);

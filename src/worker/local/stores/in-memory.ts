@@ -19,7 +19,7 @@ import { inMemoryThreads } from './in-memory-threads.ts';
 import { decideOf, firstDue, hasResumed } from './in-memory-decisions.ts';
 import type { SavedRun } from './in-memory-row.ts';
 import { InMemoryRuns, type EventsListener } from './in-memory-runs.ts';
-import { maxHeard, type Inbox } from '../../../shared/state/run/control/inbox.ts';
+import { maxInbox, type Inbox } from '../../../shared/state/run/control/inbox.ts';
 
 export interface InMemoryOptions {
   readonly clock?: Clock;
@@ -132,11 +132,11 @@ export function inMemoryInbox(): InMemoryInbox {
   return {
     say(runId, message) {
       const waiting = said.get(runId) ?? [];
-      if (waiting.length >= maxHeard) return false;
+      if (waiting.length >= maxInbox) return false;
       said.set(runId, [...waiting, message]);
       return true;
     },
-    heard: async (runId) => said.get(runId) ?? [],
+    read: async (runId) => said.get(runId) ?? [],
     async drop(runId, ids) {
       const dropped = new Set(ids);
       const left = said.get(runId)?.filter(({ id }) => !dropped.has(id)) ?? [];

@@ -20,8 +20,8 @@ async function queued({ mill, redis, bull }: ClientWorld): Promise<string[]> {
 }
 
 async function standing({ mill }: ClientWorld) {
-  const { holder, waiting } = await mill.threads.get('talk');
-  return { holder, waiting };
+  const { lockOwner, waiting } = await mill.threads.get('talk');
+  return { lockOwner, waiting };
 }
 
 test.each(['interrupt', 'rollback'] as const)(
@@ -32,7 +32,7 @@ test.each(['interrupt', 'rollback'] as const)(
     const last = await world.mill.enqueue(inThread);
     const { runId } = await world.mill.enqueue({ ...inThread, onBusy });
     expect((await first.get()).status).toBe('cancelled');
-    expect(await standing(world)).toEqual({ holder: runId, waiting: 1 });
+    expect(await standing(world)).toEqual({ lockOwner: runId, waiting: 1 });
     expect(await queued(world)).toEqual([runId]);
     await world.mill.cancel(runId);
     expect(await queued(world)).toEqual([last.runId]);
@@ -45,7 +45,7 @@ test('the same among runs that are accepted together', async () => {
   const [second, third] = await world.mill.enqueueMany([inThread, { ...inThread, onBusy: 'interrupt' }]);
   expect(first).toMatchObject({ status: 'queued' });
   const [secondId, thirdId] = [second, third].map((answer) => answer && 'runId' in answer && answer.runId);
-  expect(await standing(world)).toEqual({ holder: thirdId, waiting: 1 });
+  expect(await standing(world)).toEqual({ lockOwner: thirdId, waiting: 1 });
   expect(await queued(world)).toEqual([thirdId]);
   expect((await world.mill.get(String(secondId))).status).toBe('queued');
 });
@@ -69,10 +69,10 @@ test.each(['enqueue', 'enqueueMany'] as const)(
     await mill.enqueue(inThread);
     expect(await enterLate()).toMatchObject({ kind: 'waiting', ahead: 1 });
     expect(await queued(world)).toEqual([second.runId]);
-    expect(await standing(world)).toEqual({ holder: second.runId, waiting: 2 });
+    expect(await standing(world)).toEqual({ lockOwner: second.runId, waiting: 2 });
     await mill.cancel(second.runId);
     expect(await queued(world)).toEqual([runId]);
-    expect(await standing(world)).toEqual({ holder: runId, waiting: 1 });
+    expect(await standing(world)).toEqual({ lockOwner: runId, waiting: 1 });
   },
 );
 
@@ -84,7 +84,7 @@ test('the repeat of a request whose run has ended takes no place', async () => {
   await world.mill.cancel(runId);
   await world.mill.enqueue(once);
   await world.mill.enqueueMany([once]);
-  expect(await standing(world)).toEqual({ holder: next.runId, waiting: 0 });
+  expect(await standing(world)).toEqual({ lockOwner: next.runId, waiting: 0 });
 });
 
 test('the repeat of a request whose run has ended leaves it its place once it is driven again', async () => {
@@ -101,7 +101,7 @@ test('the repeat of a request whose run has ended leaves it its place once it is
   const again = newRun(runRequest.parse({ ...inThread, executionId: 'once' }), { tenant: 'default' }, 'n');
   await core.reach((connection) => forgetEnded(again, core, connection));
   expect(again.runId).toBe(runId);
-  expect(await mill.threads.get('talk')).toMatchObject({ holder: runId, waiting: 1 });
+  expect(await mill.threads.get('talk')).toMatchObject({ lockOwner: runId, waiting: 1 });
 });
 
 describe('a request whose execution id belongs to another one', () => {

@@ -50,9 +50,9 @@ test.each([
   ];
   await redis.config('SET', ...config);
   for (const act of all) await expect(act()).rejects.toMatchObject({ code: 'queue_unavailable' });
-  expect(await threads.get(tenant, 't1')).toMatchObject({ holder: 'a', waiting: 1 });
+  expect(await threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'a', waiting: 1 });
   await redis.config('SET', 'maxmemory', '0', 'min-replicas-to-write', '0');
   expect(await stored()).toEqual(before);
   for (const act of all) await act();
-  expect(await threads.get(tenant, 't1')).toMatchObject({ holder: 'c', waiting: 0 });
+  expect(await threads.get(tenant, 't1')).toMatchObject({ lockOwner: 'c', waiting: 0 });
 });

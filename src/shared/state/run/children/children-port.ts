@@ -1,6 +1,6 @@
 import type { CancelRequest } from '../../../contract/control.ts';
 import type { EventBody } from '../../../contract/event.ts';
-import { type RunGroup, startChildren, stopRuns, tellEvents, tellParent, type Family } from './children.ts';
+import { type RunGroup, startChildren, stopRuns, relayEvents, notifyParent, type Family } from './children.ts';
 import type { NewRun } from '../create-runs.ts';
 import { legibleRecord } from '../../../contract/legible-record.ts';
 import { withNamedErrors } from '../../errors.ts';
@@ -25,7 +25,7 @@ export interface Children {
    * Adds events to the log of a parent, at once while it is suspended, otherwise with its next claim. `stamp` is what each of its
    * events says. False: it has ended and takes no more.
    */
-  tell(
+  relay(
     stamp: Readonly<Record<string, unknown>>,
     events: readonly (EventBody & { readonly timestamp: string })[],
   ): Promise<boolean>;
@@ -39,8 +39,8 @@ export function redisChildren(family: Family): Children {
     stop: async (runIds, cancel) => await stopRuns(runIds, cancel, family),
     async ended(runId) {
       const hash = await redis.hgetall(keys.run(runId));
-      if (hash['parent'] !== undefined) await tellParent(legibleRecord(hash), family);
+      if (hash['parent'] !== undefined) await notifyParent(legibleRecord(hash), family);
     },
-    tell: async (stamp, events) => await tellEvents(stamp, events, family.place),
+    relay: async (stamp, events) => await relayEvents(stamp, events, family.place),
   });
 }

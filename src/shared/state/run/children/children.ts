@@ -37,7 +37,7 @@ const waitingTtlS = 7 * 86_400;
 const groupTtlS = 400 * 86_400;
 
 /** How runs are stopped whose run above is over. */
-export const forNobody: CancelRequest = {
+export const parentEnded: CancelRequest = {
   drain: false,
   onPendingApprovals: 'deny',
   reason: 'the run that it worked for is over',
@@ -98,7 +98,7 @@ export function isAnswer({ status }: Pick<RunOutcomeView, 'status'>): boolean {
  * Tells the run above how this one has ended, and puts it back into its queue if it waits for that; where it waits for several,
  * the next one begins. Again changes nothing.
  */
-export async function tellParent(record: RunRecord, family: Family): Promise<void> {
+export async function notifyParent(record: RunRecord, family: Family): Promise<void> {
   const { place, addJob } = family;
   const { parent } = record;
   const atMs = Date.now();
@@ -154,7 +154,7 @@ export async function startChildren(children: readonly NewRun[], family: Family,
       if (!child || child.kind === 'conflict') return;
       if (child.status === 'queued') return await addJob({ runId, queue, kind, segment: child.segment });
       const record = isTerminalStatus(child.status) ? await loadRun(runId, place) : undefined;
-      if (record) await tellParent(record, family);
+      if (record) await notifyParent(record, family);
     }),
   );
   const cancel = await cancelAbove(above, place);
@@ -173,7 +173,7 @@ async function cancelAbove(
 ): Promise<CancelRequest | undefined> {
   if (runId === undefined) return undefined;
   const [endedAt, cancel] = await redis.hmget(keys.run(runId), 'endedAt', 'cancel');
-  if (endedAt) return forNobody;
+  if (endedAt) return parentEnded;
   return cancel ? storedCancel(cancel) : undefined;
 }
 
@@ -233,7 +233,7 @@ export async function stopFamily(
   if (stopped === 'ended_here') {
     const ended = await loadRun(runId, family.place);
     if (ended) family.onEnded(ended, lastOf(ended));
-    if (ended?.parent) await tellParent(ended, family);
+    if (ended?.parent) await notifyParent(ended, family);
     // Last: what is lost on the way here is found where the run is listed.
     await forgetOpen(family.place, runId, tenant);
   }
@@ -272,7 +272,7 @@ async function loadRun(runId: string, { redis, keys }: RunKeySpace): Promise<Run
  * Tells the log of a run above what runs below it do. `stamp` is what every event of that run says. Answers false when it is
  * over and wants to hear nothing more.
  */
-export async function tellEvents(
+export async function relayEvents(
   stamp: Readonly<Record<string, unknown>>,
   events: readonly (EventBody & { readonly timestamp: string })[],
   place: RunKeySpace,

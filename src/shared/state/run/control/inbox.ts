@@ -7,7 +7,7 @@ import { withNamedErrors } from '../../errors.ts';
 /** What users say to runs that are at work. Kept in Redis and in memory; both pass `test/contract/inbox.ts`. */
 export interface Inbox {
   /** All that was said and not dropped, oldest first, at most 100. */
-  heard(runId: string): Promise<readonly SteeringMessage[]>;
+  read(runId: string): Promise<readonly SteeringMessage[]>;
   /** Forgets these, once the journal has them or runs of their own do. Others stay, also when it is asked again. */
   drop(runId: string, ids: Iterable<string>): Promise<void>;
 }
@@ -15,7 +15,7 @@ export interface Inbox {
 const script = loadScript(import.meta.url, './steer.lua');
 
 /** Messages that a run has not taken yet. */
-export const maxHeard = 100;
+export const maxInbox = 100;
 /** A run may be suspended for long; what it was told waits with it. */
 const keepS = 30 * 86_400;
 
@@ -32,7 +32,7 @@ export async function steerRun(
     redis,
     script,
     [keys.run(runId), keys.inbox(runId)],
-    [message.id, jsonText(message), maxHeard, keepS],
+    [message.id, jsonText(message), maxInbox, keepS],
     { doing: `message to run ${runId}` },
   );
   if (reply === -1) return 'full';
@@ -48,7 +48,7 @@ export function followUpId(runId: string, messageId: string): string {
 export function redisInbox({ redis, keys }: Pick<RunKeySpace, 'redis' | 'keys'>): Inbox {
   const textsOf = async (runId: string) => await redis.lrange(keys.inbox(runId), 0, -1);
   return withNamedErrors('inbox', {
-    async heard(runId) {
+    async read(runId) {
       return (await textsOf(runId)).map(messageIn);
     },
     // By its text: a place in the list may be another message by now.

@@ -83,7 +83,7 @@ export async function afterWait(
   run: { readonly runId: string; readonly tenant: string },
   [segment, , queue, kind, pending]: WaitEnded,
 ): Promise<ResumedRun> {
-  await lifecycle.tell(run.runId);
+  await lifecycle.publish(run.runId);
   // A timer that outlived its wait would end the next one. No job exists yet, so there is no next one.
   const timer = redis.zrem(keys.timers, run.runId);
   await Promise.all(pending === 0 ? [timer, redis.zrem(keys.asking(run.tenant), run.runId)] : [timer]);
