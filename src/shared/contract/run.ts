@@ -123,7 +123,10 @@ export type RunRequest = z.output<typeof runRequest>;
  * The one kind of work that a request asks for. `media` is none of its own: it says what a model that makes media is to make,
  * and whether the model of a turn or a node does so is known only on the worker.
  */
-export type Work = { readonly kind: 'turn' } | { readonly kind: 'node'; readonly node: RunNode } | OrchestratedWork;
+export type RequestedWork =
+  | { readonly kind: 'turn' }
+  | { readonly kind: 'node'; readonly node: RunNode }
+  | OrchestratedWork;
 
 /** Done by an orchestration, in place of a turn. */
 export type OrchestratedWork =
@@ -136,14 +139,14 @@ export function workOf({
   fanOut,
   evaluate,
   taskRun: task,
-}: Pick<RunRequest, 'node' | 'fanOut' | 'evaluate' | 'taskRun'>): Work {
+}: Pick<RunRequest, 'node' | 'fanOut' | 'evaluate' | 'taskRun'>): RequestedWork {
   if (fanOut) return { kind: 'fanOut', fanOut };
   if (evaluate) return { kind: 'evaluate', evaluate };
   if (task) return { kind: 'task', task };
   return node ? { kind: 'node', node } : { kind: 'turn' };
 }
 
-export function isOrchestrated(work: Work): work is OrchestratedWork {
+export function isOrchestrated(work: RequestedWork): work is OrchestratedWork {
   return work.kind !== 'turn' && work.kind !== 'node';
 }
 

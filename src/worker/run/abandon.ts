@@ -12,8 +12,12 @@ const reasons = {
 } as const;
 
 /**
- * Ends a run that no worker can run, with `worker_lost` and the reason: takes it from whichever worker had it and settles it,
+ * Ends a run that no worker can finish, with `worker_lost` and the reason: takes it from the worker that had it and settles it,
  * without a job and without a turn. Does nothing when the run has ended already.
+ *
+ * A claim and a settlement, and not one script as for a run that has not begun (`endUnstarted`): the cost of the run, its open
+ * children, what goes into its thread and which steering messages it has read are in its journal, and the fold of the journal
+ * is TypeScript. The event of the claim takes the next number, which fences the flushes of a worker that is still alive.
  */
 export async function abandonRun(
   run: Pick<RunRecord, 'runId' | 'segment'>,
