@@ -29,7 +29,7 @@ import { runTurn, type TurnOutcome } from '../src/worker/turn/turn.ts';
 import { z } from 'zod';
 import { redisCounters } from './measure.ts';
 import { createInMemoryPorts } from '../src/worker/local/stores/in-memory.ts';
-import { runKeySpace } from '../test/support/run-place.ts';
+import { runKeySpace } from '../test/support/run-key-space.ts';
 
 // What a run leaves in Redis that makes 100 tool calls of 5 KB each on a conversation of 200,000 tokens (800 KB), with
 // the window of its model at 128,000 tokens, so that it is compacted again and again. The conversation is a thread. `--calls N` says how many (100).

@@ -15,7 +15,7 @@ import { deep, oddRecord, oddText, oddValue } from '../support/odd.ts';
 import { seeded } from '../support/seeded.ts';
 import { aCommit, aRecord, aTerminalCommit } from './run-fixtures.ts';
 import { claim, claimed } from './store-world.ts';
-import { runKeySpace } from '../support/run-place.ts';
+import { runKeySpace } from '../support/run-key-space.ts';
 
 type Random = ReturnType<typeof seeded>;
 type Odd = Awaited<ReturnType<typeof oddWorld>>;

@@ -8,7 +8,7 @@ import { type RunRecord, recordToHash } from '../../src/shared/contract/run.ts';
 import { type RedisRunsOptions, redisRuns } from '../../src/shared/state/run/runs.ts';
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { StoreWorld } from './store-world.ts';
-import { runKeySpace } from '../support/run-place.ts';
+import { runKeySpace } from '../support/run-key-space.ts';
 import type { RunStore } from '../../src/shared/state/run/run-store.ts';
 
 export interface RedisWorld extends StoreWorld {

@@ -3,7 +3,7 @@ import type { Millrace, RunEvent, RunView } from '../../src/producer/index.ts';
 import { eventSchema, isTerminal, type EventOf } from '../../src/shared/contract/event.ts';
 import { all } from './http.ts';
 import type { SeenCall } from './plan-provider.ts';
-import type { Execution } from './witness.ts';
+import type { Execution } from './effect-recorder.ts';
 
 /** Everything about one run that the outside can see. */
 export interface Observed {

@@ -5,7 +5,7 @@ import { inject } from 'vitest';
 import { Millrace } from '../../src/producer/index.ts';
 import { Child } from './child.ts';
 import { testPrefix } from './redis.ts';
-import { executions, type Execution } from './witness.ts';
+import { executions, type Execution } from './effect-recorder.ts';
 
 const root = join(import.meta.dirname, '../..');
 

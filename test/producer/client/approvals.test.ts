@@ -8,7 +8,7 @@ import { claimed } from '../../contract/store-world.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
 import { suspendedRun } from '../support/suspended.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 
 const call = (id: string) => ({ kind: 'approval', id, toolName: 'transfer', args: { to: [] } }) as const;
 

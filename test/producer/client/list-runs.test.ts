@@ -3,7 +3,7 @@ import type { ListQuery } from '../../../src/producer/client/options.ts';
 import type { Millrace } from '../../../src/producer/client/millrace.ts';
 import { createRuns, newRun } from '../../../src/shared/state/run/create-runs.ts';
 import { lineage, runRequest } from '../../../src/shared/contract/run.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 import { clientWorld, codeOf, request } from '../cli/options/client.ts';
 
 /** All pages of a query. */

@@ -5,7 +5,7 @@ import { workerTtlMs } from '../../../src/shared/state/fleet/queue-directory.ts'
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { serverWorld } from '../http/server-world.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../cli/options/client.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 
 const reserved = ['maintenance', 'quarantine', 'runs-postrun', 'x-postrun'];
 

@@ -4,7 +4,7 @@ import { jobIdFor } from '../../../src/shared/base/ids.ts';
 import { forgetOpen } from '../../../src/shared/state/run/open-runs.ts';
 import { clientWorld, codeOf, request, type ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from '../support/run-writer.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 
 /** A run as a worker leaves it when it failed for good. */
 async function failedRun(world: ClientWorld) {

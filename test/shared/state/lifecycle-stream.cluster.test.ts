@@ -5,7 +5,7 @@ import { connect, whenReady } from '../../../src/shared/state/connect.ts';
 import { keysFor } from '../../../src/shared/state/keys.ts';
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { until } from '../../support/redis.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 import { startTwoMasters } from '../../support/two-masters.ts';
 
 /** Where `mr:lifecycle` is. */

@@ -13,7 +13,7 @@ import { redisRuns } from '../../../src/shared/state/run/runs.ts';
 import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { claimed } from '../../contract/store-world.ts';
 import { testPrefix, testRedis, until } from '../../support/redis.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 
 /** Processes that hold to the rules of a Cluster: no script touches two runs, nor the stream of all of them. */
 async function fleet() {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { createRuns, newRun } from '../../../src/shared/state/run/create-runs.ts';
 import { newNonce } from '../../../src/shared/base/ids.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 import { Steps } from '../../support/steps.ts';
 import { makeWorld } from './reconcile-world.ts';
 

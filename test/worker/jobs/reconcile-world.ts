@@ -13,7 +13,7 @@ import { redisSupervision } from '../../../src/shared/state/run/supervision.ts';
 import { redisThreads } from '../../../src/shared/state/thread/threads.ts';
 import { aRecord } from '../../contract/run-fixtures.ts';
 import { testPrefix, testRedis } from '../../support/redis.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 
 export interface ReconcileWorldOptions {
   /** Of a Redis of its own, which may be a Cluster. */

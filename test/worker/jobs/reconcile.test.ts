@@ -4,7 +4,7 @@ import { quarantineQueue } from '../../../src/shared/contract/queues.ts';
 import { resumeRun } from '../../../src/shared/state/run/waits/resume.ts';
 import { rounds } from '../../support/lane.ts';
 import { until } from '../../support/redis.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 import { orphanTests } from './reconcile-orphans.ts';
 import { makeWorld } from './reconcile-world.ts';
 

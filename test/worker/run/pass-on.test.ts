@@ -8,7 +8,7 @@ import { redisThreads } from '../../../src/shared/state/thread/threads.ts';
 import { clientWorld } from '../../producer/cli/options/client.ts';
 import { makeJobs } from './job-world.ts';
 import { createInMemoryPorts } from '../../../src/worker/local/stores/in-memory.ts';
-import { runKeySpace } from '../../support/run-place.ts';
+import { runKeySpace } from '../../support/run-key-space.ts';
 
 /** A run that fails at first, and one that waits behind it in its thread. Runs and threads are in Redis. */
 async function makeWorld() {

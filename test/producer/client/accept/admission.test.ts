@@ -7,7 +7,7 @@ import { OwnRedis } from '../../../support/own-redis.ts';
 import { testRedis, until } from '../../../support/redis.ts';
 import { serverWorld } from '../../http/server-world.ts';
 import { clientWorld, codeOf, request } from '../../cli/options/client.ts';
-import { runKeySpace } from '../../../support/run-place.ts';
+import { runKeySpace } from '../../../support/run-key-space.ts';
 
 const accepted = (call: Promise<unknown>) =>
   call.then(

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { keysFor } from '../../../../src/shared/state/keys.ts';
 import { redisSupervision } from '../../../../src/shared/state/run/supervision.ts';
 import { testPrefix, testRedis } from '../../../support/redis.ts';
-import { runKeySpace } from '../../../support/run-place.ts';
+import { runKeySpace } from '../../../support/run-key-space.ts';
 
 test('a run whose watch cannot be told is not to blame', async () => {
   const redis = await testRedis();

@@ -8,7 +8,7 @@ import { aTerminalCommit } from '../../../../contract/run-fixtures.ts';
 import { claimed } from '../../../../contract/store-world.ts';
 import { checkEvent, clientWorld, codeOf, type ClientWorld } from '../../../../producer/cli/options/client.ts';
 import { suspendedRun } from '../../../../producer/support/suspended.ts';
-import { runKeySpace } from '../../../../support/run-place.ts';
+import { runKeySpace } from '../../../../support/run-key-space.ts';
 
 const transfer = { kind: 'approval', id: 'call_1', toolName: 'transfer', args: { amount: 500, to: [] } } as const;
 const second = { ...transfer, id: 'call_2' } as const;
