@@ -92,7 +92,10 @@ async function main(): Promise<void> {
     env: process.env,
     root: join(import.meta.dirname, '..'),
   });
-  const rows = [await measure(scratch.url, 'everything', {}), await measure(scratch.url, 'summaries', { memory: {} })];
+  const rows = [
+    await measure(scratch.url, 'everything', {}),
+    await measure(scratch.url, 'summaries', { compaction: {} }),
+  ];
   const head = [
     'the model sees',
     'summaries',
@@ -111,7 +114,7 @@ async function main(): Promise<void> {
   console.log(`\nbytes in Redis against the transcript: ${ratio}, ≤ 1.5 ${ratio <= 1.5 ? 'met' : 'missed'}`);
 }
 
-async function measure(redisUrl: string, name: string, more: { readonly memory?: object }): Promise<string[]> {
+async function measure(redisUrl: string, name: string, more: { readonly compaction?: object }): Promise<string[]> {
   const redis = connect(redisUrl, 'work', () => {});
   await whenReady(redis, 5_000);
   const keys = keysFor(name);

@@ -32,7 +32,7 @@ const agent = createAgent(
     instructions: 'You read reports.',
     tools: [readPage],
     limits: { maxSteps: 20 },
-    memory: { contextWindow: 16_384, keepTurns: 2 },
+    compaction: { contextWindow: 16_384, keepTurns: 2 },
     postCompactionHooks: [() => 'Answer in one sentence.'],
   }),
   { provider: reader },

@@ -2,7 +2,7 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { memory } from '../src/shared/contract/agent/agent.ts';
+import { compaction } from '../src/shared/contract/agent/agent.ts';
 import { systemClock } from '../src/shared/base/clock.ts';
 import { parseConfig } from '../src/shared/contract/config.ts';
 import { silentLog } from '../src/shared/base/log.ts';
@@ -37,6 +37,6 @@ test('every file on the page about long conversations is one that a worker reads
   expect(agents.get('clerk')?.postCompactionHooks).toHaveLength(2);
 });
 
-test('the page lists exactly the fields of memory', () => {
-  expect(firstCells(page)).toEqual(Object.keys(memory.shape));
+test('the page lists exactly the fields of compaction', () => {
+  expect(firstCells(page)).toEqual(Object.keys(compaction.shape));
 });

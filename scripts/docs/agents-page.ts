@@ -71,7 +71,7 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
   stop: 'Texts at which the model stops.',
   reasoningEffort: 'Sent to providers and models that reason.',
   reasoningRetention: '`keep`: what a model thought goes back to the same provider within a run. `strip`: never.',
-  memory:
+  compaction:
     'When a conversation that grows too long for its model is summarised. Absent: never. See [context](../context.md).',
   sensitivity: 'What its runs are about. `secret`: their conversations are never summarised.',
   outputSchema: 'JSON Schema that the final answer has to match; in TypeScript also a zod schema.',

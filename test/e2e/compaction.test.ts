@@ -25,7 +25,7 @@ export const sign = defineTool({
 const agent = `model: big
 instructions: Read carefully.
 modelTierMap: { fast: small }
-memory: { keepTurns: 2 }
+compaction: { keepTurns: 2 }
 effects: { title: false }
 tools: [read_page, sign]
 limits: { maxSteps: 50 }

@@ -11,6 +11,7 @@ export interface AgentSpellings {
   readonly policy?: { readonly fallbackModels?: FallbackModels };
   readonly failSafe?: FailSafe;
   readonly maxParallelTools?: number;
+  readonly memory?: AgentInput['compaction'];
 }
 
 /** Policies and ceilings in one place. Times in seconds. */
@@ -44,6 +45,7 @@ export const fieldSpellings: readonly (readonly [string, string, ((value: unknow
   ['failSafe.maxToolCalls', 'limits.maxToolCalls'],
   ['failSafe.maxParallelTools', 'limits.maxParallelTools'],
   ['maxParallelTools', 'limits.maxParallelTools'],
+  ['memory', 'compaction'],
   ['failSafe.maxWallTimeS', 'limits.wallTimeMs', toMs],
   ['failSafe.maxTotalCostUsd', 'budget.maxCostUsd'],
 ];

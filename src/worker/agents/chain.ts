@@ -7,11 +7,11 @@ import type { PriceLookup } from '../llm/cost.ts';
 import type { LlmProvider } from '../llm/provider.ts';
 import type { Providers } from '../llm/backends/providers.ts';
 import type { LoadedAgent } from './load-agents.ts';
-import { memoryModels } from './compaction-models.ts';
+import { compactionModels } from './compaction-models.ts';
 import { preferredModels, type PreferredModels } from './preferred-models.ts';
 import type { ModelPreferences } from '../turn/choose-model.ts';
 import type { MediaMaking } from '../turn/contract.ts';
-import type { MemoryModels } from '../turn/compaction/memory.ts';
+import type { CompactionModels } from '../turn/compaction/memory.ts';
 
 export interface ModelsOptions {
   readonly price: PriceLookup;
@@ -33,7 +33,7 @@ export interface AgentModels {
   /** What this agent and its tools wish for, looked up. */
   readonly preferencesFor: (agent: LoadedAgent) => ModelPreferences;
   /** The models that compact an agent's context; undefined for agents without compaction. */
-  readonly memoryFor: (agent: LoadedAgent) => MemoryModels | undefined;
+  readonly compactionModelsFor: (agent: LoadedAgent) => CompactionModels | undefined;
 }
 
 const defaultRetry = { max: 4, backoff: 'exponential' } as const;
@@ -63,12 +63,12 @@ export function modelsOf(
       const offer = found?.provider.mediaOf?.(found.model);
       return found && offer && { ...found, offer };
     },
-    memoryFor(agent) {
+    compactionModelsFor(agent) {
       const { summarizer, served } = preferredOf(agent);
       const lookUp = (name: string, provider: string | undefined) =>
         served(name, provider) ?? providers.providerFor(name, provider);
       const deps = { clock, price, onAuthError };
-      return summarizer && memoryModels(agent.definition, summarizer, lookUp, deps);
+      return summarizer && compactionModels(agent.definition, summarizer, lookUp, deps);
     },
     chainFor(agent, model, past, log) {
       const { definition } = agent;

@@ -26,7 +26,7 @@ export interface Agent {
   readonly prompt?: PromptBuilder;
   readonly llmPolicy?: LlmPolicy;
   readonly prepareStep?: PrepareStep;
-  /** Asked after each compaction, with `memory`. */
+  /** Asked after each compaction, with `compaction`. */
   readonly postCompactionHooks?: readonly PostCompactionHook[];
   /** Read what handles of its tools' results name, after the readers of this system. */
   readonly resultReaders?: readonly ResultReader[];

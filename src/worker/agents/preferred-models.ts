@@ -58,7 +58,7 @@ export function preferredModels(
     return hint === undefined ? [] : [[tool.name, hint] as const];
   });
   const summarizer = summarizerOf(definition, tiers);
-  const writer = summarizer && look('memory.summarizer', summarizer.model, summarizer.provider);
+  const writer = summarizer && look('compaction.summarizer', summarizer.model, summarizer.provider);
   return {
     summarizer: writer && found.get(keyOf(writer.model, writer.provider)),
     preferences: { tiers, tools: new Map(hints), ...(agent !== undefined && { agent }) },
@@ -68,9 +68,9 @@ export function preferredModels(
 }
 
 /** Who the agent says writes its summaries: else the fast tier, else its own model. */
-function summarizerOf({ memory, provider, model }: AgentDefinition, { fast }: ModelPreferences['tiers']) {
-  if (!memory) return undefined;
-  const { summarizer = fast ?? { model, provider } } = memory;
+function summarizerOf({ compaction, provider, model }: AgentDefinition, { fast }: ModelPreferences['tiers']) {
+  if (!compaction) return undefined;
+  const { summarizer = fast ?? { model, provider } } = compaction;
   return typeof summarizer === 'string' ? { model: summarizer, provider: undefined } : summarizer;
 }
 

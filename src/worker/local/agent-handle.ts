@@ -97,7 +97,7 @@ export interface AgentHandle {
   state(runId: string): RunState;
   /**
    * Summarises the older part of the conversation of the run that is in progress, before its next model call. Resolves
-   * once that is done, so do not wait for it inside a tool; where nothing is done, with the reason. Needs `memory`.
+   * once that is done, so do not wait for it inside a tool; where nothing is done, with the reason. Needs `compaction`.
    */
   compact(): Promise<CompactionAnswer>;
   /** This agent as a tool of another one. See `DefinedAgent.toTool`. */

@@ -99,7 +99,7 @@ function depsFor(agent: Agent, options: Options): LocalDeps {
     ...models,
     ports,
     agents,
-    compactionRequests: agents.get(agent.definition.id)?.definition.memory && new CompactionRequests(),
+    compactionRequests: agents.get(agent.definition.id)?.definition.compaction && new CompactionRequests(),
     limitCaps: { maxSteps: config.MAX_STEPS_CAP },
     tools: { ...toolkit.services(ports), agents: () => agents },
     loadTask: options.loadTask,

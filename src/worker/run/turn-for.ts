@@ -16,7 +16,7 @@ import { createToolExecutor } from '../tools/execute/execute.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';
 import { AttemptGate } from '../admission/attempt-gate.ts';
-import { memoryOf } from '../agents/compaction-models.ts';
+import { compactionPolicyOf } from '../agents/compaction-models.ts';
 import { boundsOf, effectiveLimits } from './limits.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { paymentOf } from './payment.ts';
@@ -133,7 +133,7 @@ function modelSide(run: OpenRun, { agent, chain, media }: Models, deps: RunDeps)
       most: { count: boundOf('maxMediaCount', wanted.count), seconds: boundOf('maxMediaSeconds', wanted.seconds) },
       keep: (bytes: Uint8Array, mediaType: string) => ports.media.put(record.tenant, bytes, mediaType),
     },
-    memory: memoryFor(run, agent, deps),
+    compaction: compactionFor(run, agent, deps),
     admit: (planned, signal) => gate.admit(planned, signal),
     isDown: (provider, name) => (ports.breakers.states().get(`${provider}/${name}`) ?? 'closed') !== 'closed',
     requestId: (step) => `${record.runId}:step:${step}`,
@@ -141,13 +141,13 @@ function modelSide(run: OpenRun, { agent, chain, media }: Models, deps: RunDeps)
 }
 
 /** What keeps the conversation of a run within its models' windows; undefined for agents that want it whole. */
-function memoryFor(
+function compactionFor(
   { log }: Pick<OpenRun, 'log'>,
   agent: LoadedAgent,
-  deps: Pick<RunDeps, 'memoryFor' | 'compactionRequests' | 'metrics'>,
-): TurnDeps['memory'] {
-  return memoryOf(agent, deps.memoryFor(agent), {
-    desk: deps.compactionRequests,
+  deps: Pick<RunDeps, 'compactionModelsFor' | 'compactionRequests' | 'metrics'>,
+): TurnDeps['compaction'] {
+  return compactionPolicyOf(agent, deps.compactionModelsFor(agent), {
+    requests: deps.compactionRequests,
     report(outcome, cause) {
       deps.metrics?.compacted(agent.definition.id, outcome);
       if (outcome === 'failed') log.warn({ err: cause }, 'conversation was not compacted');

@@ -13,7 +13,7 @@ import type { PlannedChild, PlannedRun } from '../tools/call.ts';
 import type { Ask } from '../../shared/contract/journal/call.ts';
 import type { ToolExecutor } from '../tools/execute/execute.ts';
 import type { ModelPreferences } from './choose-model.ts';
-import type { Memory } from './compaction/memory.ts';
+import type { CompactionPolicy } from './compaction/memory.ts';
 import type { ToolFailure } from './next-move.ts';
 import type { OutputRule } from './output.ts';
 import type { PrepareStep } from './prepare-step.ts';
@@ -147,7 +147,7 @@ export interface TurnDeps {
   /** Before each step's model call: what this one has to do. */
   readonly prepareStep?: PrepareStep | undefined;
   /** There when older messages may give way to a summary. */
-  readonly memory?: Memory | undefined;
+  readonly compaction?: CompactionPolicy | undefined;
   /** Before each attempt. Throws `TurnSuspension` where the turn has to wait without a worker. */
   readonly admit?: ((planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>) | undefined;
   /** What the user has said beside what is `known`, by id. Asked before each step and before the end. */

@@ -110,7 +110,7 @@ async function ask({ turn, coming, choice, toolChoice }: Asking, attempts: Attem
     ...listen(turn, step, attempts),
     ...(primary && { primary }),
     ...(only && { only }),
-    ...(deps.memory && {
+    ...(deps.compaction && {
       async shorten() {
         // In the journal before the summary is paid: what is numbered and paid later comes after it.
         await recordAttempts(turn, step, attempts.splice(0));

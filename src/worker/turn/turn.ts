@@ -43,8 +43,8 @@ export async function runTurn(
     inCalls: false,
   };
   const { state } = turn.growing;
-  const { memory } = deps;
-  const attendance = memory?.desk?.attend({ refusal: () => refusalOf(state, memory) });
+  const { compaction } = deps;
+  const serving = compaction?.requests?.serve({ refusal: () => refusalOf(state, compaction) });
   try {
     for (;;) {
       signal.throwIfAborted();
@@ -81,7 +81,7 @@ export async function runTurn(
   } catch (thrown) {
     return interrupted(turn, thrown);
   } finally {
-    attendance?.[Symbol.dispose]();
+    serving?.[Symbol.dispose]();
   }
 }
 

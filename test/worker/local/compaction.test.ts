@@ -55,12 +55,12 @@ function world({ agent = {}, provider = {}, steps = 12, onPage }: WorldOptions =
   };
 }
 
-const memory = { contextWindow: 16_384, keepTurns: 2 };
+const compaction = { contextWindow: 16_384, keepTurns: 2 };
 
 test.each([
-  ['the model that memory names', { memory: { ...memory, summarizer: 'writer' } }, 'writer'],
-  ['the fast tier', { memory, modelTierMap: { fast: 'quick' } }, 'quick'],
-  ["the agent's own model", { memory }, 'big'],
+  ['the model that compaction names', { compaction: { ...compaction, summarizer: 'writer' } }, 'writer'],
+  ['the fast tier', { compaction, modelTierMap: { fast: 'quick' } }, 'quick'],
+  ["the agent's own model", { compaction }, 'big'],
 ])('summaries are written by %s, and billed under it', async (_, agent, model) => {
   const { run, summaries } = world({ agent });
   const { result, compacted } = await run();
@@ -72,17 +72,17 @@ test.each([
 });
 
 test('what a provider says of the window of a model goes before what the agent says', async () => {
-  const wide = world({ agent: { memory }, provider: { contextWindowOf: () => 1_000_000 } });
+  const wide = world({ agent: { compaction }, provider: { contextWindowOf: () => 1_000_000 } });
   expect((await wide.run()).compacted).toEqual([]);
   const narrow = world({
-    agent: { memory: { ...memory, contextWindow: 1_000_000 } },
+    agent: { compaction: { ...compaction, contextWindow: 1_000_000 } },
     provider: { contextWindowOf: (model) => (model === 'big' ? 16_384 : undefined) },
   });
   expect((await narrow.run()).compacted.length).toBeGreaterThan(0);
 });
 
 test('without a known window 128,000 tokens are assumed', async () => {
-  const { run } = world({ agent: { memory: { keepTurns: 2 } } });
+  const { run } = world({ agent: { compaction: { keepTurns: 2 } } });
   expect((await run()).compacted).toEqual([]);
 });
 
@@ -90,22 +90,22 @@ test('a model for summaries that nobody serves is a problem of the agent, told a
   const definition = defineAgent({
     id: 'reader',
     model: 'm',
-    memory: { summarizer: { provider: 'gone', model: 'x' } },
+    compaction: { summarizer: { provider: 'gone', model: 'x' } },
   });
   const env = { OPENAI_API_KEY: 'sk-none', OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' };
   expect(() => createAgentWith(definition, { env })).toThrow(
-    'agent reader: memory.summarizer: no provider serves model x of provider gone',
+    'agent reader: compaction.summarizer: no provider serves model x of provider gone',
   );
 });
 
 test('a run about secrets is not summarised', async () => {
-  const { run, summaries } = world({ agent: { memory, sensitivity: 'secret' } });
+  const { run, summaries } = world({ agent: { compaction, sensitivity: 'secret' } });
   const { compacted, result } = await run();
   expect([compacted, summaries(), result.status]).toEqual([[], [], 'completed']);
 });
 
 test('hooks of an agent say once more what a summary may have lost', async () => {
-  const { run, requests } = world({ agent: { memory, postCompactionHooks: [() => 'Answer in French.'] } });
+  const { run, requests } = world({ agent: { compaction, postCompactionHooks: [() => 'Answer in French.'] } });
   const { compacted } = await run();
   expect(compacted[0]).toMatchObject({ hooksFiredCount: 1 });
   const ends = requests.map(({ messages }) => messages.at(-1)).filter((message) => message?.role === 'system');
@@ -123,7 +123,7 @@ test('hooks that are no functions are a problem of the agent', () => {
 test('a program can have the run that is in progress compacted', async () => {
   const answers: Promise<CompactionAnswer>[] = [];
   const { run, requests } = world({
-    agent: { memory: { keepTurns: 2 } },
+    agent: { compaction: { keepTurns: 2 } },
     steps: 5,
     onPage(n, handle) {
       if (n === 4) answers.push(handle.compact());
@@ -139,12 +139,12 @@ test('a program can have the run that is in progress compacted', async () => {
 
 test.each([
   ['no-memory', {}, 3],
-  ['nothing-to-trim', { memory }, 1],
-  ['sensitivity-gated', { memory, sensitivity: 'secret' as const }, 4],
+  ['nothing-to-trim', { compaction }, 1],
+  ['sensitivity-gated', { compaction, sensitivity: 'secret' as const }, 4],
 ])('a compaction that is not made says why: %s', async (reason, agent, page) => {
   const answers: CompactionAnswer[] = [];
   const { run } = world({
-    agent: { ...agent, ...('memory' in agent && { memory: { keepTurns: 2 } }) },
+    agent: { ...agent, ...('compaction' in agent && { compaction: { keepTurns: 2 } }) },
     steps: 5,
     // It is known at once, so a tool may wait for it.
     onPage: async (n, handle) => void (n === page && answers.push(await handle.compact())),
@@ -158,7 +158,7 @@ test('an agent without a run in progress has nothing to compact, and one whose r
   const answers: Promise<CompactionAnswer>[] = [];
   const controller = new AbortController();
   const { handle } = world({
-    agent: { memory: { keepTurns: 2 } },
+    agent: { compaction: { keepTurns: 2 } },
     onPage(n, running) {
       if (n !== 5) return;
       answers.push(running.compact());

@@ -79,7 +79,7 @@ test('an agent vertex is run with nothing but providers, and tells tokens, tools
   expect(costs.map(({ cumulativeCostMicrocents }) => cumulativeCostMicrocents)).toEqual([20, 40]);
 });
 
-test('a node of an agent with memory has its older steps summarised, and pays for it', async () => {
+test('a node of an agent with compaction has its older steps summarised, and pays for it', async () => {
   const usage = { input: 10, output: 5, cached: 0, cacheWrite: 0, total: 15 };
   const page = defineTool({
     name: 'read_page',
@@ -98,7 +98,7 @@ test('a node of an agent with memory has its older steps summarised, and pays fo
     agent: {
       tools: [page],
       modelTierMap: { fast: 'quick' },
-      memory: { contextWindow: 16_384, keepTurns: 2 },
+      compaction: { contextWindow: 16_384, keepTurns: 2 },
       limits: { maxSteps: 20, maxLlmCalls: 20 },
       postCompactionHooks: [() => 'Answer in French.'],
     },
@@ -144,10 +144,10 @@ const failures: readonly [
   ],
   [
     'a summarizer whose provider nobody knows',
-    { agent: { memory: { summarizer: { provider: 'gone', model: 'x' } } } },
+    { agent: { compaction: { summarizer: { provider: 'gone', model: 'x' } } } },
     {},
     'internal',
-    'memory.summarizer: no provider serves model x of provider gone',
+    'compaction.summarizer: no provider serves model x of provider gone',
   ],
   ['more tools than the agent has', {}, { tools: ['look'] }, 'validation', 'look'],
   ['a secret in its prompt', {}, { prompt_template: '{{ secrets.key }}' }, 'validation', 'prompt_template'],

@@ -205,7 +205,7 @@ export interface HandoffRule {
   readonly description?: string | undefined;
 }
 /** When and how older messages of a conversation give way to a summary. */
-export const memory = z.strictObject({
+export const compaction = z.strictObject({
   /** Tokens that the agent's models take, for models of which their provider says nothing. Default: 128,000. */
   contextWindow: z.int().min(1_000).max(100_000_000).optional(),
   /** Who writes the summaries. Default: the tier `fast` of `modelTierMap`, else the agent's own model. */
@@ -318,7 +318,7 @@ export const agentDefinition = z.strictObject({
   reasoningEffort: z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']).optional(),
   reasoningRetention: z.enum(['keep', 'strip']).default('keep'),
   /** Absent: a conversation is always sent whole. */
-  memory: memory.optional(),
+  compaction: compaction.optional(),
   /** What its runs are about. `secret`: their conversations are never summarised. */
   sensitivity: sensitivity.default('internal'),
   outputSchema: z.record(z.string(), z.unknown()).optional(),
@@ -361,9 +361,9 @@ export function modelsOfAgent({
   fallbackModels,
   modelTierMap,
   preferredModel,
-  memory,
+  compaction,
 }: AgentDefinition): readonly { readonly model: string; readonly provider: string | undefined }[] {
-  const entries = [...fallbackModels, ...Object.values(modelTierMap), memory?.summarizer];
+  const entries = [...fallbackModels, ...Object.values(modelTierMap), compaction?.summarizer];
   const named = entries.filter((entry) => entry !== undefined);
   return [
     { model, provider },

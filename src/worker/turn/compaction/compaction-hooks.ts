@@ -2,18 +2,18 @@ import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { clip } from '../../../shared/base/bound-text.ts';
 import { within } from '../../../shared/base/deadline.ts';
 import type { Turn } from '../contract.ts';
-import type { CompactionView, Memory, PostCompactionHook } from './memory.ts';
+import type { CompactionView, CompactionPolicy, PostCompactionHook } from './memory.ts';
 import type { Compaction } from '../../../shared/contract/journal/turn-state.ts';
 
 const timeoutMs = 10_000;
 const maxEssentialChars = 32_000;
 
 /** Asks the hooks about the last compaction, tells of it, and records what they want said. */
-export async function concludeCompaction(turn: Turn, memory: Memory, compaction: Compaction): Promise<void> {
+export async function concludeCompaction(turn: Turn, policy: CompactionPolicy, compaction: Compaction): Promise<void> {
   const { deps, growing } = turn;
   const { step: stepNumber, source, beforeTokens, afterTokens } = compaction;
   const view = { stepNumber, source, beforeTokens, afterTokens, messages: growing.state.messages };
-  const asked = await Promise.all(memory.hooks.map((hook) => ask(hook, view, turn, memory)));
+  const asked = await Promise.all(policy.hooks.map((hook) => ask(hook, view, turn, policy)));
   turn.signal.throwIfAborted();
   const answered = asked.filter((text) => text !== undefined);
   tellCompaction(turn, compaction, answered.length);
@@ -49,11 +49,11 @@ async function ask(
   hook: PostCompactionHook,
   view: CompactionView,
   { deps, signal }: Turn,
-  memory: Memory,
+  policy: CompactionPolicy,
 ): Promise<string | undefined> {
   const ended = await within(timeoutMs, () => hook(view), deps.clock, signal);
   const text = ended.kind === 'value' ? (ended.value ?? '') : undefined;
   if (typeof text === 'string') return clip(text, maxEssentialChars);
-  if (ended.kind !== 'aborted') memory.report('hook_failed', ended.kind === 'threw' ? ended.error : undefined);
+  if (ended.kind !== 'aborted') policy.report('hook_failed', ended.kind === 'threw' ? ended.error : undefined);
   return undefined;
 }

@@ -17,30 +17,30 @@ export type CompactionAnswer =
       readonly summaryTokens: number;
     };
 
-/** Somebody who can be asked at once why there is nothing to compact. */
-interface Attendant {
+/** A turn, which can be asked at once why there is nothing to compact. */
+interface RunningTurn {
   refusal(): CompactionSkip | undefined;
 }
 
-/** Where a program asks the turn that is going on in its process for a compaction. One turn at a time attends it. */
+/** Where a caller asks the running turn of its process for a compaction. One turn at a time serves the requests. */
 export class CompactionRequests {
-  #attendant: Attendant | undefined;
+  #turn: RunningTurn | undefined;
   #waiting: ((answer: CompactionAnswer) => void)[] = [];
 
   /** Resolves at once where there is nothing to do, else before the next model call, at the latest when the turn ends. */
   async ask(): Promise<CompactionAnswer> {
-    if (!this.#attendant) return { compacted: false, reason: 'no-active-run' };
-    const reason = this.#attendant.refusal();
+    if (!this.#turn) return { compacted: false, reason: 'no-active-run' };
+    const reason = this.#turn.refusal();
     if (reason) return { compacted: false, reason };
     return await new Promise((resolve) => this.#waiting.push(resolve));
   }
 
-  /** The turn is there until the answer is disposed of; whoever still waits then is told that there is none. */
-  attend(attendant: Attendant): Disposable {
-    this.#attendant = attendant;
+  /** The turn serves until the result is disposed of; requests that still wait then get `no-active-run`. */
+  serve(turn: RunningTurn): Disposable {
+    this.#turn = turn;
     return {
       [Symbol.dispose]: () => {
-        this.#attendant = undefined;
+        this.#turn = undefined;
         this.answer({ compacted: false, reason: 'no-active-run' });
       },
     };

@@ -9,7 +9,7 @@ import type { CompactionAnswer, CompactionSkip } from './compaction-requests.ts'
 import { concludeCompaction, tellCompaction } from './compaction-hooks.ts';
 import type { Turn } from '../contract.ts';
 import { placeOf } from '../../../shared/contract/journal/conversation.ts';
-import { thresholdOf, type CompactionOutcome, type Memory } from './memory.ts';
+import { thresholdOf, type CompactionOutcome, type CompactionPolicy } from './memory.ts';
 import { buildRequest } from '../request.ts';
 import type { Compaction, TurnState } from '../../../shared/contract/journal/turn-state.ts';
 
@@ -28,7 +28,7 @@ export interface ComingCall {
 
 interface Compacting {
   readonly turn: Turn;
-  readonly memory: Memory;
+  readonly policy: CompactionPolicy;
   readonly coming: ComingCall;
   readonly source: CompactionSource;
 }
@@ -40,17 +40,17 @@ type Skipped = Extract<CompactionAnswer, { compacted: false }>;
  * when somebody asked for that. Whatever goes wrong with the summary, the turn goes on with what it has.
  */
 export async function compactBefore(turn: Turn, coming: ComingCall): Promise<void> {
-  const { memory } = turn.deps;
-  if (!memory) return;
-  await concludeIfDue(turn, memory);
-  const { desk } = memory;
-  if (desk?.isAsked) {
-    const answer = await compact({ turn, memory, coming, source: 'manual' });
-    return desk.answer(answer);
+  const { compaction: policy } = turn.deps;
+  if (!policy) return;
+  await concludeIfDue(turn, policy);
+  const { requests } = policy;
+  if (requests?.isAsked) {
+    const answer = await compact({ turn, policy, coming, source: 'manual' });
+    return requests.answer(answer);
   }
   if (coming.step < turn.restsUntilStep) return;
-  if (requestTokens(turn, coming) <= thresholdFor(memory, coming)) return;
-  await compact({ turn, memory, coming, source: 'auto-trigger' });
+  if (requestTokens(turn, coming) <= thresholdFor(policy, coming)) return;
+  await compact({ turn, policy, coming, source: 'auto-trigger' });
 }
 
 /**
@@ -58,16 +58,16 @@ export async function compactBefore(turn: Turn, coming: ComingCall): Promise<voi
  * worker goes on with it. True: there is a shorter request now.
  */
 export async function compactRefused(turn: Turn, coming: ComingCall): Promise<boolean> {
-  const { memory } = turn.deps;
+  const { compaction: policy } = turn.deps;
   const last = turn.growing.state.compaction;
-  if (!memory || (last?.step === coming.step && last.source === 'pre-step')) return false;
-  return (await compact({ turn, memory, coming, source: 'pre-step' })).compacted;
+  if (!policy || (last?.step === coming.step && last.source === 'pre-step')) return false;
+  return (await compact({ turn, policy, coming, source: 'pre-step' })).compacted;
 }
 
 /** Why nothing of this conversation can be summarised, whoever asks; undefined when something can. */
-export function refusalOf({ messages }: TurnState, memory: Memory): CompactionSkip | undefined {
-  if (memory.secret || messages.some(isSecret)) return 'sensitivity-gated';
-  return cutOf(messages, memory.keepTurns, () => true) === undefined ? 'nothing-to-trim' : undefined;
+export function refusalOf({ messages }: TurnState, policy: CompactionPolicy): CompactionSkip | undefined {
+  if (policy.secret || messages.some(isSecret)) return 'sensitivity-gated';
+  return cutOf(messages, policy.keepTurns, () => true) === undefined ? 'nothing-to-trim' : undefined;
 }
 
 function isSecret(message: Message): boolean {
@@ -75,51 +75,51 @@ function isSecret(message: Message): boolean {
 }
 
 async function compact(compacting: Compacting): Promise<CompactionAnswer> {
-  const { turn, memory, coming } = compacting;
+  const { turn, policy, coming } = compacting;
   const { state } = turn.growing;
   const cut = cutFor(compacting);
   if (typeof cut === 'object') return cut;
   const beforeTokens = requestTokens(turn, coming);
   let made: Compaction | undefined;
   for (let left = cut; left > bodyStart(state.messages);) {
-    const part = nextPart(state.messages, left, memory);
+    const part = nextPart(state.messages, left, policy);
     if (!(await replacePart(compacting, part))) break;
     made = state.compaction;
     // The summary stands where the part stood.
     left -= part.count - 1;
   }
-  await concludeIfDue(turn, memory);
+  await concludeIfDue(turn, policy);
   if (!made) return { compacted: false, reason: 'summary-failed' };
-  memory.report('compacted');
+  policy.report('compacted');
   return { compacted: true, beforeTokens, afterTokens: made.afterTokens, summaryTokens: made.summaryTokens };
 }
 
 /** Where what stays begins, or why nothing is done. */
-function cutFor({ turn, memory, coming, source }: Compacting): number | Skipped {
+function cutFor({ turn, policy, coming, source }: Compacting): number | Skipped {
   const { messages } = turn.growing.state;
-  if (memory.secret || messages.some(isSecret)) return skipped(memory, 'sensitivity-gated', 'sensitivity_gated');
+  if (policy.secret || messages.some(isSecret)) return skipped(policy, 'sensitivity-gated', 'sensitivity_gated');
   const whole = requestTokens(turn, coming);
-  const threshold = thresholdFor(memory, coming);
+  const threshold = thresholdFor(policy, coming);
   const emergency = source === 'pre-step';
   // Where a provider has refused the length, what is known of its window is wrong.
   const most = emergency ? Math.min(threshold, whole / 2) : threshold;
-  const without = (from: number) => whole - tokensOf(messages.slice(0, from)) + memory.summaryMaxTokens;
-  const keep = emergency ? memory.emergencyKeepTurns : memory.keepTurns;
+  const without = (from: number) => whole - tokensOf(messages.slice(0, from)) + policy.summaryMaxTokens;
+  const keep = emergency ? policy.emergencyKeepTurns : policy.keepTurns;
   const cut = cutOf(messages, keep, (from) => without(from) <= most);
-  if (cut === undefined) return skipped(memory, 'nothing-to-trim', 'nothing_to_trim');
+  if (cut === undefined) return skipped(policy, 'nothing-to-trim', 'nothing_to_trim');
   const start = bodyStart(messages);
   const isWorth = start === 0 || tokensOf(messages.slice(start, cut)) >= worthShare * threshold;
-  return isWorth || source !== 'auto-trigger' ? cut : skipped(memory, 'nothing-to-trim', 'nothing_to_trim');
+  return isWorth || source !== 'auto-trigger' ? cut : skipped(policy, 'nothing-to-trim', 'nothing_to_trim');
 }
 
-function skipped(memory: Memory, reason: CompactionSkip, outcome: CompactionOutcome): Skipped {
-  memory.report(outcome);
+function skipped(policy: CompactionPolicy, reason: CompactionSkip, outcome: CompactionOutcome): Skipped {
+  policy.report(outcome);
   return { compacted: false, reason };
 }
 
 /** Has a part summarised, and puts the summary in its place. False: there is none, and all is as it was. */
 async function replacePart(compacting: Compacting, part: Part): Promise<boolean> {
-  const { turn, memory, coming, source } = compacting;
+  const { turn, policy, coming, source } = compacting;
   const { deps, growing } = turn;
   const { state } = growing;
   const { step } = coming;
@@ -133,7 +133,7 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
   const beforeTokens = requestTokens(turn, coming);
   const afterTokens = Math.max(0, beforeTokens - tokensOf(state.messages.slice(0, part.count)) + summaryTokens);
   if (summary === undefined || afterTokens >= beforeTokens) {
-    if (summary !== undefined) memory.report('failed', new RunError('internal', 'the summary is no shorter'));
+    if (summary !== undefined) policy.report('failed', new RunError('internal', 'the summary is no shorter'));
     turn.restsUntilStep = step + 1 + restSteps;
     if (attempts.length > 0) await record(turn, { v: 1, t: 'attempted', step, attempts });
     return false;
@@ -142,7 +142,7 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
   if (state.compaction?.hooksDue) tellCompaction(turn, state.compaction, 0);
   const durationMs = Math.max(0, Math.round(deps.clock.monotonic() - startedMs));
   const figures = { source, beforeTokens, afterTokens, summaryTokens, durationMs };
-  const hooksDue = memory.hooks.length > 0;
+  const hooksDue = policy.hooks.length > 0;
   if (!hooksDue) tellCompaction(turn, figures, 0);
   await record(turn, { v: 1, t: 'compacted', step, ...figures, ...content, attempts, ...(hooksDue && { hooksDue }) });
   return true;
@@ -150,25 +150,25 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
 
 /** Undefined when there is no summary, for whatever reason but the end of the turn. */
 async function trySummarise(
-  { turn, memory, coming }: Compacting,
+  { turn, policy, coming }: Compacting,
   part: Part,
   attempts: Attempt[],
 ): Promise<string | undefined> {
   try {
-    const summary = await summarise(turn, memory, part, coming.step, attempts);
+    const summary = await summarise(turn, policy, part, coming.step, attempts);
     turn.signal.throwIfAborted();
     return summary;
   } catch (cause) {
     turn.signal.throwIfAborted();
-    memory.report('failed', cause);
+    policy.report('failed', cause);
     return undefined;
   }
 }
 
 /** Also of a compaction whose worker died before it came to that. */
-async function concludeIfDue(turn: Turn, memory: Memory): Promise<void> {
+async function concludeIfDue(turn: Turn, policy: CompactionPolicy): Promise<void> {
   const { compaction } = turn.growing.state;
-  if (compaction?.hooksDue) await concludeCompaction(turn, memory, compaction);
+  if (compaction?.hooksDue) await concludeCompaction(turn, policy, compaction);
 }
 
 async function record({ deps, growing }: Turn, entry: JournalEntry): Promise<void> {
@@ -176,8 +176,8 @@ async function record({ deps, growing }: Turn, entry: JournalEntry): Promise<voi
   await deps.record([entry]);
 }
 
-function thresholdFor(memory: Memory, { model, provider }: ComingCall): number {
-  return thresholdOf(memory.contextWindowOf(model, provider));
+function thresholdFor(policy: CompactionPolicy, { model, provider }: ComingCall): number {
+  return thresholdOf(policy.contextWindowOf(model, provider));
 }
 
 function requestTokens({ spec, deps, growing: { state } }: Turn, { step }: ComingCall): number {

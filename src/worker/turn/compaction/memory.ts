@@ -34,11 +34,11 @@ export type PostCompactionHook = (
 /** What came of looking at a conversation that is too long, or that somebody wants shorter. */
 export type CompactionOutcome = 'compacted' | 'failed' | 'nothing_to_trim' | 'sensitivity_gated' | 'hook_failed';
 
-/** What of an agent's memory depends on the models that there are. */
-export type MemoryModels = Pick<Memory, 'summarizer' | 'contextWindowOf'>;
+/** What of an agent's compaction depends on the models that there are. */
+export type CompactionModels = Pick<CompactionPolicy, 'summarizer' | 'contextWindowOf'>;
 
 /** What a turn needs to keep its conversation within what its models take. */
-export interface Memory {
+export interface CompactionPolicy {
   readonly keepTurns: number;
   readonly emergencyKeepTurns: number;
   readonly summaryMaxTokens: number;
@@ -49,7 +49,7 @@ export interface Memory {
   contextWindowOf(model: string, provider: string | undefined): number;
   readonly hooks: readonly PostCompactionHook[];
   /** Where a program of this process asks for compactions. */
-  readonly desk?: CompactionRequests | undefined;
+  readonly requests?: CompactionRequests | undefined;
   /** Hears of every outcome; for a log and metrics. Must not throw. */
   report(outcome: CompactionOutcome, cause?: unknown): void;
 }

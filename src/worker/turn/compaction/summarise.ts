@@ -9,7 +9,7 @@ import { withinSensitivity } from '../../llm/visible-messages.ts';
 import { keepEnds } from '../../../shared/base/bound-text.ts';
 import type { Turn } from '../contract.ts';
 import { attemptsMade, hearAttempt } from '../listen.ts';
-import type { Memory } from './memory.ts';
+import type { CompactionPolicy } from './memory.ts';
 import { isEnveloped, isSummary } from '../../../shared/contract/thread/summary-message.ts';
 
 const deadlineMs = 120_000;
@@ -32,8 +32,8 @@ export interface Part {
 }
 
 /** As much of the conversation before `cut` as the summarizer takes at once, up to where two messages may be parted. */
-export function nextPart(messages: readonly Message[], cut: number, memory: Memory): Part {
-  const { summarizer, summaryMaxTokens } = memory;
+export function nextPart(messages: readonly Message[], cut: number, policy: CompactionPolicy): Part {
+  const { summarizer, summaryMaxTokens } = policy;
   const room = Math.floor(summarizer.contextWindow * usableShare) - summaryMaxTokens - reservedTokens;
   const maxBytes = Math.max(room, leastTranscriptTokens) * bytesPerToken;
   const lines = withinSensitivity(messages.slice(0, cut), summarizer.accepts).map((message) =>
@@ -75,7 +75,7 @@ function isUntrusted(message: Message): boolean {
  */
 export async function summarise(
   turn: Turn,
-  memory: Memory,
+  policy: CompactionPolicy,
   part: Part,
   step: number,
   attempts: Attempt[],
@@ -87,10 +87,10 @@ export async function summarise(
     requestId,
     idempotencyKey: requestId,
     messages: [
-      { role: 'system' as const, content: instructions(memory.summaryMaxTokens) },
+      { role: 'system' as const, content: instructions(policy.summaryMaxTokens) },
       { role: 'user' as const, content: `The record:\n\n${part.transcript}` },
     ],
-    maxOutputTokens: memory.summaryMaxTokens,
+    maxOutputTokens: policy.summaryMaxTokens,
   };
   const { admit } = deps;
   const call: ChainCall = {
@@ -101,7 +101,7 @@ export async function summarise(
     onAttempt: (attempt) => hearAttempt({ ...attempt, purpose: 'summary' }, turn, attempts),
   };
   const limited = AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]);
-  const { answer } = await memory.summarizer.chain.run(request, call, limited);
+  const { answer } = await policy.summarizer.chain.run(request, call, limited);
   const text = textOf(answer.message).trim();
   if (text === '' || answer.finishReason === 'content_filter')
     throw new RunError('provider_unavailable', 'the model wrote no summary');

@@ -7,7 +7,7 @@ import { cutOf, partEnds } from '../../../../src/worker/turn/compaction/summaris
 import { nextMove } from '../../../../src/worker/turn/next-move.ts';
 import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { isSummary, summaryMessage, summaryText } from '../../../../src/shared/contract/thread/summary-message.ts';
-import { makeMemory, noLimits, pages, pairingProblems, reads } from './memory-world.ts';
+import { makeCompaction, noLimits, pages, pairingProblems, reads } from './memory-world.ts';
 import { makeTurn, question, stepOf } from '../world.ts';
 import { rounds } from '../../../support/lane.ts';
 
@@ -90,7 +90,9 @@ test('a turn goes on from any beginning of a journal with summaries: all request
             }));
             return count > 0 ? { toolCalls } : { text: 'done' };
           },
-          deps: { memory: makeMemory({ keepTurns, ...(withHook && { hooks: [() => 'Mind this.'] }) }).memory },
+          deps: {
+            compaction: makeCompaction({ keepTurns, ...(withHook && { hooks: [() => 'Mind this.'] }) }).compaction,
+          },
         });
         const whole = makeTurn(options());
         expect((await whole.run()).status).toBe('completed');
@@ -139,8 +141,8 @@ test.each([
 });
 
 test('after a handoff a summary stands for what crossed, and all that was said in the turn stays known', async () => {
-  const { memory } = makeMemory({ keepTurns: 2 });
-  const options = { tools: [pages], limits: noLimits, deps: { memory } };
+  const { compaction } = makeCompaction({ keepTurns: 2 });
+  const options = { tools: [pages], limits: noLimits, deps: { compaction } };
   const first = makeTurn({ ...options, script: reads(5) });
   const before = await first.run();
   expect(before.state.summarised).toBeDefined();

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest';
-import { makeMemory, noLimits, pages, reads, turnsOf } from './memory-world.ts';
+import { makeCompaction, noLimits, pages, reads, turnsOf } from './memory-world.ts';
 import { makeTurn } from '../world.ts';
 
 test('hooks are asked after the compaction, their texts end the next request and no other, and a failing one is left out', async () => {
   const seen: object[] = [];
-  const { memory, outcomes } = makeMemory({
+  const { compaction, outcomes } = makeCompaction({
     hooks: [
       (compaction) => {
         seen.push({ ...compaction, messages: compaction.messages.length });
@@ -22,7 +22,7 @@ test('hooks are asked after the compaction, their texts end the next request and
     script: reads(1),
     tools: [pages],
     limits: noLimits,
-    deps: { memory },
+    deps: { compaction },
   });
   await world.run();
   const [event] = world.eventsOf('context.compacted');
@@ -38,8 +38,8 @@ test('hooks are asked after the compaction, their texts end the next request and
 });
 
 test('a hook that does not answer holds nothing up for longer than ten seconds', async () => {
-  const { memory } = makeMemory({ hooks: [() => new Promise<string>(() => {}), () => 'Here.'] });
-  const world = makeTurn({ initial: turnsOf(9, 800), deps: { memory } });
+  const { compaction } = makeCompaction({ hooks: [() => new Promise<string>(() => {}), () => 'Here.'] });
+  const world = makeTurn({ initial: turnsOf(9, 800), deps: { compaction } });
   const running = world.run();
   await world.clock.pass(10_000);
   await world.clock.pass(50);
@@ -50,15 +50,15 @@ test('a hook that does not answer holds nothing up for longer than ten seconds',
 
 test('what hooks said survives a crash, and a crash before they were asked loses no event', async () => {
   const initial = turnsOf(9, 800);
-  const { memory } = makeMemory({ hooks: [() => 'Keep this.'] });
-  const whole = makeTurn({ initial, deps: { memory } });
+  const { compaction } = makeCompaction({ hooks: [() => 'Keep this.'] });
+  const whole = makeTurn({ initial, deps: { compaction } });
   await whole.run();
   expect(whole.journal.map(({ t }) => t)).toEqual(['compacted', 'context_pinned', 'model_response']);
-  const asked = makeTurn({ initial, deps: { memory: makeMemory().memory } }, whole.journal.slice(0, 2));
+  const asked = makeTurn({ initial, deps: { compaction: makeCompaction().compaction } }, whole.journal.slice(0, 2));
   await asked.run();
   expect(asked.requests[0]?.messages).toEqual(whole.requests[0]?.messages);
   expect(asked.eventsOf('context.compacted')).toEqual([]);
-  const before = makeTurn({ initial, deps: { memory } }, whole.journal.slice(0, 1));
+  const before = makeTurn({ initial, deps: { compaction } }, whole.journal.slice(0, 1));
   await before.run();
   expect(before.eventsOf('context.compacted')).toEqual(whole.eventsOf('context.compacted'));
   expect(before.requests[0]?.messages).toEqual(whole.requests[0]?.messages);
@@ -66,8 +66,11 @@ test('what hooks said survives a crash, and a crash before they were asked loses
 
 test('each part of a long conversation is told, and hooks are asked after the last one', async () => {
   let fired = 0;
-  const { memory, requests } = makeMemory({ summarizer: { contextWindow: 6_000 }, hooks: [() => `${++fired}`] });
-  const world = makeTurn({ initial: turnsOf(20, 800), deps: { memory } });
+  const { compaction, requests } = makeCompaction({
+    summarizer: { contextWindow: 6_000 },
+    hooks: [() => `${++fired}`],
+  });
+  const world = makeTurn({ initial: turnsOf(20, 800), deps: { compaction } });
   await world.run();
   const counts = world.eventsOf('context.compacted').map(({ hooksFiredCount }) => hooksFiredCount);
   expect(counts).toEqual([...Array.from({ length: requests.length - 1 }, () => 0), 1]);

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Message } from '../../../../src/shared/contract/message.ts';
 import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
-import { bodyOf, makeMemory, turnsOf } from './memory-world.ts';
+import { bodyOf, makeCompaction, turnsOf } from './memory-world.ts';
 import { makeTurn } from '../world.ts';
 
 /** A model that takes so many tokens. */
@@ -19,9 +19,9 @@ function narrow(tokens: number, seen: number[]) {
 
 test('a request that is refused for its length is made shorter once and tried again on the same model', async () => {
   const seen: number[] = [];
-  const { memory, requests } = makeMemory({ window: 200_000 });
+  const { compaction, requests } = makeCompaction({ window: 200_000 });
   const other = createScriptedProvider(() => ({ text: 'other' }), { id: 'other' });
-  const world = makeTurn({ initial: turnsOf(9, 800), providers: [narrow(4_000, seen), other], deps: { memory } });
+  const world = makeTurn({ initial: turnsOf(9, 800), providers: [narrow(4_000, seen), other], deps: { compaction } });
   const outcome = await world.run();
   expect(outcome).toMatchObject({ status: 'completed', text: 'fits' });
   expect(world.requests.map(({ model }) => model)).toEqual(['model-1', 'model-1']);
@@ -40,9 +40,9 @@ test('a request that is refused for its length is made shorter once and tried ag
 
 test('when the shorter request is refused as well, the next model gets it', async () => {
   const seen: number[] = [];
-  const { memory, requests } = makeMemory({ window: 200_000 });
+  const { compaction, requests } = makeCompaction({ window: 200_000 });
   const other = createScriptedProvider(() => ({ text: 'other' }), { id: 'other' });
-  const world = makeTurn({ initial: turnsOf(9, 800), providers: [narrow(100, seen), other], deps: { memory } });
+  const world = makeTurn({ initial: turnsOf(9, 800), providers: [narrow(100, seen), other], deps: { compaction } });
   const outcome = await world.run();
   expect(outcome).toMatchObject({ status: 'completed', text: 'other' });
   expect(requests).toHaveLength(1);
@@ -52,9 +52,9 @@ test('when the shorter request is refused as well, the next model gets it', asyn
   expect(outcome.state.attempts.map(({ attemptNumber }) => attemptNumber)).toEqual([1, 2, 3, 4]);
 });
 
-test('without memory, and with nothing to make shorter, a refused length goes to the next model as ever', async () => {
+test('without compaction, and with nothing to make shorter, a refused length goes to the next model as ever', async () => {
   const other = createScriptedProvider(() => ({ text: 'other' }), { id: 'other' });
-  for (const deps of [{}, { memory: makeMemory({ window: 200_000 }).memory }]) {
+  for (const deps of [{}, { compaction: makeCompaction({ window: 200_000 }).compaction }]) {
     const world = makeTurn({ providers: [narrow(1, []), other], deps });
     expect(await world.run()).toMatchObject({ text: 'other' });
     expect(world.requests.map(({ model }) => model)).toEqual(['model-1', 'model-2']);
@@ -62,7 +62,7 @@ test('without memory, and with nothing to make shorter, a refused length goes to
 });
 
 test('a worker that goes on with the step does not make an emergency of it again', async () => {
-  const { memory, requests } = makeMemory({ window: 200_000, emergencyKeepTurns: 3 });
+  const { compaction, requests } = makeCompaction({ window: 200_000, emergencyKeepTurns: 3 });
   // More steps stay than would have to, so that there is something left to cut off.
   const asked: Message[] = [
     { role: 'user', content: 'Look.' },
@@ -71,10 +71,10 @@ test('a worker that goes on with the step does not make an emergency of it again
     { role: 'assistant', parts: [{ type: 'text', text: 'There.' }] },
   ];
   const initial: Message[] = [...turnsOf(9, 800), ...asked, ...asked, { role: 'user', content: 'And?' }];
-  const first = makeTurn({ initial, providers: [narrow(100, [])], deps: { memory } });
+  const first = makeTurn({ initial, providers: [narrow(100, [])], deps: { compaction } });
   expect(await first.run()).toMatchObject({ status: 'failed', error: { code: 'context_length_exceeded' } });
   const journal = structuredClone(first.journal);
-  const second = makeTurn({ initial, providers: [narrow(100, [])], deps: { memory } }, journal);
+  const second = makeTurn({ initial, providers: [narrow(100, [])], deps: { compaction } }, journal);
   expect(await second.run()).toMatchObject({ status: 'failed' });
   expect(requests).toHaveLength(1);
 });
@@ -86,8 +86,8 @@ test('what is known of a window that was refused is wrong: so much is cut off th
   ]).flat();
   const initial = [...turnsOf(3, 100), ...steps];
   const seen: number[] = [];
-  const { memory } = makeMemory({ window: 200_000 });
-  const world = makeTurn({ initial, providers: [narrow(5_000, seen)], deps: { memory } });
+  const { compaction } = makeCompaction({ window: 200_000 });
+  const world = makeTurn({ initial, providers: [narrow(5_000, seen)], deps: { compaction } });
   expect(await world.run()).toMatchObject({ status: 'completed', text: 'fits' });
   expect(bodyOf(world.requests[1]).slice(1)).toEqual(initial.slice(-4));
 });

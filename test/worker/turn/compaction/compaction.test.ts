@@ -7,7 +7,7 @@ import { TurnSuspension } from '../../../../src/worker/turn/contract.ts';
 import { thresholdOf } from '../../../../src/worker/turn/compaction/memory.ts';
 import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { isSummary } from '../../../../src/shared/contract/thread/summary-message.ts';
-import { bodyOf, makeMemory, noLimits, pages, pairingProblems, prefixOf, reads, turnsOf } from './memory-world.ts';
+import { bodyOf, makeCompaction, noLimits, pages, pairingProblems, prefixOf, reads, turnsOf } from './memory-world.ts';
 import { makeTurn, stepOf } from '../world.ts';
 
 test('the threshold is 85 % of the window, or the window without 12,288 tokens, and never less than a quarter of it', () => {
@@ -19,13 +19,13 @@ test.each([
   ['just over', -1, 1],
 ])('a request %s the threshold is compacted so many times: %i', async (_, difference, times) => {
   const initial = turnsOf(8, 600);
-  const probe = makeTurn({ initial, deps: { memory: makeMemory({ window: 1_000_000 }).memory } });
+  const probe = makeTurn({ initial, deps: { compaction: makeCompaction({ window: 1_000_000 }).compaction } });
   await probe.run();
   const [sent] = probe.requests;
   const tokens = sent ? promptTokensOf(sent) : 0;
   // In this range the threshold is what is left of the window without both reserves.
-  const { memory, requests } = makeMemory({ window: tokens + 12_288 + difference });
-  const world = makeTurn({ initial, deps: { memory } });
+  const { compaction, requests } = makeCompaction({ window: tokens + 12_288 + difference });
+  const world = makeTurn({ initial, deps: { compaction } });
   await world.run();
   expect(requests).toHaveLength(times);
   expect(world.eventsOf('context.compacted')).toHaveLength(times);
@@ -33,8 +33,8 @@ test.each([
 
 test('over the threshold older turns give way to one summary and the latest ones stay byte by byte', async () => {
   const initial = turnsOf(9, 800);
-  const { memory, requests, outcomes } = makeMemory();
-  const world = makeTurn({ initial, deps: { memory } });
+  const { compaction, requests, outcomes } = makeCompaction();
+  const world = makeTurn({ initial, deps: { compaction } });
   expect(await world.run()).toMatchObject({ status: 'completed', text: 'hello' });
   const [request] = world.requests;
   const [summary, ...kept] = bodyOf(request);
@@ -52,12 +52,12 @@ test('over the threshold older turns give way to one summary and the latest ones
   expect(outcomes).toEqual(['compacted']);
 });
 
-test('without memory, and below the threshold, nothing is different', async () => {
+test('without compaction, and below the threshold, nothing is different', async () => {
   const initial = turnsOf(9, 800);
   const without = makeTurn({ initial });
   await without.run();
-  const { memory, requests } = makeMemory({ window: 128_000 });
-  const below = makeTurn({ initial, deps: { memory } });
+  const { compaction, requests } = makeCompaction({ window: 128_000 });
+  const below = makeTurn({ initial, deps: { compaction } });
   await below.run();
   expect(below.requests).toEqual(without.requests);
   expect(below.events).toEqual(without.events);
@@ -65,12 +65,12 @@ test('without memory, and below the threshold, nothing is different', async () =
 });
 
 test('a long turn is compacted by its steps, again and again, with one summary behind an unchanged prefix', async () => {
-  const { memory, requests } = makeMemory({ keepTurns: 2 });
+  const { compaction, requests } = makeCompaction({ keepTurns: 2 });
   const world = makeTurn({
     script: reads(14),
     tools: [pages],
     limits: noLimits,
-    deps: { memory },
+    deps: { compaction },
     spec: { dataPreamble: 'Results are data.' },
   });
   const outcome = await world.run();
@@ -102,8 +102,8 @@ test('a long turn is compacted by its steps, again and again, with one summary b
 });
 
 test('all messages of the turn stay known, whole and without a copy, with what the summary stands for', async () => {
-  const { memory } = makeMemory({ keepTurns: 2 });
-  const world = makeTurn({ script: reads(10), tools: [pages], limits: noLimits, deps: { memory } });
+  const { compaction } = makeCompaction({ keepTurns: 2 });
+  const world = makeTurn({ script: reads(10), tools: [pages], limits: noLimits, deps: { compaction } });
   const { state } = await world.run();
   expect(state.own).toHaveLength(21);
   expect(state.initial).toHaveLength(1);
@@ -120,8 +120,8 @@ test('all messages of the turn stay known, whole and without a copy, with what t
 });
 
 test('the journal holds the summary and no kept message a second time', async () => {
-  const { memory } = makeMemory({ keepTurns: 2 });
-  const world = makeTurn({ script: reads(10), tools: [pages], limits: noLimits, deps: { memory } });
+  const { compaction } = makeCompaction({ keepTurns: 2 });
+  const world = makeTurn({ script: reads(10), tools: [pages], limits: noLimits, deps: { compaction } });
   await world.run();
   const compacted = world.journal.filter(({ t }) => t === 'compacted');
   expect(compacted.length).toBeGreaterThan(1);
@@ -129,12 +129,12 @@ test('the journal holds the summary and no kept message a second time', async ()
 });
 
 test('a summary at the beginning of the conversation, made by an earlier run, is taken up like any', async () => {
-  const first = makeMemory();
-  const before = makeTurn({ initial: turnsOf(9, 800), deps: { memory: first.memory } });
+  const first = makeCompaction();
+  const before = makeTurn({ initial: turnsOf(9, 800), deps: { compaction: first.compaction } });
   const { state } = await before.run();
   const initial: Message[] = [...state.messages, ...turnsOf(4, 800)];
-  const second = makeMemory({ summaries: () => ({ text: 'The second one.' }) });
-  const world = makeTurn({ initial, deps: { memory: second.memory } });
+  const second = makeCompaction({ summaries: () => ({ text: 'The second one.' }) });
+  const world = makeTurn({ initial, deps: { compaction: second.compaction } });
   const outcome = await world.run();
   expect(JSON.stringify(second.requests[0]?.messages)).toContain('Summary number 1.');
   const summaries = world.requests[0]?.messages.filter(isSummary) ?? [];
@@ -151,8 +151,8 @@ test.each([
   ['its provider refuses the content', () => ({ text: 'a', finishReason: 'content_filter' as const })],
 ])('where %s the run goes on with the whole conversation, and what was paid is counted', async (_, summaries) => {
   const initial = turnsOf(9, 800);
-  const { memory, requests, outcomes } = makeMemory({ summaries });
-  const world = makeTurn({ initial, script: reads(3), tools: [pages], limits: noLimits, deps: { memory } });
+  const { compaction, requests, outcomes } = makeCompaction({ summaries });
+  const world = makeTurn({ initial, script: reads(3), tools: [pages], limits: noLimits, deps: { compaction } });
   const outcome = await world.run();
   expect(outcome.status).toBe('completed');
   expect(bodyOf(world.requests[0])).toEqual(initial);
@@ -172,11 +172,11 @@ test.each([
   ['no money', () => new LlmError('overloaded', 'p', 'no')],
   ['a wait', () => new TurnSuspension({ reason: 'budget', pending: [] })],
 ])('%s for a summary does not stop the run', async (_, refusal) => {
-  const { memory, requests } = makeMemory();
+  const { compaction, requests } = makeCompaction();
   const world = makeTurn({
     initial: turnsOf(9, 800),
     deps: {
-      memory,
+      compaction,
       async admit(planned) {
         if (planned.optional) throw refusal();
         return { kind: 'go', settle: async () => {} };
@@ -188,21 +188,21 @@ test.each([
 });
 
 test('a cancel during a summary is a cancel', async () => {
-  const { memory, outcomes } = makeMemory({
+  const { compaction, outcomes } = makeCompaction({
     summaries: () => {
       world.stop.abort();
       return { text: 'late' };
     },
   });
-  const world = makeTurn({ initial: turnsOf(9, 800), deps: { memory } });
+  const world = makeTurn({ initial: turnsOf(9, 800), deps: { compaction } });
   expect(await world.run()).toMatchObject({ status: 'cancelled' });
   expect([world.requests, outcomes]).toEqual([[], []]);
 });
 
 test('the summary is billed to the run, under the model that wrote it', async () => {
   const usage = { input: 100, output: 10, cached: 0, cacheWrite: 0, total: 110 };
-  const { memory } = makeMemory({ summaries: () => ({ text: 'Short.', usage }) });
-  const world = makeTurn({ initial: turnsOf(9, 800), deps: { memory } });
+  const { compaction } = makeCompaction({ summaries: () => ({ text: 'Short.', usage }) });
+  const world = makeTurn({ initial: turnsOf(9, 800), deps: { compaction } });
   const { state } = await world.run();
   expect(state.usage.byModel).toMatchObject({ small: { total: 110, attemptCount: 1, costMicrocents: 120 } });
   expect(state.attempts.map(({ purpose, attemptNumber }) => [purpose, attemptNumber])).toEqual([
@@ -216,12 +216,12 @@ test('the summary is billed to the run, under the model that wrote it', async ()
 
 test('after a crash between the summary and the next call it is not paid twice', async () => {
   const initial = turnsOf(9, 800);
-  const { memory, requests } = makeMemory();
-  const dead = makeTurn({ initial, deps: { memory } });
+  const { compaction, requests } = makeCompaction();
+  const dead = makeTurn({ initial, deps: { compaction } });
   await dead.run();
   const journal = dead.journal.filter(({ t: kind }) => kind === 'compacted');
   expect(journal).toHaveLength(1);
-  const other = makeTurn({ initial, deps: { memory } }, journal);
+  const other = makeTurn({ initial, deps: { compaction } }, journal);
   const outcome = await other.run();
   expect(requests).toHaveLength(1);
   expect(other.requests[0]?.messages).toEqual(dead.requests[0]?.messages);
@@ -230,20 +230,20 @@ test('after a crash between the summary and the next call it is not paid twice',
 });
 
 test('compacted, left and taken up elsewhere, the next compaction still makes one summary', async () => {
-  const first = makeMemory({ keepTurns: 2 });
+  const first = makeCompaction({ keepTurns: 2 });
   const world = makeTurn({
     script: reads(12),
     tools: [pages],
     limits: noLimits,
     deps: {
-      memory: first.memory,
+      compaction: first.compaction,
       stopRequested: () => (world.eventsOf('context.compacted').length > 0 ? 'hand_over' : undefined),
     },
   });
   expect(await world.run()).toMatchObject({ status: 'stopped' });
-  const second = makeMemory({ keepTurns: 2, summaries: () => ({ text: 'Later summary.' }) });
+  const second = makeCompaction({ keepTurns: 2, summaries: () => ({ text: 'Later summary.' }) });
   const elsewhere = makeTurn(
-    { script: reads(12), tools: [pages], limits: noLimits, deps: { memory: second.memory } },
+    { script: reads(12), tools: [pages], limits: noLimits, deps: { compaction: second.compaction } },
     structuredClone(world.journal),
   );
   expect(await elsewhere.run()).toMatchObject({ status: 'completed' });
@@ -256,7 +256,7 @@ test('compacted, left and taken up elsewhere, the next compaction still makes on
 });
 
 test('tokens of a provider session are dropped with the messages that it remembers', async () => {
-  const { memory } = makeMemory({ keepTurns: 2 });
+  const { compaction } = makeCompaction({ keepTurns: 2 });
   const provider = createScriptedProvider(reads(8));
   const sessions = {
     ...provider,
@@ -265,7 +265,7 @@ test('tokens of a provider session are dropped with the messages that it remembe
       sessionToken: `session-${stepOf(given[0])}`,
     }),
   };
-  const world = makeTurn({ providers: [sessions], tools: [pages], limits: noLimits, deps: { memory } });
+  const world = makeTurn({ providers: [sessions], tools: [pages], limits: noLimits, deps: { compaction } });
   await world.run();
   const compactedBefore = world.journal.flatMap((entry) => (entry.t === 'compacted' ? [entry.step] : []));
   expect(compactedBefore.length).toBeGreaterThan(0);
@@ -277,8 +277,8 @@ test('tokens of a provider session are dropped with the messages that it remembe
 });
 
 test('a conversation that the summarizer cannot take at once is summarised in several parts', async () => {
-  const { memory, requests } = makeMemory({ summarizer: { contextWindow: 6_000 } });
-  const world = makeTurn({ initial: turnsOf(20, 800), deps: { memory } });
+  const { compaction, requests } = makeCompaction({ summarizer: { contextWindow: 6_000 } });
+  const world = makeTurn({ initial: turnsOf(20, 800), deps: { compaction } });
   const { state } = await world.run();
   expect(requests.length).toBeGreaterThan(2);
   for (const request of requests) expect(promptTokensOf(request) + 200).toBeLessThan(6_000);
@@ -289,8 +289,8 @@ test('a conversation that the summarizer cannot take at once is summarised in se
 
 test('one message that is larger than the summarizer takes keeps its ends', async () => {
   const initial: Message[] = [{ role: 'user', content: `begin ${'x'.repeat(90_000)} end` }, ...turnsOf(7, 50)];
-  const { memory, requests } = makeMemory({ summarizer: { contextWindow: 6_000 } });
-  await makeTurn({ initial, deps: { memory } }).run();
+  const { compaction, requests } = makeCompaction({ summarizer: { contextWindow: 6_000 } });
+  await makeTurn({ initial, deps: { compaction } }).run();
   const record = JSON.stringify(requests[0]?.messages);
   expect(record).toContain('begin x');
   expect(record).toContain('x end');
@@ -298,10 +298,10 @@ test('one message that is larger than the summarizer takes keeps its ends', asyn
 });
 
 test('a summary that failed does not use up the attempts of the step, even of the same model', async () => {
-  const { memory } = makeMemory({ summaries: outage, as: { id: 'scripted', model: 'model-1' } });
+  const { compaction } = makeCompaction({ summaries: outage, as: { id: 'scripted', model: 'model-1' } });
   let calls = 0;
   const script = () => (++calls === 1 ? outage() : { text: 'hello' });
-  const world = makeTurn({ initial: turnsOf(9, 800), script, maxAttempts: 2, deps: { memory } });
+  const world = makeTurn({ initial: turnsOf(9, 800), script, maxAttempts: 2, deps: { compaction } });
   expect(await world.run()).toMatchObject({ status: 'completed', text: 'hello' });
 });
 
@@ -311,19 +311,20 @@ test('where the latest turns are too long by themselves, so many of the latest s
     { role: 'tool', toolCallId: `c${index}`, toolName: 'read_page', content: `old ${index} ${'x'.repeat(3_000)}` },
   ]).flat();
   const initial: Message[] = [...turnsOf(8, 50), ...long];
-  const { memory } = makeMemory({ keepTurns: 3 });
-  const world = makeTurn({ initial, deps: { memory } });
+  const { compaction } = makeCompaction({ keepTurns: 3 });
+  const world = makeTurn({ initial, deps: { compaction } });
   await world.run();
   expect(bodyOf(world.requests[0]).slice(1)).toEqual(initial.slice(-6));
   expect(bodyOf(world.requests[0])[0]).toMatchObject({ content: expect.stringContaining('And now?') });
 });
 
 test('a few words are not worth a new summary', async () => {
-  const [summary] = (await makeTurn({ initial: turnsOf(9, 800), deps: { memory: makeMemory().memory } }).run()).state
-    .messages;
+  const [summary] = (
+    await makeTurn({ initial: turnsOf(9, 800), deps: { compaction: makeCompaction().compaction } }).run()
+  ).state.messages;
   const initial: Message[] = [summary as Message, { role: 'user', content: 'Hm.' }, ...turnsOf(5, 900)];
-  const { memory, requests, outcomes } = makeMemory();
-  const world = makeTurn({ initial, deps: { memory } });
+  const { compaction, requests, outcomes } = makeCompaction();
+  const world = makeTurn({ initial, deps: { compaction } });
   await world.run();
   expect([requests, outcomes]).toEqual([[], ['nothing_to_trim']]);
 });

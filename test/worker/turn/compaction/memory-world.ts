@@ -3,21 +3,21 @@ import type { Message } from '../../../../src/shared/contract/message.ts';
 import { FallbackChain } from '../../../../src/worker/llm/fallback-chain.ts';
 import type { LlmProvider, LlmRequest } from '../../../../src/worker/llm/provider.ts';
 import { createScriptedProvider, type ModelScript } from '../../../../src/worker/llm/backends/scripted.ts';
-import type { CompactionOutcome, Memory } from '../../../../src/worker/turn/compaction/memory.ts';
+import type { CompactionOutcome, CompactionPolicy } from '../../../../src/worker/turn/compaction/memory.ts';
 import { defineTool } from '../../../../src/worker/tools/define.ts';
 import { price, stepOf } from '../world.ts';
 
-export interface MemoryOptions extends Partial<Omit<Memory, 'report' | 'summarizer'>> {
+export interface PolicyOptions extends Partial<Omit<CompactionPolicy, 'report' | 'summarizer'>> {
   /** What the summarizer answers. Default: the number of its summary. */
   readonly summaries?: ModelScript;
-  readonly summarizer?: Partial<Memory['summarizer']>;
+  readonly summarizer?: Partial<CompactionPolicy['summarizer']>;
   readonly window?: number;
   /** Who the summarizer is. */
   readonly as?: { readonly id: string; readonly model: string };
 }
 
-/** The memory of a turn, with a summarizer of its own whose requests are kept. */
-export function makeMemory({ summaries, summarizer, window = 16_384, as, ...more }: MemoryOptions = {}) {
+/** The compaction of a turn, with a summarizer of its own whose requests are kept. */
+export function makeCompaction({ summaries, summarizer, window = 16_384, as, ...more }: PolicyOptions = {}) {
   const requests: LlmRequest[] = [];
   const outcomes: CompactionOutcome[] = [];
   const causes: unknown[] = [];
@@ -31,7 +31,7 @@ export function makeMemory({ summaries, summarizer, window = 16_384, as, ...more
   );
   const candidate = { provider, model: as?.model ?? 'small', maxAttempts: 1, backoff: 'exponential' as const };
   const clock = { now: () => 0, monotonic: () => 0, sleep: async () => {} };
-  const memory: Memory = {
+  const compaction: CompactionPolicy = {
     keepTurns: 6,
     emergencyKeepTurns: 2,
     summaryMaxTokens: 200,
@@ -50,7 +50,7 @@ export function makeMemory({ summaries, summarizer, window = 16_384, as, ...more
     },
     ...more,
   };
-  return { memory, requests, outcomes, causes };
+  return { compaction, requests, outcomes, causes };
 }
 
 /** A conversation of so many turns, each of about so many tokens, that ends with a question. */
