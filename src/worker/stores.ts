@@ -80,7 +80,7 @@ export async function openStores(
   const control = closing.use(new RedisControlChannel({ subscriber, channel: keys.control, log }));
   await control.start();
   const threads = { ...base, cluster };
-  const family: Family = { place, threads, ...given };
+  const family: Family = { space: place, threads, ...given };
   const runKeySpace = { ...place, clock: systemClock };
   const ports: Ports = {
     runs: redisRuns({ ...runKeySpace, log }),

@@ -6,7 +6,7 @@ import { claimed, seeded } from './store-world.ts';
 /** A run that waits for a group of four, two of which have begun. */
 async function waitingForGroup(world: ChildrenWorld, first = false) {
   const runId = await seeded(world);
-  const all = ['a', 'b', 'c', 'd'].map((place) => childOf(runId, place, place === 'd' ? 'another thing' : 'do it'));
+  const all = ['a', 'b', 'c', 'd'].map((space) => childOf(runId, space, space === 'd' ? 'another thing' : 'do it'));
   const [a, b, c, d] = all.map((child) => child.runId) as [string, string, string, string];
   await suspendOn(world, runId, [a, b]);
   const start = async () => await world.children.start(all.slice(0, 2), { segment: 0, first, later: all.slice(2) });

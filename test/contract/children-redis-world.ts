@@ -4,14 +4,14 @@ import type { ChildrenWorld } from './children-world.ts';
 import { redisWaitsWorld } from './waits-redis-world.ts';
 
 /** Runs below in the test Redis, or in the one at `url`. Jobs are nobody's matter here. */
-export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld & { readonly place: RunKeySpace }> {
+export async function redisChildrenWorld(url?: string): Promise<ChildrenWorld & { readonly space: RunKeySpace }> {
   const world = await redisWaitsWorld(url);
   const children = redisChildren({
-    place: world.options,
+    space: world.options,
     threads: world.options,
     onAccepted: () => {},
     onEnded: () => {},
     addJob: async () => {},
   });
-  return { ...world, place: world.options, children };
+  return { ...world, space: world.options, children };
 }

@@ -15,10 +15,10 @@ export interface ChildrenWorld extends StoreWorld {
 
 const at = '2026-01-02T03:04:05.000Z';
 
-export function childOf(parentRunId: string, place: string, input = 'do it'): NewRun {
+export function childOf(parentRunId: string, space: string, input = 'do it'): NewRun {
   const above = [{ runId: parentRunId, agentId: 'support' }];
   return {
-    runId: runIdForChild(parentRunId, place),
+    runId: runIdForChild(parentRunId, space),
     tenant: 'default',
     kind: 'agent.turn',
     queue: 'runs',

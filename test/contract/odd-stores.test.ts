@@ -62,7 +62,7 @@ test('what a run is told while it works, and by those below it, reaches it in od
   const { children } = world;
   for (let round = 0; round < times; round++) {
     const above = await seededRun(world);
-    const later = ['one', 'two', 'three'].map((place) => childOf(above, place, oddText(random)));
+    const later = ['one', 'two', 'three'].map((space) => childOf(above, space, oddText(random)));
     const { runId } = later[0] as NewRun;
     await suspendOn(
       world,
@@ -77,13 +77,13 @@ test('what a run is told while it works, and by those below it, reaches it in od
     );
     await children.stop([runId], { drain: false, onPendingApprovals: 'deny', reason: oddText(random) });
     await children.ended(runId);
-    const waiting = await world.place.redis.hget(world.place.keys.run(above), 'pending');
+    const waiting = await world.space.redis.hget(world.space.keys.run(above), 'pending');
     expect(waiting, 'the next one has begun').toContain(later[1]?.runId);
     const message = { id: oddText(random) || 'm', text: oddText(random), at: 'now' };
     const busy = await seededRun(world);
     await claim(world, busy);
     await world.runs.flush({ runId: busy, owner: '' }, 3, [delta(busy, oddText(random))]);
-    expect(await steerRun(world.place, busy, message)).toBe('said');
+    expect(await steerRun(world.space, busy, message)).toBe('said');
   }
 });
 

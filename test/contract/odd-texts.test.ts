@@ -29,9 +29,9 @@ const past = '2026-01-01T00:00:00.000Z';
 async function oddWorld() {
   const world = await clientWorld();
   const { redis, keys } = world;
-  const place = runKeySpace(redis, keys);
-  const options = { ...place, clock: systemClock, log: silentLog };
-  return { ...world, place, runs: redisRuns(options), waits: redisWaits(options) };
+  const space = runKeySpace(redis, keys);
+  const options = { ...space, clock: systemClock, log: silentLog };
+  return { ...world, space, runs: redisRuns(options), waits: redisWaits(options) };
 }
 
 function pick<T>(random: Random, ...choices: readonly T[]): T {
@@ -112,12 +112,12 @@ async function damage({ redis, keys }: Odd, runId: string, random: Random): Prom
 const statusOf = async ({ redis, keys }: Odd, runId: string) => await redis.hget(keys.run(runId), 'status');
 
 /** The run above is told of one that works for it. */
-async function childEnds({ place }: Pick<Odd, 'place'>, runId: string, text: string): Promise<void> {
+async function childEnds({ space }: Pick<Odd, 'space'>, runId: string, text: string): Promise<void> {
   const parent = lineage.parse({ runId, depth: 1, above: [] });
   const child = aRecord({ runId: 'r'.repeat(26), parent, status: 'completed', costMicrocents: 3, result: { text } });
   await notifyParent(child, {
-    place,
-    threads: { ...place, clock: systemClock },
+    space,
+    threads: { ...space, clock: systemClock },
     onAccepted: () => {},
     onEnded: () => {},
     addJob: async () => {},

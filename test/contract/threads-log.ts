@@ -79,7 +79,7 @@ export function threadsLog(makeWorld: MakeThreadsWorld): void {
     expect(await written(world)).toEqual(['a:user', 'a:assistant', 'a:assistant', 'b:user']);
   });
 
-  test('words in the place of a user are not the message of the run, and are all written', async () => {
+  test('words in the space of a user are not the message of the run, and are all written', async () => {
     const world = await makeWorld();
     const again = says('a', { role: 'user', content: 'again, as JSON' }, { byRuntime: true });
     await world.threads.append(await hold(world, 'a'), 'op1', [asks('a', 'hi'), again, again]);

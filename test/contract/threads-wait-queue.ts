@@ -77,7 +77,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await world.threads.leave(tenant, 't1', 'a', 2)).toEqual({ next: 'b' });
   });
 
-  test('a run that has been claimed again and waits keeps its place, and its turn once it has come', async () => {
+  test('a run that has been claimed again and waits keeps its space, and its turn once it has come', async () => {
     const world = await makeWorld();
     for (const run of ['a', 'b', 'c']) await enter(world, run);
     await hold(world, 'a');
@@ -114,7 +114,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await world.threads.acquire(aRun('a'))).toMatchObject({ kind: 'acquired' });
   });
 
-  test('a late entry of a run that has left takes no place, whether it was there before or not', async () => {
+  test('a late entry of a run that has left takes no space, whether it was there before or not', async () => {
     const world = await makeWorld();
     await enter(world, 'a');
     await world.threads.leave(tenant, 't1', 'a');
@@ -126,7 +126,7 @@ export function threadsLine(makeWorld: MakeThreadsWorld): void {
     expect(await enter(world, 'a')).toEqual({ kind: 'turn' });
   });
 
-  test('a run that left and is put back gets a place when it is claimed', async () => {
+  test('a run that left and is put back gets a space when it is claimed', async () => {
     const world = await makeWorld();
     await enter(world, 'a');
     await world.threads.leave(tenant, 't1', 'a');

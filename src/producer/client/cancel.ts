@@ -48,7 +48,7 @@ export async function cancelRun(
 /** What a producer does for runs that work for each other. */
 export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
   return {
-    place: core.runKeySpace(redis),
+    space: core.runKeySpace(redis),
     threads: core.threadKeySpace(redis),
     onAccepted: (run) => core.reportAccepted(run, { status: 'queued', attached: false }),
     onEnded: (run) => core.onRun({ kind: 'ended', jobKind: run.kind, ...factsOf(run), ...endFactsOf(run) }),

@@ -13,7 +13,7 @@ const maxInlineWaitMs = 1_000;
 const pauseMs = 2_000;
 const pageSize = 100;
 
-interface Place {
+interface Space {
   readonly redis: RedisConnection;
   readonly keys: Keys;
   readonly cluster: boolean;
@@ -26,24 +26,24 @@ interface Place {
  * event may be told twice when a process dies in between, or two tell at the same time; it is never left out.
  */
 export class LifecycleStream implements LifecycleTarget {
-  readonly #place: Place;
+  readonly #space: Space;
   readonly #onError: (error: RunError, runId: string) => void;
   readonly #underWay = new Map<string, Promise<void>>();
   #pausedUntil = 0;
 
-  constructor(place: Place, onError: (error: RunError, runId: string) => void = () => {}) {
-    this.#place = place;
+  constructor(space: Space, onError: (error: RunError, runId: string) => void = () => {}) {
+    this.#space = space;
     this.#onError = onError;
   }
 
   keyOf(runId: string): string {
-    const { keys, cluster } = this.#place;
+    const { keys, cluster } = this.#space;
     return cluster ? keys.unpublished(runId) : keys.lifecycle;
   }
 
   /** Takes over what is left of a run, one call of this process at a time. False: some of it is still there. Never rejects. */
   async publish(runId: string): Promise<boolean> {
-    if (!this.#place.cluster) return true;
+    if (!this.#space.cluster) return true;
     const before = this.#underWay.get(runId);
     const takeOver = async () => await this.#takeOver(runId);
     // How the one before ended is told by whoever asked for it. What it left is taken over here.
@@ -66,7 +66,7 @@ export class LifecycleStream implements LifecycleTarget {
   }
 
   async #takeOver(runId: string): Promise<void> {
-    const { redis, keys } = this.#place;
+    const { redis, keys } = this.#space;
     for (;;) {
       if (performance.now() < this.#pausedUntil) throw new RunError('queue_unavailable', 'the stream is left alone');
       const entries = await redis.xrange(keys.unpublished(runId), '-', '+', 'COUNT', pageSize);

@@ -84,10 +84,10 @@ export function runKeys({ keys, lifecycle }: Pick<RunKeySpace, 'keys' | 'lifecyc
 
 /** Where a script puts the events of one run: log length, live channel, firehose channel, publish command. */
 export function eventTargets(
-  place: Pick<RunKeySpace, 'keys' | 'cluster' | 'eventLogMax'>,
+  space: Pick<RunKeySpace, 'keys' | 'cluster' | 'eventLogMax'>,
   runId: string,
 ): [number, string, string, string] {
-  return [place.eventLogMax, place.keys.live(runId), place.keys.firehose, publishCommand(place)];
+  return [space.eventLogMax, space.keys.live(runId), space.keys.firehose, publishCommand(space)];
 }
 
 export function publishCommand({ cluster }: Pick<RunKeySpace, 'cluster'>): 'PUBLISH' | 'SPUBLISH' {

@@ -34,9 +34,9 @@ async function fleet() {
   };
 }
 
-async function created(place: RunKeySpace): Promise<string> {
+async function created(space: RunKeySpace): Promise<string> {
   const run = newRun({ agent: 'a', input: 'x' }, { tenant: 'default' }, 'n');
-  expect(await createRuns([run], 'default', place)).toMatchObject([{ kind: 'created' }]);
+  expect(await createRuns([run], 'default', space)).toMatchObject([{ kind: 'created' }]);
   return run.runId;
 }
 
@@ -56,13 +56,13 @@ test('a lifecycle event that its stream did not take is told later, before the n
 
 test('the end of a run that its stream did not take is told by whoever looks after open runs', async () => {
   const { redis, keys, told, process, breakStream, repairStream } = await fleet();
-  const place = process();
-  const runId = await created(place);
+  const space = process();
+  const runId = await created(space);
   await breakStream();
   const cancel: CancelRequest = { drain: false, onPendingApprovals: 'deny' };
   const record = recordFromHash(await redis.hgetall(keys.run(runId)));
-  expect(await stopRun(record, cancel, place)).toBe('ended_here');
-  await forgetOpen(place, runId, 'default');
+  expect(await stopRun(record, cancel, space)).toBe('ended_here');
+  await forgetOpen(space, runId, 'default');
   expect(await redis.zscore(keys.open, runId)).toBeNull();
   const soon = Number(await redis.zscore(keys.checks, runId));
   expect(soon).toBeGreaterThan(Date.now());
@@ -84,10 +84,10 @@ test('the end of a run that its stream did not take is told by whoever looks aft
 
 test('a process that tells of one run many times at once tells each event once, and all in order', async () => {
   const { redis, keys, process } = await fleet();
-  const place = process();
+  const space = process();
   const event = (number: number) => `{"v":1,"sequenceNumber":${number},"type":"run.queued"}`;
   for (let number = 1; number <= 120; number++) await redis.xadd(keys.unpublished('r'), '*', 'e', event(number));
-  await Promise.all(Array.from({ length: 20 }, () => place.lifecycle.publish('r')));
+  await Promise.all(Array.from({ length: 20 }, () => space.lifecycle.publish('r')));
   await until('nothing is left', async () => (await redis.exists(keys.unpublished('r'))) === 0);
   const numbers = (await redis.xrange(keys.lifecycle, '-', '+')).map(
     ([, [, json = '']]) => JSON.parse(json).sequenceNumber,

@@ -4,7 +4,7 @@ import { loadScript, runScript, type RunKeySpace, recordTtlS } from '../script.t
 
 const script = loadScript(import.meta.url, './claim-request.lua');
 
-type Place = Pick<RunKeySpace, 'keys' | 'redis'>;
+type Space = Pick<RunKeySpace, 'keys' | 'redis'>;
 
 /** Longer than a producer takes from here to the record of the run; it may die in between. */
 const claimedMs = 300_000;
@@ -24,7 +24,7 @@ export type ClaimedRequest =
  */
 export async function claimRequest(
   { runId, request, bodyHash }: NewRun,
-  { keys, redis }: Place,
+  { keys, redis }: Space,
 ): Promise<ClaimedRequest> {
   // An id that was made for this request is nobody else's.
   if (request.executionId === undefined) return { kind: 'free' };
@@ -46,21 +46,21 @@ export async function noteListener(
   run: NewRun,
   listener: string,
   how: 'meant' | 'said' | 'late',
-  place: Pick<RunKeySpace, 'keys' | 'redis' | 'resultTtlS'>,
+  space: Pick<RunKeySpace, 'keys' | 'redis' | 'resultTtlS'>,
 ): Promise<void> {
-  const { keys, redis } = place;
+  const { keys, redis } = space;
   const key = keys.claim(run.runId);
   if (how === 'late') return void (await redis.hdel(key, 'listener', 'said'));
   const fields = { bodyHash: run.bodyHash, listener, said: how === 'said' ? 1 : 0 };
   await redis
     .multi()
     .hset(key, fields)
-    .expire(key, recordTtlS(place, run.request.executionId !== undefined))
+    .expire(key, recordTtlS(space, run.request.executionId !== undefined))
     .exec();
 }
 
 /** The request was refused, and its id is free again. */
-export async function releaseRequest({ runId }: Pick<NewRun, 'runId'>, { keys, redis }: Place): Promise<void> {
+export async function releaseRequest({ runId }: Pick<NewRun, 'runId'>, { keys, redis }: Space): Promise<void> {
   await redis.del(keys.claim(runId));
 }
 

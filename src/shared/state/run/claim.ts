@@ -28,7 +28,7 @@ type ClaimReply =
 
 /** `claim.lua` as a function. Throws `queue_unavailable`, or what {@link claimed} throws. */
 export async function claimRun(
-  place: RunKeySpace & { readonly clock: Clock },
+  space: RunKeySpace & { readonly clock: Clock },
   request: ClaimRequest,
   opening: readonly OutgoingEvent[],
   recovering: readonly OutgoingEvent[],
@@ -45,7 +45,7 @@ export async function claimRun(
     activity,
     excusedWorker = '',
   } = request;
-  const at = new Date(place.clock.now()).toISOString();
+  const at = new Date(space.clock.now()).toISOString();
   const args = [
     owner,
     worker,
@@ -57,13 +57,13 @@ export async function claimRun(
     activity,
     excusedWorker,
     at,
-    ...eventTargets(place, runId),
+    ...eventTargets(space, runId),
     opening.length,
     ...opening.map(scriptEvent),
     ...recovering.map(scriptEvent),
   ];
   const doing = `claim of run ${runId}`;
-  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as ClaimReply;
+  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as ClaimReply;
 
   switch (reply[0]) {
     case 0:
@@ -76,7 +76,7 @@ export async function claimRun(
       return { kind: 'crashed_too_often', crashes: reply[1] };
     case 4: {
       const hash: Record<string, string> = Object.fromEntries(pairsOf([...reply[1], ...reply[2].map(String)]));
-      publishLifecycle(place, runId, hash['epoch'] === '1' ? opening : recovering);
+      publishLifecycle(space, runId, hash['epoch'] === '1' ? opening : recovering);
       return claimed(runId, hash, reply[3]);
     }
     default:

@@ -21,27 +21,27 @@ import type { Log } from '../../base/log.ts';
 
 const script = loadScript(import.meta.url, './commit.lua');
 
-type Place = RunKeySpace & { readonly clock: Clock; readonly log: Log };
+type Space = RunKeySpace & { readonly clock: Clock; readonly log: Log };
 
 /**
  * `commit.lua` as a function. Throws `queue_unavailable`; it is then unknown whether the commit took effect, and only
  * the very same commit may be sent again: the next claim finds out.
  */
-export async function commitRun(place: Place, ownership: Ownership, commit: Commit): Promise<CommitReply> {
+export async function commitRun(space: Space, ownership: Ownership, commit: Commit): Promise<CommitReply> {
   const { runId, owner } = ownership;
-  const fields = changedFields(place, commit);
+  const fields = changedFields(space, commit);
   // What ends its wait may have come already, and the worker that knows may die.
-  if (commit.patch?.status === 'suspended') await named(`check of run ${runId}`, lookSoon(place, runId));
-  await named(`listing of run ${runId}`, listAsking(place, runId, commit));
+  if (commit.patch?.status === 'suspended') await named(`check of run ${runId}`, lookSoon(space, runId));
+  await named(`listing of run ${runId}`, listAsking(space, runId, commit));
   const args = [
     owner,
     commit.op,
     commit.seq,
     endingOf(commit),
-    recordTtlS(place, false),
-    recordTtlS(place, true),
-    place.eventLogTtlS,
-    ...eventTargets(place, runId),
+    recordTtlS(space, false),
+    recordTtlS(space, true),
+    space.eventLogTtlS,
+    ...eventTargets(space, runId),
     fields.length,
     commit.entries.length,
     ...fields,
@@ -49,15 +49,15 @@ export async function commitRun(place: Place, ownership: Ownership, commit: Comm
     ...commit.events.map(scriptEvent),
   ];
   const doing = `commit of run ${runId}`;
-  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as
+  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as
     | readonly [0]
     | readonly [1, number, string];
 
   if (reply[0] === 0) return { kind: 'fenced' };
   const [, seq, cancel] = reply;
-  if (commit.patch?.cancel === '' && cancel === '') forgetCancel(place, runId);
-  if (commit.release === 'terminal') forget(place, runId);
-  else publishLifecycle(place, runId, commit.events);
+  if (commit.patch?.cancel === '' && cancel === '') forgetCancel(space, runId);
+  if (commit.release === 'terminal') forget(space, runId);
+  else publishLifecycle(space, runId, commit.events);
   return { kind: 'ok', seq, cancel: cancel === '' ? undefined : storedCancel(cancel) };
 }
 
@@ -65,7 +65,7 @@ export async function commitRun(place: Place, ownership: Ownership, commit: Comm
  * Lists a run that is about to wait for people, before it does, so that none is missing there. Whoever reads the list takes
  * off what no longer waits.
  */
-async function listAsking({ redis, keys }: Place, runId: string, { patch }: Commit): Promise<void> {
+async function listAsking({ redis, keys }: Space, runId: string, { patch }: Commit): Promise<void> {
   const asked = patch?.status === 'suspended' ? patch.pending?.find(waitsForPeople) : undefined;
   const tenant = asked && (await redis.hget(keys.run(runId), 'tenant'));
   if (!tenant) return;
@@ -79,7 +79,7 @@ function endingOf({ release, dropsJournal, patch }: Commit): 0 | 1 | 2 | 3 {
 }
 
 /** Field and value strings of the record in one flat list. */
-function changedFields({ clock }: Place, commit: Commit): string[] {
+function changedFields({ clock }: Space, commit: Commit): string[] {
   const { patch, release } = commit;
   const { cancel: _, ...changes } = patch ?? {};
   const fields = {
@@ -92,7 +92,7 @@ function changedFields({ clock }: Place, commit: Commit): string[] {
 }
 
 /** Nobody waits for it either: who polls the flags of that set finds none. */
-function forgetCancel({ redis, keys, log }: Place, runId: string): void {
+function forgetCancel({ redis, keys, log }: Space, runId: string): void {
   redis.srem(keys.cancels, runId).catch((error: unknown) => {
     const err = redisError(error, `forget of the cancel of run ${runId}`);
     log.warn({ err, runId }, 'answered cancel still listed');
@@ -103,12 +103,12 @@ function forgetCancel({ redis, keys, log }: Place, runId: string): void {
  * Takes an ended run out of the sets across runs. Nobody waits for it: the commit has happened, and the reconciler
  * removes what a crash leaves there.
  */
-function forget(place: Place, runId: string): void {
-  const { redis, keys, log } = place;
+function forget(space: Space, runId: string): void {
+  const { redis, keys, log } = space;
   const failed = (error: unknown) =>
     log.warn({ err: redisError(error, `forget of run ${runId}`), runId }, 'ended run still listed as open');
   redis
     .hget(keys.run(runId), 'tenant')
-    .then((tenant) => forgetOpen(place, runId, tenant ?? undefined))
+    .then((tenant) => forgetOpen(space, runId, tenant ?? undefined))
     .catch(failed);
 }

@@ -67,22 +67,22 @@ function kindOf(request: RunRequest): NewRun['kind'] {
 export async function createRuns(
   runs: readonly NewRun[],
   tenant: string,
-  place: RunKeySpace,
+  space: RunKeySpace,
 ): Promise<readonly Created[]> {
   if (runs.length === 0) return [];
   const [now, begunAt] = [Date.now(), performance.now()];
-  const listed = listRuns(runs, tenant, now, place);
+  const listed = listRuns(runs, tenant, now, space);
   // On one server all commands leave together, in this order. In a Cluster another node may refuse the listing that
   // this one would have accepted, and a run that nobody lists would never be found again.
-  if (place.cluster) await listed;
+  if (space.cluster) await listed;
   const groups: (readonly NewRun[])[] = [];
-  const size = place.cluster ? 1 : groupSize;
+  const size = space.cluster ? 1 : groupSize;
   for (let start = 0; start < runs.length; start += size) groups.push(runs.slice(start, start + size));
-  const [replies] = await Promise.all([Promise.all(groups.map((group) => createGroup(group, now, place))), listed]);
+  const [replies] = await Promise.all([Promise.all(groups.map((group) => createGroup(group, now, space))), listed]);
   const created = replies.flat();
   const isLate = performance.now() - begunAt > lateMs;
   const again = runs.filter((run, i) => isNew(created[i]) && (isLate || mayBeListed(run)));
-  if (again.length > 0) await listRuns(again, tenant, now, place);
+  if (again.length > 0) await listRuns(again, tenant, now, space);
   return created;
 }
 
@@ -120,8 +120,8 @@ async function listRuns(
   ]);
 }
 
-async function createGroup(runs: readonly NewRun[], now: number, place: RunKeySpace): Promise<readonly Created[]> {
-  const { keys, lifecycle, redis, eventLogMax } = place;
+async function createGroup(runs: readonly NewRun[], now: number, space: RunKeySpace): Promise<readonly Created[]> {
+  const { keys, lifecycle, redis, eventLogMax } = space;
   const at = new Date(now).toISOString();
   const own = runs.flatMap(({ runId }) => [
     keys.run(runId),
@@ -136,11 +136,11 @@ async function createGroup(runs: readonly NewRun[], now: number, place: RunKeySp
     [
       eventLogMax,
       keys.firehose,
-      publishCommand(place),
+      publishCommand(space),
       runs[0]?.tenant ?? '',
       at,
       runs[0]?.requestId ?? '',
-      ...runs.flatMap((run) => argumentsOf(run, at, place)),
+      ...runs.flatMap((run) => argumentsOf(run, at, space)),
     ],
     { doing: 'creation of runs' },
   )) as readonly ([0 | 1, RunStatus, string] | [2])[];

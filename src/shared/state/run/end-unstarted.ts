@@ -23,8 +23,8 @@ export async function endUnstarted(
   family: Family,
   { anew }: { readonly anew: boolean },
 ): Promise<boolean> {
-  const { place, threads, addJob, onEnded } = family;
-  const { redis, keys } = place;
+  const { space, threads, addJob, onEnded } = family;
+  const { redis, keys } = space;
   const { runId, tenant, request, costMicrocents, usage = { ...zeroUsage, byModel: {} } } = record;
   const at = new Date().toISOString();
   const body: EventBody = { type: 'run.failed', error, usage, costMicrocents };
@@ -35,19 +35,19 @@ export async function endUnstarted(
     'failed',
     jsonText(error),
     scriptEvent({ ...stampOf(record), timestamp: at, ...body }),
-    recordTtlS(place, request.executionId !== undefined),
-    place.eventLogTtlS,
-    ...eventTargets(place, runId),
+    recordTtlS(space, request.executionId !== undefined),
+    space.eventLogTtlS,
+    ...eventTargets(space, runId),
   ];
-  await lookSoon(place, runId);
+  await lookSoon(space, runId);
   if (request.thread !== undefined) await lookSoonAtThread(threads, { tenant, threadId: request.thread });
   const doing = `end of run ${runId}, which has not begun`;
-  const seq = Number(await runScript(redis, script, runKeys(place, runId), args, { doing }));
+  const seq = Number(await runScript(redis, script, runKeys(space, runId), args, { doing }));
   if (seq < 0) return false;
   if (request.thread !== undefined) await releaseToNext(threads, { tenant, threadId: request.thread }, record, addJob);
   onEnded({ ...record, status: 'failed', error, endedAt: at }, body);
   if (record.parent) await notifyParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
   // Last: what is lost on the way here is found where the run is listed.
-  await forgetOpen(place, runId, tenant);
+  await forgetOpen(space, runId, tenant);
   return true;
 }

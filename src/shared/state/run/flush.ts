@@ -24,11 +24,11 @@ interface Flush {
  * most 64 runs and 1 MB (a single larger flush goes alone). In a Cluster every run is a call of its own.
  */
 export class FlushGatherer {
-  readonly #place: RunKeySpace;
+  readonly #space: RunKeySpace;
   #waiting: Flush[] = [];
 
-  constructor(place: RunKeySpace) {
-    this.#place = place;
+  constructor(space: RunKeySpace) {
+    this.#space = space;
   }
 
   /** Throws `queue_unavailable` for this run alone when Redis cannot be reached or refuses its write. */
@@ -45,7 +45,7 @@ export class FlushGatherer {
   #send(): void {
     const waiting = this.#waiting;
     this.#waiting = [];
-    for (const group of groups(waiting, this.#place.cluster ? 1 : maxRuns)) void this.#call(group);
+    for (const group of groups(waiting, this.#space.cluster ? 1 : maxRuns)) void this.#call(group);
   }
 
   async #call(group: readonly Flush[]): Promise<void> {
@@ -58,14 +58,14 @@ export class FlushGatherer {
   }
 
   async #run(group: readonly Flush[]): Promise<readonly (0 | 1 | string)[]> {
-    const { redis, keys, lifecycle, eventLogMax } = this.#place;
+    const { redis, keys, lifecycle, eventLogMax } = this.#space;
     const logs = group.map(({ runId }) => keys.events(runId));
     const runs = group.flatMap(({ runId, seq, texts }) => [keys.live(runId), seq, texts.length, ...texts]);
     const reply = await runScript(
       redis,
       script,
       [...logs, lifecycle.keyOf(group[0]?.runId ?? '')],
-      [group.length, eventLogMax, keys.firehose, publishCommand(this.#place), ...runs],
+      [group.length, eventLogMax, keys.firehose, publishCommand(this.#space), ...runs],
       { doing: group.length === 1 ? `flush of run ${group[0]?.runId}` : 'flush of runs' },
     );
     return reply as readonly (0 | 1 | string)[];
@@ -77,7 +77,7 @@ export class FlushGatherer {
       case 0:
         return flush.resolve({ kind: 'fenced' });
       case 1: {
-        publishLifecycle(this.#place, flush.runId, flush.events);
+        publishLifecycle(this.#space, flush.runId, flush.events);
         return flush.resolve({ kind: 'ok', seq: flush.seq + flush.events.length });
       }
       default:

@@ -3,7 +3,7 @@ import { legibleRecord } from '../../contract/legible-record.ts';
 import type { RunKeySpace } from '../script.ts';
 import { isTerminalStatus, type RunRecord } from '../../contract/run.ts';
 
-type Place = Pick<RunKeySpace, 'redis' | 'keys'>;
+type Space = Pick<RunKeySpace, 'redis' | 'keys'>;
 
 /** A run that did not change for this long and has no job is taken to be lost. Longer than any enqueue takes. */
 export const settledMs = 15_000;
@@ -12,7 +12,7 @@ export const settledMs = 15_000;
  * Has an open run looked at soon. Called before a step that could be lost half-way with its process: a job that is still to be
  * added, a wake-up that is still to be given.
  */
-export async function lookSoon({ redis, keys }: Place, runId: string): Promise<void> {
+export async function lookSoon({ redis, keys }: Space, runId: string): Promise<void> {
   await redis.zadd(keys.checks, 'XX', Date.now() + settledMs, runId);
 }
 
@@ -22,15 +22,15 @@ export async function lookSoon({ redis, keys }: Place, runId: string): Promise<v
  * run are still to be told, it is looked at again.
  */
 export async function forgetOpen(
-  place: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>,
+  space: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>,
   runId: string,
   tenant: string | undefined,
 ): Promise<void> {
-  const { redis, keys } = place;
-  const told = place.lifecycle.publish(runId);
+  const { redis, keys } = space;
+  const told = space.lifecycle.publish(runId);
   await Promise.all([
     redis.zrem(keys.open, runId),
-    told.then(async (all) => await (all ? redis.zrem(keys.checks, runId) : lookSoon(place, runId))),
+    told.then(async (all) => await (all ? redis.zrem(keys.checks, runId) : lookSoon(space, runId))),
     redis.srem(keys.cancels, runId),
     redis.zrem(keys.deadlines, runId),
     tenant !== undefined && redis.srem(keys.openOf(tenant), runId),
@@ -40,12 +40,12 @@ export async function forgetOpen(
   const [status, endedAt] = await redis.hmget(keys.run(runId), 'status', 'endedAt');
   if (!status || endedAt) return;
   const record = legibleRecord(await redis.hgetall(keys.run(runId)));
-  if (!isTerminalStatus(record.status)) await listOpen(place, record, nextDeadlineOf(record));
+  if (!isTerminalStatus(record.status)) await listOpen(space, record, nextDeadlineOf(record));
 }
 
 /** Lists a run that is open again. `deadlineMs`: when it has to have ended or begun, in milliseconds since the epoch. */
 export async function listOpen(
-  { redis, keys }: Place,
+  { redis, keys }: Space,
   { runId, tenant }: Pick<RunRecord, 'runId' | 'tenant'>,
   deadlineMs: number | undefined,
 ): Promise<void> {

@@ -9,7 +9,7 @@ const script = loadScript(import.meta.url, './redrive.lua');
  * open and adds its job.
  */
 export async function redriveFailed(
-  place: RunKeySpace,
+  space: RunKeySpace,
   record: RunRecord,
   { queue, atMs, deadlineMs, startByMs }: Redrive,
 ): Promise<'gone' | 'not_failed' | { readonly segment: number }> {
@@ -17,8 +17,8 @@ export async function redriveFailed(
   const at = new Date(atMs).toISOString();
   const queued = scriptEvent({ ...stampOf(record), timestamp: at, type: 'run.queued', kind, queuedAt: at });
   const times = [deadlineMs, startByMs].map((time) => (time === undefined ? '' : new Date(time).toISOString()));
-  const args = [newNonce(), queue, at, queued, ...eventTargets(place, runId), ...times];
-  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, {
+  const args = [newNonce(), queue, at, queued, ...eventTargets(space, runId), ...times];
+  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, {
     doing: `redrive of run ${runId}`,
   })) as [0] | [1, string] | [2, number];
   if (reply[0] === 0) return 'gone';

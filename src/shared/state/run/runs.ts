@@ -17,17 +17,17 @@ export type RedisRunsOptions = RunKeySpace & { readonly clock: Clock; readonly l
  * was lost is asked for again by the connection itself; every script answers such a repeat like the first time.
  * One call at a time per run, commit or flush: a second one would not know its number.
  */
-export function redisRuns(place: RedisRunsOptions): RunStore {
-  const { redis, keys } = place;
-  const flushes = new FlushGatherer(place);
+export function redisRuns(space: RedisRunsOptions): RunStore {
+  const { redis, keys } = space;
+  const flushes = new FlushGatherer(space);
   return withNamedErrors<RunStore>('runs', {
     async claim(request, opening, recovering) {
       checkClaimEvents(opening, recovering);
-      return await claimRun(place, request, opening, recovering);
+      return await claimRun(space, request, opening, recovering);
     },
     async commit(ownership, commit) {
       checkCommit(ownership.runId, commit);
-      return await commitRun(place, ownership, commit);
+      return await commitRun(space, ownership, commit);
     },
     async flush({ runId }, seq, events) {
       return events.length === 0 ? { kind: 'ok', seq } : await flushes.flush(runId, seq, events);

@@ -67,10 +67,10 @@ export interface Supervision extends Fleet {
 const requeueScript = loadScript(import.meta.url, './requeue.lua');
 
 /** The supervision port in Redis. Times that decide come from this process; they only delay a repair, never cause one. */
-export function redisSupervision(place: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>): Supervision {
-  const { redis, keys, lifecycle } = place;
+export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>): Supervision {
+  const { redis, keys, lifecycle } = space;
   return {
-    ...redisFleet(place),
+    ...redisFleet(space),
     async dueRuns(limit) {
       const now = Date.now();
       const range = ['-inf', now, 'WITHSCORES', 'LIMIT', 0, limit] as const;
@@ -121,7 +121,7 @@ export function redisSupervision(place: Pick<RunKeySpace, 'redis' | 'keys' | 'li
       return segment < 0 ? undefined : segment;
     },
     async forget(runId) {
-      await forgetOpen(place, runId, (await redis.hget(keys.run(runId), 'tenant')) ?? undefined);
+      await forgetOpen(space, runId, (await redis.hget(keys.run(runId), 'tenant')) ?? undefined);
     },
   };
 }

@@ -4,7 +4,7 @@ KEYS as in wait-queue.lua
 ARGV[1] run  [2] agent  [3] thread  [4] ISO time  [5] number of the claim of the run  [6] time before which a
 run that left is forgotten, in milliseconds since the epoch
 Returns {6} a later claim of the run has come for it: this worker was lost in between, and must not undo what that one wrote;
-{2, fence, manifest fields} it holds the thread, and only writes with this fence count from now on; else as place
+{2, fence, manifest fields} it holds the thread, and only writes with this fence count from now on; else as join
 in wait-queue.lua.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include wait-queue
@@ -16,7 +16,7 @@ local left = tonumber(redis.call('ZSCORE', KEYS[4], ARGV[1]) or 0) > tonumber(AR
 local before = left and taken[1] == ARGV[1] and taken[2] or 0
 local claimed = redis.call('HGET', KEYS[8], ARGV[1]) or 0
 if math.max(tonumber(before), tonumber(claimed)) > tonumber(ARGV[5]) then return {6} end
-local answer = place(ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'queue')
+local answer = join(ARGV[1], ARGV[2], ARGV[3], ARGV[4], 'queue')
 if answer[1] == 2 or answer[1] == 3 then redis.call('HSET', KEYS[8], ARGV[1], ARGV[5]) end
 if answer[1] ~= 2 then return answer end
 local fence = redis.call('HINCRBY', KEYS[1], 'fence', 1)

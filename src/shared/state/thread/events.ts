@@ -32,13 +32,13 @@ export async function appendThreadEvent(
 
 /** Throws `not_found`. */
 export async function readThreadEvents(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   thread: ThreadRef,
   { after = 0, limit }: ThreadEventsRange,
 ): Promise<ThreadEventsPage> {
-  const { redis, keys } = place;
+  const { redis, keys } = space;
   const log = keys.thread(thread.tenant, thread.threadId, 'events');
-  await readManifest(place, thread);
+  await readManifest(space, thread);
   const found = await redis.xrange(log, `(${after}-0`, '+', 'COUNT', limit + 1);
   const events = found.map(([, [, json = '']]) => JSON.parse(json) as ThreadEvent);
   return { events: events.slice(0, limit), more: events.length > limit };

@@ -26,6 +26,6 @@ end
 
 if rollback == lockOwner then summary = rollBack('lockedFromSeq') end
 local first = redis.call('ZRANGE', KEYS[2], 0, 0)[1] or ''
-give(first, seq, summary, first ~= '' and lockOwner or '')
+lockFor(first, seq, summary, first ~= '' and lockOwner or '')
 if first ~= '' then redis.call('ZREM', KEYS[2], first) end
 return first

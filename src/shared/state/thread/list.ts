@@ -47,12 +47,12 @@ export interface ListedThread {
 }
 
 /** Threads of a tenant, last changed first. One call looks at no more than 2,000. Throws `validation` for a cursor of a wrong form. */
-export async function listThreads(place: ThreadKeySpace, tenant: string, query: ThreadQuery): Promise<ThreadList> {
+export async function listThreads(space: ThreadKeySpace, tenant: string, query: ThreadQuery): Promise<ThreadList> {
   const threads: ThreadInfo[] = [];
   let last = query.cursor === undefined ? undefined : parseListCursor(query.cursor);
   for (let scanned = 0; scanned < maxScanned; scanned += batchSize) {
-    const listed = await listedBelow(place, tenant, last);
-    const infos = await Promise.all(listed.map((entry) => infoOf(place, tenant, entry)));
+    const listed = await listedBelow(space, tenant, last);
+    const infos = await Promise.all(listed.map((entry) => infoOf(space, tenant, entry)));
     for (const [i, entry] of listed.entries()) {
       last = entry;
       const info = infos[i];
@@ -80,15 +80,15 @@ async function listedBelow(
   return listedOf(await redis.zrevrangebyscore(key, changedAtMs, '-inf', 'WITHSCORES', 'LIMIT', skip, batchSize));
 }
 
-async function infoOf(place: ThreadKeySpace, tenant: string, listed: ListedThread): Promise<ThreadInfo | undefined> {
-  const { redis, keys, clock } = place;
+async function infoOf(space: ThreadKeySpace, tenant: string, listed: ListedThread): Promise<ThreadInfo | undefined> {
+  const { redis, keys, clock } = space;
   const { threadId, changedAtMs } = listed;
   const [hash, waiting] = await Promise.all([
     redis.hgetall(keys.thread(tenant, threadId, 'manifest')),
     redis.zcard(keys.thread(tenant, threadId, 'line')),
   ]);
   if (hash['agentId'] !== undefined) return infoFromHash(hash, waiting);
-  if (changedAtMs < clock.now() - settledMs) await unlist(place, { tenant, threadId });
+  if (changedAtMs < clock.now() - settledMs) await unlist(space, { tenant, threadId });
   return undefined;
 }
 
@@ -97,11 +97,11 @@ async function infoOf(place: ThreadKeySpace, tenant: string, listed: ListedThrea
  * asks again has entries of threads that were never made forgotten, a few at a time.
  */
 export async function listThread(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   { tenant, threadId }: ThreadRef,
   max: number,
 ): Promise<boolean> {
-  const { redis, keys, clock } = place;
+  const { redis, keys, clock } = space;
   const key = keys.threads(tenant);
   const doing = `listing of thread ${threadId}`;
   const list = async () => (await runScript(redis, listScript, [key], [threadId, clock.now(), max], { doing })) === 1;
@@ -110,13 +110,13 @@ export async function listThread(
   const settled = some.filter(({ changedAtMs }) => changedAtMs < clock.now() - settledMs);
   const made = await Promise.all(settled.map((one) => redis.exists(keys.thread(tenant, one.threadId, 'manifest'))));
   const unmade = settled.filter((_, i) => made[i] === 0);
-  await Promise.all(unmade.map((one) => unlist(place, { tenant, threadId: one.threadId })));
+  await Promise.all(unmade.map((one) => unlist(space, { tenant, threadId: one.threadId })));
   return unmade.length > 0 && (await list());
 }
 
 /** Deletes a thread with all of its log. Throws `not_found`, and `concurrent_run` while a run holds it or waits for it. */
-export async function removeThread(place: ThreadKeySpace, thread: ThreadRef): Promise<void> {
-  const reply = await remove(place, thread);
+export async function removeThread(space: ThreadKeySpace, thread: ThreadRef): Promise<void> {
+  const reply = await remove(space, thread);
   if (reply[0] === 0) throw threadNotFound(thread.threadId);
   const [code, ...runs] = reply;
   if (code === 2) throw threadInUse(thread.threadId, runs);
@@ -124,11 +124,11 @@ export async function removeThread(place: ThreadKeySpace, thread: ThreadRef): Pr
 
 type RemoveReply = readonly [0] | readonly [1] | readonly [2, ...string[]];
 
-async function remove(place: ThreadKeySpace, thread: ThreadRef): Promise<RemoveReply> {
+async function remove(space: ThreadKeySpace, thread: ThreadRef): Promise<RemoveReply> {
   const doing = `removal of thread ${thread.threadId}`;
-  const own = threadKeys(place, thread);
-  const reply = (await runScript(place.redis, removeScript, own, [maxNamedRuns], { doing })) as RemoveReply;
-  if (reply[0] === 1) await unlist(place, thread);
+  const own = threadKeys(space, thread);
+  const reply = (await runScript(space.redis, removeScript, own, [maxNamedRuns], { doing })) as RemoveReply;
+  if (reply[0] === 1) await unlist(space, thread);
   return reply;
 }
 
@@ -143,8 +143,8 @@ async function unlist({ redis, keys, clock }: ThreadKeySpace, { tenant, threadId
  * Deletes threads of a tenant, at most 500 with one call, until an answer has no cursor. Those that change after the first
  * call are kept. Throws `validation` for a cursor of a wrong form.
  */
-export async function purgeThreads(place: ThreadKeySpace, tenant: string, cursor?: string): Promise<ThreadPurge> {
-  const { redis, keys, clock } = place;
+export async function purgeThreads(space: ThreadKeySpace, tenant: string, cursor?: string): Promise<ThreadPurge> {
+  const { redis, keys, clock } = space;
   const { untilMs, last } = cursor === undefined ? { untilMs: clock.now(), last: undefined } : parsePurgeCursor(cursor);
   const key = keys.threads(tenant);
   const same = last ? await redis.zrangebyscore(key, last.changedAtMs, last.changedAtMs) : [];
@@ -154,7 +154,7 @@ export async function purgeThreads(place: ThreadKeySpace, tenant: string, cursor
   const replies: RemoveReply[] = [];
   for (let at = 0; at < listed.length; at += batchSize) {
     const some = listed.slice(at, at + batchSize);
-    replies.push(...(await Promise.all(some.map(({ threadId }) => remove(place, { tenant, threadId })))));
+    replies.push(...(await Promise.all(some.map(({ threadId }) => remove(space, { tenant, threadId })))));
   }
   const end = listed.at(-1);
   return defined({

@@ -48,13 +48,13 @@ const readAtOnce = 200;
  * its turn; a repeat by whichever worker holds it changes nothing and answers like the first. The thread counts as changed even where nothing is given.
  */
 export async function appendToThread(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   hold: ThreadLock,
   op: string,
   entries: readonly ThreadEntry[],
   patch: ThreadPatch = {},
 ): Promise<Appended> {
-  const { redis, keys, clock } = place;
+  const { redis, keys, clock } = space;
   const atMs = clock.now();
   const fields = Object.entries(patchFields(patch)).flat();
   const args = [
@@ -67,7 +67,7 @@ export async function appendToThread(
     ...entries.flatMap((entry) => [markOf(entry), jsonText(entry)]),
   ];
   const doing = `write to thread ${hold.threadId}`;
-  const reply = (await runScript(redis, appendScript, threadKeys(place, hold), args, { doing })) as
+  const reply = (await runScript(redis, appendScript, threadKeys(space, hold), args, { doing })) as
     | readonly [0]
     | readonly [1 | 2, number];
   if (reply[0] === 0) return { kind: 'fenced' };
@@ -83,11 +83,11 @@ function markOf(entry: ThreadEntry): string {
 }
 
 /** Changes fields of the manifest whoever holds the thread. Throws `not_found`. */
-export async function updateThread(place: ThreadKeySpace, thread: ThreadRef, patch: ThreadPatch): Promise<void> {
-  const { redis, keys, clock } = place;
+export async function updateThread(space: ThreadKeySpace, thread: ThreadRef, patch: ThreadPatch): Promise<void> {
+  const { redis, keys, clock } = space;
   const atMs = clock.now();
   const fields = { ...patchFields(patch), updatedAt: new Date(atMs).toISOString() };
-  const [manifest = ''] = threadKeys(place, thread);
+  const [manifest = ''] = threadKeys(space, thread);
   const doing = `change of thread ${thread.threadId}`;
   const reply = await runScript(redis, updateScript, [manifest], Object.entries(fields).flat(), { doing });
   if (reply === 0) throw threadNotFound(thread.threadId);
@@ -95,10 +95,10 @@ export async function updateThread(place: ThreadKeySpace, thread: ThreadRef, pat
 }
 
 /** Throws `not_found`. */
-export async function threadInfo(place: ThreadKeySpace, thread: ThreadRef): Promise<ThreadInfo> {
-  const { redis, keys } = place;
+export async function threadInfo(space: ThreadKeySpace, thread: ThreadRef): Promise<ThreadInfo> {
+  const { redis, keys } = space;
   const [hash, waiting] = await Promise.all([
-    readManifest(place, thread),
+    readManifest(space, thread),
     redis.zcard(keys.thread(thread.tenant, thread.threadId, 'line')),
   ]);
   return infoFromHash(hash, waiting);
@@ -115,13 +115,13 @@ export function infoFromHash(hash: Readonly<Record<string, string>>, waiting: nu
 }
 
 /** A page of the log. Throws `not_found`. */
-export async function readThread(place: ThreadKeySpace, thread: ThreadRef, range: ThreadRange): Promise<ThreadPage> {
-  const { redis, keys } = place;
+export async function readThread(space: ThreadKeySpace, thread: ThreadRef, range: ThreadRange): Promise<ThreadPage> {
+  const { redis, keys } = space;
   const { after = 0, before, limit, order = 'asc' } = range;
   const log = keys.thread(thread.tenant, thread.threadId, 'log');
   const entries: NumberedEntry[] = [];
   let [from, to] = [`(${after}-0`, before === undefined ? '+' : `(${before}-0`];
-  await readManifest(place, thread);
+  await readManifest(space, thread);
   while (entries.length <= limit) {
     const count = Math.min(readAtOnce, limit + 1 - entries.length);
     const found =
@@ -145,12 +145,12 @@ export async function readThread(place: ThreadKeySpace, thread: ThreadRef, range
  * Throws `not_found`.
  */
 export async function readContext(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   thread: ThreadRef,
   lockOwner?: string,
 ): Promise<ThreadContext> {
-  const { redis, keys } = place;
-  const hash = await readManifest(place, thread);
+  const { redis, keys } = space;
+  const hash = await readManifest(space, thread);
   const manifest = manifestFromHash(hash);
   const isHeld = lockOwner !== undefined && hash['lockOwner'] === lockOwner;
   const lastNumber = Number(hash[isHeld ? 'lockedFromSeq' : 'seq']);
@@ -160,6 +160,6 @@ export async function readContext(
   const summary = at && { seq: summarySeq, entry: readEntry(at[1][1] ?? '', thread, summarySeq) };
   const after = summary?.entry.t === 'summary' ? summary.entry.upTo : 0;
   const range = { after, before: isHeld ? lastNumber + 1 : undefined, limit: Number.MAX_SAFE_INTEGER };
-  const { entries } = await readThread(place, thread, range);
+  const { entries } = await readThread(space, thread, range);
   return threadContext(manifest, summary ? [summary, ...entries] : entries, lastNumber);
 }

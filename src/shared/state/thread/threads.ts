@@ -104,25 +104,25 @@ export interface ThreadStore {
 }
 
 /** The threads in Redis. All keys of a thread share a slot, so that one script reaches them. */
-export function redisThreads(place: ThreadKeySpace, addJob: AddJob): ThreadStore {
+export function redisThreads(space: ThreadKeySpace, addJob: AddJob): ThreadStore {
   return withNamedErrors<ThreadStore>('threads', {
-    enter: async ({ onBusy = 'queue', ...run }) => await enterThread(place, run, onBusy),
-    acquire: async (run) => await acquireThread(place, run),
-    append: async (hold, op, entries, patch) => await appendToThread(place, hold, op, entries, patch),
-    suspend: async (hold) => await suspendThread(place, hold),
-    leave: async (tenant, threadId, runId, epoch) => await leaveThread(place, { tenant, threadId }, { runId, epoch }),
+    enter: async ({ onBusy = 'queue', ...run }) => await enterThread(space, run, onBusy),
+    acquire: async (run) => await acquireThread(space, run),
+    append: async (hold, op, entries, patch) => await appendToThread(space, hold, op, entries, patch),
+    suspend: async (hold) => await suspendThread(space, hold),
+    leave: async (tenant, threadId, runId, epoch) => await leaveThread(space, { tenant, threadId }, { runId, epoch }),
     releaseToNext: async (tenant, threadId, endedRun) =>
-      await releaseToNext(place, { tenant, threadId }, endedRun, addJob),
-    context: async (tenant, threadId, lockOwner) => await readContext(place, { tenant, threadId }, lockOwner),
-    get: async (tenant, threadId) => await threadInfo(place, { tenant, threadId }),
-    read: async (tenant, threadId, range) => await readThread(place, { tenant, threadId }, range),
-    list: async (tenant, query) => await listThreads(place, tenant, query),
-    update: async (tenant, threadId, patch) => await updateThread(place, { tenant, threadId }, patch),
-    emit: async (thread, origin, op, body) => await appendThreadEvent(place, thread, origin, op, body),
-    events: async (thread, range) => await readThreadEvents(place, thread, range),
-    remove: async (tenant, threadId) => await removeThread(place, { tenant, threadId }),
-    purge: async (tenant, cursor) => await purgeThreads(place, tenant, cursor),
-    due: async (limit) => await dueThreads(place, limit),
-    lookAgain: async (threads) => await lookAgainAtThreads(place, threads),
+      await releaseToNext(space, { tenant, threadId }, endedRun, addJob),
+    context: async (tenant, threadId, lockOwner) => await readContext(space, { tenant, threadId }, lockOwner),
+    get: async (tenant, threadId) => await threadInfo(space, { tenant, threadId }),
+    read: async (tenant, threadId, range) => await readThread(space, { tenant, threadId }, range),
+    list: async (tenant, query) => await listThreads(space, tenant, query),
+    update: async (tenant, threadId, patch) => await updateThread(space, { tenant, threadId }, patch),
+    emit: async (thread, origin, op, body) => await appendThreadEvent(space, thread, origin, op, body),
+    events: async (thread, range) => await readThreadEvents(space, thread, range),
+    remove: async (tenant, threadId) => await removeThread(space, { tenant, threadId }),
+    purge: async (tenant, cursor) => await purgeThreads(space, tenant, cursor),
+    due: async (limit) => await dueThreads(space, limit),
+    lookAgain: async (threads) => await lookAgainAtThreads(space, threads),
   });
 }

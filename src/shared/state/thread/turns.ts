@@ -14,15 +14,15 @@ const maxSkipped = 1_000;
  * whoever finds a thread whose lock owner is over may do it, also late: a run that was driven again since keeps its thread.
  */
 export async function releaseToNext(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   thread: ThreadRef,
   endedRun: EndedRun,
   addJob: AddJob,
 ): Promise<void> {
-  const { redis, keys, clock } = place;
+  const { redis, keys, clock } = space;
   let leaving = endedRun;
   for (let skipped = 0; skipped < maxSkipped; skipped++) {
-    const { next } = await leaveThread(place, thread, leaving);
+    const { next } = await leaveThread(space, thread, leaving);
     if (next === undefined) return;
     const at = new Date(clock.now()).toISOString();
     const doing = `wake of run ${next}`;

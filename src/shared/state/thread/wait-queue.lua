@@ -2,19 +2,19 @@
 KEYS[1] manifest  [2] line of waiting runs  [3] log  [4] runs that left, by time  [5] numbers of entries kept once per key
 [6] writes of the lock owner, by operation id  [7] events, which only its removal touches  [8] number of the last claim of each
 run that has come to take it up and has not left
-give(run, seq, summary, from) makes a run the lock owner ('' for nobody): what it writes begins after seq, and `from` is the
+lockFor(run, seq, summary, from) makes a run the lock owner ('' for nobody): what it writes begins after seq, and `from` is the
 run that made way for it.
 The field `endedRun` names a lock owner that has written how its turn ended: nothing is cancelled or taken back for others any more.
-place(run, agent, thread, time, onBusy) gives a run a place unless it has one, and makes the thread when there is none.
+join(run, agent, thread, time, onBusy) gives a run a place unless it has one, and makes the thread when there is none.
 Answers {0, agent} of another agent; {2} it holds the thread; {3, lock owner, runs before it, 1 when the lock owner has to be
 cancelled for it} it waits; {4, lock owner} it may not wait; {5, lock owner} the same, and the lock owner is suspended. ]]
-local function give(run, seq, summary, from)
+local function lockFor(run, seq, summary, from)
   redis.call('HSET', KEYS[1], 'lockOwner', run, 'lockedFromSeq', seq, 'lockedSummarySeq', summary, 'suspendedBy', '', 'rollback', '',
     'interrupted', '', 'releasedBy', from, 'endedRun', '')
   if run ~= '' then redis.call('DEL', KEYS[6]) end
 end
 
-local function place(run, agent, thread, at, onBusy)
+local function join(run, agent, thread, at, onBusy)
   local state = redis.call('HMGET', KEYS[1], 'agentId', 'lockOwner', 'seq', 'summarySeq', 'suspendedBy', 'interrupted',
     'arrivals', 'endedRun')
   local owner, lockOwner, seq, summary, suspended, interrupted, arrivals, endedRun = unpack(state, 1, 8)
@@ -24,7 +24,7 @@ local function place(run, agent, thread, at, onBusy)
     owner, lockOwner, seq, summary = agent, '', 0, 0
   end
   if owner ~= agent then return {0, owner} end
-  if lockOwner == '' then give(run, seq, summary, '') end
+  if lockOwner == '' then lockFor(run, seq, summary, '') end
   if lockOwner == '' or lockOwner == run then return {2} end
 
   local ahead = onBusy == 'interrupt' or onBusy == 'rollback'

@@ -126,22 +126,22 @@ const settledMs = 300_000;
 /** A thread that somebody entered, or whose lock owner was stopped, is looked at so much later: by then it was passed on, unless whoever had to is lost. */
 export const lookAfterMs = 15_000;
 
-type PlaceReply = readonly [0, string] | readonly [3, string, number, 0 | 1];
-type EnterReply = PlaceReply | readonly [1] | readonly [2] | readonly [4 | 5, string];
-type AcquireReply = PlaceReply | readonly [2, number, readonly string[]] | readonly [6];
+type WaitReply = readonly [0, string] | readonly [3, string, number, 0 | 1];
+type EnterReply = WaitReply | readonly [1] | readonly [2] | readonly [4 | 5, string];
+type AcquireReply = WaitReply | readonly [2, number, readonly string[]] | readonly [6];
 
 /**
  * Gives a run its place in a thread, and makes the thread when it is the first run of it. Again for the same run changes
  * nothing and answers how it stands now. Throws `queue_unavailable`; the same call may then be made again.
  * `rejoin`: like `queue`, and one that has left gets a place as well, because it was passed over before it came to be.
  */
-export async function enterThread(place: ThreadKeySpace, run: ThreadRun, busy: OnBusy | 'rejoin'): Promise<Entered> {
-  const atMs = place.clock.now();
+export async function enterThread(space: ThreadKeySpace, run: ThreadRun, busy: OnBusy | 'rejoin'): Promise<Entered> {
+  const atMs = space.clock.now();
   const [onBusy, forgottenBefore] =
     busy === 'rejoin' ? (['queue', Number.MAX_SAFE_INTEGER] as const) : [busy, atMs - leftMs];
   const args = [run.runId, run.agentId, run.threadId, new Date(atMs).toISOString(), onBusy, forgottenBefore];
-  const reply = (await listed(place, run, atMs, () =>
-    runScript(place.redis, enterScript, threadKeys(place, run), args, { doing: `entry into thread ${run.threadId}` }),
+  const reply = (await listed(space, run, atMs, () =>
+    runScript(space.redis, enterScript, threadKeys(space, run), args, { doing: `entry into thread ${run.threadId}` }),
   )) as EnterReply;
   switch (reply[0]) {
     case 0:
@@ -161,12 +161,12 @@ export async function enterThread(place: ThreadKeySpace, run: ThreadRun, busy: O
  * Takes the thread up for a run that has been claimed; one that has no place gets one, at the end. The answer `held` carries
  * the only fence that counts from now on, and the run is not suspended any more.
  */
-export async function acquireThread(place: ThreadKeySpace, run: ThreadClaim): Promise<Acquired> {
-  const atMs = place.clock.now();
+export async function acquireThread(space: ThreadKeySpace, run: ThreadClaim): Promise<Acquired> {
+  const atMs = space.clock.now();
   const at = new Date(atMs).toISOString();
   const args = [run.runId, run.agentId, run.threadId, at, run.epoch, atMs - leftMs];
-  const reply = (await listed(place, run, atMs, () =>
-    runScript(place.redis, acquireScript, threadKeys(place, run), args, { doing: `lock of thread ${run.threadId}` }),
+  const reply = (await listed(space, run, atMs, () =>
+    runScript(space.redis, acquireScript, threadKeys(space, run), args, { doing: `lock of thread ${run.threadId}` }),
   )) as AcquireReply;
   if (reply[0] === 0) return { kind: 'other_agent', agentId: reply[1] };
   if (reply[0] === 3) return { kind: 'waiting', lockOwner: reply[1], ahead: reply[2] };
@@ -197,11 +197,11 @@ async function listed<T>(
 }
 
 /** The lock owner waits for something outside and keeps its turn. `fenced`: it is not the lock owner any more. */
-export async function suspendThread(place: ThreadKeySpace, hold: ThreadLock): Promise<'ok' | 'fenced'> {
+export async function suspendThread(space: ThreadKeySpace, hold: ThreadLock): Promise<'ok' | 'fenced'> {
   const { runId, fence } = hold;
   const doing = `suspension in thread ${hold.threadId}`;
-  const [manifest = ''] = threadKeys(place, hold);
-  const reply = await runScript(place.redis, suspendScript, [manifest], [runId, fence], { doing });
+  const [manifest = ''] = threadKeys(space, hold);
+  const reply = await runScript(space.redis, suspendScript, [manifest], [runId, fence], { doing });
   return reply === 1 ? 'ok' : 'fenced';
 }
 
@@ -211,20 +211,20 @@ export async function suspendThread(place: ThreadKeySpace, hold: ThreadLock): Pr
  * run that a later claim has brought back.
  */
 export async function leaveThread(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   thread: ThreadRef,
   { runId, epoch }: EndedRun,
 ): Promise<{ readonly next?: string }> {
-  const args = [runId, place.clock.now(), leftMs, maxLeft, epoch ?? ''];
+  const args = [runId, space.clock.now(), leftMs, maxLeft, epoch ?? ''];
   const doing = `release of thread ${thread.threadId}`;
-  const next = (await runScript(place.redis, leaveScript, threadKeys(place, thread), args, { doing })) as string;
+  const next = (await runScript(space.redis, leaveScript, threadKeys(space, thread), args, { doing })) as string;
   return next === '' ? {} : { next };
 }
 
 /** Some of the threads that runs hold, longest unentered first. */
-export async function lockedThreads(place: ThreadKeySpace, limit: number): Promise<readonly LockedThread[]> {
-  const members = await place.redis.zrange(place.keys.threadsEntered, 0, String(limit - 1));
-  const found = await Promise.all(members.map((member) => readHeld(place, member)));
+export async function lockedThreads(space: ThreadKeySpace, limit: number): Promise<readonly LockedThread[]> {
+  const members = await space.redis.zrange(space.keys.threadsEntered, 0, String(limit - 1));
+  const found = await Promise.all(members.map((member) => readHeld(space, member)));
   return found.filter((thread) => thread !== undefined);
 }
 
@@ -234,15 +234,15 @@ export async function lookSoonAtThread({ redis, keys, clock }: ThreadKeySpace, t
 }
 
 /** Held threads that are due, longest first. One that nobody holds any more leaves the lists five minutes after the last entry. */
-export async function dueThreads(place: ThreadKeySpace, limit: number): Promise<DueThreads> {
-  const { redis, keys, clock } = place;
+export async function dueThreads(space: ThreadKeySpace, limit: number): Promise<DueThreads> {
+  const { redis, keys, clock } = space;
   const range = ['-inf', clock.now(), 'WITHSCORES', 'LIMIT', 0, limit] as const;
   const flat = await inTime(redis.zrangebyscore(keys.threadChecks, ...range), 'list of threads that are due');
   const due = pairsOf(flat);
   const unreachable: (DueEntry & { readonly error: RunError })[] = [];
   const look = async (member: string, dueAt: string): Promise<DueThread | undefined> => {
-    const held = await readHeld(place, member);
-    if (!held) await unlist(place, member, dueAt);
+    const held = await readHeld(space, member);
+    if (!held) await unlist(space, member, dueAt);
     return held && { ...held, dueAt };
   };
   const found = await Promise.all(

@@ -17,19 +17,19 @@ const request = { agent: 'support', input: 'hi', thread: 't' };
 /** A run in a thread, of which nobody knows a reason to look at either for a very long time. */
 async function parked(changes: Partial<RunRecord>) {
   const world = await redisWorld();
-  const { redis, keys, options: place } = world;
+  const { redis, keys, options: space } = world;
   const record = aRecord({ request, ...changes });
   const { runId, tenant } = record;
   await world.seed(record);
-  await enterThread(place, { tenant, threadId: 't', runId, agentId: 'support' }, 'queue');
+  await enterThread(space, { tenant, threadId: 't', runId, agentId: 'support' }, 'queue');
   await redis.zadd(keys.checks, farMs, runId);
   await redis.zadd(keys.threadChecks, farMs, `${tenant}:t`);
   const dies = () => {
     throw new Error('the process died here');
   };
   const family: Family = {
-    place,
-    threads: place,
+    space,
+    threads: space,
     addJob: async () => {},
     onAccepted: () => {},
     onEnded: dies,
@@ -37,7 +37,7 @@ async function parked(changes: Partial<RunRecord>) {
   const isSoon = (score: string | null) => Number(score) > Date.now() && Number(score) <= Date.now() + settledMs;
   return {
     ...world,
-    place,
+    space,
     record,
     family,
     run: async () => isSoon(await redis.zscore(keys.checks, runId)),
@@ -46,9 +46,9 @@ async function parked(changes: Partial<RunRecord>) {
 }
 
 test('a run is looked at soon after its creation, whose job may be lost', async () => {
-  const { redis, keys, options: place } = await redisWorld();
+  const { redis, keys, options: space } = await redisWorld();
   const run = newRun(request, { tenant: 'default' }, 'n');
-  await createRuns([run], 'default', place);
+  await createRuns([run], 'default', space);
   expect(Number(await redis.zscore(keys.checks, run.runId))).toBeGreaterThan(Date.now());
 });
 
@@ -63,15 +63,15 @@ test('a run that begins to wait is looked at soon: what ends its wait may have c
 });
 
 test('a run whose wait ends is looked at soon, whose job may be lost', async () => {
-  const { place, record, run } = await parked({ status: 'suspended' });
+  const { space, record, run } = await parked({ status: 'suspended' });
   const entry = { v: 1, t: 'decided', at: record.createdAt } as const;
-  await resumeRun(place, record.runId, { summary: 'x', entry, atMs: Date.now() });
+  await resumeRun(space, record.runId, { summary: 'x', entry, atMs: Date.now() });
   expect(await run()).toBe(true);
 });
 
 test('a run that goes to another queue is looked at soon, whose job may be lost', async () => {
-  const { place, record, run } = await parked({});
-  await redisSupervision(place).requeue(record.runId, record.segment, 'quarantine');
+  const { space, record, run } = await parked({});
+  await redisSupervision(space).requeue(record.runId, record.segment, 'quarantine');
   expect(await run()).toBe(true);
 });
 

@@ -33,7 +33,7 @@ export interface Children {
 
 /** The children in Redis. */
 export function redisChildren(family: Family): Children {
-  const { redis, keys } = family.place;
+  const { redis, keys } = family.space;
   return withNamedErrors<Children>('children', {
     start: async (children, group) => await startChildren(children, family, group),
     stop: async (runIds, cancel) => await stopRuns(runIds, cancel, family),
@@ -41,6 +41,6 @@ export function redisChildren(family: Family): Children {
       const hash = await redis.hgetall(keys.run(runId));
       if (hash['parent'] !== undefined) await notifyParent(legibleRecord(hash), family);
     },
-    relay: async (stamp, events) => await relayEvents(stamp, events, family.place),
+    relay: async (stamp, events) => await relayEvents(stamp, events, family.space),
   });
 }

@@ -45,7 +45,7 @@ export const parentEnded: CancelRequest = {
 
 /** What work on a family of runs needs beside their place. */
 export interface Family {
-  readonly place: RunKeySpace;
+  readonly space: RunKeySpace;
   readonly threads: ThreadKeySpace;
   readonly addJob: AddJob;
   /** Told of a run that was made here. */
@@ -99,29 +99,29 @@ export function isAnswer({ status }: Pick<RunOutcomeView, 'status'>): boolean {
  * the next one begins. Again changes nothing.
  */
 export async function notifyParent(record: RunRecord, family: Family): Promise<void> {
-  const { place, addJob } = family;
+  const { space, addJob } = family;
   const { parent } = record;
   const atMs = Date.now();
   const at = new Date(atMs).toISOString();
   const end = parent && childEndOf(record, at);
   if (!end) return;
   const { runId } = parent;
-  const above = await waitingRun(runId, place);
+  const above = await waitingRun(runId, space);
   if (!above) return;
   const summary = `run ${record.runId} ${record.status}`;
   const wait = { summary, atMs, entry: { v: 1, t: 'decided', at } } as const;
   const event = resumedEvent(above, wait);
   const about = [end.id, jsonText(end), end.costMicrocents, isAnswer(end) ? 1 : 0];
-  const args = [...waitEndArgs(place, runId, event, wait), ...about];
+  const args = [...waitEndArgs(space, runId, event, wait), ...about];
   const doing = `end of run ${record.runId} for run ${runId}`;
-  const reply = (await runScript(place.redis, endedScript, runKeys(place, runId), args, { doing })) as
+  const reply = (await runScript(space.redis, endedScript, runKeys(space, runId), args, { doing })) as
     | readonly [0 | 1]
     | readonly [2, ...WaitEnded]
     | readonly [3, string, string];
   if (reply[0] === 3) return await startChildren([siblingOf(reply[1], reply[2])], family);
   if (reply[0] !== 2) return;
   const [, ...ended] = reply;
-  await addJob({ runId, ...(await afterWait(place, above, ended)) });
+  await addJob({ runId, ...(await afterWait(space, above, ended)) });
 }
 
 /** What a run that begins later has of its own. No input: that of the template. */
@@ -142,22 +142,22 @@ function siblingOf(templateJson: string, ownJson: string): NewRun {
  * where that run was to stop, or is over, before it could know of them.
  */
 export async function startChildren(children: readonly NewRun[], family: Family, group?: RunGroup): Promise<void> {
-  const { place, addJob } = family;
+  const { space, addJob } = family;
   const above = children[0]?.parent?.runId;
-  if (group && above !== undefined) await waitForGroup(above, group, place);
+  if (group && above !== undefined) await waitForGroup(above, group, space);
   const tenant = children[0]?.tenant ?? '';
-  const created = await createRuns(children, tenant, place);
+  const created = await createRuns(children, tenant, space);
   for (const [index, child] of children.entries()) if (created[index]?.kind === 'created') family.onAccepted(child);
   await Promise.all(
     children.map(async ({ runId, queue, kind }, index) => {
       const child = created[index];
       if (!child || child.kind === 'conflict') return;
       if (child.status === 'queued') return await addJob({ runId, queue, kind, segment: child.segment });
-      const record = isTerminalStatus(child.status) ? await loadRun(runId, place) : undefined;
+      const record = isTerminalStatus(child.status) ? await loadRun(runId, space) : undefined;
       if (record) await notifyParent(record, family);
     }),
   );
-  const cancel = await cancelAbove(above, place);
+  const cancel = await cancelAbove(above, space);
   if (cancel)
     await stopRuns(
       children.map(({ runId }) => runId),
@@ -206,7 +206,7 @@ export async function stopRuns(
 ): Promise<readonly string[]> {
   const gone: string[] = [];
   for (const runId of runIds) {
-    const record = await loadRun(runId, family.place);
+    const record = await loadRun(runId, family.space);
     if (!record) gone.push(runId);
     else await stopFamily(record, cancel, family);
   }
@@ -221,21 +221,21 @@ export async function stopFamily(
 ): Promise<Awaited<ReturnType<typeof stopRun>>> {
   const { tenant, runId, request } = record;
   if (request.thread !== undefined) await lookSoonAtThread(family.threads, { tenant, threadId: request.thread });
-  const stopped = await stopRun(record, cancel, family.place);
+  const stopped = await stopRun(record, cancel, family.space);
   if (stopped === 'asked') {
     // From now on none begins: those that work are known.
-    const below = childrenOf((await loadRun(runId, family.place)) ?? record);
+    const below = childrenOf((await loadRun(runId, family.space)) ?? record);
     const gone = await stopRuns(below, cancel, family);
     if (gone.length > 0 || below.length === 0) await wakeToEnd(runId, family);
   }
   if (stopped === 'ended_here' && request.thread !== undefined)
     await releaseToNext(family.threads, { tenant, threadId: request.thread }, record, family.addJob);
   if (stopped === 'ended_here') {
-    const ended = await loadRun(runId, family.place);
+    const ended = await loadRun(runId, family.space);
     if (ended) family.onEnded(ended, lastOf(ended));
     if (ended?.parent) await notifyParent(ended, family);
     // Last: what is lost on the way here is found where the run is listed.
-    await forgetOpen(family.place, runId, tenant);
+    await forgetOpen(family.space, runId, tenant);
   }
   return stopped;
 }
@@ -251,10 +251,10 @@ function lastOf({ error, usage, costMicrocents, startedAt, endedAt }: RunRecord)
 }
 
 /** A run of a thread ends on a worker, which writes down how it ended. One that is at work knows already. */
-async function wakeToEnd(runId: string, { place, addJob }: Family): Promise<void> {
+async function wakeToEnd(runId: string, { space, addJob }: Family): Promise<void> {
   const atMs = Date.now();
   const entry = { v: 1, t: 'decided', at: new Date(atMs).toISOString() } as const;
-  const resumed = await resumeRun(place, runId, { summary: 'a cancel was asked for', entry, atMs });
+  const resumed = await resumeRun(space, runId, { summary: 'a cancel was asked for', entry, atMs });
   if (resumed) await addJob({ runId, ...resumed });
 }
 
@@ -275,16 +275,16 @@ async function loadRun(runId: string, { redis, keys }: RunKeySpace): Promise<Run
 export async function relayEvents(
   stamp: Readonly<Record<string, unknown>>,
   events: readonly (EventBody & { readonly timestamp: string })[],
-  place: RunKeySpace,
+  space: RunKeySpace,
 ): Promise<boolean> {
-  const { redis, keys } = place;
+  const { redis, keys } = space;
   const runId = String(stamp['runId']);
   const reply = (await runScript(
     redis,
     eventsScript,
     [keys.run(runId), keys.events(runId), keys.relayed(runId)],
     [
-      ...eventTargets(place, runId),
+      ...eventTargets(space, runId),
       maxWaiting,
       waitingTtlS,
       // Flagged like deltas: the firehose has the events of the run below already.

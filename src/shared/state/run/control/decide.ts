@@ -34,12 +34,12 @@ type Reply =
  * money in `entry.budget` needs a run that waits for money. Throws `queue_unavailable`; the same decision may
  * then be sent again.
  */
-export async function decideAboutRun(place: RunKeySpace, runId: string, decide: Decide): Promise<DecideOutcome> {
-  const run = await waitingRun(runId, place);
+export async function decideAboutRun(space: RunKeySpace, runId: string, decide: Decide): Promise<DecideOutcome> {
+  const run = await waitingRun(runId, space);
   if (!run) return { kind: 'gone' };
   const event = resumedEvent(run, decide);
   const args = [
-    ...waitEndArgs(place, runId, event, decide),
+    ...waitEndArgs(space, runId, event, decide),
     decide.entry.budget ? 1 : 0,
     decide.by ?? '',
     ...decide.verdicts.flatMap(({ id, verdict, vote, decision }) => [
@@ -51,7 +51,7 @@ export async function decideAboutRun(place: RunKeySpace, runId: string, decide: 
     ]),
   ];
   const doing = `decision about run ${runId}`;
-  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as Reply;
+  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as Reply;
   switch (reply[0]) {
     case 0:
       return { kind: 'gone' };
@@ -63,7 +63,7 @@ export async function decideAboutRun(place: RunKeySpace, runId: string, decide: 
       return { kind: 'recorded' };
     case 4: {
       const [, ...ended] = reply;
-      return { kind: 'resumed', resumed: await afterWait(place, run, ended) };
+      return { kind: 'resumed', resumed: await afterWait(space, run, ended) };
     }
     default:
       return assertNever(reply[0]);

@@ -33,12 +33,12 @@ export type Stopped = 'gone' | 'ended_before' | 'held' | 'ended_here' | 'asked';
  * worker that misses the channel still finds it; taken off the list again when the run has ended. One that ended here stays in the
  * sets of open runs, until the caller has told whoever waits for it.
  */
-export async function stopRun(record: RunRecord, cancel: CancelRequest, place: RunKeySpace): Promise<Stopped> {
-  const { redis, keys } = place;
+export async function stopRun(record: RunRecord, cancel: CancelRequest, space: RunKeySpace): Promise<Stopped> {
+  const { redis, keys } = space;
   const { runId } = record;
   // What follows the end of the run may be lost with this process.
-  await Promise.all([redis.sadd(keys.cancels, runId), lookSoon(place, runId)]);
-  const reply = await askToStop(record, cancel, place);
+  await Promise.all([redis.sadd(keys.cancels, runId), lookSoon(space, runId)]);
+  const reply = await askToStop(record, cancel, space);
   switch (reply.kind) {
     case 'asked': {
       const message: ControlMessage = { v: 1, runId, op: 'cancel', cancel: reply.cancel };
@@ -62,7 +62,7 @@ type CancelReply =
   | { readonly kind: 'gone' | 'ended_before' | 'held' | 'ended_here' }
   | { readonly kind: 'asked'; readonly cancel: CancelRequest };
 
-async function askToStop(record: RunRecord, cancel: CancelRequest, place: RunKeySpace): Promise<CancelReply> {
+async function askToStop(record: RunRecord, cancel: CancelRequest, space: RunKeySpace): Promise<CancelReply> {
   const { runId, request } = record;
   const at = new Date().toISOString();
   const cancelled = { type: 'run.cancelled', drained: false, reason: cancel.reason } as const;
@@ -78,9 +78,9 @@ async function askToStop(record: RunRecord, cancel: CancelRequest, place: RunKey
     eventStart({ ...stamp, type: 'run.failed', error }),
     jsonText(error),
     jsonText({ ...zeroUsage, byModel: {} }),
-    recordTtlS(place, request.executionId !== undefined),
-    place.eventLogTtlS,
-    ...eventTargets(place, runId),
+    recordTtlS(space, request.executionId !== undefined),
+    space.eventLogTtlS,
+    ...eventTargets(space, runId),
     whole({ type: 'agent.cancelling', drain: cancel.drain, onPendingApprovals: cancel.onPendingApprovals }),
     eventStart({ ...stamp, type: 'tool.approval.denied' }),
     'the run was cancelled',
@@ -90,7 +90,7 @@ async function askToStop(record: RunRecord, cancel: CancelRequest, place: RunKey
     workOf(request).kind === 'node' ? whole({ type: 'node.failed', error }) : '',
   ];
   const doing = `cancel of run ${runId}`;
-  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as
+  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as
     | [0]
     | [1]
     | [2]

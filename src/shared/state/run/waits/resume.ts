@@ -39,18 +39,18 @@ export type AddJob = (run: ResumedRun & { readonly runId: string }) => Promise<v
  * reconciler would. Undefined when the run is not suspended (any more). Throws `queue_unavailable`; after
  * one it is unknown whether the run was resumed.
  */
-export async function resumeRun(place: RunKeySpace, runId: string, end: WaitEnd): Promise<ResumedRun | undefined> {
-  const run = await waitingRun(runId, place);
+export async function resumeRun(space: RunKeySpace, runId: string, end: WaitEnd): Promise<ResumedRun | undefined> {
+  const run = await waitingRun(runId, space);
   if (run?.status !== 'suspended') return undefined;
   const event = resumedEvent(run, end);
-  const args = waitEndArgs(place, runId, event, end);
+  const args = waitEndArgs(space, runId, event, end);
   const doing = `resume of run ${runId}`;
-  const reply = (await runScript(place.redis, script, runKeys(place, runId), args, { doing })) as
+  const reply = (await runScript(space.redis, script, runKeys(space, runId), args, { doing })) as
     | readonly [0]
     | readonly [1, ...WaitEnded];
   if (reply[0] === 0) return undefined;
   const [, ...ended] = reply;
-  return await afterWait(place, run, ended);
+  return await afterWait(space, run, ended);
 }
 
 /** Segment, number of the event, queue, job kind, calls that are still pending. */
@@ -61,7 +61,7 @@ const decisionsTtlS = 400 * 86_400;
 
 /** The first arguments of the scripts that end a wait. */
 export function waitEndArgs(
-  place: RunKeySpace,
+  space: RunKeySpace,
   runId: string,
   event: string,
   { segment, atMs, entry }: WaitEnd,
@@ -71,7 +71,7 @@ export function waitEndArgs(
     segment ?? '',
     new Date(atMs).toISOString(),
     event,
-    ...eventTargets(place, runId),
+    ...eventTargets(space, runId),
     jsonText(entry),
     decisionsTtlS,
   ];

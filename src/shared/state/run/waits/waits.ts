@@ -51,13 +51,13 @@ export function redisTimers(redis: RedisConnection, key: string): Timers {
 }
 
 /** The waits in Redis. */
-export function redisWaits(place: RunKeySpace & { readonly clock: Clock }): Waits {
-  const { redis, keys, clock } = place;
+export function redisWaits(space: RunKeySpace & { readonly clock: Clock }): Waits {
+  const { redis, keys, clock } = space;
   return withNamedErrors<Waits>('waits', {
     ...redisTimers(redis, keys.timers),
     async resume(runId, resumption) {
       const atMs = clock.now();
-      return await resumeRun(place, runId, {
+      return await resumeRun(space, runId, {
         summary: resumption.summary,
         entry: decidedEntry(resumption, atMs),
         atMs,
