@@ -16,7 +16,7 @@ const defaults = runnerDefaults({ agents: [support, search] });
 const { runAgent } = createRunner({
   ...defaults,
   buildSystemPrompt: ({ instructions }) => `${instructions} Today is ${new Date().toDateString()}.`,
-  effects: { dispatch: (agentId, threadId) => console.log(`[${agentId} has answered in ${threadId}]`) },
+  postRun: { dispatch: (agentId, threadId) => console.log(`[${agentId} has answered in ${threadId}]`) },
 });
 
 for (const message of ['Where is order 7?', 'And order 8?']) {
@@ -26,5 +26,5 @@ for (const message of ['Where is order 7?', 'And order 8?']) {
   });
 }
 
-for (const { role, text } of await defaults.threads.said('customer-42')) console.log(`${role}: ${text}`);
+for (const { role, text } of await defaults.threads.messages('customer-42')) console.log(`${role}: ${text}`);
 console.log(`${defaults.usage.of('support').total > 0 ? 'some' : 'no'} tokens were used`);

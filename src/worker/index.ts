@@ -26,7 +26,7 @@ export type { ReadPart, ReadRange, ReadRequest, ResultReader } from './tools/res
 export { ToolError } from './tools/tool-error.ts';
 export { startWorker, type StartWorkerOptions } from './start-worker.ts';
 export type { RunningWorker } from './build.ts';
-export type { PersonSays } from './local/ask-people.ts';
+export type { PersonVerdict } from './local/ask-people.ts';
 export type {
   AgentHandle,
   AgentRunOptions,
@@ -122,7 +122,7 @@ export type {
   RunnerCollaborators,
   RunnerManifest,
   RunnerThreads,
-  Said,
+  RunnerMessage,
   Servers,
 } from './local/runner-ports.ts';
 export type { LocalThreads } from './local/runner-threads.ts';
@@ -199,7 +199,7 @@ export function createAgent(agent: Agent, options: CreateAgentOptions = {}): Age
  * prompt, and an engine like {@link createAgent}. Replace what is to be otherwise.
  *
  * @example
- * const { runAgent } = createRunner({ ...runnerDefaults({ agents: [support] }), effects: { dispatch: indexThread } });
+ * const { runAgent } = createRunner({ ...runnerDefaults({ agents: [support] }), postRun: { dispatch: indexThread } });
  * const { text } = await runAgent('support', 'customer-42', 'Where is order 7?', { onThinking: showDots });
  */
 export function runnerDefaults(options: RunnerDefaultsOptions): RunnerDefaults {

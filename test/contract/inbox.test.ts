@@ -18,7 +18,7 @@ inboxContract('Redis', async (runId) => {
 
 inboxContract('Memory', async () => {
   const inbox = inMemoryInbox();
-  return { inbox, say: async (runId, id) => inbox.say(runId, { id, text: id, at }) };
+  return { inbox, say: async (runId, id) => inbox.steer(runId, { id, text: id, at }) };
 });
 
 test('a repeat is the same message, also when it was taken meanwhile', async () => {

@@ -1,15 +1,14 @@
 import { assertNever, RunError } from '../../shared/base/errors.ts';
-import { accountField, type AccountKeySpace, type Cap } from '../../shared/state/money/accounts.ts';
-import { readBudget, setBudget, topUp } from '../../shared/state/money/budgets.ts';
+import type { AccountWindow, Cap } from '../../shared/state/money/accounts.ts';
 import {
-  budgetCap,
-  budgetScope,
-  budgetWindow,
-  windowOf,
-  type BudgetScope,
-  type BudgetView,
-  type BudgetWindow,
-} from '../../shared/contract/money.ts';
+  accountInTotal,
+  readBudget,
+  setBudget,
+  tenantAccountInUse,
+  tenantAccountNow,
+  topUp,
+} from '../../shared/state/money/budgets.ts';
+import { budgetCap, budgetScope, type BudgetScope, type BudgetView } from '../../shared/contract/money.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadRecord } from './read-run.ts';
@@ -45,7 +44,7 @@ export async function setBatchCap(
   { keys }: ClientCore,
   redis: RedisConnection,
 ): Promise<BudgetView> {
-  return await setBudget({ redis, keys, tenant, place: wholePlace('batch', id) }, cap);
+  return await setBudget({ redis, keys, tenant, account: accountInTotal('batch', id) }, cap);
 }
 
 /** Adds money, once for each key. Throws `validation` for an account without a cap. */
@@ -68,41 +67,22 @@ async function locate(
   tenant: string,
   core: ClientCore,
   redis: RedisConnection,
-): Promise<{ readonly place: AccountKeySpace; readonly known: Cap | undefined }> {
+): Promise<{ readonly account: AccountWindow; readonly known: Cap | undefined }> {
   switch (scope) {
     case 'batch':
-      return { place: wholePlace(scope, id), known: undefined };
+      return { account: accountInTotal(scope, id), known: undefined };
     case 'run': {
       const { budget } = (await loadRecord(core, redis, id, tenant)).request;
       const capMicrocents = budgetCap(budget);
       const known = budget && capMicrocents !== undefined ? { capMicrocents, onExceed: budget.onExceed } : undefined;
-      return { place: wholePlace(scope, id), known };
+      return { account: accountInTotal(scope, id), known };
     }
     case 'tenant': {
       const { budget } = core.tenants.of(id);
-      if (!budget) return { place: await windowInUse(id, core, redis), known: undefined };
-      return { place: tenantPlace(id, budget.window), known: budget };
+      if (!budget) return { account: await tenantAccountInUse(id, redis, core.keys), known: undefined };
+      return { account: tenantAccountNow(id, budget.window), known: budget };
     }
     default:
       return assertNever(scope);
   }
-}
-
-function wholePlace(scope: BudgetScope, id: string): AccountKeySpace {
-  return { scope, id, window: 'total', windowStart: 'total' };
-}
-
-/** A client without `tenantsFile` knows no window; the account that workers have written a cap into shows it. */
-async function windowInUse(tenant: string, { keys }: ClientCore, redis: RedisConnection): Promise<AccountKeySpace> {
-  const places = budgetWindow.options.map((window) => tenantPlace(tenant, window));
-  const caps = await Promise.all(
-    places.map(({ windowStart }) =>
-      redis.hexists(keys.account(tenant, 'tenant', tenant, windowStart), accountField.cap),
-    ),
-  );
-  return places[Math.max(0, caps.indexOf(1))] as AccountKeySpace;
-}
-
-function tenantPlace(id: string, window: BudgetWindow): AccountKeySpace {
-  return { scope: 'tenant', id, window, windowStart: windowOf(window, Date.now()) };
 }

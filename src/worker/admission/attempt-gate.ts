@@ -20,13 +20,13 @@ export interface GateOptions extends BudgetGateOptions {
   approved(step: number): boolean;
 }
 
-/** A run that is kept out of a line looks again after this, in case its wake-up got lost. */
+/** A run in a wait queue looks again after this, in case its wake-up got lost. */
 const recheckMs = 600_000;
 
 /**
  * The gate before every attempt of a run: is the model known to be down, does the fleet's share of the provider's limits
- * allow a call, is there money for it. In this order, because money that is held while a run waits for its turn is
- * missing elsewhere. What was taken is given back by the permit's `settle`, or here when a later question is answered no.
+ * allow a call, is there money for it. In this order, because money that is reserved while a run waits for its turn is
+ * missing elsewhere. The permit's `settle` releases what was taken; so does this gate when a later question is answered no.
  */
 export class AttemptGate {
   readonly #options: GateOptions;
@@ -52,7 +52,7 @@ export class AttemptGate {
     try {
       const grant = await this.#takeTurn(planned, signal);
       try {
-        const paid = await this.#takeMoney(planned, signal);
+        const paid = await this.#reserveMoney(planned, signal);
         return {
           kind: 'go',
           maxOutputTokens: paid.maxOutputTokens,
@@ -98,7 +98,7 @@ export class AttemptGate {
     });
   }
 
-  async #takeMoney(
+  async #reserveMoney(
     { step, provider, price, fixedMicrocents, request, optional = false }: PlannedAttempt,
     signal: AbortSignal,
   ): Promise<{ readonly id: string; readonly maxOutputTokens?: number }> {
@@ -110,7 +110,7 @@ export class AttemptGate {
     const cost: CallCost | undefined = price && costOfCall(request, price);
     const most = fixedMicrocents ?? cost?.most ?? 0;
     const least = fixedMicrocents ?? cost?.least ?? 0;
-    const amount = await this.#budgetGate.hold(
+    const amount = await this.#budgetGate.reserve(
       id,
       {
         what: 'model call',

@@ -12,14 +12,14 @@ export interface BudgetGateOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly accounts: Accounts;
-  /** Tells this holder's reservations from those of an earlier one. */
+  /** Distinguishes this owner's reservations from those of an earlier one. */
   readonly owner: string;
-  /** Longest wait that holds a worker, in milliseconds. */
+  /** Longest wait on a worker, in milliseconds. */
   readonly maxInlineWaitMs: number;
   readonly emit: (event: EventBody) => void;
   /** The name under which a model is counted. Absent: its own. */
   readonly modelName?: ((model: string) => string) | undefined;
-  /** Told of money that moves, in microcents; for metrics. */
+  /** Gets money that moves, in microcents; for metrics. */
   readonly meter?: MoneyMeter | undefined;
   /** Runs that fit now. */
   readonly wake: (runIds: readonly string[]) => void;
@@ -28,11 +28,11 @@ export interface BudgetGateOptions {
 export interface MoneyMeter {
   reserved(agentId: string, microcents: number): void;
   spent(agentId: string, microcents: number): void;
-  /** A call that may have been billed without saying for how much. */
+  /** A call that may have been billed for an unknown amount. */
   unconfirmed(agentId: string): void;
 }
 
-/** What is about to be paid for. `optional`: where there is no money it is left out, and nobody waits for it. */
+/** What is about to be paid for. `optional`: without money it is skipped, and the run does not wait. */
 export interface Purchase extends Pick<ReserveRequest, 'provider' | 'model' | 'wanted' | 'least' | 'force'> {
   /** In words, for people. */
   readonly what: string;
@@ -43,7 +43,7 @@ const settleTries = 4;
 const firstRetryMs = 50;
 const longestRetryMs = 500;
 
-/** Holds money of one accounts before it is spent, and counts what was paid. */
+/** Reserves money of a run's accounts before it is spent, and counts what was paid. */
 export class BudgetGate {
   readonly #options: BudgetGateOptions;
   #purchases = 0;
@@ -52,13 +52,13 @@ export class BudgetGate {
     this.#options = options;
   }
 
-  /** Without a cap nothing has to be held. */
+  /** Without a cap nothing has to be reserved. */
   get isCapped(): boolean {
     const { ports, accounts } = this.#options;
     return ports.ledger.isCapped(accounts);
   }
 
-  /** Names come from callers and adapters; those that nobody configured share one. */
+  /** Names come from callers and adapters; those that are not configured share one. */
   modelName(model: string): string {
     return this.#options.modelName?.(model) ?? model;
   }
@@ -69,14 +69,14 @@ export class BudgetGate {
   }
 
   /**
-   * Holds money in all accounts of the accounts and answers how much. Throws `budget_exceeded` where the run must end, and
+   * Reserves money in all accounts and answers how much. Throws `budget_exceeded` where the run must end, and
    * `TurnSuspension` where it must wait without a worker.
    */
-  async hold(id: string, { what, optional = false, ...wanted }: Purchase, signal: AbortSignal): Promise<number> {
+  async reserve(id: string, { what, optional = false, ...wanted }: Purchase, signal: AbortSignal): Promise<number> {
     const { ports, accounts, meter } = this.#options;
     const model = this.modelName(wanted.model);
     const ask = () => ports.ledger.reserve({ accounts, id, ...wanted, model, force: wanted.force && !optional });
-    const reservation = await this.#patiently(ask, signal);
+    const reservation = await this.#untilNotBusy(ask, signal);
     if (reservation.kind !== 'reserved') throw this.#refusal(reservation, wanted.least, what, optional);
     meter?.reserved(accounts.agentId, reservation.amount);
     for (const account of reservation.warnings) this.#warn(account);
@@ -90,13 +90,13 @@ export class BudgetGate {
     if (paid.unconfirmed) meter?.unconfirmed(accounts.agentId);
     const model = this.modelName(paid.model);
     const parts = paid.parts?.map((part) => ({ ...part, model: this.modelName(part.model) }));
-    wake(await this.#insist(() => ports.ledger.settle({ accounts, ...paid, model, parts })));
+    wake(await this.#retried(() => ports.ledger.settle({ accounts, ...paid, model, parts })));
   }
 
-  /** Gives money back that nothing was paid with. Throws as `settle` does. */
+  /** Releases a reservation that nothing was paid with. Throws as `settle` does. */
   async release(id: string): Promise<void> {
     const { ports, accounts, wake } = this.#options;
-    wake(await this.#insist(() => ports.ledger.release(accounts, id)));
+    wake(await this.#retried(() => ports.ledger.release(accounts, id)));
   }
 
   /** What was bought is there and paid for: a store that is away must not take it back. The next claim sorts it out. */
@@ -104,8 +104,8 @@ export class BudgetGate {
     this.#options.log.warn({ err: cause }, 'an attempt was not settled');
   }
 
-  /** Calls of others that are under way may turn out cheaper than what is held for them: that is worth a short wait. */
-  async #patiently(ask: () => Promise<Reservation>, signal: AbortSignal): Promise<Reservation> {
+  /** Calls of others that are under way may turn out cheaper than their reservations: that is worth a short wait. */
+  async #untilNotBusy(ask: () => Promise<Reservation>, signal: AbortSignal): Promise<Reservation> {
     const { clock, maxInlineWaitMs } = this.#options;
     const until = clock.monotonic() + maxInlineWaitMs;
     for (let waitMs = firstRetryMs; ; waitMs = Math.min(waitMs * 2, longestRetryMs)) {
@@ -145,8 +145,8 @@ export class BudgetGate {
     this.#options.emit({ type: 'budget.warning', spentMicrocents, limitMicrocents, thresholdPct });
   }
 
-  /** Money that stays held is missing to others for long. */
-  async #insist<T>(settle: () => Promise<T>): Promise<T> {
+  /** A reservation that stays open is missing to others for long. */
+  async #retried<T>(settle: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
         return await settle();
@@ -162,7 +162,7 @@ function figures(
   { scope, id, spentMicrocents, reservedMicrocents, capMicrocents }: AccountState,
   needed: number,
 ): string {
-  const held = reservedMicrocents > 0 ? `, ${formatUsd(reservedMicrocents)} held for calls under way` : '';
+  const reserved = reservedMicrocents > 0 ? `, ${formatUsd(reservedMicrocents)} reserved for calls under way` : '';
   const name = scope === 'run' ? 'the run' : `${scope} ${id}`;
-  return `${name}: ${formatUsd(spentMicrocents)} spent${held}, ${formatUsd(needed)} needed, cap ${formatUsd(capMicrocents)}`;
+  return `${name}: ${formatUsd(spentMicrocents)} spent${reserved}, ${formatUsd(needed)} needed, cap ${formatUsd(capMicrocents)}`;
 }

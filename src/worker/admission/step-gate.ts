@@ -24,19 +24,19 @@ export interface StepSpent {
 }
 
 export interface StepGateOptions extends BudgetGateOptions {
-  /** What has no price that anybody knows may not be bought. */
+  /** A step without a known price is refused. */
   readonly denyUnpriced: boolean;
 }
 
-/** A step may begin. `settle` is to be called once, when it is over: without an answer with what was paid by then. */
+/** A step may begin. `settle` is to be called once, when it has ended: without an answer with what was paid by then. */
 export interface StepPermit {
   settle(spent: StepSpent): Promise<void>;
 }
 
 /**
- * The gate before every step of a program that pays by itself: the same accounts as before a model call. What such a step
- * costs is only known afterwards. So what is said of it beforehand is held, or the smallest amount, and by the ledger's own
- * rule what the dearest of its kind has cost beyond that; what it cost more is counted, and the next one is refused.
+ * The gate before every step of an orchestration that pays by itself: the same accounts as before a model call. What such a
+ * step costs is only known afterwards. So its stated maximum is reserved, or the smallest amount, and by the ledger's own rule
+ * what the dearest of its kind has cost beyond that; what it cost more is counted, and the next one is refused.
  */
 export class StepGate {
   readonly #options: StepGateOptions;
@@ -60,11 +60,11 @@ export class StepGate {
     if (!this.#budgetGate.isCapped) return { settle: (spent) => this.#settle(id, payee, spent) };
     if (budgetDecision === 'reject') throw new RunError('budget_exceeded', 'more money for the run was refused');
     if (this.#options.denyUnpriced && orchestration.unpriced)
-      throw new RunError('budget_unpriced', 'a step cost what nobody has a price for, and the budget denies that');
+      throw new RunError('budget_unpriced', 'a step had a cost without a known price, and the budget denies that');
     const wanted = Math.max(1, mostMicrocents);
     const force = budgetDecision === 'approve';
     const { provider, model } = payee;
-    await this.#budgetGate.hold(
+    await this.#budgetGate.reserve(
       id,
       { what: `call of ${model}`, provider, model, wanted, least: wanted, force },
       signal,

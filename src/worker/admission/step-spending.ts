@@ -23,7 +23,7 @@ export function addSpending(a: Spending, b: Spending): Spending {
 type CostEvent = Pick<EventOf<'cost.updated'>, 'type' | 'model' | 'costMicrocents' | 'priced' | 'usageReported'> &
   CostTokens;
 
-/** As the log tells it, apart from what it adds up to. */
+/** As the log has it, apart from the sum so far. */
 export function costEvent({ model, usage, costMicrocents, priced }: PaidAttempt): CostEvent {
   return { type: 'cost.updated', model, ...costTokens(usage), costMicrocents, priced, usageReported: true };
 }

@@ -33,11 +33,11 @@ export type AgentEngineOptions = Omit<CreateAgentOptions, 'capabilities'> & {
   readonly env: NonNullable<CreateAgentOptions['env']>;
 };
 
-const nobodyDecides = { granted: false, reason: 'nobody can decide here' } as const;
+const noDecision = { granted: false, reason: 'no person can decide here' } as const;
 
 /**
  * An engine of agents in this process. A server is an `OwnParts`, a capability, or the configuration of an MCP server; a
- * session is a conversation in memory. What people would have to decide is denied, unless `onPending` asks somebody.
+ * session is a conversation in memory. What people would have to decide is denied, unless `onPending` asks a person.
  */
 export function createAgentEngine(given: AgentEngineOptions, boundary: Boundary): Engine {
   const ports = createInMemoryPorts({ redactor: boundary.redactor });
@@ -49,7 +49,7 @@ export function createAgentEngine(given: AgentEngineOptions, boundary: Boundary)
         ...given,
         agents: (given.agents ?? []).flatMap((other) => reachable(other, own.agent)),
         capabilities,
-        onPending: async (item, runId) => (await given.onPending?.(item, runId)) ?? nobodyDecides,
+        onPending: async (item, runId) => (await given.onPending?.(item, runId)) ?? noDecision,
         session: { id, ports, boundary },
       });
       const isOtherModel = options.model !== own.agent.definition.model;
@@ -88,7 +88,7 @@ function sorted(all: Servers): Sorted {
   return { own, capabilities: Object.fromEntries(capabilities), servers: servers.data };
 }
 
-/** The agent as the options of this turn say. */
+/** The agent with the options of this turn. */
 function agentFor(
   agent: Agent,
   { systemPrompt, agents }: EngineOptions,
@@ -120,23 +120,23 @@ function reachable(other: Agent, { definition }: Agent): Agent[] {
   return [{ ...other, definition: { ...other.definition, unknownCapability: 'skip' } }];
 }
 
-/** The end of the run, every event of it told. A run that waits for money has nobody to give it any. */
+/** Passes every event of the run on until it ends. A run that waits for money is refused it: no person can decide. */
 async function followed(
   handle: AgentHandle,
   stream: ReturnType<AgentHandle['stream']>,
   callbacks: EngineCallbacks,
 ): Promise<RunOutcomeView> {
-  const tell = teller(callbacks);
-  for await (const event of stream) tell(event);
+  const emit = emitterFor(callbacks);
+  for await (const event of stream) emit(event);
   const view = await stream.result;
   if (view.status !== 'suspended') return view;
   const refused = handle.resume(view.runId, 'reject');
-  for await (const event of refused) tell(event);
+  for await (const event of refused) emit(event);
   return await refused.result;
 }
 
 /** Calls what each event is in the dialect of callbacks, as far as it is the engine's to call. */
-function teller(callbacks: EngineCallbacks): (event: RunEvent) => void {
+function emitterFor(callbacks: EngineCallbacks): (event: RunEvent) => void {
   const project = createProjector('callbacks', { tenant: 'default' });
   const { onThinking, onAssistantMessage, onToolUse, onToolUseSummary } = callbacks;
   const known = new Map<string, ((...args: never[]) => void) | undefined>(

@@ -49,7 +49,7 @@ export interface AgentRunOptions extends Pick<RunRequestInput, 'limits' | 'overr
   readonly signal?: AbortSignal;
 }
 
-/** What decides about a run that goes on. */
+/** The decision with which a run goes on. */
 export interface RunDirective {
   readonly directive?: DecisionInput;
   /** Who decides, for the audit trail. */

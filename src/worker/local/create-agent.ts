@@ -26,7 +26,7 @@ import { queuedRecord } from './stores/in-memory-row.ts';
 export interface AgentSession {
   readonly id: string;
   readonly ports: InMemoryPorts;
-  /** Shared by all handles of the session's program. */
+  /** Shared by all handles of the session. */
   readonly boundary: Boundary;
 }
 
@@ -74,7 +74,7 @@ export function createAgentWith(agent: Agent, options: Options): AgentHandle {
   };
 }
 
-/** What the runs of the handle work with, as its options say. */
+/** What the runs of the handle work with, from its options. */
 function depsFor(agent: Agent, options: Options): LocalDeps {
   const config = parseConfig(options.env);
   const { secrets, redactor, providers } = options.session?.boundary ?? createBoundary({ ...options, config });
@@ -113,9 +113,9 @@ function newRecord(
   thread: string | undefined,
 ): RunRecord {
   const nowMs = systemClock.now();
-  // The caller holds the definition of the agent, so its limits do not bound this caller.
+  // The caller has the definition of the agent, so its limits do not bound this caller.
   const request = runRequest.parse({ agent, input, ...asked, thread, raise: true });
-  const run = { runId: newRunId(nowMs), tenant: 'default', kind: 'agent.turn', queue: 'memory', request } as const;
+  const run = { runId: newRunId(nowMs), tenant: 'default', kind: 'agent.turn', queue: 'in-memory', request } as const;
   return queuedRecord(run, nowMs);
 }
 

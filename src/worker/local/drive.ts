@@ -21,7 +21,7 @@ const timed: ReadonlySet<string> = new Set(['media', 'retry', 'provider_limit'])
 /** A run that dies with this process is gone: no other worker continues it, and no one asks which run killed the process. */
 const delivery = {
   jobTry: 1,
-  queue: 'memory',
+  queue: 'in-memory',
   worker: 'this process',
   crashLimit: 1,
   blameLimit: 1,
@@ -108,7 +108,7 @@ async function resumeDue({ waits, deadlines }: InMemoryPorts): Promise<void> {
 
 /**
  * Records what people decided about a run. No timer fires between two turns, so this first resumes what is due: an approval
- * that has expired by now is expired before anybody decides about it.
+ * that has expired by now is expired before a decision about it.
  */
 export async function decideHere(
   runId: string,

@@ -24,10 +24,10 @@ export class HandleTurns {
     if (this.#busy) throw new RunError('concurrent_run', `agent ${this.#agentId} already has a run in progress`);
   }
 
-  /** A new run. With `refusesHeldThread` it fails where another run waits on its thread. */
-  begin(record: RunRecord, refusesHeldThread: boolean, signal: AbortSignal | undefined): AgentStream {
+  /** A new run. With `refusesLockedThread` it fails where another run waits on its thread. */
+  begin(record: RunRecord, refusesLockedThread: boolean, signal: AbortSignal | undefined): AgentStream {
     const ready = async () => {
-      if (refusesHeldThread) await this.#refuseHeldThread(record);
+      if (refusesLockedThread) await this.#refuseLockedThread(record);
       this.#deps.ports.create(record);
     };
     return this.#follow(record.runId, ready, signal);
@@ -55,7 +55,11 @@ export class HandleTurns {
   }
 
   /** A run that waits for something outside keeps its thread, and no one here would wake the run that waits for the thread. */
-  async #refuseHeldThread({ runId, tenant, request: { agent: agentId, thread: threadId } }: RunRecord): Promise<void> {
+  async #refuseLockedThread({
+    runId,
+    tenant,
+    request: { agent: agentId, thread: threadId },
+  }: RunRecord): Promise<void> {
     if (threadId === undefined) return;
     const { threads } = this.#deps.ports;
     const entered = await threads.enter({ tenant, threadId, runId, agentId, onBusy: 'reject' });

@@ -64,7 +64,7 @@ export type NodeOutcome =
       readonly tokensUsed: { readonly input: number; readonly output: number; readonly model: string };
     }
   | { readonly kind: 'failed'; readonly code: ErrorCode; readonly message: string; readonly retryable: boolean }
-  /** A provider works on it; whoever runs the workflow asks for it later. */
+  /** A provider works on it; the host asks for it later. */
   | { readonly kind: 'media_job'; readonly jobId: string; readonly provider: string; readonly model: string };
 
 export type NodeExecutor = (context: NodeContext) => Promise<NodeOutcome>;
@@ -166,7 +166,7 @@ function recordOf(
 ): RunRecord {
   const { agent_ref: agent, nodeRetry: _, ...node } = config;
   const request = { agent, ...asked, raise: true, node: { ...node, prompt_template: '{{ input }}' } };
-  return queuedRecord({ runId: newRunId(nowMs), tenant, kind: 'node', queue: 'memory', request }, nowMs);
+  return queuedRecord({ runId: newRunId(nowMs), tenant, kind: 'node', queue: 'in-memory', request }, nowMs);
 }
 
 /** The stores of one execution. Its events go to the host as they are emitted, and its media where the host keeps them. */

@@ -29,14 +29,14 @@ export function refuseUnserved(
   const needs = [
     policies.length > 0 && 'policies: there are no rules here',
     trust === 'sandbox' && 'trust: there is no sandbox here',
-    capabilities.length > 0 && 'capabilities: nobody brings them here',
+    capabilities.length > 0 && 'capabilities: there are none here',
     subagents.length > 0 && 'subagents: there are no other agents here',
     Object.keys(agentTools).length > 0 && 'agentTools: there are no other agents here',
     handoffs.length > 0 && 'handoffs: there are no other agents here',
     toolInvocation === 'code-mode' && 'toolInvocation: no scripts are run here',
     directories.length > 0 && 'directories: there are no folders here',
-    budget !== undefined && 'budget: nobody counts money here',
-    limits.deadlineMs !== undefined && 'limits.deadlineMs: nobody looks after deadlines here',
+    budget !== undefined && 'budget: no money is counted here',
+    limits.deadlineMs !== undefined && 'limits.deadlineMs: no deadline is watched here',
     ...definition.tools.map((name) => name.startsWith('mcp:') && `tools: there is no server for ${name} here`),
     ...tools.flatMap((tool) => needsOf(tool, definition.interaction === 'headless', secrets)),
   ];
@@ -55,9 +55,9 @@ function needsOf(
   const missing = set.kind === 'ready' ? (secrets ? [] : secretsAllowed) : set.missing;
   return [
     ...(delegate ? [`tool ${name}: there are no other agents here`] : []),
-    // Where nobody can be asked a call is denied: that is what a headless agent asks for.
-    ...(asks !== undefined && !isHeadless ? [`tool ${name}: there is nobody to answer it`] : []),
-    ...(needsApproval !== false && !isHeadless ? [`tool ${name}: there is nobody to approve its calls`] : []),
+    // Without a person a call is denied: that is what a headless agent asks for.
+    ...(asks !== undefined && !isHeadless ? [`tool ${name}: there is no person to answer it`] : []),
+    ...(needsApproval !== false && !isHeadless ? [`tool ${name}: there is no person to approve its calls`] : []),
     ...missing.map((secret) => `tool ${name}: secrets does not have ${secret}`),
   ];
 }

@@ -31,19 +31,19 @@ function refuse(event: RunEvent, isShown: boolean): void {
 
 /**
  * The text in pieces of whole paragraphs, together at most `maxChars` UTF-16 units; only a paragraph that is longer is cut,
- * where possible after a word. Holds at most one piece and what came with its end.
+ * where possible after a word. Buffers at most one piece and what came with its end.
  */
 export async function* inPieces(text: AsyncIterable<string>, maxChars: number): AsyncGenerator<string, void> {
-  let held = '';
+  let rest = '';
   for await (const more of text) {
-    held += more;
-    while (held.length > maxChars) {
-      const piece = pieceOf(held, maxChars);
-      held = held.slice(piece.length);
+    rest += more;
+    while (rest.length > maxChars) {
+      const piece = pieceOf(rest, maxChars);
+      rest = rest.slice(piece.length);
       if (piece.trim() !== '') yield piece.trim();
     }
   }
-  if (held.trim() !== '') yield held.trim();
+  if (rest.trim() !== '') yield rest.trim();
 }
 
 function pieceOf(text: string, maxChars: number): string {
@@ -68,7 +68,7 @@ export interface PipeOptions {
   readonly signal?: AbortSignal;
 }
 
-/** A piece and what the reader said to it. Its run may have failed, see `status`. */
+/** A piece and the reader's answer to it. Its run may have failed, see `status`. */
 export interface Piped {
   readonly index: number;
   readonly piece: string;
@@ -77,7 +77,7 @@ export interface Piped {
 
 /**
  * Gives the text of one run, piece by piece and while it comes, to another agent. One piece at a time, and only as fast as
- * whoever reads the pipe asks: nothing is read ahead of the reader, so a subscription that falls behind uses its log. Throws
+ * the pipe is read: nothing is read ahead of it, so a subscription that falls behind uses its log. Throws
  * `invalid_config`, and as {@link textFrom} does.
  */
 export async function* pipe(

@@ -21,7 +21,7 @@ export interface ExportedHandoff {
 /**
  * What came of replaying it.
  *
- * - replayed: these messages crossed; the other agent's first request held them after its own system text
+ * - replayed: these messages crossed; the other agent's first request had them after its own system text
  * - refused: they cannot be rebuilt. `validation`: a `custom` filter chose them, for this handoff or one before it in the same
  *   run. `run_state_malformed`: the export gives others than crossed, so something is missing in it or was changed
  */
@@ -69,21 +69,21 @@ function conversationBefore({ manifest, entries }: ExportedThread, seq: number, 
   return turn
     .filter((entry) => !isPrompt(entry))
     .reduce<Message[]>(
-      (said, entry) => (entry.t === 'handoff' ? [...crossingAt(entry, said)] : [...said, ...saidIn(entry)]),
-      [...past.messages, ...turn.filter(isPrompt).flatMap(saidIn)],
+      (before, entry) => (entry.t === 'handoff' ? [...crossingAt(entry, before)] : [...before, ...messagesOf(entry)]),
+      [...past.messages, ...turn.filter(isPrompt).flatMap(messagesOf)],
     );
 }
 
-/** What an agent or the user said in the turn. How an earlier end of it was told stands in the place of an answer. */
-function saidIn(entry: ThreadEntry): readonly Message[] {
+/** Messages of agents and the user. An answer that the runtime wrote, for an earlier end of the turn, is none. */
+function messagesOf(entry: ThreadEntry): readonly Message[] {
   if (entry.t !== 'message') return [];
   const { message, byRuntime, emptyResponse } = entry;
   return message.role === 'assistant' && (byRuntime || emptyResponse) ? [] : [message];
 }
 
-function crossingAt({ descriptor, summary }: Handoff, said: readonly Message[]): readonly Message[] {
+function crossingAt({ descriptor, summary }: Handoff, before: readonly Message[]): readonly Message[] {
   const seen = summary
-    ? [summaryMessage(summary.text, summary.sensitivity), ...said.slice(Math.max(0, said.length - summary.kept))]
-    : said;
+    ? [summaryMessage(summary.text, summary.sensitivity), ...before.slice(Math.max(0, before.length - summary.kept))]
+    : before;
   return crossing(filterFrom(descriptor), seen);
 }

@@ -19,8 +19,8 @@ const runState = z.strictObject({
 });
 
 /**
- * Everything that a run needs to go on elsewhere: its record, its journal and what people said about its calls so far. It
- * holds what the model and the tools wrote; keep it as private as they are.
+ * Everything that a run needs to go on elsewhere: its record, its journal and the decisions about its calls so far. It
+ * contains what the model and the tools wrote; keep it as private as they are.
  */
 export type RunState = z.output<typeof runState>;
 
@@ -100,7 +100,7 @@ const versions = z.object({
     .catch(undefined),
 });
 
-/** A state of another version has another shape, so that its other faults say nothing. */
+/** A state of another version has another shape, so that its other faults mean nothing. */
 function refuseOtherVersions(json: unknown): void {
   const found = versions.safeParse(json).data;
   if (!found) return;

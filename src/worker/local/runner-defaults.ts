@@ -26,7 +26,7 @@ export interface RunnerDefaultsOptions extends Omit<AgentEngineOptions, 'agents'
   readonly env?: AgentEngineOptions['env'];
 }
 
-/** What a runner works with when nothing else is said. */
+/** What a runner works with by default. */
 export interface RunnerDefaults extends RunnerCollaborators<AgentDefinition, TaskDefinition> {
   readonly threads: LocalThreads;
   readonly usage: RunnerCollaborators['usage'] & {
@@ -74,13 +74,13 @@ export function runnerDefaultsWith({
     injections: { resolve: () => ({}) },
     engine: createAgentEngine({ ...given, agents }, boundary),
     usage: usageTotals(),
-    effects: { dispatch() {} },
+    postRun: { dispatch() {} },
     scrub: (error) => boundary.redactor.text(asRunError(error).message),
     workspace: { cwd: '', directories: [] },
   };
 }
 
-/** Each with the thread of the run, and told to its caller, too. */
+/** Each with the thread of the run; its reports reach the caller, too. */
 function resolved(
   names: readonly string[],
   { agent, threadId, callbacks }: ResolverContext<AgentDefinition>,
@@ -129,7 +129,7 @@ function runAgentTool({ threadId, askAgent }: ResolverContext<AgentDefinition>, 
   return defineTool({
     name: 'run_agent',
     description:
-      'Asks another agent and answers what it says. It remembers what you asked it before in this conversation.',
+      'Asks another agent and returns its answer. It remembers what you asked it before in this conversation.',
     inputSchema: z.strictObject({
       agent: z.enum(others as [string, ...string[]]).describe('Whom to ask.'),
       message: z.string().min(1).describe('All that it needs to know.'),

@@ -7,11 +7,11 @@ import type { SideChannels } from '../tools/capabilities.ts';
 export interface RunAgentOverrides {
   readonly model?: string;
   readonly maxTurns?: number;
-  /** Nobody sits in front of this run. */
+  /** No person waits for this run. */
   readonly background?: boolean;
 }
 
-/** The only way up: what the caller of a run is told while it goes on. The runner knows nobody else. */
+/** What the caller of a run gets while it goes on. The runner knows no other receiver. */
 export interface RunnerCallbacks {
   readonly onThinking?: () => void;
   /** The whole text of a step. */
@@ -60,18 +60,18 @@ export interface RunnerManifest {
   readonly taskId?: string;
 }
 
-/** Something that was said in a thread. */
-export interface Said {
+/** A message of a thread. */
+export interface RunnerMessage {
   readonly role: 'user' | 'assistant';
   readonly text: string;
   /** The engine answered, with nothing. */
   readonly emptyResponse?: true;
 }
 
-/** A thread in the hands of one run. Disposing of it lets the next one have it. */
+/** A thread that one run has locked. Disposing of it releases the lock to the next waiter. */
 export interface LockedRunnerThread extends AsyncDisposable {
   manifest(): Promise<RunnerManifest>;
-  append(said: Said): Promise<void>;
+  append(message: RunnerMessage): Promise<void>;
   /** Keeps an event of the engine beside the messages. Returns at once. */
   record(event: RunEvent): void;
   /** Sets the time of the last change, and the session where there is a new one. */
@@ -95,14 +95,14 @@ export interface ResolverContext<Agent> {
   readonly agentId: string;
   readonly threadId: string;
   readonly background: boolean;
-  /** Told to the caller of the run, with its agent and thread. */
+  /** Reach the caller of the run, with its agent and thread. */
   readonly callbacks: SideChannels;
-  /** How many runs have asked for each other above this one. */
+  /** How many runs wait for this one: the run that asked for it, the run that asked for that one, and so on. */
   readonly askAgentDepth: number;
   /**
    * Has another agent answer in a thread of its own, with the callbacks and the abort of this run. Its answer is not delivered,
-   * but returned. Throws `depth_limit` below the third, `concurrent_run` for a thread that is held above, and what the run
-   * throws.
+   * but returned. Throws `depth_limit` from the fourth run on, `concurrent_run` for a thread that a waiting run has locked, and
+   * what the run throws.
    */
   readonly askAgent: (agentId: string, threadId: string, message: string) => Promise<{ readonly text: string }>;
 }
@@ -140,7 +140,7 @@ export interface RunnerCollaborators<Agent extends RunnerAgent = RunnerAgent, Ta
   readonly threads: RunnerThreads;
   readonly agents: { load(agentId: string): Promise<Agent> | Agent };
   readonly tasks: { get(taskId: string): Promise<Task | undefined> | Task | undefined };
-  /** Answers the whole system prompt: nobody adds to it. */
+  /** Answers the whole system prompt: nothing is added to it. */
   readonly buildSystemPrompt: (
     agent: Agent,
     cwd: string,
@@ -150,14 +150,14 @@ export interface RunnerCollaborators<Agent extends RunnerAgent = RunnerAgent, Ta
   readonly capabilities: {
     resolve(names: readonly string[], context: ResolverContext<Agent>): Promise<Servers> | Servers;
   };
-  /** Over what the capabilities bring, where names are the same. */
+  /** Replace what the capabilities bring under the same names. */
   readonly injections: {
     resolve(overrides: RunAgentOverrides, context: ResolverContext<Agent>): Promise<Servers> | Servers;
   };
   readonly engine: Engine;
   readonly usage: { record(agentId: string, threadId: string, usage: RunUsage): Promise<void> | void };
-  /** Begins what follows an answer. Nobody waits for it, and its failures are its own. */
-  readonly effects: { dispatch(agentId: string, threadId: string): Promise<void> | void };
+  /** Starts the post-run work. The runner does not wait for it and ignores its failures. */
+  readonly postRun: { dispatch(agentId: string, threadId: string): Promise<void> | void };
   /** An error as it may be shown. */
   readonly scrub: (error: unknown) => string;
   readonly workspace: { readonly cwd: string; readonly directories: readonly string[] };

@@ -18,7 +18,7 @@ import type {
 export interface AgentRunner {
   /**
    * A message in, a response out, one turn at a time for each thread. Aborted it resolves with an empty text; the thread then
-   * says `(stopped by user)`. Where assembling the turn or the engine fails, the thread says `(error: …)`, `onError` is called
+   * has `(stopped by user)`. Where assembling the turn or the engine fails, the thread has `(error: …)`, `onError` is called
    * and the error thrown.
    */
   readonly runAgent: (
@@ -39,19 +39,18 @@ interface Asked {
   readonly overrides: RunAgentOverrides;
   readonly abort: AbortController;
   /** Threads of the runs that wait for this one. */
-  readonly above: readonly string[];
+  readonly waiting: readonly string[];
 }
 
 /**
- * Makes a runner of what it works with. It is a sequence and nothing else: what a prompt says, which servers there are, who may
- * do what and who is told are for the others to know.
+ * Makes a runner of its collaborators. It is a sequence and nothing else: prompts, servers, permissions and delivery are theirs.
  */
 export function createRunner<Agent extends RunnerAgent, Task>(
   collaborators: RunnerCollaborators<Agent, Task>,
 ): AgentRunner {
   return {
     runAgent: async (agentId, threadId, message, callbacks = {}, overrides = {}, abort = new AbortController()) =>
-      await run({ agentId, threadId, message, callbacks, overrides, abort, above: [] }, collaborators),
+      await run({ agentId, threadId, message, callbacks, overrides, abort, waiting: [] }, collaborators),
   };
 }
 
@@ -62,7 +61,7 @@ async function run<Agent extends RunnerAgent, Task>(
   work: RunnerCollaborators<Agent, Task>,
 ): Promise<Answer> {
   const { agentId, threadId, message, callbacks, abort } = asked;
-  // Locked until all of it is over, whatever becomes of it.
+  // Locked until all of it is done, failures included.
   await using thread = await work.threads.acquire(threadId, agentId, abort.signal);
   if (!thread) return { text: '' };
   const agent = await work.agents.load(agentId);
@@ -85,7 +84,7 @@ async function run<Agent extends RunnerAgent, Task>(
   await thread.update(defined({ sessionId: result.sessionId }));
   if (usage) await work.usage.record(agentId, threadId, usage);
   callbacks.onResponse?.(agentId, threadId, text);
-  void (async () => await work.effects.dispatch(agentId, threadId))().catch(() => {});
+  void (async () => await work.postRun.dispatch(agentId, threadId))().catch(() => {});
   return { text };
 }
 
@@ -119,14 +118,14 @@ function contextOf<Agent extends RunnerAgent, Task>(
   asked: Asked,
   work: RunnerCollaborators<Agent, Task>,
 ): ResolverContext<Agent> {
-  const { agentId, threadId, callbacks, overrides, above } = asked;
+  const { agentId, threadId, callbacks, overrides, waiting } = asked;
   return {
     agent,
     agentId,
     threadId,
     background: overrides.background ?? false,
     callbacks: channelsTo(callbacks, agentId, threadId),
-    askAgentDepth: above.length,
+    askAgentDepth: waiting.length,
     askAgent: async (target, targetThread, question) =>
       await run(questionTo(target, targetThread, question, asked), work),
   };
@@ -138,14 +137,14 @@ async function stopped(thread: LockedRunnerThread): Promise<Answer> {
   return { text: '' };
 }
 
-/** The run that another one asks for: its answer goes back to that one, and to nobody else. */
+/** The run that another one asks for: its answer goes back to that one only. */
 function questionTo(agentId: string, threadId: string, message: string, asking: Asked): Asked {
   const { abort, overrides } = asking;
-  const above = [...asking.above, asking.threadId];
-  if (above.length > maxDepth)
+  const waiting = [...asking.waiting, asking.threadId];
+  if (waiting.length > maxDepth)
     throw new RunError('depth_limit', `agents may work for each other at most ${maxDepth} deep`);
-  if (above.includes(threadId))
-    throw new RunError('concurrent_run', `thread ${threadId} is held by a run that waits for this answer`);
+  if (waiting.includes(threadId))
+    throw new RunError('concurrent_run', `thread ${threadId} is locked by a run that waits for this answer`);
   const { onResponse: _, ...callbacks } = asking.callbacks;
   const { background } = overrides;
   return {
@@ -155,7 +154,7 @@ function questionTo(agentId: string, threadId: string, message: string, asking: 
     callbacks,
     overrides: defined({ background }),
     abort,
-    above,
+    waiting,
   };
 }
 
@@ -171,7 +170,7 @@ function engineCallbacks(callbacks: RunnerCallbacks, thread: LockedRunnerThread)
   };
 }
 
-/** What capabilities tell, with who they are told for. */
+/** What capabilities report, with the agent and thread that they work for. */
 function channelsTo(callbacks: RunnerCallbacks, agentId: string, threadId: string): SideChannels {
   const { onFileSend, onShareNote, onPinChange, onNotifyUser } = callbacks;
   return {

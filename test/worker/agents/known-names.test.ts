@@ -60,7 +60,7 @@ test('money is held and counted under names that somebody configured, also in it
   const what = { what: 'call', provider: 'p', wanted: 1, least: 1, force: false };
   const paid = { id: '1', provider: 'p', usage: zeroUsage, costMicrocents: 0, priced: true, unconfirmed: false };
   for (const model of ['known', 'made-up']) {
-    await budgetGate.hold('1', { ...what, model }, signal);
+    await budgetGate.reserve('1', { ...what, model }, signal);
     await budgetGate.settle({ ...paid, model, parts: ['known', 'made-up'].map((name) => ({ ...paid, model: name })) });
   }
   expect(asked).toEqual([

@@ -68,17 +68,13 @@ test.each<[what: string, agent: Partial<AgentSource>, named: string]>([
   ['folders', { directories: ['docs'] }, 'directories: '],
   ['a budget', { budget: { maxCostUsd: 1 } }, 'budget: '],
   ['a skill', { skills: ['taxes'] }, 'there is no skill taxes'],
-  ['people, by its tool', { tools: [approved] }, 'tool look: there is nobody to approve'],
+  ['people, by its tool', { tools: [approved] }, 'tool look: there is no person to approve'],
   [
     'people, by its options',
     { toolOptions: { look: { needsApproval: true } } },
-    'tool look: there is nobody to approve',
+    'tool look: there is no person to approve',
   ],
-  [
-    'a deadline',
-    { limits: { deadlineMs: 1_000, maxIterations: 2 } },
-    'limits.deadlineMs: nobody looks after deadlines here',
-  ],
+  ['a deadline', { limits: { deadlineMs: 1_000, maxIterations: 2 } }, 'limits.deadlineMs: no deadline is watched here'],
   ['a secret of a tool', { tools: [keyed] }, 'tool look: secrets does not have CRM'],
   [
     'a secret in an argument',

@@ -53,7 +53,7 @@ test('a conversation goes on in the session of its thread, and is kept there', a
     ['Be brief.', 'Where is order 7?', 'It was sent.', 'When?'],
     ['Be brief.', 'Hello?'],
   ]);
-  expect(await defaults.threads.said('talk')).toEqual([
+  expect(await defaults.threads.messages('talk')).toEqual([
     { role: 'user', text: 'Where is order 7?' },
     { role: 'assistant', text: 'It was sent.' },
     { role: 'user', text: 'When?' },
@@ -137,7 +137,7 @@ test('an error is in the thread without its secrets, is told once, and the next 
   expect(onError).toHaveBeenCalledExactlyOnceWith('support', 'talk', 'no: [redacted]');
   broken = false;
   await runner.runAgent('support', 'talk', 'Again', { onError });
-  expect((await defaults.threads.said('talk')).map(({ text }) => text)).toEqual([
+  expect((await defaults.threads.messages('talk')).map(({ text }) => text)).toEqual([
     'Hi',
     '(error: no: [redacted])',
     'Again',
@@ -153,7 +153,7 @@ test('a run that is stopped says so in its thread', async () => {
   const run = runner.runAgent('support', 'talk', 'Go on.', { onError, onEvent }, {}, abort);
   expect(await run).toEqual({ text: '' });
   expect(onError).not.toHaveBeenCalled();
-  expect((await defaults.threads.said('talk')).at(-1)).toEqual({ role: 'assistant', text: '(stopped by user)' });
+  expect((await defaults.threads.messages('talk')).at(-1)).toEqual({ role: 'assistant', text: '(stopped by user)' });
 });
 
 test('the prompt is what the instructions of the agent make of the task of the thread, and nothing more', async () => {
@@ -190,7 +190,11 @@ test('the prompt is what the instructions of the agent make of the task of the t
 test('an empty answer is kept and marked', async () => {
   const { defaults, runner } = makeWorld({ script: () => ({ text: '' }) });
   expect(await runner.runAgent('support', 'talk', 'Hi')).toEqual({ text: '' });
-  expect((await defaults.threads.said('talk')).at(-1)).toEqual({ role: 'assistant', text: '', emptyResponse: true });
+  expect((await defaults.threads.messages('talk')).at(-1)).toEqual({
+    role: 'assistant',
+    text: '',
+    emptyResponse: true,
+  });
 });
 
 test('a run in the background says so in its events, and nothing else changes', async () => {
@@ -236,7 +240,7 @@ test('an agent asks another one in a thread of its own, which remembers', async 
   const { text } = await runner.runAgent('support', 'talk', 'And now?', { onResponse });
   expect(text).toBe('It says: Found 7.');
   expect(onResponse.mock.calls.map(([agentId]) => agentId)).toEqual(['support', 'support']);
-  expect((await defaults.threads.said('talk.search')).map((said) => said.text)).toEqual([
+  expect((await defaults.threads.messages('talk.search')).map(({ text }) => text)).toEqual([
     'Find 7.',
     'Found 7.',
     'Find 7.',

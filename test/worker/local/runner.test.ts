@@ -11,7 +11,7 @@ import type {
   RunnerCallbacks,
   RunnerCollaborators,
   RunnerManifest,
-  Said,
+  RunnerMessage,
 } from '../../../src/worker/local/runner-ports.ts';
 
 type Call = readonly [step: string, ...facts: unknown[]];
@@ -101,7 +101,7 @@ function makeWorld(given: Partial<RunnerCollaborators<RunnerAgent, string>> = {}
       },
     },
     usage: { record: async (...args) => note('usage', ...args) },
-    effects: { dispatch: (...args) => note('effects', ...args) },
+    postRun: { dispatch: (...args) => note('postRun', ...args) },
     scrub: (error) => String(error instanceof Error ? error.message : error).replace(/sk-\S+/, '[redacted]'),
     workspace: { cwd: '/work', directories: ['/data'] },
     ...given,
@@ -138,7 +138,7 @@ const inOrder = [
   'update',
   'usage',
   'onResponse',
-  'effects',
+  'postRun',
   'unlock',
 ];
 
@@ -151,7 +151,7 @@ test('a turn is a fixed sequence, from the lock to its release', async () => {
   expect(world.callsOf('update')).toEqual([[{ sessionId: 's-2' }]]);
   expect(world.callsOf('usage')).toEqual([['support', 't', emptyRunUsage]]);
   expect(world.callsOf('onResponse')).toEqual([['support', 't', 'It was sent.']]);
-  expect(world.callsOf('effects')).toEqual([['support', 't']]);
+  expect(world.callsOf('postRun')).toEqual([['support', 't']]);
 });
 
 test('the engine gets what the others made, and injected servers win', async () => {
@@ -198,7 +198,7 @@ test('more in the answer of an engine changes nothing', async () => {
   expect(world.callsOf('append assistant')).toEqual([[{ text: 'a' }]]);
 });
 
-test.each(inOrder.filter((step) => !['lock', 'unlock', 'onResponse', 'effects'].includes(step)))(
+test.each(inOrder.filter((step) => !['lock', 'unlock', 'onResponse', 'postRun'].includes(step)))(
   'when the step %s fails, the run rejects and the thread is free',
   async (step) => {
     const world = makeWorld({}, step);
@@ -227,7 +227,7 @@ test.each<[string, () => Promise<void>]>([
   ],
   ['hangs', () => new Promise(() => {})],
 ])('an effect that %s neither fails nor delays the response', async (_, dispatch) => {
-  const world = makeWorld({ effects: { dispatch } });
+  const world = makeWorld({ postRun: { dispatch } });
   expect(await world.runAgent('support', 't', 'Hi', world.callbacks)).toEqual({ text: 'It was sent.' });
   expect(world.callsOf('onResponse')).toHaveLength(1);
   expect(await world.isFree()).toBe(true);
@@ -295,7 +295,9 @@ test('a run that is aborted while it waits for its thread leaves no trace in it'
 test('an empty answer is kept as it is, and marked', async () => {
   const world = makeWorld({ engine: { run: async () => ({ text: '' }) } });
   expect(await world.runAgent('support', 't', 'Hi', world.callbacks)).toEqual({ text: '' });
-  expect(world.callsOf('append assistant')).toEqual([[{ text: '', emptyResponse: true } satisfies Omit<Said, 'role'>]]);
+  expect(world.callsOf('append assistant')).toEqual([
+    [{ text: '', emptyResponse: true } satisfies Omit<RunnerMessage, 'role'>],
+  ]);
   expect(world.callsOf('update')).toEqual([[{}]]);
   expect(world.steps()).not.toContain('usage');
   expect(world.callsOf('onResponse')).toEqual([['support', 't', '']]);
@@ -321,7 +323,7 @@ test('messages of one thread are turns one after the other in the order of arriv
   }
   expect(await Promise.all(runs)).toEqual([{ text: 'a' }, { text: 'b' }, { text: 'c' }]);
   const own = world.calls.flatMap(([step, facts]) =>
-    step === 'append user' || step === 'append assistant' ? [(facts as Said).text] : [],
+    step === 'append user' || step === 'append assistant' ? [(facts as RunnerMessage).text] : [],
   );
   expect(own.filter((text) => text !== 'x')).toEqual(['a', 'a', 'b', 'b', 'c', 'c']);
 });

@@ -21,7 +21,7 @@ function makeWorld({ ends }: { readonly ends: 'completed' | 'failed' }) {
   });
   const jobs = makeJobs(agent, provider);
   const { ports } = jobs;
-  const say = (id: string) => ports.inbox.say(runId, { id, text: id, at });
+  const say = (id: string) => ports.inbox.steer(runId, { id, text: id, at });
   const runId = jobs.submit({ input: 'Where is order 7?', thread: 'talk' });
   return { ...jobs, ports: ports as { -readonly [K in keyof Ports]: Ports[K] }, runId, say };
 }

@@ -6,23 +6,23 @@ import { jsonText } from '../../base/json-text.ts';
 import { named } from '../errors.ts';
 import { quarantineQueue } from '../../contract/queues.ts';
 
-/** What the workers of a fleet say of themselves, and what is counted for all of them. */
+/** What the workers of a fleet announce, and what is counted for all of them. */
 export interface Fleet {
   /** Adds to a counter that `doctor` shows. */
   count(counter: 'requeued' | 'abandoned' | 'quarantined' | 'postrun_jobs_failed', by: number): Promise<void>;
   /** Announces this worker; entries that were not renewed for 15 s count as gone. */
   heartbeat(worker: WorkerInfo): Promise<void>;
-  /** Says that this process lives, for so many milliseconds by the clock of the store. */
+  /** Marks this process as alive for so many milliseconds, by the clock of the store. */
   pulse(name: string, forMs: number): Promise<void>;
-  /** Says which run this worker watches, or that it watches none. */
+  /** Writes which run this worker watches; undefined: none. */
   watching(name: string, runId: string | undefined): Promise<void>;
-  /** Did this run lose that worker by no doing of its own: it lives, or it died while it watched another run? */
+  /** Is this run not to blame for the loss of that worker: it lives, or it died while it watched another run? */
   isExcused(name: string, runId: string): Promise<boolean>;
   farewell(name: string): Promise<void>;
   liveWorkers(): Promise<readonly WorkerInfo[]>;
   /** Publishes the public part of the loaded agents for producers. */
   announceAgents(agents: readonly AgentView[]): Promise<void>;
-  /** Forgets agents that nobody has announced for seven days, and answers the queues of which that is true. */
+  /** Forgets agents that no worker has announced for seven days, and answers the queues of which that is true. */
   unannounced(): Promise<readonly string[]>;
   forgetQueue(queue: string): Promise<void>;
 }
@@ -37,7 +37,7 @@ export interface WorkerInfo {
   readonly version: string;
 }
 
-/** By then somebody has taken up the runs of a worker that died. */
+/** By then another worker has claimed the runs of a worker that died. */
 const watchedTtlMs = 600_000;
 
 /** The fleet in Redis. */
@@ -58,8 +58,9 @@ export function redisFleet({ redis, keys }: Pick<RunKeySpace, 'redis' | 'keys'>)
     },
     async watching(name, runId) {
       const key = keys.watched(name);
-      const told: Promise<unknown> = runId === undefined ? redis.del(key) : redis.set(key, runId, 'PX', watchedTtlMs);
-      await named(`watch of worker ${name}`, told);
+      const written: Promise<unknown> =
+        runId === undefined ? redis.del(key) : redis.set(key, runId, 'PX', watchedTtlMs);
+      await named(`watch of worker ${name}`, written);
     },
     async isExcused(name, runId) {
       const asked = Promise.all([redis.exists(keys.pulse(name)), redis.get(keys.watched(name))]);
@@ -106,7 +107,7 @@ export function redisFleet({ redis, keys }: Pick<RunKeySpace, 'redis' | 'keys'>)
 
 const announced = z.object({ seenAt: z.string() });
 
-/** NaN for an entry that says nothing about it. */
+/** NaN for an entry without it. */
 function seenAtOf(json: string): number {
   try {
     return Date.parse(announced.parse(JSON.parse(json)).seenAt);

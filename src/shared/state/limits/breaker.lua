@@ -1,9 +1,9 @@
 --[[ One step of the circuit breaker of a model, by the clock of Redis.
 KEYS[1] state
 ARGV[1] fail, succeed, probe, release or look  [2] token of the caller's probe, '' without one  [3] failures that open it
-ARGV[4] cooldown in ms  [5] lease of a probe in ms  [6] channel on which changes are told  [7] target
-Returns {failures, ms until it may be probed or -1 when closed, 1 when the caller has the probe, ms for which somebody
-has it, microseconds of now}. The state is gone when it is closed without failures. ]]
+ARGV[4] cooldown in ms  [5] lease of a probe in ms  [6] channel on which changes are published  [7] target
+Returns {failures, ms until it may be probed or -1 when closed, 1 when the caller has the probe, ms for which a probe is
+out, microseconds of now}. The state is gone when it is closed without failures. ]]
 local op, token, threshold, cooldown = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
@@ -18,7 +18,7 @@ if op == 'fail' then
   if isProbe then probe, openUntil = '', now + cooldown
   elseif not openUntil and failures >= threshold then openUntil = now + cooldown end
 elseif op == 'succeed' then
-  -- A call that was let through before it opened says nothing about now.
+  -- The success of a call that was let through before it opened proves nothing now.
   if isProbe or not openUntil then failures, openUntil, probe, changed = 0, nil, '', true end
 elseif op == 'release' then
   if isProbe then probe, changed = '', true end

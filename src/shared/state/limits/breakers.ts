@@ -17,11 +17,11 @@ export type Admission =
  */
 export interface Breakers extends AsyncDisposable {
   /**
-   * May the model be called? No round trip while all is well. While somebody else's probe is under way it waits for what
-   * that finds, at most `maxInlineWaitMs`.
+   * May the model be called? No round trip while all is well. While another caller's probe is under way it waits for the
+   * result, at most `maxInlineWaitMs`.
    */
   admit(target: string, maxInlineWaitMs: number, signal: AbortSignal): Promise<Admission>;
-  /** `neutral`: the call says nothing about the health of the model; a probe is given back. */
+  /** `neutral`: the call proves nothing about the health of the model; a probe is released. */
   report(
     target: string,
     outcome: 'success' | 'failure' | 'neutral',
@@ -38,7 +38,7 @@ export interface BreakerState {
   readonly failures: number;
   /** Milliseconds until a probe may be made; undefined while it is closed. */
   readonly waitMs: number | undefined;
-  /** For how long somebody holds the probe; 0: nobody. */
+  /** For how long a probe is out; 0: there is none. */
   readonly probedMs: number;
   /** When this was so, in microseconds on the store's clock. */
   readonly at: number;
@@ -56,7 +56,7 @@ export interface SharedBreakers {
   release(target: string, token: string): Promise<BreakerState>;
   /** Every breaker that is not closed without failures. */
   all(): Promise<ReadonlyMap<string, BreakerState>>;
-  /** Calls back with changes that anybody makes. Changes may be missed: `all` is asked as well. */
+  /** Calls back with the changes of every process. Changes may be missed: `all` is asked as well. */
   onChange(listener: (target: string, state: BreakerState) => void): Disposable;
 }
 
@@ -82,15 +82,15 @@ const storeMs = 5_000;
 const maxKnown = 10_000;
 
 /**
- * Breakers with a memory of this process: while a model is well nothing is asked and nothing is written. What others
- * find out arrives by their changes, at the latest by the next look a second later. While the store is away calls are let
+ * Breakers with a cache in this process: while a model is well nothing is asked and nothing is written. What others find
+ * out arrives by their changes, at the latest by the next poll a second later. While the store is away calls are let
  * through as far as this process knows, and what they find out is forgotten.
  */
 export class CachedBreakers implements Breakers {
   readonly #options: CachedBreakersOptions;
   readonly #known = new Map<string, Known>();
   readonly #probes = new WeakMap<Admission, string>();
-  readonly #held = new Map<string, string>();
+  readonly #probing = new Map<string, string>();
   readonly #waiting = new Set<() => void>();
   readonly #subscription: Disposable;
   readonly #timer: NodeJS.Timeout;
@@ -98,7 +98,7 @@ export class CachedBreakers implements Breakers {
 
   constructor(options: CachedBreakersOptions) {
     this.#options = options;
-    this.#subscription = options.shared.onChange((target, state) => this.#hear(target, state));
+    this.#subscription = options.shared.onChange((target, state) => this.#observe(target, state));
     this.#timer = setInterval(() => void this.#poll(), pollMs);
     this.#timer.unref();
     void this.#poll();
@@ -118,9 +118,9 @@ export class CachedBreakers implements Breakers {
         if (admission) return admission;
         continue;
       }
-      const patience = until - this.#now();
-      if (patience <= 0) return { kind: 'open', retryAfterMs: Math.ceil(Math.min(probedMs, pollMs)) };
-      await this.#changed(Math.min(patience, probedMs, pollMs), signal);
+      const leftMs = until - this.#now();
+      if (leftMs <= 0) return { kind: 'open', retryAfterMs: Math.ceil(Math.min(probedMs, pollMs)) };
+      await this.#changed(Math.min(leftMs, probedMs, pollMs), signal);
     }
   }
 
@@ -132,14 +132,14 @@ export class CachedBreakers implements Breakers {
   ): Promise<void> {
     const { shared, log } = this.#options;
     const token = this.#probes.get(admission) ?? '';
-    if (token) this.#held.delete(token);
+    if (token) this.#probing.delete(token);
     try {
       if (outcome === 'failure') await this.#ask(target, shared.fail(target, token, policy));
       else if (outcome === 'neutral') {
         if (token) await this.#ask(target, shared.release(target, token));
       } else if (token || this.#known.has(target)) await this.#ask(target, shared.succeed(target, token));
     } catch (error) {
-      log.debug({ err: error, target }, 'the breaker was not told of a call');
+      log.debug({ err: error, target }, 'a call was not reported to the breaker');
     }
   }
 
@@ -156,12 +156,12 @@ export class CachedBreakers implements Breakers {
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
     this.#subscription[Symbol.dispose]();
-    for (const [token, target] of this.#held) {
+    for (const [token, target] of this.#probing) {
       await this.#inTime(this.#options.shared.release(target, token)).catch(() => undefined);
     }
   }
 
-  /** Undefined: look again, somebody else has it or it is closed by now. */
+  /** Undefined: look again, another process has it or it is closed by now. */
   async #tryProbe(target: string, signal: AbortSignal): Promise<Admission | undefined> {
     const token = randomUUID();
     const asked = this.#options.shared.probe(target, token);
@@ -170,10 +170,10 @@ export class CachedBreakers implements Breakers {
       if (!mine) return undefined;
       const admission: Admission = { kind: 'probe' };
       this.#probes.set(admission, token);
-      this.#held.set(token, target);
+      this.#probing.set(token, target);
       return admission;
     } catch (error) {
-      // A probe that comes now belongs to nobody.
+      // No call uses a probe that comes now.
       asked.then(({ mine }) => (mine ? this.#options.shared.release(target, token) : undefined)).catch(() => {});
       signal.throwIfAborted();
       this.#options.log.debug({ err: error, target }, 'the breaker could not be asked');
@@ -185,12 +185,12 @@ export class CachedBreakers implements Breakers {
     const before = this.#known.get(target);
     const state = await this.#inTime(asked, signal);
     if (this.#known.get(target) === before) this.#learn(target, state);
-    else this.#hear(target, state);
+    else this.#observe(target, state);
     return state;
   }
 
-  /** Replies and changes come on different connections: what is older than what is known says nothing. */
-  #hear(target: string, state: BreakerState): void {
+  /** Replies and changes come on different connections: what is older than what is known is ignored. */
+  #observe(target: string, state: BreakerState): void {
     if (state.at >= (this.#known.get(target)?.at ?? 0)) this.#learn(target, state);
   }
 
@@ -233,11 +233,11 @@ export class CachedBreakers implements Breakers {
     if (this.#polling) return;
     this.#polling = true;
     try {
-      for (const [token, target] of this.#held) await this.#options.shared.probe(target, token);
+      for (const [token, target] of this.#probing) await this.#options.shared.probe(target, token);
       const before = new Map(this.#known);
       const all = await this.#options.shared.all();
       for (const target of new Set([...all.keys(), ...before.keys()])) {
-        // What was heard during the look is newer than what it saw.
+        // A change that arrived during the look is newer than what it read.
         if (this.#known.get(target) !== before.get(target)) continue;
         this.#learn(target, all.get(target) ?? { failures: 0, waitMs: undefined, probedMs: 0, at: 0 });
       }

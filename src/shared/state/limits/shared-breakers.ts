@@ -44,7 +44,7 @@ class RedisSharedBreakers implements SharedBreakers {
   async fail(target: string, token: string, policy: typeof noPolicy): Promise<BreakerState> {
     const { redis, keys } = this.#options;
     const state = await this.#step('fail', target, token, policy);
-    // Listed last: whoever takes it off the list meanwhile looks again afterwards, and finds the failure.
+    // Listed last: a process that takes it off the list meanwhile looks again afterwards, and finds the failure.
     await this.#command('list a breaker', redis.sadd(keys.breakers, target));
     return state;
   }

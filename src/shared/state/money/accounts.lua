@@ -1,6 +1,6 @@
---[[ Shared fragment: the accounts of a accounts, from the front of KEYS and ARGV.
-KEYS account, line, needs and promises of the run, of the batch and of the tenant, those that there are; with a tenant's
-  account then that of the window before
+--[[ Shared fragment: the accounts that pay for a run, from the front of KEYS and ARGV.
+KEYS account, wait queue, needs and promises of the run, of its parents, of the batch and of the tenant, those that there
+  are; with a tenant's account then that of the window before
 ARGV[1] how many accounts  [2] window of the tenant's account, '-' without one  [3] the window before, '-'; then for each
   account: its cap ('' as stored, 'none'), onExceed, seconds to keep it
 Sets `accounts`, `lastKey` and `lastArg` (where the front ends), and functions on accounts by their number. ]]
@@ -11,7 +11,7 @@ local lastKey = 4 * accounts + (ARGV[2] == '-' and 0 or 1)
 local function number(value) return tonumber(value) or 0 end
 local function accountKey(i) return KEYS[4 * i - 3] end
 
--- `cap` has top-ups in it and is nil without one; `hard` says that it refuses.
+-- `cap` has top-ups in it and is nil without one; a `hard` one refuses.
 local function readAccount(i)
   local cap, mode = ARGV[1 + 3 * i], ARGV[2 + 3 * i]
   local stored = redis.call('HMGET', accountKey(i), 'cap', 'onExceed', 'extra', 'spent', 'reserved')

@@ -17,7 +17,7 @@ export interface Accounts {
   readonly tenant: string;
   readonly agentId: string;
   readonly batch?: string | undefined;
-  /** Runs above this one, whose caps hold for it, too. */
+  /** Its parents, whose caps bind it, too. */
   readonly payers?:
     | readonly { readonly runId: string; readonly capMicrocents: number; readonly onExceed: OnExceed }[]
     | undefined;
@@ -32,7 +32,7 @@ export interface Accounts {
     | undefined;
 }
 
-/** Where an account stands. */
+/** The figures of an account. */
 export interface AccountState {
   readonly scope: BudgetScope;
   readonly id: string;
@@ -41,29 +41,8 @@ export interface AccountState {
   readonly reservedMicrocents: number;
 }
 
-/**
- * Fields of an account in the ledger, a hash at `keys.account`. Amounts are microcents, absent means 0. The scripts of
- * the ledger know these names too.
- *
- * - `spent`: paid, or unconfirmed to be; `unconfirmed`: the part of it that nobody confirmed
- * - `reserved`: held for calls that are under way
- * - `cap` and `onExceed`: of a batch they are set by a producer; of a run and a tenant they are a copy, for people to read
- * - `extra`: top-ups, on top of `cap`
- *
- * Further fields belong to the ledger's own scripts: `r:<id>` and `done` (reservations of a run, open and finished),
- * `x:<provider>/<model>` (by how much a call cost more than was held for it), `margin`. Names that begin with `t:` are
- * free for top-ups.
- */
-export const accountField = {
-  spent: 'spent',
-  unconfirmed: 'unconfirmed',
-  reserved: 'reserved',
-  cap: 'cap',
-  onExceed: 'onExceed',
-  extra: 'extra',
-} as const;
-
-export interface AccountKeySpace {
+/** An account in one of its windows. */
+export interface AccountWindow {
   readonly scope: BudgetScope;
   readonly id: string;
   readonly window: BudgetWindow;
@@ -72,6 +51,20 @@ export interface AccountKeySpace {
 }
 
 const amount = z.coerce.number().int().min(0).default(0);
+
+/**
+ * Fields of an account in the ledger, a hash at `keys.account`. Amounts are microcents, absent means 0. The scripts of
+ * the ledger know these names too.
+ *
+ * - `spent`: paid, or unconfirmed to be; `unconfirmed`: the part of it that the provider did not confirm
+ * - `reserved`: kept for calls that are under way
+ * - `cap` and `onExceed`: of a batch they are set by a producer; of a run and a tenant they are a copy, for operators to read
+ * - `extra`: top-ups, on top of `cap`
+ *
+ * Further fields belong to the ledger's own scripts: `r:<id>` and `done` (reservations of a run, open and finished),
+ * `x:<provider>/<model>` (by how much a call cost more than was reserved for it), `margin`. Names that begin with `t:` are
+ * free for top-ups.
+ */
 const accountHash = z.object({
   spent: amount,
   unconfirmed: amount,
@@ -81,23 +74,23 @@ const accountHash = z.object({
   onExceed: budgetOnExceed.default('fail'),
 });
 
-/** An account as people see it, from its hash; an empty hash is an account that nothing was spent from. */
+/** An account as operators see it, from its hash; an empty hash is an account that nothing was spent from. */
 export function budgetViewOf(
-  place: AccountKeySpace,
+  account: AccountWindow,
   hash: Readonly<Record<string, string>>,
   waiting: number,
   /** Where the account's own fields have none: a tenant's budget before its first call. */
   otherwise?: { readonly capMicrocents: number; readonly onExceed: OnExceed },
 ): BudgetView {
-  const account = accountHash.parse({ onExceed: otherwise?.onExceed, ...hash });
-  const cap = account.cap ?? otherwise?.capMicrocents;
+  const stored = accountHash.parse({ onExceed: otherwise?.onExceed, ...hash });
+  const cap = stored.cap ?? otherwise?.capMicrocents;
   return {
-    ...place,
-    ...(cap !== undefined && { capMicrocents: cap + account.extra }),
-    onExceed: account.onExceed,
-    spentMicrocents: account.spent,
-    unconfirmedMicrocents: account.unconfirmed,
-    reservedMicrocents: account.reserved,
+    ...account,
+    ...(cap !== undefined && { capMicrocents: cap + stored.extra }),
+    onExceed: stored.onExceed,
+    spentMicrocents: stored.spent,
+    unconfirmedMicrocents: stored.unconfirmed,
+    reservedMicrocents: stored.reserved,
     waiting,
   };
 }
@@ -123,7 +116,7 @@ export function windowBefore(window: BudgetWindow, atMs: number): string {
   return windowOf(window, start - 1);
 }
 
-/** One account of a accounts, and the cap that its owner's settings give it. */
+/** One account of a run, and the cap that its owner's settings give it. */
 export interface AccountToCharge {
   readonly scope: BudgetScope;
   readonly id: string;
@@ -131,7 +124,7 @@ export interface AccountToCharge {
   readonly window: string;
   /** Of a tenant's account: the window before. */
   readonly before?: string;
-  /** `stored`: what the account itself says. */
+  /** `stored`: the account has its cap itself. */
   readonly cap: Cap | 'none' | 'stored';
   readonly ttlS: number;
 }
@@ -141,7 +134,7 @@ export interface Cap {
   readonly onExceed: OnExceed;
 }
 
-/** The accounts that pay for a run's attempts, in the order in which they are asked: run, runs above, batch, tenant. */
+/** The accounts that pay for a run's attempts, in the order in which they are asked: run, parents, batch, tenant. */
 export function accountsOf(
   { runId, tenant, batch, run, payers = [] }: Accounts,
   tenants: Tenants,
@@ -163,7 +156,7 @@ export function accountsOf(
   ];
 }
 
-/** An account that runs wait for, as those see it who are not of its accounts. */
+/** An account that runs wait for, without one of these runs at hand. */
 export function waitedFor(
   { scope, id }: Pick<AccountState, 'scope' | 'id'>,
   tenant: string,
@@ -197,13 +190,13 @@ export function isCapped({ run, payers = [], batch, tenant }: Accounts, tenants:
   return run !== undefined || payers.length > 0 || batch !== undefined || tenants.of(tenant).budget !== undefined;
 }
 
-/** A run's place in a line: by its age, or by when it came where the age cannot be seen. */
+/** A run's score in a wait queue: its age, or when it came where its id does not show the age. */
 export function queuePosition(runId: string, nowMs: number): number {
   return timeOfRunId(runId, nowMs) ?? nowMs;
 }
 
-/** What the log says when a ledger learns that a model costs more than callers reckon. */
-export const dearerThanReserved = 'a call cost more than was held for it: later ones of its model hold more';
+/** The log message when a ledger learns that a model costs more than estimated. */
+export const dearerThanReserved = 'a call cost more than was reserved for it: later ones of its model reserve more';
 
 interface Front {
   readonly keys: readonly string[];
@@ -227,7 +220,7 @@ export function accountsFront(keys: Keys, tenant: string, charged: readonly Acco
   };
 }
 
-/** The same for one account whose line is looked at: nothing is booked, so no other window matters. */
+/** The same for one account whose wait queue is read: nothing is booked, so no other window matters. */
 export function queueFront(keys: Keys, tenant: string, account: AccountToCharge): Front {
   return { keys: accountKeys(keys, tenant, account), args: [1, '-', '-', ...capArgs(account)] };
 }

@@ -1,14 +1,14 @@
 --[[ Shared fragment: open and finished reservations of a run. Needs accounts; the first account is the run's.
-An open one is the field r:<id> of the run's account: what is held, the part of it that the caller may plan with, the
-window of the tenant's account in which it is held, and the cost source. The newest finished ones are lines of the field
+An open one is the field r:<id> of the run's account: what is reserved, the part of it that the caller may plan with, the
+window of the tenant's account in which it is reserved, and the cost source. The newest finished ones are lines of the field
 `done`: id, amount planned with, what was unconfirmed, and the window in which that was booked, '=' when that is final. ]]
 local remembered = 32
 
 local function openReservation(id)
   local value = redis.call('HGET', accountKey(1), 'r:' .. id)
   if not value then return nil end
-  local held, given, window, source = string.match(value, '^(%d+) (%d+) (%S+) (.*)$')
-  return { held = tonumber(held), given = tonumber(given), window = window, source = source, unconfirmed = 0 }
+  local reserved, given, window, source = string.match(value, '^(%d+) (%d+) (%S+) (.*)$')
+  return { reserved = tonumber(reserved), given = tonumber(given), window = window, source = source, unconfirmed = 0 }
 end
 
 local function finishedReservation(id)
@@ -16,7 +16,7 @@ local function finishedReservation(id)
   local _, at = string.find(done, '\n' .. id .. ' ', 1, true)
   if not at then return nil end
   local given, unconfirmed, window = string.match(done, '^(%d+) (%d+) (%S+)', at + 1)
-  return { held = 0, given = tonumber(given), unconfirmed = tonumber(unconfirmed), window = window, final = window == '=' }
+  return { reserved = 0, given = tonumber(given), unconfirmed = tonumber(unconfirmed), window = window, final = window == '=' }
 end
 
 local function finish(id, given, unconfirmed, window)
@@ -30,12 +30,12 @@ local function finish(id, given, unconfirmed, window)
   redis.call('HDEL', accountKey(1), 'r:' .. id)
 end
 
--- Gives `held` back and adds to spent and unconfirmed in every account, the tenant's in the window of the reservation. When
--- that one is long over nothing is held there any more, and what is spent counts in the present one. Returns the window.
+-- Releases `reserved` and adds to spent and unconfirmed in every account, the tenant's in the window of the reservation. When
+-- that one is long past nothing is reserved there any more, and what is spent counts in the present one. Returns the window.
 local function book(reservation, spent, unconfirmed)
   local booked = ARGV[2]
   for i = 1, accounts do
-    local key, change = accountKey(i), { reserved = -reservation.held, spent = spent, unconfirmed = unconfirmed }
+    local key, change = accountKey(i), { reserved = -reservation.reserved, spent = spent, unconfirmed = unconfirmed }
     if i == accounts and ARGV[2] ~= '-' and reservation.window ~= ARGV[2] then
       if reservation.window == ARGV[3] then
         key, booked = KEYS[lastKey], ARGV[3]

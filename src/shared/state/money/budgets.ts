@@ -1,9 +1,9 @@
 import { pairsOf } from '../../base/pairs.ts';
-import type { BudgetView } from '../../contract/money.ts';
+import { budgetWindow, windowOf, type BudgetView, type BudgetWindow } from '../../contract/money.ts';
 import type { RedisConnection } from '../connect.ts';
 import { loadScript, runScript } from '../script.ts';
 import type { Keys } from '../keys.ts';
-import { accountTtlS, budgetViewOf, runAccountTtlS, type AccountKeySpace, type Cap } from './accounts.ts';
+import { accountTtlS, budgetViewOf, runAccountTtlS, type AccountWindow, type Cap } from './accounts.ts';
 
 const setScript = loadScript(import.meta.url, './set-budget.lua');
 const topUpScript = loadScript(import.meta.url, './top-up.lua');
@@ -13,7 +13,7 @@ export interface BudgetAccount {
   readonly redis: RedisConnection;
   readonly keys: Keys;
   readonly tenant: string;
-  readonly place: AccountKeySpace;
+  readonly account: AccountWindow;
   /** A cap that is not written in the account yet. */
   readonly known?: Cap | undefined;
 }
@@ -22,7 +22,7 @@ export interface BudgetAccount {
 export async function readBudget({ redis, known, ...budget }: BudgetAccount): Promise<BudgetView> {
   const [account, waiting] = keysOf(budget);
   const [hash, runs] = await Promise.all([redis.hgetall(account), redis.zcard(waiting)]);
-  return budgetViewOf(budget.place, hash, runs, known);
+  return budgetViewOf(budget.account, hash, runs, known);
 }
 
 /** Sets the cap of an account; top-ups stay. */
@@ -30,10 +30,10 @@ export async function setBudget(
   { redis, ...budget }: BudgetAccount,
   { capMicrocents, onExceed }: Cap,
 ): Promise<BudgetView> {
-  const args = [capMicrocents, onExceed, ttlOf(budget.place)];
+  const args = [capMicrocents, onExceed, ttlOf(budget.account)];
   const doing = 'change of a budget';
   const [fields, waiting] = (await runScript(redis, setScript, keysOf(budget), args, { doing })) as [string[], number];
-  return budgetViewOf(budget.place, Object.fromEntries(pairsOf(fields)), waiting);
+  return budgetViewOf(budget.account, Object.fromEntries(pairsOf(fields)), waiting);
 }
 
 /** Adds money, once for each key. Answers undefined for an account without a cap, to which nothing is added. */
@@ -42,17 +42,36 @@ export async function topUp(
   microcents: number,
   key: string | undefined,
 ): Promise<BudgetView | undefined> {
-  const args = [microcents, key === undefined ? '' : `t:${key}`, ttlOf(budget.place), known ? 1 : 0];
+  const args = [microcents, key === undefined ? '' : `t:${key}`, ttlOf(budget.account), known ? 1 : 0];
   const doing = 'top-up of a budget';
   const reply = (await runScript(redis, topUpScript, keysOf(budget), args, { doing })) as [0] | [1, string[], number];
   if (reply[0] === 0) return undefined;
-  return budgetViewOf(budget.place, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
+  return budgetViewOf(budget.account, Object.fromEntries(pairsOf(reply[1])), reply[2], known);
 }
 
-function keysOf({ keys, tenant, place: { scope, id, windowStart } }: Omit<BudgetAccount, 'redis'>): [string, string] {
+function keysOf({ keys, tenant, account: { scope, id, windowStart } }: Omit<BudgetAccount, 'redis'>): [string, string] {
   return [keys.account(tenant, scope, id, windowStart), keys.accountWaiting(tenant, scope, id)];
 }
 
-function ttlOf({ scope, window }: AccountKeySpace): number {
+function ttlOf({ scope, window }: AccountWindow): number {
   return scope === 'run' ? runAccountTtlS : accountTtlS(window);
+}
+
+/** The account of a run or a batch, which has no windows. */
+export function accountInTotal(scope: 'run' | 'batch', id: string): AccountWindow {
+  return { scope, id, window: 'total', windowStart: 'total' };
+}
+
+/** The account of a tenant in the present window. */
+export function tenantAccountNow(id: string, window: BudgetWindow): AccountWindow {
+  return { scope: 'tenant', id, window, windowStart: windowOf(window, Date.now()) };
+}
+
+/** The same where the tenant's budget is not known: a worker that knows it has written the cap into the account. */
+export async function tenantAccountInUse(id: string, redis: RedisConnection, keys: Keys): Promise<AccountWindow> {
+  const windows = budgetWindow.options.map((window) => tenantAccountNow(id, window));
+  const caps = await Promise.all(
+    windows.map(({ windowStart }) => redis.hexists(keys.account(id, 'tenant', id, windowStart), 'cap')),
+  );
+  return windows[Math.max(0, caps.indexOf(1))] as AccountWindow;
 }

@@ -104,8 +104,8 @@ export interface PaidAttempt {
 }
 
 /**
- * The fields of the hash at `keys.costs` to which these attempts of an agent add something, and what. Presumed cost is added
- * by the ledger, which knows it.
+ * The fields of the hash at `keys.costs` to which these attempts of an agent add something, and what. Unconfirmed cost is
+ * added by the ledger, which knows it.
  */
 export function costIncrements(agent: string, attempts: readonly PaidAttempt[]): [field: string, by: number][] {
   const sums = new Map<string, number>();

@@ -1,4 +1,4 @@
---[[ Adds attempts that nothing was held for to the cost counters of a tenant and day. Once per id, for ids of the last
+--[[ Adds attempts without a reservation to the cost counters of a tenant and day. Once per id, for ids of the last
 ten minutes and at most the newest 10,000 of them.
 KEYS[1] ids that were counted, by time  [2] cost counters   ARGV[1] now in ms  [2] seconds to keep the counters; then for
 each attempt: id, how many counters, and each one's field and what it grows by

@@ -25,21 +25,21 @@ import { AccountWaitQueues } from './wait-queues.ts';
 /** One attempt that wants money before it is sent. Amounts are microcents. */
 export interface ReserveRequest {
   readonly accounts: Accounts;
-  /** Unique per attempt and holder, without white space. A repeat answers like the first. */
+  /** Unique per attempt and owner, without white space. A repeat answers like the first. */
   readonly id: string;
   readonly provider: string;
   readonly model: string;
   /** The most that the call can cost, and the least that is still worth a call: the ledger gives what is left between. */
   readonly wanted: number;
   readonly least: number;
-  /** A person said that this step may pass the caps: everything is counted, nothing refused. */
+  /** A person allowed this step to pass the caps: everything is counted, nothing refused. */
   readonly force: boolean;
 }
 
 /**
- * - reserved: the call may cost `amount`, never more than was wanted; it is held in every account until it is settled,
- *   with what calls of this model cost beyond what was held for them before. `warnings` lists accounts that this passes
- *   although they have a cap, because their budget says `warn`
+ * - reserved: the call may cost `amount`, never more than was wanted; it is reserved in every account until it is settled,
+ *   with what calls of this model cost beyond their reservations before. `warnings` lists accounts whose cap this passes,
+ *   because their budget only warns
  * - busy: it would fit if calls that are under way turn out cheaper than the most they can cost. Try again, or wait
  * - exceeded: what is spent leaves no room, whatever the others cost
  */
@@ -69,33 +69,33 @@ export interface Settlement {
 }
 
 /**
- * The money of runs, batches and tenants, shared by all workers. One call reaches all accounts of a accounts, all or nothing.
+ * The money of runs, batches and tenants, shared by all workers. One call reaches all accounts of a run, all or nothing.
  * Its promises are tested by `test/contract/ledger.ts`.
  * Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Ledger {
-  /** Does any account of this accounts have a cap? Without one nothing has to be reserved. Answers without a round trip. */
+  /** Does any of these accounts have a cap? Without one nothing has to be reserved. Answers without a round trip. */
   isCapped(accounts: Accounts): boolean;
   reserve(request: ReserveRequest): Promise<Reservation>;
   /**
-   * Gives the reservation back, counts what was paid, and adds to the cost counters of the day. Once per id. Answers
+   * Releases the reservation, counts what was paid, and adds to the cost counters of the day. Once per id. Answers
    * runs that wait for this money and fit now.
    */
   settle(settlement: Settlement): Promise<readonly string[]>;
-  /** Gives a reservation back whose call was never sent. */
+  /** Releases a reservation whose call was never sent. */
   release(accounts: Accounts, id: string): Promise<readonly string[]>;
   /**
-   * Counts open reservations of a run as spent: their calls may have been billed, and nobody will say. For the next
-   * holder of a run after a crash, and for one that ends it.
+   * Counts open reservations of a run as spent: their calls may have been billed, and no answer will come. For the next
+   * owner of a run after a crash, and for one that ends it.
    */
   writeOff(accounts: Accounts): Promise<readonly string[]>;
   /**
-   * Puts a run that was suspended for money in line for the account. `amount` is the least of the request that was refused.
-   * True when it fits by now: the caller has to wake it, it was not put in line. Again for one in line changes nothing, so
-   * it repairs a wake-up that got lost. A run leaves its lines when it asks for money again and when it is forfeited.
+   * Adds a run that was suspended for money to the wait queue of the account. `amount` is the least of the request that was
+   * refused. True when it fits by now: the caller has to wake the run, it does not wait. A repeat changes nothing, so it
+   * repairs a wake-up that got lost. A run leaves its queues when it asks for money again and when it is written off.
    */
   await(accounts: Accounts, account: Pick<AccountState, 'scope' | 'id'>, amount: number): Promise<boolean>;
-  /** Takes runs from the lines whose money is there by now: after a top-up, or when a wake-up got lost. */
+  /** Takes the waiting runs whose money is there by now: after a top-up, or when a wake-up got lost. */
   dispatch(): Promise<readonly string[]>;
 }
 
@@ -112,7 +112,7 @@ const daySeconds = 86_400;
 export interface RedisLedgerOptions {
   readonly redis: RedisConnection;
   readonly keys: Keys;
-  /** Says which hour, day or month a tenant's money belongs to. */
+  /** Decides which hour, day or month a tenant's money belongs to. */
   readonly clock: Clock;
   readonly log: Log;
   readonly tenants: Tenants;
@@ -120,18 +120,17 @@ export interface RedisLedgerOptions {
 }
 
 /**
- * The ledger in Redis. Every call on a accounts is one script over all its accounts.
+ * The ledger in Redis. Every call for a run is one script over all its accounts.
  *
- * Where a call cost more than the caller reckoned, the accounts of its accounts remember the largest such excess of that
- * model and hold it on top of every later reservation: a provider that counts differently can pass a cap by the error of
- * the calls that were under way when it was found out, not again and again. What is learnt never shrinks; it ends with
- * the account.
+ * Where a call cost more than estimated, its accounts keep the largest such excess of that model and reserve it on top of
+ * every later reservation: a provider that counts differently can pass a cap by the error of the calls that were under way
+ * when it was found out, not again and again. What is learnt never shrinks; it ends with the account.
  */
 export function redisLedger(options: RedisLedgerOptions): Ledger {
   const { redis, keys, clock, log, tenants } = options;
   const keepCostsS = (options.costsRetentionDays + 1) * daySeconds;
   const costs = new RedisCosts({ redis, keys, clock, keepCostsS });
-  const lines = new AccountWaitQueues({ redis, keys, clock, tenants });
+  const waitQueues = new AccountWaitQueues({ redis, keys, clock, tenants });
 
   const onAccounts = async (
     script: Script,
@@ -214,7 +213,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
           [...front.args, runId, amount, queuePosition(runId, now), name, waitingAccountTtlS],
           { doing: `wait of run ${runId} for money` },
         );
-        // In a Cluster this set is elsewhere. After the line, because whoever finds no line takes the tenant out of it.
+        // In a Cluster this set is elsewhere. Last, because a process that finds no queue takes the tenant out of it.
         if (reply === 0) await redis.sadd(keys.tenantsWaiting, tenant);
         return reply === 1;
       } catch (error) {
@@ -222,7 +221,7 @@ export function redisLedger(options: RedisLedgerOptions): Ledger {
       }
     },
 
-    dispatch: () => lines.take(),
+    dispatch: () => waitQueues.dispatch(),
   };
 }
 

@@ -1,5 +1,5 @@
---[[ Gives back what is held for an attempt that was never sent. Once per id.
-KEYS, ARGV begin as accounts says; then ARGV[1] id, counted from the end of that front
+--[[ Releases the reservation of an attempt that was never sent. Once per id.
+KEYS, ARGV begin as in accounts; then ARGV[1] id, counted from the end of that front
 Returns runs whose money is there.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include accounts
@@ -12,5 +12,5 @@ if not reservation then return taken end
 book(reservation, 0, 0)
 finish(id, reservation.given, 0, '=')
 keepAccounts()
-for i = 1, accounts do takeWhoFits(i, taken) end
+for i = 1, accounts do takeFitting(i, taken) end
 return taken

@@ -1,7 +1,7 @@
---[[ Holds money for one attempt in every account of a accounts, or in none of them.
-KEYS, ARGV begin as accounts says; then, counted from the end of that front:
+--[[ Reserves money for one attempt in every account of a run, or in none of them.
+KEYS, ARGV begin as in accounts; then, counted from the end of that front:
 ARGV[1] id  [2] most that is wanted  [3] least that will do  [4] 1: refuse nothing  [5] cost source
-  [6] field of what calls of this model cost beyond what was held  [7] run  [8] what the run has spent by its own record
+  [6] field of what calls of this model cost beyond their reservation  [7] run  [8] what the run has spent by its own record
 Returns {1, amount, then account number, cap, spent and reserved of each that is passed with a warning, once for each run},
 {2, account number, cap, spent, reserved, onExceed} busy, or with 3 exceeded. A repeat answers like the first.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
@@ -38,18 +38,18 @@ else
   if refusal then
     -- Waiting for less than what is asked here would wake the run for nothing.
     redis.call('HSET', accountKey(1), 'margin', margin)
-    for i = 1, accounts do leaveLine(i, run) end
+    for i = 1, accounts do leaveQueue(i, run) end
     keepAccounts()
     return refusal
   end
-  local held = given + margin
-  redis.call('HSET', accountKey(1), 'r:' .. id, string.format('%.0f %.0f %s %s', held, given, ARGV[2], source))
-  for i = 1, accounts do redis.call('HINCRBY', accountKey(i), 'reserved', held) end
+  local reserved = given + margin
+  redis.call('HSET', accountKey(1), 'r:' .. id, string.format('%.0f %.0f %s %s', reserved, given, ARGV[2], source))
+  for i = 1, accounts do redis.call('HINCRBY', accountKey(i), 'reserved', reserved) end
 end
 
 local reply = { 1, given }
 for i = 1, accounts do
-  leaveLine(i, run)
+  leaveQueue(i, run)
   local account = readAccount(i)
   local warned = 'warned:' .. run .. ':' .. i
   if account.cap and account.mode == 'warn' and account.spent + account.reserved > account.cap then

@@ -9,8 +9,8 @@ import { queueFront, waitedFor } from './accounts.ts';
 
 const script = loadScript(import.meta.url, './dispatch.lua');
 
-/** Lines that one call looks at, and tenants that they belong to. Where there are more, chance decides which. */
-const mostLines = 1_000;
+/** Queues that one call looks at, and tenants that they belong to. Where there are more, chance decides which. */
+const mostQueues = 1_000;
 const mostTenants = 50;
 
 export interface AccountWaitQueuesOptions {
@@ -20,7 +20,7 @@ export interface AccountWaitQueuesOptions {
   readonly tenants: Tenants;
 }
 
-/** The lines of all accounts, looked at without a accounts at hand. */
+/** The wait queues of all accounts. */
 export class AccountWaitQueues {
   readonly #options: AccountWaitQueuesOptions;
 
@@ -30,14 +30,14 @@ export class AccountWaitQueues {
 
   /**
    * Takes the runs whose money is there. Throws `queue_unavailable` when none could be taken: what was taken before the
-   * connection broke is in nobody's line any more, so it is answered.
+   * connection broke is in no queue any more, so it is answered.
    */
-  async take(): Promise<readonly string[]> {
+  async dispatch(): Promise<readonly string[]> {
     const { redis, keys } = this.#options;
     const taken: string[] = [];
     try {
       const tenants = await redis.srandmember(keys.tenantsWaiting, mostTenants);
-      const each = Math.ceil(mostLines / Math.max(1, tenants.length));
+      const each = Math.ceil(mostQueues / Math.max(1, tenants.length));
       const looks = await Promise.allSettled(tenants.map((tenant) => this.#takeOf(tenant, each, taken)));
       const failed = looks.find((look) => look.status === 'rejected');
       if (failed) throw failed.reason;
@@ -47,9 +47,9 @@ export class AccountWaitQueues {
     return taken;
   }
 
-  async #takeOf(tenant: string, lines: number, taken: string[]): Promise<void> {
+  async #takeOf(tenant: string, queues: number, taken: string[]): Promise<void> {
     const { redis, keys } = this.#options;
-    const names = await redis.srandmember(keys.accountsWaiting(tenant), lines);
+    const names = await redis.srandmember(keys.accountsWaiting(tenant), queues);
     if (names.length === 0) await this.#forget(tenant);
     const looks = await Promise.allSettled(names.map((name) => this.#takeFrom(tenant, name, taken)));
     const failed = looks.find((look) => look.status === 'rejected');
@@ -66,7 +66,7 @@ export class AccountWaitQueues {
     taken.push(...((await runScript(redis, script, all, [...front.args, name], { doing })) as readonly string[]));
   }
 
-  /** A run may have come in line meanwhile: then the tenant belongs back. */
+  /** A run may have joined a queue meanwhile: then the tenant is added again. */
   async #forget(tenant: string): Promise<void> {
     const { redis, keys } = this.#options;
     await redis.srem(keys.tenantsWaiting, tenant);

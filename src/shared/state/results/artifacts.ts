@@ -15,7 +15,7 @@ export interface ArtifactInfo {
 
 /**
  * Results that were too large for a model, kept for the run that made them and readable from every worker. Kept in Redis,
- * in a shared folder or in an S3-compatible store; all pass `test/contract/artifacts.ts`, and so does the memory form.
+ * in a shared folder or in an S3-compatible store; all pass `test/contract/artifacts.ts`, and so does the in-memory form.
  * Throws `payload_too_large` above the store's bound and `queue_unavailable` when it cannot be reached.
  */
 export interface Artifacts {

@@ -23,7 +23,7 @@ const newline = 10;
 export interface FolderArtifactsOptions {
   readonly root: string;
   readonly bounds: ArtifactBounds;
-  /** Progress notes stand beside the results and are kept longer. */
+  /** Progress notes are beside the results and are kept longer. */
   readonly progressTtlS: number;
 }
 
@@ -56,7 +56,7 @@ export function folderArtifacts({ root, bounds, progressTtlS }: FolderArtifactsO
     },
     async sweep(nowMs) {
       for (const runId of await namesIn(root)) {
-        // Whatever else somebody keeps there is not ours.
+        // Other files there are not ours.
         if (!runIdForm.safeParse(runId).success) continue;
         await sweepFolder(join(root, runId, 'spill'), nowMs - artifactTtlS * 1_000);
         await sweepFolder(join(root, runId, 'progress'), nowMs - progressTtlS * 1_000);

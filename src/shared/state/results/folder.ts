@@ -25,7 +25,7 @@ export async function probeFolder(root: string): Promise<void> {
 }
 
 /**
- * Marks the folder, tells the mark to the fleet, and warns when another worker has told another mark: then the folder is
+ * Marks the folder, announces the mark, and warns when another worker has announced another mark: then the folder is
  * not shared, and what this worker keeps cannot be read elsewhere. Again from time to time, so that the mark stays.
  */
 export async function announceFolder(
@@ -34,8 +34,8 @@ export async function announceFolder(
 ): Promise<void> {
   const mark = await markOf(root);
   try {
-    const told = await redis.set(keys.artifactRoot, mark, 'EX', markTtlS, 'NX');
-    if (told !== null) return;
+    const announced = await redis.set(keys.artifactRoot, mark, 'EX', markTtlS, 'NX');
+    if (announced !== null) return;
     if ((await redis.get(keys.artifactRoot)) === mark) await redis.expire(keys.artifactRoot, markTtlS);
     else
       log.warn(
@@ -62,8 +62,8 @@ const tries = 3;
 export const temporaryPrefix = '.tmp-';
 
 /**
- * Writes a file that nobody ever sees a part of: under another name first, then renamed; for the owner only (0600). Makes
- * the folders above it. What could not be renamed is removed.
+ * Writes a file of which no reader ever sees a part: under another name first, then renamed; for the owner only (0600).
+ * Makes its folders. What could not be renamed is removed.
  */
 export async function writeWhole(path: string, parts: readonly Uint8Array[]): Promise<void> {
   for (let attempt = 1; ; attempt++) {
@@ -91,7 +91,7 @@ async function writeOnce(path: string, parts: readonly Uint8Array[]): Promise<vo
   }
 }
 
-/** Does this error say that there is no such file or folder? */
+/** Does this error mean that there is no such file or folder? */
 export function isMissing(error: unknown): boolean {
   const { code } = error as { readonly code?: unknown };
   return code === 'ENOENT' || code === 'ENOTDIR';

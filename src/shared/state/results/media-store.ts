@@ -7,7 +7,7 @@ import { redisError } from '../errors.ts';
 
 /**
  * Generated files of a tenant, named by their SHA-256 and kept as long as results. Kept in Redis, or in
- * memory by `local/stores/memory-media.ts`; both pass `test/contract/media-store.ts`.
+ * memory by `local/stores/in-memory-results.ts`; both pass `test/contract/media-store.ts`.
  */
 export interface MediaStore {
   /**

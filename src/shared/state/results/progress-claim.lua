@@ -1,7 +1,7 @@
 --[[ Takes a number for a progress note.
 KEYS[1] numbers  KEYS[2] notes
 ARGV[1] role  [2] the wanted number, or '' for the next  [3] key of the write  [4] seconds to keep the numbers
-ARGV[5] notes that a run may have  [6] highest number that was there before, '' when nobody has looked
+ARGV[5] notes that a run may have  [6] highest number that was there before, '' when it is not known
 Returns {'ok', number, the note or ''} (a note: this write was made before), or {'taken'}, {'full'}, or {'look'}: nothing is
 known of this role yet, so find out what was there before. The first write is one that Redis refuses when memory is full. ]]
 local role, wanted, key = ARGV[1], ARGV[2], ARGV[3]

@@ -114,12 +114,10 @@ async function claim(
   { redis, keys, ttlS, root }: RedisProgressOptions,
 ): Promise<{ readonly seq: number; readonly written: ProgressNote | undefined }> {
   const { tenant, runId, role, key } = draft;
-  const places = [keys.progressNumbers(tenant, runId), keys.progress(tenant, runId)];
+  const own = [keys.progressNumbers(tenant, runId), keys.progress(tenant, runId)];
   const ask = async (before: number | '') => {
     const args = [role, draft.seq ?? '', key, ttlS, maxNotes, before];
-    return claimReply.parse(
-      await runScript(redis, claimScript, places, args, { doing: `progress note of run ${runId}` }),
-    );
+    return claimReply.parse(await runScript(redis, claimScript, own, args, { doing: `progress note of run ${runId}` }));
   };
   let reply = await ask(root === undefined ? 0 : '');
   // A folder may remember more than Redis does.

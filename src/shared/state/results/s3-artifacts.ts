@@ -69,22 +69,22 @@ function artifactsIn(bucket: Bucket, bounds: ArtifactBounds): Artifacts & Swept 
       checkSize(body, bounds);
       await guarded('write of a kept result', async () => {
         let taken = body.length;
-        for await (const { key, bytes } of bucket.list(placeOf(runId)))
-          if (key !== placeOf(runId) + name) taken += bytes;
+        for await (const { key, bytes } of bucket.list(prefixOf(runId)))
+          if (key !== prefixOf(runId) + name) taken += bytes;
         if (taken > bounds.maxRunBytes) throw runIsFull(bounds);
-        await bucket.put(placeOf(runId) + name, body, { about: jsonText(keptInfo.parse(info)) });
+        await bucket.put(prefixOf(runId) + name, body, { about: jsonText(keptInfo.parse(info)) });
       });
     },
     async read(runId, name, offset, length) {
       checkNames(runId, name);
       return await guarded(
         'read of a kept result',
-        async () => await bucket.read(placeOf(runId) + name, offset, length),
+        async () => await bucket.read(prefixOf(runId) + name, offset, length),
       );
     },
     async drop(runId) {
       checkNames(runId);
-      await guarded('removal of kept results', async () => await bucket.removeAll(placeOf(runId), () => true));
+      await guarded('removal of kept results', async () => await bucket.removeAll(prefixOf(runId), () => true));
     },
     async sweep(nowMs) {
       await guarded('sweep of kept results', async () => {
@@ -95,11 +95,11 @@ function artifactsIn(bucket: Bucket, bounds: ArtifactBounds): Artifacts & Swept 
   };
 }
 
-function placeOf(runId: string): string {
+function prefixOf(runId: string): string {
   return `${runId}/spill/`;
 }
 
-/** A bucket may hold more than what we put there. */
+/** A bucket may contain more than what we put there. */
 function isOurs(key: string): boolean {
   const [run = '', folder, name, ...more] = key.split('/');
   return runIdForm.safeParse(run).success && folder === 'spill' && name !== '' && more.length === 0;
@@ -151,8 +151,8 @@ class Bucket {
   async *list(under: string): AsyncGenerator<Listed> {
     let token: string | undefined;
     do {
-      const place = { Bucket: this.#name, Prefix: this.#prefix + under, ContinuationToken: token };
-      const page = await this.#client.send(new this.#sdk.ListObjectsV2Command(place));
+      const input = { Bucket: this.#name, Prefix: this.#prefix + under, ContinuationToken: token };
+      const page = await this.#client.send(new this.#sdk.ListObjectsV2Command(input));
       for (const { Key = '', Size = 0, LastModified } of page.Contents ?? [])
         yield { key: Key.slice(this.#prefix.length), bytes: Size, atMs: LastModified?.getTime() ?? Date.now() };
       token = page.IsTruncated ? page.NextContinuationToken : undefined;

@@ -9,7 +9,7 @@ import { knowledgeRequirements, type KnowledgeRequirement } from '../../../share
 import type { LlmProvider } from '../../llm/provider.ts';
 import { settled, type ManifestRun } from './manifest-run.ts';
 
-/** What may be changed to make an agent better: folders and files below the root of the manifest. */
+/** What may be changed to make an agent better: folders and files under the root of the manifest. */
 const folders = [
   'systemPrompt',
   'skills',
@@ -42,12 +42,12 @@ export interface ManifestRubric<Persona = unknown, Output = unknown> {
   readonly dimensions: readonly RubricDimension<Persona, Output>[];
 }
 
-/** What a run of a manifest is told about where it runs. */
+/** What a run of a manifest gets from the program that runs it. */
 export interface ManifestContext {
   readonly signal: AbortSignal;
   /** The model to use in place of the agent's own. */
   readonly provider?: LlmProvider;
-  /** What is tried out, as whoever compares runs calls it. */
+  /** What is tried out, by the name that the comparing program gave it. */
   readonly variant?: string;
 }
 
@@ -75,9 +75,9 @@ export interface AgentManifest<Persona = unknown, Output = unknown> {
   readonly rubric: ManifestRubric<Persona, Output>;
   readonly run: {
     /**
-     * Begins a run for a persona. `output` settles once all events were read: by whoever reads them, or here, when nobody
-     * does. Up to 1,000 events wait for a reader that comes later; a reader that stops in the middle holds `output` up
-     * until it goes on or leaves.
+     * Begins a run for a persona. `output` settles once all events were read: by their reader, or here when there is none. Up
+     * to 1,000 events wait for a reader that comes later; a reader that stops in the middle delays `output` until it goes on
+     * or leaves.
      */
     act(persona: Persona, context: ManifestContext): ManifestRun<Output>;
   };

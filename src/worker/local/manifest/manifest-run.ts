@@ -13,7 +13,7 @@ export interface ManifestRun<Output> {
 const capacity = 1_000;
 
 /**
- * A run whose output settles after its events are drained, by their reader or here. While somebody reads, the source is read
+ * A run whose output settles after its events are drained, by their reader or here. While a reader is there, the source is read
  * no further ahead than there is room. An abort of the signal ends the waiting for a reader. Throws `validation` for what is no
  * run.
  */
@@ -21,26 +21,30 @@ export function settled<Output>(run: ManifestRun<Output>, signal: AbortSignal): 
   checkRun(run);
   const feed = new EventFeed<EventBody>(capacity);
   const given = Promise.resolve(run.output);
-  // It may fail before its events are at their end, and is told afterwards.
+  // It may fail before its events are at their end; the failure is reported afterwards.
   given.catch(() => {});
   const gone = aborted(signal);
-  const pumped = pump(run.events, feed, gone.promise);
+  const forwarded = forward(run.events, feed, gone.promise);
   const output = (async () => {
     try {
-      await pumped;
+      await forwarded;
       await Promise.race([feed.drained(), gone.promise]);
       return await given;
     } finally {
       gone.forget();
     }
   })();
-  // Who only reads the events must not be told of an unhandled rejection.
+  // A reader of the events alone must not cause an unhandled rejection.
   output.catch(() => {});
   return { events: feed, output };
 }
 
-/** Never rejects: what the source throws is thrown to the reader, and the output tells what became of the run. */
-async function pump(source: AsyncIterable<EventBody>, feed: EventFeed<EventBody>, gone: Promise<void>): Promise<void> {
+/** Never rejects: what the source throws is thrown to the reader, and the output has the end of the run. */
+async function forward(
+  source: AsyncIterable<EventBody>,
+  feed: EventFeed<EventBody>,
+  gone: Promise<void>,
+): Promise<void> {
   try {
     for await (const event of source) {
       await Promise.race([feed.room(), gone]);

@@ -68,7 +68,7 @@ export async function runManifest<Persona, Output>(
   }
 }
 
-/** What the scorers of the rubric say and, for dimensions without one, the evals that the output of a task ended with. */
+/** The scores of the rubric's scorers and, for dimensions without one, the evals that the output of a task ended with. */
 async function evalsOf<Persona, Output>(
   { dimensions }: ManifestRubric<Persona, Output>,
   persona: Persona,

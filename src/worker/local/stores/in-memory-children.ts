@@ -6,25 +6,25 @@ import type { OutgoingEvent } from '../../../shared/state/run/run-store.ts';
 import { queuedRecord } from './in-memory-row.ts';
 import type { InMemoryRuns } from './in-memory-runs.ts';
 
-/** Runs that work for other runs, in one process. Whoever drives this process has to run them. */
+/** Runs that work for other runs, in one process. `drive` runs them. */
 export function inMemoryChildren(
   runs: InMemoryRuns,
   clock: Clock,
   onCancel: (runId: string, cancel: CancelRequest) => void,
 ): Children {
-  const cancelAbove = async (runId = ''): Promise<CancelRequest | undefined> => {
-    const above = await runs.load(runId);
-    return above?.endedAt ? parentEnded : (await runs.pendingCancels()).get(runId);
+  const parentCancel = async (runId = ''): Promise<CancelRequest | undefined> => {
+    const parent = await runs.load(runId);
+    return parent?.endedAt ? parentEnded : (await runs.pendingCancels()).get(runId);
   };
   const children: Children = {
     async start(planned, group) {
-      const above = planned[0]?.parent?.runId;
-      if (group && above !== undefined) runs.waitForGroup(above, group);
+      const parentId = planned[0]?.parent?.runId;
+      if (group && parentId !== undefined) runs.waitForGroup(parentId, group);
       for (const run of planned) {
         runs.create(queuedRecord(run, clock.now()));
         await children.ended(run.runId);
       }
-      const cancel = await cancelAbove(above);
+      const cancel = await parentCancel(parentId);
       if (cancel)
         await children.stop(
           planned.map(({ runId }) => runId),
@@ -41,7 +41,7 @@ export function inMemoryChildren(
           runs.cancel(runId, cancel);
           onCancel(runId, cancel);
           await children.stop(childrenOf(record), cancel);
-          // One that waits for others ends after them; any other wait is over.
+          // One that waits for others ends after them; any other wait ends here.
           if (childrenOf(record).length === 0) runs.resume(runId, { summary: 'a cancel was asked for' });
         }
       }

@@ -33,9 +33,9 @@ export function decideOf(input: DecisionInput, by: string | undefined, atMs: num
   if (typeof budget === 'object') throw new RunError('validation', 'budget: a top-up needs budgets in Redis');
   const at = new Date(atMs).toISOString();
   const verdicts = callVerdicts(parsed.data, by, at);
-  const said = [...(budget ? [`budget: ${budget}`] : []), ...(verdicts.length > 0 ? [summaryOf(verdicts)] : [])];
+  const summary = [...(budget ? [`budget: ${budget}`] : []), ...(verdicts.length > 0 ? [summaryOf(verdicts)] : [])];
   const entry = { v: 1, t: 'decided', at, ...(budget && { budget, ...(by !== undefined && { by }) }) } as const;
-  return { verdicts, by, summary: said.join(', '), entry, atMs };
+  return { verdicts, by, summary: summary.join(', '), entry, atMs };
 }
 
 /** Did the wait of the run end? Throws what a caller of `Millrace.decide` gets. */
@@ -57,8 +57,8 @@ export function hasResumed(runId: string, outcome: DecideOutcome): boolean {
 }
 
 /**
- * When a suspended run goes on by itself, in milliseconds since the epoch: when its first call expires. One that waits for
- * nobody and for no time is woken now, and looks for itself.
+ * When a suspended run goes on by itself, in milliseconds since the epoch: when its first call expires. One that waits
+ * neither for a person nor for a time is woken now, and looks for itself.
  */
 export function firstDue({ record: { status, pending } }: SavedRun, nowMs: number): number | undefined {
   if (status !== 'suspended') return undefined;
@@ -74,7 +74,7 @@ type Votes =
   | { readonly kind: 'refused'; readonly refusal: Refusal }
   | { readonly kind: 'counted'; readonly complete: number };
 
-/** Records what one person says about the calls that a run waits for: all of it, or nothing. */
+/** Records one person's verdicts about the calls that a run waits for: all of them, or none. */
 export function vote(row: Row, { verdicts, by = '', entry, segment }: Decide, at: string): Votes {
   const { pending, status } = row.record;
   const isHere = segment === undefined || segment === row.record.segment;
@@ -83,11 +83,11 @@ export function vote(row: Row, { verdicts, by = '', entry, segment }: Decide, at
   }
   const changes = new Map<string, DecisionRecord>();
   const complete: CallDecision[] = [];
-  for (const said of verdicts) {
-    const item = pending.find((each) => isAboutCall(each) && each.id === said.id);
-    const counted = count(row, item, said, by, at, changes);
+  for (const verdict of verdicts) {
+    const item = pending.find((each) => isAboutCall(each) && each.id === verdict.id);
+    const counted = count(row, item, verdict, by, at, changes);
     if (counted && 'why' in counted) return { kind: 'refused', refusal: counted };
-    if (counted?.verdict) complete.push(withNames(counted, said));
+    if (counted?.verdict) complete.push(withNames(counted, verdict));
   }
   for (const [field, record] of changes) row.decisions.set(field, record);
   row.decided.push(...complete);
@@ -96,16 +96,16 @@ export function vote(row: Row, { verdicts, by = '', entry, segment }: Decide, at
   return { kind: 'counted', complete: complete.length };
 }
 
-/** What is known about the call from now on; undefined when this was said before. */
+/** What is known about the call from now on; undefined for a repeat. */
 function count(
   row: Row,
   item: PendingItem | undefined,
-  said: CallVerdict,
+  given: CallVerdict,
   by: string,
   at: string,
   changes: Map<string, DecisionRecord>,
 ): DecisionRecord | Refusal | undefined {
-  const { id, verdict, vote: mine, decision } = said;
+  const { id, verdict, vote: mine, decision } = given;
   const resumes = row.record.resumes ?? 0;
   let known = row.decisions.get(id);
   if (known && item && isAnother(known, item, resumes)) {
@@ -168,8 +168,8 @@ function withNames(record: DecisionRecord, { decision }: CallVerdict): CallDecis
 }
 
 /**
- * Takes the decisions that the journal does not have yet, and leaves of what the run waits for the calls that nobody
- * decided about, and the runs that have not ended. Of those whose time is over it is kept that they expired.
+ * Takes the decisions that the journal does not have yet, and leaves of what the run waits for the undecided calls and the
+ * runs that have not ended. Calls whose time has passed are recorded as expired.
  */
 export function takeDecided(
   row: Row,
@@ -178,9 +178,9 @@ export function takeDecided(
   const decisions = row.decided.splice(0);
   const ids = new Set(decisions.map(({ id }) => id));
   const open = row.record.pending.filter((item) => (isAboutCall(item) || item.kind === 'child') && !ids.has(item.id));
-  const isOver = ({ expiresAt }: PendingItem) => expiresAt !== undefined && expiresAt <= at;
-  for (const item of open.filter(isOver)) expire(row, item, at);
-  return { decisions, left: open.filter((item) => !isOver(item)) };
+  const isExpired = ({ expiresAt }: PendingItem) => expiresAt !== undefined && expiresAt <= at;
+  for (const item of open.filter(isExpired)) expire(row, item, at);
+  return { decisions, left: open.filter((item) => !isExpired(item)) };
 }
 
 function expire(row: Row, item: PendingItem, at: string): void {

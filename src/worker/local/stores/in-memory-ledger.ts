@@ -4,15 +4,15 @@ import { dearerThanReserved, type AccountState, type Accounts } from '../../../s
 import type { Ledger, Reservation } from '../../../shared/state/money/ledger.ts';
 
 /**
- * Runs whose money is remembered; of more, those that were not used for longest and hold nothing are forgotten. One that
- * goes on afterwards begins with what its record says.
+ * Runs whose money is remembered; of more, those that were not used for longest and have nothing reserved are forgotten. One
+ * that goes on afterwards begins with the cost in its record.
  */
 const mostRuns = 1_000;
 
-/** What is held for an attempt, or was. `unconfirmed` is what of it counts as spent although the provider confirmed nothing. */
-interface Held {
+/** The reservation of an attempt. `unconfirmed` is what of it counts as spent although the provider confirmed nothing. */
+interface Reserved {
   readonly state: 'open' | 'written_off' | 'settled';
-  readonly held: number;
+  readonly reserved: number;
   readonly given: number;
   readonly unconfirmed: number;
 }
@@ -21,9 +21,9 @@ interface Held {
 interface Account {
   spent: number;
   reserved: number;
-  /** By model: the largest amount by which a call cost more than was held for it. */
+  /** By model: the largest amount by which a call cost more than was reserved for it. */
   readonly excess: Map<string, number>;
-  readonly reservations: Map<string, Held>;
+  readonly reservations: Map<string, Reserved>;
   /** Which reservation of the run was the first to pass the cap of which run. */
   readonly warned: Map<string, string>;
 }
@@ -60,9 +60,9 @@ export function inMemoryLedger(log: Log): Ledger {
     return [own, ...payers].map((limit) => ({ ...limit, account: accountOf(limit.runId) }));
   }
 
-  function book(limits: readonly Limit[], held: number, spent: number): void {
+  function book(limits: readonly Limit[], reserved: number, spent: number): void {
     for (const { account } of limits) {
-      account.reserved += held;
+      account.reserved += reserved;
       account.spent += spent;
     }
   }
@@ -82,22 +82,30 @@ export function inMemoryLedger(log: Log): Ledger {
         amount = force
           ? wanted
           : Math.min(wanted, ...limits.map((limit) => roomIn(limit) - limit.account.reserved - margin));
-        const held = amount + margin;
-        own.reservations.set(id, { state: 'open', held, given: amount, unconfirmed: 0 });
-        book(limits, held, 0);
+        const reserved = amount + margin;
+        own.reservations.set(id, { state: 'open', reserved, given: amount, unconfirmed: 0 });
+        book(limits, reserved, 0);
       }
       return { kind: 'reserved', amount, warnings: warningsOf(limits, own, id) };
     },
 
-    async settle({ accounts, id, provider, model, costMicrocents: cost, expectedMicrocents, unconfirmed: isPresumed }) {
+    async settle({
+      accounts,
+      id,
+      provider,
+      model,
+      costMicrocents: cost,
+      expectedMicrocents,
+      unconfirmed: isUnconfirmed,
+    }) {
       if (!ledger.isCapped(accounts)) return [];
       const limits = limitsOf(accounts);
       const { reservations } = accountOf(accounts.runId);
-      const { state, held, given, unconfirmed } = reservations.get(id) ?? neverHeld;
+      const { state, reserved, given, unconfirmed } = reservations.get(id) ?? neverReserved;
       if (state === 'settled') return [];
-      const guess = isPresumed ? Math.max(0, Math.max(held, unconfirmed) - cost) : 0;
-      reservations.set(id, { state: 'settled', held: 0, given, unconfirmed: 0 });
-      book(limits, -held, cost + guess - unconfirmed);
+      const guess = isUnconfirmed ? Math.max(0, Math.max(reserved, unconfirmed) - cost) : 0;
+      reservations.set(id, { state: 'settled', reserved: 0, given, unconfirmed: 0 });
+      book(limits, -reserved, cost + guess - unconfirmed);
       const overMicrocents = cost - Math.min(given, expectedMicrocents ?? given);
       const name = `${provider}/${model}`;
       const learning = limits.filter(({ account }) => overMicrocents > (account.excess.get(name) ?? 0));
@@ -111,8 +119,8 @@ export function inMemoryLedger(log: Log): Ledger {
       const { reservations } = accountOf(accounts.runId);
       const known = reservations.get(id);
       if (known?.state !== 'open') return [];
-      reservations.set(id, { ...known, state: 'settled', held: 0 });
-      book(limitsOf(accounts), -known.held, 0);
+      reservations.set(id, { ...known, state: 'settled', reserved: 0 });
+      book(limitsOf(accounts), -known.reserved, 0);
       return [];
     },
 
@@ -120,9 +128,9 @@ export function inMemoryLedger(log: Log): Ledger {
       const { reservations } = accountOf(accounts.runId);
       for (const [id, known] of reservations) {
         if (known.state !== 'open') continue;
-        const { held, given } = known;
-        reservations.set(id, { state: 'written_off', held: 0, given, unconfirmed: held });
-        book(limitsOf(accounts), -held, held);
+        const { reserved, given } = known;
+        reservations.set(id, { state: 'written_off', reserved: 0, given, unconfirmed: reserved });
+        book(limitsOf(accounts), -reserved, reserved);
       }
       return [];
     },
@@ -134,8 +142,8 @@ export function inMemoryLedger(log: Log): Ledger {
   return ledger;
 }
 
-/** A call that nothing was held for. */
-const neverHeld = { state: 'none', held: 0, given: 0, unconfirmed: 0 } as const;
+/** A call without a reservation. */
+const neverReserved = { state: 'none', reserved: 0, given: 0, unconfirmed: 0 } as const;
 
 /** What calls may cost until the cap is reached. A cap that only warns refuses nothing. */
 function roomIn({ capMicrocents, onExceed, account }: Limit): number {

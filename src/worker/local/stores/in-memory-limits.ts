@@ -5,11 +5,11 @@ import type { Breakers } from '../../../shared/state/limits/breakers.ts';
 import type { RateLimiter, GrantRequest } from '../../../shared/state/limits/rate/rate-limiter.ts';
 
 const windowMs = 60_000;
-/** After a refusal that does not say how long: at first, and within which bounds. */
+/** After a refusal without a time: at first, and within which bounds. */
 const [usualCooldownMs, shortestCooldownMs, longestCooldownMs] = [1_000, 250, 60_000];
 /** How often a call that waits for one in flight looks again. */
 const lookMs = 50;
-/** Answers are rarely as long as they may be. What a call really used takes the place of this. */
+/** Answers are rarely as long as they may be. What a call really used replaces this. */
 const usualAnswerTokens = 1_024;
 
 interface Call {
@@ -26,8 +26,8 @@ interface Counter {
 }
 
 /**
- * Rate limits of one process: counts the calls in flight and those of the last window, and waits as long as a provider
- * said that refused one. Nothing is learnt, shared between tenants or parked: a call waits where it is.
+ * Rate limits of one process: counts the calls in flight and those of the last window, and waits as long as a provider asked
+ * for when it refused one. Nothing is learnt, shared between tenants or parked: a call waits where it is.
  */
 export function inMemoryRateLimiter(clock: Clock): RateLimiter {
   const counters = new Map<string, Counter>();

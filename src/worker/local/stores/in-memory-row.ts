@@ -25,7 +25,7 @@ export interface Row {
   readonly events: RunEvent[];
   owner: string;
   op: string;
-  held: boolean;
+  claimed: boolean;
   unclean: boolean;
   previousWorker: string | undefined;
   claimSegment: number;
@@ -33,9 +33,9 @@ export interface Row {
   /** What people decided about calls, by the id of what was pending, and those of it that the journal does not have. */
   readonly decisions: Map<string, DecisionRecord>;
   readonly decided: CallDecision[];
-  /** Runs that worked for it and have ended, and what was told of them while it was at work. */
+  /** Its children that have ended, and their events that wait for its next claim. */
   readonly ended: Set<string>;
-  readonly told: OutgoingEvent[];
+  readonly childEvents: OutgoingEvent[];
   /** While it waits for several runs: those that begin later, who begins by the end of whom, and whose cost it has. */
   group:
     | (RunGroup & { readonly next: NewRun[]; readonly begunBy: Map<string, NewRun>; readonly counted: Set<string> })
@@ -88,7 +88,7 @@ export function newRow(record: RunRecord): Row {
     events: [numbered({ ...about, ...queued }, 1)],
     owner: '',
     op: '',
-    held: false,
+    claimed: false,
     unclean: false,
     previousWorker: undefined,
     claimSegment: -1,
@@ -96,12 +96,12 @@ export function newRow(record: RunRecord): Row {
     decisions: new Map(),
     decided: [],
     ended: new Set(),
-    told: [],
+    childEvents: [],
     group: undefined,
   };
 }
 
-/** What runs below have cost, in the record of the run above, where no worker may be left to sum it up. */
+/** What children have cost, in the record of the parent, where no worker may be left to sum it up. */
 export function addChildCosts(row: Row, decisions: readonly CallDecision[]): void {
   const ends = decisions.filter((decision) => decision.kind === 'child');
   if (ends.length === 0) return;
@@ -114,7 +114,7 @@ export function addChildCosts(row: Row, decisions: readonly CallDecision[]): voi
   };
 }
 
-/** A run that was taken out of another process: as if whoever held it had let go of it. Its earlier events stay there. */
+/** A run of another process, as if its worker had released it. Its earlier events stay there. */
 export function importedRow({ record, entries, decisions }: SavedRun): Row {
   const { cancel: _, ...rest } = record;
   const status = record.status === 'running' ? 'queued' : record.status;
@@ -133,7 +133,7 @@ function keyOf(decision: DecisionRecord, all: readonly DecisionRecord[]): string
   return isLatest ? decision.id : `${decision.id}@${decision.resumes ?? 0}`;
 }
 
-/** What every event of a run says about it. */
+/** What every event of a run has about it. */
 export function aboutRun(record: RunRecord): Omit<OutgoingEvent, 'timestamp' | 'type'> {
   return stampOf(record);
 }
@@ -163,7 +163,7 @@ export function cancelOf({ record }: Row): CancelRequest | undefined {
   return !record.cancel ? undefined : storedCancel(record.cancel);
 }
 
-/** The number of the newest event: the log knows it, the record does not hear of flushes. */
+/** The number of the newest event, from the log: the record does not know of flushes. */
 export function lastNumber({ record, events }: Row): number {
   return events.at(-1)?.sequenceNumber ?? record.lastSequence;
 }
@@ -194,7 +194,7 @@ export function decides({ first }: NonNullable<Row['group']>, end: ChildEnd): bo
   return first && isAnswer(end);
 }
 
-/** Who begins in the place of a run that has ended, if anybody does. */
+/** The run that begins instead of one that has ended, if any. */
 export function followerOf(row: Row, end: ChildEnd): NewRun | undefined {
   const { group } = row;
   if (!group || cancelOf(row) || decides(group, end)) return undefined;

@@ -47,7 +47,7 @@ import { takeDecided, vote } from './in-memory-decisions.ts';
 /** Ended runs kept, oldest dropped first: this store lives as long as its process. */
 const maxEndedRuns = 1_000;
 
-/** Hears the events of a run once they are in its log; what was added together arrives together. Must not throw. */
+/** Gets the events of a run once they are in its log; what was added together arrives together. Must not throw. */
 export type EventsListener = (runId: string, events: readonly RunEvent[]) => void;
 
 /** The run store of one process. It keeps the promises of the Redis one, except that nothing outlives the process. */
@@ -83,7 +83,7 @@ export class InMemoryRuns implements RunStore {
     });
   }
 
-  /** Takes up a run that was saved. One that is here already is replaced. */
+  /** Adds a run that was saved. One that is here already is replaced. */
   restore(saved: SavedRun): void {
     this.#rows.set(saved.record.runId, importedRow(structuredClone(saved)));
   }
@@ -109,7 +109,7 @@ export class InMemoryRuns implements RunStore {
     );
     const entry = decidedEntry(resumption, this.#clock.now());
     row.entries.push(decisions.length > 0 ? { ...entry, decisions } : entry);
-    Object.assign(row, { owner: '', held: false, group: undefined });
+    Object.assign(row, { owner: '', claimed: false, group: undefined });
     row.record = {
       ...row.record,
       status: 'queued',
@@ -147,18 +147,18 @@ export class InMemoryRuns implements RunStore {
     row.group = { ...group, next: [...group.later], begunBy: new Map(), counted: new Set() };
   }
 
-  /** A run that worked for this one has ended. Answers the run that begins in its place. */
+  /** A child of this run has ended. Answers the run that begins instead of it. */
   childEnded(runId: string, end: ChildEnd): NewRun | undefined {
     const row = this.#rows.get(runId);
     if (!row) return undefined;
     const isNew = !row.ended.has(end.id);
     row.ended.add(end.id);
-    const isOver = row.record.endedAt !== undefined;
-    const next = isNew && !isOver ? followerOf(row, end) : row.group?.begunBy.get(end.id);
-    if (isNew && (!isOver || row.record.status === 'failed'))
+    const hasEnded = row.record.endedAt !== undefined;
+    const next = isNew && !hasEnded ? followerOf(row, end) : row.group?.begunBy.get(end.id);
+    if (isNew && (!hasEnded || row.record.status === 'failed'))
       row.decided.push(next ? { ...end, next: next.runId } : end);
-    if (isNew && isOver) addChildCosts(row, [end]);
-    if (isOver) return undefined;
+    if (isNew && hasEnded) addChildCosts(row, [end]);
+    if (hasEnded) return undefined;
     if (row.group && !decides(row.group, end)) {
       if (isNew) countInGroup(row, end, next, this.#now());
       if (next || row.record.pending.some(({ kind }) => kind === 'child')) return next;
@@ -167,16 +167,16 @@ export class InMemoryRuns implements RunStore {
     return undefined;
   }
 
-  /** What runs below did, into the log of a suspended run; one that is running gets it with its next claim. */
+  /** Adds events of children to the log of a suspended run; a running one gets them with its next claim. */
   relay(runId: string, events: readonly OutgoingEvent[]): boolean {
     const row = this.#rows.get(runId);
     if (!row || row.record.endedAt) return false;
     if (row.record.status === 'suspended') {
-      const added = append(row, lastNumber(row), [...row.told.splice(0), ...events]);
+      const added = append(row, lastNumber(row), [...row.childEvents.splice(0), ...events]);
       row.record = { ...row.record, lastSequence: lastNumber(row) };
       this.#publish(runId, added);
     } else {
-      row.told.push(...events);
+      row.childEvents.push(...events);
     }
     return true;
   }
@@ -209,19 +209,19 @@ export class InMemoryRuns implements RunStore {
     if (row.owner === request.owner) return claimed(row);
     if (isStale(row, request)) return { kind: 'stale' };
 
-    // A worker that releases a run clears `held`. A run that is still held lost its worker.
-    const unclean = row.held;
+    // A worker that releases a run clears `claimed`. A run that is still claimed lost its worker.
+    const unclean = row.claimed;
     const { activity = 'idle', blame = 0 } = record;
     const counts = unclean && activity !== 'waiting' && record.worker !== request.excusedWorker;
     const lost = { crashes: record.crashes + (counts ? 1 : 0), blame: blame + (counts ? blameFor(activity) : 0) };
     if (lost.crashes >= request.crashLimit || lost.blame >= request.blameLimit) {
-      Object.assign(row, { owner: '', held: false, record: { ...record, ...lost, activity: 'idle' } });
+      Object.assign(row, { owner: '', claimed: false, record: { ...record, ...lost, activity: 'idle' } });
       return { kind: 'crashed_too_often', crashes: lost.crashes };
     }
-    return this.#takeOver(row, request, lost, unclean, record.epoch === 0 ? opening : recovering);
+    return this.#takeClaim(row, request, lost, unclean, record.epoch === 0 ? opening : recovering);
   }
 
-  #takeOver(
+  #takeClaim(
     row: Row,
     request: ClaimRequest,
     lost: Pick<RunRecord, 'crashes' | 'blame'>,
@@ -230,9 +230,9 @@ export class InMemoryRuns implements RunStore {
   ): Claim {
     const { owner, segment, jobTry, worker, queue } = request;
     const { record } = row;
-    const added = append(row, lastNumber(row), [...row.told.splice(0), ...events]);
+    const added = append(row, lastNumber(row), [...row.childEvents.splice(0), ...events]);
     const previousWorker = record.worker;
-    Object.assign(row, { owner, held: true, unclean, previousWorker, claimSegment: segment, claimTry: jobTry });
+    Object.assign(row, { owner, claimed: true, unclean, previousWorker, claimSegment: segment, claimTry: jobTry });
     row.record = {
       ...record,
       status: 'running',
@@ -254,8 +254,8 @@ export class InMemoryRuns implements RunStore {
     const row = this.#rows.get(runId);
     if (!row) return { kind: 'fenced' };
     const asked = cancelOf(row);
-    const isHeld = commit.patch?.cancel === '' && asked?.onPendingApprovals === 'hold';
-    const cancel = isHeld ? undefined : asked;
+    const waitsForPeople = commit.patch?.cancel === '' && asked?.onPendingApprovals === 'hold';
+    const cancel = waitsForPeople ? undefined : asked;
     const done = { kind: 'ok', seq: commit.seq + commit.events.length, cancel } as const;
     if (row.op === commit.op) return done;
     if (row.owner !== owner) return { kind: 'fenced' };
@@ -265,7 +265,7 @@ export class InMemoryRuns implements RunStore {
     row.op = commit.op;
     const crashes = clearsCrashes(commit) ? 0 : row.record.crashes;
     const { cancel: _, ...patch } = commit.patch ?? {};
-    if (isHeld) delete row.record.cancel;
+    if (waitsForPeople) delete row.record.cancel;
     row.record = {
       ...row.record,
       ...patch,
@@ -274,7 +274,7 @@ export class InMemoryRuns implements RunStore {
       lastSequence: done.seq,
       ...(commit.release && { activity: 'idle' }),
     } as RunRecord;
-    if (commit.release) Object.assign(row, { owner: '', held: false });
+    if (commit.release) Object.assign(row, { owner: '', claimed: false });
     if (commit.dropsJournal) row.entries.length = 0;
     if (commit.release === 'terminal') {
       addChildCosts(row, row.decided);

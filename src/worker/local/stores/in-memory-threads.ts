@@ -13,10 +13,10 @@ import { threadInUse, threadNotFound } from '../../../shared/contract/thread/thr
 import type { ThreadStore } from '../../../shared/state/thread/threads.ts';
 import { InMemoryThread } from './in-memory-thread.ts';
 
-/** Threads that are kept; of those that nobody holds the longest unchanged make room. */
+/** Threads that are kept; of those that are not locked the longest unchanged make room. */
 const maxThreads = 1_000;
 
-/** The threads of one process. `wake` is told whose turn it is. */
+/** The threads of one process. `wake` is called with the run whose turn it is. */
 export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<void> = async () => {}): ThreadStore {
   const tenants = new Map<string, Map<string, InMemoryThread>>();
   const threadsOf = (tenant: string) => tenants.get(tenant) ?? new Map<string, InMemoryThread>();
@@ -106,8 +106,8 @@ export function inMemoryThreads(clock: Clock, wake: (runId: string) => Promise<v
       threadsOf(tenant).get(threadId)?.emit(origin, op, body);
     },
     async events({ tenant, threadId }, { after = 0, limit }) {
-      const above = find(tenant, threadId).events.filter(({ sequenceNumber }) => sequenceNumber > after);
-      return { events: above.slice(0, limit), more: above.length > limit };
+      const newer = find(tenant, threadId).events.filter(({ sequenceNumber }) => sequenceNumber > after);
+      return { events: newer.slice(0, limit), more: newer.length > limit };
     },
     async remove(tenant, threadId) {
       const thread = find(tenant, threadId);

@@ -36,7 +36,7 @@ export interface InMemoryPorts extends Ports {
   readonly inbox: InMemoryInbox;
   /** Adds a run and its `run.queued`. A run id that is there already changes nothing. */
   create(record: RunRecord): void;
-  /** Asks for the end of a run and wakes whoever holds it. False when there is no such run or it has ended. */
+  /** Asks for the end of a run and wakes its worker. False when there is no such run or it has ended. */
   cancel(runId: string, cancel: CancelRequest): boolean;
   /**
    * Decides about what a suspended run waits for, as `Millrace.decide` does; top-ups are for budgets in Redis. Answers false
@@ -46,7 +46,7 @@ export interface InMemoryPorts extends Ports {
   decide(runId: string, decision: DecisionInput, by?: string): boolean;
   /** What a run needs to go on in another process; undefined when there is no such run. */
   save(runId: string): SavedRun | undefined;
-  /** Takes up a run that was saved, replacing one of the same id. A run that waits for a time is woken at that time. */
+  /** Adds a run that was saved, replacing one of the same id. A run that waits for a time is woken at that time. */
   restore(saved: SavedRun): Promise<void>;
   /** The event log of a run as it is now: its newest 10,000 events, gone with the run. */
   events(runId: string): readonly RunEvent[];
@@ -59,7 +59,7 @@ const maxArtifactBytes = 16 * 1024 ** 2;
 /**
  * The ports of one process, without Redis. Runs, waits, threads and children pass the same contract suites as in Redis;
  * money and limits are what one process can count. The newest 1,000 runs
- * that have ended are kept. A listener that throws is logged and disturbs nobody.
+ * that have ended are kept. A listener that throws is logged and disturbs no other.
  */
 export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPorts {
   const { clock = systemClock, log = silentLog, redactor = new Redactor(), observe = () => {} } = options;
@@ -99,8 +99,8 @@ export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPort
       const asked = runs.cancel(runId, cancel);
       if (asked) {
         cancelListeners.call(runId, cancel);
-        const below = runs.record(runId)?.pending ?? [];
-        void children.stop(childrenOf({ pending: below }), cancel);
+        const pending = runs.record(runId)?.pending ?? [];
+        void children.stop(childrenOf({ pending }), cancel);
       }
       return asked;
     },
@@ -121,27 +121,27 @@ export function createInMemoryPorts(options: InMemoryOptions = {}): InMemoryPort
   };
 }
 
-/** What is said to runs of this process. */
+/** Messages to running runs of this process. */
 export interface InMemoryInbox extends Inbox {
   /** False when too much waits already. */
-  say(runId: string, message: SteeringMessage): boolean;
+  steer(runId: string, message: SteeringMessage): boolean;
 }
 
 export function inMemoryInbox(): InMemoryInbox {
-  const said = new Map<string, SteeringMessage[]>();
+  const inboxes = new Map<string, SteeringMessage[]>();
   return {
-    say(runId, message) {
-      const waiting = said.get(runId) ?? [];
+    steer(runId, message) {
+      const waiting = inboxes.get(runId) ?? [];
       if (waiting.length >= maxInbox) return false;
-      said.set(runId, [...waiting, message]);
+      inboxes.set(runId, [...waiting, message]);
       return true;
     },
-    read: async (runId) => said.get(runId) ?? [],
+    read: async (runId) => inboxes.get(runId) ?? [],
     async drop(runId, ids) {
       const dropped = new Set(ids);
-      const left = said.get(runId)?.filter(({ id }) => !dropped.has(id)) ?? [];
-      if (left.length > 0) said.set(runId, left);
-      else said.delete(runId);
+      const left = inboxes.get(runId)?.filter(({ id }) => !dropped.has(id)) ?? [];
+      if (left.length > 0) inboxes.set(runId, left);
+      else inboxes.delete(runId);
     },
   };
 }

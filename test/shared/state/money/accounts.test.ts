@@ -4,13 +4,13 @@ import { budgetViewOf, windowBefore } from '../../../../src/shared/state/money/a
 import { costIncrements, costRowsOf, costSource } from '../../../../src/shared/state/money/costs.ts';
 import { budgetView, costRow, zeroUsage } from '../../../../src/shared/contract/money.ts';
 
-const place = { scope: 'tenant', id: 'acme', window: 'day', windowStart: '2026-11-21' } as const;
+const account = { scope: 'tenant', id: 'acme', window: 'day', windowStart: '2026-11-21' } as const;
 
 test('an account that nothing was spent from has zeros and the cap that is known elsewhere', () => {
   const zeros = { spentMicrocents: 0, unconfirmedMicrocents: 0, reservedMicrocents: 0, waiting: 0 };
-  expect(budgetViewOf(place, {}, 0)).toEqual({ ...place, ...zeros, onExceed: 'fail' });
-  expect(budgetViewOf(place, {}, 0, { capMicrocents: 5, onExceed: 'warn' })).toEqual({
-    ...place,
+  expect(budgetViewOf(account, {}, 0)).toEqual({ ...account, ...zeros, onExceed: 'fail' });
+  expect(budgetViewOf(account, {}, 0, { capMicrocents: 5, onExceed: 'warn' })).toEqual({
+    ...account,
     ...zeros,
     capMicrocents: 5,
     onExceed: 'warn',
@@ -27,9 +27,9 @@ test('what an account says itself goes before what is known elsewhere, and top-u
     onExceed: 'fail',
     'r:x': '3 3 - []',
   };
-  const view = budgetViewOf(place, hash, 4, { capMicrocents: 99, onExceed: 'warn' });
+  const view = budgetViewOf(account, hash, 4, { capMicrocents: 99, onExceed: 'warn' });
   expect(budgetView.parse(view)).toEqual({
-    ...place,
+    ...account,
     capMicrocents: 15,
     onExceed: 'fail',
     spentMicrocents: 7,

@@ -121,7 +121,7 @@ class RedisLimiters implements Limiters {
   async #dispatchOne(limiter: string): Promise<readonly string[]> {
     const [waiting, ...runIds] = (await this.#run('dispatch', limiter, [])) as readonly [number, ...string[]];
     if (waiting > 0) return runIds;
-    // Somebody may have parked meanwhile; whoever does so after this second look puts the name back.
+    // A run may have parked meanwhile; one that parks after this second look lists the name again.
     await this.#command('take a limiter off the list', this.#redis.srem(this.#keys.limiters, limiter));
     const [since, ...more] = (await this.#run('dispatch', limiter, [])) as readonly [number, ...string[]];
     if (since > 0) await this.#command('list a limiter', this.#redis.sadd(this.#keys.limiters, limiter));

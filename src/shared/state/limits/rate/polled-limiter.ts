@@ -14,15 +14,15 @@ import type {
   Waiting,
 } from './rate-limiter.ts';
 
-/** Hears what the rateLimiter does; for metrics. Must not throw. */
+/** Is called with what the rate limiter does; for metrics. Must not throw. */
 export interface RateLimiterObserver {
   /** A grant was given after this long, counted from the first time that the run asked. */
   waited?(limiter: string, seconds: number): void;
   parked?(limiter: string): void;
   woken?(limiter: string, runs: number): void;
-  /** The provider refused a call, and nobody calls it for this long. Once per cooldown in the fleet. */
+  /** The provider refused a call, and the fleet does not call it for this long. Once per cooldown in the fleet. */
   cooled?(limiter: string, ms: number): void;
-  /** A limit that nobody configured, as it is known now. */
+  /** A limit that is not configured, as it is known now. */
   learnt?(limiter: string, limits: ProviderLimits): void;
 }
 
@@ -37,12 +37,12 @@ const freeForMs = 1_000;
 const longestPollMs = 50;
 const shortestPollMs = 5;
 const renewMs = 15_000;
-/** A store that does not answer for so long, beyond the patience of who asks, is away. */
+/** A store that does not answer for so long after the caller's own wait is away. */
 const answerMs = 2_000;
 
 interface LocalWaiter extends Waiting {
   readonly request: GrantRequest;
-  readonly answered: PromiseWithResolvers<LimiterAnswer>;
+  readonly settled: PromiseWithResolvers<LimiterAnswer>;
 }
 
 /** What one process knows of a limiter. */
@@ -100,9 +100,9 @@ export class PolledRateLimiter implements RateLimiter {
     if (isUnlimited(limits) && this.#clock.monotonic() < local.freeUntil) return this.#free(local, request);
 
     const grantId = randomUUID();
-    // Two calls of one run are told apart; what was promised to the run goes to the first.
+    // Two calls of one run have different names; what was promised to the run goes to the first.
     const waiter = local.present.has(runId) ? `${runId}#${grantId}` : runId;
-    const waiting: LocalWaiter = { waiter, grantId, request, answered: Promise.withResolvers() };
+    const waiting: LocalWaiter = { waiter, grantId, request, settled: Promise.withResolvers() };
     local.present.add(waiter);
     try {
       return await this.#acquire(local, waiting, maxInlineWaitMs, signal);
@@ -124,7 +124,7 @@ export class PolledRateLimiter implements RateLimiter {
     const grantedAt = local.grants.get(grant.id) ?? Number(/^free:(\d+)/.exec(grant.id)?.[1] ?? 0);
     local.grants.delete(grant.id);
     const free = grant.id.startsWith('free:');
-    if (free && !saysLimit(outcome)) return;
+    if (free && !reportsLimit(outcome)) return;
     const sent = this.#limiters.settle({
       limiter: grant.limiter,
       limits: local.limits,
@@ -135,7 +135,7 @@ export class PolledRateLimiter implements RateLimiter {
     });
     // What was learnt is worth a look at once: others may be waiting here for what was given back.
     const learnt = sent.then((result) => {
-      this.#tell(grant.limiter, local, result);
+      this.#observeLearnt(grant.limiter, local, result);
       if (local.waiters.size > 0) this.#poll(grant.limiter, local, 0);
     });
     await this.#within(answerMs, learnt, 'settle a grant');
@@ -218,7 +218,7 @@ export class PolledRateLimiter implements RateLimiter {
     try {
       return await this.#within(Math.max(maxInlineWaitMs, answerMs), asked, 'ask for a grant', signal);
     } catch (error) {
-      void this.#giveBack(waiter, asked);
+      void this.#returnGrant(waiter, asked);
       throw error;
     }
   }
@@ -234,7 +234,7 @@ export class PolledRateLimiter implements RateLimiter {
     local.waiters.set(waiter.grantId, waiter);
     this.#poll(limiter, local, retryMs);
     try {
-      const answer = await orLate(maxInlineWaitMs, waiter.answered.promise, () => undefined, { signal });
+      const answer = await orLate(maxInlineWaitMs, waiter.settled.promise, () => undefined, { signal });
       if (answer) return answer;
     } catch (error) {
       if (!signal.aborted) throw error;
@@ -243,30 +243,30 @@ export class PolledRateLimiter implements RateLimiter {
     }
     const left = this.#limiters.stepAway(limiter, waiter);
     if (!signal.aborted) return await this.#within(answerMs, left, 'end a wait for a grant');
-    void this.#giveBack(waiter, left);
+    void this.#returnGrant(waiter, left);
     throw signal.reason;
   }
 
-  /** Of an answer that nobody waits for any more. What fails here ends with its lease. */
-  async #giveBack(waiter: LocalWaiter, answered: Promise<LimiterAnswer>): Promise<void> {
+  /** Of an answer without a waiter. What fails here ends with its lease. */
+  async #returnGrant(waiter: LocalWaiter, settled: Promise<LimiterAnswer>): Promise<void> {
     const { limiter, tenant } = waiter.request;
     try {
-      const late = await answered;
+      const late = await settled;
       const grant = { id: waiter.grantId, limiter, tenant, tokens: 0, waitedMs: 0 };
       if (late.kind === 'granted') await this.settle(grant, { unused: true });
-      if (late.kind === 'waiting') await this.#giveBack(waiter, this.#limiters.stepAway(limiter, waiter));
+      if (late.kind === 'waiting') await this.#returnGrant(waiter, this.#limiters.stepAway(limiter, waiter));
     } catch {
       return;
     }
   }
 
-  /** Polls after `afterMs`, and then for as long as somebody waits here. One loop per limiter. */
+  /** Polls after `afterMs`, and then for as long as a call waits here. One loop per limiter. */
   #poll(limiter: string, local: LocalLimiter, afterMs: number): void {
     const dueAt = this.#clock.monotonic() + Math.min(longestPollMs, afterMs);
     if (this.#closed || (local.polling && local.pollAt <= dueAt)) return;
     local.polling?.abort();
     local.polling = new AbortController();
-    // Aborted: a sooner one has taken its place.
+    // Aborted: a sooner one has replaced it.
     this.#pollFrom(limiter, local, local.polling, dueAt).catch(() => {});
   }
 
@@ -294,16 +294,16 @@ export class PolledRateLimiter implements RateLimiter {
       );
       for (const [index, waiter] of waiting.entries()) {
         const answer = answers[index];
-        if (answer && answer.kind !== 'waiting') waiter.answered.resolve(answer);
+        if (answer && answer.kind !== 'waiting') waiter.settled.resolve(answer);
       }
       return retryMs;
     } catch {
-      // Each waiter has its own patience, and then says what is wrong.
+      // Each waiter ends its wait by itself, with an error that names the cause.
       return longestPollMs;
     }
   }
 
-  #tell(limiter: string, local: LocalLimiter, learnt: Learnt): void {
+  #observeLearnt(limiter: string, local: LocalLimiter, learnt: Learnt): void {
     const { cooldownMs, requestsPerMinute, tokensPerMinute, requestsPerWindow } = learnt;
     if (cooldownMs > 0) this.#observe.cooled?.(limiter, cooldownMs);
     if (cooldownMs > 0 || requestsPerMinute > 0 || tokensPerMinute > 0) local.freeUntil = 0;
@@ -330,7 +330,7 @@ function isUnlimited({ requestsPerMinute, tokensPerMinute, maxInFlight }: Provid
   return requestsPerMinute === undefined && tokensPerMinute === undefined && maxInFlight === undefined;
 }
 
-function saysLimit({ limited, report }: GrantOutcome): boolean {
+function reportsLimit({ limited, report }: GrantOutcome): boolean {
   const windows = [report?.requests, report?.tokens];
   return limited !== undefined || windows.some((window) => window?.limit !== undefined || window?.remaining === 0);
 }

@@ -26,7 +26,7 @@ export interface GrantOutcome {
   readonly usedTokens?: number | undefined;
   readonly outputTokens?: number | undefined;
   readonly report?: RateLimitReport | undefined;
-  /** The provider answered 429: nobody calls it for this long. */
+  /** The provider answered 429: the fleet does not call it for this long. */
   readonly limited?: { readonly retryAfterMs?: number | undefined } | undefined;
   /** The call was never sent. */
   readonly unused?: boolean;
@@ -39,8 +39,8 @@ export interface GrantOutcome {
  */
 export interface RateLimiter extends AsyncDisposable {
   /**
-   * Waits for a place, at most `maxInlineWaitMs`. `parked`: it would take longer; the run has to let go of its worker, then
-   * call `park`. A run that was woken for its turn gets it at once. Rejects when the signal is aborted.
+   * Waits for a permit, at most `maxInlineWaitMs`. `parked`: it would take longer; the run has to release its worker, then
+   * call `park`. A run that was woken for its turn gets the permit at once. Rejects when the signal is aborted.
    */
   acquire(
     request: GrantRequest,
@@ -49,17 +49,17 @@ export interface RateLimiter extends AsyncDisposable {
   ): Promise<
     { readonly kind: 'granted'; readonly grant: Grant } | { readonly kind: 'parked'; readonly expectedMs: number }
   >;
-  /** Keeps the place in line of a run that is suspended now. */
+  /** Keeps the position of a run that is suspended now. */
   park(request: GrantRequest): Promise<void>;
-  /** Takes a run out of every line, for instance because it was cancelled. */
+  /** Takes a run out of every wait queue, for instance because it was cancelled. */
   leave(runId: string): Promise<void>;
-  /** After each granted attempt. Corrects the estimate, gives the place in flight back, and learns. */
+  /** After each granted attempt. Corrects the estimate, releases the permit, and learns. */
   settle(grant: Grant, outcome: GrantOutcome): Promise<void>;
-  /** Takes parked runs whose turn has come: their place is held for them for a while. Called several times a second. */
+  /** Takes parked runs whose turn has come: a permit is reserved for each for a while. Called several times a second. */
   dispatch(): Promise<readonly string[]>;
 }
 
-/** What a limiter says to somebody who asks, or asked, for a grant. */
+/** What a limiter answers to a caller that asks, or asked, for a grant. */
 export type LimiterAnswer =
   /** No limit is known: nothing is counted. */
   | { readonly kind: 'free' }
@@ -69,7 +69,7 @@ export type LimiterAnswer =
   /** The limiter does not know of this wait, or not any more: ask again. */
   | { readonly kind: 'unknown' };
 
-/** Somebody who waits in this process. `waiter` is the run, or tells apart two calls of one run. */
+/** A call that waits in this process. `waiter` is the run, or distinguishes two calls of one run. */
 export interface Waiting {
   readonly waiter: string;
   readonly grantId: string;
@@ -103,7 +103,7 @@ export interface Learnt {
 }
 
 /**
- * The limiters that all processes share, by name: the lines, the window of what was granted, the cooldowns. Leases of
+ * The limiters that all processes share, by name: the wait queues, the window of what was granted, the cooldowns. Leases of
  * waiters that are not polled lapse after 4 s, those of grants after 60 s. Throws `queue_unavailable`.
  */
 export interface Limiters {
@@ -115,7 +115,7 @@ export interface Limiters {
     waiting: readonly Waiting[],
     grantIds: readonly string[],
   ): Promise<{ readonly retryMs: number; readonly answers: readonly LimiterAnswer[] }>;
-  /** Ends a wait: granted meanwhile, or parked, and then its place is kept for a while. */
+  /** Ends a wait: granted meanwhile, or parked, and then its position is kept for a while. */
   stepAway(limiter: string, waiting: Waiting): Promise<LimiterAnswer>;
   park(request: GrantRequest): Promise<void>;
   leave(runId: string): Promise<void>;
