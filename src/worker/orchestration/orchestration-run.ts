@@ -54,7 +54,7 @@ export interface OrchestratedRun {
   readonly state: TurnState;
   readonly writer: {
     /** Keeps an event back until the next commit. */
-    hold(event: EventBody): void;
+    emitWithCommit(event: EventBody): void;
     commit(write: { readonly entries: readonly JournalEntry[] }): Promise<void>;
   };
   /** `lost`: the run has another owner by now. */
@@ -150,7 +150,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     // What an orchestration emits once it is stopped is no fact: a replay of it is not stopped, and emits something else.
     if (this.signal.aborted) return;
     this.#emitted++;
-    if (this.#emitted > this.#growing.state.orchestration.emitted) this.#run.writer.hold(event);
+    if (this.#emitted > this.#growing.state.orchestration.emitted) this.#run.writer.emitWithCommit(event);
   }
 
   async step(key: string, work: (signal: AbortSignal) => unknown, costs?: StepCosts): Promise<unknown> {
@@ -358,7 +358,7 @@ class OrchestrationRun implements OrchestrationHost, PermitHost {
     let cumulativeCostMicrocents = costMicrocents;
     for (const part of lost.flatMap(({ parts }) => parts)) {
       cumulativeCostMicrocents += part.costMicrocents;
-      this.#run.writer.hold({ ...costEvent(part), cumulativeCostMicrocents });
+      this.#run.writer.emitWithCommit({ ...costEvent(part), cumulativeCostMicrocents });
     }
     const emitted = Math.max(this.#emitted, orchestration.emitted);
     const spent = lost.length > 0 && { spent: lost.map(spendingOf).reduce(addSpending) };

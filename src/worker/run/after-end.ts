@@ -8,7 +8,7 @@ import type { RunDeps } from './open-run.ts';
 
 /**
  * Continues what waited for the end of a run: its parent, and the next run of its thread. Takes the record as it is after the
- * end; nothing follows for a run that was redriven since. Again changes nothing.
+ * end; does nothing for a run that was redriven since. Idempotent.
  */
 export async function afterEnd(
   record: RunRecord | undefined,
@@ -24,9 +24,8 @@ export async function afterEnd(
 }
 
 /**
- * What was said to a run of a thread too late for it to hear becomes the next messages of the thread, as if it had been sent
- * with nobody at work. What it has heard is in its record, as it is after its end. Again changes nothing: each has a run id
- * of its own.
+ * Inbox messages that a run of a thread ended too early to read become the next messages of the thread. Idempotent: each
+ * follow-up run has an id of its own.
  */
 async function queueFollowUps(record: RunRecord, ports: Pick<Ports, 'inbox' | 'children' | 'threads'>): Promise<void> {
   const { runId, tenant, request, queue, inboxRead = [] } = record;

@@ -1,12 +1,12 @@
 import type { CancelRequest } from '../../shared/contract/control.ts';
 import type { Ports } from './ports.ts';
 
-/** How often the durable flags are read, for the case that the channel is silent or its connection away. */
+/** How often the durable flags are read, for the case that the channel is silent or its connection is down. */
 const pollMs = 1_000;
 
 /**
- * Tells the runs of this process that somebody asked to cancel them: at once over the control channel, within a second
- * by reading the flags, which costs one small read per process however many runs it holds.
+ * Notifies the runs of this process of cancel requests: at once over the control channel, within a second by reading the
+ * flags, which costs one small read per process however many runs it has.
  */
 export class CancelWatch implements Disposable {
   readonly #listeners = new Map<string, (cancel: CancelRequest) => void>();

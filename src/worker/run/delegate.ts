@@ -12,8 +12,8 @@ import type { Ports } from './ports.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { Accounts } from '../../shared/state/money/accounts.ts';
 
-/** The run that has another one do something. */
-interface Asking {
+/** The parent of the runs to start. */
+interface ParentRun {
   readonly record: RunRecord;
   readonly accounts: Accounts;
   readonly state: TurnState;
@@ -21,45 +21,45 @@ interface Asking {
   readonly nowMs: number;
 }
 
-/** How deep a run is below the first one. A handoff is a step down, too. */
+/** How many parents and handoffs came before this agent. */
 export function depthOf({ parent }: Pick<RunRecord, 'parent'>, { handoffs }: Pick<TurnState, 'handoffs'>): number {
   return (parent?.depth ?? 0) + handoffs.length;
 }
 
-/** Names the run that does the call at this place of a run: the same on every worker. */
+/** The id of the child for one call of a run: the same on every worker. */
 export function childIdFor(runId: string, step: number, index: number): string {
   return runIdForChild(runId, `s${step}:t${index}`);
 }
 
-/** A run for what another one has to be done: it pays from the same accounts, and its events are told above. */
-export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
-  const { record } = asking;
-  const { tenant, requestId, request: above, parent } = record;
+/** A child of a run: it pays from the same accounts, and its events are published to the parents. */
+export function childRunOf(from: ParentRun, { id, spec }: PlannedRun): NewRun {
+  const { record } = from;
+  const { tenant, requestId, request: own, parent } = record;
   const stamp = stampOf(record);
-  const batch = above.batch ?? parent?.batch;
+  const batch = own.batch ?? parent?.batch;
   const deadlineMs = deadlineOf(record);
   const secrets = secretsOf(spec.secrets, parent?.secrets);
   const request = runRequest.parse({
     agent: spec.agentId,
     input: spec.input,
-    sessionId: above.sessionId,
-    metadata: above.metadata,
-    deadlineMs: deadlineMs === undefined ? undefined : Math.max(1, deadlineMs - asking.nowMs),
-    overrides: above.overrides?.background ? { background: true } : undefined,
+    sessionId: own.sessionId,
+    metadata: own.metadata,
+    deadlineMs: deadlineMs === undefined ? undefined : Math.max(1, deadlineMs - from.nowMs),
+    overrides: own.overrides?.background ? { background: true } : undefined,
   });
   return {
     runId: id,
     tenant,
-    kind: workOf(above).kind === 'fanOut' ? 'fanout.child' : 'agent.turn',
-    queue: record.queue === quarantineQueue ? queueOf(above) : record.queue,
+    kind: workOf(own).kind === 'fanOut' ? 'fanout.child' : 'agent.turn',
+    queue: record.queue === quarantineQueue ? queueOf(own) : record.queue,
     request,
     requestId,
     parent: lineage.parse({
       runId: record.runId,
-      depth: depthOf(record, asking.state) + 1,
+      depth: depthOf(record, from.state) + 1,
       expose: spec.expose,
       above: spec.expose === 'none' ? [] : [stamp, ...(parent?.above ?? [])],
-      payers: [...payerOf(asking.accounts), ...(parent?.payers ?? [])],
+      payers: [...payerOf(from.accounts), ...(parent?.payers ?? [])],
       batch,
       secrets,
       history: spec.history,
@@ -70,13 +70,13 @@ export function childRunOf(asking: Asking, { id, spec }: PlannedRun): NewRun {
   };
 }
 
-/** Nobody passes on what was not given to them. */
+/** A child gets no secret that its parent does not have. */
 function secretsOf(given: readonly string[] | undefined, own: readonly string[] | undefined): string[] | undefined {
   if (!given) return own && [...own];
   return own ? given.filter((name) => own.includes(name)) : [...given];
 }
 
-/** The cap of the asking run holds for the other one, too. */
+/** The cap of the parent applies to the child, too. */
 function payerOf({ runId, run }: Accounts) {
   return run ? [{ runId, capMicrocents: run.capMicrocents, onExceed: run.onExceed }] : [];
 }
@@ -95,7 +95,7 @@ export async function startPlannedChildren(
   await children.start(planned.map(runOf), waits);
 }
 
-/** The children of a run that have not ended, and for which call each works. */
+/** The children of a run that have not ended, each with the tool that asked for it. */
 export function openChildren({
   calls,
   orchestration,

@@ -1,4 +1,3 @@
-/** Anything that has something to send when its window ends. */
 interface Flushable {
   flush(): void;
 }
@@ -30,8 +29,8 @@ export class FlushTimer {
   #fire(): void {
     // Timers are whole milliseconds and may fire a little early.
     const now = performance.now() + 1;
-    const ripe = this.#queue.findIndex(({ due }) => due > now);
-    const due = this.#queue.splice(0, ripe === -1 ? this.#queue.length : ripe);
+    const later = this.#queue.findIndex(({ due }) => due > now);
+    const due = this.#queue.splice(0, later === -1 ? this.#queue.length : later);
     const next = this.#queue[0];
     this.#timer = next && setTimeout(() => this.#fire(), Math.max(1, next.due - performance.now()));
     for (const { target } of due) target.flush();

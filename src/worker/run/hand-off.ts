@@ -15,8 +15,8 @@ import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 
 /**
- * Gives the conversation to another agent: what its filter lets through is all that it sees, and from here on every worker
- * goes on with it. Throws `handoff_target_not_found`, and what a filter throws.
+ * Makes another agent the active one. It sees only what its filter lets through. Throws `handoff_target_not_found`, and what
+ * a filter throws.
  */
 export async function handOff(
   run: OpenRun,
@@ -48,7 +48,7 @@ export async function handOff(
   return { ...run, assignment: { ...assignment, agent: target, append: undefined }, state: growing.state };
 }
 
-/** What crosses to this agent. */
+/** The filter for a handoff to this agent: from code, from the definition, or the default. */
 function filterTo(to: string, agent: LoadedAgent | undefined): HandoffFilter {
   const own = agent?.handoffFilters?.get(to);
   if (own) return own;

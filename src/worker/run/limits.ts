@@ -11,7 +11,7 @@ import type { RunRequest } from '../../shared/contract/run.ts';
 import type { TaskRequest } from '../../shared/contract/orchestration/requests.ts';
 import type { TaskLimits } from '../../shared/contract/orchestration/task.ts';
 
-/** Upper bounds that this worker sets for everybody. */
+/** Upper bounds that this worker sets for all runs. */
 export interface LimitCaps {
   readonly maxSteps: number;
 }
@@ -51,7 +51,7 @@ export function effectiveLimits(definition: Given, request: Asked, caps: LimitCa
   return { ...effective, maxSteps: Math.min(effective.maxSteps, caps.maxSteps) };
 }
 
-/** How much a request may have of what it asks for in its kind of work. What it leaves open its agent bounds, or nobody. */
+/** How much a request may have of what it asks for in its kind of work. Its agent bounds what it leaves open. */
 export function boundsOf(definition: Given, request: Pick<Asked, 'raise'>) {
   const mayRaise = raises(definition, request);
   return <T extends number | undefined>(field: keyof RequestBounds, asked: T): number | T =>

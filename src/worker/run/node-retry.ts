@@ -10,8 +10,8 @@ import type { RunDeps, OpenRun } from './open-run.ts';
 import { errorInfoOf } from './settle.ts';
 
 /**
- * Takes the turn of a node, and again as its policy says: from where it failed, with a fresh chain of models. What was finished
- * stays finished. Once for a node without a policy. A wait that would hold the worker for longer than `deps.maxInlineWaitMs` is a suspension.
+ * Runs the turn of a node, and retries it as its policy says: from where it failed, with a fresh chain of models. What was
+ * finished stays finished. A node without a policy has no retries. A wait longer than `deps.maxInlineWaitMs` is a suspension.
  */
 export async function withNodeRetries(
   run: OpenRun,

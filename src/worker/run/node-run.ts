@@ -5,7 +5,7 @@ import { renderTemplate, type TemplateCapabilities, type TemplateData } from '..
 import { effectiveRetry } from './limits.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
 
-/** What a run works with: the agent as this run uses it, the first user message, and why there is none of them. */
+/** The agent as this run uses it and its first user message, or why the run cannot be run. */
 export interface Assignment {
   readonly agent: LoadedAgent | undefined;
   readonly prompt: string;
@@ -17,7 +17,7 @@ export interface Assignment {
   readonly refusal?: RunError | undefined;
 }
 
-/** What the request asks for, by the agents of this worker. A pure function of the request: every worker agrees. */
+/** What the request asks for, by the agents of this worker. A pure function of the request: the same on every worker. */
 export async function assignmentOf(
   request: RunRequest,
   agents: ReadonlyMap<string, LoadedAgent>,

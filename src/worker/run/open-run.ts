@@ -25,26 +25,25 @@ import type { Watch } from './watch.ts';
 /** A run that this processor call owns. */
 export interface OpenRun extends AsyncDisposable {
   readonly record: RunRecord;
-  /** Who works, and with what. */
   readonly assignment: Assignment;
-  /** What its journal adds up to. */
+  /** The fold of its journal. */
   readonly state: TurnState;
-  /** Of a thread: locked for as long as the run goes on. */
+  /** Of a run in a thread. */
   readonly thread: RunThread | undefined;
   readonly writer: RunWriter;
   readonly signals: RunSignals;
   readonly log: Log;
   /** The nonce of this processor call. */
   readonly owner: string;
-  /** Who pays: what the run was asked for with, also after a handoff. */
+  /** Those of the agent that was asked for, also after a handoff. */
   readonly accounts: Accounts;
-  /** How long it has been on a worker so far, over all segments, in whole milliseconds. */
+  /** How long it has been on workers so far, over all segments, in whole milliseconds. */
   readonly workedMs: () => number;
   /** Of a child: publishes its events to its parents. */
   readonly relay: Relay | undefined;
 }
 
-/** What runs are worked on with: made once for a process. Each function of this room takes the part that it uses. */
+/** Made once for a process. Each function of this room takes the part that it uses. */
 export interface RunDeps extends AgentModels {
   readonly ports: Ports;
   readonly agents: ReadonlyMap<string, LoadedAgent>;
@@ -61,13 +60,13 @@ export interface RunDeps extends AgentModels {
   readonly loadTask?: LoadTask | undefined;
   /** The functions that requests name. Absent: there are none. */
   readonly functions?: NamedFunctions | undefined;
-  /** Where a program of this process asks for compactions of the agent's runs. */
+  /** Where the caller of an agent in this process asks for compactions. */
   readonly compactionRequests?: CompactionRequests | undefined;
   /** Absent: nothing is counted, and every model by its own name. */
   readonly metrics?: RunCounters | undefined;
-  /** Absent: this process has no other run that one could harm, and no other worker. */
+  /** Absent: this process runs one run at a time, and there is no other worker. */
   readonly suspects?: Suspects | undefined;
-  /** Queues the post-run jobs of a run in a thread. Again changes nothing. Absent: there are none. */
+  /** Queues the post-run jobs of a run in a thread. Idempotent. Absent: there are none. */
   readonly queuePostRunJobs?: ((record: RunRecord) => Promise<void>) | undefined;
   /** Resumes a suspended run. Returns at once. */
   readonly wake: (runId: string, summary: string) => void;
@@ -75,7 +74,7 @@ export interface RunDeps extends AgentModels {
   stopping(): boolean;
 }
 
-/** Who counts what runs cost and do. */
+/** Counts what runs cost and do. */
 export interface RunCounters {
   readonly money: MoneyMeter;
   /** The name under which a model is counted and limited. */
@@ -83,10 +82,10 @@ export interface RunCounters {
   readonly compacted: (agentId: string, outcome: CompactionOutcome) => void;
 }
 
-/** How a worker deals with runs that may have killed another one. */
+/** How a worker deals with runs that may have killed another worker. */
 export interface Suspects {
-  /** Where they work one after the other. */
+  /** Lets them work one after the other. */
   readonly watch: Watch;
-  /** Is the loss of this worker certainly not the doing of that run? */
+  /** Is it certain that this run did not cause the loss of this worker? */
   readonly isExcused: (worker: string, runId: string) => Promise<boolean>;
 }

@@ -21,7 +21,7 @@ import { turnInThread, takeThread, type TakenThread } from './run-thread.ts';
 import { RunSignals } from './signals.ts';
 import { RunWriter, type EventContext } from './writer.ts';
 
-/** Who takes a run over. */
+/** The worker that claims a run. */
 export interface Taker {
   readonly queue: string;
   readonly worker: string;
@@ -54,24 +54,24 @@ export async function openRun(
   if (found.kind === 'skipped') return found;
   const claimed = await claim(found, job, delivery, deps);
   if (claimed.kind !== 'claimed') return claimed;
-  // Whatever fails from here on, nothing of it stays behind in this worker.
+  // If a later step fails, the stack closes what was opened.
   using opening = new DisposableStack();
-  const held = hold(found, claimed, delivery, deps, signal, opening);
-  announce(found, claimed, held.log, deps);
-  const record = await withDeadline(claimed, found.assignment, held, deps.ports);
+  const parts = openParts(found, claimed, delivery, deps, signal, opening);
+  announce(found, claimed, parts.log, deps);
+  const record = await withDeadline(claimed, found.assignment, parts, deps.ports);
   const { assignment, mayEnter } = found;
   const thread = mayEnter ? await takeThread(claimed.record, assignment.prompt, deps.ports) : undefined;
   if (thread === 'waiting') {
-    // It had its turn before, and others came since then.
-    await held.writer.commit({ patch: { status: 'queued' }, release: 'handed_over' });
+    // It had the lock before its wait, and other runs are before it now.
+    await parts.writer.commit({ patch: { status: 'queued' }, release: 'handed_over' });
     return skipped('waiting');
   }
   const folded = fold(claimed, assignment, thread, deps);
-  if (folded.state.agentId !== undefined) held.writer.setActiveAgent(folded.state.agentId);
+  if (folded.state.agentId !== undefined) parts.writer.setActiveAgent(folded.state.agentId);
   const accounts = accountsOfRun(claimed.record, assignment.agent, deps);
-  if (claimed.start === 'recovered') await recover(folded.state, claimed.record, accounts, held.writer, deps);
+  if (claimed.start === 'recovered') await recover(folded.state, claimed.record, accounts, parts.writer, deps);
   const kept = opening.move();
-  const run = { ...held, ...folded, record, thread: thread?.held, accounts };
+  const run = { ...parts, ...folded, record, thread: thread?.thread, accounts };
   return { kind: 'open', run: { ...run, [Symbol.asyncDispose]: async () => kept.dispose() } };
 }
 
@@ -88,20 +88,20 @@ interface Found {
   readonly assignment: Assignment;
   /** False: its thread refuses it. */
   readonly mayEnter: boolean;
-  /** Its wait ended, and nothing has to be recovered. */
+  /** Its wait ended, and there is nothing to recover. */
   readonly isResumed: boolean;
 }
 
 /**
- * Reads the run, and enters its thread. The record is only known after the claim, so the events that the claim writes get what
- * they say from here. Nothing of it can change in between: agent, thread and ids of a run are fixed at creation.
+ * Reads the run, and enters its thread. The events that the claim writes are made from this record, before the claim answers
+ * with its own. Agent, thread and ids of a run are fixed at creation, so they cannot differ.
  */
 async function load(runId: string, { ports, agents }: OpenDeps, signal: AbortSignal): Promise<Found | Skipped> {
   const record = await ports.runs.load(runId);
   if (!record) return skipped('gone');
   const startBy = startByOf(record);
   if (record.status === 'queued' && startBy !== undefined && startBy <= ports.clock.now()) {
-    // The watch of deadlines ends it, without an event that it began.
+    // `DeadlineWatch` ends it, without an event that it started.
     await ports.deadlines.at(runId, startBy);
     return skipped('expired');
   }
@@ -121,7 +121,7 @@ interface Claimed extends Extract<Claim, { kind: 'claimed' }> {
   readonly events: readonly OutgoingEvent[];
 }
 
-/** Takes the run over from whichever worker had it. */
+/** Makes this processor call the owner of the run, in place of the worker that had it. */
 async function claim(
   { record, assignment: { agent }, isResumed }: Found,
   { runId, segment }: Pick<RunJob, 'runId' | 'segment'>,
@@ -165,17 +165,17 @@ function announce({ record, isResumed }: Found, claimed: Claimed, log: Log, { po
   logStarted(log, claimed, { resumed: isResumed, queueWaitMs: Math.max(0, waitedMs) });
 }
 
-type Held = Pick<OpenRun, 'writer' | 'signals' | 'log' | 'owner' | 'workedMs' | 'relay'>;
+type Parts = Pick<OpenRun, 'writer' | 'signals' | 'log' | 'owner' | 'workedMs' | 'relay'>;
 
-/** What this process has of a run that it owns, as long as `opening` is open. */
-function hold(
+/** The signals, the writer and the relay of a run that this process owns, until `opening` is closed. */
+function openParts(
   { record: before }: Found,
   { record, seq, owner, cancel, events }: Claimed,
   delivery: Delivery | Taker,
   { ports, flushTimer, cancels }: OpenDeps,
   signal: AbortSignal,
   opening: DisposableStack,
-): Held {
+): Parts {
   const { runId } = record;
   const log = runLogOf(ports.log, record, delivery.worker);
   const signals = new RunSignals(signal);
@@ -216,17 +216,17 @@ function workedTime(beforeMs: number, clock: Pick<Clock, 'monotonic'>): () => nu
   return () => beforeMs + Math.max(0, Math.round(clock.monotonic() - claimedMs));
 }
 
-/** The record with the time at which the run is to end at the latest, which its signals keep from now on. */
+/** The record with its deadline, which the signals of the run enforce from now on. */
 async function withDeadline(
   { entries, record }: Claimed,
   { agent }: Assignment,
-  { writer, signals }: Held,
+  { writer, signals }: Parts,
   { deadlines, clock }: Ports,
 ): Promise<RunRecord> {
   const own = deadlineOf(record);
   const { deadlineMs } = agent?.definition.limits ?? {};
-  // The agent's own deadline becomes the run's when it begins: as long as no worker has come further than this, and nobody
-  // gave the run another one.
+  // The agent's own deadline becomes the run's when it begins: as long as no worker has written an entry, and the run has no
+  // other deadline.
   const begins = entries.length === 0 && record.deadlineAt === undefined;
   const agents = begins && deadlineMs !== undefined ? Date.parse(record.createdAt) + deadlineMs : Infinity;
   const atMs = Math.min(own ?? Infinity, agents);
@@ -240,7 +240,7 @@ async function withDeadline(
   return { ...record, deadlineAt };
 }
 
-/** The state of the run, and the agent that goes on with it. What a node adds is for the agent that it names. */
+/** The state of the run, and its active agent. What a node adds to the prompt is for the agent that it names. */
 function fold(
   { record, entries }: Claimed,
   assignment: Assignment,
@@ -253,7 +253,7 @@ function fold(
   return { state, assignment: { ...assignment, agent: agents.get(state.agentId), append: undefined } };
 }
 
-/** Accounts for what a lost worker left behind. */
+/** Writes off the reservations of a lost worker, and has readers drop its unfinished answer. */
 async function recover(
   state: TurnState,
   { request }: RunRecord,
@@ -262,7 +262,7 @@ async function recover(
   deps: OpenDeps,
 ): Promise<void> {
   await writeOff(accounts, deps);
-  // Deltas of a model call that died with its worker are in the log; readers must drop them before the call is repeated.
+  // Deltas of the lost model call are in the log; readers must drop them before the call is repeated.
   if (!hasOpenCalls(state) && !isOrchestrated(workOf(request)))
     writer.emit({ type: 'step.reset', stepNumber: state.step + 1, reason: 'recovered' });
 }

@@ -19,14 +19,14 @@ import { taskOrchestration } from '../orchestration/task-orchestration.ts';
 
 const noFunctions: NamedFunctions = { judges: new Map(), merges: new Map(), adapters: new Map() };
 
-/** Does what the request asks for in place of a turn. Never rejects. */
+/** Runs the orchestration that the request asks for, in place of a turn. Never rejects. */
 export async function orchestrate(run: OpenRun, work: OrchestratedWork, deps: RunDeps): Promise<TurnOutcome> {
   const { record, signals } = run;
   const { agent, refusal } = run.assignment;
   const { request } = record;
   if (refusal) return refused(run, refusal);
   if (!agent && work.kind !== 'task') return refused(run, unknownAgent(request.agent));
-  // A task has limits of its own, and the time in which it asks does not count there.
+  // A task has limits of its own, and its waits for answers do not count there.
   const limited =
     agent && work.kind !== 'task' ? effectiveLimits(agent.definition, request, deps.limitCaps) : request.limits;
   if (limited?.wallTimeMs !== undefined) signals.limitWallTime(limited.wallTimeMs, run.workedMs());
@@ -49,7 +49,7 @@ function hasBegun({ state }: OpenRun): boolean {
   return state.orchestration.facts.length > 0 || state.orchestration.children.size > 0;
 }
 
-/** Fewer of them would be another answer than the one that was asked for. */
+/** Refused, and not cut: fewer children would give another answer than the one that was asked for. */
 function tooManyChildren({ request }: RunRecord, { children }: FanOutRequest, boundOf: BoundOf): RunError | undefined {
   const { length } = children;
   const most = boundOf('maxFanOutChildren', length);
@@ -96,8 +96,8 @@ function orchestrationOf(
 const boundsKey = 'bounds';
 
 /**
- * A program under what its author gave when it began. That is its first step where it is less than was asked for: whoever goes on
- * must end it at the same place, also when the author gives something else by then.
+ * An orchestration under the bounds that its author gave when it began. They are its first step where they are less than was
+ * asked for: a replay must end at the same point, also when the author has changed them since.
  */
 function keptFrom<T extends object>(
   run: OpenRun,

@@ -7,11 +7,11 @@ import type { TurnOutcome } from '../turn/turn.ts';
  * How a processor call ended, for the job layer.
  *
  * - ended: the run has its terminal event; `status` says which. A failed run carries its error
- * - suspended: the run waits for a decision and holds no slot
- * - handed_over: another processor call shall continue from the journal
- * - skipped: there was nothing to do, for instance a second delivery of a run that has ended; `waiting`: another run holds
- *   its thread, and will queue it again
- * - crashed_too_often: the run keeps bringing workers down and does not belong into this queue
+ * - suspended: the run waits, and uses no slot
+ * - handed_over: another processor call continues from the journal
+ * - skipped: there was nothing to do, for instance a second delivery of a run that has ended; `waiting`: another run
+ *   has locked its thread, and queues it again when it ends
+ * - crashed_too_often: too many workers were lost with the run for this queue to run it
  */
 export type JobOutcome =
   | { readonly kind: 'ended'; readonly status: RunStatus; readonly error?: RunError }

@@ -7,7 +7,7 @@ import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { effectiveBudget } from './limits.ts';
 
-/** Whose money the run spends. */
+/** The accounts that pay for the run. */
 export function accountsOfRun(
   { runId, tenant, request, parent, costMicrocents }: RunRecord,
   agent: LoadedAgent | undefined,
@@ -28,13 +28,13 @@ export function accountsOfRun(
   };
 }
 
-/** What the previous owner had reserved when it died may be on the bill. */
+/** Writes off what a lost worker had reserved: the provider may have billed it. */
 export async function writeOff(accounts: Accounts, { ports, wake }: Pick<RunDeps, 'ports' | 'wake'>): Promise<void> {
   if (!ports.ledger.isCapped(accounts)) return;
   for (const runId of await ports.ledger.writeOff(accounts)) wake(runId, moneyCame);
 }
 
-/** Who pays for a run, and by which rules. */
+/** The accounts and the rules by which a run pays. */
 export function paymentOf(
   { record, assignment: { agent }, writer, log, owner, accounts }: OpenRun,
   {

@@ -13,7 +13,7 @@ import type { RunStore } from '../../shared/state/run/run-store.ts';
 import type { Timers, Waits } from '../../shared/state/run/waits/waits.ts';
 import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 
-/** Sees every event body before it leaves; metrics are made from it. Must not throw and must not block. */
+/** Sees every event body before it is written; metrics are made from it. Must not throw and must not block. */
 export type Observer = (event: EventBody, context: ObservedRun) => void;
 
 interface ObservedRun {
@@ -27,7 +27,7 @@ interface ObservedRun {
 export interface Ports {
   readonly runs: RunStore;
   readonly waits: Waits;
-  /** When runs are to end at the latest. */
+  /** The deadlines of runs. */
   readonly deadlines: Timers;
   readonly children: Children;
   readonly threads: ThreadStore;

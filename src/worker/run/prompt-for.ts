@@ -14,8 +14,8 @@ type PromptRun = Pick<OpenRun, 'record' | 'assignment' | 'state' | 'thread' | 'w
 type PromptDeps = Pick<RunDeps, 'loadTask' | 'tools'> & { readonly ports: Pick<Ports, 'clock' | 'redactor'> };
 
 /**
- * The system text of a run, the same on every worker that takes it up. Throws `validation` for a task that there is not and
- * for a prompt of no use, `internal` for a builder that fails or does not answer within 30 s, and the signal's reason.
+ * The system text of a run, the same on every worker. Throws `validation` for an unknown task and for an invalid prompt,
+ * `internal` for a builder that fails or does not answer within 30 s, and the signal's reason.
  */
 export async function systemFor(run: PromptRun, agent: LoadedAgent, deps: PromptDeps): Promise<string> {
   const { prompt: build, definition, skills } = agent;
@@ -28,8 +28,8 @@ export async function systemFor(run: PromptRun, agent: LoadedAgent, deps: Prompt
     : defaultPrompt(definition, context);
   const ofThread = context.task !== undefined && run.record.request.task === undefined;
   if (!build && !ofThread) return systemText({ ...parts, prompt });
-  // Instructions, tasks and skills are files that all workers have. But a function may look at a clock, or at anything else,
-  // and a thread may get another task: the model must not be sent another prompt in the middle of its conversation.
+  // Instructions, tasks and skills are files that all workers have. But a function may read a clock, and a thread may get
+  // another task: the model must not be sent another prompt in the middle of its conversation.
   const at = new Date(deps.ports.clock.now()).toISOString();
   await run.writer.commit({ entries: [{ v: 1, t: 'agent_started', model: definition.model, at, prompt }] });
   return systemText({ ...parts, prompt });
@@ -65,7 +65,7 @@ async function builtBy(
   }
   const problem = problemOf(settled.value);
   if (problem !== undefined) throw new RunError('validation', `${what} ${problem}`);
-  // The journal is stored and the model is a stranger: neither may see a credential of this process.
+  // Neither the stored journal nor the model may see a credential of this process.
   return redactor.secrets(settled.value as string);
 }
 

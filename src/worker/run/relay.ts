@@ -4,24 +4,24 @@ import type { Ports } from './ports.ts';
 import type { Children } from '../../shared/state/run/children/children-port.ts';
 import type { OutgoingEvent } from '../../shared/state/run/run-store.ts';
 
-/** What the runs above are told while one of them cannot be reached; the oldest go first. */
+/** Events that wait while a parent cannot be reached; the oldest are dropped first. */
 const maxWaiting = 1_000;
 const tries = 3;
 const retryMs = 100;
 
-type Told = Parameters<Children['relay']>[1][number];
+type ChildEvent = Parameters<Children['relay']>[1][number];
 
 /**
- * Tells the logs of the runs above what this run does, in order and without holding it up. They are wrapped copies: a
- * subscriber that misses one finds it in the log of this run.
+ * Publishes the events of a child to the logs of its parents, in order and without delaying the child. They are wrapped
+ * copies: a subscriber that misses one finds it in the log of the child.
  */
 export class Relay {
   readonly #parent: Lineage;
   readonly #runId: string;
   readonly #ports: Pick<Ports, 'children' | 'clock' | 'log'>;
-  readonly #deaf = new Set<Readonly<Record<string, unknown>>>();
-  #waiting: Told[] = [];
-  #telling: Promise<void> | undefined;
+  readonly #closed = new Set<Readonly<Record<string, unknown>>>();
+  #waiting: ChildEvent[] = [];
+  #publishing: Promise<void> | undefined;
 
   constructor(runId: string, parent: Lineage, ports: Pick<Ports, 'children' | 'clock' | 'log'>) {
     this.#runId = runId;
@@ -29,7 +29,7 @@ export class Relay {
     this.#ports = ports;
   }
 
-  /** Takes events that are in the log of this run, the first one with this number. Returns at once. */
+  /** Takes events that are in the log of the child, the first one with this number. Returns at once. */
   add(events: readonly OutgoingEvent[], firstSequence: number): void {
     const { expose, depth: childDepth, above } = this.#parent;
     if (above.length === 0 || expose === 'none') return;
@@ -41,33 +41,33 @@ export class Relay {
       this.#waiting.push({ type: 'subagent.event', timestamp, childRunId: this.#runId, childDepth, event: numbered });
     }
     if (this.#waiting.length > maxWaiting) this.#waiting.splice(0, this.#waiting.length - maxWaiting);
-    if (this.#waiting.length > 0) this.#telling ??= this.#tell();
+    if (this.#waiting.length > 0) this.#publishing ??= this.#publish();
   }
 
-  /** Resolves when all that was added has been told, or given up. Never rejects. */
+  /** Resolves when all that was added is published, or dropped. Never rejects. */
   async drained(): Promise<void> {
-    await this.#telling;
+    await this.#publishing;
   }
 
-  async #tell(): Promise<void> {
-    // What is written together is told together.
+  async #publish(): Promise<void> {
+    // What is written together is published together.
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const events = this.#waiting.splice(0);
-      for (const stamp of this.#parent.above) if (!this.#deaf.has(stamp)) await this.#tellOne(stamp, events);
+      for (const stamp of this.#parent.above) if (!this.#closed.has(stamp)) await this.#publishTo(stamp, events);
     }
-    this.#telling = undefined;
+    this.#publishing = undefined;
   }
 
-  async #tellOne(stamp: Readonly<Record<string, unknown>>, events: readonly Told[]): Promise<void> {
+  async #publishTo(stamp: Readonly<Record<string, unknown>>, events: readonly ChildEvent[]): Promise<void> {
     const { children, clock, log } = this.#ports;
     for (let attempt = 1; ; attempt++) {
       try {
-        if (!(await children.relay(stamp, events))) this.#deaf.add(stamp);
+        if (!(await children.relay(stamp, events))) this.#closed.add(stamp);
         return;
       } catch (err) {
         if (attempt === tries) {
-          log.warn({ err, above: stamp['runId'] }, 'a run above was not told of events');
+          log.warn({ err, parent: stamp['runId'] }, 'events were not published to a parent');
           return;
         }
         await clock.sleep(retryMs * attempt);

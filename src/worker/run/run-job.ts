@@ -15,13 +15,13 @@ import { mayKeepResults, openToolbox } from './toolbox.ts';
 import { turnFor, type Prepared } from './turn-for.ts';
 
 /**
- * Runs one segment of a run: open, one turn, settle. Expected ends are values; it throws `lock_lost` when somebody else
- * took the run over and `queue_unavailable` when the store does not take writes, and then nothing was acknowledged.
+ * Runs one segment of a run: open, turns, settle. Expected ends are values; it throws `lock_lost` when another worker owns
+ * the run and `queue_unavailable` when the store does not take writes, and then nothing was acknowledged.
  */
 export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, signal: AbortSignal): Promise<JobOutcome> {
   const opened = await openRun(job, delivery, deps, signal);
   if (opened.kind !== 'open') {
-    // Whoever ended it may have died before it could tell.
+    // The worker that ended it may have been lost before it continued what waits for the end.
     if (opened.kind === 'skipped' && opened.reason === 'terminal')
       await afterEnd(await deps.ports.runs.load(job.runId), deps);
     return opened;
@@ -39,7 +39,7 @@ export async function runJob(job: RunJob, delivery: Delivery, deps: RunDeps, sig
   return outcome;
 }
 
-/** One turn after the other, as one agent hands over to the next. Answers the run as the last of them left it. */
+/** One turn after the other, as one agent hands off to the next. Returns the run as the last one left it. */
 async function sequence(opened: OpenRun, deps: RunDeps): Promise<[OpenRun, TurnOutcome]> {
   let run = opened;
   for (;;) {
@@ -53,7 +53,7 @@ async function sequence(opened: OpenRun, deps: RunDeps): Promise<[OpenRun, TurnO
   }
 }
 
-/** The turn, with its prompt made and its tools open for as long as it goes on. */
+/** One turn, with its prompt built and its tools open. */
 async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
   const { record, state, writer, thread } = run;
   const { agent, refusal } = run.assignment;
@@ -70,7 +70,7 @@ async function runWithTools(run: OpenRun, deps: RunDeps): Promise<TurnOutcome> {
   }
 }
 
-/** The turn of a run; that of a node is taken again as often as the node asks for. */
+/** One turn; that of a node with the retries that the node asks for. */
 async function takeTurns(run: OpenRun, deps: RunDeps, prepared: Prepared | undefined): Promise<TurnOutcome> {
   const take = async (now: OpenRun) => {
     const turn = turnFor(now, deps, prepared);
@@ -81,13 +81,13 @@ async function takeTurns(run: OpenRun, deps: RunDeps, prepared: Prepared | undef
   return work.kind === 'node' ? await withNodeRetries(run, work.node, deps, take) : await take(run);
 }
 
-/** Nobody reads the large results of a run that has come to its end. Those of one that was cancelled may show why. */
+/** Drops the large results of an ended run. Those of a cancelled run are kept: they may show why. */
 function forgetResults(
   { record: { runId, request } }: OpenRun,
   { handoffs }: TurnOutcome['state'],
   { agents, tools: { artifacts, log } }: RunDeps,
 ): void {
-  // Each agent that had the run, in this segment or an earlier one, may have kept some.
+  // Each agent of the run, in this segment or an earlier one, may have kept some.
   const had = [request.agent, ...handoffs.map(({ toAgentId }) => toAgentId)].map((id) => agents.get(id));
   if (!had.some((agent) => agent && mayKeepResults(agent))) return;
   artifacts?.drop(runId).catch((err: unknown) => log.debug({ err, runId }, 'kept results of a run were not dropped'));

@@ -10,18 +10,18 @@ import type { Claim } from '../../shared/state/run/run-store.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import type { JobOutcome } from './outcome.ts';
 
-/** The log of a run on this worker. Each of its lines says whose run it is, where it is, and which request asked for it. */
+/** The log of a run on this worker: each line has the run, its tenant, its worker and its request. */
 export function runLogOf(log: Log, record: RunRecord, worker: string): Log {
   return log.child({ ...factsOf(record), worker });
 }
 
-/** Says that a run was made here: one that works for another run, or a message that came too late for one. */
+/** Logs that this worker created a run: a child, or a message that came too late for its run. */
 export function logAccepted(log: Log, run: NewRun, worker: string): void {
   const { thread } = run.request;
   log.info({ ...factsOf(run), worker, status: 'queued', thread, attached: false }, 'run accepted');
 }
 
-/** Says how a run ended here while no worker had it. */
+/** Logs the end of a run that no worker had. */
 export function logEnded(log: Log, ended: RunRecord, worker: string): void {
   log.info({ ...factsOf(ended), worker, ...endFactsOf(ended) }, 'run ended');
 }
@@ -36,7 +36,7 @@ export function logStarted(
   log.info({ attempt: record.epoch, previousWorker, crashes: record.crashes, blame: record.blame }, 'run recovered');
 }
 
-/** Says how a segment ended: one line for each. */
+/** Logs the end of a segment: one line. */
 export function logOutcome(
   { log, record, workedMs }: Pick<OpenRun, 'log' | 'record' | 'workedMs'>,
   ending: TurnOutcome,

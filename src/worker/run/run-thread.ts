@@ -9,34 +9,34 @@ import type { Ports } from './ports.ts';
 import type { ThreadStore } from '../../shared/state/thread/threads.ts';
 import { resultsSoFar, type TurnState } from '../../shared/contract/journal/fold.ts';
 
-/** A thread in the hands of a run. */
+/** A thread that is locked by a run. */
 export interface RunThread {
-  readonly hold: ThreadLock;
+  readonly lock: ThreadLock;
   readonly manifest: ThreadManifest;
   /** The number of its last entry when the turn of this run began. */
   readonly began: number;
   /** Numbers of the entries that the conversation before the user's message comes from. */
   readonly numbers: readonly number[];
-  /** How many words of this run were written before it was driven again. */
+  /** How many messages of this run were written before it was redriven. */
   readonly logged: number;
 }
 
-/** The run's place in its thread, if it has one. */
-function placeOf({ tenant, runId, request }: RunRecord): ThreadRun | undefined {
+/** The run as its thread knows it. Undefined without a thread. */
+function threadRunOf({ tenant, runId, request }: RunRecord): ThreadRun | undefined {
   const { thread: threadId, agent: agentId } = request;
   return threadId === undefined ? undefined : { tenant, threadId, runId, agentId };
 }
 
 /**
- * Whether it is the turn of this run in its thread. `waiting`: another run holds it, and will have this one queued when it is
- * over. An error: the thread belongs to another agent, or the run was not to wait. A delayed run comes to its thread only here:
- * what it does where another run holds that one is done by the worker that gets it first.
+ * Whether it is the turn of this run in its thread. `waiting`: another run has locked it, and queues this one when it ends.
+ * An error: the thread belongs to another agent, or the run does not wait. A delayed run enters its thread only here: the
+ * worker that gets it first applies its `onBusy`.
  */
 export async function turnInThread(
   record: RunRecord,
   { threads, children }: Pick<Ports, 'threads' | 'children'>,
 ): Promise<'turn' | 'waiting' | RunError> {
-  const run = placeOf(record);
+  const run = threadRunOf(record);
   if (!run) return 'turn';
   const { delayMs = 0, onBusy = 'queue' } = record.request;
   const arrives = delayMs > 0 && record.epoch === 0 && onBusy !== 'steer';
@@ -64,56 +64,56 @@ function otherAgent({ threadId, agentId }: ThreadRun, owner: string): RunError {
 }
 
 export interface TakenThread {
-  readonly held: RunThread;
+  readonly thread: RunThread;
   /** The conversation before the user's message. */
   readonly past: readonly Message[];
-  /** What a provider remembers of it. */
+  /** The session of a provider with it. */
   readonly session: ThreadSession | undefined;
 }
 
 /**
- * Takes the thread up for a run that was claimed, with the user's message in it, once however often that happens. Undefined
- * for a run without a thread. Throws `validation` and `lock_lost`.
+ * Acquires the lock of the thread for a claimed run, and writes the user's message into it, once. Undefined for a run without
+ * a thread. Throws `validation` and `lock_lost`.
  */
 export async function takeThread(
   record: RunRecord,
   prompt: string,
   { threads, clock }: Pick<Ports, 'threads' | 'clock'>,
 ): Promise<TakenThread | 'waiting' | undefined> {
-  const run = placeOf(record);
+  const run = threadRunOf(record);
   if (!run) return undefined;
   const { tenant, threadId, runId } = run;
   const acquired = await threads.acquire({ ...run, epoch: record.epoch });
   if (acquired.kind === 'waiting') return 'waiting';
-  if (acquired.kind === 'stale') throw heldByAnother();
+  if (acquired.kind === 'stale') throw lockLost();
   if (acquired.kind === 'other_agent') throw otherAgent(run, acquired.agentId);
   const { fence, manifest } = acquired;
-  const hold: ThreadLock = { tenant, threadId, runId, fence };
+  const lock: ThreadLock = { tenant, threadId, runId, fence };
   const at = new Date(clock.now()).toISOString();
-  const said: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
-  await written(threads.append(hold, `${runId}:said`, [said]));
+  const question: ThreadEntry = { v: 1, t: 'message', runId, at, message: { role: 'user', content: prompt } };
+  await written(threads.append(lock, `${runId}:said`, [question]));
   const context = await threads.context(tenant, threadId, runId);
   const { messages: past, numbers, logged } = pastOf(context, runId);
   const began = context.lastNumber;
-  return { held: { hold, manifest, began, numbers, logged }, past, session: manifest.session };
+  return { thread: { lock, manifest, began, numbers, logged }, past, session: manifest.session };
 }
 
 /**
- * Writes what the run has added to its thread, and how it ended. Before the run itself ends: whoever comes next must find it
- * there. The session of the provider is kept after a good turn only. Again changes nothing.
+ * Writes what the run has added to its thread, and how it ended. Before the run itself ends: the next run must find it there.
+ * The session of the provider is kept after a completed turn only. Idempotent.
  */
 export async function recordTurn(
   thread: RunThread,
   end: TurnRecord,
   { threads, clock }: Pick<Ports, 'threads' | 'clock'>,
 ): Promise<void> {
-  const { hold } = thread;
-  const { runId } = hold;
+  const { lock } = thread;
+  const { runId } = lock;
   const at = new Date(clock.now()).toISOString();
   const { status, state, closing, emptyResponse, durationMs, error } = end;
   const messages = [...state.earlier, ...state.own, ...resultsSoFar(state)];
-  const said = { messages, handoffs: state.handoffs, steered: new Set(state.steered.values()) };
-  const turn = withoutLogged(entriesOfTurn({ runId, at, began: thread.began }, said, 'closed'), thread.logged);
+  const added = { messages, handoffs: state.handoffs, steered: new Set(state.steered.values()) };
+  const turn = withoutLogged(entriesOfTurn({ runId, at, began: thread.began }, added, 'closed'), thread.logged);
   const last: ThreadEntry[] =
     closing === undefined
       ? []
@@ -143,18 +143,18 @@ export async function recordTurn(
   const patch = status === 'completed' ? { session: sessionOf(state) } : {};
   const summary = thread.logged > 0 ? undefined : summaryOf(thread, state, turn.length);
   const summaries: ThreadEntry[] = summary ? [{ v: 1, t: 'summary', runId, at, ...summary }] : [];
-  await written(threads.append(hold, `${runId}:end`, [...turn, ...last, result, ...summaries], patch));
+  await written(threads.append(lock, `${runId}:end`, [...turn, ...last, result, ...summaries], patch));
 }
 
-/** What the next turn begins with in place of all that was summarised. After a handoff it says nothing about the thread. */
+/** The summary that the next turn begins with. None after a handoff: that summary is of what the filter let through. */
 function summaryOf(
   { began, numbers }: RunThread,
   { summarised, handoffs, initial, own }: TurnState,
-  spoken: number,
+  addedCount: number,
 ): Pick<ThreadEntryOf<'summary'>, 'text' | 'upTo' | 'sensitivity'> | undefined {
   if (!summarised || handoffs.length > 0) return undefined;
   const { text, sensitivity, replaced } = summarised;
-  const upTo = lastReplaced({ began, numbers, spoken }, keptAfter(replaced, initial, own));
+  const upTo = lastReplaced({ began, numbers, spoken: addedCount }, keptAfter(replaced, initial, own));
   return upTo === undefined ? undefined : { text, upTo, sensitivity };
 }
 
@@ -163,9 +163,9 @@ const byRuntime = { byRuntime: true } as const;
 export interface TurnRecord {
   readonly status: Extract<RunStatus, 'completed' | 'degraded' | 'blocked' | 'failed' | 'cancelled'>;
   readonly state: TurnState;
-  /** Said in place of an answer. */
+  /** Written in place of an answer. */
   readonly closing?: string;
-  /** The model answered, with nothing. */
+  /** The answer of the model is empty. */
   readonly emptyResponse?: boolean | undefined;
   readonly durationMs: number;
   readonly error?: RunError['code'];
@@ -176,13 +176,13 @@ function sessionOf({ serving, sessionToken, checkpointToken }: TurnState): Threa
   return { ...serving, sessionToken, checkpointToken };
 }
 
-/** A thread that another worker has taken up is not this worker's any more, and nor is the run. */
+/** Throws `lock_lost` when the thread has another lock owner: then the run has another worker, too. */
 async function written(write: ReturnType<ThreadStore['append']>): Promise<number> {
   const appended = await write;
   if (appended.kind === 'ok') return appended.seq;
-  throw heldByAnother();
+  throw lockLost();
 }
 
-function heldByAnother(): RunError {
-  return new RunError('lock_lost', 'another worker holds the thread of this run');
+function lockLost(): RunError {
+  return new RunError('lock_lost', 'another worker has locked the thread of this run');
 }

@@ -17,14 +17,14 @@ import type { OpenRun } from './open-run.ts';
 import type { JobOutcome } from './outcome.ts';
 import { logOutcome } from './run-log.ts';
 import { recordTurn, type TurnRecord } from './run-thread.ts';
-import { isHeld, stopChildren, suspend, type SettleDeps } from './suspend.ts';
+import { keepsAsks, stopChildren, suspend, type SettleDeps } from './suspend.ts';
 import { durationMs, totalsOf } from './totals.ts';
 
 const maxErrorBytes = 2_048;
 
 /**
- * Writes the end of a segment: the terminal events and the record in one commit, or the release for a hand-over. The events of
- * an end are held back until then: a worker that is lost before must not leave a log that says that its run is over.
+ * Writes the end of a segment: the terminal events and the record in one commit, or the release for a handover. The terminal
+ * events wait for that commit: a worker that is lost before must not leave a log in which its run has ended.
  */
 export async function settle(run: OpenRun, ending: TurnOutcome, deps: SettleDeps): Promise<JobOutcome> {
   try {
@@ -32,7 +32,7 @@ export async function settle(run: OpenRun, ending: TurnOutcome, deps: SettleDeps
     logOutcome(run, ending, outcome, deps.ports.clock);
     return outcome;
   } catch (thrown) {
-    run.log.warn({ err: thrown }, 'run was let go without an end');
+    run.log.warn({ err: thrown }, 'run was released without an end');
     throw thrown;
   }
 }
@@ -60,7 +60,7 @@ async function endSegment(run: OpenRun, ending: TurnOutcome, deps: SettleDeps): 
   }
 }
 
-/** What is there beside the text, or in its place. */
+/** The output beside the text, or in its place. */
 function outputOf({ media, output, structured }: Completed): unknown {
   if (media) return { text: '', media };
   return output === undefined ? structured : output;
@@ -70,7 +70,7 @@ type Completed = Extract<TurnOutcome, { status: 'completed' }>;
 
 async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Promise<JobOutcome> {
   const status = ending.blocked ? 'blocked' : ending.degraded ? 'degraded' : 'completed';
-  // A denial may have ended the run while others still worked for it.
+  // A denial may have ended the run while children still work for it.
   if (ending.degraded) await dropChildren(ending.state, deps.ports);
   const result: RunResultBody = defined({
     text: ending.text,
@@ -82,7 +82,7 @@ async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Prom
   });
   const end = totalsOf(ending.state);
   const { usage, costMicrocents, steps } = end;
-  run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
+  run.writer.emitWithCommit({ type: 'usage.recorded', usage, costMicrocents });
   if (!run.record.request.overrides?.background) run.writer.emit({ type: 'agent.response', text: ending.text });
   run.writer.emit({ type: 'agent.end', output: ending.text, status });
   if (workOf(run.record.request).kind === 'node') {
@@ -99,7 +99,7 @@ async function complete(run: OpenRun, ending: Completed, deps: SettleDeps): Prom
     durationMs: durationMs(run.record, deps.ports.clock),
     steps,
   });
-  await keepTurn(run, { status, state: ending.state, ...unsaid(ending) }, deps);
+  await keepTurn(run, { status, state: ending.state, ...closingOf(ending) }, deps);
   await close(run, status, { ...end, result }, deps);
   return { kind: 'ended', status };
 }
@@ -117,9 +117,9 @@ async function fail(
   const end = totalsOf(ending.state);
   const { usage, costMicrocents } = end;
   if (error.code === 'run_timeout') {
-    run.writer.hold({ type: 'run.timeout', elapsedMs: run.workedMs(), timeoutMs: run.signals.wallTimeMs });
+    run.writer.emitWithCommit({ type: 'run.timeout', elapsedMs: run.workedMs(), timeoutMs: run.signals.wallTimeMs });
   }
-  run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
+  run.writer.emitWithCommit({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.error', code: info.code, message: info.message });
   if (workOf(run.record.request).kind === 'node') run.writer.emit({ type: 'node.failed', error: info });
   run.writer.emit({
@@ -136,23 +136,23 @@ async function fail(
   return { kind: 'ended', status: 'failed', error };
 }
 
-/** A cancel ends a run that would wait, unless it holds what the run waits for. */
+/** A cancel ends a run that would wait, unless it keeps open what people were asked. */
 async function suspendOrCancel(
   run: OpenRun,
   ending: Extract<TurnOutcome, { status: 'suspended' }>,
   deps: SettleDeps,
 ): Promise<JobOutcome> {
   const { wait, state } = ending;
-  if (!run.signals.cancelRequest || isHeld(run, wait)) return await suspend(run, ending, deps);
+  if (!run.signals.cancelRequest || keepsAsks(run, wait)) return await suspend(run, ending, deps);
   for (const event of wait.events ?? []) run.writer.emit(event);
   const undecided = state.calls.filter(({ index }) => wait.asks?.some((ask) => ask.index === index));
   return await cancelled(run, state, { drained: true, undecided, awaitsMoney: wait.reason === 'budget' }, deps);
 }
 
 interface Cancelled {
-  /** It had come to the end of a step. */
+  /** It ended at a step boundary. */
   readonly drained: boolean;
-  /** What people were asked. Default: what the state has of it. */
+  /** The calls that wait for people. Default: those in the state. */
   readonly undecided?: readonly StepCall[];
   readonly awaitsMoney?: boolean;
 }
@@ -169,17 +169,17 @@ async function cancelled(
   }
   if (undecided.length > 0 && run.signals.cancelRequest?.onPendingApprovals === 'hold')
     return await suspend(run, { status: 'suspended', wait: stillAsked(run, undecided), state }, deps);
-  const left = await denyAll(run, state, undecided);
-  const waiting = await stopChildren(run, left, deps);
+  const denied = await denyAll(run, state, undecided);
+  const waiting = await stopChildren(run, denied, deps);
   if (waiting) return waiting;
   const reason = run.signals.cancelRequest?.reason;
-  const end = totalsOf(left);
+  const end = totalsOf(denied);
   const { usage, costMicrocents } = end;
-  run.writer.hold({ type: 'usage.recorded', usage, costMicrocents });
+  run.writer.emitWithCommit({ type: 'usage.recorded', usage, costMicrocents });
   run.writer.emit({ type: 'agent.end', output: '', status: 'cancelled' });
   const ms = durationMs(run.record, deps.ports.clock);
   run.writer.emit({ type: 'run.cancelled', drained, usage, costMicrocents, durationMs: ms, reason });
-  await keepTurn(run, { status: 'cancelled', state: left, closing: '(stopped by user)' }, deps);
+  await keepTurn(run, { status: 'cancelled', state: denied, closing: '(stopped by user)' }, deps);
   await close(run, 'cancelled', end, deps);
   return { kind: 'ended', status: 'cancelled' };
 }
@@ -188,7 +188,7 @@ function isUndecided({ ask, decision, status }: StepCall): boolean {
   return ask !== undefined && decision === undefined && status !== 'tool_result';
 }
 
-/** What people were asked before, and have not decided. */
+/** The wait for what people were asked before, and have not decided. */
 function stillAsked({ record }: OpenRun, calls: readonly StepCall[]): SuspendedWait {
   const asks = calls.flatMap(({ ask }) => (ask ? [ask] : []));
   const pending = record.pending.filter(({ id }) => asks.some((ask) => ask.id === id));
@@ -196,7 +196,7 @@ function stillAsked({ record }: OpenRun, calls: readonly StepCall[]): SuspendedW
   return { reason, pending, asks, resumeAtMs: Math.min(...asks.map(({ expiresAtMs }) => expiresAtMs)) };
 }
 
-/** Whoever reads the conversation later finds an answer to each of its calls. */
+/** Denies the undecided calls, so that each call of the conversation has a result. */
 async function denyAll(run: OpenRun, state: TurnState, calls: readonly StepCall[]): Promise<TurnState> {
   if (calls.length === 0) return state;
   const reason = 'the run was cancelled';
@@ -226,15 +226,15 @@ async function handOver(run: OpenRun, state: TurnState): Promise<JobOutcome> {
   return { kind: 'handed_over' };
 }
 
-/** The answer, where no message of the turn is it: it is empty, stands in for one, or many have made it. */
-function unsaid({ text, media, emptyResponse, state }: Completed): Pick<TurnRecord, 'closing' | 'emptyResponse'> {
+/** The answer, where it is not the last message of the turn: it is empty, replaced, or made of several. */
+function closingOf({ text, media, emptyResponse, state }: Completed): Pick<TurnRecord, 'closing' | 'emptyResponse'> {
   const last = state.own.at(-1);
-  const isSaid = last?.role === 'assistant' && text !== '' && textOf(last) === text;
-  if (isSaid || media) return {};
+  const isLast = last?.role === 'assistant' && text !== '' && textOf(last) === text;
+  if (isLast || media) return {};
   return { closing: text, emptyResponse };
 }
 
-/** Into the thread of the run, if it has one. */
+/** Writes the turn into the thread of the run, if it has one. */
 async function keepTurn(run: OpenRun, end: Omit<TurnRecord, 'durationMs'>, { ports }: SettleDeps): Promise<void> {
   if (!run.thread) return;
   await recordTurn(run.thread, { ...end, durationMs: durationMs(run.record, ports.clock) }, ports);
@@ -245,12 +245,12 @@ async function close(run: OpenRun, status: RunStatus, patch: RecordPatch, { port
     entries: [{ v: 1, t: 'closed', status, error: patch.error }],
     patch: { ...patch, status, pending: [], endedAt: new Date(ports.clock.now()).toISOString() },
     release: 'terminal',
-    // All of it is in the thread. A run that failed may be driven again, and goes on from its journal.
+    // All of it is in the thread. A failed run may be redriven, and then continues from its journal.
     dropsJournal: run.thread !== undefined && status === 'completed',
   });
 }
 
-/** Safe to show: scrubbed, bounded, and joined to the log line by its correlation id. */
+/** The error as callers may see it: redacted, bounded, with the correlation id of its log line. */
 export function errorInfoOf(
   { record, log }: Pick<OpenRun, 'record' | 'log'>,
   error: RunError,

@@ -6,9 +6,9 @@ import { RunError } from '../../shared/base/errors.ts';
 const longestTimerMs = 2 ** 31 - 1;
 
 /**
- * Everything that can stop a run from outside, as one signal whose reason says why: `cancelled`, `run_timeout`,
- * `deadline_exceeded`, `budget_exceeded`, `lock_lost`, or a hand-over. The first reason stays, except that losing the run beats all others: an owner that was
- * replaced must not even report a cancel.
+ * Everything that can stop a run from outside, as one signal with its reason: `cancelled`, `run_timeout`,
+ * `deadline_exceeded`, `budget_exceeded`, `lock_lost`, or a handover. The first reason stays, but `lost` beats all others: a
+ * worker that is no longer the owner must not report even a cancel.
  */
 export class RunSignals {
   readonly #controller = new AbortController();
@@ -22,7 +22,7 @@ export class RunSignals {
   readonly #outer: AbortSignal;
   readonly #onOuter: () => void;
 
-  /** `outer` is the job layer's signal: aborted when the lease is lost or the worker must leave at once. */
+  /** `outer` is the job layer's signal: aborted when the lease is lost or the worker shuts down. */
   constructor(outer: AbortSignal) {
     this.#outer = outer;
     this.#onOuter = () => this.#stopFrom(outer.reason);
@@ -34,7 +34,7 @@ export class RunSignals {
     return this.#controller.signal;
   }
 
-  /** The cancel that was asked for, if any; a drain is honoured at the next step boundary. */
+  /** The cancel request, if any; a drain takes effect at the next step boundary. */
   get cancelRequest(): CancelRequest | undefined {
     return this.#cancel;
   }
@@ -43,12 +43,12 @@ export class RunSignals {
     return this.#lost;
   }
 
-  /** The worker leaves at once: the run is to be handed over from its last commit. */
+  /** The worker shuts down: the run is handed over from its last commit. */
   get handOver(): boolean {
     return this.#handOver;
   }
 
-  /** Answers whether it changes anything: only one that stops at once overrides one that drains. */
+  /** False when it changes nothing: only a cancel that stops at once overrides one that drains. */
   cancel(request: CancelRequest): boolean {
     if (this.#cancel && !(this.#cancel.drain && !request.drain)) return false;
     this.#cancel = request;
@@ -74,7 +74,7 @@ export class RunSignals {
     this.#wallTimer = this.#expireAfter(limitMs - elapsedMs, error);
   }
 
-  /** The same with `budget_exceeded`, for a child that was given so much time by the run above. */
+  /** The same with `budget_exceeded`, for a child whose parent gave it so much time. */
   limitWork(limitMs: number, elapsedMs: number): void {
     clearTimeout(this.#workTimer);
     const error = new RunError('budget_exceeded', `the child passed its ${limitMs} ms`);

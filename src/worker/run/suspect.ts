@@ -3,12 +3,15 @@ import type { SuspectWork } from '../turn/contract.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import type { Post } from './watch.ts';
 
-/** Workers lost in a row with which a run is a suspect in its model calls, too: these are in the way of nearly every crash. */
+/**
+ * After so many lost workers in a row a run is a suspect in its model calls, too. Not before: most runs are in one when their
+ * worker crashes.
+ */
 const suspectAfter = 2;
 
 /**
- * How a run works that may be what its last worker died of: watched, and with a note in the record that says so. Undefined
- * for all others, and where a run has its process to itself.
+ * Watches the work of a run that may have killed its last worker, and notes that in the record. Undefined for all other
+ * runs, and where a run has its process to itself.
  */
 export function suspectWork(
   run: Pick<OpenRun, 'record' | 'writer' | 'signals'>,
@@ -18,35 +21,35 @@ export function suspectWork(
   if (!suspects || activity === 'watched') return undefined;
   const { watch } = suspects;
   const calls = blame > 0;
-  // Until one is over: then it was not that.
+  // Until one has ended: then it was not that.
   let model = crashes >= suspectAfter;
   if (!calls && !model) return undefined;
   const note = async (now: Activity) => await run.writer.commit({ patch: { activity: now } });
 
-  /** What takes longer than one may be watched goes on beside the others. */
+  /** Work that takes longer than `watchMs` goes on beside the other runs. */
   const watched = async <T>(post: Post, unwatched: Activity, work: () => Promise<T>): Promise<T> => {
-    let over = false;
-    const leave = async (next: Activity) => {
-      if (over) return;
-      over = true;
-      // The record first: the next one must not be watched beside it. Where it cannot be written the run has another owner.
+    let ended = false;
+    const endWatch = async (next: Activity) => {
+      if (ended) return;
+      ended = true;
+      // The record first: the next suspect must not be watched beside it. Where it cannot be written the run has another owner.
       await note(next).catch(() => {});
-      await watch.tell(undefined).catch(() => {});
-      post.leave();
+      await watch.announce(undefined).catch(() => {});
+      post.release();
     };
     try {
-      // Before the record says so: the other runs of this process must not be blamed beside it.
-      await watch.tell(run.record.runId);
+      // Before the record: the other runs of this process must not be blamed beside it.
+      await watch.announce(run.record.runId);
       await note('watched');
-      const timer = setTimeout(() => void leave(unwatched), watch.watchMs);
+      const timer = setTimeout(() => void endWatch(unwatched), watch.watchMs);
       try {
         return await work();
       } finally {
         clearTimeout(timer);
       }
     } finally {
-      if (over) await note('idle').catch(() => {});
-      else await leave('idle');
+      if (ended) await note('idle').catch(() => {});
+      else await endWatch('idle');
     }
   };
 

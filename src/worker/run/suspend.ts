@@ -16,18 +16,18 @@ export interface SettleDeps extends Pick<RunDeps, 'wake'> {
   readonly ports: Pick<Ports, 'clock' | 'redactor' | 'waits' | 'threads' | 'children'>;
 }
 
-/** The child of a cancelled run has a worker that ends it, or lost it: then the next one does, once the lock is over. */
+/** When a cancelled run checks again whether its children have ended. */
 const lookAgainMs = 10_000;
 
 /** Resumes a run whose worker dies after the suspension and before it enters a wait queue. */
 const lostInBetweenMs = 60_000;
 
-/** What people were asked stays open: the run goes on as if it had not been cancelled once they have decided. */
-export function isHeld({ signals }: OpenRun, { asks = [], reason }: SuspendedWait): boolean {
+/** Does the cancel keep open what people were asked? The run then goes on once they have decided. */
+export function keepsAsks({ signals }: OpenRun, { asks = [], reason }: SuspendedWait): boolean {
   return (asks.length > 0 || reason === 'budget') && signals.cancelRequest?.onPendingApprovals === 'hold';
 }
 
-/** Journals what the run waits for and releases it. What it waits for begins only then. */
+/** Journals what the run waits for and releases it. Only then its children start and it enters a wait queue. */
 export async function suspend(
   run: OpenRun,
   { wait, state }: Extract<TurnOutcome, { status: 'suspended' }>,
@@ -36,7 +36,7 @@ export async function suspend(
   const { clock, waits, threads } = deps.ports;
   const { runId } = run.record;
   const { reason, resumeAtMs, joinWaitQueue, children = [], events = [], orchestration } = wait;
-  const held = isHeld(run, wait);
+  const isKept = keepsAsks(run, wait);
   const pending = [...wait.pending];
   const at = new Date(clock.now()).toISOString();
   const planned = [...children, ...(orchestration?.children ?? [])];
@@ -44,40 +44,40 @@ export async function suspend(
   const isEarly = planned.length > 0 && resumeAtMs !== undefined && resumeAtMs > safeMs;
   if (resumeAtMs ?? joinWaitQueue) await waits.at(runId, isEarly ? safeMs : (resumeAtMs ?? safeMs));
   // The thread first: a reader that sees the run suspended must also see its thread suspended.
-  if (run.thread) await threads.suspend(run.thread.hold);
+  if (run.thread) await threads.suspend(run.thread.lock);
   for (const event of events) run.writer.emit(event);
   run.writer.emit({ type: 'run.suspended', reason, pending: pending.map(pendingViewOf) });
   await run.writer.commit({
     entries: [
       { v: 1, t: 'suspended', seq: state.suspensions + 1, reason, at, ...askedIn(wait), ...orchestrationIn(wait) },
     ],
-    patch: defined({ ...totalsOf(state), status: 'suspended', pending, cancel: held ? '' : undefined }),
+    patch: defined({ ...totalsOf(state), status: 'suspended', pending, cancel: isKept ? '' : undefined }),
     release: 'suspended',
   });
-  const hasCome = await begin(run, wait, planned, deps);
+  const hasCome = await startWaiting(run, wait, planned, deps);
   if (isEarly) await waits.at(runId, resumeAtMs);
-  // One that came meanwhile may be another one.
+  // Another cancel may have come meanwhile.
   const cancelNow = run.signals.cancelRequest;
-  if (cancelNow && !(held && cancelNow.onPendingApprovals === 'hold')) deps.wake(runId, 'a cancel was asked for');
+  if (cancelNow && !(isKept && cancelNow.onPendingApprovals === 'hold')) deps.wake(runId, 'a cancel was asked for');
   else await rest(runId, wait, hasCome, deps);
   return { kind: 'suspended' };
 }
 
-/** Starts the children of a suspended run. True when what a program waits for has come while it was running. */
-async function begin(
+/** Starts the children of a suspended run. True when what an orchestration waits for came while it was running. */
+async function startWaiting(
   run: OpenRun,
   { orchestration, joinWaitQueue }: SuspendedWait,
   planned: readonly PlannedRun[],
   { ports }: SettleDeps,
 ): Promise<boolean> {
-  // An end that came while the run was at work; those to come find it suspended.
+  // For an end that came while the run was running: later ones find it suspended, and resume it.
   const hasCome = orchestration !== undefined && (await joinWaitQueue?.()) === true;
-  // A child begins only when its parent is suspended: their events would meet in the log.
+  // A child starts only when its parent is suspended: their events would mix in the log.
   if (planned.length > 0) await startPlannedChildren(run, planned, orchestration?.group, ports);
   return hasCome;
 }
 
-/** Enters the wait queue, or goes on at once when there is no need to. */
+/** Enters the wait queue, or resumes at once when there is nothing to wait for. */
 async function rest(
   runId: string,
   { orchestration, joinWaitQueue, resumeAtMs, recheckMs }: SuspendedWait,
@@ -118,7 +118,7 @@ function orchestrationIn({ orchestration }: SuspendedWait): Pick<JournalEntryOf<
 
 /**
  * A cancelled run ends after its children: only then does it know what they cost. It is suspended until then, with the cancel
- * still in force. Undefined where it has none.
+ * still in force. Undefined where it has no open child.
  */
 export async function stopChildren(
   run: OpenRun,
@@ -128,17 +128,17 @@ export async function stopChildren(
   const open = openChildren(state);
   const { cancelRequest } = run.signals;
   if (open.length === 0 || !cancelRequest) return undefined;
-  const gone = await ports.children.stop(
+  const ended = await ports.children.stop(
     open.map(({ id }) => id),
     cancelRequest,
   );
-  const left = open.filter(({ id }) => !gone.includes(id));
-  if (left.length === 0) return undefined;
+  const remaining = open.filter(({ id }) => !ended.includes(id));
+  if (remaining.length === 0) return undefined;
   const { clock, waits } = ports;
   const { record } = run;
   const now = clock.now();
   const at = new Date(now).toISOString();
-  const pending = left.map((child) => ({ kind: 'child' as const, ...child, requestedAt: at }));
+  const pending = remaining.map((child) => ({ kind: 'child' as const, ...child, requestedAt: at }));
   await waits.at(record.runId, now + lookAgainMs);
   run.writer.emit({ type: 'run.suspended', reason: 'child', pending: pending.map(pendingViewOf) });
   await run.writer.commit({

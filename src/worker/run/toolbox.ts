@@ -35,13 +35,13 @@ export interface ToolboxRun {
   readonly emit: (event: EventBody) => void;
 }
 
-/** The tools of one run while this process works on it. */
+/** The open tools of one run. */
 export interface Toolbox extends AsyncDisposable {
   readonly set: ToolSet;
   readonly context: ToolRunContext;
 }
 
-/** Opens what an agent's tools need. Close it when this process lets go of the run. */
+/** Opens what an agent's tools need. Close it when this process releases the run. */
 export async function openToolbox(
   agent: LoadedAgent,
   run: ToolboxRun,
@@ -59,7 +59,7 @@ export async function openToolbox(
   };
 }
 
-/** What the agent's capabilities and then the injections bring. In a sandbox that is tools and no servers. */
+/** What the agent's capabilities and then the injections add. In a sandbox: tools, and no servers. */
 async function broughtBy(
   { definition, folder }: LoadedAgent,
   { record, manifest, emit }: ToolboxRun,
@@ -99,14 +99,14 @@ async function serversOf(
   { openServers }: ToolServices,
   signal: AbortSignal,
 ): Promise<OpenedTools | undefined> {
-  // Also results that a summary stands for now: what they named may still be read.
+  // Also results that a summary has replaced: what they name may still be read.
   const results = [...state.initial, ...state.earlier, ...state.own].flatMap((message) =>
     message.role === 'tool' && message.trust === 'mcp-derived' ? [message.content] : [],
   );
   return await openServers?.(definition, { runId, tenant, results }, signal);
 }
 
-/** The tools by themselves: what they need of each other is added as long as any of them needs it. */
+/** The tools of the agent, with the built-in ones that they need. */
 function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: ToolServices): ToolSet {
   const { definition, resultReaders = [], skills = [] } = agent;
   const { artifacts, codeTools = [], log } = services;
@@ -117,7 +117,7 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
   ];
   const readResult = createReadResultTool(readers);
   const toolSearch = createToolSearch();
-  // The system text says what this one is called.
+  // The system text has the name of this one.
   const readSkill = skills.length > 0 ? [createReadSkillTool(skills)] : [];
   const inScripts = definition.toolInvocation === 'code-mode';
   const others = askable(definition, services);
@@ -138,7 +138,7 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
         const own = [...readSkill, ...agent.tools, ...askTools, ...fromServers];
         const add = (tool: Tool, needed: boolean) => (needed ? [tool] : []);
         const configured = configuredTools(own, definition.toolOptions, definition.toolCollisions);
-        tellRenamed(configured, log);
+        warnOfRenamed(configured, log);
         const spills = configured.some(({ truncationStrategy }) => truncationStrategy === 'spill-to-file');
         const defers = configured.some(({ deferLoading }) => deferLoading);
         all = [
@@ -153,21 +153,24 @@ function setOf(agent: LoadedAgent, servers: OpenedTools | undefined, services: T
 }
 
 /**
- * In code mode the model is told about the tools that run scripts, and those that no script can call: a script cannot wait
+ * In code mode the model sees the tools that run scripts, and those that no script can call: a script cannot wait
  * for a person or for another agent.
  */
 function isBesideScripts({ name, delegate, handoff, asks, needsApproval }: Tool): boolean {
   return [delegate, handoff, asks].some((way) => way !== undefined) || needsApproval !== false || isReservedName(name);
 }
 
-const maxTold = 20;
+const maxLoggedNames = 20;
 
-/** A server that lists names of ours is misconfigured, or wants to be taken for us. */
-function tellRenamed(tools: readonly Tool[], log: Log): void {
+/** A server that lists names of our tools is misconfigured, or imitates them. */
+function warnOfRenamed(tools: readonly Tool[], log: Log): void {
   const renamed = tools.filter(({ name, source }) => source && source.safeName !== name);
   for (const server of new Set(renamed.map(({ source }) => source?.server))) {
     const names = renamed.filter(({ source }) => source?.server === server).map(({ source }) => source?.tool);
-    log.warn({ server, tools: names.slice(0, maxTold) }, 'tools of an mcp server have names that are taken: renamed');
+    log.warn(
+      { server, tools: names.slice(0, maxLoggedNames) },
+      'tools of an mcp server have names that are taken: renamed',
+    );
   }
 }
 
@@ -181,7 +184,7 @@ function agentTools({ agentTools: rules }: AgentDefinition, { agents }: ToolServ
   );
 }
 
-/** A tool for each agent that this one may hand over to. */
+/** A tool for each agent that this one may hand off to. */
 function handoffTools({ handoffs }: AgentDefinition, { agents }: ToolServices): readonly Tool[] {
   return handoffs.map(({ agent, description }) =>
     createHandoffTool(agent, description ?? agents?.().get(agent)?.definition.description),
@@ -198,7 +201,7 @@ function askable({ id: self, subagents }: AgentDefinition, { agents }: ToolServi
     .map(({ id, description }) => ({ id, description }));
 }
 
-/** Is there a tool whose large results may be kept? What servers and capabilities bring is not known here. */
+/** Is there a tool whose large results may be kept? Those of servers and capabilities are not known here: they may. */
 export function mayKeepResults({ definition, tools }: LoadedAgent): boolean {
   const { toolOptions } = definition;
   return (
@@ -242,11 +245,11 @@ function contextOf(definition: AgentDefinition, { record, state }: ToolboxRun, s
   };
 }
 
-/** In a sandbox no tool starts a process or contacts anybody, as far as it says what it touches. */
+/** In a sandbox no tool starts a process or contacts another host, as far as its facts show. */
 function sandboxed(policy: Policy): Policy {
   const refusal = ({ facts }: PolicyQuestion) =>
     facts?.command !== undefined || (facts?.urls ?? []).length > 0
-      ? ({ action: 'deny', hard: 'not_granted', reason: 'an agent in a sandbox contacts nobody' } as const)
+      ? ({ action: 'deny', hard: 'not_granted', reason: 'an agent in a sandbox contacts no other host' } as const)
       : undefined;
   return {
     isEmpty: policy.isEmpty,

@@ -7,7 +7,7 @@ import type { RecordPatch } from '../../shared/state/run/run-store.ts';
 type Totals = Required<Pick<RecordPatch, 'usage' | 'costMicrocents' | 'steps' | 'attempts' | 'toolCalls'>> &
   Pick<RecordPatch, 'childCostMicrocents'>;
 
-/** What the record shows of what a run has used so far. */
+/** What a run has used so far, for its record. */
 export function totalsOf({ usage, costMicrocents, step: steps, attempts, counters, childEnds }: TurnState): Totals {
   const { toolCalls } = counters;
   const childCosts = [...childEnds.values()].map((end) => end.costMicrocents);

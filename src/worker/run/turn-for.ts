@@ -27,15 +27,15 @@ type TurnFor =
   | { readonly kind: 'turn'; readonly spec: TurnSpec; readonly deps: TurnDeps }
   | { readonly kind: 'refused'; readonly error: RunError };
 
-/** What was made for a turn before it begins. */
+/** The parts of a turn that are made before it begins. */
 export interface Prepared {
   readonly system: string;
   readonly toolbox: Toolbox;
 }
 
 /**
- * What the turn core needs for this run, or why the run cannot be run here. Starts the wall-clock limit. Without what is
- * prepared for it the turn can only be ended.
+ * What the turn core needs for this run, or why the run cannot be run here. Starts the wall-clock limit. Without `prepared`
+ * the turn can only end.
  */
 export function turnFor(run: OpenRun, deps: RunDeps, prepared: Prepared | undefined): TurnFor {
   const found = modelsFor(run, deps);
@@ -54,7 +54,7 @@ export function turnFor(run: OpenRun, deps: RunDeps, prepared: Prepared | undefi
   };
 }
 
-/** The agent of a run, and who answers for the model that is asked for. */
+/** The agent of a run, and what serves the model that is asked for. */
 interface Models {
   readonly agent: LoadedAgent;
   readonly model: string;
@@ -79,8 +79,8 @@ function modelsFor(run: OpenRun, deps: Pick<RunDeps, 'chainFor' | 'mediaFor'>): 
   const chain = deps.chainFor(agent, model, pastOf(run.state), run.log);
   if (!chain) return new RunError('internal', `no provider serves model ${model}`);
   const media = deps.mediaFor(agent, model);
-  const misplaced = media ? undefined : misplacedMedia(request, model);
-  return misplaced ?? { agent, model, source: source === 'fallback' ? 'agent' : source, chain, media };
+  const unserved = media ? undefined : unservedMedia(request, model);
+  return unserved ?? { agent, model, source: source === 'fallback' ? 'agent' : source, chain, media };
 }
 
 function startTimers({ record, signals, workedMs }: OpenRun, { wallTimeMs }: Limits): void {
@@ -118,7 +118,7 @@ function specOf(
   };
 }
 
-/** How the turn reaches its models: what each call must pass, and what keeps the conversation within their windows. */
+/** The models of the turn: their chain, the gate before each attempt, and the compaction. */
 function modelSide(run: OpenRun, { agent, chain, media }: Models, deps: RunDeps) {
   const { record } = run;
   const { ports } = deps;
@@ -140,7 +140,7 @@ function modelSide(run: OpenRun, { agent, chain, media }: Models, deps: RunDeps)
   } satisfies Partial<TurnDeps>;
 }
 
-/** What keeps the conversation of a run within its models' windows; undefined for agents that want it whole. */
+/** The compaction of a conversation; undefined for agents without one. */
 function compactionFor(
   { log }: Pick<OpenRun, 'log'>,
   agent: LoadedAgent,
@@ -156,7 +156,7 @@ function compactionFor(
   });
 }
 
-/** How the turn reaches its run: its events and entries, its tools, and what people and workers ask of it. */
+/** The run of the turn: its events and entries, its tools, and the requests of people and workers. */
 function runSide(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined) {
   const { record, writer, signals } = run;
   const { runId, tenant } = record;
@@ -170,7 +170,7 @@ function runSide(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined) {
     emit: (body) => writer.emit(body),
     record: recorderOf(run),
     suspect: suspectWork(run, deps),
-    heard: run.thread && ((known) => hear(runId, known, inbox)),
+    heard: run.thread && ((known) => readInbox(runId, known, inbox)),
     decisionsCame: () => waits.hasDecisions(runId),
     stopRequested() {
       if (signals.cancelRequest?.drain) return 'drain';
@@ -179,38 +179,38 @@ function runSide(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined) {
   } satisfies Partial<TurnDeps>;
 }
 
-/** Writes what the turn has done, with what the record shows of it. */
+/** Journals what the turn has done, and its progress in the record. */
 function recorderOf({ record, state, writer }: OpenRun): TurnDeps['record'] {
   const heard = new Set(state.steered.keys());
-  // What it does needs no note where it is the only run of its process.
+  // The activity is noted only where the process has other runs.
   const isAlone = record.activity === 'watched';
   return async (entries, activity) => {
-    for (const id of entries.flatMap(heardIn)) heard.add(id);
+    for (const id of entries.flatMap(steeredIn)) heard.add(id);
     const noted = isAlone ? undefined : activity;
-    // Nothing follows a final answer but the end of the run: both go out as one write.
-    if (entries.some(isFinalAnswer)) writer.keep(entries);
+    // Only the end of the run follows a final answer: one write takes both.
+    if (entries.some(isFinalAnswer)) writer.writeWithCommit(entries);
     else if (entries.length > 0 || noted) await writer.commit({ entries, patch: progressOf(entries, heard, noted) });
   };
 }
 
-/** What the journal has of it is dropped only here, once it is there, so that nothing is lost in between. */
-async function hear(
+/** The unread messages of the inbox. Drops those that the journal has: none is lost in between. */
+async function readInbox(
   runId: string,
   known: ReadonlyMap<string, string>,
   inbox: Inbox,
 ): Promise<readonly SteeringMessage[]> {
-  const heard = await inbox.read(runId);
-  const taken = heard.filter(({ id }) => known.has(id));
-  if (taken.length > 0)
+  const messages = await inbox.read(runId);
+  const journaled = messages.filter(({ id }) => known.has(id));
+  if (journaled.length > 0)
     await inbox.drop(
       runId,
-      taken.map(({ id }) => id),
+      journaled.map(({ id }) => id),
     );
-  return heard.filter(({ id }) => !known.has(id));
+  return messages.filter(({ id }) => !known.has(id));
 }
 
-/** Wishes for media that would be lost on a model that answers with text. */
-function misplacedMedia({ media }: RunRequest, model: string): RunError | undefined {
+/** Refuses a request for media to a model that answers with text. */
+function unservedMedia({ media }: RunRequest, model: string): RunError | undefined {
   if (!media || (media.modalities?.length === 1 && media.modalities[0] === 'text')) return undefined;
   return new RunError('validation', `model ${model} answers with text: no provider says that it makes media`);
 }
@@ -233,7 +233,7 @@ function callPolicyOf(
       metadata: request.metadata ?? {},
     });
     const { action = 'allow', ruleId, reason = 'a rule denies the model call' } = verdict ?? {};
-    // Nobody can be asked about a model call: whatever is not allowed is denied.
+    // A model call has no approval: what is not allowed is denied.
     if (action !== 'allow') return { action: 'deny', reason, ruleId };
     const own = await ask?.(about);
     return own?.action === 'deny' ? own : { action: 'allow', ruleId };
@@ -252,7 +252,7 @@ function gateFor(run: OpenRun, { definition }: LoadedAgent, deps: RunDeps): Atte
   });
 }
 
-/** Where an earlier segment left the chain: a turn that goes on elsewhere must not send reasoning to a stranger. */
+/** Where an earlier segment left the chain: one provider's reasoning must not be sent to another. */
 function pastOf({ attempts, serving }: TurnState): ChainPast {
   const last = attempts.findLast((attempt) => attempt.outcome !== 'skipped' && !attempt.purpose);
   return { lastProvider: last?.provider, serving };
@@ -262,18 +262,18 @@ function isFinalAnswer(entry: JournalEntry): boolean {
   return entry.t === 'model_response' && toolCallsOf(entry.message).length === 0;
 }
 
-function heardIn(entry: JournalEntry): readonly string[] {
+function steeredIn(entry: JournalEntry): readonly string[] {
   return entry.t === 'steered' ? entry.messages.map(({ id }) => id) : [];
 }
 
-/** What the record shows of a run that is still going on, and what it has to know when the journal is gone. */
+/** The progress of a running run, and what its record must keep when the journal is dropped. */
 function progressOf(
   entries: readonly JournalEntry[],
-  heard: ReadonlySet<string>,
+  read: ReadonlySet<string>,
   activity: Activity | undefined,
 ): RecordPatch {
-  // The answer that is sent back was kept for this write.
+  // The answer that needs a repair was kept for this write.
   const answered = entries.findLast((entry) => entry.t === 'model_response' || entry.t === 'repair');
-  const isHeard = entries.some(({ t }) => t === 'steered');
-  return defined({ steps: answered?.step, inboxRead: isHeard ? [...heard] : undefined, activity });
+  const isSteered = entries.some(({ t }) => t === 'steered');
+  return defined({ steps: answered?.step, inboxRead: isSteered ? [...read] : undefined, activity });
 }

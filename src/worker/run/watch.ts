@@ -1,6 +1,6 @@
-/** The right to be the only suspect of the process that does anything. Give it back. */
+/** The right to be the only suspect of the process that works. */
 export interface Post {
-  leave(): void;
+  release(): void;
 }
 
 interface Waiter {
@@ -10,20 +10,20 @@ interface Waiter {
 
 /**
  * Lets the suspects of this process work one after the other, each for a short time without the others: if the process
- * dies then, it is known which of them did it. The most suspected goes first, so that the others lose as little as can be.
+ * dies then, it is known which of them did it. The most suspected works first, so that the others lose little.
  */
 export class Watch {
-  /** How long one is watched. What has not killed the process by then goes on beside the next. */
+  /** How long one is watched. What has not killed the process by then continues beside the next. */
   readonly watchMs: number;
-  readonly tell: (runId: string | undefined) => Promise<void>;
+  readonly announce: (runId: string | undefined) => Promise<void>;
   readonly #longestWaitMs: number;
   readonly #waiting: Waiter[] = [];
   #taken = false;
 
-  /** `tell` says whom this process watches now, or that it watches nobody. */
-  constructor(watchMs: number, tell: (runId: string | undefined) => Promise<void>) {
+  /** `announce` takes the run that this process watches now, undefined for none. */
+  constructor(watchMs: number, announce: (runId: string | undefined) => Promise<void>) {
     this.watchMs = watchMs;
-    this.tell = tell;
+    this.announce = announce;
     this.#longestWaitMs = 20 * watchMs;
   }
 
@@ -34,7 +34,7 @@ export class Watch {
     return this.#post();
   }
 
-  /** Waits for the post. Undefined when `signal` aborts, or after a wait so long that going on unwatched does less harm. */
+  /** Waits for the post. Undefined when `signal` aborts, or after `20 * watchMs`: then the run works unwatched. */
   async enter(suspicion: number, signal: AbortSignal): Promise<Post | undefined> {
     const free = this.tryEnter();
     if (free) return free;
@@ -58,11 +58,11 @@ export class Watch {
   }
 
   #post(): Post {
-    let held = true;
+    let isReleased = false;
     return {
-      leave: () => {
-        if (!held) return;
-        held = false;
+      release: () => {
+        if (isReleased) return;
+        isReleased = true;
         this.#releaseToNext();
       },
     };

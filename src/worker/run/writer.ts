@@ -7,10 +7,10 @@ import type { Ports } from './ports.ts';
 import type { Commit, CommitReply, OutgoingEvent, Ownership, RecordPatch } from '../../shared/state/run/run-store.ts';
 import type { FlushTimer } from './flush-timer.ts';
 
-/** What every event of a run carries beside its body. */
+/** The fields of every event of a run beside its body. */
 export type EventContext = Omit<OutgoingEvent, 'timestamp' | 'type'> & { readonly runId: string };
 
-/** What a commit is asked to write beside what was emitted. */
+/** What a commit writes beside the emitted events. */
 export interface Write {
   readonly entries?: readonly JournalEntry[];
   readonly patch?: RecordPatch;
@@ -27,11 +27,11 @@ export interface WriterOptions {
   readonly kind: string;
   /** Goes into the record with every commit. */
   readonly workedMs: () => number;
-  /** Told of events that are in the log now, with the number of the first. */
+  /** Called with events that are in the log now, and the number of the first. */
   readonly onWritten?: (events: readonly OutgoingEvent[], firstSequence: number) => void;
-  /** Told once that somebody else owns the run; nothing may be written from then on. */
+  /** Called once another worker owns the run; nothing may be written from then on. */
   onFenced(): void;
-  /** Told when an answer of the store says that a cancel was asked for. */
+  /** Called when a reply of the store has a cancel request. */
   onCancel(cancel: CancelRequest): void;
 }
 
@@ -41,7 +41,7 @@ const firstRetryMs = 25;
 const longestRetryMs = 1_000;
 
 /**
- * The only way out of a run. Stamps bodies, merges text deltas that fall into one window, and keeps at most one write in
+ * Writes everything that a run writes. Stamps bodies, merges text deltas that fall into one window, and keeps at most one write in
  * flight while it gathers the next: a slow Redis makes batches larger, not the run slower. One write at a time is also
  * what makes event numbers a fence (see `RunStore.flush`).
  */
@@ -50,14 +50,14 @@ export class RunWriter {
   #seq: number;
   #pending: OutgoingEvent[] = [];
   #kept: readonly JournalEntry[] = [];
-  /** From this event on they wait for a commit. */
-  #heldFrom = Number.POSITIVE_INFINITY;
-  /** A flush whose answer never came: it must go out again exactly as it was before anything else may. */
+  /** From this index on pending events wait for a commit. */
+  #waitFrom = Number.POSITIVE_INFINITY;
+  /** A flush whose reply was lost: it is sent again, unchanged, before anything else. */
   #unsent: readonly OutgoingEvent[] | undefined;
   #inFlight: Promise<void> = Promise.resolve();
   #busy = false;
   #commitsWaiting = 0;
-  /** The commit that waits for the write in flight: what is asked for meanwhile goes with it. */
+  /** The commit that waits for the write in flight: later ones join it. */
   #gathering: { readonly batch: { write: Write }; readonly done: Promise<void> } | undefined;
   #scheduled = false;
   #urgentDelta = true;
@@ -71,9 +71,9 @@ export class RunWriter {
     this.#seq = options.seq;
   }
 
-  /** Takes a fact. Returns at once; the fact leaves within the flush window, or with the next commit. */
+  /** Takes an event. Returns at once; it is written within the flush window, or with the next commit. */
   emit(body: EventBody): void {
-    // The end waits for its commit, and nothing may follow it: a cancel may come just then.
+    // The terminal event waits for its commit, and no event may follow it: a cancel may come just then.
     if (this.#closed || this.#ended) return;
     this.#ended = isTerminal(body);
     const { ports, context, kind, flushTimer } = this.#options;
@@ -93,16 +93,16 @@ export class RunWriter {
     }
   }
 
-  /** The same for a fact that must not be in the log before the next commit is. What comes after it waits with it. */
-  hold(body: EventBody): void {
-    this.#heldFrom = Math.min(this.#heldFrom, this.#pending.length);
+  /** The same for an event that must not be in the log before the next commit is. Later ones wait with it. */
+  emitWithCommit(body: EventBody): void {
+    this.#waitFrom = Math.min(this.#waitFrom, this.#pending.length);
     this.emit(body);
   }
 
   /**
-   * Writes entries, changed fields and everything emitted so far, all or nothing. What is asked for while another commit
-   * waits for its turn is one write with that: its events were emitted before it, and must not leave without it. Throws
-   * `lock_lost` when fenced. A commit that fails closes the writer: its events must not leave later without their entries.
+   * Writes entries, changed fields and everything emitted so far, all or nothing. A commit joins another one that still waits:
+   * its events were emitted before, and must not be written without their entries. Throws `lock_lost` when fenced. A commit
+   * that fails closes the writer, for the same reason.
    */
   async commit(write: Write): Promise<void> {
     const waiting = this.#gathering;
@@ -125,25 +125,25 @@ export class RunWriter {
     await done;
   }
 
-  /** Nothing leaves from now on, also not what was emitted before and never written. */
+  /** Nothing is written from now on, also not what was emitted before. */
   close(): void {
     this.#closed = true;
     this.#pending = [];
     this.#unsent = undefined;
   }
 
-  /** Another agent goes on: events say so from now on. */
+  /** Later events have this agent. */
   setActiveAgent(agentId: string): void {
     this.#agentId = agentId;
   }
 
-  /** Holds entries back for the next commit, which writes them first, and with them the events that say so. */
-  keep(entries: readonly JournalEntry[]): void {
-    this.#heldFrom = 0;
+  /** Has the next commit write these entries first, together with their events. */
+  writeWithCommit(entries: readonly JournalEntry[]): void {
+    this.#waitFrom = 0;
     this.#kept = [...this.#kept, ...entries];
   }
 
-  /** Sends what waits, unless a write is already under way; then it goes with the next. Never throws. */
+  /** Writes what is pending, unless a write is in flight; then the next one takes it. Never throws. */
   flush(): void {
     this.#scheduled = false;
     if (this.#busy || this.#closed || (this.#pending.length === 0 && !this.#unsent)) return;
@@ -152,12 +152,12 @@ export class RunWriter {
 
   async #flushNow(): Promise<void> {
     if (this.#closed) return;
-    // A commit that was asked for takes what was emitted before it: an event must not leave ahead of its entry.
-    const events = this.#unsent ?? (this.#commitsWaiting > 0 ? [] : this.#pending.slice(0, this.#heldFrom));
+    // A waiting commit takes what was emitted before it: an event must not be written ahead of its entry.
+    const events = this.#unsent ?? (this.#commitsWaiting > 0 ? [] : this.#pending.slice(0, this.#waitFrom));
     if (events.length === 0) return;
     if (!this.#unsent) {
       this.#pending = this.#pending.slice(events.length);
-      this.#heldFrom -= events.length;
+      this.#waitFrom -= events.length;
     }
     this.#unsent = events;
     this.#busy = true;
@@ -167,7 +167,7 @@ export class RunWriter {
       this.#unsent = undefined;
       this.#refusals = 0;
     } catch (err) {
-      // A failing flush never fails a run: the same events go out again with the next write. One line says so.
+      // A failing flush never fails a run: the next write sends the same events again. It is logged once.
       const { ports } = this.#options;
       if (this.#refusals === 0) ports.log.warn({ err }, 'events are waiting for the store');
       this.#refusals += 1;
@@ -175,7 +175,7 @@ export class RunWriter {
       this.#busy = false;
     }
     if (this.#unsent) this.#retryLater();
-    else if (this.#mayLeave()) this.#schedule();
+    else if (this.#mayFlush()) this.#schedule();
   }
 
   async #commitNow(batch: { readonly write: Write }): Promise<void> {
@@ -190,7 +190,7 @@ export class RunWriter {
     const { write } = batch;
     const events = this.#pending;
     this.#pending = [];
-    this.#heldFrom = Number.POSITIVE_INFINITY;
+    this.#waitFrom = Number.POSITIVE_INFINITY;
     const kept = this.#kept;
     this.#kept = [];
     const commit: Commit = {
@@ -210,10 +210,10 @@ export class RunWriter {
     }
     if (this.#isFenced()) throw new RunError('lock_lost', 'another worker owns this run');
     if (write.release) this.#closed = true;
-    else if (this.#mayLeave()) this.#schedule();
+    else if (this.#mayFlush()) this.#schedule();
   }
 
-  /** The same operation id each time: a commit that was applied although its answer was lost changes nothing again. */
+  /** The same operation id each time: a commit whose reply was lost is applied once. */
   async #send(ownership: Ownership, commit: Commit): Promise<CommitReply> {
     const { runs, clock } = this.#options.ports;
     for (let tries = 1; ; tries++) {
@@ -238,8 +238,8 @@ export class RunWriter {
     if (reply.cancel) this.#options.onCancel(reply.cancel);
   }
 
-  #mayLeave(): boolean {
-    return this.#pending.length > 0 && this.#heldFrom > 0;
+  #mayFlush(): boolean {
+    return this.#pending.length > 0 && this.#waitFrom > 0;
   }
 
   #isFenced(): boolean {
@@ -252,7 +252,7 @@ export class RunWriter {
     this.#options.flushTimer.schedule(this);
   }
 
-  /** A store that is full or away is not asked by every run in every flush window. */
+  /** Backs off, so that not every run asks a full or unreachable store in every flush window. */
   #retryLater(): void {
     if (this.#scheduled || this.#closed) return;
     this.#scheduled = true;

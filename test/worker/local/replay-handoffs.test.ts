@@ -120,7 +120,7 @@ async function turn(threads: ThreadStore, runId: string, story: readonly Told[])
   if (!taken || taken === 'waiting') throw new Error('the thread is not held');
   const prompt: Message = { role: 'user', content: record.request.input };
   const { state, crossed } = journalOf([...taken.past, prompt], story);
-  await recordTurn(taken.held, { status: 'failed', state, closing: '(error)', durationMs: 1 }, ports);
+  await recordTurn(taken.thread, { status: 'failed', state, closing: '(error)', durationMs: 1 }, ports);
   await threads.leave(tenant, thread, runId);
   return crossed;
 }

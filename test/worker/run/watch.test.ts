@@ -11,11 +11,11 @@ test('one suspect is watched at a time, and the most suspected of those who wait
   const enter = async (name: string, suspicion: number) => {
     const post = await watch.enter(suspicion, never);
     order.push(name);
-    post?.leave();
+    post?.release();
   };
   const all = [enter('mild', 1), enter('strong', 5), enter('mild too', 1)];
-  first?.leave();
-  first?.leave();
+  first?.release();
+  first?.release();
   await Promise.all(all);
   expect(order).toEqual(['strong', 'mild', 'mild too']);
   expect(watch.tryEnter()).toBeDefined();
@@ -31,6 +31,6 @@ test('a suspect that waits too long, or is stopped, goes on without the post and
   expect(await watch.enter(9, stop.signal)).toBeUndefined();
   expect(await watch.enter(1, never)).toBeUndefined();
   const next = watch.enter(1, never);
-  first?.leave();
+  first?.release();
   expect(await next).toBeDefined();
 });

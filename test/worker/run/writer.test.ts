@@ -117,7 +117,7 @@ test('deltas of different models are never merged', async () => {
 test('an event that is held leaves with the next commit and not before, and what follows it stays behind it', async () => {
   const world = makeWorld();
   world.writer.emit({ type: 'text.complete', text: 'first' });
-  world.writer.hold({ type: 'agent.fanout.spawned', children: ['a'] });
+  world.writer.emitWithCommit({ type: 'agent.fanout.spawned', children: ['a'] });
   world.writer.emit({ type: 'text.complete', text: 'last' });
   world.writer.flush();
   await until('what is not held', () => world.writes.length === 1);
@@ -166,7 +166,7 @@ test('a commit behind the one that lets the run go is not part of it', async () 
 test('what says that an answer is there waits with the answer that is kept back', async () => {
   const world = makeWorld();
   world.writer.emit({ type: 'text.complete', text: 'the answer' });
-  world.writer.keep([{ v: 1, t: 'agent_started', model: 'm', at: '' }]);
+  world.writer.writeWithCommit([{ v: 1, t: 'agent_started', model: 'm', at: '' }]);
   world.writer.flush();
   await new Promise((resolve) => setImmediate(resolve));
   await world.writer.commit({});
@@ -280,7 +280,7 @@ test('nothing leaves after the release', async () => {
 test('a cancel that comes while the end of a run waits to be written says nothing behind it', async () => {
   const world = makeWorld();
   const usage = { input: 0, output: 0, cached: 0, cacheWrite: 0, total: 0, byModel: {} };
-  world.writer.hold({ type: 'run.cancelled', drained: false, usage, costMicrocents: 0 });
+  world.writer.emitWithCommit({ type: 'run.cancelled', drained: false, usage, costMicrocents: 0 });
   world.writer.emit({ type: 'agent.cancelling', drain: false, onPendingApprovals: 'deny' });
   await world.writer.commit({ release: 'terminal' });
   expect(world.writes.flatMap(({ events }) => events.map(({ type }) => type))).toEqual(['run.cancelled']);

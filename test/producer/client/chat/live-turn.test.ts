@@ -87,7 +87,7 @@ async function seen(world: ClientWorld, thread: string, journal: readonly Journa
   if (!taken || taken === 'waiting') throw new Error('the thread is not held');
   const live = await messages(world, thread);
   const state = foldJournal([...taken.past, { role: 'user', content: prompt }], journal);
-  await recordTurn(taken.held, { status: 'failed', state, durationMs: 1 }, ports);
+  await recordTurn(taken.thread, { status: 'failed', state, durationMs: 1 }, ports);
   const written = await messages(world, thread);
   await ports.threads.leave(tenant, thread, runId);
   return { live, written, after: await messages(world, thread) };
