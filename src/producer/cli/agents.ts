@@ -1,7 +1,7 @@
+import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { oneLine, table } from './show/paint.ts';
-import { become } from './stack/become.ts';
+import { become } from './stack/child.ts';
 
 interface Options {
   readonly json?: true;
@@ -29,10 +29,7 @@ export const addAgents: AddCommand = (program, act) => {
 async function list(cli: Cli, { json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
   const agents = await mill.agents();
-  if (json) {
-    cli.stdout.write(`${JSON.stringify(agents, null, 2)}\n`);
-    return exitCodes.ok;
-  }
+  if (json) return printJson(cli, agents);
   const rows = agents.map(({ id, model, tools, description }) => [
     id,
     model,

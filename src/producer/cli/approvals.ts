@@ -1,9 +1,9 @@
+import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/defined.ts';
 import type { ApprovalView } from '../client/approvals.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { Stop, untilStopped } from '../client/stop.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { dim, duration, oneLine } from './show/paint.ts';
 import { waitsFor } from './show/pending.ts';
 
@@ -30,27 +30,19 @@ export const addApprovals: AddCommand = (program, act) => {
 
 async function approvals(cli: Cli, options: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
-  const first = await collect(mill, options.agent, cli.interrupted);
+  const first = await waiting(cli, mill, options.agent);
   if (options.watch) return await watch(cli, mill, options, first);
-  if (options.json) {
-    cli.stdout.write(`${JSON.stringify(first, null, 2)}\n`);
-    return exitCodes.ok;
-  }
+  if (options.json) return printJson(cli, first);
   if (first.length === 0) cli.stderr.write('Nothing waits for people.\n');
   for (const each of first) cli.stdout.write(textOf(cli, each));
   return exitCodes.ok;
 }
 
-/** Pages until there is no more; a page may be empty and still not the last. */
-async function collect(mill: Millrace, agent: string | undefined, signal: AbortSignal): Promise<ApprovalView[]> {
-  const found: ApprovalView[] = [];
-  let cursor: string | undefined;
-  do {
-    signal.throwIfAborted();
-    const page = await mill.approvals(defined({ limit: 100, agent, cursor }));
-    found.push(...page.approvals);
-    cursor = page.cursor;
-  } while (cursor !== undefined && found.length < maxShown);
+async function waiting(cli: Cli, mill: Millrace, agent: string | undefined): Promise<ApprovalView[]> {
+  const { found } = await collect(cli, maxShown, async (range) => {
+    const { approvals: items, cursor } = await mill.approvals(defined({ ...range, agent }));
+    return { items, cursor };
+  });
   return found;
 }
 
@@ -71,7 +63,7 @@ async function watch(cli: Cli, mill: Millrace, { agent, json }: Options, first: 
   while (!interrupted.aborted) {
     const { promise: rung, resolve } = Promise.withResolvers<void>();
     ring = resolve;
-    show(await collect(mill, agent, interrupted));
+    show(await waiting(cli, mill, agent));
     using stop = new Stop({ signals: [interrupted], afterMs: lookMs });
     await untilStopped(rung, stop.signal);
   }

@@ -15,8 +15,7 @@ import {
   wholeNumber,
   type OnExceedName,
 } from './options/arguments.ts';
-import { batchLine, ratePerSecond } from './show/batch-line.ts';
-import { LiveLine } from './show/live-line.ts';
+import { batchLine, ratePerSecond, LiveLine } from './show/live-line.ts';
 import { count, dim, duration, oneLine, red, yellow } from './show/paint.ts';
 
 interface Options {

@@ -1,11 +1,11 @@
+import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/defined.ts';
 import { Argument, type Command } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
-import { budgetScope, type BudgetScope, type BudgetView } from '../../shared/contract/money.ts';
+import { budgetScope, type BudgetScope, type BudgetView, formatUsd } from '../../shared/contract/money.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { onExceedOption, positiveNumber, type OnExceedName } from './options/arguments.ts';
-import { budgetLine } from './show/budget-line.ts';
+import { count } from './show/paint.ts';
 
 interface Options {
   readonly json?: true;
@@ -80,6 +80,23 @@ async function topUp(
 }
 
 function show(cli: Cli, view: BudgetView, { json }: Options): ExitCode {
-  cli.stdout.write(json ? `${JSON.stringify(view, null, 2)}\n` : `${budgetLine(view)}\n`);
+  if (json) return printJson(cli, view);
+  cli.stdout.write(`${budgetLine(view)}\n`);
   return exitCodes.ok;
+}
+
+const ends = { fail: 'fails a run', pause_for_approval: 'pauses a run', warn: 'only warns' } as const;
+
+/** The state of an account in one line. */
+export function budgetLine(view: BudgetView): string {
+  const { scope, id, window, windowStart, capMicrocents, spentMicrocents, reservedMicrocents, waiting } = view;
+  const cap = capMicrocents === undefined ? 'spent, no cap' : `of ${formatUsd(capMicrocents)} spent`;
+  return [
+    `${scope} ${id}${window === 'total' ? '' : ` (${window} ${windowStart})`}: ${formatUsd(spentMicrocents)} ${cap}`,
+    reservedMicrocents > 0 ? `${formatUsd(reservedMicrocents)} reserved for calls under way` : '',
+    waiting > 0 ? `${count(waiting)} waiting for it` : '',
+    capMicrocents === undefined ? '' : `passing it ${ends[view.onExceed]}`,
+  ]
+    .filter((part) => part !== '')
+    .join(', ');
 }

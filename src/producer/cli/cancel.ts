@@ -1,9 +1,9 @@
+import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/defined.ts';
 import { Option } from 'commander';
 import { cancelRequest, type CancelRequest } from '../../shared/contract/control.ts';
 import { isTerminalStatus, type RunView } from '../../shared/contract/run.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { waitsFor } from './show/pending.ts';
 
 interface Options {
@@ -32,7 +32,8 @@ export const addCancel: AddCommand = (program, act) => {
 async function cancel(cli: Cli, runId: string, { drain, pending, reason, json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
   const view = await mill.cancel(runId, defined({ drain: drain === true, onPendingApprovals: pending, reason }));
-  cli.stdout.write(json ? `${JSON.stringify(view, null, 2)}\n` : `${outcomeLine(view)}\n`);
+  if (json) return printJson(cli, view);
+  cli.stdout.write(`${outcomeLine(view)}\n`);
   return exitCodes.ok;
 }
 

@@ -3,8 +3,7 @@ import { Option } from 'commander';
 import { RunError } from '../../shared/base/errors.ts';
 import { runRequest, type RunRequestInput } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
-import { runChatSession, invite } from './chat/chat-session.ts';
-import { Interrupts } from './chat/interrupts.ts';
+import { runChatSession, invite, Interrupts } from './chat/chat-session.ts';
 import { RedisWatch } from './chat/redis-watch.ts';
 import { newThreadId, Talk } from './chat/talk.ts';
 import { TypedLines } from './chat/typed-lines.ts';
@@ -57,7 +56,7 @@ async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode
   let watch: RedisWatch | undefined;
   await using mill = openClient(cli, () => watch?.suspect());
   const thread = options.thread ?? newThreadId();
-  await checkPlace(mill, agent, thread);
+  await checkThread(mill, agent, thread);
   const json = options.json === true;
 
   const interrupts = new Interrupts();
@@ -67,7 +66,7 @@ async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode
     makeRoom: () => printer.endLine(),
   });
   const note = (text: string) => lines.show(() => printer.note(text));
-  watch = new RedisWatch(() => mill.agents(), note, interrupts.leaving);
+  watch = new RedisWatch(() => mill.agents(), note, interrupts.ending);
   const talk: Talk = new Talk(thread, {
     mill,
     watch,
@@ -76,7 +75,7 @@ async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode
     onEvent: (event) => lines.show(() => printer.print(event)),
     onNote: note,
     onChange: () => invite({ talk, lines }),
-    stop: interrupts.leaving,
+    stop: interrupts.ending,
   });
   const interrupt = () => interrupts.press({ talk, note, isTerminal: lines.isTerminal });
   const onSignal = () => (cli.interrupted.reason === 'SIGINT' ? interrupt() : interrupts.leave());
@@ -96,7 +95,7 @@ async function chat(cli: Cli, agent: string, options: Options): Promise<ExitCode
 }
 
 /** Checks at the start what every message would be refused for. Throws `validation` and `invalid_id`. */
-async function checkPlace(mill: Millrace, agent: string, threadId: string): Promise<void> {
+async function checkThread(mill: Millrace, agent: string, threadId: string): Promise<void> {
   const known = (await mill.agents()).map(({ id }) => id);
   if (known.length > 0 && !known.includes(agent)) {
     const some = known.slice(0, maxNamed).join(', ');

@@ -1,3 +1,4 @@
+import { defined } from '../../shared/base/defined.ts';
 import type { Command } from 'commander';
 import type { ReadStream, WriteStream } from 'node:tty';
 import { asRunError, type RunError } from '../../shared/base/errors.ts';
@@ -19,6 +20,9 @@ export interface Cli {
   /** Aborts on the first Ctrl-C (or SIGTERM); the second ends the process. */
   readonly interrupted: AbortSignal;
 }
+
+/** Items that one call of the client reads. */
+const maxPage = 100;
 
 export const exitCodes = { ok: 0, failed: 1, usage: 2, unreachable: 3, interrupted: 130 } as const;
 export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes];
@@ -57,7 +61,35 @@ const usageErrors: ReadonlySet<string> = new Set([
   'model_not_allowed',
 ]);
 
-/** The text below a command's options. */
+/** Prints one JSON document. */
+export function printJson({ stdout }: Cli, value: unknown): ExitCode {
+  stdout.write(`${JSON.stringify(value, null, 2)}\n`);
+  return exitCodes.ok;
+}
+
+interface Page<T> {
+  readonly items: readonly T[];
+  readonly cursor?: string | undefined;
+}
+
+/** Reads pages until there are `limit` items, or no more. A page may be empty and still not the last. */
+export async function collect<T>(
+  { interrupted }: Cli,
+  limit: number,
+  page: (range: { limit: number; cursor?: string }) => Promise<Page<T>>,
+): Promise<{ found: T[]; more: boolean }> {
+  const found: T[] = [];
+  let cursor: string | undefined;
+  do {
+    interrupted.throwIfAborted();
+    const next = await page(defined({ limit: Math.min(limit - found.length, maxPage), cursor }));
+    found.push(...next.items);
+    cursor = next.cursor;
+  } while (cursor !== undefined && found.length < limit);
+  return { found, more: cursor !== undefined };
+}
+
+/** The text after a command's options. */
 export function examples(...lines: string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join('\n')}`;
 }

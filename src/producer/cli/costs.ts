@@ -1,9 +1,9 @@
+import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/defined.ts';
 import { InvalidArgumentError } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { costGroup, type CostGroup, type CostGroupRow, type CostReport } from '../client/costs.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { count, dim, table } from './show/paint.ts';
 
 interface Options {
@@ -28,10 +28,7 @@ export const addCosts: AddCommand = (program, act) => {
 async function costs(cli: Cli, { from, to, by, json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
   const report = await mill.costs(defined({ from, to, by }));
-  if (json) {
-    cli.stdout.write(`${JSON.stringify(report, null, 2)}\n`);
-    return exitCodes.ok;
-  }
+  if (json) return printJson(cli, report);
   cli.stdout.write(textOf(report, mill.tenant));
   for (const note of notesOn(report)) cli.stderr.write(`${dim(cli.stderr, note)}\n`);
   return exitCodes.ok;

@@ -1,3 +1,4 @@
+import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode, thisPerson } from './cli.ts';
 import { defined } from '../../shared/base/defined.ts';
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -7,10 +8,9 @@ import type { RunView } from '../../shared/contract/run.ts';
 import type { DecisionAnswer } from '../client/decide.ts';
 import { approval, denial, questionOf, type ApproveCalls, type DenyCalls } from '../client/verdicts.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode, thisPerson } from './cli.ts';
 import { positiveNumber } from './options/arguments.ts';
-import { budgetLine } from './show/budget-line.ts';
-import { whatFollows } from './show/decided.ts';
+import { budgetLine } from './budget.ts';
+import { whatFollows } from './show/pending.ts';
 
 interface DecideFlags {
   readonly by?: string;
@@ -103,10 +103,11 @@ function printDecision(
   answer: DecisionAnswer,
   { json }: DecideFlags,
 ): ExitCode {
+  if (json) return printJson(cli, answer);
   const lines = answer.budget
     ? [budgetLine(answer.budget), `${before.runId} goes on as soon as that is enough`]
     : whatFollows(before, decision, answer.run);
-  cli.stdout.write(json ? `${JSON.stringify(answer, null, 2)}\n` : lines.map((line) => `${line}\n`).join(''));
+  cli.stdout.write(lines.map((line) => `${line}\n`).join(''));
   return exitCodes.ok;
 }
 

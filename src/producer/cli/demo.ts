@@ -1,4 +1,4 @@
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, rmSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseConfig } from '../../shared/contract/config.ts';
@@ -6,16 +6,19 @@ import { RunError } from '../../shared/base/errors.ts';
 import { newNonce } from '../../shared/base/ids.ts';
 import { Millrace } from '../client/millrace.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { cleanPrefix } from './demo/clean-prefix.ts';
-import { runSample } from './demo/sample.ts';
 import { watchRun } from './show/watch-run.ts';
-import { bold, dim, green, red, count, duration, table } from './show/paint.ts';
+import { bold, dim, green, red, count, duration, table, yellow } from './show/paint.ts';
 import { startStack, type Stack } from './stack/stack.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { RunView } from '../../shared/contract/run.ts';
+import { connect, whenReady, mastersOf } from '../../shared/state/connect.ts';
+import type { BatchProgress, BatchSummary } from '../batch/batch-options.ts';
+import { runBatch } from '../batch/run-batch.ts';
+import { batchResult } from '../batch/batch-output.ts';
+import { batchLine, LiveLine } from './show/live-line.ts';
 
 /**
- * Shorter than in production, so that the loss of a worker shows after seconds; and few places, so that the batch is
+ * Shorter than in production, so that the loss of a worker shows after seconds; and few slots, so that the batch is
  * still going when it happens.
  */
 const demoSettings = {
@@ -162,4 +165,81 @@ async function sumUp(
 /** The smallest value that at least this share of the sorted values does not exceed; 0 of none. */
 function percentile(sorted: readonly number[], share: number): number {
   return sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
+}
+
+const pageSize = 500;
+
+/** Removes every key of a prefix from the user's own Redis; a private one vanishes anyway, so no URL means no work. */
+async function cleanPrefix(url: string | undefined, prefix: string): Promise<void> {
+  if (!url) return;
+  const redis = connect(url, 'command', () => {});
+  try {
+    await whenReady(redis, 2_000);
+    for (const node of mastersOf(redis)) {
+      for (const pattern of [`${prefix}:*`, `{${prefix}}:*`]) {
+        let cursor = '0';
+        do {
+          const [next, keys] = await node.scan(cursor, 'MATCH', pattern, 'COUNT', pageSize);
+          // One by one: in a Cluster the keys of a page need not share a slot.
+          await Promise.all(keys.map((key) => node.unlink(key)));
+          cursor = next;
+        } while (cursor !== '0');
+      }
+    }
+  } finally {
+    redis.disconnect();
+  }
+}
+
+interface SampleOptions {
+  readonly sample: string;
+  readonly out: string;
+  readonly stack: Stack;
+}
+
+interface SampleResult {
+  readonly summary: BatchSummary;
+  readonly runIds: readonly string[];
+  readonly elapsedMs: number;
+}
+
+/** Runs the sample batch, and half-way kills the last worker with SIGKILL while it has runs. */
+async function runSample(cli: Cli, mill: Millrace, { sample, out, stack }: SampleOptions): Promise<SampleResult> {
+  const startedAt = performance.now();
+  const elapsedMs = () => performance.now() - startedAt;
+  using live = new LiveLine(cli.stdout);
+  const note = (text: string) => live.note(text);
+  let killed = false;
+  const killHalfWay = ({ finished, total }: BatchProgress) => {
+    const victim = stack.workers.at(-1);
+    if (killed || !victim || finished < total / 2) return;
+    killed = true;
+    process.kill(victim.pid, 'SIGKILL');
+    note(
+      yellow(
+        cli.stdout,
+        `  kill -9 ${victim.pid} (${victim.name}); the other worker takes its runs over when their leases end`,
+      ),
+    );
+  };
+  const summary = await runBatch(
+    mill,
+    { file: sample, out, defaults: {}, window: 1_000 },
+    {
+      progress(progress) {
+        live.set(batchLine(progress, elapsedMs()));
+        killHalfWay(progress);
+      },
+      refused: (line, { message }) => note(red(cli.stdout, `  line ${line}: ${message}`)),
+      waiting: ({ message }) => note(yellow(cli.stdout, `  ${message}`)),
+      outOfMoney: () => note(yellow(cli.stdout, '  what is left waits for money')),
+    },
+    cli.interrupted,
+  );
+  return { summary, runIds: runIdsOf(out), elapsedMs: elapsedMs() };
+}
+
+function runIdsOf(out: string): string[] {
+  const lines = readFileSync(out, 'utf8').split('\n').filter(Boolean);
+  return lines.flatMap((line) => batchResult.parse(JSON.parse(line)).runId ?? []);
 }

@@ -1,9 +1,8 @@
+import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import type { Config } from '../../shared/contract/config.ts';
 import { asRunError } from '../../shared/base/errors.ts';
 import type { Diagnosis } from '../client/diagnose.ts';
 import { clientFor, configOf } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
-import { checkProvider } from './doctor/provider.ts';
 import { checkDiagnosis, type Check } from './doctor/checks.ts';
 import { dim, green, red, yellow } from './show/paint.ts';
 
@@ -30,7 +29,7 @@ async function doctor(cli: Cli, { json }: Options): Promise<ExitCode> {
   const diagnosis = await diagnosisOf(config);
   const isReached = 'redis' in diagnosis;
   const checks = [isReached ? checkDiagnosis(diagnosis) : diagnosis, await provider].flat();
-  if (json) cli.stdout.write(`${JSON.stringify({ checks, diagnosis: isReached ? diagnosis : undefined }, null, 2)}\n`);
+  if (json) printJson(cli, { checks, diagnosis: isReached ? diagnosis : undefined });
   else
     for (const check of checks)
       cli.stdout.write(`${lineOf(cli, check, Math.max(...checks.map(({ name }) => name.length)))}\n`);
@@ -63,4 +62,56 @@ function lineOf(cli: Cli, { name, level, text, advice }: Check, width: number): 
 
 function withoutCredentials(url: string): string {
   return url.replace(/\/\/[^@/]*@/, '//');
+}
+
+const defaultBaseUrl = 'https://api.openai.com/v1';
+const deadlineMs = 5_000;
+
+/** Asks the default provider for its list of models, which costs nothing. Never throws and never shows the key. */
+export async function checkProvider(config: Config, signal: AbortSignal): Promise<Check> {
+  const name = 'provider';
+  if (config.MILLRACE_SCRIPT) return { name, level: 'ok', text: `scripted (${config.MILLRACE_SCRIPT})` };
+  const key = config.OPENAI_API_KEY;
+  if (!key && !config.OPENAI_BASE_URL) {
+    if (config.MILLRACE_PROVIDERS)
+      return { name, level: 'ok', text: `as ${config.MILLRACE_PROVIDERS} says; not asked` };
+    return {
+      name,
+      level: 'warn',
+      text: 'none: the built-in scripted model answers',
+      advice: 'set OPENAI_API_KEY, OPENAI_BASE_URL or MILLRACE_PROVIDERS',
+    };
+  }
+  const url = `${(config.OPENAI_BASE_URL ?? defaultBaseUrl).replace(/\/$/, '')}/models`;
+  const { host } = new URL(url);
+  try {
+    const answer = await fetch(url, {
+      headers: key ? { authorization: `Bearer ${key}` } : {},
+      signal: AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]),
+    });
+    await answer.body?.cancel();
+    return judge(name, host, answer.status);
+  } catch {
+    return {
+      name,
+      level: 'fail',
+      text: `${host} cannot be reached`,
+      advice: 'check OPENAI_BASE_URL, the proxy and the network',
+    };
+  }
+}
+
+function judge(name: string, host: string, status: number): Check {
+  if (status === 401 || status === 403) {
+    return { name, level: 'fail', text: `${host} does not accept the key (${status})`, advice: 'check OPENAI_API_KEY' };
+  }
+  if (status >= 500)
+    return {
+      name,
+      level: 'fail',
+      text: `${host} answers ${status}`,
+      advice: 'the provider has trouble; runs are retried',
+    };
+  // A compatible server need not have this list: any answer shows that it is there.
+  return { name, level: 'ok', text: `${host} answers` };
 }

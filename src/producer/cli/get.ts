@@ -1,13 +1,12 @@
+import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
 import type { RunView } from '../../shared/contract/run.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { count, duration, oneLine, printable, table } from './show/paint.ts';
-import { decisionLine } from './show/decided.ts';
-import { askRows, waitsFor, waysOn } from './show/pending.ts';
+import { decisionLine, askRows, waitsFor, waysOn } from './show/pending.ts';
 
 export const addGet: AddCommand = (program, act) => {
   program
@@ -28,7 +27,8 @@ async function get(cli: Cli, runId: string, options: { json?: true }): Promise<E
   await using mill = openClient(cli);
   const view = await mill.get(runId);
   const thread = view.status === 'queued' && view.thread !== undefined ? await threadOf(mill, view.thread) : undefined;
-  cli.stdout.write(options.json ? `${JSON.stringify(view, null, 2)}\n` : textOf(view, thread));
+  if (options.json) return printJson(cli, view);
+  cli.stdout.write(textOf(view, thread));
   return exitCodes.ok;
 }
 
@@ -48,10 +48,10 @@ function textOf(view: RunView, thread: ThreadView | undefined): string {
     ['recoveries', view.recoveries > 0 ? String(view.recoveries) : undefined],
     ['worker', view.worker],
     ['batch', view.batch],
-    ['works for', view.parentRunId && `run ${view.parentRunId}, ${view.depth} below the first`],
+    ['works for', view.parentRunId && `run ${view.parentRunId}, at depth ${view.depth}`],
     ['waits for', waitsFor(view) || undefined],
     ...turnRows(view, thread),
-    ...belowRows(view),
+    ...childRows(view),
     ...askRows(view),
     ...(view.decisions ?? []).map((decision) => ['decided', decisionLine(decision)] as const),
     ...(view.result?.media ?? []).map(
@@ -81,11 +81,11 @@ function turnRows({ runId }: RunView, thread: ThreadView | undefined): readonly 
   return [['waits behind', `run ${thread.lockOwner}, which owns the lock of thread ${thread.threadId}`]];
 }
 
-/** The runs below, and what they wait for. */
-function belowRows({ below = [] }: RunView): readonly (readonly [string, string])[] {
+/** Its children, and what they wait for. */
+function childRows({ below = [] }: RunView): readonly (readonly [string, string])[] {
   return below.map((run) => {
     const waits = waitsFor(run);
-    return ['below', `run ${run.runId} of ${run.agent}: ${run.status}${waits === '' ? '' : `, waits for ${waits}`}`];
+    return ['child', `run ${run.runId} of ${run.agent}: ${run.status}${waits === '' ? '' : `, waits for ${waits}`}`];
   });
 }
 

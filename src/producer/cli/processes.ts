@@ -1,5 +1,5 @@
 import { examples, type AddCommand, type Cli } from './cli.ts';
-import { become } from './stack/become.ts';
+import { become } from './stack/child.ts';
 
 export const addProducer: AddCommand = (program, act) => {
   program

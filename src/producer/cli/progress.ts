@@ -1,9 +1,9 @@
+import { dateTime, dim, oneLine, printable } from './show/paint.ts';
+import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/defined.ts';
 import type { ProgressEntry } from '../client/artifacts.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { wholeNumber } from './options/arguments.ts';
-import { dim, oneLine, printable } from './show/paint.ts';
 
 interface Options {
   readonly role?: string;
@@ -35,14 +35,14 @@ export const addProgress: AddCommand = (program, act) => {
 async function progress(cli: Cli, run: string, { role, since, limit, json }: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
   const notes = await mill.progress(run, defined({ maxArtifacts: limit, role, sinceSeq: since }));
-  if (json) cli.stdout.write(`${JSON.stringify(notes, null, 2)}\n`);
+  if (json) printJson(cli, notes);
   else for (const note of notes) cli.stdout.write(`${shown(cli, note)}\n`);
   if (notes.length === 0) cli.stderr.write('There are no such notes.\n');
   return exitCodes.ok;
 }
 
 function shown(cli: Cli, { role, seq, at, tags, text }: ProgressEntry): string {
-  const heading = [`${role} ${seq}`, at.slice(0, 19).replace('T', ' '), oneLine(tags.join(', '), 100)];
+  const heading = [`${role} ${seq}`, dateTime(at), oneLine(tags.join(', '), 100)];
   const body = text === undefined ? '(its text is not readable here: see ARTIFACT_STORE)' : printable(text);
   return `${dim(cli.stdout, heading.filter((part) => part !== '').join('  '))}\n${body}\n`;
 }

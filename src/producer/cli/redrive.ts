@@ -1,9 +1,9 @@
+import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { RunError, type ErrorCode } from '../../shared/base/errors.ts';
 import type { Millrace } from '../client/millrace.ts';
 import type { RedriveRequest } from '../client/redrive.ts';
 import { openClient } from './options/open-client.ts';
 import { deadlineFrom, deadlineOption } from './options/arguments.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 
 interface Options {
   readonly allFailed?: true;
@@ -24,7 +24,7 @@ interface Refusal {
 export const addRedrive: AddCommand = (program, act) => {
   program
     .command('redrive [runs...]')
-    .description('Put failed runs back into their queues; they continue from where they were.')
+    .description('Queue failed runs again; they continue from their journal.')
     .option('--all-failed', 'every failed run')
     .addOption(deadlineOption('from now until the runs have to have ended; for those past theirs'))
     .option('--json', 'print one JSON document')
@@ -40,7 +40,7 @@ async function redrive(cli: Cli, runIds: readonly string[], options: Options): P
   const { redriven, refused } = options.allFailed
     ? await redriveAll(mill, deadlineFrom(options), cli.interrupted)
     : await redriveEach(mill, deadlineFrom(options), runIds);
-  if (options.json) cli.stdout.write(`${JSON.stringify({ redriven, refused }, null, 2)}\n`);
+  if (options.json) printJson(cli, { redriven, refused });
   else for (const runId of redriven) cli.stdout.write(`${runId} is queued again\n`);
   for (const { runId, code, message } of refused) cli.stderr.write(`${runId}: ${code}: ${message}\n`);
   if (redriven.length === 0 && refused.length === 0) cli.stderr.write('There are no failed runs.\n');

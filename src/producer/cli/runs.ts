@@ -1,12 +1,12 @@
+import { dateTime, dim, duration, oneLine, table } from './show/paint.ts';
+import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/defined.ts';
 import { Option } from 'commander';
 import { formatUsd } from '../../shared/contract/money.ts';
 import { runStatus, type RunStatus, type RunView } from '../../shared/contract/run.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { wholeNumber } from './options/arguments.ts';
-import { dim, duration, oneLine, table } from './show/paint.ts';
 import { waitsFor } from './show/pending.ts';
 
 interface Options {
@@ -17,8 +17,6 @@ interface Options {
   readonly limit: number;
   readonly json?: true;
 }
-
-const maxPage = 100;
 
 export const addRuns: AddCommand = (program, act) => {
   program
@@ -36,35 +34,17 @@ export const addRuns: AddCommand = (program, act) => {
 
 async function runs(cli: Cli, options: Options): Promise<ExitCode> {
   await using mill = openClient(cli);
-  const { found, more } = await collect(mill, options, cli.interrupted);
-  if (options.json) {
-    cli.stdout.write(`${JSON.stringify(found, null, 2)}\n`);
-    return exitCodes.ok;
-  }
+  const { status, agent, thread, parent, limit } = options;
+  const { found, more } = await collect(cli, limit, async (range) => {
+    const { runs: items, cursor } = await mill.list(defined({ ...range, status, agent, thread, parent }));
+    return { items, cursor };
+  });
+  if (options.json) return printJson(cli, found);
   const heading = ['RUN', 'STATUS', 'AGENT', 'CREATED', 'DURATION', 'COST', ''];
   cli.stdout.write(found.length === 0 ? '' : table([heading, ...found.map(rowOf)]));
   if (found.length === 0) cli.stderr.write('There are no such runs.\n');
-  else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${options.limit * 2}`)}\n`);
+  else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${limit * 2}`)}\n`);
   return exitCodes.ok;
-}
-
-/** Pages until there are enough; a page may be empty and still not the last. */
-async function collect(
-  mill: Millrace,
-  options: Options,
-  signal: AbortSignal,
-): Promise<{ found: RunView[]; more: boolean }> {
-  const { status, agent, thread, parent, limit } = options;
-  const filter = defined({ status, agent, thread, parent });
-  const found: RunView[] = [];
-  let cursor: string | undefined;
-  do {
-    signal.throwIfAborted();
-    const page = await mill.list(defined({ ...filter, limit: Math.min(limit - found.length, maxPage), cursor }));
-    found.push(...page.runs);
-    cursor = page.cursor;
-  } while (cursor !== undefined && found.length < limit);
-  return { found, more: cursor !== undefined };
 }
 
 function rowOf(view: RunView): string[] {
@@ -73,7 +53,7 @@ function rowOf(view: RunView): string[] {
     view.runId,
     view.status,
     view.agent,
-    view.createdAt.slice(0, 19).replace('T', ' '),
+    dateTime(view.createdAt),
     view.durationMs === undefined ? '' : duration(view.durationMs),
     formatUsd(view.costMicrocents),
     note,

@@ -3,7 +3,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { openClient } from './options/open-client.ts';
 import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { dialectOption, wholeNumber } from './options/arguments.ts';
-import { lineOf } from './show/event-line.ts';
+import { lineOf } from './show/run-printer.ts';
 import { watchRun } from './show/watch-run.ts';
 import { dim } from './show/paint.ts';
 

@@ -1,15 +1,17 @@
+import { dateTime, dim, oneLine, table, red } from './show/paint.ts';
+import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/defined.ts';
 import type { Command } from 'commander';
-import { RunError } from '../../shared/base/errors.ts';
+import { RunError, assertNever } from '../../shared/base/errors.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { maxMessages } from '../client/threads.ts';
 import { openClient } from './options/open-client.ts';
-import { examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { wholeNumber } from './options/arguments.ts';
-import { dim, oneLine, table } from './show/paint.ts';
 import { itemText } from './show/thread-item.ts';
-import { threadEvents } from './thread-events.ts';
+import { setTimeout as delay } from 'node:timers/promises';
+import { maxThreadEvents, type ThreadEvent } from '../../shared/contract/thread/thread-event.ts';
+import type { WriteStream } from 'node:tty';
 
 interface Options {
   readonly json?: true;
@@ -25,7 +27,6 @@ interface MessagesOptions extends Options {
   readonly last?: true;
 }
 
-const maxPage = 100;
 const number = wholeNumber(0, Number.MAX_SAFE_INTEGER);
 
 export const addThreads: AddCommand = (program, act) => {
@@ -59,7 +60,7 @@ export const addThreads: AddCommand = (program, act) => {
     .action(act(messages));
   threads
     .command('events <thread>')
-    .description('Show what followed the runs in it: titles, embeddings, and what of it failed.')
+    .description('Show its events of post-run jobs: titles, embeddings, and what of them failed.')
     .option('--after <n>', 'only events with a higher number', number)
     .option('--follow', 'go on, and print what comes')
     .option('--json', 'print one event a line')
@@ -86,36 +87,23 @@ function one(threads: Command, name: string, description: string): Command {
 
 async function list(cli: Cli, options: ListOptions): Promise<ExitCode> {
   await using mill = openClient(cli);
-  const { found, more } = await collect(mill, options, cli.interrupted);
+  const { agent, limit } = options;
+  const { found, more } = await collect(cli, limit, async (range) => {
+    const { threads: items, cursor } = await mill.threads.list(defined({ ...range, agent }));
+    return { items, cursor };
+  });
   if (options.json) return printJson(cli, found);
   const heading = ['THREAD', 'AGENT', 'CHANGED', 'LOCKED BY', 'WAITING', ''];
   cli.stdout.write(found.length === 0 ? '' : table([heading, ...found.map(rowOf)]));
   if (found.length === 0) cli.stderr.write('There are no such threads.\n');
-  else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${options.limit * 2}`)}\n`);
+  else if (more) cli.stderr.write(`${dim(cli.stderr, `There may be more: --limit ${limit * 2}`)}\n`);
   return exitCodes.ok;
 }
 
-/** Pages until there are enough; a page may be empty and still not the last. */
-async function collect(
-  mill: Millrace,
-  { agent, limit }: ListOptions,
-  signal: AbortSignal,
-): Promise<{ found: ThreadView[]; more: boolean }> {
-  const found: ThreadView[] = [];
-  let cursor: string | undefined;
-  do {
-    signal.throwIfAborted();
-    const page = await mill.threads.list(defined({ limit: Math.min(limit - found.length, maxPage), agent, cursor }));
-    found.push(...page.threads);
-    cursor = page.cursor;
-  } while (cursor !== undefined && found.length < limit);
-  return { found, more: cursor !== undefined };
-}
-
 function rowOf({ threadId, agentId, updatedAt, lockOwner, waiting, suspendedBy, title }: ThreadView): string[] {
-  const held = lockOwner === undefined ? '' : `${lockOwner}${suspendedBy === undefined ? '' : ' (suspended)'}`;
-  const changed = updatedAt.slice(0, 19).replace('T', ' ');
-  return [threadId, agentId, changed, held, waiting === 0 ? '' : String(waiting), oneLine(title ?? '', 80)];
+  const lockedBy = lockOwner === undefined ? '' : `${lockOwner}${suspendedBy === undefined ? '' : ' (suspended)'}`;
+  const changed = dateTime(updatedAt);
+  return [threadId, agentId, changed, lockedBy, waiting === 0 ? '' : String(waiting), oneLine(title ?? '', 80)];
 }
 
 async function show(cli: Cli, threadId: string, { json }: Options): Promise<ExitCode> {
@@ -200,7 +188,65 @@ async function purge(cli: Cli, { yes, json }: Options & { readonly yes?: true })
   return exitCodes.ok;
 }
 
-function printJson(cli: Cli, value: unknown): ExitCode {
-  cli.stdout.write(`${JSON.stringify(value, null, 2)}\n`);
-  return exitCodes.ok;
+/** Between two reads: Redis does not notify of new events. */
+const lookMs = 1_000;
+const maxTextChars = 200;
+
+interface ThreadEventsOptions {
+  readonly after?: number;
+  readonly follow?: true;
+  readonly json?: true;
+}
+
+/** Prints the events of post-run jobs of a thread; with `follow` also new ones, until an interrupt. */
+async function threadEvents(cli: Cli, threadId: string, options: ThreadEventsOptions): Promise<ExitCode> {
+  const { after = 0, follow, json } = options;
+  await using mill = openClient(cli);
+  let last = after;
+  const showNew = async () => {
+    for (let more = true; more;) {
+      const page = await mill.threads.events(threadId, { after: last, limit: maxThreadEvents });
+      for (const event of page.events) {
+        cli.stdout.write(json ? `${JSON.stringify(event)}\n` : threadEventLine(cli.stdout, event));
+        last = event.sequenceNumber;
+      }
+      more = page.more;
+    }
+  };
+  await showNew();
+  if (!follow) {
+    if (last === after) cli.stderr.write('There is nothing.\n');
+    return exitCodes.ok;
+  }
+  cli.stderr.write(`${dim(cli.stderr, 'Following the events of this thread; Ctrl-C ends it.')}\n`);
+  for (;;) {
+    // Nothing but the interrupt ends it early.
+    await delay(lookMs, undefined, { signal: cli.interrupted }).catch(() => {});
+    if (cli.interrupted.aborted) return exitCodes.interrupted;
+    await showNew().catch(unlessAway);
+  }
+}
+
+/** A Redis that is away comes back; what there is then is shown. */
+function unlessAway(error: unknown): void {
+  if (!(error instanceof RunError && error.code === 'queue_unavailable')) throw error;
+}
+
+/** An event of a thread, for a person: one line. */
+function threadEventLine(stream: WriteStream, event: ThreadEvent): string {
+  const when = dateTime(event.timestamp);
+  return `${dim(stream, `${event.sequenceNumber}  ${when}  ${event.runId}`)}  ${textOf(stream, event)}\n`;
+}
+
+function textOf(stream: WriteStream, event: ThreadEvent): string {
+  switch (event.type) {
+    case 'thread.title_generated':
+      return `title: ${oneLine(event.title, maxTextChars)}`;
+    case 'thread.embedding_done':
+      return `embeddings of ${event.messages} message${event.messages === 1 ? '' : 's'} by ${oneLine(event.model, maxTextChars)}`;
+    case 'postrun.failed':
+      return red(stream, oneLine(`${event.effect} failed: ${event.error.code}: ${event.error.message}`, maxTextChars));
+    default:
+      return assertNever(event);
+  }
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { checkDiagnosis, type Check } from '../../../src/producer/cli/doctor/checks.ts';
-import { checkProvider } from '../../../src/producer/cli/doctor/provider.ts';
+import { checkProvider } from '../../../src/producer/cli/doctor.ts';
 import type { Diagnosis } from '../../../src/producer/client/diagnose.ts';
 import { parseConfig } from '../../../src/shared/contract/config.ts';
 import { freePort, startScratchRedis } from '../../../src/shared/base/dev-redis.ts';

@@ -2,7 +2,6 @@ import { asRunError, assertNever, RunError } from '../../../shared/base/errors.t
 import { approval, denial } from '../../client/verdicts.ts';
 import { exitCodeFor, exitCodes, type ExitCode } from '../cli.ts';
 import { commandOf, helpLines, type Command } from './command.ts';
-import type { Interrupts } from './interrupts.ts';
 import type { Talk } from './talk.ts';
 import type { TypedLines } from './typed-lines.ts';
 
@@ -30,7 +29,7 @@ export async function runChatSession(conversation: ChatSession): Promise<ExitCod
     if ((await obey(line, conversation)) === 'quit') break;
   }
   if (!lines.isTerminal) await lastAnswer(conversation);
-  if (interrupts.leaving.aborted) return exitCodes.interrupted;
+  if (interrupts.ending.aborted) return exitCodes.interrupted;
   return lines.isTerminal ? exitCodes.ok : talk.outcome;
 }
 
@@ -40,12 +39,12 @@ export function invite({ talk, lines }: Pick<ChatSession, 'talk' | 'lines'>): vo
   lines.ask(talk.question ? 'answer> ' : isTurn ? '> ' : undefined);
 }
 
-async function lastAnswer({ talk, note, interrupts: { leaving } }: ChatSession): Promise<void> {
+async function lastAnswer({ talk, note, interrupts: { ending } }: ChatSession): Promise<void> {
   const hasEnded = () => talk.current === undefined;
-  await talk.until(() => hasEnded() || talk.waitsForPeople, leaving);
-  if (!hasEnded() && !leaving.aborted)
+  await talk.until(() => hasEnded() || talk.waitsForPeople, ending);
+  if (!hasEnded() && !ending.aborted)
     note('The input has ended, and the answer waits for people: see millrace approvals');
-  await talk.until(hasEnded, leaving);
+  await talk.until(hasEnded, ending);
 }
 
 /** Prints what is wrong with a line, and goes on with the next. */
@@ -56,7 +55,7 @@ async function obey(line: string, conversation: ChatSession): Promise<'quit' | u
     if (!isEager) await talk.until(isTime(command, talk), interrupts.reading);
     return interrupts.reading.aborted ? undefined : await act(command, conversation);
   } catch (error) {
-    if (interrupts.leaving.aborted) return undefined;
+    if (interrupts.ending.aborted) return undefined;
     const { code, message } = asRunError(error);
     talk.outcome = exitCodeFor(error);
     note(`${code}: ${message}`);
@@ -103,5 +102,50 @@ async function act(command: Command, { talk, note }: ChatSession): Promise<'quit
       return 'quit';
     default:
       return assertNever(command);
+  }
+}
+
+interface Interrupted {
+  readonly talk: Talk;
+  readonly note: (text: string) => void;
+  /** A user types, and may go on after an answer was stopped. */
+  readonly isTerminal: boolean;
+}
+
+/** What Ctrl-C does: once it stops the answer under way, twice it ends the conversation. A typed line begins the count anew. */
+export class Interrupts {
+  readonly #reading = new AbortController();
+  readonly #ending = new AbortController();
+  #count = 0;
+
+  /** Aborts when no more lines are to be taken. */
+  get reading(): AbortSignal {
+    return this.#reading.signal;
+  }
+
+  /** Aborts when the conversation is to end at once. */
+  get ending(): AbortSignal {
+    return this.#ending.signal;
+  }
+
+  forget(): void {
+    this.#count = 0;
+  }
+
+  leave(): void {
+    this.#reading.abort();
+    this.#ending.abort();
+  }
+
+  press({ talk, note, isTerminal }: Interrupted): void {
+    this.#count++;
+    const stopped = talk.current;
+    if (this.#count > 1 || (stopped === undefined && !isTerminal)) return this.leave();
+    if (stopped === undefined) return note('Ctrl-C again, or /quit, leaves.');
+    note('cancelling; Ctrl-C again leaves');
+    talk.cancel().catch((error: unknown) => note(asRunError(error).message));
+    if (isTerminal) return;
+    this.#reading.abort();
+    void talk.until(() => talk.current !== stopped, this.ending).then(() => this.leave());
   }
 }

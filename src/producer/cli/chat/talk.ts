@@ -74,9 +74,9 @@ export class Talk {
     return firstWait(this.#waits, waitsForPeople) !== undefined;
   }
 
-  /** Resolves when it holds, looking after every change, or when the signal aborts. */
-  async until(holds: () => boolean, stop: AbortSignal): Promise<void> {
-    while (!holds() && !stop.aborted) await untilStopped(this.#news.promise, stop);
+  /** Resolves when the condition is true, checked after every change, or when the signal aborts. */
+  async until(condition: () => boolean, stop: AbortSignal): Promise<void> {
+    while (!condition() && !stop.aborted) await untilStopped(this.#news.promise, stop);
   }
 
   /** Answers the question that waits, or sends a message. Throws as `Millrace.decide` and `enqueue`, but outlasts a lost Redis. */

@@ -17,7 +17,7 @@ export class TypedLines implements Disposable {
   readonly isTerminal: boolean;
   readonly #reader: Interface;
   readonly #lines: string[] = [];
-  #held: (() => void)[] = [];
+  #waiting: (() => void)[] = [];
   #ended = false;
   #prompt: string | undefined;
   #promptShown = false;
@@ -42,7 +42,7 @@ export class TypedLines implements Disposable {
       makeRoom();
       this.#showPrompt('> ');
     });
-    // After the line has changed: an emptied one holds nothing back.
+    // After the line has changed: an emptied one delays nothing.
     input.on('keypress', () => this.#flush());
   }
 
@@ -57,7 +57,7 @@ export class TypedLines implements Disposable {
 
   /** Writes now, or once the user is not in the middle of a line. */
   show(write: () => void): void {
-    this.#held.push(write);
+    this.#waiting.push(write);
     this.#flush();
   }
 
@@ -73,11 +73,11 @@ export class TypedLines implements Disposable {
 
   #flush(): void {
     if (this.#isTyping) return;
-    const held = this.#held;
-    this.#held = [];
-    const isOld = this.#promptShown && (held.length > 0 || this.#prompt !== this.#reader.getPrompt());
+    const writes = this.#waiting;
+    this.#waiting = [];
+    const isOld = this.#promptShown && (writes.length > 0 || this.#prompt !== this.#reader.getPrompt());
     if (isOld) this.#erasePrompt();
-    for (const write of held) write();
+    for (const write of writes) write();
     if (this.#prompt !== undefined && !this.#promptShown) this.#showPrompt(this.#prompt);
   }
 

@@ -23,6 +23,11 @@ export function duration(ms: number): string {
   return `${Math.floor(seconds / 3_600)} h ${String(Math.floor((seconds % 3_600) / 60)).padStart(2, '0')} min`;
 }
 
+/** `2026-11-23 08:00:00`, of a time as events have it. */
+export function dateTime(iso: string): string {
+  return iso.slice(0, 19).replace('T', ' ');
+}
+
 /** `1,234,567`, the same in every locale. */
 export function count(value: number): string {
   return value.toLocaleString('en-US');

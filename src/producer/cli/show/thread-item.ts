@@ -1,14 +1,14 @@
+import { dateTime, dim, oneLine, printable } from './paint.ts';
 import type { WriteStream } from 'node:tty';
 import { assertNever } from '../../../shared/base/errors.ts';
 import type { ThreadItem } from '../../../shared/contract/thread/thread-items.ts';
-import { dim, oneLine, printable } from './paint.ts';
 
 const maxDataChars = 400;
 
 /** One message or call of a thread, for a person: a heading, and the text. */
 export function itemText(stream: WriteStream, item: ThreadItem): string {
-  const place = item.seq === undefined ? 'live' : String(item.seq);
-  const heading = `${place}  ${headingOf(item)}  ${item.at.slice(0, 19).replace('T', ' ')}`;
+  const position = item.seq === undefined ? 'live' : String(item.seq);
+  const heading = `${position}  ${headingOf(item)}  ${dateTime(item.at)}`;
   const body = bodyOf(item);
   return `${dim(stream, heading)}\n${body === '' ? '' : `${body}\n`}\n`;
 }

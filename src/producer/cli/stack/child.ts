@@ -2,8 +2,11 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
-import { entryOf, type Role } from './become.ts';
 import type { StackPart } from './supervise.ts';
+import { constants } from 'node:os';
+import type { Cli } from '../cli.ts';
+import { extname } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 /** What an entry sends over its IPC channel once it serves. */
 const readyMessage = z.object({ type: z.literal('ready') });
@@ -85,4 +88,32 @@ async function untilReady(
   } finally {
     clearTimeout(timer);
   }
+}
+
+/**
+ * Turns this process into one of the roles: same process id, so signals and exit codes are the role's own. Where a
+ * process cannot be replaced (Windows) a child takes its place. Never returns.
+ */
+export async function become(cli: Cli, role: Role, args: readonly string[] = []): Promise<never> {
+  const command = [process.execPath, entryOf(role), ...args];
+  if (process.platform !== 'win32' && process.execve) {
+    const env = Object.fromEntries(
+      Object.entries(cli.env).filter((entry): entry is [string, string] => entry[1] !== undefined),
+    );
+    process.execve(process.execPath, command, env);
+  }
+  const child = spawn(process.execPath, command.slice(1), { stdio: 'inherit', env: cli.env });
+  cli.interrupted.addEventListener('abort', () => child.kill('SIGTERM'), { once: true });
+  const { promise, resolve, reject } = Promise.withResolvers<number>();
+  child.once('error', reject);
+  child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal as NodeJS.Signals]));
+  return process.exit(await promise);
+}
+
+/** The processes that Millrace consists of. */
+type Role = 'producer' | 'worker';
+
+/** The entry file of a role, in the source of a checkout or in what was built from it. */
+function entryOf(role: Role): string {
+  return fileURLToPath(new URL(`../../../${role}/main${extname(import.meta.url)}`, import.meta.url));
 }
