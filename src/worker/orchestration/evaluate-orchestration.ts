@@ -4,8 +4,7 @@ import { zeroUsage } from '../../shared/contract/money.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
 import { evaluatorOptimizer } from './evaluator-optimizer.ts';
-import { answerText, stoppedClock } from './orchestration-children.ts';
-import type { Orchestration, OrchestrationHost } from './orchestration.ts';
+import { answerText, stoppedClock, type Orchestration, type OrchestrationHost } from './orchestration.ts';
 import { evaluateBy, type Judge, type Rubric } from './rubric.ts';
 
 /** Together with the input and a critique less than the input of a run may have. */

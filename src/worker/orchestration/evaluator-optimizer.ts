@@ -5,7 +5,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import { addUsage, zeroUsage, type Usage } from '../../shared/contract/money.ts';
 import { clip } from '../../shared/base/bound-text.ts';
-import { foreignAnswer } from './foreign-answer.ts';
+import { foreignAnswer } from './orchestration.ts';
 import { evaluateBy, evaluation, type Evaluation, type Generated, type Rubric } from './rubric.ts';
 
 /**

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { RunError, assertNever } from '../../shared/base/errors.ts';
 import type { Usage } from '../../shared/contract/money.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
-import { longestMs } from './foreign-answer.ts';
+import { longestMs } from './orchestration.ts';
 import type { ChildOutcome, FanOutResultChild } from '../agents/judge.ts';
 
 export const maxChildren = 256;

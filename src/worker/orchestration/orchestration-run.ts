@@ -15,15 +15,14 @@ import type { OrchestrationFact } from '../../shared/contract/journal/orchestrat
 import { continueFrom, type JournalFold, type TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { AskedChildren, notAsked } from './asked-children.ts';
-import { ChildPermits, isPermit, type AskedItem, type PermitHost } from './child-permits.ts';
-import type { ChildRules } from './child-rules.ts';
-import { longestMs } from './foreign-answer.ts';
-import type {
-  AskedChild,
-  ChildAnswer,
-  Orchestration,
-  OrchestrationHost,
-  OrchestrationResult,
+import { ChildPermits, isPermit, type AskedItem, type PermitHost, type ChildRules } from './child-permits.ts';
+import {
+  longestMs,
+  type AskedChild,
+  type ChildAnswer,
+  type Orchestration,
+  type OrchestrationHost,
+  type OrchestrationResult,
 } from './orchestration.ts';
 import type { StepSpent, StepCosts, StepGate, StepPermit } from '../admission/step-gate.ts';
 import { addSpending, costEvent, spendingOf } from '../admission/step-spending.ts';

@@ -1,6 +1,10 @@
 import type { ChildEnd } from '../../shared/contract/control.ts';
 import type { EventBody } from '../../shared/contract/event.ts';
 import type { StepCosts } from '../admission/step-gate.ts';
+import { isAnswer } from '../../shared/state/run/children/children.ts';
+import type { Clock } from '../../shared/base/clock.ts';
+import { RunError } from '../../shared/base/errors.ts';
+import { within } from '../../shared/base/deadline.ts';
 
 /**
  * A run that is a function instead of a turn: it has other runs do the work, and waits for them without a worker. It is run
@@ -64,3 +68,48 @@ export type ChildAnswer = { readonly runId: string } & (
   | { readonly kind: 'never' }
   | { readonly kind: 'ended'; readonly end: ChildEnd }
 );
+
+/** What the run has answered. Throws as it failed. */
+export function answerText(answer: ChildAnswer, who: string): string {
+  if (answer.kind === 'never') throw new RunError('cancelled', `${who} was not asked`);
+  const { status, text, error } = answer.end;
+  if (isAnswer(answer.end)) return text;
+  throw new RunError(error?.code ?? 'internal', `${who} did not answer: ${error?.message ?? `its run is ${status}`}`);
+}
+
+/** No time passes in an orchestration: its host stops a child whose time is up, and the child answers. */
+export function stoppedClock(host: OrchestrationHost): Clock {
+  return {
+    now: () => host.now(),
+    monotonic: () => host.now(),
+    sleep: (_ms, signal) =>
+      new Promise((_resolve, reject) => {
+        signal?.addEventListener('abort', () => reject(signal.reason as Error), { once: true });
+      }),
+  };
+}
+
+/** The deadline of what has no other: a day, in milliseconds. */
+export const longestMs = 86_400_000;
+
+/**
+ * What a function of the operator's own answers, or undefined when the signal aborted first; one that ignores its signal is
+ * left behind. Throws what the function throws, and `run_timeout` after a day.
+ */
+export async function foreignAnswer<T>(
+  work: (signal: AbortSignal) => Promise<T> | T,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<{ readonly value: T } | undefined> {
+  const settled = await within(longestMs, work, clock, signal);
+  switch (settled.kind) {
+    case 'value':
+      return { value: settled.value as T };
+    case 'threw':
+      throw settled.error;
+    case 'timeout':
+      throw new RunError('run_timeout', 'no answer within a day');
+    default:
+      return undefined;
+  }
+}

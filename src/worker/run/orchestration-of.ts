@@ -6,7 +6,7 @@ import type { TurnOutcome } from '../turn/turn.ts';
 import { unknownAgent } from '../agents/known-names.ts';
 import type { RunDeps, OpenRun } from './open-run.ts';
 import { paymentOf } from './payment.ts';
-import { childRulesOf } from '../orchestration/child-rules.ts';
+import { childRulesOf } from '../orchestration/child-permits.ts';
 import { evaluateOrchestration } from '../orchestration/evaluate-orchestration.ts';
 import { fanOutOrchestration } from '../orchestration/fan-out-run.ts';
 import { boundsOf, effectiveLimits, effectiveTaskLimits } from './limits.ts';

@@ -1,5 +1,5 @@
 import type { TaskEval } from '../../../shared/contract/orchestration/task.ts';
-import { scoreOf } from '../../orchestration/task/score.ts';
+import { scoreOf } from '../../orchestration/task/answers.ts';
 
 /** The score of a run by a rubric. */
 export interface RubricScore {

@@ -8,6 +8,8 @@ import {
   maxTaskStateBytes,
   taskDecision,
   taskEvals,
+  type TaskEval,
+  type KnowledgeRequirement,
 } from '../../../shared/contract/orchestration/task.ts';
 import { usdToMicrocents } from '../../../shared/contract/money.ts';
 import type { AnyAdapter } from '../../agents/adapter.ts';
@@ -61,4 +63,59 @@ function parsed(schema: z.ZodType, name: string, value: Json): Json {
   if (read.success) return jsonCopy(read.data, name, Number.MAX_SAFE_INTEGER);
   const problems = problemsAt(read.error, name);
   throw new RunError('validation', problems.slice(0, 20).join('; '), { details: problems });
+}
+
+/** The mean of all checks: their scores, or 1 and 0 for those that only passed or failed. Undefined without checks. */
+export function meanScore(evals: readonly TaskEval[]): number | undefined {
+  if (evals.length === 0) return undefined;
+  return evals.reduce((sum, one) => sum + scoreOf(one), 0) / evals.length;
+}
+
+export function scoreOf({ score, passed }: Pick<TaskEval, 'score' | 'passed'>): number {
+  return score ?? (passed ? 1 : 0);
+}
+
+/** Are there checks, and did all pass that matter? `info` and `warning` do not. */
+export function hasPassed(evals: readonly TaskEval[]): boolean {
+  return (
+    evals.length > 0 && evals.every(({ passed, severity }) => passed || severity === 'info' || severity === 'warning')
+  );
+}
+
+/** What is not known of what a task needs. */
+export interface Readiness {
+  /** Nothing that is required is missing. */
+  readonly ready: boolean;
+  /** Ids, also of what is only wished for. */
+  readonly missing: readonly string[];
+  readonly questions: readonly string[];
+  readonly acquisitionPlan: readonly string[];
+}
+
+/** Compares what is needed with what is known; `null` is not known. */
+export function readinessOf(
+  requirements: readonly KnowledgeRequirement[],
+  knowledge: Readonly<Record<string, unknown>>,
+): Readiness {
+  const missing = requirements.filter(({ id }) => (Object.hasOwn(knowledge, id) ? knowledge[id] : null) === null);
+  const required = missing.filter((requirement) => requirement.required);
+  return {
+    ready: required.length === 0,
+    missing: missing.map(({ id }) => id),
+    questions: required.map(({ question, description }) => question ?? description),
+    acquisitionPlan: required.flatMap(({ acquire }) => acquire ?? []),
+  };
+}
+
+const found = z.strictObject({ knowledge: z.record(z.string(), z.json()) });
+
+/** What `onKnowledgeBlocked` has answered: an object with `knowledge`, or nothing. Throws `validation`. */
+export function readFound(answer: unknown): Json {
+  if (answer === undefined || answer === null) return { knowledge: {} };
+  const read = found.safeParse(jsonCopy(answer, 'what onKnowledgeBlocked answers', maxTaskStateBytes));
+  if (read.success) return read.data;
+  throw new RunError(
+    'validation',
+    'onKnowledgeBlocked: must answer with an object that has the field knowledge, or nothing',
+  );
 }

@@ -5,8 +5,7 @@ import { deepFreeze, type Json } from '../../../shared/base/json-value.ts';
 import { cutText, Redactor } from '../../../shared/base/redact.ts';
 import { within } from '../../../shared/base/deadline.ts';
 import type { TaskContext } from '../../agents/adapter.ts';
-import { Charges, taskCharge, type TaskCharge } from './charges.ts';
-import type { TaskHost } from './host.ts';
+import { Charges, taskCharge, type TaskCharge, type TaskHost } from './host.ts';
 
 const maxMessageBytes = 2_048;
 

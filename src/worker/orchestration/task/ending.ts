@@ -3,8 +3,7 @@ import { microcentsPerUsd } from '../../../shared/contract/money.ts';
 import type { LedgerRow, TaskResult, TaskStoppedBy } from '../../../shared/contract/orchestration/task.ts';
 import type { CallFailure } from './call.ts';
 import type { LedgerRows } from './ledger.ts';
-import type { Readiness } from './readiness.ts';
-import { meanScore } from './score.ts';
+import { type Readiness, meanScore } from './answers.ts';
 import type { RunningTask } from './task-run.ts';
 
 /** How the loop came to its end. */

@@ -18,10 +18,11 @@ import {
   readVerdict,
   type ActionAnswer,
   type ReadVerdict,
+  hasPassed,
+  meanScore,
 } from './answers.ts';
 import { broken, exhausted, type Ending } from './ending.ts';
 import { shownDecision, shownOutcome, shownStep } from './history.ts';
-import { hasPassed, meanScore } from './score.ts';
 import { refuseAborted, type RunningTask } from './task-run.ts';
 
 type Act = Extract<TaskDecision, { type: 'act' }>;

@@ -1,4 +1,4 @@
-import { problemsOf } from '../../../shared/base/problems.ts';
+import { problemsOf, faultOf } from '../../../shared/base/problems.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { eventVersion, type EventBody, type RunEvent } from '../../../shared/contract/event.ts';
 import { deepFreeze } from '../../../shared/base/json-value.ts';
@@ -8,6 +8,8 @@ import {
   type TaskSettings,
   type TaskSettingsInput,
   type TaskState,
+  taskState,
+  taskStateVersion,
 } from '../../../shared/contract/orchestration/task.ts';
 import { checkAdapter, type AgentAdapter, type AnyAdapter, type TaskContext } from '../../agents/adapter.ts';
 import { abortedBy, blockedBy, broken, endTask, type Ending } from './ending.ts';
@@ -15,9 +17,9 @@ import { EventFeed } from './event-feed.ts';
 import { localHost, type TaskHost } from './host.ts';
 import type { LedgerRows } from './ledger.ts';
 import { answerTask, beginTask, type Stretch } from './loop.ts';
-import { readFound, readinessOf } from './readiness.ts';
-import { readTaskState } from './suspend.ts';
+import { readFound, readinessOf } from './answers.ts';
 import { RunningTask } from './task-run.ts';
+import { z } from 'zod';
 
 /** Where a task runs, and where its ledger row is kept when it has ended. */
 export interface TaskPlace {
@@ -203,4 +205,37 @@ function streamed(
   // A caller that only reads events must not get an unhandled rejection; the failure is still in `result`.
   result.catch(() => {});
   return { result, [Symbol.asyncIterator]: () => feed[Symbol.asyncIterator]() };
+}
+
+const versioned = z.object({ version: z.int() });
+
+/**
+ * Reads the state of a task that waits, as an object or as JSON text. Throws `run_state_malformed`,
+ * `run_state_version_unsupported`, and `validation` when the adapter has another id.
+ */
+function readTaskState(saved: unknown, adapter: AnyAdapter): TaskState {
+  const json = typeof saved === 'string' ? parsed(saved) : saved;
+  const version = versioned.safeParse(json).data?.version;
+  if (version !== undefined && version !== taskStateVersion)
+    throw new RunError('run_state_version_unsupported', `the task state has version ${version}`);
+  const read = taskState.safeParse(json);
+  if (!read.success) {
+    const fault = faultOf(read.error);
+    throw new RunError('run_state_malformed', `the task state cannot be read: ${fault}`, { cause: read.error });
+  }
+  const { adapterId } = read.data;
+  if (adapterId !== adapter.id)
+    throw new RunError(
+      'validation',
+      `the task state is of adapter ${adapterId ?? 'without an id'}, not of ${adapter.id}`,
+    );
+  return read.data;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new RunError('run_state_malformed', 'the task state is not JSON', { cause });
+  }
 }
