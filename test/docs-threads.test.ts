@@ -7,7 +7,7 @@ import { expect, inject, onTestFinished, test, vi } from 'vitest';
 import type { Cli } from '../src/producer/cli/cli.ts';
 import { helpLines } from '../src/producer/cli/chat/command.ts';
 import { runCli } from '../src/producer/cli/program.ts';
-import { postrunEffect } from '../src/shared/contract/postrun.ts';
+import { postRunKind } from '../src/shared/contract/postrun.ts';
 import { maxThreadEvents, threadEventBody } from '../src/shared/contract/thread/thread-event.ts';
 import { runRequest } from '../src/shared/contract/run.ts';
 import { threadItem, threadView } from '../src/shared/contract/thread/thread-items.ts';
@@ -101,7 +101,7 @@ test('the thread and the kinds of items on the page are those of the code', () =
 test('the events on the page are those of the code', () => {
   const types = threadEventBody.options.map((option) => option.shape.type.value);
   expect(firstCells(page, 'After an answer')).toEqual(types);
-  for (const effect of postrunEffect.options) expect(page).toContain(`\`${effect}\``);
+  for (const kind of postRunKind.options) expect(page).toContain(`\`${kind}\``);
   expect(page).toContain(`the newest ${maxThreadEvents.toLocaleString('en')} of a thread are kept`);
 });
 

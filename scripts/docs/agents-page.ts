@@ -31,7 +31,7 @@ const meanings: Readonly<Record<keyof AgentDefinition, string>> = {
     'What this agent sets instead of the tool itself, by name of a tool; of a server: `mcp:<server>/<tool>`.',
   mcpServers: 'MCP servers by name. See [MCP](../mcp.md).',
   capabilities: 'Names of capabilities that the worker has. See [MCP](../mcp.md#capabilities).',
-  effects: 'Its post-run jobs in threads: `title`, `embeddings`. See [threads](../threads.md#after-an-answer).',
+  postRun: 'Its post-run jobs in threads: `title`, `embeddings`. See [threads](../threads.md#after-an-answer).',
   subagents:
     'Ids of agents that it may ask with `ask_agent`, or `*` for all others. See [agents that work together](../agents-together.md).',
   agentTools:

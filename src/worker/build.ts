@@ -269,7 +269,7 @@ function postrunOf(parts: Parts, deps: JobDeps): PostRunConsumer {
     queues: postrunQueues(config.WORKER_QUEUES),
     async run(job, delivery, signal) {
       if ((await runPostRunJob(job, delivery, { ...deps, embedder }, signal)) !== 'failed') return;
-      metrics.postrunFailed(job.effect);
+      metrics.postrunFailed(job.postRun);
       // The post-run job is done, whether it can be counted or not.
       await supervision.count('postrun_jobs_failed', 1).catch((err: unknown) => log.debug({ err }, 'not counted'));
     },

@@ -26,7 +26,7 @@ const agent = `model: big
 instructions: Read carefully.
 modelTierMap: { fast: small }
 compaction: { keepTurns: 2 }
-effects: { title: false }
+postRun: { title: false }
 tools: [read_page, sign]
 limits: { maxSteps: 50 }
 `;

@@ -120,7 +120,7 @@ test('what an embedder could not make is told to the thread, and counted', async
     keep: async () => {},
   };
   const provider = createScriptedProvider(() => ({ text: 'It was sent.' }));
-  const agents = [defineAgent({ id: 'support', model: 'gpt-5.2-mini', effects: { title: false } })];
+  const agents = [defineAgent({ id: 'support', model: 'gpt-5.2-mini', postRun: { title: false } })];
   const worker = await startWorker({ redis, prefix, agents, provider, embedder });
   onTestFinished(() => worker.stop(100));
   const mill = new Millrace({ redis, prefix });
@@ -149,7 +149,7 @@ test('what an embedder made is told to the thread', async () => {
     keep: async (messages) => void kept.push(...messages),
   };
   const provider = createScriptedProvider(() => ({ text: 'It was sent.' }));
-  const agents = [defineAgent({ id: 'support', model: 'gpt-5.2-mini', effects: { title: false } })];
+  const agents = [defineAgent({ id: 'support', model: 'gpt-5.2-mini', postRun: { title: false } })];
   const worker = await startWorker({ redis, prefix, agents, provider, embedder });
   onTestFinished(() => worker.stop(100));
   const mill = new Millrace({ redis, prefix });

@@ -1,9 +1,9 @@
 import { z } from 'zod';
 import { publicId, runId } from '../base/ids.ts';
 
-/** What may follow an answer in a thread. */
-export const postrunEffect = z.enum(['title', 'embeddings']);
-export type PostrunEffect = z.infer<typeof postrunEffect>;
+/** The jobs that may follow an answer in a thread. */
+export const postRunKind = z.enum(['title', 'embeddings']);
+export type PostRunKind = z.infer<typeof postRunKind>;
 
 export const postrunVersion = 1;
 
@@ -11,7 +11,7 @@ export const postrunVersion = 1;
 export const postrunJob = z.object({
   v: z.literal(postrunVersion),
   kind: z.literal('postrun'),
-  effect: postrunEffect,
+  postRun: postRunKind,
   runId,
   tenant: z.string(),
   threadId: publicId,

@@ -2,7 +2,7 @@ import type { JobsOptions, Queue } from 'bullmq';
 import { queueOf } from '../../shared/state/run/create-runs.ts';
 import { postrunQueueOf, quarantineQueue } from '../../shared/contract/queues.ts';
 import { sha256 } from '../../shared/base/ids.ts';
-import { postrunVersion, type PostrunEffect, type PostrunJob } from '../../shared/contract/postrun.ts';
+import { postrunVersion, type PostRunKind, type PostrunJob } from '../../shared/contract/postrun.ts';
 import type { RunRecord } from '../../shared/contract/run.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
 
@@ -22,7 +22,7 @@ const options: JobsOptions = {
 };
 
 /**
- * Queues what follows the answer of a run in a thread, as its agent wants it: one job for each effect, so that none waits for
+ * Queues what follows the answer of a run in a thread, as its agent wants it: one job for each kind, so that none waits for
  * another. What an agent handles as secret is given to no other model.
  */
 export async function queuePostRunJobs(record: RunRecord, { queues, agents, embeds }: PostRunQueueDeps): Promise<void> {
@@ -30,23 +30,23 @@ export async function queuePostRunJobs(record: RunRecord, { queues, agents, embe
   const { thread: threadId, agent: agentId } = request;
   const definition = agents.get(agentId)?.definition;
   if (threadId === undefined || !definition || definition.sensitivity === 'secret') return;
-  const { title, embeddings } = definition.effects;
-  const wanted: PostrunEffect[] = [
+  const { title, embeddings } = definition.postRun;
+  const wanted: PostRunKind[] = [
     ...(title ? ['title' as const] : []),
     ...(embeddings && embeds ? ['embeddings' as const] : []),
   ];
   if (wanted.length === 0) return;
   const batch = request.batch ?? parent?.batch;
   const queue = own === quarantineQueue ? queueOf(request) : own;
-  const jobs = wanted.map((effect) => {
+  const jobs = wanted.map((postRun) => {
     const about = { runId, tenant, threadId, agentId, batch };
-    const data: PostrunJob = { v: postrunVersion, kind: 'postrun', effect, ...about };
+    const data: PostrunJob = { v: postrunVersion, kind: 'postrun', postRun, ...about };
     return { name: 'postrun', data, opts: { ...options, jobId: jobIdOf(data) } };
   });
   await queues.get(postrunQueueOf(queue)).addBulk(jobs);
 }
 
 /** A thread is given one title, whichever of its runs asks for it first. */
-function jobIdOf({ effect, runId, tenant, threadId }: PostrunJob): string {
-  return effect === 'title' ? `title-${sha256(`${tenant}\0${threadId}`).slice(0, 32)}` : `${effect}-${runId}`;
+function jobIdOf({ postRun, runId, tenant, threadId }: PostrunJob): string {
+  return postRun === 'title' ? `title-${sha256(`${tenant}\0${threadId}`).slice(0, 32)}` : `${postRun}-${runId}`;
 }

@@ -3,15 +3,15 @@ import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.
 import type { Embedder } from './embedder.ts';
 import type { AuxiliaryCall, AuxiliaryCallDeps } from './auxiliary-call.ts';
 
-/** What effects work with. */
+/** What post-run jobs work with. */
 export interface PostRunDeps extends AuxiliaryCallDeps {
   /** Absent: nothing is embedded. */
   readonly embedder?: Embedder | undefined;
-  /** Of one try of one effect. Default 30,000. */
+  /** Of one try of one job. Default 30,000. */
   readonly deadlineMs?: number;
 }
 
-/** One effect of one run. */
+/** One post-run job. */
 export interface PostRunCall {
   readonly job: PostrunJob;
   readonly call: AuxiliaryCall;

@@ -1,5 +1,5 @@
 import { asRunError, assertNever, RunError } from '../../shared/base/errors.ts';
-import type { PostrunEffect, PostrunJob } from '../../shared/contract/postrun.ts';
+import type { PostRunKind, PostrunJob } from '../../shared/contract/postrun.ts';
 import { cutText } from '../../shared/base/redact.ts';
 import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.ts';
 import type { PostRunWork, PostRunDeps } from './post-run-job.ts';
@@ -27,8 +27,8 @@ export async function runPostRunJob(
   deps: PostRunDeps,
   stop: AbortSignal,
 ): Promise<'over' | 'failed'> {
-  const { effect, runId, tenant, agentId, threadId, batch } = job;
-  const name = `${effect}:${runId}`;
+  const { postRun, runId, tenant, agentId, threadId, batch } = job;
+  const name = `${postRun}:${runId}`;
   const tell = async (body: ThreadEventBody) =>
     await deps.ports.threads.emit({ tenant, threadId }, { agentId, runId }, `${name}:${body.type}`, body);
   const accounts = { runId: name, tenant, agentId, batch };
@@ -36,7 +36,7 @@ export async function runPostRunJob(
   const late = AbortSignal.timeout(deadlineMs);
   const signal = AbortSignal.any([stop, late]);
   try {
-    const done = await workOf(effect)({ job, call: { accounts, requestId: name, isRepeat }, deps, signal });
+    const done = await workOf(postRun)({ job, call: { accounts, requestId: name, isRepeat }, deps, signal });
     if (done) await tell(done);
     return 'over';
   } catch (thrown) {
@@ -51,24 +51,24 @@ export async function runPostRunJob(
 }
 
 async function fail(
-  { effect, runId }: PostrunJob,
+  { postRun, runId }: PostrunJob,
   error: RunError,
   { ports }: PostRunDeps,
   tell: (body: ThreadEventBody) => Promise<void>,
 ): Promise<void> {
   const { code, retryable } = error;
-  ports.log.warn({ runId, effect, code, err: error }, 'an effect after a run failed');
+  ports.log.warn({ runId, postRun, code, err: error }, 'a post-run job failed');
   const message = cutText(ports.redactor.text(error.message), maxErrorBytes);
-  await tell({ type: 'postrun.failed', effect, error: { code, message, retryable } });
+  await tell({ type: 'postrun.failed', effect: postRun, error: { code, message, retryable } });
 }
 
-function workOf(effect: PostrunEffect): PostRunWork {
-  switch (effect) {
+function workOf(postRun: PostRunKind): PostRunWork {
+  switch (postRun) {
     case 'title':
       return makeTitle;
     case 'embeddings':
       return embedMessages;
     default:
-      return assertNever(effect);
+      return assertNever(postRun);
   }
 }

@@ -40,7 +40,7 @@ async function dispatched(
   return added;
 }
 
-test('each effect is a job of its own, in the queue beside that of its run, behind everything else', async () => {
+test('each kind is a job of its own, in the queue beside that of its run, behind everything else', async () => {
   const jobs = await dispatched({ batch: 'b1' });
   expect(jobs.map(({ queue, name, opts }) => [queue, name, (opts.priority ?? 0) > 0])).toEqual([
     ['runs-postrun', 'postrun', true],
@@ -48,8 +48,8 @@ test('each effect is a job of its own, in the queue beside that of its run, behi
   ]);
   const data = jobs.map((job) => postrunJob.parse(job.data));
   expect(data).toMatchObject([
-    { kind: 'postrun', effect: 'title', threadId: 'talk', agentId: 'support', batch: 'b1' },
-    { kind: 'postrun', effect: 'embeddings', threadId: 'talk', agentId: 'support', batch: 'b1' },
+    { kind: 'postrun', postRun: 'title', threadId: 'talk', agentId: 'support', batch: 'b1' },
+    { kind: 'postrun', postRun: 'embeddings', threadId: 'talk', agentId: 'support', batch: 'b1' },
   ]);
 });
 
@@ -66,13 +66,13 @@ test('a thread has one job for its title, however many runs end, and each run on
 
 test.each<[string, Parameters<typeof dispatched>[1] & object, string[]]>([
   ['no embedder', { embeds: false }, ['title']],
-  ['no wish for titles', { agent: { effects: { title: false } } }, ['embeddings']],
-  ['no wish for embeddings', { agent: { effects: { embeddings: false } } }, ['title']],
-  ['no wish for either', { agent: { effects: { title: false, embeddings: false } } }, []],
+  ['no wish for titles', { agent: { postRun: { title: false } } }, ['embeddings']],
+  ['no wish for embeddings', { agent: { postRun: { embeddings: false } } }, ['title']],
+  ['no wish for either', { agent: { postRun: { title: false, embeddings: false } } }, []],
   ['secrets to keep', { agent: { sensitivity: 'secret' } }, []],
-])('with %s there is a job for %j', async (_, given, effects) => {
+])('with %s there is a job for %j', async (_, given, kinds) => {
   const jobs = await dispatched({}, given);
-  expect(jobs.map(({ data }) => postrunJob.parse(data).effect)).toEqual(effects);
+  expect(jobs.map(({ data }) => postrunJob.parse(data).postRun)).toEqual(kinds);
 });
 
 test('a run without a thread is followed by nothing', async () => {

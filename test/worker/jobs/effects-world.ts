@@ -1,4 +1,4 @@
-import type { PostrunEffect, PostrunJob } from '../../../src/shared/contract/postrun.ts';
+import type { PostRunKind, PostrunJob } from '../../../src/shared/contract/postrun.ts';
 import { type Tenants, tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import type { ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
 import { modelsOf, singleProvider } from '../../../src/worker/agents/chain.ts';
@@ -80,11 +80,11 @@ export function makePostRunWorld({
       await ports.threads.leave(tenant, threadId, run);
     },
     async follow(
-      effect: PostrunEffect,
+      postRun: PostRunKind,
       delivery: PostRunDelivery = { isRepeat: false, isLast: true },
       signal = new AbortController().signal,
     ) {
-      const job: PostrunJob = { v: 1, kind: 'postrun', effect, runId, tenant, threadId, agentId };
+      const job: PostrunJob = { v: 1, kind: 'postrun', postRun, runId, tenant, threadId, agentId };
       return await runPostRunJob(job, delivery, deps, signal);
     },
     async title() {

@@ -8,7 +8,7 @@ import { testPrefix, testRedis, until } from '../../support/redis.ts';
 const data: PostrunJob = {
   v: 1,
   kind: 'postrun',
-  effect: 'title',
+  postRun: 'title',
   runId: '01K9Z5N3T8R6V2X4B7C1D0E9FG',
   tenant: 'default',
   threadId: 'talk',
@@ -80,7 +80,7 @@ test('what can end within the grace does', async () => {
 
 test('a job of another form is refused, without a second try', async () => {
   const { queue } = await makeWorld(async () => {});
-  const job = await queue.add('postrun', { ...data, effect: 'song' }, { attempts: 3 });
+  const job = await queue.add('postrun', { ...data, postRun: 'song' }, { attempts: 3 });
   await until('it has failed', async () => (await job.getState()) === 'failed');
   expect(await queue.getJob(job.id as string)).toMatchObject({
     attemptsMade: 1,

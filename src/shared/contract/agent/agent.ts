@@ -167,7 +167,7 @@ export const breakerPolicy = z.strictObject({
 });
 export type BreakerPolicy = z.infer<typeof breakerPolicy>;
 
-const effects = z.strictObject({
+const postRun = z.strictObject({
   /** A title for threads that have none, by the fast model of `modelTierMap`, else by `model`. */
   title: z.boolean().default(true),
   /** Vectors of what was said, where the worker has an embedder. */
@@ -259,8 +259,8 @@ export const agentDefinition = z.strictObject({
     .default([]),
   /** Agents as tools, by the name of the tool. */
   agentTools: z.record(z.string().regex(/^[A-Za-z0-9_-]{1,64}$/), agentTool).default({}),
-  /** What follows its answers in threads. */
-  effects: effects.default({ title: true, embeddings: true }),
+  /** The jobs that follow its answers in threads. */
+  postRun: postRun.default({ title: true, embeddings: true }),
   /** Agents that may take over, each with what crosses to it. Default: the last 10 messages without sensitive results. */
   handoffs: z.array(handoff).max(32).default([]),
   /** `skip`: one that is not registered is left out with a warning. Default: the agent is refused. */

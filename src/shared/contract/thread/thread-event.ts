@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { errorInfo } from '../../base/errors.ts';
-import { postrunEffect } from '../postrun.ts';
+import { postRunKind } from '../postrun.ts';
 
 export const threadEventVersion = 1;
 /** Events that a thread keeps; the oldest go first. */
@@ -10,7 +10,7 @@ export const maxThreadEvents = 1_000;
 export const threadEventBody = z.discriminatedUnion('type', [
   z.object({ type: z.literal('thread.title_generated'), title: z.string() }),
   z.object({ type: z.literal('thread.embedding_done'), model: z.string(), messages: z.int().min(1) }),
-  z.object({ type: z.literal('postrun.failed'), effect: postrunEffect, error: errorInfo }),
+  z.object({ type: z.literal('postrun.failed'), effect: postRunKind, error: errorInfo }),
 ]);
 export type ThreadEventBody = z.infer<typeof threadEventBody>;
 

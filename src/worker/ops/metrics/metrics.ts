@@ -1,6 +1,6 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { EventBody } from '../../../shared/contract/event.ts';
-import { postrunEffect, type PostrunEffect } from '../../../shared/contract/postrun.ts';
+import { postRunKind, type PostRunKind } from '../../../shared/contract/postrun.ts';
 import { registerGauges, type GaugeSources } from './gauges.ts';
 import { Labels, type KnownLabels } from './labels.ts';
 import { ModelMetrics } from './model-metrics.ts';
@@ -48,7 +48,7 @@ export class WorkerMetrics {
       'Titles and embeddings that could not be made after an answer.',
       ['kind'],
     );
-    for (const kind of postrunEffect.options) this.#postrunFailed.inc({ kind }, 0);
+    for (const kind of postRunKind.options) this.#postrunFailed.inc({ kind }, 0);
   }
 
   /** What the rate limiter of the fleet reports. */
@@ -65,7 +65,7 @@ export class WorkerMetrics {
   readonly compacted = (agent: string, outcome: string): void => this.#runs.compacted(agent, outcome);
 
   /** Counts a post-run job that failed for good. */
-  postrunFailed(kind: PostrunEffect): void {
+  postrunFailed(kind: PostRunKind): void {
     this.#postrunFailed.inc({ kind });
   }
 
