@@ -7,7 +7,7 @@ import { startScratchRedis } from '../src/shared/base/dev-redis.ts';
 import { connect, whenReady } from '../src/shared/state/connect.ts';
 import { keysFor } from '../src/shared/state/keys.ts';
 import { redisRateLimiter } from '../src/shared/state/limits/rate/limiters.ts';
-import { GovernedFleet, type FleetLoad } from '../test/support/rate-limited-fleet.ts';
+import { RateLimitedFleet, type FleetLoad } from '../test/support/rate-limited-fleet.ts';
 import { LimitedProvider } from '../test/support/limited-provider.ts';
 import { percentile } from './measure.ts';
 
@@ -56,7 +56,7 @@ async function measure(name: string, redisUrl: string, loads: readonly FleetLoad
   const keys = keysFor(name.replaceAll(' ', ''));
   const limits = known === 'all' ? { requestsPerMinute: 60 * perMinute, tokensPerMinute: 20_000 * perMinute } : {};
   const { signal } = new AbortController();
-  await using fleet = new GovernedFleet({
+  await using fleet = new RateLimitedFleet({
     governors: connections.map((connection) => redisRateLimiter({ redis: connection, keys, clock: systemClock })),
     baseUrl: provider.baseUrl,
     limits: { ...limits, windowMs },

@@ -8,7 +8,7 @@ test('a worker killed in the middle of an answer costs that one call and nothing
   const gate = 'mid-token';
   const run = await world.submit('plain', [{ text: 'one two three four', hold: { gate, afterPieces: 2 } }]);
   await world.provider.gates.reached(gate);
-  const killed = await world.holderOf(run);
+  const killed = await world.workerOf(run);
   await killed.kill();
   world.provider.gates.open(gate);
   const observed = await world.ended(run);
@@ -28,7 +28,7 @@ test('a once tool whose worker was killed is not repeated, and the run says that
     { text: 'I do not know.' },
   ]);
   await world.toolWorks(run);
-  await (await world.holderOf(run)).kill();
+  await (await world.workerOf(run)).kill();
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'I do not know.' } });
   expect(observed.executions).toHaveLength(1);
@@ -47,7 +47,7 @@ test.each(['put', 'look'])('the tool %s of a killed worker runs again with the s
     { text: 'Done.' },
   ]);
   await world.toolWorks(run);
-  await (await world.holderOf(run)).kill();
+  await (await world.workerOf(run)).kill();
   await world.toolWorks(run, 2);
   world.fleet.openGate('again');
   const observed = await world.ended(run);
@@ -69,7 +69,7 @@ test('each tool of one step is treated by its own class after a kill', async () 
   const run = await world.submit('hands', [{ calls }, { text: 'Done.' }]);
   await world.toolWorks(run, 3);
   for await (const event of run.events()) if (event.type === 'tool.execute.end') break;
-  await (await world.holderOf(run)).kill();
+  await (await world.workerOf(run)).kill();
   world.fleet.openGate('go');
   const observed = await world.ended(run);
   expect(observed.view.status).toBe('completed');
@@ -95,7 +95,7 @@ test('a worker killed between a tool result and the next call repeats neither th
     { text: 'Done.', hold: { gate, afterPieces: 0 } },
   ]);
   await world.provider.gates.reached(gate);
-  await (await world.holderOf(run)).kill();
+  await (await world.workerOf(run)).kill();
   await until('another worker asks again', () => world.provider.callsOf(run.runId, 2).length === 2);
   world.provider.gates.open(gate);
   const observed = await world.ended(run);
@@ -110,7 +110,7 @@ test('workers killed right after runs have ended end no run twice', async () => 
   const runs = await Promise.all(Array.from({ length: 20 }, (_, i) => world.submit('plain', [{ text: `Run ${i}` }])));
   const ends: string[] = [];
   for await (const event of world.mill.run(runs[0]?.runId as string).events()) ends.push(event.type);
-  const first = await world.holderOf(runs[0] as { runId: string });
+  const first = await world.workerOf(runs[0] as { runId: string });
   await first.kill();
   for (const run of runs) expect((await world.ended(run)).view.status).toBe('completed');
   // The killed worker's jobs may still lie in the queue as active; whoever takes them over finds the runs ended.

@@ -17,7 +17,7 @@ test('a paused worker that wakes up while another one works stops its run and wr
   const gate = 'both';
   const run = await world.submit('plain', [{ text: 'one two three four five six', hold: { gate, afterPieces: 3 } }]);
   await world.provider.gates.reached(gate);
-  const zombie = await world.holderOf(run);
+  const zombie = await world.workerOf(run);
   zombie.signal('SIGSTOP');
   await until('another worker has asked', () => world.provider.callsOf(run.runId).length === 2);
   zombie.signal('SIGCONT');
@@ -35,7 +35,7 @@ test('a paused worker that wakes up after the end with a whole answer in its han
   const gate = 'end';
   const run = await world.submit('plain', [{ text: 'one two three four five six', hold: { gate, afterPieces: 3 } }]);
   await world.provider.gates.reached(gate);
-  const zombie = await world.holderOf(run);
+  const zombie = await world.workerOf(run);
   zombie.signal('SIGSTOP');
   world.provider.gates.open(gate);
   const before = await world.ended(run);
@@ -52,7 +52,7 @@ test('a paused worker does not finish a once tool into a run that has gone on', 
     { text: 'On.' },
   ]);
   await world.toolWorks(run);
-  const zombie = await world.holderOf(run);
+  const zombie = await world.workerOf(run);
   zombie.signal('SIGSTOP');
   const before = await world.ended(run);
   world.fleet.openGate('late');

@@ -140,7 +140,7 @@ const incidents: readonly (readonly [
       const call = { calls: [{ name: 'charge', args: { id: 'cut', gate: 'cut' } }] };
       const run = await world.submit('hands', [call, { text: 'So be it.' }]);
       await world.toolWorks(run);
-      const holder = await world.holderOf(run);
+      const holder = await world.workerOf(run);
       await holder.kill();
       const after = await watched.scrapeWhen(
         'the unknown outcome is counted',

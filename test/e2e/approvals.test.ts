@@ -15,7 +15,7 @@ async function waits(run: RunHandle): Promise<void> {
 const cli = (world: World, args: readonly string[]) =>
   millrace(args, { env: { REDIS_URL: world.fleet.redisUrl, MILLRACE_PREFIX: world.fleet.prefix } });
 
-test('a run whose workers are all gone goes on elsewhere, with the arguments of whoever approved it', async () => {
+test('a run whose workers are all gone goes on elsewhere, with the arguments of the approval', async () => {
   const world = await makeWorld();
   const run = await world.submit('gated', [
     {
@@ -93,11 +93,11 @@ test('what was decided first runs first, and the run waits for the rest', async 
   expect(eventsOf(observed, 'tool.approval.denied')).toMatchObject([{ reason: 'not this one' }]);
   expect(eventsOf(observed, 'tool.approval.requested')).toHaveLength(3);
   const ends = eventsOf(observed, 'tool.execute.end').map(({ toolCallId }) => toolCallId);
-  expect(ends, 'each end is told once').toEqual([...new Set(ends)]);
+  expect(ends, 'each end is emitted once').toEqual([...new Set(ends)]);
   expect(observed.view.status).toBe('completed');
 });
 
-test('a call that nobody decides about is denied when its time is over', async () => {
+test('a call without a decision is denied when its time is over', async () => {
   const { world } = shared;
   const run = await world.submit('hasty', [{ calls: [{ name: 'charge', args: { id: 'c' } }] }, { text: 'Too late.' }]);
   const observed = await world.ended(run);

@@ -52,7 +52,7 @@ test.each([
   ['of an unknown kind', { kind: 'nope' }],
   ['of a kind that has a queue of its own', { kind: 'postrun' }],
   ['without a segment', { segment: undefined }],
-])('a job %s that somebody else added is failed at once, and never tried again', async (_, wrong) => {
+])('a job %s that another program added is failed at once, and never tried again', async (_, wrong) => {
   const { world } = shared;
   const queue = new Queue('runs', {
     connection: await testRedis('work', inject('redisUrl')),

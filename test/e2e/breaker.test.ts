@@ -28,7 +28,7 @@ const shared = shareWorld({
     MODEL_ALLOWLIST: 'alone,away,falling,probed,slow',
   },
 });
-/** Each worker has a queue of its own, so that a test says who runs what. Runs of the hasty one soon let go of it. */
+/** Each worker has a queue of its own, so that a test says which worker runs what. Runs of the hasty one soon release it. */
 const queues = ['east', 'west', 'hasty'] as const;
 type Queue = (typeof queues)[number];
 const workers = new Map<Queue, WorkerChild>();
@@ -136,7 +136,7 @@ test('after the cooldown one call of ten finds out whether the model is back, an
   await breakersAre(undefined, model);
 });
 
-test('runs that cannot wait for a probe let go of their worker, and go on by themselves', async () => {
+test('runs that cannot wait for a probe release their worker, and go on by themselves', async () => {
   const model = 'slow';
   await failFiveTimes('probing', model);
   down.delete(model);

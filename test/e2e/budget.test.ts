@@ -51,7 +51,7 @@ test('a run that may pass its cap goes on, and says so once', async () => {
   expect(eventsOf(observed, 'budget.warning')).toHaveLength(1);
 });
 
-test('a run that waits for money holds no worker, and an approval lets its step pass the cap', async () => {
+test('a run that waits for money occupies no worker, and an approval lets its step pass the cap', async () => {
   const { world } = shared;
   const { run, view } = await suspended('plain', { maxCostUsd: tiny, onExceed: 'pause' });
   expect(view.pending).toMatchObject([{ kind: 'budget', id: `run:${run.runId}` }]);
@@ -133,7 +133,7 @@ test('runs of a batch share its cap, and go on after a top-up', async () => {
 
 test('a model without a price is refused where the budget says so', async () => {
   const { world } = shared;
-  const overrides = { model: 'nobody-knows-this' };
+  const overrides = { model: 'model-without-price' };
   const refused = await world.submit('plain', [{ text: 'x' }], {
     overrides,
     budget: { maxCostUsd: 1, unpriced: 'deny' },

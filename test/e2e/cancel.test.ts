@@ -69,7 +69,7 @@ test('a cancel while a once tool works says that its outcome is unknown', async 
   const observed = await world.ended(run);
   expectCancelled(observed);
   expect(observed.executions).toHaveLength(1);
-  // It was told to stop, but whether it took effect nobody can say.
+  // Its signal was aborted, but whether it took effect is unknown.
   expect(eventsOf(observed, 'tool.outcome_unknown')).toMatchObject([
     { toolName: 'charge', key: observed.executions[0]?.key },
   ]);

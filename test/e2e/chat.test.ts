@@ -45,7 +45,7 @@ async function readWhatComes(body: ReadableStream<Uint8Array>, lines: Line[]): P
 
 const deltasIn = (lines: readonly Line[]) => lines.filter(({ data }) => data?.delta !== undefined).length;
 
-test('a producer is killed in the middle of an answer, and another one tells the rest of it', async () => {
+test('a producer is killed in the middle of an answer, and another one sends the rest of it', async () => {
   const { world } = shared;
   const doomed = await world.fleet.startProducer();
   const gate = 'killed-producer';
@@ -70,7 +70,7 @@ test('a producer is killed in the middle of an answer, and another one tells the
   expect(world.provider.callsOf(first.runId)).toHaveLength(1);
 });
 
-test('another producer tells the whole to a client that has nothing', async () => {
+test('another producer sends the whole to a client that has nothing', async () => {
   const { world } = shared;
   const doomed = await world.fleet.startProducer();
   const gate = 'killed-producer-whole';
@@ -86,7 +86,7 @@ test('another producer tells the whole to a client that has nothing', async () =
   expect(world.provider.callsOf(first.runId)).toHaveLength(1);
 });
 
-test('a producer that loses its connections to Redis tells everything once', async () => {
+test('a producer that loses its connections to Redis sends everything once', async () => {
   const { world } = shared;
   const proxy = await startRedisProxy(world.fleet.redisUrl);
   onTestFinished(() => proxy[Symbol.asyncDispose]());
@@ -124,7 +124,7 @@ test('fifty identical turns at once over two producers are one run and one model
   expect([other.status, other.body.error.code]).toEqual([409, 'idempotency_conflict']);
 });
 
-test('a client goes away, the run goes on, and what it said is there', async () => {
+test('a client goes away, the run goes on, and its answer is there', async () => {
   const { world } = shared;
   const gate = 'gone-client';
   const body = turn('gone', { text: answer, hold: { gate, afterPieces: 2 } });
@@ -155,7 +155,7 @@ test('a worker is killed in the middle of an answer, and what a client shows at 
   expect(deltasIn(lines)).toBeGreaterThan(8);
 });
 
-test('after the time of its events a turn is told from its result, without another model call', async () => {
+test('after the time of its events a turn is streamed from its result, without another model call', async () => {
   const world = await makeWorld({ producer: true, env: { EVENT_LOG_TTL_S: '1' } });
   const body = turn('expired', { text: answer });
   const { runId, body: stream } = await post(world.url, body);

@@ -25,7 +25,7 @@ test('ten large results cost the context one number', async () => {
   expect(new Set(inner.map(({ parentToolCallId }) => parentToolCallId)).size).toBe(1);
 });
 
-test('a script that is cut off with its worker pays nobody twice', async () => {
+test('a script that is cut off with its worker pays no order twice', async () => {
   const world = await makeWorld();
   const source = `
     await tools.charge({ id: 'first' });
@@ -33,7 +33,7 @@ test('a script that is cut off with its worker pays nobody twice', async () => {
     await tools.charge({ id: 'second' });
     return 'paid';`;
   const run = await world.submit('scripting', [script(source), { text: 'Done.' }]);
-  await until('the script stands at its gate', () => world.fleet.executions.some(({ id }) => id === 'seen'));
+  await until('the script waits at its gate', () => world.fleet.executions.some(({ id }) => id === 'seen'));
   world.worker.signal('SIGKILL');
   await world.worker.exited;
   world.fleet.openGate('go-on');
@@ -75,7 +75,7 @@ test('the model calls what people decide about by itself, and the run outlasts t
   await world.addWorker();
   await run.approve({ calls: [charge ?? '', put ?? ''] });
   await run.answer(question ?? '', 'Yes.');
-  await until('the granted call stands at its gate', () => world.fleet.executions.some(({ id }) => id === 'p'));
+  await until('the granted call waits at its gate', () => world.fleet.executions.some(({ id }) => id === 'p'));
   const [, second] = world.workers;
   second?.signal('SIGKILL');
   await second?.exited;

@@ -11,10 +11,10 @@ const charge = { calls: [{ name: 'charge', args: { id: 'c' } }] };
 
 test('a deadline ends a run wherever it is: on a worker, waiting for people, or behind another in its thread', async () => {
   const { world } = shared;
-  const holder = await world.submit('plain', [{ text: 'later', hold: { gate: 'holder', afterPieces: 0 } }], {
+  const lockOwner = await world.submit('plain', [{ text: 'later', hold: { gate: 'lockOwner', afterPieces: 0 } }], {
     thread: 'late',
   });
-  await world.provider.gates.reached('holder');
+  await world.provider.gates.reached('lockOwner');
   const runs = {
     working: await world.submit('plain', [{ text: 'never', hold: { gate: 'works', afterPieces: 0 } }], { deadlineMs }),
     asking: await world.submit('gated', [charge, { text: 'never' }], { deadlineMs, thread: 'asking' }),
@@ -29,13 +29,13 @@ test('a deadline ends a run wherever it is: on a worker, waiting for people, or 
   }
   expect(eventsOf(await world.ended(runs.behind), 'run.started')).toEqual([]);
 
-  world.provider.gates.open('holder');
-  expect((await holder.result()).status).toBe('completed');
+  world.provider.gates.open('lockOwner');
+  expect((await lockOwner.result()).status).toBe('completed');
   const next = await world.submit('plain', [{ text: 'next' }], { thread: 'late' });
   expect((await next.result()).text).toBe('next');
 });
 
-test('a run past its deadline is only driven again with a new one', async () => {
+test('a run past its deadline is only redriven with a new one', async () => {
   const { world } = shared;
   const run = await world.submit('gated', [charge, { text: 'paid' }], { deadlineMs: 500 });
   expect((await run.result()).error?.code).toBe('deadline_exceeded');

@@ -13,11 +13,14 @@ async function pausedRun(): Promise<RunHandle> {
   const budget = { maxCostMicrocents: 1, onExceed: 'pause' } as const;
   const run = await world.submit('plain', [{ text: 'It was worth it.' }], { budget });
   await until('the run waits', async () => (await run.get()).status === 'suspended');
-  await until('it stands in line', async () => (await world.mill.budgets.get('run', run.runId)).waiting === 1);
+  await until(
+    'it waits in the queue of its budget',
+    async () => (await world.mill.budgets.get('run', run.runId)).waiting === 1,
+  );
   return run;
 }
 
-test('a run that waits for money holds no worker, says what for, and has asked no model', async () => {
+test('a run that waits for money occupies no worker, says what for, and has asked no model', async () => {
   const run = await pausedRun();
   const { pending } = await run.get();
   expect(pending).toMatchObject([{ kind: 'budget', id: `run:${run.runId}` }]);
@@ -74,7 +77,10 @@ test('a batch with a cap stops when it is spent, and finishes after a top-up', a
   const runs = await Promise.all(
     Array.from({ length: 5 }, (_, index) => world.submit('plain', [{ text: `answer ${index}` }], { batch: 'small' })),
   );
-  await until('all runs stand in line', async () => (await mill.budgets.get('batch', 'small')).waiting === runs.length);
+  await until(
+    'all runs wait in the queue of the budget',
+    async () => (await mill.budgets.get('batch', 'small')).waiting === runs.length,
+  );
   await mill.budgets.topUp('batch', 'small', { usd: 1 });
   for (const run of runs) expect((await world.ended(run)).view.status).toBe('completed');
   const costs = await mill.costs({ by: ['agent'] });

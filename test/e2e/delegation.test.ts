@@ -12,19 +12,19 @@ const asks = (...questions: readonly [agent: string, ...plan: PlannedStep[]][]):
   calls: questions.map(([agent, ...plan]) => ({ name: 'ask_agent', args: { agent, message: planInput(...plan) } })),
 });
 
-interface Told {
+interface ChildEvent {
   readonly type: string;
   readonly runId: string;
   readonly sequenceNumber: number;
   readonly toolCallId?: string;
 }
 
-/** What the log of a run says about the runs below it. */
-const below = (observed: Observed) =>
+/** What the log of a run says about its children. */
+const childEvents = (observed: Observed) =>
   eventsOf(observed, 'subagent.event').map(({ childRunId, childDepth, event }) => ({
     childRunId,
     childDepth,
-    event: event as Told,
+    event: event as ChildEvent,
   }));
 
 async function children(world: World, parentRunId: string) {
@@ -43,8 +43,8 @@ describe('agents that ask agents', () => {
     expect(eventsOf(observed, 'tool.execute.end')).toMatchObject([{ toolName: 'ask_agent', outputSummary: 'second' }]);
     expect(observed.view.attempts.map(({ attemptNumber }) => attemptNumber)).toEqual([1, 2]);
 
-    const told = below(observed);
-    const runIds = [...new Set(told.map(({ childRunId }) => childRunId))];
+    const relayed = childEvents(observed);
+    const runIds = [...new Set(relayed.map(({ childRunId }) => childRunId))];
     expect(runIds).toHaveLength(3);
     const views = await Promise.all(runIds.map((id) => world.mill.get(id)));
     expect(views.map(({ depth, status }) => [depth, status])).toEqual([1, 2, 3].map((depth) => [depth, 'completed']));
@@ -52,16 +52,16 @@ describe('agents that ask agents', () => {
     expect(observed.view.costMicrocents).toBe(own.reduce((a, b) => a + b, 0));
     expect(Math.min(...own)).toBeGreaterThan(0);
     for (const [index, id] of runIds.entries()) {
-      const mine = told.filter(({ childRunId }) => childRunId === id);
+      const mine = relayed.filter(({ childRunId }) => childRunId === id);
       expect(mine.every(({ childDepth }) => childDepth === index + 1)).toBe(true);
       const numbers = mine.map(({ event }) => event.sequenceNumber);
-      expect(numbers, 'in the order of the run below').toEqual(numbers.toSorted((a, b) => a - b));
+      expect(numbers, 'in the order of the child').toEqual(numbers.toSorted((a, b) => a - b));
       expect(mine.map(({ event }) => event.type)).toEqual(expect.arrayContaining(['run.started', 'run.completed']));
     }
     expect(eventsOf(observed, 'agent.end')).toMatchObject([{ output: 'first' }]);
   });
 
-  test('a fourth level is refused, and the model is told', async () => {
+  test('a fourth level is refused, and the model gets the reason', async () => {
     const { world } = shared;
     const run = await world.submit('asker', [
       asks([
@@ -73,7 +73,7 @@ describe('agents that ask agents', () => {
     ]);
     const observed = await world.ended(run);
     expect(observed.view.status).toBe('completed');
-    const refused = below(observed).filter(({ event }) => event.type === 'tool.execute.error');
+    const refused = childEvents(observed).filter(({ event }) => event.type === 'tool.execute.error');
     expect(refused).toMatchObject([{ childDepth: 3, event: { error: { kind: 'depth_limit' } } }]);
   });
 
@@ -99,17 +99,17 @@ describe('agents that ask agents', () => {
   test('an agent that fails is a failed call, and what it cost counts', async () => {
     const { world } = shared;
     const failing: PlannedStep = { text: 'x', faults: [{ kind: 'status', status: 401 }] };
-    const run = await world.submit('asker', [asks(['plain', failing], ['nobody', { text: '-' }]), { text: 'ok' }]);
+    const run = await world.submit('asker', [asks(['plain', failing], ['absent', { text: '-' }]), { text: 'ok' }]);
     const observed = await world.ended(run);
     expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'ok' } });
     expect(eventsOf(observed, 'tool.execute.error').map(({ error }) => error)).toMatchObject([
-      { kind: 'invalid_input', message: expect.stringContaining('there is no agent nobody to ask') },
+      { kind: 'invalid_input', message: expect.stringContaining('there is no agent absent to ask') },
       { kind: 'execution_failed', message: expect.stringContaining('the other agent failed') },
     ]);
     expect(await children(world, run.runId)).toMatchObject([{ status: 'failed', agent: 'plain', depth: 1 }]);
   });
 
-  test('a run that is cancelled ends after those below it, and knows what they cost', async () => {
+  test('a run that is cancelled ends after its children, and knows what they cost', async () => {
     const { world } = shared;
     const hold = { gate: 'never', afterPieces: 1 };
     const deep = asks(['plain', { text: 'one two three', hold }]);
@@ -136,8 +136,8 @@ describe('agents that ask agents', () => {
     ]);
     await until('the deepest answers', () => world.provider.calls.some(({ ended }) => ended === 'open'));
     const { runs } = await world.mill.list({ status: 'running' });
-    const holder = await world.holderOf({ runId: runs[0]?.runId ?? '' });
-    holder.signal('SIGKILL');
+    const worker = await world.workerOf({ runId: runs[0]?.runId ?? '' });
+    worker.signal('SIGKILL');
     world.provider.gates.open('go');
     const observed = await world.ended(run);
     expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'top' } });
@@ -145,7 +145,7 @@ describe('agents that ask agents', () => {
     expect(world.provider.callsOf(run.runId).map(({ step }) => step)).toEqual([1, 2]);
   });
 
-  test('who asks for all pays for all: the cap of the first run stops the ones below', async () => {
+  test('the first run pays for all: its cap of the first run stops its children', async () => {
     const { world } = shared;
     const long = Array.from({ length: 12 }, () => asks(['plain', { text: 'costly' }]));
     const budget = { maxCostMicrocents: 60_000 };
@@ -157,11 +157,11 @@ describe('agents that ask agents', () => {
     expect(codes).toContain('budget_exceeded');
   });
 
-  test('what an agent below needs people for is decided there, and seen from above', async () => {
+  test('what a child needs people for is decided there, and seen in its parent', async () => {
     const { world } = shared;
     const charge: PlannedStep = { calls: [{ name: 'charge', args: { id: 'below' } }] };
     const run = await world.submit('asker', [asks(['gated', charge, { text: 'paid' }]), { text: 'all done' }]);
-    const child = await until('the one below waits for people', async () => {
+    const child = await until('the child waits for people', async () => {
       const [found] = await children(world, run.runId);
       return found?.status === 'suspended' && found.pending[0]?.kind === 'approval' ? found : undefined;
     });
@@ -173,7 +173,7 @@ describe('agents that ask agents', () => {
     });
     const approvals = [{ toolCallId: child.pending[0]?.toolCallId, granted: true }];
     const answer = await call('POST', `${world.url}/v1/runs/${run.runId}/decisions`, { approvals });
-    expect(answer.status, 'a decision may be given to the run above').toBe(202);
+    expect(answer.status, 'a decision may be given to the parent').toBe(202);
     const observed = await world.ended(run);
     expect(observed.view.result).toMatchObject({ text: 'all done' });
     expect(world.fleet.executions.filter(({ id }) => id === 'below')).toHaveLength(1);

@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { eventsOf } from '../support/check-run.ts';
 import { shareWorld } from '../support/world.ts';
 
-/** Counts whoever connects, on all addresses of this machine, and sends them on to where `location` says. */
+/** Counts connections, on all addresses of this machine, and redirects them to `location`. */
 async function listen(location?: string): Promise<{ readonly port: number; readonly connections: () => number }> {
   let connections = 0;
   const server: Server = createServer((_request, response) => {
@@ -22,7 +22,7 @@ async function listen(location?: string): Promise<{ readonly port: number; reado
   return { port: (server.address() as AddressInfo).port, connections: () => connections };
 }
 
-/** A place that the operator allows, which sends on to an inner one. */
+/** An address that the operator allows, which redirects to an inner one. */
 const door = createServer((_request, response) => response.writeHead(302, { location: inner }).end());
 let inner = 'http://127.0.0.1:1/';
 door.listen(0, '127.0.0.1');
@@ -30,7 +30,7 @@ await once(door, 'listening');
 const doorPort = (door.address() as AddressInfo).port;
 const shared = shareWorld({ env: { EGRESS_ALLOWED_HOSTS: `127.0.0.1:${doorPort}` } });
 
-test('a run cannot reach what is inside, also through a redirect of a place that it may reach', async () => {
+test('a run cannot reach what is inside, also through a redirect of an address that it may reach', async () => {
   const { world } = shared;
   const target = await listen();
   inner = `http://127.0.0.1:${target.port}/`;

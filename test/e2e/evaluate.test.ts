@@ -44,7 +44,7 @@ function expectTwoIterations(observed: Observed): void {
 }
 
 describe('an evaluator-optimizer over the queue', () => {
-  test('whose worker is killed between two iterations pays for no answer twice and tells each of them once', async () => {
+  test('whose worker is killed between two iterations pays for no answer twice and emits each of them once', async () => {
     const world = await poets({ workers: 1, producer: true, env: { WORKER_CONCURRENCY: '1' } });
     const evaluator = { judge: 'lonely', rubric: 'It is long.' };
     const run = await world.mill.evaluate({ generator: 'plain', evaluator, maxIterations: 4, input: 'Write a poem.' });
@@ -80,8 +80,8 @@ describe('an evaluator-optimizer over the queue', () => {
       return views.find(({ agent, status }) => agent === 'lonely' && status === 'running');
     });
     await world.provider.gates.reached('judged');
-    const holder = await world.holderOf(judge);
-    holder.signal('SIGKILL');
+    const worker = await world.workerOf(judge);
+    worker.signal('SIGKILL');
     world.provider.gates.open('judged');
     const observed = await world.ended(run);
     expectTwoIterations(observed);

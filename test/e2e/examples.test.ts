@@ -68,14 +68,14 @@ test('the ledger example keeps one row for the run and one for the task, with wh
   expect(output).toContain('the row has what the task cost');
 });
 
-test('the model example takes the first wish, believes the catalogue, and refuses what nobody lists', async () => {
+test('the model example takes the first wish, believes the catalogue, and refuses what no catalogue lists', async () => {
   expect(await run('model-resolution')).toMatch(/^gpt-5\.2-mini, from fallback\ncompleted: /);
   expect(await run('model-resolution', { WORKSPACE_MODEL: 'gpt-5.2' })).toContain('gpt-5.2, from workspace');
   await using router = await startRawProvider(body('application/json', '{"data":[{"id":"house-model"}]}'));
   const listed = await run('model-resolution', { ROUTER_URL: router.url }, ['house-model']);
   expect(listed).toMatch(/^house-model, from request\ncompleted: /);
   expect(router.requests.map(({ path }) => path)).toEqual(['/v1/models']);
-  await expect(run('model-resolution', { ROUTER_URL: router.url }, ['nobody'])).rejects.toMatchObject({
+  await expect(run('model-resolution', { ROUTER_URL: router.url }, ['absent'])).rejects.toMatchObject({
     stdout: expect.stringContaining('refused, not_listed'),
   });
 });
@@ -134,7 +134,7 @@ test('the approvals example pays what was approved, not what was asked for', asy
   expect(output).toContain('The refund is done: {"paid":42}');
 });
 
-test('the chat handler streams a turn, stores it changed, and tells it again without a second answer', async () => {
+test('the chat handler streams a turn, stores it changed, and streams it again without a second answer', async () => {
   const output = await run('chat-handler', { REDIS_URL: inject('redisUrl') });
   expect(output.split('\n')).toEqual([
     'Order 1042 is on its way.',

@@ -11,7 +11,7 @@ import { scratchFile } from '../worker/llm/scratch-file.ts';
 const runs = 8;
 const lookTwice = 2;
 
-/** A model that thinks in a way that nobody else may see, looks twice and answers. */
+/** A model that thinks in a way that no other provider may see, looks twice and answers. */
 async function thinker(name: string, arrived: (steps: number) => Promise<void>): Promise<RawProvider> {
   return await startRawProvider(async (response, request) => {
     const steps = looksIn(request);

@@ -124,15 +124,15 @@ describe('a fan-out over the queue', () => {
     await until('the model server sees it', () => world.provider.calls.every(({ ended }) => ended !== 'open'));
   });
 
-  test('whose workers are killed one after the other changes nothing and tells nothing twice', async () => {
+  test('whose workers are killed one after the other changes nothing and emits nothing twice', async () => {
     const world = await makeWorld({ workers: 2, env: { WORKER_CONCURRENCY: '2' } });
     const children = Array.from({ length: 8 }, (_, index) => child(`c${index}`, held(`gate${index}`)));
     const run = await ask(world, children, { mergeStrategy: { kind: 'custom', merge: 'counted' } }, { input: 'what' });
     for (const round of [0, 4]) {
       await until(`work of round ${round}`, () => world.provider.calls.some(({ ended }) => ended === 'open'));
       const { runs } = await world.mill.list({ status: 'running' });
-      const holder = await world.holderOf({ runId: runs[0]?.runId ?? '' });
-      holder.signal('SIGKILL');
+      const worker = await world.workerOf({ runId: runs[0]?.runId ?? '' });
+      worker.signal('SIGKILL');
       await world.addWorker();
       for (let index = round; index < round + 4; index++) world.provider.gates.open(`gate${index}`);
     }
@@ -181,7 +181,7 @@ describe('a fan-out over the queue', () => {
 
   test('names what is not there: agents at once, judges and functions where they would be needed', async () => {
     const { world } = shared;
-    const fanOut = { children: [{ agent: 'plain' }, { agent: 'nobody' }] };
+    const fanOut = { children: [{ agent: 'plain' }, { agent: 'absent' }] };
     const refused = await call('POST', `${world.url}/v1/runs`, { agent: 'plain', input: 'x', fanOut });
     expect(refused).toMatchObject({
       status: 400,

@@ -9,7 +9,7 @@ const shared = shareWorld({ producer: true });
 
 type Line = Record<string, unknown>;
 
-/** The lines of a process about a run that nobody needs `debug` for. */
+/** The lines of a process about a run, above `debug`. */
 function linesAbout(child: Child, runId: string): Line[] {
   return child.logLines((line) => line['runId'] === runId && line['level'] !== 'debug');
 }
@@ -31,7 +31,7 @@ async function submit(body: Record<string, unknown>, requestId: string) {
   return { runId, requestId: answer.headers.get('x-request-id') };
 }
 
-test('one line tells that a run was accepted, one that it started and one how it ended, all with the id of the request', async () => {
+test('one line says that a run was accepted, one that it started and one how it ended, all with the id of the request', async () => {
   const { world } = shared;
   const input = planInput({ text: 'The parcel of Mrs Canary is on its way.' });
   const { runId, requestId } = await submit({ agent: 'hands', input }, 'ticket-4711');
@@ -78,7 +78,7 @@ test('a run that works for another is accepted in one line of the worker that ma
   const { runId } = await submit({ agent: 'asker', input }, 'family-1');
   const whose = { agent: 'gated', tenant: 'default', queue: 'runs', requestId: 'family-1', parentRunId: runId };
   let child = '';
-  await until('the run below waits for a person', async () => {
+  await until('the child waits for a person', async () => {
     const [found] = (await world.mill.list({ parent: runId })).runs;
     child = found?.runId ?? '';
     return found?.status === 'suspended';

@@ -148,7 +148,7 @@ test('a server that is killed in the middle of a call is an error of its tool, a
 });
 
 test('a run whose server cannot be reached fails and may be tried again, unless it can do without', async () => {
-  const required = await world.ended(await world.submit('required', [{ text: 'Never said.' }]));
+  const required = await world.ended(await world.submit('required', [{ text: 'Never sent.' }]));
   expect(required.view).toMatchObject({ status: 'failed', error: { code: 'mcp_unavailable', retryable: true } });
   const optional = await world.ended(await world.submit('optional', [{ text: 'Without it.' }]));
   expect(optional.view).toMatchObject({ status: 'completed', result: { text: 'Without it.' } });

@@ -75,7 +75,7 @@ test('agents and nodes can be submitted together', async () => {
   ]);
 });
 
-test('a node that waits for its next try holds no worker, and goes on although that worker was killed', async () => {
+test('a node that waits for its next try occupies no worker, and goes on although that worker was killed', async () => {
   const world = await makeWorld({ env: { PROVIDER_WAIT_MS: '0' } });
   const faults = [{ kind: 'status' as const, status: 503 }];
   const node = nodeWith({ nodeRetry: { max: 2, backoff_ms: 3_000 } }, { text: 'Written.', faults });

@@ -10,7 +10,7 @@ const shared = shareWorld({ producer: true });
 
 const high = '\ud83d';
 const odd = `half ${high} \0`;
-const mended = 'half \ufffd \ufffd';
+const repaired = 'half \ufffd \ufffd';
 
 /** The model wants to call something that people decide about, in odd words. */
 const charge = (id?: string): PlannedStep => ({
@@ -27,13 +27,13 @@ async function decide(run: RunHandle, decision: unknown): Promise<number> {
   return status;
 }
 
-test('half characters of the model, and of whoever approves with other arguments, reach the tool mended', async () => {
+test('half characters of the model, and of an approval with other arguments, reach the tool repaired', async () => {
   const { world } = shared;
   const run = await world.submit('gated', [charge(`call ${high}`), charge(), { text: `done ${high}` }], {
     thread: 'odd',
   });
   const [asked] = await pendingOf(run);
-  expect(asked).toMatchObject({ toolCallId: 'call \ufffd', args: { id: mended } });
+  expect(asked).toMatchObject({ toolCallId: 'call \ufffd', args: { id: repaired } });
   const toolCallId = `call ${high}`;
   expect(
     await decide(run, {
@@ -44,20 +44,20 @@ test('half characters of the model, and of whoever approves with other arguments
   expect(await decide(run, { approvals: [{ toolCallId: 'call_0', granted: true }] })).toBe(202);
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'completed', result: { text: 'done \ufffd' } });
-  expect(observed.executions.map(({ id }) => id)).toEqual([`edited ${mended}`, mended]);
+  expect(observed.executions.map(({ id }) => id)).toEqual([`edited ${repaired}`, repaired]);
   const next = await world.submit('gated', [{ text: 'The thread goes on.' }], { thread: 'odd' });
   expect((await world.ended(next)).view.status).toBe('completed');
 });
 
-test('an answer with half a character is what the model gets, mended', async () => {
+test('an answer with half a character is what the model gets, repaired', async () => {
   const { world } = shared;
   const question = { calls: [{ name: 'ask_user', args: { question: odd } }] };
   const run = await world.submit('gated', [question, { text: 'Thanks.' }]);
   const [asked] = await pendingOf(run);
-  expect(asked).toMatchObject({ kind: 'user_input', reason: mended });
+  expect(asked).toMatchObject({ kind: 'user_input', reason: repaired });
   expect(await decide(run, { answers: [{ questionId: asked?.toolCallId, text: odd }] })).toBe(202);
   await world.ended(run);
-  expect(world.provider.callsOf(run.runId).at(-1)?.messages.at(-1)).toMatchObject({ role: 'tool', content: mended });
+  expect(world.provider.callsOf(run.runId).at(-1)?.messages.at(-1)).toMatchObject({ role: 'tool', content: repaired });
 });
 
 const ends: readonly [string, string, (run: RunHandle) => Promise<unknown>, string][] = [
@@ -88,7 +88,7 @@ test('a drain with odd words for a reason stops the run after its step', async (
   await run.cancel({ drain: true, reason: odd });
   world.provider.gates.open('odd drain');
   const observed = await world.ended(run);
-  expect(eventsOf(observed, 'run.cancelled')).toMatchObject([{ drained: true, reason: mended }]);
+  expect(eventsOf(observed, 'run.cancelled')).toMatchObject([{ drained: true, reason: repaired }]);
 });
 
 test('a fan-out over odd inputs ends, and so does an agent that is asked in odd words', async () => {
@@ -98,12 +98,12 @@ test('a fan-out over odd inputs ends, and so does an agent that is asked in odd 
   const fanOut = await world.mill.enqueue({ agent: 'plain', input: odd, fanOut: { children } });
   const asker = await world.submit('asker', [
     { calls: [{ name: 'ask_agent', args: { agent: 'plain', message: input } }] },
-    { text: 'Heard.' },
+    { text: 'Read.' },
   ]);
-  const [spread, heard] = [await world.ended(fanOut), await world.ended(asker)];
+  const [spread, asked] = [await world.ended(fanOut), await world.ended(asker)];
   expect(spread.view).toMatchObject({ status: 'completed' });
-  expect(heard.view).toMatchObject({ status: 'completed', result: { text: 'Heard.' } });
-  expect(eventsOf(heard, 'tool.execute.end')).toMatchObject([{ toolName: 'ask_agent', outputSummary: mended }]);
+  expect(asked.view).toMatchObject({ status: 'completed', result: { text: 'Read.' } });
+  expect(eventsOf(asked, 'tool.execute.end')).toMatchObject([{ toolName: 'ask_agent', outputSummary: repaired }]);
 });
 
 test('a call whose id is longer than a decision may name can be decided about, and goes back under its own id', async () => {

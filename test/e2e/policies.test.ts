@@ -43,7 +43,7 @@ test('a rule that denies ends the run before anything of the step happens', asyn
   expect(world.provider.callsOf(run.runId)).toHaveLength(1);
 });
 
-test('a rule that defers leaves the call to somebody outside', async () => {
+test('a rule that defers leaves the call to another process', async () => {
   const { world } = shared;
   const run = await world.submit('ruled', [{ calls: [{ name: 'charge', args: { id: 'big' } }] }, { text: 'Done.' }]);
   await until('the run waits', async () => (await run.get()).status === 'suspended');
@@ -66,7 +66,7 @@ test('a rule rewrites the arguments of a call', async () => {
 
 test('a rule about model calls keeps them from being made', async () => {
   const { world } = shared;
-  const run = await world.submit('ruled', [{ text: 'Never said.' }], { metadata: { team: 'none' } });
+  const run = await world.submit('ruled', [{ text: 'Never sent.' }], { metadata: { team: 'none' } });
   const observed = await world.ended(run);
   expect(observed.view).toMatchObject({ status: 'failed', error: { code: 'policy_denied', message: 'no budget' } });
   expect(eventsOf(observed, 'policy.decision')).toMatchObject([{ subject: 'llm_call', ruleId: 'no-models' }]);

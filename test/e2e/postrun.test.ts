@@ -43,7 +43,7 @@ test('a thread gets its title after the second message, and the call is billed',
   expect(rows).toMatchObject([{ agent: 'plain', attempts: 3 }]);
   const ofRuns = (await world.mill.get(second.runId)).costMicrocents;
   expect(rows[0]?.costMicrocents).toBe(3 * ofRuns);
-  // What follows a run is not told in its log.
+  // The post-run jobs of a run emit nothing into its log.
   await world.ended(second);
   await turn(world, 'talk', 'three');
   await nothingFollows(world);
@@ -53,7 +53,7 @@ test('a thread gets its title after the second message, and the call is billed',
 test('a worker is killed while it makes a title, and another one makes it', async () => {
   const world = await makeWorld();
   await turn(world, 'talk', 'one');
-  world.provider.holdTitles = true;
+  world.provider.blockTitles = true;
   await turn(world, 'talk', 'two');
   await world.provider.gates.reached('title');
   // The next message does not wait for the title.
@@ -70,13 +70,13 @@ test('a worker is killed while it makes a title, and another one makes it', asyn
 test('a worker that leaves gives the title it is making to another one', async () => {
   const world = await makeWorld({ env: { SHUTDOWN_GRACE_MS: '300' } });
   await turn(world, 'talk', 'one');
-  world.provider.holdTitles = true;
+  world.provider.blockTitles = true;
   await turn(world, 'talk', 'two');
   await world.provider.gates.reached('title');
   world.worker.signal('SIGTERM');
   expect(await world.worker.exited).toMatchObject({ code: 0 });
   expect(await eventsOf(world.mill, 'talk')).toEqual([]);
-  world.provider.holdTitles = false;
+  world.provider.blockTitles = false;
   await world.addWorker();
   await until('the thread has a title', async () => (await world.mill.threads.get('talk')).title !== undefined, 20_000);
   expect(world.provider.titled).toHaveLength(2);
@@ -109,7 +109,7 @@ test('an embedder that hangs delays neither answers nor titles', async () => {
   expect(new Set(asked.map(([user]) => user))).toEqual(new Set(['Where is order 7?', 'And when?']));
 });
 
-test('what an embedder could not make is told to the thread, and counted', async () => {
+test('what an embedder could not make is an event of the thread, and counted', async () => {
   const [redis, prefix] = [inject('redisUrl'), testPrefix()];
   const embedder: Embedder = {
     id: 'vectors',
@@ -138,7 +138,7 @@ test('what an embedder could not make is told to the thread, and counted', async
   expect(await metrics.text()).toContain('millrace_postrun_jobs_failed_total{kind="embeddings"} 1\n');
 });
 
-test('what an embedder made is told to the thread', async () => {
+test('what an embedder made is an event of the thread', async () => {
   const [redis, prefix] = [inject('redisUrl'), testPrefix()];
   const kept: unknown[] = [];
   const embedder: Embedder = {
@@ -155,11 +155,11 @@ test('what an embedder made is told to the thread', async () => {
   const mill = new Millrace({ redis, prefix });
   onTestFinished(() => mill.close());
   const { runId } = await mill.enqueue({ agent: 'support', input: 'Where is order 7?', thread: 't' });
-  const told = await until('the vectors are there', async () => {
+  const events = await until('the vectors are there', async () => {
     const events = await mill.threads.events('t').catch(() => ({ events: [] }));
     return events.events.length > 0 ? events.events : undefined;
   });
-  expect(told).toMatchObject([{ type: 'thread.embedding_done', model: 'embed-3', messages: 2, runId }]);
+  expect(events).toMatchObject([{ type: 'thread.embedding_done', model: 'embed-3', messages: 2, runId }]);
   expect(kept).toMatchObject([
     { role: 'user', text: 'Where is order 7?', vector: [1, 2], seq: 1 },
     { role: 'assistant', text: 'It was sent.', vector: [1, 2], seq: 2 },

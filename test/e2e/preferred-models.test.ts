@@ -29,7 +29,7 @@ export const think = defineTool({
 test.each([
   ['a worker at its start', []],
   ['a check of the folder', ['agents']],
-])('%s names every preferred model that nobody serves', async (_what, args) => {
+])('%s names every preferred model that no provider serves', async (_what, args) => {
   const folder = folderOf({
     'good.yaml': 'model: m\nmodelTierMap: { fast: m2 }\npreferredModel: fast\n',
     'tiers.yaml': 'model: m\nmodelTierMap: { smart: { provider: acme, model: big } }\n',

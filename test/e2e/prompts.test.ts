@@ -17,7 +17,7 @@ test('a prompt that a builder made stays what it was when another worker goes on
   const plan = [{ calls: [{ name: 'look', args: { id: 'x', gate: 'again' } }] }, { text: 'Done.' }];
   const run = await world.submit('prompted', plan, { task: 'audit', thread: 'books' });
   await world.toolWorks(run);
-  const killed = await world.holderOf(run);
+  const killed = await world.workerOf(run);
   await killed.kill();
   await world.toolWorks(run, 2);
   world.fleet.openGate('again');
@@ -41,25 +41,25 @@ test('a skill and its files reach the model when it asks for them', async () => 
   const run = await world.submit('prompted', [...plan, { text: 'Read.' }]);
   const observed = await world.ended(run);
   expect(observed.view.status).toBe('completed');
-  const told = world.provider.callsOf(run.runId, 2)[0]?.messages.slice(-3) ?? [];
-  expect(told[0]?.content).toBe('Write in short sentences. Numbers: references/numbers.md.');
-  expect(told[1]?.content).toContain('Numbers up to twelve are words.');
-  expect(told[2]?.content).toContain('Kind: capability_blocked');
-  // What is only said once there are results stands behind what providers have cached.
+  const messages = world.provider.callsOf(run.runId, 2)[0]?.messages.slice(-3) ?? [];
+  expect(messages[0]?.content).toBe('Write in short sentences. Numbers: references/numbers.md.');
+  expect(messages[1]?.content).toContain('Numbers up to twelve are words.');
+  expect(messages[2]?.content).toContain('Kind: capability_blocked');
+  // The text that only comes with results stands after what providers have cached.
   const [first, second] = systemsOf(world, run);
   expect([first?.length, second?.length]).toEqual([1, 2]);
   expect(second?.[0]).toBe(first?.[0]);
 });
 
-test('a run in the background can tell its user something, and one in front cannot', async () => {
+test('a run in the background can notify its user, and one in front cannot', async () => {
   const { world } = shared;
   const notify = { calls: [{ name: 'notify_user', args: { message: 'The books are done.' } }] };
-  const behind = await world.submit('plain', [notify, { text: 'Told.' }], { overrides: { background: true } });
+  const behind = await world.submit('plain', [notify, { text: 'Sent.' }], { overrides: { background: true } });
   const observed = await world.ended(behind);
   expect(eventsOf(observed, 'capability.user_notified')).toMatchObject([
     { message: 'The books are done.', agentId: 'plain' },
   ]);
-  const front = await world.submit('plain', [notify, { text: 'Not told.' }]);
+  const front = await world.submit('plain', [notify, { text: 'Not sent.' }]);
   const seen = await world.ended(front);
   expect(eventsOf(seen, 'capability.user_notified')).toEqual([]);
   expect(eventsOf(seen, 'tool.execute.error')).toMatchObject([{ error: { kind: 'unknown_tool' } }]);

@@ -18,7 +18,7 @@ const cut = { afterPieces: 2 } as const;
 /** More faults of one kind than any agent of these tests makes attempts. */
 const always = (fault: Fault) => Array.from({ length: 10 }, () => fault);
 
-const mended: [string, Fault, string][] = [
+const passing: [string, Fault, string][] = [
   ['answers 429', { kind: 'status', status: 429 }, 'rate_limit'],
   ['answers 500', { kind: 'status', status: 500 }, 'overloaded'],
   ['answers 503', { kind: 'status', status: 503 }, 'overloaded'],
@@ -29,7 +29,7 @@ const mended: [string, Fault, string][] = [
   ['answers with a web page', { kind: 'page' }, 'transport'],
 ];
 
-test.each(mended)('a provider that once %s is tried again', async (_, fault, kind) => {
+test.each(passing)('a provider that once %s is tried again', async (_, fault, kind) => {
   const { world } = shared;
   const run = await world.submit('hands', [{ text, faults: [fault] }], alone());
   const observed = await world.ended(run);

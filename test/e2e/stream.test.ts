@@ -7,14 +7,14 @@ import { shareWorld } from '../support/world.ts';
 // One event per delta, so that there is a middle to resume from.
 const shared = shareWorld({ producer: true, env: { STREAM_FLUSH_MS: '0' } });
 
-const lookThenTell: PlannedStep[] = [
+const lookThenAnswer: PlannedStep[] = [
   { text: 'Let me look. ', calls: [{ name: 'look', args: { id: 'order-7' } }] },
   { text: 'Your order is on its way.' },
 ];
 
 test('a run goes from HTTP through a tool to its result', async () => {
   const { world } = shared;
-  const accepted = await call('POST', `${world.url}/v1/runs`, { agent: 'hands', input: planInput(...lookThenTell) });
+  const accepted = await call('POST', `${world.url}/v1/runs`, { agent: 'hands', input: planInput(...lookThenAnswer) });
   expect(accepted.status).toBe(202);
   expect(accepted.body).toEqual({ runId: expect.any(String), status: 'queued', attached: false });
   const { runId } = accepted.body;
@@ -52,7 +52,7 @@ test('a run goes from HTTP through a tool to its result', async () => {
 
 test('the same run goes through the TypeScript client', async () => {
   const { world } = shared;
-  const run = await world.submit('hands', lookThenTell, { metadata: { order: '7' } });
+  const run = await world.submit('hands', lookThenAnswer, { metadata: { order: '7' } });
   expect(run.attached).toBe(false);
   const seen = await all(run.events());
   const { text, status } = await run.result();
@@ -66,8 +66,8 @@ test('an agent written in TypeScript uses the tool in its own file', async () =>
   const run = await world.submit('careful', [{ calls: [{ name: 'double', args: { n: 21 } }] }, { text: '42.' }]);
   const { view } = await world.ended(run);
   expect(view.result?.text).toBe('42.');
-  const told = world.provider.callsOf(run.runId, 2)[0]?.messages.at(-1);
-  expect(told).toMatchObject({ role: 'tool', content: expect.stringContaining('42') });
+  const results = world.provider.callsOf(run.runId, 2)[0]?.messages.at(-1);
+  expect(results).toMatchObject({ role: 'tool', content: expect.stringContaining('42') });
 });
 
 test('tool calls of one step run side by side and answer in the order of the model', async () => {
@@ -79,8 +79,8 @@ test('tool calls of one step run side by side and answer in the order of the mod
   await world.toolWorks(run, 3);
   world.fleet.openGate(gate);
   await world.ended(run);
-  const told = world.provider.callsOf(run.runId, 2)[0]?.messages.filter((message) => message.role === 'tool');
-  expect(told?.map((message) => JSON.stringify(message.content).match(/done[^a-c]*([abc])/)?.[1])).toEqual([
+  const results = world.provider.callsOf(run.runId, 2)[0]?.messages.filter((message) => message.role === 'tool');
+  expect(results?.map((message) => JSON.stringify(message.content).match(/done[^a-c]*([abc])/)?.[1])).toEqual([
     'a',
     'b',
     'c',
@@ -103,7 +103,7 @@ test('an event stream resumes in the middle of a run without gap or repeat', asy
   expect([...before, ...(await rest)]).toEqual((await world.ended(run)).events);
 });
 
-test('an event stream can be read from any place after the run has ended', async () => {
+test('an event stream can be read from any position after the run has ended', async () => {
   const { world } = shared;
   const run = await world.submit('plain', [{ text: 'a b c d e f g h' }]);
   const { events } = await world.ended(run);
@@ -125,11 +125,13 @@ test('an event stream can be read from any place after the run has ended', async
   ).toEqual(events.slice(2));
 });
 
-test.each(['-1', 'abc', '1.5'])('a stream from place %s is refused', async (place) => {
+test.each(['-1', 'abc', '1.5'])('a stream from position %s is refused', async (position) => {
   const { world } = shared;
   const run = await world.submit('plain', [{ text: 'short' }]);
   await world.ended(run);
-  const answer = await call('GET', `${world.url}/v1/runs/${run.runId}/events`, undefined, { 'last-event-id': place });
+  const answer = await call('GET', `${world.url}/v1/runs/${run.runId}/events`, undefined, {
+    'last-event-id': position,
+  });
   expect([answer.status, answer.body.error.code]).toEqual([400, 'validation']);
 });
 

@@ -86,7 +86,7 @@ describe('a task over the queue', () => {
     await until('the second action', () => did(world, 'cut off').length === 1);
     let decided = 0;
     for await (const { type } of run.events()) if (type === 'task.decide' && ++decided === 2) break;
-    expect(decided, 'what it decided is told before it has done it').toBe(2);
+    expect(decided, 'what it decided is emitted before it is done').toBe(2);
     world.worker.signal('SIGKILL');
     await world.addWorker();
     await until('it is made again', () => did(world, 'cut off').length === 2, 20_000);
@@ -95,9 +95,9 @@ describe('a task over the queue', () => {
     expect(observed.view).toMatchObject({ status: 'completed', recoveries: 1 });
     expect(did(world, 'done')).toHaveLength(1);
     expect(new Set(did(world, 'cut off').map(({ key }) => key)).size).toBe(1);
-    const told = typesOf(observed);
-    expect(told.filter((type) => type === 'task.step')).toHaveLength(2);
-    expect(told.filter((type) => type === 'task.decide')).toHaveLength(3);
+    const types = typesOf(observed);
+    expect(types.filter((type) => type === 'task.step')).toHaveLength(2);
+    expect(types.filter((type) => type === 'task.decide')).toHaveLength(3);
   });
 
   test('is handed over by a worker that leaves, and cancelled within its action', async () => {
@@ -157,12 +157,12 @@ describe('a task over the queue', () => {
     expect(account).toMatchObject({ spentMicrocents: 200, unconfirmedMicrocents: 100, reservedMicrocents: 0 });
   });
 
-  test('fails where nobody has its adapter, and is blocked where something has to be known first', async () => {
+  test('fails where no worker has its adapter, and is blocked where something has to be known first', async () => {
     const { world } = shared;
-    const unknown = await world.ended(await world.mill.task({ adapter: 'nobody' }));
+    const unknown = await world.ended(await world.mill.task({ adapter: 'absent' }));
     expect(unknown.view).toMatchObject({
       status: 'failed',
-      error: { code: 'validation', message: 'this worker has no task adapter nobody' },
+      error: { code: 'validation', message: 'this worker has no task adapter absent' },
     });
     const requirements = [{ id: 'address', description: 'Where it goes' }];
     const blocked = await world.ended(await world.mill.task({ ...task(act('never')), requirements }));

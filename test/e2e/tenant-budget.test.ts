@@ -20,7 +20,7 @@ test("a run without a budget of its own keeps to its tenant's", async () => {
 
 test('a tenant that denies models without a price does so for every run', async () => {
   const { world } = shared;
-  const run = await world.submit('plain', [{ text: 'never' }], { overrides: { model: 'nobody-knows-this' } });
+  const run = await world.submit('plain', [{ text: 'never' }], { overrides: { model: 'model-without-price' } });
   expect((await world.ended(run)).view).toMatchObject({ status: 'failed', error: { code: 'budget_unpriced' } });
 });
 

@@ -80,7 +80,7 @@ test('a missing, unknown or too narrow key is refused', async () => {
   const { world } = shared;
   const body = { agent: 'plain', input: 'x' };
   const none = await call('POST', `${world.url}/v1/runs`, body);
-  const unknown = await call('POST', `${world.url}/v1/runs`, body, { authorization: 'Bearer nobody' });
+  const unknown = await call('POST', `${world.url}/v1/runs`, body, { authorization: 'Bearer absent' });
   const narrow = await call('POST', `${world.url}/v1/runs`, body, as('reader'));
   expect([none.status, none.body.error.code]).toEqual([401, 'unauthorized']);
   expect([unknown.status, unknown.body.error.code]).toEqual([401, 'unauthorized']);

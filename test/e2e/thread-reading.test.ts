@@ -24,7 +24,7 @@ test('calls of a run show while it works, stay when its worker is killed, and ar
   expect(body).toMatchObject({ lockOwner: run.runId, waiting: 0, lastSeq: 1 });
   expect((await call('DELETE', `${world.url}/v1/threads/talk`)).body.error.code).toBe('concurrent_run');
 
-  const lockOwner = await world.holderOf(run);
+  const lockOwner = await world.workerOf(run);
   lockOwner.signal('SIGKILL');
   await lockOwner.exited;
   expect(await seen(world, 'talk')).toEqual(steps);
@@ -33,6 +33,6 @@ test('calls of a run show while it works, stay when its worker is killed, and ar
   world.provider.gates.open('answer');
   expect((await run.result()).status).toBe('completed');
   expect(await seen(world, 'talk')).toEqual(['assistant_text', 'tool_use', 'tool_result', 'message']);
-  await until('nobody holds it', async () => (await world.mill.threads.get('talk')).lockOwner === undefined);
+  await until('it is not locked', async () => (await world.mill.threads.get('talk')).lockOwner === undefined);
   expect((await call('DELETE', `${world.url}/v1/threads/talk`)).status).toBe(200);
 });

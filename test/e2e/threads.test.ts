@@ -38,7 +38,7 @@ describe('messages on one thread', () => {
       await until('its answer has begun', () =>
         world.provider.callsOf(run.runId).some(({ ended }) => ended === 'open'),
       );
-      const lockOwner = await world.holderOf(run);
+      const lockOwner = await world.workerOf(run);
       lockOwner.signal('SIGKILL');
       await lockOwner.exited;
       await world.addWorker();
@@ -96,7 +96,7 @@ describe('messages on one thread', () => {
     await expect(other).rejects.toMatchObject({ code: 'validation', message: expect.stringContaining('agent plain') });
   });
 
-  test('reject, where somebody is at work or waits for people', async () => {
+  test('reject, where a run is running or waits for people', async () => {
     const { world } = shared;
     const hold = { gate: 'reject', afterPieces: 0 };
     const first = await world.submit('gated', [{ text: 'one', hold }], { thread: 'r' });
@@ -163,7 +163,7 @@ describe('messages on one thread', () => {
     expect(statuses.toSorted()).toEqual(['cancelled', 'completed', 'completed']);
   });
 
-  test('steer: what is said to a run at work reaches its next step, also across a crash', async () => {
+  test('steer: a message to a running run reaches its next step, also across a crash', async () => {
     const world = await makeWorld();
     const first = await world.submit('plain', [{ text: 'one two', hold: { gate: 'st', afterPieces: 1 } }], {
       thread: 's',
@@ -187,7 +187,7 @@ describe('messages on one thread', () => {
     ]);
   });
 
-  test('steer: nobody at work is a message like any other, and what comes too late is the next one', async () => {
+  test('steer: without a running run it is a message like any other, and what comes too late is the next one', async () => {
     const { world } = shared;
     const input = planInput({ text: 'fresh' });
     const first = await world.mill.enqueue({ agent: 'plain', input, thread: 'late', onBusy: 'steer' });
@@ -210,7 +210,7 @@ describe('messages on one thread', () => {
     );
   });
 
-  test('a failed run that is driven again adds only what is new', async () => {
+  test('a failed run that is redriven adds only what is new', async () => {
     const { world } = shared;
     const failing: PlannedStep = { text: 'in the end', faults: [{ kind: 'status', status: 401 }] };
     const look = { calls: [{ name: 'look', args: { id: 'd' } }] };

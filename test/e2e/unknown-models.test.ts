@@ -5,7 +5,7 @@ import { shareWorld } from '../support/world.ts';
 
 const shared = shareWorld();
 
-test('models that nobody configured are no names of metrics, limiters, breakers and cost counters', async () => {
+test('models that are not configured are no names of metrics, limiters, breakers and cost counters', async () => {
   const { world } = shared;
   const runs = await Promise.all(
     [1, 2, 3].map((n) => world.submit('plain', [{ text: 'x' }], { overrides: { model: `made-up-${n}` } })),

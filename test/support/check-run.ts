@@ -9,15 +9,15 @@ import type { Execution } from './effect-recorder.ts';
 export interface Observed {
   readonly view: RunView;
   readonly events: readonly RunEvent[];
-  /** What the witness saw of this run's tools. */
+  /** What the recordEffect saw of this run's tools. */
   readonly executions: readonly Execution[];
 }
 
 /** Reads a run that has ended, or waits until it has. */
-export async function observe(mill: Millrace, runId: string, witnessed: () => readonly Execution[]): Promise<Observed> {
+export async function observe(mill: Millrace, runId: string, recorded: () => readonly Execution[]): Promise<Observed> {
   const events = await all(mill.events(runId));
   const view = await mill.get(runId);
-  return { view, events, executions: witnessed().filter((execution) => execution.runId === runId) };
+  return { view, events, executions: recorded().filter((execution) => execution.runId === runId) };
 }
 
 /** What holds for every run that has ended, whatever was done to it. Reads public outputs only. */
@@ -76,7 +76,7 @@ function checkEnding({ view, events }: Observed): void {
   if (end?.type === 'run.failed') expect(view.error).toEqual(end.error);
 }
 
-/** What a subscriber shows after dropping what a reset discards is what the model said. */
+/** What a subscriber shows after dropping what a reset discards is what the model wrote. */
 function checkText({ events, view }: Observed): void {
   let shown = '';
   for (const event of events) {
@@ -87,7 +87,7 @@ function checkText({ events, view }: Observed): void {
 }
 
 /**
- * One key per planned call; a `once` tool at most once for each; and where nobody can know whether it ran, the events
+ * One key per planned call; a `once` tool at most once for each; and where it is unknown whether it ran, the events
  * say so. Every call that began has an end.
  */
 function checkTools(observed: Observed): void {
@@ -99,11 +99,11 @@ function checkTools(observed: Observed): void {
     if (call.startsWith('charge ')) expect(times, `executions of ${call} in run ${view.runId}`).toHaveLength(1);
   }
   const unknown = new Set(eventsOf(observed, 'tool.outcome_unknown').map(({ key }) => key));
-  expect(eventsOf(observed, 'tool.outcome_unknown'), 'an unknown outcome is said once').toHaveLength(unknown.size);
+  expect(eventsOf(observed, 'tool.outcome_unknown'), 'an unknown outcome is emitted once').toHaveLength(unknown.size);
   if (view.status !== 'completed') return;
-  const told =
+  const known =
     eventsOf(observed, 'tool.execute.end').length + unknown.size + eventsOf(observed, 'tool.execute.error').length;
-  expect(told, `every call of run ${view.runId} that took effect has an outcome`).toBeGreaterThanOrEqual(planned.size);
+  expect(known, `every call of run ${view.runId} that took effect has an outcome`).toBeGreaterThanOrEqual(planned.size);
 }
 
 function checkMoney(observed: Observed): void {

@@ -43,7 +43,7 @@ export function checkThread(seen: SeenThread, sent: readonly Sent[]): void {
   checkOrder(seen, sent);
 }
 
-/** The entries of a run stand together: first what its user said, last how it ended. */
+/** The entries of a run stand together: first the message of its user, last how it ended. */
 function checkTurns({ threadId, items, entries }: SeenThread): void {
   expect(
     items.some(({ live }) => live),
@@ -82,7 +82,7 @@ function checkCallsAnswered({ threadId, items }: SeenThread): void {
   expect(open).toEqual([]);
 }
 
-/** Who asks the run is told the same as who reads the thread. */
+/** The result of the run is the same as in its thread. */
 function checkAnswers({ threadId, items, entries, runs }: SeenThread): void {
   for (const { runId, status, result, costMicrocents } of runs.values()) {
     const mine = items.filter((item) => item.runId === runId);
@@ -91,8 +91,8 @@ function checkAnswers({ threadId, items, entries, runs }: SeenThread): void {
     const name = `run ${runId} of thread ${threadId}`;
     expect({ status: end.status, costMicrocents: end.costMicrocents }, name).toEqual({ status, costMicrocents });
     if (status !== 'completed') continue;
-    const said = mine.findLast((item) => item.kind === 'message' && item.role === 'assistant');
-    expect(said, name).toMatchObject({ text: result?.text });
+    const answer = mine.findLast((item) => item.kind === 'message' && item.role === 'assistant');
+    expect(answer, name).toMatchObject({ text: result?.text });
   }
 }
 
@@ -132,9 +132,9 @@ function checkSaid({ threadId, items, runs }: SeenThread, message: Sent, gone: R
 
 /** Of two messages that only waited, the one that was taken before the other was sent comes first. */
 function checkOrder({ threadId, items }: SeenThread, sent: readonly Sent[]): void {
-  const place = new Map(items.map(({ runId }, index) => [runId, index]));
-  const queued = sent.filter(({ onBusy, runId = '' }) => onBusy === 'queue' && place.has(runId));
-  const at = ({ runId = '' }: Sent) => place.get(runId) as number;
+  const position = new Map(items.map(({ runId }, index) => [runId, index]));
+  const queued = sent.filter(({ onBusy, runId = '' }) => onBusy === 'queue' && position.has(runId));
+  const at = ({ runId = '' }: Sent) => position.get(runId) as number;
   for (const a of queued) {
     const before = queued.filter((b) => a.answeredAt < b.triedAt && at(b) < at(a));
     expect(

@@ -14,16 +14,16 @@ export interface Execution {
 }
 
 /**
- * Writes one line into the witness file of this test. The file is outside of the system under test, and a short append
+ * Writes one line into the effects file of this test. The file is outside of the system under test, and a short append
  * is one write of the kernel: it survives a `kill -9` of the process right after.
  */
-export function witness(folder: string, execution: Omit<Execution, 'pid' | 'at'>): void {
-  appendFileSync(join(folder, 'witness'), `${JSON.stringify({ ...execution, pid: process.pid, at: Date.now() })}\n`);
+export function recordEffect(folder: string, execution: Omit<Execution, 'pid' | 'at'>): void {
+  appendFileSync(join(folder, 'effects'), `${JSON.stringify({ ...execution, pid: process.pid, at: Date.now() })}\n`);
 }
 
 /** Everything that tools have done so far. */
 export function executions(folder: string): Execution[] {
-  const file = join(folder, 'witness');
+  const file = join(folder, 'effects');
   if (!existsSync(file)) return [];
   return readFileSync(file, 'utf8')
     .split('\n')

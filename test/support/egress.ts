@@ -11,7 +11,7 @@ export const refusedHosts = readFileSync(join(import.meta.dirname, '../fixtures/
   .split('\n')
   .filter((line) => line !== '' && !line.startsWith('#'));
 
-/** In a block of the global addresses that nobody has: no test may reach a public one. */
+/** In a block of the global addresses that is not assigned: no test may reach a public one. */
 const publicAddress = '2d00::1';
 
 /**

@@ -30,7 +30,7 @@ export interface FaultOptions {
 }
 
 /**
- * Harms a world in every way at random: workers are killed and replaced, or stopped for longer than their leases; connections
+ * Injects every kind of fault into a world, at random: workers are killed and replaced, or stopped for longer than their leases; connections
  * to Redis are cut, and replies lost; and Redis itself dies once. Resolves when all workers go on.
  */
 export async function injectFaults(

@@ -31,7 +31,7 @@ export interface WorkerChild extends Child {
 export class Fleet {
   readonly redisUrl: string;
   readonly prefix: string;
-  /** Holds the witness file and the gates of the fixture tools. */
+  /** Holds the recordEffect file and the gates of the fixture tools. */
   readonly folder = mkdtempSync(join(tmpdir(), 'millrace-fleet-'));
   readonly mill: Millrace;
   readonly #env: Record<string, string>;
@@ -46,7 +46,7 @@ export class Fleet {
       REDIS_URL: redisUrl,
       MILLRACE_PREFIX: this.prefix,
       MILLRACE_AGENTS: join(root, 'test/fixtures/agents'),
-      WITNESS_DIR: this.folder,
+      EFFECTS_DIR: this.folder,
       OPENAI_API_KEY: 'sk-not-a-real-key',
       PORT: '0',
       WORKER_PORT: '0',

@@ -5,23 +5,23 @@ interface Gate {
   reach(): void;
 }
 
-/** Named points at which somebody waits until the test lets them go on. */
+/** Named points at which code waits until the test opens the gate. */
 export class Gates {
   readonly #gates = new Map<string, Gate>();
 
-  /** Resolves once the gate is open; at once when it already is. Whoever comes is noticed by {@link reached}. */
+  /** Resolves once the gate is open; at once when it already is. Resolves {@link reached}. */
   passed(name: string): Promise<void> {
     const gate = this.#gate(name);
     gate.reach();
     return gate.opened;
   }
 
-  /** Resolves once somebody stands at the gate or has passed it. */
+  /** Resolves once code waits at the gate or has passed it. */
   reached(name: string): Promise<void> {
     return this.#gate(name).reached;
   }
 
-  /** Lets everybody through, now and later. */
+  /** Opens the gate, now and later. */
   open(name: string): void {
     this.#gate(name).open();
   }

@@ -51,9 +51,9 @@ export const turnStarters: Readonly<Record<string, Readonly<Record<string, reado
   'src/worker/local/agent-engine.ts': { createAgentEngine: ['src/worker/local/runner-defaults.ts'] },
 };
 
-/** Where a process begins, or enters: `createAgent` runs in a program that has no main file of ours. */
+/** Entry points of a process: `createAgent` runs in a program that has no main file of ours. */
 const entryPoints = /^src\/((worker|producer|producer\/cli)\/main|worker\/index)\.ts$/;
-/** What a terminal or a browser is shown, or the parent of a sandbox is told; everything else may end up in Redis. */
+/** What a terminal or a browser shows, or a sandbox sends to its parent; everything else may end up in Redis. */
 const ownWriters =
   /^src\/(shared\/base\/json-text|producer\/cli\/.*|producer\/http\/console-script|worker\/tools\/code-mode\/(child|engine|script-run))\.ts$/;
 const publicDoors = /^src\/(worker|producer)\/index\.ts$/;
@@ -139,7 +139,7 @@ function fenceBreaks(path: string, specifier: string, house: House): string[] {
   return fence && !fence.test(path) ? [`${path}: may not import ${name}`] : [];
 }
 
-/** Every way back to a file from itself, each told once. */
+/** Every way back to a file from itself, each named once. */
 function cycles(facts: ReadonlyMap<string, ModuleFacts>): string[] {
   const done = new Set<string>();
   const trail: string[] = [];

@@ -31,7 +31,7 @@ export async function call(
 }
 
 /**
- * The body of a response that nobody keeps. The `fetch` of Node cancels a body that nobody has begun to read once its
+ * The body of a response that is not kept. The `fetch` of Node cancels a body whose reading has not begun once its
  * response is collected as garbage, and the reader then finds it empty, without an error.
  */
 export function bodyOf({ body }: Response): ReadableStream<Uint8Array> {

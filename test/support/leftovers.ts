@@ -15,7 +15,7 @@ const ofMoney = /:\{ledger:[^}]+\}:(run|tenant|batch|costs|counted)/;
 const ofQueues = /:(runs|runs-postrun|quarantine|maintenance)(:|$)/;
 const ofProviders = /:\{(breaker|limit):/;
 
-/** Nothing that runs do stays behind once they have all ended: no lock, place, timer, listing, nor money that is held. */
+/** Nothing that runs do stays behind once they have all ended: no lock, wait queue position, timer, listing, nor reserved money. */
 export async function checkNothingLeft(world: World, redis: RedisConnection): Promise<void> {
   const { prefix } = world.fleet;
   await until('no run is open', async () => (await redis.zcard(`${prefix}:_:open`)) === 0, 60_000);
@@ -27,7 +27,7 @@ export async function checkNothingLeft(world: World, redis: RedisConnection): Pr
   const known = [ofRuns, ofThreads, ofFleet, ofMoney, ofQueues, ofProviders];
   expect(
     all.filter((key) => !known.some((pattern) => pattern.test(key))),
-    'keys that nobody needs any more',
+    'keys that are not needed any more',
   ).toEqual([]);
   const runKeys = all.filter((key) => ofRuns.test(key));
   const times = await Promise.all(runKeys.map((key) => redis.ttl(key)));
@@ -52,9 +52,9 @@ export async function checkNothingLeft(world: World, redis: RedisConnection): Pr
 
 async function checkMoney(all: readonly string[], redis: RedisConnection): Promise<void> {
   const accounts = all.filter((key) => /:\{ledger:[^}]+\}:(run|tenant|batch):/.test(key));
-  const held = await Promise.all(accounts.map(async (key) => [key, await redis.hgetall(key)] as const));
-  for (const [key, fields] of held) {
-    expect(Number(fields['reserved'] ?? 0), `money held in ${key}`).toBe(0);
+  const fieldsOf = await Promise.all(accounts.map(async (key) => [key, await redis.hgetall(key)] as const));
+  for (const [key, fields] of fieldsOf) {
+    expect(Number(fields['reserved'] ?? 0), `money reserved in ${key}`).toBe(0);
     expect(Object.keys(fields).filter((field) => field.startsWith('r:'))).toEqual([]);
   }
 }

@@ -10,8 +10,8 @@ export interface LimitedProviderOptions {
   readonly latencyMs?: (random: number) => number;
   /** Tokens of an answer. */
   readonly outputTokens?: (random: number) => number;
-  /** What is told about the limits, per minute as providers do. Default: limits in headers and `retry-after`. */
-  readonly tells?: 'all' | 'retry-after' | 'nothing';
+  /** What answers say about the limits, per minute as providers do. Default: limits in headers and `retry-after`. */
+  readonly reports?: 'all' | 'retry-after' | 'nothing';
 }
 
 /** A request as it was counted. */
@@ -38,7 +38,7 @@ export class LimitedProvider implements AsyncDisposable {
   #seed = 1;
 
   private constructor(options: LimitedProviderOptions) {
-    this.#options = { latencyMs: () => 20, outputTokens: () => 20, tells: 'all', ...options };
+    this.#options = { latencyMs: () => 20, outputTokens: () => 20, reports: 'all', ...options };
   }
 
   static async start(options: LimitedProviderOptions): Promise<LimitedProvider> {
@@ -108,13 +108,13 @@ export class LimitedProvider implements AsyncDisposable {
   }
 
   #headers(atMs: number, refused: boolean): Record<string, string> {
-    const { requests, tokens, windowMs, tells } = this.#options;
-    if (tells === 'nothing') return {};
+    const { requests, tokens, windowMs, reports } = this.#options;
+    if (reports === 'nothing') return {};
     const perMinute = (amount: number) => String(Math.max(0, Math.floor((amount * 60_000) / windowMs)));
     const oldest = this.calls.slice(this.#windowFrom).find((call) => !call.refused);
     const resetMs = Math.ceil((oldest?.atMs ?? atMs) + windowMs - atMs);
     const retry = refused ? { 'retry-after': String(Math.ceil(resetMs / 1000)) } : {};
-    if (tells === 'retry-after') return retry;
+    if (reports === 'retry-after') return retry;
     return {
       ...retry,
       'x-ratelimit-limit-requests': perMinute(requests),

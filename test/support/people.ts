@@ -4,7 +4,7 @@ import type { seeded } from './seeded.ts';
 
 type Random = ReturnType<typeof seeded>;
 
-/** Nobody sits there and waits: what is asked stays open for a while. */
+/** Decides what is asked, after a while. */
 const lookEveryMs = 300;
 
 /** People who say yes, and sometimes no, a moment after they are asked. */
@@ -19,7 +19,7 @@ export async function decideUntil(signal: AbortSignal, mill: Millrace, random: R
   }
 }
 
-/** Somebody who stops a run after a while, in whatever state it is by then. */
+/** Cancels a run after a while, in whatever state it is by then. */
 export async function stopAfter(ms: number, mill: Millrace, runId: string): Promise<void> {
   await new Promise((resolve) => setTimeout(resolve, ms));
   await mill.cancel(runId).catch(onlyRefused);

@@ -24,7 +24,7 @@ export interface SeenCall {
   /** Milliseconds since the epoch. */
   readonly startedAt: number;
   readonly messages: readonly { readonly role: string; readonly content?: unknown }[];
-  /** Names of the tools that the model was told about. */
+  /** Names of the tools in the request. */
   readonly tools: readonly string[];
   /** `finished`: the whole answer was sent. `closed`: the caller went away before. */
   readonly ended: 'open' | 'finished' | 'closed';
@@ -32,13 +32,13 @@ export interface SeenCall {
 
 /**
  * A model server that says, or does wrong, what each run's plan holds. It stays outside of the system under test, so
- * what it counts is what really was called.
+ * what it counts is what was called.
  */
 export class PlanProvider implements AsyncDisposable {
   readonly gates = new Gates();
   /** The runs after which a title was asked for. These calls are no part of a run, and not among `calls`. */
   readonly titled: string[] = [];
-  holdTitles = false;
+  blockTitles = false;
   unplanned: Unplanned = () => undefined;
   /** Summaries that were asked for. */
   summaries = 0;
@@ -77,10 +77,10 @@ export class PlanProvider implements AsyncDisposable {
   }
 
   async #answer(response: Parameters<Reply>[0], request: RawRequest): Promise<void> {
-    const { messages, tools: told = [] } = request.body as Pick<SeenCall, 'messages'> & {
+    const { messages, tools: definitions = [] } = request.body as Pick<SeenCall, 'messages'> & {
       readonly tools?: readonly { readonly function: { readonly name: string } }[];
     };
-    const tools = told.map(({ function: { name } }) => name);
+    const tools = definitions.map(({ function: { name } }) => name);
     const [task, about = '', , what] = String(request.headers['idempotency-key']).split(':');
     if (task === 'title') return await this.#entitled(about)(response, request);
     if (what === 'summary') return await this.#summed(response, request);
@@ -92,26 +92,26 @@ export class PlanProvider implements AsyncDisposable {
     response.on('close', () => (call.ended = response.writableFinished ? 'finished' : 'closed'));
     const said =
       step.text === undefined ? step : { ...step, text: step.text.replace('%call', `${this.#calls.length}`) };
-    await (fault ? spoiled(fault, step, String(request.headers.authorization)) : this.#told(said))(response, request);
+    await (fault ? spoiled(fault, step, String(request.headers.authorization)) : this.#reply(said))(response, request);
   }
 
-  /** A title for the thread of this run. Waits at the gate `title` once {@link holdTitles} is set. */
+  /** A title for the thread of this run. Waits at the gate `title` once {@link blockTitles} is set. */
   #entitled(runId: string): Reply {
     return async (response, request) => {
       this.titled.push(runId);
-      if (this.holdTitles) await this.gates.passed('title');
-      await this.#told({ text: 'A thread about plans' })(response, request);
+      if (this.blockTitles) await this.gates.passed('title');
+      await this.#reply({ text: 'A thread about plans' })(response, request);
     };
   }
 
   /** A summary of a part of a conversation: not among `calls`, like a title. */
   async #summed(...asked: Parameters<Reply>): Promise<void> {
     this.summaries++;
-    await this.#told({ text: 'They talked about plans.' })(...asked);
+    await this.#reply({ text: 'They talked about plans.' })(...asked);
   }
 
   /** The step as it is planned, piece by piece, waiting where the plan says so. */
-  #told({ hold, paceMs = 0, ...step }: PlannedStep): Reply {
+  #reply({ hold, paceMs = 0, ...step }: PlannedStep): Reply {
     return async (response) => {
       if (hold?.afterPieces === 0) await this.gates.passed(hold.gate);
       response.writeHead(200, { 'content-type': 'text/event-stream' });

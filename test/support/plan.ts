@@ -2,7 +2,7 @@
 export interface PlannedCall {
   readonly name: string;
   readonly args?: Record<string, unknown>;
-  /** The model's own. Default: `call_` and its place. */
+  /** The model's own. Default: `call_` and its position. */
   readonly id?: string;
 }
 
@@ -49,7 +49,7 @@ interface WireMessage {
 /** What a model says to a message that the system wrote, which is no plan. Undefined for one that is. */
 export type Unplanned = (said: string) => PlannedStep | undefined;
 
-/** The answer that is due, and its number from 1: the plan is the last user message, the place is what followed it. */
+/** The answer that is due, and its number from 1: the plan is the last user message, the position is the number of answers that followed it. */
 export function nextOf(
   messages: readonly WireMessage[],
   unplanned: Unplanned = () => undefined,

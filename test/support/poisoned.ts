@@ -4,7 +4,7 @@ import { planInput, type PlannedStep } from './plan.ts';
 import { until } from './redis.ts';
 import type { World } from './world.ts';
 
-/** A run that calls a `once` tool which ends its process, and calls it again whatever it is told. */
+/** A run that calls a `once` tool which ends its process, and calls it again whatever the result is. */
 export const poisonPlan: readonly PlannedStep[] = [
   ...Array.from({ length: 11 }, (_, i) => ({ calls: [{ name: 'detonate', args: { id: `x${i}` } }] })),
   { text: 'unreachable' },
@@ -20,7 +20,7 @@ function neighbourPlan(i: number): string {
   );
 }
 
-/** One poison run among `runs` on three workers: it ends in quarantine, and nobody else ever sees it. */
+/** One poison run among `runs` on three workers: it ends in quarantine, and no other run goes there. */
 export async function checkPoisonAmong(world: World, runs: number): Promise<void> {
   const platform = keepAlive(world);
   const half = Math.floor(runs / 2);
@@ -44,5 +44,5 @@ export async function checkPoisonAmong(world: World, runs: number): Promise<void
   expect(view).toMatchObject({ status: 'failed', error: { code: 'worker_lost', retryable: false } });
   expect(platform.restarts, 'workers that the poison took down').toBeLessThanOrEqual(3);
   expect(deaths(), 'two more died of it in quarantine').toBeLessThanOrEqual(5);
-  expect((await world.mill.diagnose()).counters, 'nobody else was in quarantine').toMatchObject({ quarantined: 1 });
+  expect((await world.mill.diagnose()).counters, 'no other run was in quarantine').toMatchObject({ quarantined: 1 });
 }

@@ -9,7 +9,7 @@ export interface FleetLoad {
   readonly thinkMs?: number;
 }
 
-export interface GovernedFleetOptions {
+export interface RateLimitedFleetOptions {
   /** One per worker. */
   readonly governors: readonly RateLimiter[];
   readonly baseUrl: string;
@@ -32,15 +32,15 @@ const wakeEveryMs = 200;
  * Runs that call a provider through the governors of several workers, as workers would: a run that has to wait for long
  * gives its slot back, and comes first again when it is woken.
  */
-export class GovernedFleet implements AsyncDisposable {
+export class RateLimitedFleet implements AsyncDisposable {
   readonly calls: FleetCall[] = [];
-  readonly #options: GovernedFleetOptions;
+  readonly #options: RateLimitedFleetOptions;
   readonly #parked = new Map<string, () => void>();
   readonly #queue: (() => void)[] = [];
   readonly #timers: NodeJS.Timeout[];
   #taken = 0;
 
-  constructor(options: GovernedFleetOptions) {
+  constructor(options: RateLimitedFleetOptions) {
     this.#options = options;
     this.#timers = options.governors.map((rateLimiter) => setInterval(() => void this.#wake(rateLimiter), wakeEveryMs));
   }

@@ -23,7 +23,7 @@ export interface RawProvider extends AsyncDisposable {
   answer(reply: Reply | readonly Reply[]): void;
 }
 
-/** An OpenAI-compatible server on a free port that misbehaves as told. */
+/** An OpenAI-compatible server on a free port that misbehaves as its test says. */
 export async function startRawProvider(
   reply: Reply | readonly Reply[] = chat(() => ({ text: 'Hello.' })),
 ): Promise<RawProvider> {

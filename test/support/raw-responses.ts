@@ -9,7 +9,7 @@ export interface ResponsesSaying {
   readonly calls?: readonly { readonly id: string; readonly name: string; readonly args: readonly string[] }[];
   /** The pieces of the calls take turns. */
   readonly interleaved?: boolean;
-  /** `completed` unless told. */
+  /** Default `completed`. */
   readonly end?: { readonly status: string; readonly [field: string]: unknown } | null;
   /** As on the wire; null: none. */
   readonly usage?: Readonly<Record<string, unknown>> | null;

@@ -1,8 +1,8 @@
 import type { RedisConnection } from '../../src/shared/state/connect.ts';
 
-/** Lets commands of somebody through only as far as a test says, in the order in which they were given. */
+/** Sends the commands of a connection only as far as a test says, in the order in which they were given. */
 export class Steps {
-  /** Commands that were let through and answered. */
+  /** Commands that were sent and answered. */
   answered = 0;
   #allowed = Number.POSITIVE_INFINITY;
   #taken = 0;
@@ -36,7 +36,7 @@ export class Steps {
     this.#looks = [];
   }
 
-  /** Lets so many more through, and resolves once they have been answered. */
+  /** Sends so many more, and resolves once they have been answered. */
   async send(count: number): Promise<void> {
     this.#allowed += count;
     const reached = Promise.withResolvers<void>();

@@ -69,15 +69,15 @@ export class World {
     return this.workers[0] as WorkerChild;
   }
 
-  /** The worker process that holds this run, once there is one. */
-  async holderOf({ runId }: { readonly runId: string }): Promise<WorkerChild> {
-    return await until(`a worker holds run ${runId}`, async () => {
+  /** The worker process that runs this run, once there is one. */
+  async workerOf({ runId }: { readonly runId: string }): Promise<WorkerChild> {
+    return await until(`a worker runs ${runId}`, async () => {
       const { worker = '' } = await this.mill.get(runId);
       return this.workers.find(({ pid }) => worker.includes(`-${pid}-`));
     });
   }
 
-  /** Resolves once the witness has seen a tool of this run. */
+  /** Resolves once the recordEffect has seen a tool of this run. */
   async toolWorks({ runId }: { readonly runId: string }, times = 1): Promise<void> {
     const mine = () => this.fleet.executions.filter((execution) => execution.runId === runId);
     await until(`a tool of run ${runId} works`, () => mine().length >= times, 20_000);

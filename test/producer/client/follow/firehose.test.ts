@@ -71,10 +71,10 @@ test('a listener that falls far behind loses the oldest events, and only those',
   await writer.say(1);
   const { keys, mill, redis } = world;
   const heard: string[] = [];
-  const witness = (async () => {
+  const other = (async () => {
     for await (const event of mill.firehose()) heard.push(String(event.sequenceNumber));
   })();
-  witness.catch(() => {});
+  other.catch(() => {});
   expect((await first).value).toMatchObject({ sequenceNumber: 2 });
   for (let i = 0; i < 52; i++) await writer.say(100);
   await until('all have arrived', () => heard.at(-1) === '5202');
