@@ -71,7 +71,7 @@ test('nothing of a thread expires but the memory of who left it', async () => {
   await enter(world, 'b');
   await world.threads.leave(tenant, 't1', 'c');
   const ttls = await Promise.all(
-    (['manifest', 'line', 'log', 'once', 'ops', 'claims', 'left'] as const).map((part) =>
+    (['manifest', 'waiters', 'log', 'once', 'ops', 'claims', 'left'] as const).map((part) =>
       redis.ttl(keys.thread(tenant, 't1', part)),
     ),
   );

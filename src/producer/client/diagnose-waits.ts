@@ -100,7 +100,7 @@ async function threadsOf(core: ClientCore, redis: RedisConnection): Promise<read
       threadId,
       lockOwner,
       suspended,
-      waiting: await redis.zcard(core.keys.thread(tenant, threadId, 'line')),
+      waiting: await redis.zcard(core.keys.thread(tenant, threadId, 'waiters')),
     })),
   );
   return facts.filter(({ waiting }) => waiting > 0).sort((a, b) => b.waiting - a.waiting);

@@ -149,7 +149,7 @@ async function inspectOpen(
     const [status, updatedAt, queue, segment, tenant, thread] = fields[i] ?? [];
     if (!status || !updatedAt || !queue || isTerminalStatus(status as RunStatus) || status === 'suspended') continue;
     // It waits for its turn in a thread, and has no job until then.
-    if (thread && (await redis.zscore(core.keys.thread(tenant ?? '', thread, 'line'), runId)) !== null) continue;
+    if (thread && (await redis.zscore(core.keys.thread(tenant ?? '', thread, 'waiters'), runId)) !== null) continue;
     const ageMs = Math.max(0, now - Date.parse(updatedAt));
     if (status === 'queued') oldestQueuedMs[queue] = Math.max(oldestQueuedMs[queue] ?? 0, ageMs);
     if (ageMs < stuckAfterMs || (await core.queues.isPending(queue, runId, Number(segment)))) continue;

@@ -1,8 +1,8 @@
---[[ Shared fragment: numbers events, adds them to a run's replay log and tells live subscribers.
+--[[ Shared fragment: numbers events, adds them to a run's replay log and publishes them.
 Each event arrives as a JSON object without its number; the number is spliced in front. All events go out as one message.
 append(streamKey, liveChannel, firehoseChannel, lifecycleKey, publishCommand, maxLen, seq, events, onlyIfLogExists)
 returns the new seq. events is a list of strings whose first character is a flag: D delta (not in the firehose),
-L lifecycle, or N. The first XADD is the first write, so a number that is taken and a full memory raise an error before
+L lifecycle, or N. The first XADD is the first write, so a number that is taken, and memory that is full, raise an error before
 anything has changed. With onlyIfLogExists a log that is gone stays gone and the answer is nil. ]]
 local function numbered(event, seq)
   return '{"v":1,"sequenceNumber":' .. seq .. ',' .. string.sub(event, 3)
@@ -24,7 +24,7 @@ local function append(stream, live, firehose, lifecycle, publish, maxLen, seq, e
     if flag ~= 'D' then public[#public + 1] = event end
     if flag == 'L' and lifecycle ~= '' then
       redis.call('XADD', lifecycle, 'MAXLEN', '~', 100000, '*', 'e', event)
-      -- In a Cluster it is the run's own, until the stream of all runs has taken its events over.
+      -- In a Cluster it is the run's own, until a process has moved its events to the stream of all runs.
       if publish == 'SPUBLISH' then redis.call('EXPIRE', lifecycle, 604800) end
     end
   end

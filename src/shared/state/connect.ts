@@ -10,7 +10,7 @@ export type RedisConnection = Redis | Cluster;
  * What a connection is for decides how it fails.
  *
  * - `command`: a caller waits for the answer. Fails at once while Redis is away instead of queueing.
- * - `work`: a worker's own commands. Waits and continues when Redis comes back.
+ * - `work`: the commands of a worker. Waits and continues when Redis comes back.
  * - `blocking`: BullMQ's fetch loop. No socket timeout, because silence is normal.
  * - `subscribe`: channels only. Resubscribes by itself after a loss.
  */
@@ -123,7 +123,7 @@ export function mastersOf(connection: RedisConnection): readonly RedisConnection
   return connection instanceof Cluster ? connection.nodes('master') : [connection];
 }
 
-/** The master of each of a Cluster's slots, as this connection knows them; undefined for a slot that nobody serves. Undefined elsewhere. */
+/** The master of each of a Cluster's slots, as this connection knows them; undefined for a slot that no node serves. Undefined elsewhere. */
 export function slotOwners(connection: RedisConnection): readonly (string | undefined)[] | undefined {
   if (!(connection instanceof Cluster)) return undefined;
   return Array.from({ length: 16_384 }, (_, slot) => connection.slots[slot]?.[0]);

@@ -1,4 +1,4 @@
---[[ Takes lifecycle events that are in the stream of all runs off a run's own.
+--[[ Removes lifecycle events from the stream of a run once they are in the stream of all runs.
 KEYS[1] the run's lifecycle events  ARGV their entry ids
 Returns how many are left. ]]
 redis.call('XDEL', KEYS[1], unpack(ARGV))

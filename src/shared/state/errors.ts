@@ -53,7 +53,7 @@ export function rightsProblem(answer: string): string {
   return `the user of REDIS_URL may not run ${command.toUpperCase()}: add +${command.toLowerCase()} to its ACL rule`;
 }
 
-/** What the work answers. An error of Redis comes out as {@link redisError} makes it. */
+/** The result of the work. Throws what {@link redisError} makes of an error of Redis. */
 export async function named<T>(doing: string, work: Promise<T>): Promise<T> {
   try {
     return await work;
@@ -76,12 +76,12 @@ export function withNamedErrors<Store extends { [Name in keyof Store]: (...args:
   ) as Store;
 }
 
-/** Nobody who looks after many runs waits longer than this for the node of Redis that one of them is on. */
+/** A process that serves many runs waits no longer than this for the node of Redis that has one of them. */
 const maxInlineWaitMs = 3_000;
 
 /**
- * The answer of Redis, or `queue_unavailable` when there is none in time. Work that did not answer goes on by itself: its outcome is
- * unknown, as with a lost reply.
+ * The answer of Redis. Throws `queue_unavailable` when there is none in time: the outcome of the work is unknown then, as with a
+ * lost reply.
  */
 export async function inTime<T>(work: Promise<T>, doing: string): Promise<T> {
   const late = () => {

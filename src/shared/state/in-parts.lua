@@ -1,4 +1,4 @@
---[[ Shared fragment: commands over lists that grow. Lua cannot spread more than about 8,000 values at once; parts are even, so
+--[[ Shared fragment: commands with long lists. Lua cannot spread more than about 8,000 values at once; parts are even, so
 that pairs stay together. ]]
 local function inParts(list, call)
   for i = 1, #list, 1000 do call(unpack(list, i, math.min(i + 999, #list))) end

@@ -5,7 +5,7 @@ export function keysFor(prefix: string) {
     journal: (runId: string) => `${prefix}:{${runId}}:journal`,
     events: (runId: string) => `${prefix}:{${runId}}:events`,
     live: (runId: string) => `${prefix}:{${runId}}:live`,
-    /** Stream of a run's lifecycle events that the stream of all runs does not have yet; only in a Cluster. */
+    /** Stream of a run's lifecycle events that are not in the stream of all runs yet; only in a Cluster. */
     unpublished: (runId: string) => `${prefix}:{${runId}}:unpublished`,
     /** Hash of the request that has taken the execution id of a run which is not created yet. */
     claim: (runId: string) => `${prefix}:{${runId}}:claim`,
@@ -13,27 +13,27 @@ export function keysFor(prefix: string) {
     decisions: (runId: string) => `${prefix}:{${runId}}:decisions`,
     /** List of those decisions that the journal of the run does not have yet. */
     decided: (runId: string) => `${prefix}:{${runId}}:decided`,
-    /** List of what the user said to a run at work, as far as it was not taken. */
+    /** List of messages of the user to a running run that its journal does not have yet. */
     inbox: (runId: string) => `${prefix}:{${runId}}:inbox`,
-    /** List of events of runs below that a run at work has not told yet. */
+    /** List of events of children that the log of a running parent does not have yet. */
     relayed: (runId: string) => `${prefix}:{${runId}}:relayed`,
-    /** Hash of the runs that begin below a suspended one as others end, and of what it waits for. */
+    /** Hash of the children that begin as others end, and of what their suspended parent waits for. */
     later: (runId: string) => `${prefix}:{${runId}}:later`,
     /** All runs' events without text deltas, as messages like those of `live`. */
     firehose: `${prefix}:firehose`,
     /** Stream of lifecycle events for consumer groups; field `e` as in a run's log. */
     lifecycle: `${prefix}:lifecycle`,
-    /** Sorted set of open runs by the time at which a worker has to look whether each still has what makes it go on. */
+    /** Sorted set of open runs by the time at which the reconciler checks each. */
     checks: `${prefix}:_:checks`,
     /** Sorted set of runs that have not ended, by the time at which they were listed. */
     open: `${prefix}:_:open`,
-    /** Set of a tenant's runs that have not ended, to be counted. It may hold some that ended with their process. */
+    /** Set of a tenant's runs that have not ended, to be counted. It may contain some that ended with their process. */
     openOf: (tenant: string) => `${prefix}:_:open:${tenant}`,
     /** Sorted set of a tenant's runs by creation time. */
     index: (tenant: string) => `${prefix}:_:index:${tenant}`,
     /** Set of runs whose running worker has been asked to cancel: what a worker polls when the channel is silent. */
     cancels: `${prefix}:_:cancels`,
-    /** Channel on which workers are woken for control messages. */
+    /** Channel for control messages to workers. */
     control: `${prefix}:control`,
     /** Sorted set of live worker names by heartbeat time, and the hash of what each serves. */
     workers: `${prefix}:_:workers`,
@@ -54,7 +54,7 @@ export function keysFor(prefix: string) {
       `${prefix}:{ledger:${tenant}}:${scope}:${id}:waiting`,
     /** Hash of what each of those runs needs, in microcents. */
     accountNeeds: (tenant: string, scope: string, id: string) => `${prefix}:{ledger:${tenant}}:${scope}:${id}:needs`,
-    /** Sorted set of runs that were told of money and have not asked for it yet, by the time at which that lapses. */
+    /** Sorted set of runs that were notified of money and have not asked for it yet, by the time at which that lapses. */
     accountPromises: (tenant: string, scope: string, id: string) =>
       `${prefix}:{ledger:${tenant}}:${scope}:${id}:promises`,
     /** Set of accounts that runs wait for, as `scope:id`. */
@@ -69,14 +69,14 @@ export function keysFor(prefix: string) {
     limiter: (limiter: string, part: string) => `${prefix}:{limit:${limiter}}:${part}`,
     /** Set of limiters that runs wait for. */
     limiters: `${prefix}:_:limiters`,
-    /** State of the circuit breaker of one provider and model, and the channel on which changes are told. */
+    /** State of the circuit breaker of one provider and model, and the channel on which changes are published. */
     breaker: (target: string) => `${prefix}:{breaker:${target}}:state`,
     breakers: `${prefix}:_:breakers`,
     breakerChannel: `${prefix}:breakers`,
     /** Sorted set of a tenant's runs that wait for people, by the time at which these were asked, and the set of tenants. */
     asking: (tenant: string) => `${prefix}:_:asking:${tenant}`,
     tenantsAsking: `${prefix}:_:tenants-asking`,
-    /** Sorted set of suspended runs by the time at which they go on by themselves. */
+    /** Sorted set of suspended runs by the time at which the resume poller resumes them. */
     timers: `${prefix}:_:timers`,
     /** Sorted set of runs by their deadline, of those that have one and have not ended. */
     deadlines: `${prefix}:_:deadlines`,
@@ -93,7 +93,7 @@ export function keysFor(prefix: string) {
     /** The mark of the shared folder that workers keep results in, and who swept it last. */
     artifactRoot: `${prefix}:_:artifact-root`,
     artifactSweep: `${prefix}:_:artifact-sweep`,
-    /** What belongs to one thread; `part` names the key within it. It is kept until somebody deletes it. */
+    /** What belongs to one thread; `part` names the key within it. It is kept until a caller deletes the thread. */
     thread: (tenant: string, threadId: string, part: ThreadPart) => `${prefix}:{thread:${tenant}:${threadId}}:${part}`,
     /** Sorted set of a tenant's threads by the time of their last change. */
     threads: (tenant: string) => `${prefix}:_:threads:${tenant}`,
@@ -103,19 +103,19 @@ export function keysFor(prefix: string) {
     threadChecks: `${prefix}:_:thread-checks`,
     /** What a process writes to learn whether writes go through: any, or in a Cluster the master that owns the tag. */
     writable: (tag: string) => (tag === '' ? `${prefix}:_:writable` : `${prefix}:{${tag}}:writable`),
-    /** Counters that operators ask for across processes, for instance runs put back by the reconciler. */
+    /** Counters that operators ask for across processes, for instance runs that the reconciler requeued. */
     counters: `${prefix}:_:counters`,
   };
 }
 export type Keys = ReturnType<typeof keysFor>;
 
 /**
- * The manifest (a hash, with the fields of the machinery), the line (a sorted set of waiting runs), the log (a stream), the
+ * The manifest (a hash, with the fields of the lock), the wait queue (a sorted set of runs), the log (a stream), the
  * runs that left not long ago (a sorted set), the numbers of entries that are kept once per name (a hash), the writes of the
  * holder by operation id (a hash), what happened after its runs (a stream), and the number of the last claim of each run in it
  * (a hash).
  */
-export type ThreadPart = 'manifest' | 'line' | 'log' | 'left' | 'once' | 'ops' | 'events' | 'claims';
+export type ThreadPart = 'manifest' | 'waiters' | 'log' | 'left' | 'once' | 'ops' | 'events' | 'claims';
 
 /** BullMQ's key prefix. In a Cluster its keys must share a slot, so the prefix itself becomes the hash tag. */
 export function bullPrefix(prefix: string, cluster: boolean): string {

@@ -7,9 +7,9 @@ import { redisError } from './errors.ts';
 
 const dropScript = loadScript(import.meta.url, './drop-published.lua');
 
-/** Nobody waits longer than this for a stream on another node. */
+/** A caller waits no longer than this for a stream on another node. */
 const maxInlineWaitMs = 1_000;
-/** A stream that refused or did not answer is left alone for this long, so that work for other nodes is not held up. */
+/** A stream that refused or did not answer is not asked again for this long, so that work for other nodes is not delayed. */
 const pauseMs = 2_000;
 const pageSize = 100;
 
@@ -21,9 +21,9 @@ interface Space {
 
 /**
  * The stream of all runs' lifecycle events. It belongs to no run, so in a Cluster no script that writes to a run can reach
- * it: there the scripts add to a stream of the run itself, in the same step as everything else, and `tell` takes them over.
- * What was not taken over stays with the run. The reconciler tells it, and until then the run stays listed in `checks`. An
- * event may be told twice when a process dies in between, or two tell at the same time; it is never left out.
+ * it: there the scripts add to a stream of the run itself, in the same step as everything else, and `publish` moves the events.
+ * The reconciler publishes what remained with a run, which is listed in `checks` until then. An event may be published twice
+ * when a process dies in between, or two publish at the same time; it is never left out.
  */
 export class LifecycleStream implements LifecycleTarget {
   readonly #space: Space;
@@ -41,13 +41,13 @@ export class LifecycleStream implements LifecycleTarget {
     return cluster ? keys.unpublished(runId) : keys.lifecycle;
   }
 
-  /** Takes over what is left of a run, one call of this process at a time. False: some of it is still there. Never rejects. */
+  /** One call of this process at a time for a run. */
   async publish(runId: string): Promise<boolean> {
     if (!this.#space.cluster) return true;
     const before = this.#underWay.get(runId);
-    const takeOver = async () => await this.#takeOver(runId);
-    // How the one before ended is told by whoever asked for it. What it left is taken over here.
-    const underWay = before ? before.then(takeOver, takeOver) : takeOver();
+    const move = async () => await this.#moveEvents(runId);
+    // The call before reports its own error. This one moves what that one left.
+    const underWay = before ? before.then(move, move) : move();
     this.#underWay.set(runId, underWay);
     const forget = () => this.#underWay.get(runId) === underWay && this.#underWay.delete(runId);
     underWay.then(forget, forget);
@@ -65,10 +65,10 @@ export class LifecycleStream implements LifecycleTarget {
     }
   }
 
-  async #takeOver(runId: string): Promise<void> {
+  async #moveEvents(runId: string): Promise<void> {
     const { redis, keys } = this.#space;
     for (;;) {
-      if (performance.now() < this.#pausedUntil) throw new RunError('queue_unavailable', 'the stream is left alone');
+      if (performance.now() < this.#pausedUntil) throw new RunError('queue_unavailable', 'the stream is not asked now');
       const entries = await redis.xrange(keys.unpublished(runId), '-', '+', 'COUNT', pageSize);
       // In order, and none after one that failed.
       for (const [, [, json = '']] of entries) await redis.xadd(keys.lifecycle, 'MAXLEN', '~', 100_000, '*', 'e', json);

@@ -1,9 +1,9 @@
 import type { Log } from '../base/log.ts';
 
-/** Functions that want to be called, each until it is disposed. */
+/** Functions to call, each until it is disposed. */
 export interface Listeners<Args extends readonly unknown[]> {
   add(listener: (...args: Args) => void): Disposable;
-  /** Calls all of them. One that throws is logged and keeps nobody else from being called. */
+  /** Calls all of them. An error of one is logged, and the others are called. */
   call(...args: Args): void;
   clear(): void;
 }

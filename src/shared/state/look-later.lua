@@ -1,4 +1,4 @@
---[[ Says when members are looked at again, unless somebody has asked for another time since.
+--[[ Sets when members are checked again, unless another time was set since.
 KEYS[1] sorted set   ARGV for each: the member, the time that it was found under, the next time
 Returns nothing. ]]
 for i = 1, #ARGV, 3 do

@@ -3,17 +3,17 @@ import { loadScript, runScript } from './script.ts';
 
 const script = loadScript(import.meta.url, './look-later.lua');
 
-/** A member of a sorted set, the time that it was found under, and when it is looked at again. */
+/** A member of a sorted set, the time that it was found under, and when it is checked again. */
 export type LookAgain = readonly [member: string, dueAt: string, nextMs: number];
 
-/** Says when they are looked at again. One for which somebody has asked for another time since keeps that. */
+/** Sets when they are checked again. A member for which another time was set since keeps that. */
 export async function lookLater(redis: RedisConnection, key: string, again: readonly LookAgain[]): Promise<void> {
   if (again.length === 0) return;
   const args = again.flatMap(([member, dueAt, nextMs]) => [member, dueAt, Math.round(nextMs)]);
   await runScript(redis, script, [key], args, { doing: 'next look' });
 }
 
-/** Has a page of what one set lists looked at some time: what no time is known of is due now. Answers where the next page begins. */
+/** Lists a page of one set for checks: what has no time yet is due now. Returns where the next page begins. */
 export async function relist(
   redis: RedisConnection,
   { listed, checks }: { readonly listed: string; readonly checks: string },

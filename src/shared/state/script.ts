@@ -49,11 +49,11 @@ export async function runScript(
   }
 }
 
-/** Where the scripts add lifecycle events of runs, and what takes them on from there. */
+/** Where the scripts add lifecycle events of runs, and what moves them on from there. */
 export interface LifecycleTarget {
   /** The stream of all runs, in a Cluster one of the run's own. */
   keyOf(runId: string): string;
-  /** In a Cluster: hands over what is left in the stream of a run. False: some of it is still there. Never rejects. */
+  /** In a Cluster: moves the events in the stream of a run to the stream of all runs. False: some remain. Never rejects. */
   publish(runId: string): Promise<boolean>;
 }
 
@@ -73,7 +73,7 @@ export interface RunKeySpace {
 
 /**
  * The keys of one run in the order in which its scripts number them: record, journal, event log, lifecycle stream, decisions that
- * the journal does not have, all decisions, children that begin later, events of children that are not in the log yet. A script uses
+ * the journal does not have, all decisions, children that begin later, events of children that the log does not have. A script uses
  * those that it needs.
  */
 export function runKeys({ keys, lifecycle }: Pick<RunKeySpace, 'keys' | 'lifecycle'>, runId: string): string[] {
@@ -94,7 +94,7 @@ export function publishCommand({ cluster }: Pick<RunKeySpace, 'cluster'>): 'PUBL
   return cluster ? 'SPUBLISH' : 'PUBLISH';
 }
 
-/** In a Cluster: hands over the lifecycle events that a script wrote to the run. The caller does not wait; what fails is handed over later. */
+/** In a Cluster: publishes the lifecycle events that a script wrote to the run. The caller does not wait; what fails is published later. */
 export function publishLifecycle(
   { lifecycle }: Pick<RunKeySpace, 'lifecycle'>,
   runId: string,
@@ -129,7 +129,7 @@ function flagged(event: { readonly type: EventBody['type'] }): string {
   return (isDelta(event.type) ? 'D' : isLifecycle(event.type) ? 'L' : 'N') + jsonText(event);
 }
 
-/** What every event of a run says about it, whoever writes it. */
+/** What every event of a run says about the run. */
 export function stampOf({ runId, request, parent }: Subject) {
   const { agent, executionId, thread, sessionId, overrides, node } = request;
   return defined({

@@ -1,6 +1,6 @@
---[[ Shared fragment: decoded(json) answers the table that a stored JSON text stands for, or nil. It never throws: a script
-cannot take back what it has written, and what is stored must keep no run from its end. The decoder refuses half characters,
-which JSON may hold as \ud83d; they count as U+FFFD here. ]]
+--[[ Shared fragment: decoded(json) returns the table in a stored JSON text, or nil. It never throws: a script cannot undo what
+it has written, and a damaged text must not keep a run from its end. The decoder refuses half characters, which JSON may
+contain as \ud83d; they count as U+FFFD here. ]]
 local function wholeEscape(char, digits)
   if char == 'u' and string.find(digits, '^[dD][89a-fA-F]') then return '\\ufffd' end
 end

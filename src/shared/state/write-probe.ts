@@ -11,9 +11,9 @@ export interface WriteProblem {
 }
 
 const maxAgeMs = 1_000;
-/** Below the 800 ms of a readiness look, so that its answer has the reason. */
+/** Less than the 800 ms of a readiness check, so that its answer has the reason. */
 const deadlineMs = 600;
-/** A write that was never answered is tried anew after this. */
+/** A write without an answer is tried again after this. */
 const lostMs = 10_000;
 /** The key goes soon after the last process of the fleet. */
 const keyTtlMs = 10_000;
@@ -21,8 +21,8 @@ const keyTtlMs = 10_000;
 const maxTags = 100_000;
 
 /**
- * Does Redis take writes? One small write to the server, in a Cluster one to each master. Looks within one second share
- * their writes, and a write that is not answered yet is not joined by a second one: a slow node gets no more of them.
+ * Does Redis take writes? One small write to the server, in a Cluster one to each master. Probes within one second share
+ * their writes, and a slow node gets no second write before it has answered the first.
  */
 export class WriteProbe {
   readonly #redis: RedisConnection;
@@ -78,9 +78,9 @@ const away: WriteProblem = {
 function problemOf(outcomes: readonly (Error | undefined)[]): WriteProblem | undefined {
   const failures = outcomes.filter((outcome) => outcome !== undefined);
   // An answer says more than silence.
-  const telling = failures.find((error) => remedyOf(error) !== undefined) ?? failures[0];
-  if (!telling) return undefined;
-  const remedy = remedyOf(telling);
+  const failure = failures.find((error) => remedyOf(error) !== undefined) ?? failures[0];
+  if (!failure) return undefined;
+  const remedy = remedyOf(failure);
   if (outcomes.length === 1) return remedy === undefined ? away : { redis: 'refuses', reason: remedy };
   const which = `${failures.length} of the ${outcomes.length} masters of the Cluster`;
   if (remedy !== undefined) return { redis: 'refuses', reason: `${which}: ${remedy}` };
@@ -106,7 +106,7 @@ function remedyOf(error: Error): string | undefined {
   return remedies[word] ?? `Redis answers ${word} to a write`;
 }
 
-/** For each master of the Cluster a hash tag that it owns, and one for slots that nobody owns. */
+/** For each master of the Cluster a hash tag that it owns, and one for slots without a master. */
 function tagsOf(owners: readonly (string | undefined)[]): readonly string[] {
   const missing = new Set(owners);
   const tags: string[] = [];

@@ -1,9 +1,9 @@
---[[ Writes entries and manifest fields for the run that holds a thread: all of it, or nothing.
+--[[ Writes entries and manifest fields for the lock owner of a thread: all of it, or nothing.
 KEYS as in wait-queue.lua
 ARGV[1] run  [2] fence  [3] operation id  [4] ISO time  [5] number of field and value strings; these follow, then for each
 entry what it is (N, S a summary, R how the turn ended, U and a key: kept once per key) and its JSON
-Returns {0} fenced; {1, last number} written, now or by the same operation of this turn before; {2, last number} the turn of this run
-is to leave no trace: nothing is written, and what it wrote is gone.
+Returns {0} fenced; {1, last number} written, now or by the same operation of this turn before; {2, last number} the turn of
+this run is rolled back: nothing is written, and what it wrote is removed.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include roll-back
 local before = redis.call('HGET', KEYS[6], ARGV[3])

@@ -1,4 +1,4 @@
---[[ Gives a run its place in a thread when it is accepted. Again for the same run changes nothing.
+--[[ Gives a run the lock of a thread, or a position in its wait queue, when it is accepted. Again for the same run changes nothing.
 KEYS as in wait-queue.lua
 ARGV[1] run  [2] agent  [3] thread  [4] ISO time  [5] queue, reject, interrupt or rollback  [6] time before which a run
 that left is forgotten, in milliseconds since the epoch

@@ -14,7 +14,7 @@ export interface ThreadKeySpace {
 
 /** The keys of the scripts about one thread, in the order of `wait-queue.lua`. */
 export function threadKeys({ keys }: ThreadKeySpace, { tenant, threadId }: ThreadRef): string[] {
-  return (['manifest', 'line', 'log', 'left', 'once', 'ops', 'events', 'claims'] as const).map((part) =>
+  return (['manifest', 'waiters', 'log', 'left', 'once', 'ops', 'events', 'claims'] as const).map((part) =>
     keys.thread(tenant, threadId, part),
   );
 }
@@ -30,15 +30,15 @@ export async function readManifest(
   return hash;
 }
 
-/** The run that holds a thread. What its turn writes has numbers above `began`. */
+/** The run that has the lock of a thread. Entries of its turn have numbers above `began`. */
 export interface ThreadLockOwner {
   readonly runId: string;
   readonly began: number;
-  /** The turn is to leave no trace: what it has written is taken back when it is over. */
+  /** The turn is to be rolled back: what it has written is removed when it ends. */
   readonly rolledBack: boolean;
 }
 
-/** Undefined when no run holds the thread, or there is no such thread. */
+/** Undefined when the thread is free, or there is no such thread. */
 export async function lockOwnerOf(
   { redis, keys }: ThreadKeySpace,
   { tenant, threadId }: ThreadRef,

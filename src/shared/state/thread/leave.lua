@@ -1,11 +1,10 @@
---[[ Takes a run out of a thread: out of the line, or, when it holds the thread, the first in line holds it from now on.
+--[[ Takes a run out of a thread. When it is the lock owner, the first run of the wait queue becomes the lock owner.
 KEYS as in wait-queue.lua
 ARGV[1] run  [2] milliseconds since the epoch  [3] how long runs that left are remembered, in milliseconds
 [4] how many of them  [5] number of the claim that the run ended with, or '' when nothing is known of it
-A run that has come to take the thread up with a later claim is not taken out: it was driven again since, and who says that it
-is ended run is late.
-Returns the run that holds the thread now and has to be woken, or ''. Again after a lost reply it answers that run until
-it has taken the thread.
+A run that has come to acquire the lock with a later claim is not taken out: it was redriven since, and this call is late.
+Returns the new lock owner, which needs a job, or ''. A repeat after a lost reply returns the same run until it has acquired
+the lock.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include wait-queue
 -- include roll-back

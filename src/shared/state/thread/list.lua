@@ -1,4 +1,4 @@
---[[ Lists a thread that is about to be made, where its tenant has room for it. One that is listed stays as it is.
+--[[ Lists a thread that is about to be made, if its tenant has room for it. One that is listed stays as it is.
 KEYS[1] threads of the tenant
 ARGV[1] thread  [2] milliseconds since the epoch  [3] the most that may be listed
 Returns 1 it is listed, 0 there is no room. ]]

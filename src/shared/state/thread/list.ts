@@ -15,7 +15,7 @@ const batchSize = 100;
 const maxScanned = 2_000;
 /** Threads that one call of a purge looks at. */
 export const purgedAtOnce = 500;
-/** Entries of a full list that are looked at when somebody asks for room. */
+/** Entries of a full list that are checked when a caller asks for room. */
 const sampled = 10;
 /** A thread is listed before it is made; an entry without a thread is only dead once it is older than this. */
 const settledMs = 300_000;
@@ -27,13 +27,13 @@ export interface ThreadQuery {
   readonly agent?: string;
 }
 
-/** No cursor means the end. A page may hold fewer than were asked for, even none, and still have one. */
+/** No cursor means the end. A page may have fewer than were asked for, even none, and still have one. */
 export interface ThreadList {
   readonly threads: readonly ThreadInfo[];
   readonly cursor?: string;
 }
 
-/** One step of a purge. `kept`: threads that runs hold or wait for. With a `cursor` there is more to do. */
+/** One step of a purge. `kept`: threads that are locked. With a `cursor` there is more to do. */
 export interface ThreadPurge {
   readonly removed: number;
   readonly kept: readonly string[];
@@ -66,7 +66,7 @@ export async function listThreads(space: ThreadKeySpace, tenant: string, query: 
   return defined({ threads, cursor: last && listCursor(last) });
 }
 
-/** Those that follow one in the list, which may stand elsewhere by now. */
+/** Those that follow one in the list, which may have another position by now. */
 async function listedBelow(
   { redis, keys }: ThreadKeySpace,
   tenant: string,
@@ -85,7 +85,7 @@ async function infoOf(space: ThreadKeySpace, tenant: string, listed: ListedThrea
   const { threadId, changedAtMs } = listed;
   const [hash, waiting] = await Promise.all([
     redis.hgetall(keys.thread(tenant, threadId, 'manifest')),
-    redis.zcard(keys.thread(tenant, threadId, 'line')),
+    redis.zcard(keys.thread(tenant, threadId, 'waiters')),
   ]);
   if (hash['agentId'] !== undefined) return infoFromHash(hash, waiting);
   if (changedAtMs < clock.now() - settledMs) await unlist(space, { tenant, threadId });
@@ -93,8 +93,8 @@ async function infoOf(space: ThreadKeySpace, tenant: string, listed: ListedThrea
 }
 
 /**
- * Lists a thread that is about to be made. Answers false where the tenant has as many as it may have, and this is none of them; whoever
- * asks again has entries of threads that were never made forgotten, a few at a time.
+ * Lists a thread that is about to be made. False: the tenant has as many as it may have, and this is none of them. Each refusal
+ * removes a few entries of threads that were never made.
  */
 export async function listThread(
   space: ThreadKeySpace,
@@ -114,7 +114,7 @@ export async function listThread(
   return unmade.length > 0 && (await list());
 }
 
-/** Deletes a thread with all of its log. Throws `not_found`, and `concurrent_run` while a run holds it or waits for it. */
+/** Deletes a thread with all of its log. Throws `not_found`, and `concurrent_run` while the thread is locked. */
 export async function removeThread(space: ThreadKeySpace, thread: ThreadRef): Promise<void> {
   const reply = await remove(space, thread);
   if (reply[0] === 0) throw threadNotFound(thread.threadId);
@@ -132,7 +132,7 @@ async function remove(space: ThreadKeySpace, thread: ThreadRef): Promise<RemoveR
   return reply;
 }
 
-/** A run that enters the thread meanwhile makes it anew, and it has to be listed then. */
+/** A run that enters the thread meanwhile makes it again, and it has to be listed then. */
 async function unlist({ redis, keys, clock }: ThreadKeySpace, { tenant, threadId }: ThreadRef): Promise<void> {
   await redis.zrem(keys.threads(tenant), threadId);
   const isBack = await redis.exists(keys.thread(tenant, threadId, 'manifest'));

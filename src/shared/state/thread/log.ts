@@ -20,7 +20,7 @@ import { defined } from '../../base/defined.ts';
 const appendScript = loadScript(import.meta.url, './append.lua');
 const updateScript = loadScript(import.meta.url, './update.lua');
 
-/** `rolledBack`: this turn is to leave no trace. Nothing was written, and what it wrote before is gone. */
+/** `rolledBack`: nothing was written, and what the turn wrote before is removed. */
 export type Appended =
   | { readonly kind: 'ok'; readonly seq: number; readonly rolledBack: boolean }
   | { readonly kind: 'fenced' };
@@ -34,7 +34,7 @@ export interface ThreadRange {
   readonly order?: 'asc' | 'desc';
 }
 
-/** `more`: the range holds others beyond the last of these. */
+/** `more`: the range has others beyond the last of these. */
 export interface ThreadPage {
   readonly entries: readonly NumberedEntry[];
   readonly more: boolean;
@@ -44,12 +44,12 @@ export interface ThreadPage {
 const readAtOnce = 200;
 
 /**
- * Writes entries and fields of the manifest for the run that holds a thread, all or nothing. `op` is unique per write of
- * its turn; a repeat by whichever worker holds it changes nothing and answers like the first. The thread counts as changed even where nothing is given.
+ * Writes entries and fields of the manifest for the lock owner, all or nothing. `op` is unique per write of its turn; a repeat
+ * by any worker changes nothing and answers like the first. The thread counts as changed even when nothing is given.
  */
 export async function appendToThread(
   space: ThreadKeySpace,
-  hold: ThreadLock,
+  lock: ThreadLock,
   op: string,
   entries: readonly ThreadEntry[],
   patch: ThreadPatch = {},
@@ -58,20 +58,20 @@ export async function appendToThread(
   const atMs = clock.now();
   const fields = Object.entries(patchFields(patch)).flat();
   const args = [
-    hold.runId,
-    hold.fence,
+    lock.runId,
+    lock.fence,
     op,
     new Date(atMs).toISOString(),
     fields.length,
     ...fields,
     ...entries.flatMap((entry) => [markOf(entry), jsonText(entry)]),
   ];
-  const doing = `write to thread ${hold.threadId}`;
-  const reply = (await runScript(redis, appendScript, threadKeys(space, hold), args, { doing })) as
+  const doing = `write to thread ${lock.threadId}`;
+  const reply = (await runScript(redis, appendScript, threadKeys(space, lock), args, { doing })) as
     | readonly [0]
     | readonly [1 | 2, number];
   if (reply[0] === 0) return { kind: 'fenced' };
-  if (reply[0] === 1) await redis.zadd(keys.threads(hold.tenant), 'GT', atMs, hold.threadId);
+  if (reply[0] === 1) await redis.zadd(keys.threads(lock.tenant), 'GT', atMs, lock.threadId);
   return { kind: 'ok', seq: reply[1], rolledBack: reply[0] === 2 };
 }
 
@@ -82,7 +82,7 @@ function markOf(entry: ThreadEntry): string {
   return entry.t === 'summary' ? 'S' : 'R';
 }
 
-/** Changes fields of the manifest whoever holds the thread. Throws `not_found`. */
+/** Changes fields of the manifest; needs no lock. Throws `not_found`. */
 export async function updateThread(space: ThreadKeySpace, thread: ThreadRef, patch: ThreadPatch): Promise<void> {
   const { redis, keys, clock } = space;
   const atMs = clock.now();
@@ -99,7 +99,7 @@ export async function threadInfo(space: ThreadKeySpace, thread: ThreadRef): Prom
   const { redis, keys } = space;
   const [hash, waiting] = await Promise.all([
     readManifest(space, thread),
-    redis.zcard(keys.thread(thread.tenant, thread.threadId, 'line')),
+    redis.zcard(keys.thread(thread.tenant, thread.threadId, 'waiters')),
   ]);
   return infoFromHash(hash, waiting);
 }
@@ -141,7 +141,7 @@ export async function readThread(space: ThreadKeySpace, thread: ThreadRef, range
 }
 
 /**
- * What a model is given of the thread: from the last summary on. For the run that holds it, as it was when its turn began.
+ * What a model is given of the thread: from the last summary on. For the lock owner, as it was when its turn began.
  * Throws `not_found`.
  */
 export async function readContext(
@@ -152,14 +152,14 @@ export async function readContext(
   const { redis, keys } = space;
   const hash = await readManifest(space, thread);
   const manifest = manifestFromHash(hash);
-  const isHeld = lockOwner !== undefined && hash['lockOwner'] === lockOwner;
-  const lastNumber = Number(hash[isHeld ? 'lockedFromSeq' : 'seq']);
-  const summarySeq = Number(hash[isHeld ? 'lockedSummarySeq' : 'summarySeq']);
+  const isLockOwner = lockOwner !== undefined && hash['lockOwner'] === lockOwner;
+  const lastNumber = Number(hash[isLockOwner ? 'lockedFromSeq' : 'seq']);
+  const summarySeq = Number(hash[isLockOwner ? 'lockedSummarySeq' : 'summarySeq']);
   const log = keys.thread(thread.tenant, thread.threadId, 'log');
   const [at] = summarySeq === 0 ? [] : await redis.xrange(log, `${summarySeq}-0`, `${summarySeq}-0`);
   const summary = at && { seq: summarySeq, entry: readEntry(at[1][1] ?? '', thread, summarySeq) };
   const after = summary?.entry.t === 'summary' ? summary.entry.upTo : 0;
-  const range = { after, before: isHeld ? lastNumber + 1 : undefined, limit: Number.MAX_SAFE_INTEGER };
+  const range = { after, before: isLockOwner ? lastNumber + 1 : undefined, limit: Number.MAX_SAFE_INTEGER };
   const { entries } = await readThread(space, thread, range);
   return threadContext(manifest, summary ? [summary, ...entries] : entries, lastNumber);
 }

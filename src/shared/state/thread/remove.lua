@@ -1,4 +1,4 @@
---[[ Removes a thread that nobody holds or waits for. Runs that left it are still known, so that none of them makes it anew.
+--[[ Removes a thread that is free. Runs that left it are still known, so that none of them makes it again.
 KEYS as in wait-queue.lua
 ARGV[1] how many of the runs in its way are named
 Returns {0} there is none; {1} removed; {2, lock owner, runs that wait...} in use. ]]

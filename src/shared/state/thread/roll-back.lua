@@ -1,5 +1,5 @@
 --[[ Shared fragment: rollBack(field) removes what the lock owner of a thread has written after the number in this field of the
-manifest and answers the summary that holds again. KEYS as in wait-queue.lua. Numbers of removed entries are not given again. ]]
+manifest and returns the number of the summary before. KEYS as in wait-queue.lua. Numbers of removed entries are not given again. ]]
 local function rollBack(field)
   local from, summary = unpack(redis.call('HMGET', KEYS[1], field, 'lockedSummarySeq'), 1, 2)
   redis.call('HSET', KEYS[1], 'summarySeq', summary)

@@ -47,36 +47,36 @@ import { releaseToNext } from './turns.ts';
 import { withNamedErrors } from '../errors.ts';
 
 /**
- * Conversations that last longer than a run, and the line of runs that want to continue one: one at a time, in the order in
- * which they came. A run holds its thread from the moment that it is its turn until it leaves, also while it is suspended; it
- * holds no worker for that. Nothing of a thread expires. Kept in Redis by `redisThreads`, in memory by
+ * Conversations that last longer than a run, each with a lock and a wait queue of runs that want to continue it, in the order in
+ * which they came. A run keeps the lock until it leaves, also while it is suspended and needs no worker. Nothing of a thread
+ * expires. Kept in Redis by `redisThreads`, in memory by
  * `local/stores/in-memory-threads.ts`; both pass `test/contract/threads.ts`. Every method throws `queue_unavailable` when the store
  * cannot be reached; calls that change something may be made again then.
  */
 export interface ThreadStore {
   /**
-   * Gives a run its place, and makes the thread when it is the first run of it. Again for the same run changes nothing and
-   * answers how it stands now. Default of `onBusy`: `queue`.
+   * Gives a run the lock or a position in the wait queue, and makes the thread for its first run. Again for the same run changes
+   * nothing and answers the present state. Default of `onBusy`: `queue`.
    */
   enter(run: ThreadRun & { readonly onBusy?: OnBusy | undefined }): Promise<Entered>;
-  /** Takes the thread up, at every claim of the run. One that has no place gets one, at the end. Nothing changes for an earlier claim than the last one. */
+  /** Acquires the lock, at every claim of the run. A run without a position gets the last one. An earlier claim than the last changes nothing. */
   acquire(run: ThreadClaim): Promise<Acquired>;
   /**
    * Writes entries and fields of the manifest, all or nothing. `op` is unique per write of a turn: a repeat by any worker
-   * changes nothing while the run holds the thread. A user's message is written once per run, or per `key` where it has one.
+   * changes nothing while the run has the lock. A user's message is written once per run, or per `key` where it has one.
    */
-  append(hold: ThreadLock, op: string, entries: readonly ThreadEntry[], patch?: ThreadPatch): Promise<Appended>;
-  /** The lock owner waits for something outside, until it takes the thread up again. It keeps its turn. */
-  suspend(hold: ThreadLock): Promise<'ok' | 'fenced'>;
+  append(lock: ThreadLock, op: string, entries: readonly ThreadEntry[], patch?: ThreadPatch): Promise<Appended>;
+  /** The lock owner waits for something outside, until it acquires the lock again. It keeps the lock. */
+  suspend(lock: ThreadLock): Promise<'ok' | 'fenced'>;
   /**
-   * Takes a run out of the thread, whether it holds it, waits, or was never there. `next` holds the thread from now on and
-   * has to be woken; asked again it is answered until it has taken the thread up. `epoch`: the last claim of the run when it was
-   * over; nothing changes for a run that has come back with a later one.
+   * Takes a run out of the thread, whether it has the lock, waits, or was never there. `next` is the new lock owner and needs a
+   * job; a repeat answers the same until it has acquired the lock. `epoch`: the last claim of the run when it ended; nothing
+   * changes for a run with a later one.
    */
   leave(tenant: string, threadId: string, runId: string, epoch?: number): Promise<{ readonly next?: string }>;
-  /** The same, and queues the run whose turn it is now. */
+  /** The same, and adds a job for the new lock owner. */
   releaseToNext(tenant: string, threadId: string, endedRun: EndedRun): Promise<void>;
-  /** What a model is given of the thread; for the run that holds it, as it was when its turn began. Throws `not_found`. */
+  /** What a model is given of the thread; for the lock owner, as it was when its turn began. Throws `not_found`. */
   context(tenant: string, threadId: string, lockOwner?: string): Promise<ThreadContext>;
   /** Throws `not_found`. */
   get(tenant: string, threadId: string): Promise<ThreadInfo>;
@@ -84,20 +84,20 @@ export interface ThreadStore {
   read(tenant: string, threadId: string, range: ThreadRange): Promise<ThreadPage>;
   /** Last changed first. Throws `validation` for a cursor of a wrong form. */
   list(tenant: string, query: ThreadQuery): Promise<ThreadList>;
-  /** Changes fields of the manifest whoever holds the thread. Throws `not_found`. */
+  /** Changes fields of the manifest; needs no lock. Throws `not_found`. */
   update(tenant: string, threadId: string, patch: ThreadPatch): Promise<void>;
   /**
-   * Tells what followed a run. The newest 1,000 events are kept, outside of the log; nothing is told to a thread that is gone.
+   * Adds an event about what followed a run. The newest 1,000 are kept, outside of the log; a thread that is gone gets none.
    * `op` is unique per event: a repeat right after it changes nothing.
    */
   emit(thread: ThreadRef, origin: ThreadEventOrigin, op: string, body: ThreadEventBody): Promise<void>;
   /** Throws `not_found`. */
   events(thread: ThreadRef, range: ThreadEventsRange): Promise<ThreadEventsPage>;
-  /** Deletes a thread. Throws `not_found`, and `concurrent_run` while a run holds it or waits for it. */
+  /** Deletes a thread. Throws `not_found`, and `concurrent_run` while it is locked. */
   remove(tenant: string, threadId: string): Promise<void>;
   /** Deletes the threads of a tenant, some with each call, until an answer has no cursor. Threads in use are kept. */
   purge(tenant: string, cursor?: string): Promise<ThreadPurge>;
-  /** Threads of all tenants that runs hold and that are due to be looked at: 15 seconds after the last entry, or as `lookAgain` said. */
+  /** Locked threads of all tenants that are due to be checked: 15 seconds after the last run entered, or at the time of `lookAgain`. */
   due(limit: number): Promise<DueThreads>;
   /** `nextMs`: when each is due again, in milliseconds since the epoch. An entry since then counts more. */
   lookAgain(threads: readonly (DueEntry & { readonly nextMs: number })[]): Promise<void>;
@@ -108,8 +108,8 @@ export function redisThreads(space: ThreadKeySpace, addJob: AddJob): ThreadStore
   return withNamedErrors<ThreadStore>('threads', {
     enter: async ({ onBusy = 'queue', ...run }) => await enterThread(space, run, onBusy),
     acquire: async (run) => await acquireThread(space, run),
-    append: async (hold, op, entries, patch) => await appendToThread(space, hold, op, entries, patch),
-    suspend: async (hold) => await suspendThread(space, hold),
+    append: async (lock, op, entries, patch) => await appendToThread(space, lock, op, entries, patch),
+    suspend: async (lock) => await suspendThread(space, lock),
     leave: async (tenant, threadId, runId, epoch) => await leaveThread(space, { tenant, threadId }, { runId, epoch }),
     releaseToNext: async (tenant, threadId, endedRun) =>
       await releaseToNext(space, { tenant, threadId }, endedRun, addJob),

@@ -6,12 +6,12 @@ import type { ThreadKeySpace } from './key-space.ts';
 import type { ThreadRef } from '../../contract/thread/thread.ts';
 
 const wakeScript = loadScript(import.meta.url, './wake-queued.lua');
-/** Runs that ended while they waited and that one call takes out of the line; the reconciler takes the rest. */
+/** Runs that ended while they waited and that one call takes out of the wait queue; the reconciler takes the rest. */
 const maxSkipped = 1_000;
 
 /**
- * Takes a run that has ended out of its thread, and queues the run whose turn it is now. Again changes nothing, so that
- * whoever finds a thread whose lock owner is over may do it, also late: a run that was driven again since keeps its thread.
+ * Takes a run that has ended out of its thread, and adds a job for the new lock owner. Again changes nothing: any process that
+ * finds an ended lock owner may call it, also late. A run that was redriven since keeps its lock.
  */
 export async function releaseToNext(
   space: ThreadKeySpace,
@@ -20,9 +20,9 @@ export async function releaseToNext(
   addJob: AddJob,
 ): Promise<void> {
   const { redis, keys, clock } = space;
-  let leaving = endedRun;
+  let leaves = endedRun;
   for (let skipped = 0; skipped < maxSkipped; skipped++) {
-    const { next } = await leaveThread(space, thread, leaving);
+    const { next } = await leaveThread(space, thread, leaves);
     if (next === undefined) return;
     const at = new Date(clock.now()).toISOString();
     const doing = `wake of run ${next}`;
@@ -31,9 +31,9 @@ export async function releaseToNext(
       | [];
     if (segment !== undefined)
       return await addJob({ runId: next, segment, queue: queue ?? '', kind: jobKind.parse(kind) });
-    // One that works already has been woken; one that is over will not come for its turn.
+    // A running one needs no job; one that has ended will never acquire the lock.
     const [status, ended, epoch = 0] = await redis.hmget(keys.run(next), 'status', 'endedAt', 'epoch');
     if (status && !ended) return;
-    leaving = { runId: next, epoch: Number(epoch) };
+    leaves = { runId: next, epoch: Number(epoch) };
   }
 }

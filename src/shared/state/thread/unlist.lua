@@ -1,4 +1,4 @@
---[[ Takes a member out of a sorted set, unless somebody has put it in again since its score was read.
+--[[ Removes a member from a sorted set, unless it was added again since its score was read.
 KEYS[1] sorted set
 ARGV[1] member  [2] the score that was read
 Returns 1 when it is gone, else 0. ]]

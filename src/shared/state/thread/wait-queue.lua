@@ -1,12 +1,12 @@
---[[ Shared fragment: places in a thread.
-KEYS[1] manifest  [2] line of waiting runs  [3] log  [4] runs that left, by time  [5] numbers of entries kept once per key
+--[[ Shared fragment: the lock and the wait queue of a thread.
+KEYS[1] manifest  [2] wait queue  [3] log  [4] runs that left, by time  [5] numbers of entries kept once per key
 [6] writes of the lock owner, by operation id  [7] events, which only its removal touches  [8] number of the last claim of each
-run that has come to take it up and has not left
-lockFor(run, seq, summary, from) makes a run the lock owner ('' for nobody): what it writes begins after seq, and `from` is the
-run that made way for it.
-The field `endedRun` names a lock owner that has written how its turn ended: nothing is cancelled or taken back for others any more.
-join(run, agent, thread, time, onBusy) gives a run a place unless it has one, and makes the thread when there is none.
-Answers {0, agent} of another agent; {2} it holds the thread; {3, lock owner, runs before it, 1 when the lock owner has to be
+run that has come to acquire the lock and has not left
+lockFor(run, seq, summary, from) makes a run the lock owner ('' for none): what it writes begins after seq, and `from` is the
+run that released the lock to it.
+The field `endedRun` names a lock owner that has written how its turn ended: it is not cancelled or rolled back for others any more.
+join(run, agent, thread, time, onBusy) gives a run the lock or a position unless it has one, and makes the thread when there is none.
+Returns {0, agent} of another agent; {2} it has the lock; {3, lock owner, runs before it, 1 when the lock owner has to be
 cancelled for it} it waits; {4, lock owner} it may not wait; {5, lock owner} the same, and the lock owner is suspended. ]]
 local function lockFor(run, seq, summary, from)
   redis.call('HSET', KEYS[1], 'lockOwner', run, 'lockedFromSeq', seq, 'lockedSummarySeq', summary, 'suspendedBy', '', 'rollback', '',

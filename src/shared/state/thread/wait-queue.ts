@@ -19,28 +19,28 @@ export interface ThreadRun extends ThreadRef {
   readonly agentId: string;
 }
 
-/** A run that takes its thread up. */
+/** A run that acquires the lock of its thread. */
 export interface ThreadClaim extends ThreadRun {
   /** Counts the claims of the run. */
   readonly epoch: number;
 }
 
-/** A run that is over, and leaves its thread. */
+/** A run that has ended, and leaves its thread. */
 export interface EndedRun {
   readonly runId: string;
-  /** Its last claim when it was over. A later one has driven it again, and stays. Undefined: nothing is known of it. */
+  /** Its last claim when it ended. A redriven run has a later one, and stays. Undefined: not known. */
   readonly epoch: number | undefined;
 }
 
-/** The right to write to a thread. Taking the thread up again gives a new fence, and makes the old one worthless. */
+/** The right to write to a thread. Acquiring the lock again gives a new fence; the store refuses writes with an older one. */
 export interface ThreadLock extends ThreadRef {
   readonly runId: string;
   readonly fence: number;
 }
 
 /**
- * `ahead` counts the runs that go before it, the lock owner included. `cancel`: the caller has to cancel the lock owner; asking again
- * says so again while that run holds the thread.
+ * `ahead` counts the runs that go before it, the lock owner included. `cancel`: the caller has to cancel the lock owner; a repeat
+ * answers the same while that run has the lock.
  */
 export interface WaitingForLock {
   readonly kind: 'waiting';
@@ -50,10 +50,10 @@ export interface WaitingForLock {
 }
 
 /**
- * - turn: nobody goes before it
- * - refused_busy, refused_suspended: it was told not to wait, and the lock owner works, or waits for something outside
+ * - turn: it has the lock
+ * - refused_busy, refused_suspended: it was not to wait, and the lock owner is running, or suspended
  * - other_agent: the thread belongs to another agent
- * - left: it has left the thread within the last hour and gets no other place
+ * - left: it has left the thread within the last hour and gets no other position
  */
 export type Entered =
   | { readonly kind: 'turn' }
@@ -63,8 +63,8 @@ export type Entered =
   | { readonly kind: 'left' };
 
 /**
- * `rolledBack`: somebody asked that this turn leave no trace. Nothing that it writes is kept. `stale`: a later claim of the run has
- * come to take the thread up.
+ * `rolledBack`: another run asked to roll this turn back. Nothing that it writes is kept. `stale`: a later claim of the run has
+ * come to acquire the lock.
  */
 export type Acquired =
   | {
@@ -77,18 +77,18 @@ export type Acquired =
   | { readonly kind: 'other_agent'; readonly agentId: string }
   | { readonly kind: 'stale' };
 
-/** A thread that a run holds. */
+/** A thread that a run has locked. */
 export interface LockedThread extends ThreadRef {
   readonly lockOwner: string;
   /** The first of those who wait. */
   readonly next?: string | undefined;
   /** The lock owner waits for something outside. */
   readonly suspended: boolean;
-  /** The lock owner is to be cancelled, because a run that came later asked for it. */
+  /** The lock owner is to be cancelled for a run that came later. */
   readonly interrupted: boolean;
 }
 
-/** The entry of a thread that is due to be looked at. `dueAt` is the time that it was found under. */
+/** The entry of a thread that is due to be checked. `dueAt` is the time that it was found under. */
 export interface DueEntry extends ThreadRef {
   readonly dueAt: string;
 }
@@ -102,13 +102,13 @@ export interface DueThreads {
   readonly more: boolean;
 }
 
-/** The error of a run that was not to wait for the one that holds its thread. */
+/** The error of a run that was not to wait for the lock owner. */
 export function refusedIn(
   { threadId }: ThreadRef,
   { kind, lockOwner }: Extract<Entered, { kind: 'refused_busy' | 'refused_suspended' }>,
 ): RunError {
   return kind === 'refused_busy'
-    ? new RunError('concurrent_run', `run ${lockOwner} is at work on thread ${threadId}`)
+    ? new RunError('concurrent_run', `run ${lockOwner} is running in thread ${threadId}`)
     : new RunError('thread_suspended', `run ${lockOwner} waits for a decision on thread ${threadId}`);
 }
 
@@ -117,13 +117,13 @@ export function interruptionBy(runId: string): CancelRequest {
   return { drain: false, onPendingApprovals: 'deny', reason: `run ${runId} interrupts it` };
 }
 
-/** How long a run that left is known, so that a late repeat of its entry takes no place. */
+/** How long a run that left is known, so that a late repeat of its entry gets no position. */
 export const leftMs = 3_600_000;
 /** How many of them are known per thread. */
 export const maxLeft = 1_000;
-/** An entry is listed before it is made; a listed thread without a lock owner is only forgotten once it is older than this. */
+/** A thread is listed before a run enters it; a listed thread without a lock owner is only forgotten once it is older than this. */
 const settledMs = 300_000;
-/** A thread that somebody entered, or whose lock owner was stopped, is looked at so much later: by then it was passed on, unless whoever had to is lost. */
+/** A thread is checked this long after a run entered it or its lock owner was stopped: by then the lock was released, or a process was lost. */
 export const lookAfterMs = 15_000;
 
 type WaitReply = readonly [0, string] | readonly [3, string, number, 0 | 1];
@@ -131,9 +131,8 @@ type EnterReply = WaitReply | readonly [1] | readonly [2] | readonly [4 | 5, str
 type AcquireReply = WaitReply | readonly [2, number, readonly string[]] | readonly [6];
 
 /**
- * Gives a run its place in a thread, and makes the thread when it is the first run of it. Again for the same run changes
- * nothing and answers how it stands now. Throws `queue_unavailable`; the same call may then be made again.
- * `rejoin`: like `queue`, and one that has left gets a place as well, because it was passed over before it came to be.
+ * {@link ThreadStore.enter}. `rejoin`: like `queue`, and a run that has left gets a position as well, because it was skipped before
+ * it was created.
  */
 export async function enterThread(space: ThreadKeySpace, run: ThreadRun, busy: OnBusy | 'rejoin'): Promise<Entered> {
   const atMs = space.clock.now();
@@ -158,8 +157,8 @@ export async function enterThread(space: ThreadKeySpace, run: ThreadRun, busy: O
 }
 
 /**
- * Takes the thread up for a run that has been claimed; one that has no place gets one, at the end. The answer `held` carries
- * the only fence that counts from now on, and the run is not suspended any more.
+ * Acquires the lock for a run that has been claimed; a run without a position gets the last one. The answer has the only fence
+ * that counts from now on, and the run is not suspended any more.
  */
 export async function acquireThread(space: ThreadKeySpace, run: ThreadClaim): Promise<Acquired> {
   const atMs = space.clock.now();
@@ -177,8 +176,8 @@ export async function acquireThread(space: ThreadKeySpace, run: ThreadClaim): Pr
 }
 
 /**
- * The lists across threads come first: a surplus entry is harmless, a thread that nobody lists would never be found again.
- * On one server both leave together, in this order.
+ * The lists across threads come first: a surplus entry is harmless, a thread that is not listed would never be found again.
+ * On one server both are sent together, in this order.
  */
 async function listed<T>(
   { redis, keys, cluster }: ThreadKeySpace,
@@ -196,20 +195,16 @@ async function listed<T>(
   return reply;
 }
 
-/** The lock owner waits for something outside and keeps its turn. `fenced`: it is not the lock owner any more. */
-export async function suspendThread(space: ThreadKeySpace, hold: ThreadLock): Promise<'ok' | 'fenced'> {
-  const { runId, fence } = hold;
-  const doing = `suspension in thread ${hold.threadId}`;
-  const [manifest = ''] = threadKeys(space, hold);
+/** The lock owner waits for something outside and keeps the lock. `fenced`: it is not the lock owner any more. */
+export async function suspendThread(space: ThreadKeySpace, lock: ThreadLock): Promise<'ok' | 'fenced'> {
+  const { runId, fence } = lock;
+  const doing = `suspension in thread ${lock.threadId}`;
+  const [manifest = ''] = threadKeys(space, lock);
   const reply = await runScript(space.redis, suspendScript, [manifest], [runId, fence], { doing });
   return reply === 1 ? 'ok' : 'fenced';
 }
 
-/**
- * Takes a run out of a thread, whether it holds it, waits, or was never there. `next` holds the thread from now on, and the
- * caller has to wake it; asked again after a lost reply it is answered until it has taken the thread up. Nothing changes for a
- * run that a later claim has brought back.
- */
+/** {@link ThreadStore.leave}. */
 export async function leaveThread(
   space: ThreadKeySpace,
   thread: ThreadRef,
@@ -221,19 +216,19 @@ export async function leaveThread(
   return next === '' ? {} : { next };
 }
 
-/** Some of the threads that runs hold, longest unentered first. */
+/** Some of the locked threads, longest unentered first. */
 export async function lockedThreads(space: ThreadKeySpace, limit: number): Promise<readonly LockedThread[]> {
   const members = await space.redis.zrange(space.keys.threadsEntered, 0, String(limit - 1));
-  const found = await Promise.all(members.map((member) => readHeld(space, member)));
+  const found = await Promise.all(members.map((member) => readLocked(space, member)));
   return found.filter((thread) => thread !== undefined);
 }
 
-/** Has a thread looked at soon. Called before its lock owner ends without a worker, which would be the one to pass it on. */
+/** Has a thread checked soon. Called before its lock owner ends without a worker, which would release the lock. */
 export async function lookSoonAtThread({ redis, keys, clock }: ThreadKeySpace, thread: ThreadRef): Promise<void> {
   await redis.zadd(keys.threadChecks, 'XX', clock.now() + lookAfterMs, memberOf(thread));
 }
 
-/** Held threads that are due, longest first. One that nobody holds any more leaves the lists five minutes after the last entry. */
+/** Locked threads that are due, longest first. A free one leaves the lists five minutes after the last run entered it. */
 export async function dueThreads(space: ThreadKeySpace, limit: number): Promise<DueThreads> {
   const { redis, keys, clock } = space;
   const range = ['-inf', clock.now(), 'WITHSCORES', 'LIMIT', 0, limit] as const;
@@ -241,9 +236,9 @@ export async function dueThreads(space: ThreadKeySpace, limit: number): Promise<
   const due = pairsOf(flat);
   const unreachable: (DueEntry & { readonly error: RunError })[] = [];
   const look = async (member: string, dueAt: string): Promise<DueThread | undefined> => {
-    const held = await readHeld(space, member);
-    if (!held) await unlist(space, member, dueAt);
-    return held && { ...held, dueAt };
+    const locked = await readLocked(space, member);
+    if (!locked) await unlist(space, member, dueAt);
+    return locked && { ...locked, dueAt };
   };
   const found = await Promise.all(
     due.map(([member, dueAt]) =>
@@ -257,7 +252,7 @@ export async function dueThreads(space: ThreadKeySpace, limit: number): Promise<
   return { threads: found.filter((thread) => thread !== undefined), unreachable, more: due.length === limit };
 }
 
-/** Says when threads are looked at again, in milliseconds since the epoch, unless somebody entered them meanwhile. */
+/** Sets when threads are checked again, in milliseconds since the epoch, unless a run entered them meanwhile. */
 export async function lookAgainAtThreads(
   { redis, keys }: ThreadKeySpace,
   threads: readonly (DueEntry & { readonly nextMs: number })[],
@@ -284,11 +279,11 @@ function threadOf(member: string): ThreadRef {
   return { tenant: member.slice(0, colon), threadId: member.slice(colon + 1) };
 }
 
-async function readHeld({ redis, keys }: ThreadKeySpace, member: string): Promise<LockedThread | undefined> {
+async function readLocked({ redis, keys }: ThreadKeySpace, member: string): Promise<LockedThread | undefined> {
   const { tenant, threadId } = threadOf(member);
   const [[lockOwner, suspendedBy, interrupted], [next]] = await Promise.all([
     redis.hmget(keys.thread(tenant, threadId, 'manifest'), 'lockOwner', 'suspendedBy', 'interrupted'),
-    redis.zrange(keys.thread(tenant, threadId, 'line'), 0, '0'),
+    redis.zrange(keys.thread(tenant, threadId, 'waiters'), 0, '0'),
   ]);
   if (!lockOwner) return undefined;
   return {

@@ -116,7 +116,7 @@ describe('a request whose execution id belongs to another one', () => {
       const innocent = await mill.enqueue({ ...request, thread: 'other' });
       const thread = async () => ({
         manifest: await redis.hgetall(keys.thread('default', 'other', 'manifest')),
-        line: await redis.zrange(keys.thread('default', 'other', 'line'), 0, '-1'),
+        line: await redis.zrange(keys.thread('default', 'other', 'waiters'), 0, '-1'),
       });
       const before = await thread();
       const refused = { ...once, thread: 'other', onBusy: 'interrupt' } as const;
