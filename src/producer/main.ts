@@ -15,11 +15,11 @@ async function main(): Promise<void> {
   const log = createLog('producer', config.LOG_LEVEL, producerRedactor(config));
   const starting = startProducer(config, log);
 
-  let leaving = false;
-  const leave = (why: string) => {
-    if (leaving) process.exit(1);
-    leaving = true;
-    log.info({ why }, 'producer is leaving');
+  let draining = false;
+  const drain = (why: string) => {
+    if (draining) process.exit(1);
+    draining = true;
+    log.info({ why }, 'producer is draining');
     setTimeout(() => process.exit(1), forceExitMs).unref();
     starting
       .then((producer) => producer.close())
@@ -31,10 +31,10 @@ async function main(): Promise<void> {
         },
       );
   };
-  process.on('SIGTERM', () => leave('SIGTERM'));
-  process.on('SIGINT', () => leave('SIGINT'));
-  // Started with an IPC channel (the development stack): a parent that is gone without a word must not leave us behind.
-  process.on('disconnect', () => leave('parent is gone'));
+  process.on('SIGTERM', () => drain('SIGTERM'));
+  process.on('SIGINT', () => drain('SIGINT'));
+  // Started with an IPC channel (the development stack): the producer must not outlive its parent.
+  process.on('disconnect', () => drain('parent is gone'));
   process.on('unhandledRejection', (error) => log.error({ err: error }, 'unhandled rejection'));
 
   try {

@@ -33,13 +33,13 @@ async function startProducer(): Promise<{ readonly child: Child; readonly url: s
   return { child, url: String(ready['url']) };
 }
 
-test('every problem of the environment is told, and the exit code is 2', async () => {
+test('every problem of the environment is named, and the exit code is 2', async () => {
   const child = spawnProducer({ PORT: 'eighty', LOG_LEVEL: 'loud' });
   expect(await child.exited).toEqual({ code: 2, signal: null });
   expect(child.output).toMatch(/PORT[^]*LOG_LEVEL/);
 });
 
-test('the exit code is 2 when it would be open to everybody, and 3 when Redis must be asked and is away', async () => {
+test('the exit code is 2 when it would be open to every client, and 3 when Redis must be asked and is away', async () => {
   const open = spawnProducer({ HOST: '0.0.0.0' });
   const away = spawnProducer({ REDIS_URL: 'redis://127.0.0.1:1', MILLRACE_DURABILITY: 'process' });
   expect(await open.exited).toEqual({ code: 2, signal: null });
@@ -65,7 +65,7 @@ test('a second signal does not wait', async () => {
   socket.write(`GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nPOST /v1/runs HTTP/1.1\r\n${head}{`);
   await once(socket, 'data');
   child.signal('SIGTERM');
-  await until('the first signal has arrived', () => child.output.includes('producer is leaving'));
+  await until('the first signal has arrived', () => child.output.includes('producer is draining'));
   child.signal('SIGTERM');
   expect(await child.exited).toEqual({ code: 1, signal: null });
 });

@@ -24,7 +24,7 @@ export interface BatchIdentity {
   readonly lines: number;
 }
 
-/** A line holds one input (256 KB) in JSON, which may double it, and its options. */
+/** A line is one input (256 KB) in JSON, which may double it, and its options. */
 const maxLineBytes = 1024 * 1024;
 
 const id = z.string().min(1).max(512);

@@ -46,7 +46,7 @@ export class BatchOutput implements AsyncDisposable {
 
   /**
    * Opens or makes the file. What a crash left half written at its end is cut off. Throws `validation`, and leaves the
-   * file as it is, when it cannot be written or holds anything that is not a result of this batch.
+   * file as it is, when it cannot be written or contains anything but results of this batch.
    */
   static async open(path: string, executionId: (line: number) => string): Promise<BatchOutput> {
     const file = await open(path, 'a+').catch((cause: unknown) => {
@@ -101,7 +101,7 @@ async function readEarlier(
     const result = 'text' in found ? resultOf(found.text) : undefined;
     if (!result) throw notOurs(path, `line ${found.number} is not a result of a batch`);
     if (result.executionId !== executionId(result.line))
-      throw notOurs(path, 'holds results of another file, or of other options');
+      throw notOurs(path, 'contains results of another file, or of other options');
     earlier.push({ line: result.line, status: result.status, costMicrocents: result.costMicrocents });
   }
   return earlier;

@@ -35,7 +35,7 @@ export class Outstanding {
   #changed = Promise.withResolvers<void>();
 
   /**
-   * `onEnd` is called once for each run, whose place is free again when it has resolved; `onWaiting` when a run is
+   * `onEnd` is called once for each run, which counts until it has resolved; `onWaiting` when a run is
    * suspended or goes on.
    */
   constructor(

@@ -64,7 +64,7 @@ class BatchRun {
   readonly #tally: Tally;
   readonly #failedEarlier: number;
   readonly #outstanding: Outstanding;
-  /** The watcher was told that every run waits for money, and no run has ended since. */
+  /** The watcher knows that every run waits for money, and no run has ended since. */
   #outOfMoney = false;
 
   constructor(work: BatchWork, tally: Tally) {
@@ -223,7 +223,7 @@ class Tally {
   }
 }
 
-/** `line` stands first in every result: so a torn line differs from other text. */
+/** `line` is first in every result: so a torn line differs from other text. */
 function headOf({ line, id }: { line: number; id?: string | undefined }, key: string) {
   return { line, id, executionId: executionIdFor(key, line) };
 }

@@ -6,7 +6,7 @@ export type TextLine =
 const newline = 0x0a;
 
 /**
- * Splits bytes into lines. Holds at most one line of `maxBytes`: of a longer one only the number is kept. The last line
+ * Splits bytes into lines. Keeps at most one line of `maxBytes`: of a longer one only the number. The last line
  * need not end with a newline; an empty rest after the last newline is no line.
  */
 export async function* textLines(chunks: AsyncIterable<Buffer>, maxBytes: number): AsyncGenerator<TextLine> {

@@ -72,13 +72,13 @@ function begin(
 ): ReadableStream<Uint8Array> {
   const { hooks, log, waitUntil, hookTimeoutMs = 30_000 } = input;
   const lines = new TurnLines();
-  const turn = { identity, hooks, turns, lines, calling: { log, hookTimeoutMs }, isReplay: false };
+  const turn = { identity, hooks, turns, lines, hookOptions: { log, hookTimeoutMs }, isReplay: false };
   const body = lines.body(() => turn.isReplay);
   const running = runningIn(turns);
   const key = keyOf(identity);
   const ended = runChatTurn(turn, waitUntil !== undefined).finally(() => running.delete(key));
   running.set(key, { lines, ended });
-  if (waitUntil) void callHook('waitUntil', () => waitUntil(ended), turn.calling);
+  if (waitUntil) void callHook('waitUntil', () => waitUntil(ended), turn.hookOptions);
   return body;
 }
 

@@ -12,7 +12,7 @@ export interface ChatTurnProducer {
 /** A turn that has its answer. */
 export interface AnsweredTurn {
   readonly identity: ChatTurnIdentity;
-  /** As `transformFinalText` left it. */
+  /** After `transformFinalText`. */
   readonly finalText: string;
 }
 
@@ -40,7 +40,7 @@ export interface ChatTurnHooks {
 /** Receives what went wrong in hooks. */
 export type ChatTurnLog = (message: string, facts: Readonly<Record<string, unknown>>) => void;
 
-interface Calling {
+interface HookOptions {
   readonly log?: ChatTurnLog | undefined;
   readonly hookTimeoutMs: number;
 }
@@ -49,7 +49,7 @@ interface Calling {
 export async function callHook<T>(
   hook: string,
   call: () => T | Promise<T>,
-  { log, hookTimeoutMs }: Calling,
+  { log, hookTimeoutMs }: HookOptions,
 ): Promise<{ readonly done: true; readonly value: T } | { readonly done: false }> {
   const late = () => {
     throw new Error(`no answer within ${hookTimeoutMs} ms`);

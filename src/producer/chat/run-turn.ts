@@ -11,7 +11,7 @@ interface Turn {
   readonly hooks: ChatTurnHooks;
   readonly turns: ChatTurnStore;
   readonly lines: TurnLines;
-  readonly calling: { readonly log: ChatTurnLog | undefined; readonly hookTimeoutMs: number };
+  readonly hookOptions: { readonly log: ChatTurnLog | undefined; readonly hookTimeoutMs: number };
   /** It was finished before: nothing is produced again. */
   isReplay: boolean;
 }
@@ -21,9 +21,9 @@ const scrub = new Redactor();
 
 /** The whole turn. Never rejects, and always ends the lines. */
 export async function runChatTurn(turn: Turn, flushesLater: boolean): Promise<void> {
-  const { identity, hooks, turns, lines, calling } = turn;
+  const { identity, hooks, turns, lines, hookOptions } = turn;
   try {
-    const known = await callHook('turns.get', () => turns.get(identity), calling);
+    const known = await callHook('turns.get', () => turns.get(identity), hookOptions);
     if (!known.done) throw new RunError('internal', 'it is not known whether this turn was answered before');
     if (known.value) await replay(known.value, turn);
     else await answer(turn);
@@ -31,7 +31,7 @@ export async function runChatTurn(turn: Turn, flushesLater: boolean): Promise<vo
     await fail(error, turn);
   }
   if (flushesLater) lines.end();
-  if (hooks.traceFlush && !turn.isReplay) await callHook('traceFlush', () => hooks.traceFlush?.(), calling);
+  if (hooks.traceFlush && !turn.isReplay) await callHook('traceFlush', () => hooks.traceFlush?.(), hookOptions);
   lines.end();
 }
 
@@ -45,34 +45,34 @@ async function answer(turn: Turn): Promise<void> {
 
 /** Streams the events of the producer. The text that it knows itself counts before the one that was gathered. */
 async function producedText(turn: Turn): Promise<string> {
-  const { hooks, calling } = turn;
+  const { hooks, hookOptions } = turn;
   const producer = await hooks.produce();
   let gathered = '';
   for await (const event of producer.stream) {
     await emit(event, turn);
     if (!hooks.accumulate) continue;
     const text = gathered;
-    const more = await callHook('accumulate', () => hooks.accumulate?.(event, text), calling);
+    const more = await callHook('accumulate', () => hooks.accumulate?.(event, text), hookOptions);
     if (more.done && typeof more.value === 'string') gathered = more.value;
   }
   return (await producer.finalText()) || gathered;
 }
 
 /** Undefined when the hook failed: it may be there to take out what must not be stored. */
-async function transformed(text: string, { identity, hooks, calling }: Turn): Promise<AnsweredTurn | undefined> {
+async function transformed(text: string, { identity, hooks, hookOptions }: Turn): Promise<AnsweredTurn | undefined> {
   if (!hooks.transformFinalText) return { identity, finalText: text };
-  const changed = await callHook('transformFinalText', () => hooks.transformFinalText?.(text) ?? text, calling);
+  const changed = await callHook('transformFinalText', () => hooks.transformFinalText?.(text) ?? text, hookOptions);
   return changed.done ? { identity, finalText: changed.value } : undefined;
 }
 
 async function settle(text: string, answered: AnsweredTurn, turn: Turn): Promise<void> {
-  const { identity, hooks, turns, lines, calling } = turn;
-  const stored = await callHook('persistAssistantMessage', () => hooks.persistAssistantMessage(answered), calling);
+  const { identity, hooks, turns, lines, hookOptions } = turn;
+  const stored = await callHook('persistAssistantMessage', () => hooks.persistAssistantMessage(answered), hookOptions);
   if (stored.done) {
     const finished = { text, lines: lines.events };
-    await callHook('turns.put', () => turns.put(identity, finished), calling);
+    await callHook('turns.put', () => turns.put(identity, finished), hookOptions);
   }
-  if (hooks.onTurnComplete) await callHook('onTurnComplete', () => hooks.onTurnComplete?.(answered), calling);
+  if (hooks.onTurnComplete) await callHook('onTurnComplete', () => hooks.onTurnComplete?.(answered), hookOptions);
 }
 
 async function replay({ text, lines: events }: FinishedTurn, turn: Turn): Promise<void> {
@@ -94,7 +94,7 @@ async function replay({ text, lines: events }: FinishedTurn, turn: Turn): Promis
 
 async function fail(error: unknown, turn: Turn): Promise<void> {
   const message = cutText(scrub.text(messageOf(error)), maxMessageBytes);
-  logTurn(turn.calling.log, 'a chat turn failed', { error: message });
+  logTurn(turn.hookOptions.log, 'a chat turn failed', { error: message });
   await emit({ type: 'error', data: { message } }, turn);
   await emit({ type: 'session.run.failed', data: { sessionId: turn.identity.sessionId, message } }, turn);
 }
@@ -111,9 +111,9 @@ async function emitCompleted(turn: Turn): Promise<void> {
 
 /** One line, and everything that it entails before the next. */
 async function emit(event: ChatEvent, turn: Turn, as = { isEnvelope: false }): Promise<void> {
-  const { hooks, lines, calling, isReplay } = turn;
+  const { hooks, lines, hookOptions, isReplay } = turn;
   lines.add(event, as);
   if (isReplay) return;
-  if (hooks.onEvent) await callHook('onEvent', () => hooks.onEvent?.(event), calling);
+  if (hooks.onEvent) await callHook('onEvent', () => hooks.onEvent?.(event), hookOptions);
   await lines.room();
 }

@@ -24,7 +24,7 @@ export interface InMemoryChatTurnsOptions {
   readonly maxBytes?: number;
 }
 
-/** Finished turns in the memory of this process. */
+/** Finished turns, in memory. */
 export function createInMemoryChatTurns({
   maxTurns = 1_000,
   maxBytes = 16 * 1024 * 1024,

@@ -57,6 +57,6 @@ export async function readMedia(handle: string, tenant: string, core: ClientCore
   const [type, bytes] = await core.reach((redis) =>
     redis.hmgetBuffer(core.keys.media(tenant, sha256), 'type', 'bytes'),
   );
-  if (!type || !bytes) throw new RunError('not_found', `there is no file ${handle}, or its time is over`);
+  if (!type || !bytes) throw new RunError('not_found', `there is no file ${handle}, or it has expired`);
   return { mediaType: type.toString('utf8'), bytes };
 }

@@ -11,9 +11,8 @@ import { invalid } from '../../shared/base/problems.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
 
 /**
- * Asks a run to stop, and the runs that work for it. One that waits for people ends at once too, its open calls denied,
- * unless these are to be held: then it goes on waiting, and people may still decide. One that waits for other runs
- * ends once they have.
+ * Asks a run and its children to stop. A run that waits for people ends at once, and its open calls are denied, unless the request
+ * says `hold`: then it goes on waiting, and people may still decide. A run that waits for its children ends after them.
  */
 export async function cancelRun(
   id: string,
@@ -45,7 +44,7 @@ export async function cancelRun(
   });
 }
 
-/** What a producer does for runs that work for each other. */
+/** What a producer does for parents and children. */
 export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
   return {
     space: core.runKeySpace(redis),
@@ -56,7 +55,7 @@ export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
   };
 }
 
-/** The run has ended here; a job that is left would only be skipped by a worker, so a failure to remove it is no matter. */
+/** A worker would skip the job of a run that has ended, so a failure to remove it does no harm. */
 async function forget(record: RunRecord, core: ClientCore, redis: RedisConnection): Promise<void> {
   await leaveWaitQueues(record, core, redis);
   await core.queues.remove(record.queue, record.runId, record.segment).catch(core.onError);

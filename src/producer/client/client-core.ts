@@ -31,8 +31,8 @@ const firstConnectMs = 2_000;
 /** A reset connection is back within this; a Redis that is away is not. */
 const reconnectMs = 500;
 
-/** How long a subscriber or a waiting caller outlasts a Redis that is away, and how often it looks. */
-const patienceMs = 60_000;
+/** How long a subscriber or a waiting caller retries while Redis is away, and how often. */
+const maxOutageMs = 60_000;
 const retryMs = 250;
 
 const pruneEvery = 100;
@@ -118,14 +118,12 @@ export class ClientCore {
     this.directory = new QueueDirectory(this.keys, options.queues && checkQueues(options.queues));
   }
 
-  /** Where the runs of this client are. */
   runKeySpace(redis: RedisConnection): RunKeySpace {
     const { eventLogMax, eventLogTtlS, resultTtlS } = this.settings;
     const { keys, cluster, lifecycle } = this;
     return { redis, keys, cluster, lifecycle, eventLogMax, eventLogTtlS, resultTtlS };
   }
 
-  /** Where the threads of this client are. */
   threadKeySpace(redis: RedisConnection): ThreadKeySpace {
     return { redis, keys: this.keys, cluster: this.cluster, clock: systemClock };
   }
@@ -155,13 +153,13 @@ export class ClientCore {
    * after that, and the signal's reason when it aborts in between.
    */
   async patiently<T>(read: () => Promise<T>, stop: AbortSignal): Promise<T> {
-    const giveUpAt = performance.now() + patienceMs;
+    const until = performance.now() + maxOutageMs;
     for (;;) {
       try {
         return await read();
       } catch (error) {
         const away = error instanceof RunError && error.code === 'queue_unavailable';
-        if (!away || performance.now() > giveUpAt) throw error;
+        if (!away || performance.now() > until) throw error;
       }
       await systemClock.sleep(retryMs, stop);
     }
@@ -180,7 +178,7 @@ export class ClientCore {
     return sample;
   }
 
-  /** Ends all subscriptions, lets calls in progress end (they have a deadline), then closes the connections. */
+  /** Ends all subscriptions, waits for the calls in progress (they have a deadline), then closes the connections. */
   async close(): Promise<void> {
     if (this.#closed) return;
     this.#closed = true;

@@ -25,7 +25,7 @@ export interface DecideOptions {
   readonly idempotencyKey?: string;
 }
 
-/** What a decision leaves behind. */
+/** The run after a decision. */
 export interface DecisionAnswer {
   /** `pending` is what the run still waits for, `decisions` the decisions about its calls so far. */
   readonly run: RunView;
@@ -36,8 +36,8 @@ export interface DecisionAnswer {
 const maxByChars = 200;
 
 /**
- * Decides about what a run waits for. All of it is taken, or nothing; the run goes on as soon as one of its calls, or
- * the money, is decided. A top-up leaves the run suspended: a worker wakes it as soon as the money is enough.
+ * Decides about what a run waits for. All of it takes effect, or nothing; the run goes on as soon as one of its calls, or
+ * the money, is decided. After a top-up the run stays suspended: a worker resumes it as soon as the money is enough.
  */
 export async function decideRun(
   id: string,
@@ -63,7 +63,7 @@ export async function decideRun(
   });
 }
 
-/** The run whose call is decided about: this one, or one of those that work for it. */
+/** The run whose call is decided about: this one or one of its children. */
 async function findAsking(
   record: RunRecord,
   verdicts: readonly CallVerdict[],

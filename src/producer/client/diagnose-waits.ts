@@ -42,7 +42,7 @@ export interface ThreadFacts {
   readonly threadId: string;
   readonly lockOwner: string;
   readonly waiting: number;
-  /** The lock owner waits for something outside. */
+  /** The lock owner is suspended. */
   readonly suspended: boolean;
 }
 
@@ -74,7 +74,7 @@ export async function waitFacts(core: ClientCore, redis: RedisConnection): Promi
       return { target, failures: Number(failures ?? 0), openForMs };
     }),
   );
-  const lines = await Promise.all(
+  const queues = await Promise.all(
     limiters.slice(0, maxShown).map(async (limiter) => ({
       model: limiter.slice(limiter.indexOf(':') + 1),
       waiting: await redis.zcard(keys.limiter(limiter, 'line')),
@@ -85,7 +85,7 @@ export async function waitFacts(core: ClientCore, redis: RedisConnection): Promi
   const money = await Promise.all(tenants.slice(0, maxShown).map((tenant) => accountsOf(tenant, keys, redis)));
   return {
     breakers: breakers.filter(({ failures }) => failures > 0),
-    limiters: lines.filter(({ waiting }) => waiting > 0),
+    limiters: queues.filter(({ waiting }) => waiting > 0),
     money: money.flat().slice(0, maxShown),
     people: people.filter(({ waiting }) => waiting > 0),
     threads,
@@ -115,14 +115,14 @@ async function accountsOf(
   const accounts = await Promise.all(
     names.slice(0, maxShown).map(async (account) => {
       const colon = account.indexOf(':');
-      const line = keys.accountWaiting(tenant, account.slice(0, colon), account.slice(colon + 1));
-      return { tenant, account, waiting: await redis.zcard(line) };
+      const waiters = keys.accountWaiting(tenant, account.slice(0, colon), account.slice(colon + 1));
+      return { tenant, account, waiting: await redis.zcard(waiters) };
     }),
   );
   return accounts.filter(({ waiting }) => waiting > 0);
 }
 
-/** Entries of runs that do not wait (any more) do not count: who lists what waits takes them off. */
+/** Entries of runs that do not wait (any more) do not count: `listApprovals` removes them. */
 async function peopleOf(tenant: string, keys: ClientCore['keys'], redis: RedisConnection): Promise<PeopleFacts> {
   const runIds = await redis.zrange(keys.asking(tenant), 0, `${maxAsking - 1}`);
   const pending = await Promise.all(runIds.map((runId) => redis.hget(keys.run(runId), 'pending')));

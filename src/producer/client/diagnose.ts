@@ -54,7 +54,7 @@ export interface Diagnosis {
   readonly stuckRuns: readonly StuckRun[];
   readonly workers: readonly WorkerFacts[];
   readonly queues: Readonly<Record<string, QueueState>>;
-  /** Runs held back because they keep losing their workers. */
+  /** Runs in quarantine, because they keep losing their workers. */
   readonly quarantined: number;
   /** How often something happened in this fleet; under `<name>_at` when it last did, in milliseconds since the epoch. */
   readonly counters: Readonly<Record<string, number>>;

@@ -45,7 +45,7 @@ export class JobQueues {
     this.#queues = new RunQueues(redis, prefix, onError);
   }
 
-  /** Takes one place in a queue or throws `queue_full`. */
+  /** Counts one more job of a queue, or throws `queue_full`. */
   async takeQuota(name: string, maxLength: number): Promise<void> {
     if (await this.quotas.take(`queue ${name}`, maxLength, () => this.#waiting(name))) return;
     throw new RunError('queue_full', `queue ${name} is full`, { details: { limit: 'queue', retryAfterS } });
@@ -66,13 +66,13 @@ export class JobQueues {
     }
   }
 
-  /** Removes the job of a segment unless a worker holds it. Answers whether it is gone. */
+  /** Removes the job of a segment unless a worker has it. Answers whether it is gone. */
   async remove(name: string, runId: string, segment: number): Promise<boolean> {
     const queue = await this.#queues.ready(name);
     return (await queue.remove(jobIdFor(runId, segment))) === 1;
   }
 
-  /** Will this job still be given to a worker? */
+  /** Will a worker still get this job? */
   async isPending(name: string, runId: string, segment: number): Promise<boolean> {
     const state = await (await this.#queues.ready(name)).getJobState(jobIdFor(runId, segment));
     return state !== 'unknown' && state !== 'completed' && state !== 'failed';

@@ -80,7 +80,7 @@ export class Millrace implements AsyncDisposable {
   /**
    * The same client for another tenant. Shares the connections; only the original closes them. With the rights of a
    * `caller` it cannot raise what operators and authors have set: `forbidden` for `raise`, and for money of the tenant. The
-   * runs that it accepts carry `requestId` into the lines of their workers.
+   * runs that it accepts carry `requestId` into the log lines of their workers.
    */
   forTenant(tenant: string, rights: Rights = this.#rights, requestId?: string): Millrace {
     const options = defined({ redis: '', tenant, requestId });
@@ -146,7 +146,7 @@ export class Millrace implements AsyncDisposable {
 
   /**
    * Submits one turn of a chat: a run whose execution id is `project:session:turn`, so that the same turn is never
-   * answered twice however often it is asked. Throws as {@link enqueue}.
+   * answered twice however often it is submitted. Throws as {@link enqueue}.
    *
    * @example
    * const turn = await mill.chat({ agent: 'support', message: 'Where is order 7?', sessionId: 's-1', turnIndex: 0 });
@@ -194,7 +194,7 @@ export class Millrace implements AsyncDisposable {
   /**
    * Every event after number `after`, in order, without gap or repeat, first from the log and then live; ends after the
    * terminal event. Survives reconnects. All local subscribers of a run get the same event objects: do not change them.
-   * With a `dialect` they come in the words of another system; a dialect that remembers is read from the first event on,
+   * With a `dialect` they come in the format of another system; a dialect with a state is read from the first event on,
    * so that a trimmed log cannot be projected to it. With the profile `interactive` a run in the background shows only
    * what its agent sends to people, and its iteration ends without a terminal event.
    *
@@ -227,7 +227,7 @@ export class Millrace implements AsyncDisposable {
 
   /**
    * Asks a run to stop and answers with its state. A run that waits ends at once; one that works soon after
-   * (`cancelling`). What people were asked is denied; with `onPendingApprovals: 'hold'` a run that waits for people goes on
+   * (`cancelling`). What waits for people is denied; with `onPendingApprovals: 'hold'` a run that waits for people goes on
    * waiting and can still be decided about, with `'fail'` it fails with `run_aborted`. Asking again changes nothing, except that a request without `drain` overrides one with it. Throws
    * `already_terminal`, `run_not_found`, `invalid_id`, `validation`.
    */
@@ -237,9 +237,9 @@ export class Millrace implements AsyncDisposable {
 
   /**
    * Decides about what a run waits for: calls (`{ approvals: [{ toolCallId, granted, reason?, updatedArgs? }] }`), questions
-   * and deferred calls (`{ answers: [{ toolCallId, answer }] }`), and money (`{ budget }`). All of it is taken, or nothing.
+   * and deferred calls (`{ answers: [{ toolCallId, answer }] }`), and money (`{ budget }`). All of it takes effect, or nothing.
    * The run goes on as soon as one of its calls is decided; the others stay pending. A granted call runs once, with
-   * `updatedArgs` in place of the model's arguments when there are any. A repeated decision is accepted and changes
+   * `updatedArgs` instead of the model's arguments when there are any. A repeated decision is accepted and changes
    * nothing.
    *
    * Money: `{ budget: 'approve' }` lets the step that waits pass the caps, `{ budget: 'reject' }` fails the run with
@@ -307,7 +307,7 @@ export class Millrace implements AsyncDisposable {
   }
 
   /**
-   * Puts failed runs of this tenant back into their queues: the same run continues from its journal in a new job. Its
+   * Redrives failed runs of this tenant: the same run continues from its journal in a new job. Its
    * event numbers go on; its log begins anew.
    */
   async redrive(request: RedriveRequest = {}): Promise<RedriveAnswer> {

@@ -5,7 +5,7 @@ import type { EndFacts, RunFacts } from '../../shared/contract/run-facts.ts';
 import type { JobKind, RunStatus } from '../../shared/contract/run.ts';
 import type { Config } from '../../shared/contract/config.ts';
 
-/** What a client has done to a run: it was accepted, or cancelled while no worker had it. */
+/** What a client did to a run: it accepted it, or cancelled it while no worker had it. */
 export type RunFact = RunFacts &
   (
     | {
@@ -30,7 +30,7 @@ export interface MillraceOptions {
   readonly queues?: readonly string[];
   /** Jobs that may wait in one queue before `enqueue` refuses with `queue_full`. Default 1,000,000. */
   readonly queueMaxLength?: number;
-  /** Runs that may be open before `enqueue` refuses with `queue_full` (503). Default 1,000,000. Runs that work for others count and are never refused. */
+  /** Runs that may be open before `enqueue` refuses with `queue_full` (503). Default 1,000,000. Children count and are never refused. */
   readonly maxOpenRuns?: number;
   /** The same for each tenant (429). Default 250,000. */
   readonly maxOpenRunsPerTenant?: number;
@@ -61,7 +61,7 @@ export interface MillraceOptions {
   readonly modelRouterUrl?: string;
   /** The folder of `ARTIFACT_STORE`, where the texts of progress notes are then. Default: they are in Redis. */
   readonly artifactFolder?: string;
-  /** The id of the request that this client serves: the runs that it accepts carry it into the lines of their workers. */
+  /** The id of the request that this client serves: the runs that it accepts carry it into the log lines of their workers. */
   readonly requestId?: string;
   /** Called for each run that this client accepted or ended. Must not throw. */
   readonly onRun?: (fact: RunFact) => void;
@@ -78,7 +78,7 @@ export interface EventsOptions {
   readonly signal?: AbortSignal;
 }
 
-/** Events in the words of another system: see `docs/dialects.md`. */
+/** Events in the format of another system: see `docs/dialects.md`. */
 export interface DialectEventsOptions extends EventsOptions {
   readonly dialect: DialectName;
 }
@@ -94,7 +94,7 @@ export interface ListQuery {
   readonly status?: RunStatus;
   readonly agent?: string;
   readonly thread?: string;
-  /** Only runs that work for this one. */
+  /** Only children of this run. */
   readonly parent?: string;
   /** From the previous page; absent for the first. */
   readonly cursor?: string;

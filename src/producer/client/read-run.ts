@@ -10,7 +10,7 @@ import type { ResultOptions } from './options.ts';
 import { Stop, untilStopped } from './stop.ts';
 import { checkRunId, runNotFound } from './accept/validate.ts';
 
-/** Records that a list holds whole at a time. One may be 256 KB of input and as much of an answer. */
+/** Records that a list reads at a time. One may be 256 KB of input and as much of an answer. */
 const groupSize = 10;
 
 /** The record of a run that the tenant owns. Throws `run_not_found` for any other. */
@@ -58,7 +58,7 @@ export async function loadView(
   return viewOf(record, decisions, await loadChildren(core, redis, record));
 }
 
-/** The runs that a run waits for, as far as they exist by now. */
+/** The children that a run waits for, as far as they exist by now. */
 export async function loadChildren(
   core: ClientCore,
   redis: RedisConnection,

@@ -120,7 +120,7 @@ async function redriveRun(
       priority: request.priority,
       delayMs: undefined,
     });
-    // The dead letter has been answered.
+    // The failed job is no longer needed.
     await core.queues.remove(record.queue, runId, record.segment).catch(core.onError);
     return 'redriven';
   });

@@ -17,7 +17,7 @@ interface RunOperations {
   decide(runId: string, decision: DecisionInput, options?: DecideOptions): Promise<DecisionAnswer>;
 }
 
-/** One run of one client. Holds nothing open: it may be dropped at any time. */
+/** One run of one client. Needs no closing. */
 export class RunHandle {
   readonly runId: string;
   /** The state when `enqueue` answered; undefined on a handle made by `Millrace.run`. */

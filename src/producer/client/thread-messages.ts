@@ -12,8 +12,8 @@ export interface MessagesPage {
 }
 
 /**
- * A page of a thread as it would be if the run that holds it ended now. What that run has done is in its journal until its turn
- * ends, so it belongs to the page that reaches the end of the log; of a turn that is to leave no trace nothing is shown.
+ * A page of a thread as if its lock owner ended now. What that run has done is in its journal until its turn ends, so it belongs to
+ * the page that reaches the end of the log; of a turn that will be rolled back nothing is shown.
  */
 export async function readMessages(
   place: ThreadKeySpace,
@@ -44,7 +44,7 @@ interface MessageEntry {
   readonly entry: ThreadEntryOf<'message'>;
 }
 
-/** `passed`: these messages and all else that stands between them. `more`: the range holds other messages beyond the last. */
+/** `passed`: these messages and the other entries between them. `more`: the range has messages beyond the last. */
 async function messagesIn(
   place: ThreadKeySpace,
   thread: ThreadRef,

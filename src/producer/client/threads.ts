@@ -47,7 +47,7 @@ export interface ThreadEventsQuery {
   readonly limit?: number;
 }
 
-/** Fields of a thread that may be changed; null takes one away. */
+/** Fields of a thread that may be changed; null removes one. */
 export const threadChanges = z
   .strictObject({
     title: z.string().min(1).max(200).nullable().optional(),
@@ -55,7 +55,7 @@ export const threadChanges = z
   })
   .refine(({ title, taskId }) => title !== undefined || taskId !== undefined, 'give title or taskId');
 
-/** Fields of a thread that may be changed; null takes one away. */
+/** Fields of a thread that may be changed; null removes one. */
 export interface ThreadChanges {
   /** 1 to 200 characters. */
   readonly title?: string | null;
@@ -99,7 +99,7 @@ export class Threads {
     return { ...page, threads: page.threads.map(viewOfThread) };
   }
 
-  /** The thread, who holds it and how many runs wait. Throws `not_found`, `invalid_id`. */
+  /** The thread, its lock owner and how many runs wait. Throws `not_found`, `invalid_id`. */
   async get(threadId: string): Promise<ThreadView> {
     const thread = this.#ref(threadId);
     return viewOfThread(await this.#reach((place) => threadInfo(place, thread)));
@@ -116,7 +116,7 @@ export class Threads {
   }
 
   /**
-   * What followed the runs of the thread: titles, embeddings, and what of it failed. Oldest first; of each thread the newest
+   * What the post-run jobs of the thread made: titles, embeddings, and failures. Oldest first; of each thread the newest
    * 1,000 are kept. Throws `not_found`, `invalid_id`, `validation`.
    */
   async events(threadId: string, query: ThreadEventsQuery = {}): Promise<ThreadEventsPage> {
@@ -125,7 +125,7 @@ export class Threads {
     return await this.#reach((place) => readThreadEvents(place, thread, range));
   }
 
-  /** Changes the title or the task, also while a run holds the thread. Throws `not_found`, `invalid_id`, `validation`. */
+  /** Changes the title or the task, also while a run has the lock. Throws `not_found`, `invalid_id`, `validation`. */
   async update(threadId: string, changes: ThreadChanges): Promise<ThreadView> {
     const thread = this.#ref(threadId);
     const patch = parse(threadChanges, changes, 'change');
@@ -135,7 +135,7 @@ export class Threads {
 
   /**
    * Deletes the thread with its whole log. Throws `concurrent_run` (its message and `details.runs` name the runs)
-   * while one holds it or waits for it, `not_found`, `invalid_id`.
+   * while a run has its lock or waits for it, `not_found`, `invalid_id`.
    */
   async delete(threadId: string): Promise<void> {
     const thread = this.#ref(threadId);

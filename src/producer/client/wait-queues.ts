@@ -4,8 +4,8 @@ import { parseAccountName } from './accounts.ts';
 import type { ClientCore } from './client-core.ts';
 
 /**
- * Takes a run that waits no longer out of the lines for money and time. Workers drop such runs too when their turn comes;
- * until then they would keep others waiting.
+ * Takes a run that waits no longer out of the wait queues for money and time. Workers skip such runs too, but until then they
+ * would keep others waiting.
  */
 export async function leaveWaitQueues(
   { runId, tenant, pending }: RunRecord,

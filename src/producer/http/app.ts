@@ -12,22 +12,22 @@ import type { ProducerReadiness } from './readiness.ts';
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** The scope that a key needs for this route; `open` for routes that tell nothing about anybody's runs. */
+    /** The scope that a key needs for this route; `open` for routes that show nothing of any run. */
     access?: Scope | 'open';
-    /** The answer waits for the run, so its duration says nothing about us and is left out of the histogram. */
+    /** The answer waits for the run, so its duration is not the producer's and stays out of the histogram. */
     waits?: boolean;
   }
   interface FastifyRequest {
     /** The client of the caller's tenant. Only on routes that are not `open`. */
     mill: Millrace;
-    /** Names the API key without telling it: `key:` and the first digits of its SHA-256; `local` without keys. */
+    /** Names the API key without revealing it: `key:` and the first digits of its SHA-256; `local` without keys. */
     caller: string;
   }
 }
 
 export type App = FastifyInstance<RawServerDefault, IncomingMessage, ServerResponse, Log, ZodTypeProvider>;
 
-/** What routes share besides the client, which each request brings along for its own tenant. */
+/** What routes share besides the client, of which each request has its tenant's. */
 export interface Services {
   readonly metrics: ProducerMetrics;
   readonly readiness: ProducerReadiness;

@@ -10,8 +10,8 @@ import type { App } from './app.ts';
 const tenantWithoutKeys = 'default';
 
 /**
- * Decides who calls before anything of the request is read, and gives the request its tenant's client. A route that
- * does not say what access it needs is a mistake that stops the server from being built.
+ * Decides who calls before anything of the request is read, and gives the request its tenant's client. A route
+ * without `access` stops the server from being built.
  */
 export function guardRoutes(app: App, mill: Millrace, apiKeys: readonly ApiKey[]): void {
   app.decorateRequest('mill');
@@ -46,7 +46,7 @@ export function authorize(header: string | undefined, scope: Scope, apiKeys: rea
   const presented = /^Bearer +([^\s]+) *$/i.exec(header ?? '')?.[1];
   if (!presented) throw new RunError('unauthorized', 'an API key is required: Authorization: Bearer KEY');
   const digest = createHash('sha256').update(presented).digest();
-  // Every configured key is compared, and each in constant time: how long this takes tells nothing.
+  // Every configured key is compared, and each in constant time: the duration reveals nothing.
   let found: ApiKey | undefined;
   for (const key of apiKeys) if (timingSafeEqual(digest, Buffer.from(key.sha256, 'hex'))) found ??= key;
   if (!found) throw new RunError('unauthorized', 'this API key is not known');

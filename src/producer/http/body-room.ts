@@ -1,6 +1,6 @@
 import { RunError } from '../../shared/base/errors.ts';
 
-/** What every request may hold without asking: a full room never delays a small body. */
+/** What every request may keep without asking: a full room never delays a small body. */
 const freeBytes = 64 * 1024;
 const retryAfterS = 5;
 
@@ -11,15 +11,15 @@ export interface BodyRoomOptions {
 }
 
 /**
- * How many bytes of request bodies this process holds, over all requests. When the room is full, one request may go on
+ * Bounds the bytes of request bodies that this process keeps, over all requests. When the room is full, one request may go on
  * beyond it, so that large bodies never wait for each other without end; the others stop reading until there is room.
- * At most `limitBytes` and one largest body are held.
+ * At most `limitBytes` and one largest body are kept.
  */
 export class BodyRoom {
   readonly #limitBytes: number;
   readonly #maxWaitMs: number;
   readonly #waiters = new Set<() => void>();
-  #heldBytes = 0;
+  #usedBytes = 0;
   #beyond: BodyShare | undefined;
 
   constructor({ limitBytes = 32 * 1024 * 1024, maxWaitMs = 60_000 }: BodyRoomOptions = {}) {
@@ -27,28 +27,28 @@ export class BodyRoom {
     this.#maxWaitMs = maxWaitMs;
   }
 
-  /** The share of one request. Dispose it when nothing of the body is held any more. */
+  /** The share of one request. Dispose it when the body is no longer kept. */
   open(): BodyShare {
     return new BodyShare(this);
   }
 
   /** Answers how many of the bytes count: none of those that a request takes beyond the limit. */
-  async take(hold: BodyShare, bytes: number, signal: AbortSignal | undefined): Promise<number> {
-    const giveUpAtMs = performance.now() + this.#maxWaitMs;
+  async take(share: BodyShare, bytes: number, signal: AbortSignal | undefined): Promise<number> {
+    const deadlineMs = performance.now() + this.#maxWaitMs;
     for (;;) {
-      if (this.#heldBytes + bytes <= this.#limitBytes) {
-        this.#heldBytes += bytes;
+      if (this.#usedBytes + bytes <= this.#limitBytes) {
+        this.#usedBytes += bytes;
         return bytes;
       }
-      this.#beyond ??= hold;
-      if (this.#beyond === hold) return 0;
-      await this.#change(giveUpAtMs - performance.now(), signal);
+      this.#beyond ??= share;
+      if (this.#beyond === share) return 0;
+      await this.#change(deadlineMs - performance.now(), signal);
     }
   }
 
-  release(hold: BodyShare, bytes: number): void {
-    this.#heldBytes -= bytes;
-    if (this.#beyond === hold) this.#beyond = undefined;
+  release(share: BodyShare, bytes: number): void {
+    this.#usedBytes -= bytes;
+    if (this.#beyond === share) this.#beyond = undefined;
     const waiters = [...this.#waiters];
     this.#waiters.clear();
     for (const wake of waiters) wake();
@@ -77,31 +77,31 @@ export class BodyRoom {
   }
 }
 
-/** The bytes that one request holds. */
+/** The bytes of one request. */
 export class BodyShare implements Disposable {
   readonly #room: BodyRoom;
   #bytes = 0;
   #countedBytes = 0;
-  #isOver = false;
+  #isReleased = false;
 
   constructor(room: BodyRoom) {
     this.#room = room;
   }
 
-  /** Resolves when there is room for more. Throws `overloaded` after a while, and the signal's reason. */
+  /** Resolves when there is room for more. Throws `overloaded` after `maxWaitMs`, and the signal's reason. */
   async take(bytes: number, signal?: AbortSignal): Promise<void> {
     const paidBytes = Math.max(0, Math.min(bytes, this.#bytes + bytes - freeBytes));
     this.#bytes += bytes;
     if (paidBytes === 0) return;
     const countedBytes = await this.#room.take(this, paidBytes, signal);
-    if (!this.#isOver) return void (this.#countedBytes += countedBytes);
-    // It waited when its client went away; nothing else would release these.
+    if (!this.#isReleased) return void (this.#countedBytes += countedBytes);
+    // Its client went away while it waited: nothing else would release these bytes.
     this.#room.release(this, countedBytes);
     throw new RunError('invalid_json', 'the client broke off before the body was complete');
   }
 
   [Symbol.dispose](): void {
-    this.#isOver = true;
+    this.#isReleased = true;
     this.#room.release(this, this.#countedBytes);
     this.#countedBytes = 0;
   }

@@ -6,7 +6,7 @@ import { maxLevels } from '../../shared/base/json-depth.ts';
 /** What one item of a list may take: as much as the body of a request that starts one run. */
 export const maxItemBytes = 1024 * 1024;
 
-/** Where an item stands among the bytes of a body. */
+/** The bytes of an item in a body. */
 export interface Span {
   readonly start: number;
   readonly end: number;
@@ -65,7 +65,7 @@ export class LineScanner implements ItemScanner {
 }
 
 /**
- * One item an element of a JSON array. Elements are only told apart here, and parsed when their turn comes. Throws also
+ * One item an element of a JSON array. Elements are only separated here; `enqueue-bulk` parses them later. Throws also
  * `invalid_json`, `too_deep`, and `payload_too_large` for an element over the limit: its end is not looked for.
  */
 export class ArrayScanner implements ItemScanner {

@@ -18,9 +18,9 @@ export function readJsonBodies(app: App, room: BodyRoom): void {
   app.removeAllContentTypeParsers();
   app.addContentTypeParser('application/json', async (request: FastifyRequest, payload: Readable) => {
     checkEncoding(request.headers);
-    using hold = room.open();
+    using share = room.open();
     const chunks: Buffer[] = [];
-    for await (const chunk of bodyChunks(payload, { limitBytes: request.routeOptions.bodyLimit, hold }))
+    for await (const chunk of bodyChunks(payload, { limitBytes: request.routeOptions.bodyLimit, share }))
       chunks.push(chunk);
     const [only = Buffer.alloc(0)] = chunks;
     return chunks.length === 0 ? undefined : parse(request, chunks.length === 1 ? only : Buffer.concat(chunks));

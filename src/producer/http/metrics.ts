@@ -8,9 +8,9 @@ type Depths = Readonly<Record<string, QueueState>>;
 
 /** A scrape that Redis does not answer in time goes out without the queues. */
 const scrapeDeadlineMs = 500;
-/** Scrapes within this time share one look at Redis: the route is open to everybody. */
+/** Scrapes within this time share one look at Redis: the route needs no key. */
 const depthAgeMs = 1_000;
-/** Queues that are labels: those of runs, each with the one of what follows them, and the two that always exist. */
+/** Queues that are labels: those of runs, each with the one of its post-run jobs, and the two that always exist. */
 const maxLabels = 2 * maxQueues + 2;
 const maxAgents = 200;
 
@@ -27,7 +27,7 @@ export interface HandledRequest {
   readonly durationMs: number | undefined;
 }
 
-/** The producer's metrics. No label holds a run id, a tenant or any other text of a caller. */
+/** The producer's metrics. No label has a run id, a tenant or any other text of a caller. */
 export class ProducerMetrics {
   readonly #registry = new Registry();
   readonly #requests = new Counter({
@@ -115,8 +115,8 @@ export class ProducerMetrics {
     this.#queueJobs.reset();
     this.#queueWorkers.reset();
     const sorted = Object.entries(depths ?? {}).sort(([a], [b]) => labelOrder(a, b));
-    for (const [place, [name, { workers, ...byState }]] of sorted.entries()) {
-      const queue = place < maxLabels ? name : otherName;
+    for (const [position, [name, { workers, ...byState }]] of sorted.entries()) {
+      const queue = position < maxLabels ? name : otherName;
       for (const [state, jobs] of Object.entries(byState)) this.#queueJobs.inc({ queue, state }, jobs);
       if (queue === name) this.#queueWorkers.set({ queue }, workers);
     }
@@ -141,7 +141,7 @@ async function withinDeadline(reading: Promise<Depths>): Promise<Depths | undefi
   try {
     return await orLate(scrapeDeadlineMs, reading, () => undefined);
   } catch {
-    // `millrace_redis_up` says it.
+    // `millrace_redis_up` is 0 then.
     return undefined;
   }
 }

@@ -3,23 +3,23 @@ import type { ServerResponse } from 'node:http';
 
 /** An answer that waits for a run. Disposing it ends the watch over it. */
 export interface WaitingAnswer extends Disposable {
-  /** Aborts when the client is gone or this process leaves. */
+  /** Aborts when the client is gone or this process drains. */
   readonly signal: AbortSignal;
 }
 
 /**
- * The answers that are not finished yet. When the process leaves, those that wait for a run (event streams, waits for a
- * result) are ended, in a way that the client can resume elsewhere; the others are let finish.
+ * The answers that are not finished yet. When the process drains, those that wait for a run (event streams, waits for a
+ * result) are ended, in a way that the client can resume elsewhere; the others finish.
  */
 export class OpenAnswers {
   readonly #open = new Set<ServerResponse>();
   readonly #waiting = new Set<AbortController>();
-  #leaving = false;
+  #draining = false;
   #onLastClosed: (() => void) | undefined;
 
-  /** Set once `leave` was called; from then on no new work is taken. */
-  get leaving(): boolean {
-    return this.#leaving;
+  /** Set by `drain`; from then on the producer takes no new work. */
+  get draining(): boolean {
+    return this.#draining;
   }
 
   add(response: ServerResponse): void {
@@ -34,7 +34,7 @@ export class OpenAnswers {
     const controller = new AbortController();
     const onClose = () => controller.abort();
     response.once('close', onClose);
-    if (response.destroyed || this.#leaving) controller.abort();
+    if (response.destroyed || this.#draining) controller.abort();
     this.#waiting.add(controller);
     return {
       signal: controller.signal,
@@ -46,8 +46,8 @@ export class OpenAnswers {
   }
 
   /** Resolves when every answer is finished, or after `limitMs`. */
-  async leave(limitMs: number): Promise<void> {
-    this.#leaving = true;
+  async drain(limitMs: number): Promise<void> {
+    this.#draining = true;
     for (const controller of this.#waiting) controller.abort();
     if (this.#open.size === 0) return;
     const { promise, resolve } = Promise.withResolvers<void>();

@@ -51,7 +51,7 @@ export function wholeNumberParam(min: number, max: number) {
     .pipe(z.number().min(min).max(max));
 }
 
-// The registry of everybody, because the descriptions of fields are kept there, and only one is asked.
+// The global registry: the descriptions of fields are kept there, and only one registry is asked.
 z.globalRegistry
   .add(errorBody, { id: 'Error' })
   .add(runRequest, { id: 'RunRequest' })

@@ -5,7 +5,7 @@ import type { BodyShare } from './body-room.ts';
 
 export interface BodyReading {
   readonly limitBytes: number;
-  readonly hold: BodyShare;
+  readonly share: BodyShare;
   readonly signal?: AbortSignal;
 }
 
@@ -15,7 +15,7 @@ export interface BodyReading {
  */
 export async function* bodyChunks(
   payload: Readable,
-  { limitBytes, hold, signal }: BodyReading,
+  { limitBytes, share, signal }: BodyReading,
 ): AsyncGenerator<Buffer, void, void> {
   const announced = Number((payload as IncomingMessage).headers?.['content-length'] ?? 0);
   if (announced > limitBytes) throw tooLarge(limitBytes);
@@ -25,7 +25,7 @@ export async function* bodyChunks(
     for await (const chunk of payload.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
       bytes += chunk.length;
       if (bytes > limitBytes) throw tooLarge(limitBytes);
-      await hold.take(chunk.length, signal);
+      await share.take(chunk.length, signal);
       yield chunk;
     }
   } catch (error) {
@@ -37,9 +37,9 @@ export async function* bodyChunks(
 const pieceBytes = 1024 * 1024;
 
 /**
- * The bytes of a body, in pieces that are given back to the system as soon as they were read, from front to back: a
- * collector that runs when it likes would keep most of a large body until its end. Chunks are copied together, because
- * those of a client that sends single bytes would need a hundred times what they hold.
+ * The bytes of a body, in pieces that are returned to the system as soon as they were read, from front to back: the garbage
+ * collector would keep most of a large body until its end. Chunks are copied together, because those of a client that sends
+ * single bytes would need a hundred times their size.
  */
 export class BodyBytes implements Disposable {
   readonly #pieces: Buffer<ArrayBuffer>[] = [];
@@ -57,7 +57,7 @@ export class BodyBytes implements Disposable {
     }
   }
 
-  /** A copy of the bytes from `start` up to `end`. Frees what stands before `start`. */
+  /** A copy of the bytes from `start` up to `end`. Frees what is before `start`. */
   take(start: number, end: number): Buffer {
     this.#free(Math.floor(start / pieceBytes));
     const copy = Buffer.allocUnsafe(end - start);

@@ -6,7 +6,7 @@ import { RunError } from '../../shared/base/errors.ts';
 /** A log that has an event or an error has delivered it by then. */
 const quietMs = 50;
 
-/** Where a stream that broke off goes on. */
+/** From where a broken stream is resumed. */
 export const resumeHeaders = z.object({
   'last-event-id': z.string().optional().describe('Continue after this number. Wins over `after`.'),
 });

@@ -51,21 +51,21 @@ const settings = {
   /** Longer than the usual minute of load balancers, which would otherwise use a connection that we just closed. */
   keepAliveTimeout: 72_000,
   forceCloseConnections: 'idle' as const,
-  /** While we leave, requests on open connections get our own answer instead. */
+  /** While the producer drains, requests on open connections get our own answer instead. */
   return503OnClosing: false,
   /** A HEAD for an event stream would never end. */
   exposeHeadRoutes: false,
 };
 const defaultKeepAliveMs = 15_000;
-/** From the wish to leave until connections are cut, whatever they still carry. */
-const leaveMs = 4_000;
+/** From the start of draining until all connections are cut. */
+const drainMs = 4_000;
 
 export interface ServerOptions {
   readonly mill: Millrace;
   readonly config: Pick<Config, 'MILLRACE_DURABILITY'>;
   readonly log: Log;
   readonly redactor: Redactor;
-  /** None: whoever reaches the server is the tenant `default`, so listen on loopback only. */
+  /** None: every client is the tenant `default`, so listen on loopback only. */
   readonly apiKeys: readonly ApiKey[];
   readonly metrics: ProducerMetrics;
   /** Milliseconds between signs of life on an event stream, default 15,000. */
@@ -107,7 +107,7 @@ export async function createServer(options: ServerOptions): Promise<ProducerServ
       route(scope, services);
     await app.register(plugin);
   }
-  return { app, close: () => leave(app, services.openAnswers) };
+  return { app, close: () => drain(app, services.openAnswers) };
 }
 
 /** Each is one file that can be copied to make the next. Every route has a scope of its own in Fastify's sense. */
@@ -146,7 +146,7 @@ const routes: readonly ((app: App, services: Services) => void)[] = [
 function bareApp({ log, redactor }: ServerOptions): App {
   return fastify<RawServerDefault, IncomingMessage, ServerResponse, Log>({
     ...settings,
-    // Fastify's own lines hold paths; only failures are worth one, and those are written where they are answered.
+    // Fastify's own lines contain paths. Failures are logged where they are answered.
     loggerInstance: log.child({}, { level: log.isLevelEnabled('warn') ? 'warn' : log.level }),
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: ({ headers }) => publicId.safeParse(headers['x-request-id']).data ?? newNonce(),
@@ -179,15 +179,15 @@ function countRequests(app: App, metrics: ProducerMetrics): void {
   });
 }
 
-/** While the process leaves, only probes and scrapes are still answered, and no connection is used again. */
+/** While the process drains, it only answers probes and scrapes, and uses no connection again. */
 function watchAnswers(app: App, openAnswers: OpenAnswers): void {
   app.addHook('onRequest', async (request, reply) => {
     openAnswers.add(reply.raw);
-    if (!openAnswers.leaving || request.routeOptions.config.access === 'open') return;
+    if (!openAnswers.draining || request.routeOptions.config.access === 'open') return;
     throw new RunError('queue_unavailable', 'this producer is shutting down; try again');
   });
   app.addHook('onSend', async (_request, reply) => {
-    if (openAnswers.leaving) void reply.header('connection', 'close');
+    if (openAnswers.draining) void reply.header('connection', 'close');
   });
 }
 
@@ -208,10 +208,10 @@ function readinessProbes(mill: Millrace): ReadinessProbes {
  * Connections are cut once no answer is open on them: an idle one, and one that a browser opened ahead of need, would
  * keep the server from closing.
  */
-async function leave(app: App, openAnswers: OpenAnswers): Promise<void> {
-  const answered = openAnswers.leave(leaveMs);
+async function drain(app: App, openAnswers: OpenAnswers): Promise<void> {
+  const finished = openAnswers.drain(drainMs);
   const closed = app.close();
-  await answered;
+  await finished;
   app.server.closeAllConnections();
   await closed;
 }

@@ -37,14 +37,14 @@ export async function startProducer(config: Config, log: Log): Promise<RunningPr
     await checkDurability(mill, config, log);
     const server = await createServer({ mill, config, log, redactor: producerRedactor(config), apiKeys, metrics });
     await listen(server.app, config);
-    const leaving = new AbortController();
-    void registerAgentsOf(config.MILLRACE_AGENTS, mill, log, leaving.signal);
+    const closing = new AbortController();
+    void registerAgentsOf(config.MILLRACE_AGENTS, mill, log, closing.signal);
     const { port } = server.app.server.address() as AddressInfo;
     return {
       url: `http://${hostForUrl(config.HOST)}:${port}`,
       port,
       async close() {
-        leaving.abort();
+        closing.abort();
         await server.close();
         await mill.close();
       },

@@ -25,7 +25,7 @@ const sse: StreamFormat = {
   contentType: 'text/event-stream; charset=utf-8',
   keepAlive: ': keep-alive\n\n',
   frame: encodedOnce((event) => `id: ${event.sequenceNumber}\nevent: ${event.type}\ndata: ${jsonText(event)}\n\n`),
-  // Only the last one has the number of the event, those before it the number before: who resumes after a break in
+  // Only the last one has the number of the event, those before it the number before: a client that resumes after a break in
   // between gets all of them again, and misses none.
   frames: (events, id) =>
     Buffer.from(

@@ -12,7 +12,7 @@ export interface EventWriting<T> {
 }
 
 /**
- * Writes events until they end, the client is gone or the process leaves; never rejects. A reader that stops reading
+ * Writes events until they end, the client is gone or the process drains; never rejects. A reader that stops reading
  * stops us from taking further events, so that what is kept for it is one write buffer here and one inbox in the client;
  * one that does not read at all is cut off by the connection timeout. The stream ends without the terminal event only
  * when it is to be resumed.
@@ -27,7 +27,7 @@ export async function writeEvents<T>(
     'content-type': format.contentType,
     'cache-control': 'no-store',
     vary: 'accept',
-    // Tells nginx not to collect the stream.
+    // Keeps nginx from buffering the stream.
     'x-accel-buffering': 'no',
     connection: 'close',
   });

@@ -44,7 +44,7 @@ test('a line is an input, an object with run fields, or a line of an OpenAI batc
   ]);
 });
 
-test('what a line says wins over what is given for all', async () => {
+test('a field of a line wins over the default for all', async () => {
   const [line] = await read('{"input":"x","agent":"other","overrides":{"model":"small"}}', {
     agent: 'support',
     overrides: { model: 'large' },
@@ -76,7 +76,7 @@ test('a line without an agent is bad when none is given for all', async () => {
   ]);
 });
 
-test('empty lines are no lines, but are counted as places', async () => {
+test('empty lines are no lines, but are counted', async () => {
   const content = '\uFEFF"a"\r\n\r\n   \n"b"';
   expect((await read(content)).map(({ line, kind }) => [line, kind])).toEqual([
     [1, 'request'],

@@ -23,14 +23,14 @@ async function write(path: string, results: readonly BatchResult[]): Promise<voi
   await Promise.all(results.map((one) => output.append(one)));
 }
 
-test('results that are appended at the same time stand on lines of their own', async () => {
+test('results that are appended at the same time are on lines of their own', async () => {
   const path = join(scratchFolder(), 'out.jsonl');
   const results = Array.from({ length: 200 }, (_, index) => result(index + 1, { text: 'x'.repeat(index * 50) }));
   await write(path, results);
   expect(readResults(path)).toEqual(results);
 });
 
-test('what is there already is told, and added to', async () => {
+test('what is there already is reported, and added to', async () => {
   const path = join(scratchFolder(), 'out.jsonl');
   await write(path, [result(1), result(2, { status: 'failed' })]);
   await using output = await BatchOutput.open(path, executionId);
@@ -65,7 +65,7 @@ test.each([
   ['notes', 'my notes\n'],
   ['JSON of another kind', '{"line":1}\n'],
   ['results of another batch', `${JSON.stringify(result(1, { executionId: 'batch:other:1' }))}\n`],
-])('a file that holds %s is refused and left as it is', async (_, content) => {
+])('a file with %s is refused and stays as it is', async (_, content) => {
   const path = join(scratchFolder(), 'out.jsonl');
   writeFileSync(path, content);
   await expect(BatchOutput.open(path, executionId)).rejects.toMatchObject({ code: 'validation' });

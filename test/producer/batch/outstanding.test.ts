@@ -6,16 +6,16 @@ import type { RunEvent } from '../../../src/shared/contract/event.ts';
 import { until } from '../../support/redis.ts';
 
 /** A client in whose feed one run has ended. */
-function clientThatHeard(runId: string, onRead: () => void = () => {}): BatchClient & { heard: boolean } {
+function clientWithEnd(runId: string, onRead: () => void = () => {}): BatchClient & { wasRead: boolean } {
   const client = {
-    heard: false,
+    wasRead: false,
     budgets: {} as BatchClient['budgets'],
     agents: () => Promise.resolve([]),
     get: () => Promise.reject(new RunError('queue_unavailable', 'away')),
     enqueueMany: () => Promise.resolve([]),
     async *firehose({ signal }: { signal?: AbortSignal } = {}) {
       yield { type: 'run.cancelled', runId } as RunEvent;
-      client.heard = true;
+      client.wasRead = true;
       await new Promise((resolve) => signal?.addEventListener('abort', resolve));
     },
     result(id: string) {
@@ -26,53 +26,53 @@ function clientThatHeard(runId: string, onRead: () => void = () => {}): BatchCli
   return client;
 }
 
-test('a run that ended before its acceptance was known here is told as soon as it is', async () => {
-  const client = clientThatHeard('R');
-  const told: number[] = [];
+test('a run that ended before its acceptance was known here is reported as soon as it is', async () => {
+  const client = clientWithEnd('R');
+  const reported: number[] = [];
   const outstanding = new Outstanding(
     client,
-    (run) => Promise.resolve(void told.push(run.line)),
+    (run) => Promise.resolve(void reported.push(run.line)),
     () => {},
   );
   const stop = new AbortController();
   const following = outstanding.follow(stop.signal);
-  await until('the feed to be read', () => client.heard);
+  await until('the feed to be read', () => client.wasRead);
   await outstanding.add({ runId: 'R', line: 7 }, false);
-  expect(told).toEqual([7]);
+  expect(reported).toEqual([7]);
   stop.abort();
   await following;
 });
 
-test('a run that is looked at twice at once is told once', async () => {
-  const told: string[] = [];
+test('a run that is looked at twice at once is reported once', async () => {
+  const reported: string[] = [];
   const release = Promise.withResolvers<void>();
   const outstanding = new Outstanding(
-    clientThatHeard('other'),
+    clientWithEnd('other'),
     async ({ runId }) => {
-      told.push(runId);
+      reported.push(runId);
       await release.promise;
     },
     () => {},
   );
   const adding = [outstanding.add({ runId: 'R', line: 1 }, true), outstanding.add({ runId: 'R', line: 1 }, true)];
-  await until('the end to be told', () => told.length > 0);
+  await until('the end to be reported', () => reported.length > 0);
   expect(outstanding.size).toBe(0);
   release.resolve();
   await Promise.all(adding);
-  expect(told).toEqual(['R']);
+  expect(reported).toEqual(['R']);
 });
 
-test('a place is only free when the end of its run has been written', async () => {
+test('a run counts until its end has been written', async () => {
   const release = Promise.withResolvers<void>();
   const outstanding = new Outstanding(
-    clientThatHeard('other'),
+    clientWithEnd('other'),
     () => release.promise,
     () => {},
   );
   const adding = outstanding.add({ runId: 'R', line: 1 }, true);
   let free = false;
   const waiting = outstanding.fewerThan(1, new AbortController().signal).then(() => (free = true));
-  await until('the end to be told', () => outstanding.size === 0);
+  await until('the end to be reported', () => outstanding.size === 0);
   expect(free).toBe(false);
   release.resolve();
   await Promise.all([adding, waiting]);
@@ -82,7 +82,7 @@ test('a place is only free when the end of its run has been written', async () =
 test('the feed says which runs wait and for which money, and that they go on', async () => {
   const next = [Promise.withResolvers<RunEvent>(), Promise.withResolvers<RunEvent>()] as const;
   const client: BatchClient = {
-    ...clientThatHeard('other'),
+    ...clientWithEnd('other'),
     async *firehose({ signal }: { signal?: AbortSignal } = {}) {
       for (const { promise } of next) yield await promise;
       await new Promise((resolve) => signal?.addEventListener('abort', resolve));

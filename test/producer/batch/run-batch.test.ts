@@ -11,7 +11,7 @@ const inputs = (count: number) => Array.from({ length: count }, (_, index) => `i
 test('every line gets one result line, with its name, its run and its cost', async () => {
   const world = await clientWorld();
   playFleet(world, (writer) => writer.end());
-  const { summary, out, told } = startBatch(world.mill, [{ input: 'a', id: 'first' }, 'b', 'c']);
+  const { summary, out, watched } = startBatch(world.mill, [{ input: 'a', id: 'first' }, 'b', 'c']);
   expect(await summary).toEqual({
     batch: expect.stringMatching(/^[0-9a-f]{20}$/),
     end: 'finished',
@@ -34,13 +34,13 @@ test('every line gets one result line, with its name, its run and its cost', asy
     expect({ text, status, total: usage?.total }).toEqual({ text: 'It is on its way.', status: 'completed', total: 5 });
     expect((await world.mill.get(runId as string)).status).toBe('completed');
   }
-  expect(told.progress.at(-1)).toMatchObject({ finished: 3, running: 0 });
+  expect(watched.progress.at(-1)).toMatchObject({ finished: 3, running: 0 });
 });
 
 test('a bad line and a failed run are reported and hinder no other', async () => {
   const world = await clientWorld();
   playFleet(world, (writer, input) => writer.end(input === 'fail' ? 'failed' : 'completed'));
-  const { summary, out, told } = startBatch(world.mill, [
+  const { summary, out, watched } = startBatch(world.mill, [
     'a',
     { inptu: 'x' },
     'fail',
@@ -49,7 +49,7 @@ test('a bad line and a failed run are reported and hinder no other', async () =>
   ]);
   expect(await summary).toMatchObject({ end: 'finished', total: 5, finished: 5, failed: 3 });
   expect(
-    told.refused.map(({ line, error }) => [line, error.code]).toSorted(([a], [b]) => Number(a) - Number(b)),
+    watched.refused.map(({ line, error }) => [line, error.code]).toSorted(([a], [b]) => Number(a) - Number(b)),
   ).toEqual([
     [2, 'validation'],
     [4, 'secret_in_payload'],
@@ -72,7 +72,7 @@ test('a batch that was interrupted goes on where it was, and no line runs or is 
     await writer.end();
   });
   const first = startBatch(world.mill, inputs(60), { window: 10 });
-  await until('a third of the batch', () => (first.told.progress.at(-1)?.finished ?? 0) >= 20);
+  await until('a third of the batch', () => (first.watched.progress.at(-1)?.finished ?? 0) >= 20);
   first.interrupt();
   const stopped = await first.summary;
   expect(stopped.end).toBe('interrupted');
@@ -111,26 +111,26 @@ test('a finished batch that is repeated does nothing, and a new output file gets
 
 test('no more runs are in flight than the window allows', async () => {
   const world = await clientWorld();
-  const { summary, told } = startBatch(world.mill, inputs(9), { window: 4 });
-  await until('the window to be full', () => told.progress.at(-1)?.running === 4);
+  const { summary, watched } = startBatch(world.mill, inputs(9), { window: 4 });
+  await until('the window to be full', () => watched.progress.at(-1)?.running === 4);
   expect(await world.redis.zcard(world.keys.index('default'))).toBe(4);
   playFleet(world, (writer) => writer.end());
   expect(await summary).toMatchObject({ end: 'finished', finished: 9 });
-  expect(Math.max(...told.progress.map(({ running }) => running))).toBe(4);
+  expect(Math.max(...watched.progress.map(({ running }) => running))).toBe(4);
 });
 
-test('an end that the live feed did not tell is found by looking', async () => {
+test('an end that the live feed missed is found by looking', async () => {
   const world = await clientWorld();
-  playFleet(world, (writer) => writer.end('completed', { unheard: true }));
+  playFleet(world, (writer) => writer.end('completed', { unpublished: true }));
   const { summary } = startBatch(world.mill, inputs(3));
   expect(await summary).toMatchObject({ end: 'finished', finished: 3 });
 });
 
-test('a full queue is waited out and said', async () => {
+test('a full queue is waited out and reported', async () => {
   const world = await clientWorld({ queueMaxLength: 2 });
-  const { summary, told } = startBatch(world.mill, inputs(5));
-  await until('the batch to wait', () => told.waiting.length > 0);
-  expect(told.waiting[0]?.code).toBe('queue_full');
+  const { summary, watched } = startBatch(world.mill, inputs(5));
+  await until('the batch to wait', () => watched.waiting.length > 0);
+  expect(watched.waiting[0]?.code).toBe('queue_full');
   playFleet(world, async (writer) => {
     await writer.end();
     await world.redis.del(world.bull('runs', 'wait'));
@@ -164,37 +164,37 @@ async function suspendForMoney({ redis, keys }: ClientWorld, writer: RunWriter):
   await writer.emit([{ type: 'run.suspended', reason: 'budget', pending }], { fields });
 }
 
-test('a batch that waits for money says so once, and finishes after there is more', async () => {
+test('a batch that waits for money reports it once, and finishes after there is more', async () => {
   const world = await clientWorld();
   const paused: RunWriter[] = [];
   playFleet(world, async (writer) => {
     await suspendForMoney(world, writer);
     paused.push(writer);
   });
-  const { summary, told } = startBatch(world.mill, inputs(3));
-  await until('the batch to be out of money', () => told.outOfMoney.length > 0);
-  await until('all runs to wait', () => told.progress.at(-1)?.waitingForMoney === 3);
-  expect(told.progress.at(-1)).toMatchObject({ running: 0, waiting: 3, finished: 0 });
+  const { summary, watched } = startBatch(world.mill, inputs(3));
+  await until('the batch to be out of money', () => watched.outOfMoney.length > 0);
+  await until('all runs to wait', () => watched.progress.at(-1)?.waitingForMoney === 3);
+  expect(watched.progress.at(-1)).toMatchObject({ running: 0, waiting: 3, finished: 0 });
   const [first, ...others] = paused as [RunWriter, ...RunWriter[]];
   await first.emit([{ type: 'run.resumed', directiveSummary: 'there is money' }], { fields: { status: 'queued' } });
-  await until('one run to go on', () => told.progress.at(-1)?.running === 1);
+  await until('one run to go on', () => watched.progress.at(-1)?.running === 1);
   for (const writer of [first, ...others]) await writer.end();
   const { batch, ...rest } = await summary;
   expect(rest).toMatchObject({ end: 'finished', finished: 3, waiting: 0, waitingForMoney: 0 });
-  expect(told.outOfMoney[0]).toEqual([`batch:${batch}`]);
+  expect(watched.outOfMoney[0]).toEqual([`batch:${batch}`]);
 });
 
-test('a run whose suspension nobody heard is found waiting', async () => {
+test('a run whose suspension the feed missed is found waiting', async () => {
   const world = await clientWorld();
   playFleet(world, (writer) => suspendForMoney(world, writer));
-  const { told, interrupt, summary } = startBatch(deaf(world.mill), inputs(1));
-  await until('the run to be found', () => told.outOfMoney.length > 0, 15_000);
+  const { watched, interrupt, summary } = startBatch(withoutFeed(world.mill), inputs(1));
+  await until('the run to be found', () => watched.outOfMoney.length > 0, 15_000);
   interrupt();
   expect(await summary).toMatchObject({ end: 'interrupted', waiting: 1, running: 0 });
 });
 
 /** A client whose feed stays silent. */
-function deaf(client: BatchClient): BatchClient {
+function withoutFeed(client: BatchClient): BatchClient {
   return {
     budgets: client.budgets,
     agents: () => client.agents(),
@@ -211,9 +211,9 @@ function deaf(client: BatchClient): BatchClient {
 test('a lost answer does not make a line run twice', async () => {
   const world = await clientWorld();
   playFleet(world, (writer) => writer.end());
-  const { summary, told } = startBatch(losingFirstAnswer(world.mill), inputs(5));
+  const { summary, watched } = startBatch(losingFirstAnswer(world.mill), inputs(5));
   expect(await summary).toMatchObject({ end: 'finished', finished: 5, failed: 0 });
-  expect(told.waiting.map(({ code }) => code)).toEqual(['queue_unavailable']);
+  expect(watched.waiting.map(({ code }) => code)).toEqual(['queue_unavailable']);
   expect(await world.redis.zcard(world.keys.index('default'))).toBe(5);
 });
 

@@ -25,8 +25,8 @@ export function readResults(path: string): BatchResult[] {
   return lines.map((line) => batchResult.parse(JSON.parse(line)));
 }
 
-/** Everything a batch told its watcher. */
-export interface Told {
+/** Everything a batch reported to its watcher. */
+export interface Watched {
   readonly progress: BatchProgress[];
   readonly refused: { readonly line: number; readonly error: ErrorInfo }[];
   readonly waiting: ErrorInfo[];
@@ -43,32 +43,32 @@ export function startBatch(client: BatchClient, lines: readonly unknown[], optio
 
 /** Starts a batch over a file that is there. */
 export function again(client: BatchClient, options: Partial<BatchOptions> & Pick<BatchOptions, 'file' | 'out'>) {
-  const told: Told = { progress: [], refused: [], waiting: [], outOfMoney: [] };
+  const watched: Watched = { progress: [], refused: [], waiting: [], outOfMoney: [] };
   const interrupt = new AbortController();
   const settings = { defaults: { agent: 'support' }, window: 1_000, ...options };
   const summary = runBatch(
     client,
     settings,
     {
-      progress: (progress) => told.progress.push(progress),
-      refused: (line, error) => told.refused.push({ line, error }),
-      waiting: (reason) => told.waiting.push(reason),
-      outOfMoney: (accounts) => told.outOfMoney.push(accounts),
+      progress: (progress) => watched.progress.push(progress),
+      refused: (line, error) => watched.refused.push({ line, error }),
+      waiting: (reason) => watched.waiting.push(reason),
+      outOfMoney: (accounts) => watched.outOfMoney.push(accounts),
     },
     interrupt.signal,
   );
-  return { out: options.out, told, interrupt: () => interrupt.abort('SIGINT'), summary };
+  return { out: options.out, watched, interrupt: () => interrupt.abort('SIGINT'), summary };
 }
 
-/** Ends every run that is queued, like a fleet of workers, until its test is over. */
+/** Ends every run that is queued, like a fleet of workers, until its test ends. */
 export function playFleet(
   { mill, redis, keys }: ClientWorld,
   end: (writer: RunWriter, input: string) => Promise<void>,
 ): void {
-  const over = new AbortController();
+  const done = new AbortController();
   const ended = new Set<string>();
   const work = async () => {
-    while (!over.signal.aborted) {
+    while (!done.signal.aborted) {
       const { runs } = await mill.list({ status: 'queued', limit: 100 });
       for (const { runId } of runs) {
         if (ended.has(runId)) continue;
@@ -81,7 +81,7 @@ export function playFleet(
   };
   const working = work();
   onTestFinished(async () => {
-    over.abort();
+    done.abort();
     await working;
   });
 }

@@ -6,25 +6,25 @@ import {
   type ChatTurnHooks,
 } from '../../../src/producer/index.ts';
 import { until } from '../../support/redis.ts';
-import { hooks, identity, linesOf, readAll, tell, typesOf, words } from './support.ts';
+import { hooks, identity, linesOf, readAll, streamOf, typesOf, words } from './support.ts';
 
 const turns = () => createInMemoryChatTurns();
 const started = { type: 'session.run.started', data: { sessionId: 's-1', tenantId: 'shop', turnIndex: 3 } };
 const completed = { type: 'session.run.completed', data: { sessionId: 's-1' } };
 
-test('a turn is its envelope around what the producer told, as it told it, one JSON a line', async () => {
+test('a turn is its envelope around the events of the producer as they are, one JSON a line', async () => {
   const odd: ChatEvent[] = [
     { type: 'a\nb', data: 'no\nobject' },
     { type: 'bare' },
     { ...words[0], type: 'x', more: 1 } as ChatEvent,
   ];
-  const { hooks: all } = hooks({ produce: () => ({ stream: tell(odd), finalText: () => 'x' }) });
+  const { hooks: all } = hooks({ produce: () => ({ stream: streamOf(odd), finalText: () => 'x' }) });
   const { body, contentType } = handleChatTurn({ identity, hooks: all, turns: turns() });
   expect(contentType).toBe('application/x-ndjson');
   expect(await readAll(body)).toEqual([started, ...odd, completed]);
 });
 
-test('what is stored is stored once, before the turn is completed, and then the product is told', async () => {
+test('what is stored is stored once, before the turn is completed, and then the product is notified', async () => {
   const { hooks: all, calls, stored } = hooks({ onEvent: ({ type }) => void calls.push(type) });
   await readAll(handleChatTurn({ identity, hooks: all, turns: turns() }).body);
   expect(calls).toEqual([
@@ -42,7 +42,7 @@ test('what is stored is stored once, before the turn is completed, and then the 
 
 test('a text that the producer does not know is gathered from its events', async () => {
   const { hooks: all, stored } = hooks({
-    produce: () => ({ stream: tell(words), finalText: () => '' }),
+    produce: () => ({ stream: streamOf(words), finalText: () => '' }),
     accumulate: ({ data }, text) => {
       const { text: more } = data as { text: string };
       return more === 'was ' ? undefined : text + more;
@@ -82,14 +82,14 @@ test.each<[keyof ChatTurnHooks, readonly string[]]>([
   }
 });
 
-test('a hook that never answers is given up', async () => {
+test('a hook that never answers is abandoned', async () => {
   const { hooks: all, calls } = hooks({ persistAssistantMessage: () => new Promise<void>(() => {}) });
   const { body } = handleChatTurn({ identity, hooks: all, hookTimeoutMs: 20, turns: turns() });
   expect((await readAll(body)).at(-1)).toEqual(completed);
   expect(calls).toEqual(['produce', 'complete']);
 });
 
-test('a log that throws is nobody else’s problem', async () => {
+test('a log that throws harms no turn', async () => {
   const { hooks: all } = hooks({ onEvent: boom });
   const { body } = handleChatTurn({ identity, hooks: all, log: boom, turns: turns() });
   expect(await readAll(body)).toEqual([started, ...words, completed]);
@@ -108,16 +108,16 @@ test.each<[string, ChatTurnHooks['produce'], string]>([
   ['rejects', () => Promise.reject(new Error('boom')), 'boom'],
   ['breaks off', () => ({ stream: breaking(), finalText: () => 'It' }), 'the model is gone; key [redacted]'],
   [
-    'tells what is no JSON',
-    () => ({ stream: tell([{ type: 'x', data: circular }]), finalText: () => '' }),
+    'emits what is no JSON',
+    () => ({ stream: streamOf([{ type: 'x', data: circular }]), finalText: () => '' }),
     'emitted a x that is not JSON',
   ],
   [
-    'tells what is no event',
-    () => ({ stream: tell(['text' as never]), finalText: () => '' }),
+    'emits what is no event',
+    () => ({ stream: streamOf(['text' as never]), finalText: () => '' }),
     'something that is no event',
   ],
-  ['has no text', () => ({ stream: tell(words), finalText: boom }), 'boom'],
+  ['has no text', () => ({ stream: streamOf(words), finalText: boom }), 'boom'],
 ])('a producer that %s fails the turn: two lines say so, and nothing is stored', async (_, produce, message) => {
   const { hooks: all, calls } = hooks({ produce });
   const lines = await readAll(handleChatTurn({ identity, hooks: all, turns: turns() }).body);
@@ -166,7 +166,7 @@ test('a host that refuses to wait is no problem of the turn', async () => {
   expect((await readAll(body)).at(-1)).toEqual(completed);
 });
 
-test('the same turn again is told again, and neither produced nor stored', async () => {
+test('the same turn again is replayed, and neither produced nor stored', async () => {
   const { hooks: all, calls } = hooks();
   const other = { ...identity, sessionId: 'not-remembered-elsewhere' };
   const first = await readAll(handleChatTurn({ identity: other, hooks: all }).body);
@@ -206,20 +206,20 @@ test('a turn that failed, and one that could not be stored, is produced again', 
   expect(calls).toEqual(['produce', 'complete', 'produce', 'persist', 'complete']);
 });
 
-/** A producer that tells an event whenever the test says so. */
+/** A producer that emits an event on each `next`. */
 function steps() {
   const gates = Array.from({ length: 4 }, () => Promise.withResolvers<void>());
-  let told = 0;
+  let emitted = 0;
   async function* stream(): AsyncGenerator<ChatEvent, void, void> {
     for (const [index, gate] of gates.entries()) {
       await gate.promise;
-      told = index + 1;
+      emitted = index + 1;
       yield { type: 'word', data: { text: `${index}` } };
     }
   }
   return {
     produce: () => ({ stream: stream(), finalText: () => '0123' }),
-    next: (count = 1) => gates.slice(told, told + count).forEach(({ resolve }) => resolve()),
+    next: (count = 1) => gates.slice(emitted, emitted + count).forEach(({ resolve }) => resolve()),
   };
 }
 
@@ -233,13 +233,13 @@ test('a second call while the turn goes on joins it from its beginning', async (
   const second = readAll(handleChatTurn(input).body);
   next(4);
   next(4);
-  await until('all is told', () => (next(4), calls.includes('complete')));
+  await until('all is emitted', () => (next(4), calls.includes('complete')));
   expect(typesOf(await second)).toEqual(typesOf(await first));
   expect((await second)[0]?.data).toEqual({ ...started.data, replayed: true });
   expect(calls).toEqual(['produce', 'persist', 'complete']);
 });
 
-test('a second call that comes when the beginning is gone waits for the end and is told the text', async () => {
+test('a second call that comes when the beginning is gone waits for the end and gets the text', async () => {
   const end = Promise.withResolvers<void>();
   async function* large(): AsyncGenerator<ChatEvent, void, void> {
     for (let n = 0; n < 6; n++) yield { type: 'word', data: 'x'.repeat(1024 * 1024) };
@@ -269,22 +269,22 @@ test('a cancelled body does not stop the turn, and what it did is there for the 
 });
 
 test('a slow reader slows the producer down', async () => {
-  let told = 0;
+  let emitted = 0;
   async function* many(): AsyncGenerator<ChatEvent, void, void> {
-    for (; told < 1_000; told++) yield { type: 'word', data: told };
+    for (; emitted < 1_000; emitted++) yield { type: 'word', data: emitted };
   }
   const { hooks: all } = hooks({ produce: () => ({ stream: many(), finalText: () => 'all' }) });
   const lines = linesOf(handleChatTurn({ identity, hooks: all, turns: turns() }).body);
   await lines.next();
-  // The producer has nothing else to wait for: what it did not tell in this time it does not tell.
+  // The producer has nothing else to wait for: what it did not emit in this time it does not emit.
   for (let tick = 0; tick < 2_000; tick++) await new Promise(setImmediate);
-  expect(told).toBeGreaterThan(30);
-  expect(told).toBeLessThan(100);
+  expect(emitted).toBeGreaterThan(30);
+  expect(emitted).toBeLessThan(100);
   const rest = await Array.fromAsync(lines);
-  expect([told, rest.length]).toEqual([1_000, 1_001]);
+  expect([emitted, rest.length]).toEqual([1_000, 1_001]);
 });
 
-test('when nobody can say whether the turn was answered, it is not answered', async () => {
+test('when it is unknown whether the turn was answered, it is not answered', async () => {
   const { hooks: all, calls } = hooks();
   const store = { get: boom, put: async () => {} };
   const lines = await readAll(handleChatTurn({ identity, hooks: all, turns: store }).body);
@@ -302,7 +302,7 @@ test('a store that does not take a turn is logged', async () => {
   expect(calls).toEqual(['produce', 'persist', 'complete']);
 });
 
-test('an identity of a wrong form is told, with everything that is wrong', async () => {
+test('an identity of a wrong form is refused with everything that is wrong', async () => {
   const wrong = { tenantId: '', sessionId: 's', turnIndex: -1 } as never;
   const lines = await readAll(handleChatTurn({ identity: wrong, hooks: hooks().hooks }).body);
   expect(typesOf(lines)).toEqual(['error', 'session.run.failed']);

@@ -31,25 +31,25 @@ export function typesOf(lines: readonly { readonly type: string }[]): string[] {
 
 export const words: readonly ChatEvent[] = ['It ', 'was ', 'sent.'].map((text) => ({ type: 'word', data: { text } }));
 
-export async function* tell(events: readonly ChatEvent[]): AsyncGenerator<ChatEvent, void, void> {
+export async function* streamOf(events: readonly ChatEvent[]): AsyncGenerator<ChatEvent, void, void> {
   yield* events;
 }
 
 /** Hooks that answer, and what was called, in order. */
-export function hooks(over: Partial<ChatTurnHooks> = {}) {
+export function hooks(changes: Partial<ChatTurnHooks> = {}) {
   const calls: string[] = [];
   const stored: string[] = [];
   const all = {
     produce: () => {
       calls.push('produce');
-      return { stream: tell(words), finalText: () => 'It was sent.' };
+      return { stream: streamOf(words), finalText: () => 'It was sent.' };
     },
     persistAssistantMessage: ({ finalText }: { readonly finalText: string }) => {
       calls.push('persist');
       stored.push(finalText);
     },
     onTurnComplete: () => void calls.push('complete'),
-    ...over,
+    ...changes,
   };
   return { hooks: all, calls, stored };
 }

@@ -23,7 +23,7 @@ test('a reader that takes nothing is waited for once, and then no more', async (
   expect(await readAll(body)).toHaveLength(50);
 });
 
-test('over the limit only what somebody still has to read is kept, and who comes later is told that', async () => {
+test('over the limit only what a reader still needs is kept, and later readers can see that', async () => {
   const lines = new TurnLines({ ahead: 4, maxChars: 200 });
   const reader = linesOf(lines.body());
   const seen: unknown[] = [];
@@ -37,7 +37,7 @@ test('over the limit only what somebody still has to read is kept, and who comes
   expect(seen).toEqual(Array.from({ length: 100 }, (_, index) => index + 1));
 });
 
-test('a reader that was given up and whose lines are gone comes to an end', async () => {
+test('an abandoned reader whose lines are gone comes to an end', async () => {
   const lines = new TurnLines({ ahead: 1, stallMs: 1, maxChars: 100 });
   const body = lines.body();
   await write(lines, 1, 50);

@@ -33,7 +33,7 @@ test('of a turn that is too large its text is kept, and nothing of one whose tex
   expect([await turns.get(turn(0)), await turns.get(turn(1))]).toEqual([{ text: 'short' }, undefined]);
 });
 
-test('a turn of which only the text is left is told as one message', async () => {
+test('a turn of which only the text is left is replayed as one message', async () => {
   const turns = createInMemoryChatTurns();
   await turns.put(identity, { text: 'It was sent.' });
   const { hooks: all, calls } = hooks();

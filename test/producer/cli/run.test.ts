@@ -75,7 +75,7 @@ test('a run that fails exits 1 and says why', async () => {
 
 test('--json prints one event a line and nothing else on stdout', async () => {
   const { cli, writer } = await startRun(['support', 'hello', '--json']);
-  await writer.say(2);
+  await writer.text(2);
   await writer.end();
   await cli.exited;
   const types = cli.stdout
@@ -94,7 +94,7 @@ test('--detach prints the run id and does not wait', async () => {
 
 test('Ctrl-C lets go of the run, which goes on', async () => {
   const { cli, mill, writer, runId } = await startRun(['support', 'hello'], {}, CliProcess);
-  await writer.say(1);
+  await writer.text(1);
   await cli.says('0');
   cli.signal('SIGINT');
   expect(await cli.exited).toBe(130);

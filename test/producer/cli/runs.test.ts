@@ -119,7 +119,7 @@ test('redrive reports a run that has not failed and still takes the others', asy
 
 test('tail --json prints every event of a run, one a line, and ends with it', async () => {
   const { run, writer, env } = await runWorld();
-  await writer.say(3);
+  await writer.text(3);
   const tail = new CliCommand(['tail', run.runId, '--json'], { env });
   await tail.says('"sequenceNumber":4');
   await writer.end();
@@ -134,7 +134,7 @@ test('tail --json prints every event of a run, one a line, and ends with it', as
 
 test('tail --after begins behind that event', async () => {
   const { run, writer, env } = await runWorld();
-  await writer.say(3);
+  await writer.text(3);
   await writer.end();
   const { stdout } = await millrace(['tail', run.runId, '--after', '3', '--json'], { env });
   expect(

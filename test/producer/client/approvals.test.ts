@@ -89,7 +89,7 @@ test('an entry of a run that does not wait is taken off once it is old, not whil
   expect(await redis.zrange(keys.asking('default'), '0', '-1')).toEqual([fresh.runId]);
 });
 
-test('the list is told by agent and by kind, and only to the tenant whose runs they are', async () => {
+test('the list is narrowed by agent and by kind, and shows only runs of the own tenant', async () => {
   const world = await clientWorld();
   const { mill } = world;
   const one = await suspendedRun(world, [call('c1'), { kind: 'user_input', id: 'q1' }]);

@@ -28,7 +28,7 @@ const running = { status: 'running', held: '1', owner: 'someone' };
 const approval = JSON.stringify([{ kind: 'approval', id: 'call-1', requestedAt: '2026-01-01T00:00:00.000Z' }]);
 const suspended = { status: 'suspended', held: '0', pending: approval, costMicrocents: '42' };
 
-test('the thread of a run is looked at soon after its cancel, in case nobody lives to pass it on', async () => {
+test('the thread of a run is looked at soon after its cancel, in case no worker lives to release it', async () => {
   const { mill, redis, keys } = await clientWorld();
   const { runId } = await mill.enqueue({ ...request, thread: 't' });
   await redis.zadd(keys.threadChecks, Date.now() + 86_400_000, 'default:t');
@@ -81,9 +81,9 @@ test('a delayed run and one with a priority leave no job either', async () => {
 
 test('a running run is asked to stop, durably and over the control channel', async () => {
   const { run, redis, keys } = await withRun(running);
-  const heard: string[] = [];
+  const received: string[] = [];
   const subscriber = await testRedis('subscribe');
-  subscriber.on('message', (_channel: string, message: string) => heard.push(message));
+  subscriber.on('message', (_channel: string, message: string) => received.push(message));
   await subscriber.subscribe(keys.control);
 
   const view = await run.cancel();
@@ -91,8 +91,8 @@ test('a running run is asked to stop, durably and over the control channel', asy
   const cancel: CancelRequest = { drain: false, onPendingApprovals: 'deny' };
   expect(JSON.parse((await redis.hget(keys.run(run.runId), 'cancel')) as string)).toEqual(cancel);
   expect(await redis.sismember(keys.cancels, run.runId)).toBe(1);
-  await until('the message', () => heard.length === 1);
-  expect(controlMessage.parse(JSON.parse(heard[0] as string))).toEqual({
+  await until('the message', () => received.length === 1);
+  expect(controlMessage.parse(JSON.parse(received[0] as string))).toEqual({
     v: 1,
     runId: run.runId,
     op: 'cancel',
@@ -163,12 +163,12 @@ test('a run that waits for people goes on waiting when that is asked for, says s
   }
 });
 
-test('a run that waits for nobody is cancelled although open questions are to be held', async () => {
+test('a run that waits for no person is cancelled although the request says `hold`', async () => {
   const { run } = await withRun();
   expect(await run.cancel({ onPendingApprovals: 'hold' })).toMatchObject({ status: 'cancelled' });
 });
 
-test('a run that ended and could not tell the run above stays listed, so that somebody else does', async () => {
+test('a run that ended and could not notify its parent stays listed, so that another process does', async () => {
   const world = await withRun();
   const { mill, redis, keys } = world;
   const { runId } = await mill.enqueue(request);
@@ -198,7 +198,7 @@ test('a suspended run can be failed because of its open questions, or left to wa
 const begun = { ...suspended, epoch: '1', startedAt: '2026-01-01T00:00:00.000Z' };
 const usageZero = { input: 0, output: 0, cached: 0, cacheWrite: 0, total: 0, byModel: {} };
 
-test('a run that has begun and waits tells its end as on a worker: the cancel, what it used, its agent, and itself', async () => {
+test('a run that has begun and waits reports its end as on a worker: the cancel, what it used, its agent, and itself', async () => {
   const world = await withRun(begun);
   await world.run.cancel();
   const log = (await logOf(world, world.run.runId)).slice(1);
@@ -222,7 +222,7 @@ test('the same where it fails for what was open', async () => {
   expect(log[2]).toMatchObject({ code: 'run_aborted' });
 });
 
-test('whoever ends a run without a worker is told, and nobody else', async () => {
+test('only the client that ends a run without a worker gets the fact', async () => {
   const ended: unknown[] = [];
   const { prefix, redis, keys } = await clientWorld();
   const onRun = (fact: RunFact) => fact.kind === 'ended' && ended.push(fact);
@@ -260,7 +260,7 @@ test('twenty parallel cancels of a queued run end it once', async () => {
 test('the number of the last event continues what the log holds, not what the record remembers', async () => {
   const world = await withRun({ status: 'suspended' });
   const writer = new RunWriter(world.redis, world.keys, world.run.runId);
-  await writer.say(4);
+  await writer.text(4);
   expect(await world.run.cancel()).toMatchObject({ lastSequence: 6 });
 });
 

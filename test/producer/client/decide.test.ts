@@ -61,7 +61,7 @@ test('of twenty clicks one decides: one entry, one event, one job', async () => 
   expect(jobs.filter((id) => id !== jobIdFor(run.runId, 0))).toEqual([jobIdFor(run.runId, 1)]);
 });
 
-test('a decided run no longer stands in line for the money, nor has it a timer', async () => {
+test('a decided run leaves the wait queue for the money and has no timer', async () => {
   const world = await clientWorld();
   const { redis, keys } = world;
   const run = await suspendedRun(world, money);
@@ -93,7 +93,7 @@ test('a run of another tenant is not there to be decided about', async () => {
   expect((await run.get()).status).toBe('suspended');
 });
 
-test('a run that waits for money is cancelled at once and leaves the line', async () => {
+test('a run that waits for money is cancelled at once and leaves the wait queue', async () => {
   const world = await clientWorld();
   const { redis, keys } = world;
   const run = await suspendedRun(world, money);
@@ -105,7 +105,7 @@ test('a run that waits for money is cancelled at once and leaves the line', asyn
   expect(await redis.zscore(keys.open, run.runId)).toBeNull();
 });
 
-test('a run that waits for nobody is cancelled also when open questions are to be held', async () => {
+test('a run that waits for no person is cancelled also with `hold`', async () => {
   const world = await clientWorld();
   const limited = await suspendedRun(world, [{ kind: 'provider_limit', id: 'openai:m' }]);
   const paused = await suspendedRun(world, money);

@@ -11,7 +11,7 @@ import { suspendedRun } from '../support/suspended.ts';
 
 const longAgo = () => new Date(Date.now() - 120_000).toISOString();
 
-test('the diagnosis tells what Redis is, and how much an accepted run survives', async () => {
+test('the diagnosis shows what Redis is, and how much an accepted run survives', async () => {
   const { mill } = await clientWorld();
   const { redis, durability } = await mill.diagnose();
   expect(redis).toMatchObject({
@@ -116,7 +116,7 @@ test('without an open run nothing is queued or stuck', async () => {
   expect((await mill.diagnose()).oldestQueuedMs).toEqual({});
 });
 
-test('what runs wait for beside a worker is told: models that fail, limits of providers, money, people', async () => {
+test('the diagnosis shows what runs wait for beside a worker: models that fail, limits of providers, money, people', async () => {
   const world = await clientWorld();
   const { mill, redis, keys } = world;
   await redis.sadd(keys.breakers, 'acme/down', 'acme/up');

@@ -107,7 +107,7 @@ test('a repeat for a queued run whose job was never added adds it', async () => 
   expect(await redis.lrange(bull('runs', 'wait'), 0, -1)).toEqual([jobIdFor(runId, 0)]);
 });
 
-test('an execution id whose record has expired starts afresh, without the leftovers of the old run', async () => {
+test('an execution id whose record has expired starts anew, without the leftovers of the old run', async () => {
   const { mill, redis, keys } = await clientWorld();
   const { runId } = await mill.enqueue({ ...request, executionId: 'e' });
   await redis.del(keys.run(runId));
@@ -288,7 +288,7 @@ test('more than ten thousand runs at once are refused', async () => {
   expect(await codeOf(mill.enqueueMany(Array.from({ length: 10_001 }, () => request)))).toBe('validation');
 });
 
-test('the index of a tenant that nobody lists does not keep the runs of all times', async () => {
+test('the index of a tenant that no client lists does not keep the runs of all times', async () => {
   const { mill, redis, keys } = await clientWorld();
   const dead = Array.from({ length: 400 }, (_, i) => [i + 1, `DEAD${i}`]).flat();
   await redis.zadd(keys.index('default'), ...(dead as [number, string]));

@@ -33,7 +33,7 @@ test.each(reserved)('no caller can name the queue %s, whichever way the request 
   expect(await world.redis.exists(world.bull(queue, 'wait'), world.bull(queue, 'meta'))).toBe(0);
 });
 
-test('a queue that nobody has announced is refused with the names of those that exist', async () => {
+test('a queue that no worker has announced is refused with the names of those that exist', async () => {
   const world = await serverWorld();
   await worker(world, ['runs', 'batch', 'quarantine']);
   const { status, body } = await world.send('POST', '/v1/runs', { ...request, queue: 'made-up' });
@@ -53,7 +53,7 @@ test.each([
   ['WORKER_QUEUES', 'Not A Queue'],
   ['MILLRACE_QUEUES', 'runs,quarantine'],
   ['MILLRACE_QUEUES', 'maintenance'],
-])('an operator who sets %s to %s is told that no runs can be there', (setting, queues) => {
+])('an operator who sets %s to %s learns that no runs can be there', (setting, queues) => {
   expect(() => parseConfig({ [setting]: queues })).toThrow(setting);
   expect(parseConfig({ WORKER_QUEUES: 'runs,quarantine' }).WORKER_QUEUES).toEqual(['runs', 'quarantine']);
 });

@@ -31,7 +31,7 @@ test('a caller without a limit waits until the run ends, however many events pas
   const { run, writer, subscribed } = await startedRun({ idleMs: 60_000 });
   const result = run.result();
   await subscribed();
-  await writer.say(10);
+  await writer.text(10);
   await writer.end();
   expect(await result).toMatchObject({ status: 'completed', text: 'It is on its way.' });
 });
@@ -63,7 +63,7 @@ test('a terminal event whose message was lost is found after silence', async () 
   const { run, writer, subscribed } = await startedRun({ idleMs: 40 });
   const result = run.result();
   await subscribed();
-  await writer.end('completed', { unheard: true });
+  await writer.end('completed', { unpublished: true });
   expect(await result).toMatchObject({ status: 'completed' });
 });
 
@@ -76,11 +76,11 @@ test('a waiting caller survives that the connections are cut', async () => {
   const result = mill.result(run.runId);
   await subscribed();
   proxy.cut();
-  await writer.end('completed', { unheard: true });
+  await writer.end('completed', { unpublished: true });
   expect(await result).toMatchObject({ status: 'completed' });
 });
 
-test('a run that nobody made is not found, and an id that cannot be one is invalid', async () => {
+test('a run that does not exist is not found, and an id that cannot be one is invalid', async () => {
   const { mill } = await clientWorld();
   const reads: ((runId: string) => Promise<unknown>)[] = [
     (runId) => mill.get(runId),

@@ -107,7 +107,7 @@ test('a subscriber and a waiting caller outlast a Redis that is away for a while
   await until('it is noticed', () => codeOf(run.get()).then((code) => code === 'queue_unavailable'));
   await server.start();
   const writer = new RunWriter(await testRedis('work', server.url), keysFor('mr'), run.runId);
-  await writer.say(3);
+  await writer.text(3);
   await writer.end();
   await followed;
   expect(numbers).toEqual([1, 2, 3, 4, 5]);
@@ -125,7 +125,7 @@ test('when a wait is over while Redis is away, the last known state is the answe
   expect(await result).toMatchObject({ runId: run.runId, status: 'queued' });
 });
 
-test('work that Redis keeps waiting is given up within the five seconds', async () => {
+test('work that Redis keeps waiting is abandoned within the five seconds', async () => {
   const core = new ClientCore({ redis: inject('redisUrl') });
   onTestFinished(() => core.close());
   const never = new Promise<never>(() => {});

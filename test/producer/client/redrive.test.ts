@@ -12,7 +12,7 @@ async function failedRun(world: ClientWorld) {
   const run = await mill.enqueue(request);
   const writer = new RunWriter(redis, keys, run.runId);
   await writer.start();
-  await writer.say(3);
+  await writer.text(3);
   await redis.rpush(
     keys.journal(run.runId),
     '{"v":1,"t":"agent_started"}',
@@ -61,7 +61,7 @@ test('a failed run is queued again in a new job and continues from its journal',
   expect(await redis.zscore(keys.open, run.runId)).not.toBeNull();
 });
 
-test('the log of a run that was driven again begins anew and its numbers go on', async () => {
+test('the log of a run that was redriven begins anew and its numbers go on', async () => {
   const world = await clientWorld();
   const { mill, redis, keys } = world;
   const { run } = await failedRun(world);
@@ -74,7 +74,7 @@ test('the log of a run that was driven again begins anew and its numbers go on',
   expect(await codeOf(types(run.events({ after: 2 }), 9))).toBe('replay_truncated');
 });
 
-test('a run whose log has expired can still be driven again', async () => {
+test('a run whose log has expired can still be redriven', async () => {
   const world = await clientWorld();
   const { run } = await failedRun(world);
   await world.redis.del(world.keys.events(run.runId));
@@ -82,7 +82,7 @@ test('a run whose log has expired can still be driven again', async () => {
   expect(await types(run.events(), 1)).toEqual(['6 run.queued']);
 });
 
-test('only failed runs are driven again, each once', async () => {
+test('only failed runs are redriven, each once', async () => {
   const world = await clientWorld();
   const { run } = await failedRun(world);
   const fresh = await world.mill.enqueue(request);
@@ -92,7 +92,7 @@ test('only failed runs are driven again, each once', async () => {
   expect(both.filter((code) => code === 'validation')).toHaveLength(1);
 });
 
-test('all failed runs are driven again up to the limit, and only those with the code that was asked for', async () => {
+test('all failed runs are redriven up to the limit, and only those with the code that was asked for', async () => {
   const world = await clientWorld();
   const failed = [await failedRun(world), await failedRun(world), await failedRun(world)];
   await world.mill.enqueue(request);
@@ -111,7 +111,7 @@ test('a request that makes no sense is refused', async () => {
   expect(await codeOf(mill.redrive({ code: 'nothing' as never }))).toBe('validation');
 });
 
-test('a run that is driven again before the worker that ended it has forgotten it stays listed', async () => {
+test('a run that is redriven before the worker that ended it has cleaned up stays listed', async () => {
   const world = await clientWorld();
   const { mill, redis, keys } = world;
   const { runId } = (await failedRun(world)).run;

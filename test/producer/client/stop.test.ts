@@ -4,7 +4,7 @@ import { Stop, stoppable, untilStopped } from '../../../src/producer/client/stop
 
 const listeners = (signal: AbortSignal) => getEventListeners(signal, 'abort').length;
 
-test('a stop aborts with the first of its signals and lets go of all of them when disposed', () => {
+test('a stop aborts with the first of its signals and releases all of them when disposed', () => {
   const [a, b] = [new AbortController(), new AbortController()];
   {
     using stop = new Stop({ signals: [a.signal, undefined, b.signal] });
@@ -24,13 +24,13 @@ test('a stop aborts at once for a signal that has aborted, and after its time', 
   expect(timed.signal.aborted).toBe(true);
 });
 
-test('a time longer than timers can hold does not stop at once', async () => {
+test('a time longer than timers allow does not stop at once', async () => {
   using stop = new Stop({ signals: [], afterMs: 2 ** 40 });
   await new Promise((resolve) => setTimeout(resolve, 5));
   expect(stop.signal.aborted).toBe(false);
 });
 
-test('an iteration is quiet about errors that the stop causes and tells all others', async () => {
+test('an iteration is quiet about errors that the stop causes and throws all others', async () => {
   const aborted = new AbortController();
   const ends = stoppable<number>([aborted.signal], async function* (stop) {
     yield 1;
@@ -61,7 +61,7 @@ test('returning in the middle of a wait ends the wait and runs the cleanup', asy
   expect(cleaned).toBe(true);
 });
 
-test('nothing runs, and no signal is held, before the first step and after the last', async () => {
+test('nothing runs, and no signal is kept, before the first step and after the last', async () => {
   const { signal } = new AbortController();
   const iteration = stoppable<number>([signal], async function* () {
     yield 1;

@@ -33,7 +33,7 @@ test.each([
   'Bearer',
   'Bearer  ',
   'Basic all',
-  'Bearer nobody',
+  'Bearer no-one',
   'Bearer all all',
   `Bearer ${sha256('all')}`,
 ])('the credentials %s are not accepted anywhere', async (authorization) => {

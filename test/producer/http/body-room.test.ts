@@ -40,7 +40,7 @@ test('a body that waits for room leaves with its client', async () => {
   await expect(waiting).rejects.toThrow('gone');
 });
 
-test('a body that is over while it waits for room takes none', async () => {
+test('a body that ends while it waits for room takes none', async () => {
   const room = new BodyRoom({ limitBytes: 100 * kib, maxWaitMs: 0 });
   const first = room.open();
   await first.take(free + 60 * kib);
@@ -48,7 +48,7 @@ test('a body that is over while it waits for room takes none', async () => {
   const second = room.open();
   await second.take(free + 40 * kib);
   const waiting = second.take(40 * kib);
-  // Its client is gone: the answer is closed before the reading of the body is told.
+  // Its client is gone: the answer is closed before the reader of the body learns it.
   second[Symbol.dispose]();
   await expect(waiting).rejects.toMatchObject({ code: 'invalid_json' });
   first[Symbol.dispose]();

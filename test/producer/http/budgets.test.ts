@@ -142,7 +142,7 @@ test.each([
 test.each([
   ['GET', '/v1/budgets/team/x', 400, 'validation'],
   ['GET', '/v1/budgets/batch/a%2Fb', 400, 'invalid_id'],
-  ['GET', '/v1/budgets/run/nobody!', 400, 'invalid_id'],
+  ['GET', '/v1/budgets/run/none!', 400, 'invalid_id'],
   ['GET', '/v1/budgets/run/01K9Z5N3T8R6V2X4B7C1D0E9FG', 404, 'run_not_found'],
   ['GET', '/v1/budgets/tenant/other', 404, 'not_found'],
   ['PUT', '/v1/budgets/run/01K9Z5N3T8R6V2X4B7C1D0E9FG', 404, 'not_found'],

@@ -26,7 +26,7 @@ const types = [
   'session.run.completed',
 ];
 
-/** Sends a turn and answers when the stream has begun. Bodies that nobody reads are let go at the end of the test. */
+/** Sends a turn and answers when the stream has begun. Unread bodies are cancelled at the end of the test. */
 async function post(
   { url }: ServerWorld,
   body?: object,
@@ -76,16 +76,16 @@ async function end(run: RunWriter): Promise<void> {
   );
 }
 
-/** A turn that is over, and all that was told of it. */
+/** A turn that has ended, and all its lines. */
 async function finishedTurn(world: ServerWorld, body: object = asked) {
   const answer = await post(world, body);
   const run = writerOf(world, answer);
   await run.emit(story);
   await end(run);
-  return { run, told: await readAll(answer.body as ReadableStream<Uint8Array>) };
+  return { run, turnLines: await readAll(answer.body as ReadableStream<Uint8Array>) };
 }
 
-test('a turn is told from its start, which names everything, to its end', async () => {
+test('a turn is streamed from its start, which names everything, to its end', async () => {
   const world = await serverWorld();
   const answer = await post(world, { ...asked, userId: 'kim@example.com', metadata: { shop: '7' } });
   expect([answer.status, answer.headers.get('content-type')]).toEqual([200, 'application/x-ndjson']);
@@ -130,13 +130,13 @@ test('two projects with one session id have two threads', async () => {
   const threads = [
     await threadOf({ sessionId: 's-1' }),
     await threadOf({ sessionId: 's-1', projectId: 'shop' }),
-    await threadOf({ sessionId: 's-1', projectId: 'desk' }),
+    await threadOf({ sessionId: 's-1', projectId: 'store' }),
     await threadOf({ sessionId: 'shop:s-1' }),
-    await threadOf({ sessionId: 's-1:desk' }),
+    await threadOf({ sessionId: 's-1:store' }),
     await threadOf({ sessionId: 's-1', projectId: 's'.repeat(128) }),
     await threadOf({ sessionId: 's-2', projectId: 's'.repeat(128) }),
   ];
-  expect(threads.slice(0, 3)).toEqual(['s-1', 'shop:s-1', 'desk:s-1']);
+  expect(threads.slice(0, 3)).toEqual(['s-1', 'shop:s-1', 'store:s-1']);
   expect(new Set(threads).size).toBe(threads.length);
   expect(await threadOf({ sessionId: 's-1', projectId: 'default', turnIndex: 9 })).toBe('s-1');
 });
@@ -149,22 +149,22 @@ test('the session is the thread unless there is another', async () => {
 
 test('a stream resumes after any line, in another process, with the execution id alone or with the body', async () => {
   const world = await serverWorld();
-  const { told } = await finishedTurn(world);
+  const { turnLines } = await finishedTurn(world);
   const second = await serverWorld({ client: { prefix: world.prefix } });
   const header = { 'x-execution-id': 'default:s-1:3' };
-  for (const [index, { seq = 0 }] of told.entries()) {
+  for (const [index, { seq = 0 }] of turnLines.entries()) {
     for (const again of [
       await lines(post(second, undefined, header, `?after=${seq}`)),
       await lines(post(second, asked, { 'last-event-id': String(seq) })),
     ]) {
-      const marked = told.map((line) =>
+      const marked = turnLines.map((line) =>
         line.type.startsWith('session.run.') ? { ...line, data: { ...line.data, replayed: true } } : line,
       );
       // Nothing is lost. Only lines that one event became together may come again, and none of them is text.
       const from = marked.length - again.length;
       expect(again).toEqual(marked.slice(from));
       expect(index === 0 ? [0] : [index, index + 1]).toContain(from);
-      expect(shownText(told.slice(0, index + 1)) + (index === 0 ? '' : shownText(again))).toBe(
+      expect(shownText(turnLines.slice(0, index + 1)) + (index === 0 ? '' : shownText(again))).toBe(
         index === 0 ? '' : 'It is on its way.',
       );
     }
@@ -201,18 +201,18 @@ test('a client that goes away does not end the run', async () => {
   expect(shownText(await lines(post(world, asked)))).toBe('It is on its way.');
 });
 
-test('a turn that is over is told again, marked, and stays one run', async () => {
+test('a turn that has ended is replayed, marked, and stays one run', async () => {
   const world = await serverWorld();
-  const { run, told } = await finishedTurn(world);
+  const { run, turnLines } = await finishedTurn(world);
   const again = await post(world, asked);
   expect(again.headers.get('x-run-id')).toBe(run.runId);
   const replay = await readAll(again.body as ReadableStream<Uint8Array>);
-  expect(typesOf(replay)).toEqual(typesOf(told));
+  expect(typesOf(replay)).toEqual(typesOf(turnLines));
   expect([replay[0]?.data.replayed, replay.at(-1)?.data.replayed]).toEqual([true, true]);
   expect((await world.mill.list()).runs).toHaveLength(1);
 });
 
-test('fifty identical turns at once are one run, and all are told the same', async () => {
+test('fifty identical turns at once are one run, and all get the same', async () => {
   const world = await serverWorld();
   const answers = await Promise.all(Array.from({ length: 50 }, () => post(world, asked)));
   const ids = new Set(answers.map(({ headers }) => headers.get('x-run-id')));
@@ -221,13 +221,13 @@ test('fifty identical turns at once are one run, and all are told the same', asy
   await run.emit(story);
   await end(run);
   for (const answer of answers) {
-    const told = await readAll(answer.body as ReadableStream<Uint8Array>);
-    expect([typesOf(told), shownText(told)]).toEqual([types, 'It is on its way.']);
+    const turnLines = await readAll(answer.body as ReadableStream<Uint8Array>);
+    expect([typesOf(turnLines), shownText(turnLines)]).toEqual([types, 'It is on its way.']);
   }
   expect((await world.mill.list()).runs).toHaveLength(1);
 });
 
-test('another message under the same id is a conflict, told before any line', async () => {
+test('another message under the same id is a conflict, answered before any line', async () => {
   const world = await serverWorld();
   await post(world, asked);
   for (const other of [{ message: 'And order 8?' }, { userId: 'alex' }, { thread: 't' }]) {
@@ -236,18 +236,21 @@ test('another message under the same id is a conflict, told before any line', as
   }
 });
 
-test('when the events are gone, the stored result is told, wherever one resumes', async () => {
+test('when the events are gone, the stored result is replayed, wherever a client resumes', async () => {
   const world = await serverWorld();
   const { run } = await finishedTurn(world);
   await world.redis.del(world.keys.events(run.runId));
   for (const after of [0, 5, 1_000]) {
     for (const body of [asked, undefined]) {
-      const told = await lines(post(world, body, { 'x-execution-id': 'default:s-1:3' }, `?after=${after}`));
-      expect(typesOf(told)).toEqual([types[0], 'message.part.updated', 'result', types.at(-1)]);
-      expect(told.map(({ seq }) => seq)).toEqual([0, 8, 8, 9]);
-      expect([told[0]?.data.replayed, told.at(-1)?.data]).toEqual([true, { sessionId: 's-1', replayed: true }]);
-      expect(told[0]?.data).toMatchObject({ turnIndex: 3, runId: run.runId });
-      expect(shownText(told)).toBe('It is on its way.');
+      const turnLines = await lines(post(world, body, { 'x-execution-id': 'default:s-1:3' }, `?after=${after}`));
+      expect(typesOf(turnLines)).toEqual([types[0], 'message.part.updated', 'result', types.at(-1)]);
+      expect(turnLines.map(({ seq }) => seq)).toEqual([0, 8, 8, 9]);
+      expect([turnLines[0]?.data.replayed, turnLines.at(-1)?.data]).toEqual([
+        true,
+        { sessionId: 's-1', replayed: true },
+      ]);
+      expect(turnLines[0]?.data).toMatchObject({ turnIndex: 3, runId: run.runId });
+      expect(shownText(turnLines)).toBe('It is on its way.');
     }
   }
 });
@@ -265,12 +268,12 @@ test.each([
   const run = writerOf(world, answer);
   await run.set({ status, lastSequence: '9', endedAt: new Date().toISOString(), ...fields });
   await world.redis.del(world.keys.events(run.runId));
-  const told = await lines(post(world, asked));
-  expect(typesOf(told).at(-1)).toBe('session.run.failed');
-  expect(told.at(-1)?.data).toEqual({ sessionId: 's-1', message, replayed: true });
+  const turnLines = await lines(post(world, asked));
+  expect(typesOf(turnLines).at(-1)).toBe('session.run.failed');
+  expect(turnLines.at(-1)?.data).toEqual({ sessionId: 's-1', message, replayed: true });
 });
 
-test('while a turn goes on whose first events are gone, it cannot be told', async () => {
+test('while a turn goes on whose first events are gone, it cannot be replayed', async () => {
   const world = await serverWorld();
   const run = writerOf(world, await post(world, asked));
   await run.emit(story);
@@ -279,7 +282,7 @@ test('while a turn goes on whose first events are gone, it cannot be told', asyn
   expect([status, body.error.code]).toEqual([410, 'replay_truncated']);
 });
 
-test('what nobody knows any more is not found, and a new run with a body', async () => {
+test('an unknown turn is not found, and a new run with a body', async () => {
   const world = await serverWorld();
   const { run } = await finishedTurn(world);
   await world.redis.del(world.keys.run(run.runId), world.keys.events(run.runId));
@@ -292,12 +295,12 @@ test('what nobody knows any more is not found, and a new run with a body', async
   await fresh.emit(story);
   await end(fresh);
   expect(typesOf(await readAll(answer.body as ReadableStream<Uint8Array>))).toEqual(types);
-  // Who comes later with such a number is told the result, because the number cannot be of this run.
+  // A client that comes later with such a number gets the result, because the number cannot be of this run.
   const late = await lines(post(world, asked, {}, '?after=900'));
   expect([typesOf(late)[0], shownText(late), late[0]?.data.replayed]).toEqual([types[0], 'It is on its way.', true]);
 });
 
-test('a run that was submitted otherwise is told as well', async () => {
+test('a run that was submitted otherwise is streamed as well', async () => {
   const world = await serverWorld();
   const { body } = await world.send('POST', '/v1/runs', { agent: 'support', input: 'Hello', executionId: 'mail-7' });
   const answer = await post(world, undefined, { 'x-execution-id': 'mail-7' });
@@ -319,14 +322,14 @@ test('a stream that cannot go on says so without an end, and is to be resumed', 
   const run = writerOf(world, answer);
   const reader = linesOf(answer.body as ReadableStream<Uint8Array>);
   await reader.next();
-  await run.emit(story, { unheard: true });
+  await run.emit(story, { unpublished: true });
   await world.redis.xtrim(world.keys.events(run.runId), 'MINID', '7');
   const [line] = await Array.fromAsync(reader);
   expect(line).toMatchObject({ type: 'error', data: { code: 'replay_truncated' } });
   expect(line?.seq).toBeUndefined();
 });
 
-test('every problem of a body is told at once', async () => {
+test('every problem of a body is named at once', async () => {
   const { send } = await serverWorld();
   const wrong = { agent: 'a b', message: 7, sessionId: '', turnIndex: -1, projectId: 'ä', input: 'x' };
   const { status, body } = await send('POST', '/v1/chat/turns', wrong);
@@ -339,7 +342,7 @@ test.each<[string, unknown, Record<string, string>, number, string]>([
   ['nothing at all', undefined, {}, 400, 'invalid_json'],
   ['an id of a wrong form', asked, { 'x-execution-id': 'a b' }, 400, 'invalid_id'],
   ['an id of a wrong form and no body', undefined, { 'x-execution-id': 'a/b' }, 400, 'invalid_id'],
-  ['an unknown id', undefined, { 'x-execution-id': 'nobody' }, 404, 'execution_not_found'],
+  ['an unknown id', undefined, { 'x-execution-id': 'no-one' }, 404, 'execution_not_found'],
   ['a session of a wrong form', { ...asked, sessionId: 'a b' }, {}, 400, 'invalid_id'],
   ['a message that is too large', { ...asked, message: 'x'.repeat(262_145) }, {}, 413, 'payload_too_large'],
   ['a credential', { ...asked, metadata: { apiKey: 'x' } }, {}, 422, 'secret_in_payload'],

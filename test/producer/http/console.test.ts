@@ -163,7 +163,7 @@ test('the console lets a run that waits for money pass its cap', async () => {
   expect((await world.mill.get(runId)).status).toBe('queued');
 });
 
-test('the console tells why the server refuses it', async () => {
+test('the console shows why the server refuses it', async () => {
   const byId = openConsole(await serverWorld({ apiKeys: `${sha256('k')}:default` }), 'wrong');
   await until('the problem is shown', () => byId('problem').textContent !== '');
   expect(byId('problem').textContent).toMatch(/^unauthorized: /);

@@ -75,7 +75,7 @@ test.each([
     'approvals.0.updatedArgs',
   ],
   ['an answer without text', { answers: [{ toolCallId: 'c', answer: 5 }] }, 'validation', 'answers.0.answer'],
-  ['somebody without a name', { budget: 'approve', by: 7 }, 'validation', 'by'],
+  ['a person without a name', { budget: 'approve', by: 7 }, 'validation', 'by'],
   ['a reason over its limit', { budget: 'reject', reason: 'x'.repeat(501) }, 'validation', 'reason'],
   ['an empty top-up', { budget: {} }, 'validation', 'budget'],
   ['two top-ups in one', { budget: { topUpUsd: 1, topUpMicrocents: 1 } }, 'validation', 'budget'],
@@ -92,7 +92,7 @@ test.each([
   expect(await run.get()).toMatchObject({ status: 'suspended', lastSequence: 1 });
 });
 
-test.each(['nobody!', '../x'])('the run id %s is refused', async (id) => {
+test.each(['none!', '../x'])('the run id %s is refused', async (id) => {
   const { send } = await serverWorld();
   const { status, body } = await send('POST', path(encodeURIComponent(id)), { budget: 'approve' });
   expect([status, body.error.code]).toEqual([400, 'invalid_id']);
@@ -144,7 +144,7 @@ test('with keys each key is a person, and a name beside it is refused', async ()
   expect([body.status, body.decisions[0].by]).toEqual(['queued', names]);
 });
 
-test('without keys somebody who gives no name does not count where several people are needed', async () => {
+test('without keys a person without a name does not count where several people are needed', async () => {
   const world = await serverWorld();
   const { runId } = await suspendedRun(world, [{ ...calls[0], approvers: 2 }]);
   const body = { approvals: [{ toolCallId: 'call_1', granted: true }] };

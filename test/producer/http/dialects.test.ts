@@ -35,7 +35,7 @@ async function messages(world: ServerWorld, runId: string, query: string, header
 }
 
 test.each(dialectNames)(
-  'a run in %s is told in the form of the dialect, under the numbers of its own events',
+  'a run in %s is projected to the dialect, under the numbers of its own events',
   async (dialect) => {
     const world = await serverWorld();
     const { runId } = await failedRun(world);
@@ -55,29 +55,29 @@ test.each(['afk', 'relavium', 'ndjson-chat'] as const)('a stream in %s resumes a
   const whole = await messages(world, runId, `dialect=${dialect}`);
   for (const [index, { id = '' }] of whole.entries()) {
     const rest = await messages(world, runId, `dialect=${dialect}`, { 'last-event-id': id });
-    // Nothing is lost. What one event became is told again as a whole when the break was in its midst.
+    // Nothing is lost. What one event became is repeated as a whole when the break was in its midst.
     const from = whole.length - rest.length;
     expect(rest).toEqual(whole.slice(from));
     expect([index, index + 1]).toContain(from);
   }
 });
 
-test('a live stream tells each event as it happens', async () => {
+test('a live stream shows each event as it happens', async () => {
   const world = await serverWorld();
   const run = await world.start();
-  const told: string[] = [];
+  const shown: string[] = [];
   const response = await fetch(`${world.url}/v1/runs/${run.runId}/events?dialect=afk`, { headers: ndjson });
   expect(response.headers.get('content-type')).toContain('application/x-ndjson');
   const decoder = new TextDecoder();
   const reading = (async () => {
     for await (const chunk of response.body as unknown as AsyncIterable<Uint8Array>)
-      told.push(...decoder.decode(chunk, { stream: true }).split('\n').filter(Boolean));
+      shown.push(...decoder.decode(chunk, { stream: true }).split('\n').filter(Boolean));
   })();
   await run.emit(steps);
-  await until('the text', () => told.at(-1)?.includes('sent.'));
+  await until('the text', () => shown.at(-1)?.includes('sent.'));
   await endRun(run);
   await reading;
-  const types = told.map((line) => (JSON.parse(line) as { type: string }).type);
+  const types = shown.map((line) => (JSON.parse(line) as { type: string }).type);
   expect(types).toEqual(['step_started', 'text_delta', 'tool_started', 'text_delta', 'completed']);
 });
 
@@ -95,7 +95,7 @@ test('an unknown dialect is refused with the names of all', async () => {
   for (const name of ['native', ...dialectNames]) expect(body.error.message).toContain(name);
 });
 
-test('a log whose beginning is gone can only be told in a dialect that remembers nothing', async () => {
+test('a log whose beginning is gone can only be projected to a dialect without a state', async () => {
   const world = await serverWorld();
   const { runId } = await failedRun(world);
   await world.redis.xtrim(world.keys.events(runId), 'MINID', '3');
@@ -138,7 +138,7 @@ test('leaving an iteration in a dialect ends the subscription', async () => {
   await until('it listens', async () => (await listeners()) === 1);
   await iteration.return?.();
   expect((await waiting).done).toBe(true);
-  await until('nobody listens', async () => (await listeners()) === 0);
+  await until('no reader is subscribed', async () => (await listeners()) === 0);
 });
 
 test('types of a newer version are left out of a dialect', () => {

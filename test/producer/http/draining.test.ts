@@ -46,7 +46,7 @@ test('while it leaves, new work is turned away on connections that are still ope
   const closed = server.close();
   for (const { socket } of late) socket.write('Host: localhost\r\n\r\n');
   const [probe = '', work = ''] = await Promise.all(late.map(({ answer }) => answer));
-  expect(probe).toMatch(/^HTTP\/1\.1 503 [^]*"leaving"/);
+  expect(probe).toMatch(/^HTTP\/1\.1 503 [^]*"draining"/);
   expect(work).toMatch(/^HTTP\/1\.1 503 [^]*"queue_unavailable"/);
   for (const answer of [probe, work]) expect(answer.toLowerCase()).toContain('connection: close');
   busy.destroy();

@@ -50,7 +50,7 @@ class Reader {
 
 const upTo = (last: number, first = 1) => Array.from({ length: last - first + 1 }, (_, i) => first + i);
 
-test('a run is told from its first event to its last, and then the stream ends', async () => {
+test('a run is shown from its first event to its last, and then the stream ends', async () => {
   const world = await serverWorld();
   const run = await world.start();
   const reader = await Reader.open(world, run.runId);
@@ -59,7 +59,7 @@ test('a run is told from its first event to its last, and then the stream ends',
   expect(headers.get('content-type')).toBe('text/event-stream; charset=utf-8');
   expect([headers.get('cache-control'), headers.get('x-accel-buffering')]).toEqual(['no-store', 'no']);
   await until('the first event is there', () => reader.messages.length === 1);
-  await run.say(3);
+  await run.text(3);
   await endRun(run);
   await reader.ended;
   expect(reader.numbers).toEqual(upTo(5));
@@ -77,11 +77,11 @@ test('a run is told from its first event to its last, and then the stream ends',
 test('a stream resumes after any number without gap or repeat', async () => {
   const world = await serverWorld();
   const run = await world.start();
-  await run.say(3);
+  await run.text(3);
   const live = await Reader.open(world, run.runId, { 'last-event-id': '2' });
   await until('the log is read', () => live.messages.length === 2);
   await live.close();
-  await run.say(2);
+  await run.text(2);
   const resumed = await Reader.open(world, run.runId, { 'last-event-id': String(live.numbers.at(-1)) });
   await endRun(run);
   await resumed.ended;
@@ -97,7 +97,7 @@ test('a stream resumes after any number without gap or repeat', async () => {
 test('the header wins over the query: a browser repeats the query of its first request', async () => {
   const world = await serverWorld();
   const run = await world.start();
-  await run.say(3);
+  await run.text(3);
   await endRun(run);
   const answer = await world.send('GET', `/v1/runs/${run.runId}/events?after=1`, undefined, { 'last-event-id': '4' });
   expect(answer.body).toMatch(/^id: 5\n/);
@@ -116,7 +116,7 @@ test.each(['abc', '-1', '1.5', ' ', '1e3', '0x1', '99999999999999999999'])('the 
 test('lines instead of server-sent events, for those who ask', async () => {
   const world = await serverWorld();
   const run = await world.start();
-  await run.say(2);
+  await run.text(2);
   await endRun(run);
   const answer = await world.send('GET', `/v1/runs/${run.runId}/events`, undefined, ndjson);
   expect(answer.headers.get('content-type')).toBe('application/x-ndjson; charset=utf-8');
@@ -158,7 +158,7 @@ test('a quiet stream is kept open by comments, or empty lines', async () => {
 test('a run whose events are gone, or begin too late, is an error with its status', async () => {
   const { send, start, redis, keys } = await serverWorld();
   const run = await start();
-  await run.say(4);
+  await run.text(4);
   await redis.xtrim(keys.events(run.runId), 'MINID', '4');
   const late = await send('GET', `/v1/runs/${run.runId}/events?after=1`);
   expect([late.status, late.body.error.code, late.body.error.details]).toEqual([
@@ -180,7 +180,7 @@ test('a stream that cannot go on says so and can be resumed', async () => {
   await until('the first event is there', () => reader.messages.length === 1);
   // The reader may look between a write and its trimming, and then it has missed nothing yet.
   await until('the reader to miss events', async () => {
-    await run.say(5, { unheard: true });
+    await run.text(5, { unpublished: true });
     await world.redis.xtrim(world.keys.events(run.runId), 'MAXLEN', '=', '1');
     return reader.messages.at(-1)?.event === 'error';
   });
@@ -201,7 +201,7 @@ test('a hundred readers of one run cost one subscription and all get everything'
   await until('all have the first event', () => readers.every(({ messages }) => messages.length === 1));
   expect(Number((await world.redis.pubsub('NUMSUB', world.keys.live(run.runId)))[1])).toBe(1);
   expect((await world.metrics.scrape()).body).toContain('millrace_event_streams 100');
-  for (let i = 0; i < 20; i++) await run.say(5);
+  for (let i = 0; i < 20; i++) await run.text(5);
   await endRun(run);
   await Promise.all(readers.map(({ ended }) => ended));
   for (const reader of readers) expect(reader.numbers).toEqual(upTo(102));
@@ -210,7 +210,7 @@ test('a hundred readers of one run cost one subscription and all get everything'
   );
 });
 
-test('a reader that stops reading holds up nobody and gets everything when it goes on', async () => {
+test('a reader that stops reading delays no other and gets everything when it goes on', async () => {
   const world = await serverWorld({ client: { eventLogMax: 100_000 } });
   const run = await world.start();
   const answering = new Promise<ServerResponse>((resolve) => {

@@ -5,7 +5,7 @@ import { ProducerMetrics } from '../../../src/producer/http/metrics.ts';
 import { request } from '../cli/options/client.ts';
 import { endRun, serverWorld } from './server-world.ts';
 
-test('a ready producer tells the durability in force', async () => {
+test('a ready producer shows the durability in force', async () => {
   const { send } = await serverWorld();
   const { status, body } = await send('GET', '/readyz');
   expect([status, body]).toEqual([

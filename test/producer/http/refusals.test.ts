@@ -193,7 +193,7 @@ test('a full queue answers 429 and says when to come back', async () => {
   expect(Number(headers.get('retry-after'))).toBeGreaterThan(0);
 });
 
-test('a defect answers 500 with an id that finds it in the log, and gives no secret away', async () => {
+test('a defect answers 500 with an id that finds it in the log, and reveals no secret', async () => {
   const lines: string[] = [];
   const { send, mill } = await serverWorld({ lines, secrets: ['hunter2-hunter2'] });
   Object.assign(mill, {

@@ -120,7 +120,7 @@ test('announced agents are listed, and from then on an unknown one is refused', 
   await mill.registerAgents([agent]);
   expect((await send('GET', '/v1/agents')).body).toEqual({ agents: [agent] });
   expect((await send('POST', '/v1/runs', request)).status).toBe(202);
-  const unknown = await send('POST', '/v1/runs', { ...request, agent: 'nobody' });
+  const unknown = await send('POST', '/v1/runs', { ...request, agent: 'no-one' });
   expect([unknown.status, unknown.body.error.code, unknown.body.error.details[0].path]).toEqual([
     400,
     'validation',

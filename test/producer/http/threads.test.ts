@@ -21,7 +21,7 @@ async function journal({ redis, keys }: ServerWorld, runId: string, ...entries: 
   await redis.rpush(keys.journal(runId), ...entries.map((entry) => JSON.stringify(entry)));
 }
 
-test('a thread shows who holds it, how many wait, and that its lock owner is suspended', async () => {
+test('a thread shows its lock owner, how many runs wait, and that the owner is suspended', async () => {
   const world = await serverWorld();
   const threads = workerThreads(world);
   await aThread(world, 't1');
@@ -124,7 +124,7 @@ test('messages come in pages, in either order', async () => {
     expect((await read(wrong)).body.error?.code, wrong).toBe('validation');
 });
 
-test('what a run at work has done shows as live where the log ends, and once it is in the log only there', async () => {
+test('what the running run has done shows as live where the log ends, and once it is in the log only there', async () => {
   const world = await serverWorld();
   await aThread(world, 't1');
   const { runId } = await world.start();
@@ -153,7 +153,7 @@ test('what a run at work has done shows as live where the log ends, and once it 
   expect(marks(rest)).toEqual([]);
 });
 
-test('a turn that is to be rolled back shows no more from the moment on at which that was asked', async () => {
+test('a turn that will be rolled back shows no more from that request on', async () => {
   const world = await serverWorld();
   await aThread(world, 't1');
   const { runId } = await world.start();
@@ -188,7 +188,7 @@ test('a journal line of a later version does not hide the others', async () => {
   expect(marks(await world.send('GET', '/v1/threads/t1/messages'))).toEqual(['tool_use live']);
 });
 
-test('title and task are changed and taken away, and nothing else is', async () => {
+test('title and task are changed and removed, and nothing else is', async () => {
   const world = await serverWorld();
   await aThread(world, 't1');
   const change = async (body: unknown) => await world.send('PATCH', '/v1/threads/t1', body);
@@ -231,7 +231,7 @@ test('all threads of a tenant are deleted only on purpose, and those in use are 
   expect((await world.send('GET', '/v1/threads')).body.threads).toMatchObject([{ threadId: 't3' }]);
 });
 
-test('an export holds every entry as it is kept, after a line about the thread', async () => {
+test('an export has every entry as it is kept, after a line about the thread', async () => {
   const world = await serverWorld();
   await aThread(world, 't1');
   await world.mill.threads.update('t1', { title: 'Order 7' });
@@ -252,7 +252,7 @@ test('an export holds every entry as it is kept, after a line about the thread',
   expect((await world.send('GET', '/v1/threads/none/export')).body.error.code).toBe('not_found');
 });
 
-test('what followed the runs of a thread is read as lines, page by page', async () => {
+test('events of a thread are read as lines, page by page', async () => {
   const world = await serverWorld();
   await aThread(world, 't1');
   const origin = { agentId: 'support', runId: 'run1' };
@@ -319,7 +319,7 @@ test('a thread of another tenant is not there, and each way in needs its scope',
   for (const way of ways) expect((await send('own', way)).status).toBe(200);
 });
 
-test('an id of a wrong form is refused before anybody looks', async () => {
+test('an id of a wrong form is refused before Redis is asked', async () => {
   const { send } = await serverWorld();
   for (const [method, rest] of [
     ['GET', ''],

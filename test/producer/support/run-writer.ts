@@ -5,7 +5,7 @@ import type { RunStatus } from '../../../src/shared/contract/run.ts';
 
 interface Written {
   /** The events are in the log, but their message is lost. */
-  readonly unheard?: boolean;
+  readonly unpublished?: boolean;
   /** Fields of the record that change in the same step. */
   readonly fields?: Readonly<Record<string, string>>;
 }
@@ -24,12 +24,12 @@ export class RunWriter {
     this.sequence = sequence;
   }
 
-  async emit(bodies: readonly EventBody[], { unheard = false, fields }: Written = {}): Promise<void> {
+  async emit(bodies: readonly EventBody[], { unpublished = false, fields }: Written = {}): Promise<void> {
     const events = bodies.map((body) => this.#number(body));
     const transaction = this.#redis.multi();
     if (fields) transaction.hset(this.#keys.run(this.runId), fields);
     for (const { id, json } of events) transaction.xadd(this.#keys.events(this.runId), id, 'e', json);
-    if (!unheard) {
+    if (!unpublished) {
       const message = `[${events.map(({ json }) => json).join(',')}]`;
       transaction.publish(this.#keys.live(this.runId), message);
       transaction.publish(this.#keys.firehose, message);
@@ -38,7 +38,7 @@ export class RunWriter {
   }
 
   /** Text deltas, each an event. */
-  async say(count: number, written: Written = {}): Promise<void> {
+  async text(count: number, written: Written = {}): Promise<void> {
     await this.emit(
       Array.from({ length: count }, (_, i) => ({ type: 'text.delta', delta: `${i}`, model: 'm' })),
       written,

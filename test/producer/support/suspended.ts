@@ -4,7 +4,7 @@ import type { RunRequestInput } from '../../../src/shared/contract/run.ts';
 import { request, type ClientWorld } from '../cli/options/client.ts';
 import { RunWriter } from './run-writer.ts';
 
-/** A run as a worker leaves it when it lets go of it: suspended, with what it waits for in its record and log. */
+/** A run as a worker releases it: suspended, with what it waits for in its record and log. */
 export async function suspendedRun(
   { mill, redis, keys }: ClientWorld,
   pending: readonly Omit<PendingItem, 'requestedAt'>[],

@@ -49,11 +49,11 @@ export async function holding(
 ): Promise<void> {
   const threads = workerThreads(world);
   const held = await threads.acquire({ tenant, threadId, runId, agentId, epoch: 1 });
-  if (held.kind !== 'acquired') throw new Error(`run ${runId} does not hold ${threadId}`);
+  if (held.kind !== 'acquired') throw new Error(`run ${runId} does not have the lock of ${threadId}`);
   await threads.append({ tenant, threadId, runId, fence: held.fence }, newNonce(), entries);
 }
 
-/** Tells the thread of a title that its first run got. */
+/** Gives the thread the title that a post-run job made. */
 export async function titled(world: ClientWorld, threadId: string, title: string): Promise<void> {
   const origin = { agentId: 'support', runId: 'run1' };
   const event = { type: 'thread.title_generated', title } as const;

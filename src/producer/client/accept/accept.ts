@@ -63,7 +63,7 @@ export async function acceptRun(
   });
 }
 
-/** The setting is none of the caller's words: the same request again is the same, also after a change of it. */
+/** The setting is no part of the caller's request: the same request again is the same, also after a change of it. */
 function withQueueTtl(run: NewRun, { settings }: ClientCore): NewRun {
   const { queueTtlMs = settings.queueTtlMs } = run.request;
   return queueTtlMs === undefined ? run : { ...run, request: { ...run.request, queueTtlMs } };
@@ -261,7 +261,7 @@ async function admit(
   }
 }
 
-/** The run with its place in its thread, where it may wait. */
+/** The run once it has entered its thread, where it may wait. */
 async function inThread(
   run: NewRun,
   waiting: Set<NewRun>,

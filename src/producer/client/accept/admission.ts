@@ -23,8 +23,8 @@ interface Admitting {
 }
 
 /**
- * Decides whether there is room for another run: in Redis, in the fleet, for the tenant. Only what callers start is asked
- * about; runs that work for others are not, since what has begun must be able to end.
+ * Decides whether there is room for another run: in Redis, in the fleet, for the tenant. Only runs of callers are checked;
+ * children are not, since a run that has begun must be able to end.
  */
 export class RunAdmission {
   #memory: { readonly readAt: number; readonly percent: Promise<number> } | undefined;
@@ -54,7 +54,7 @@ export class RunAdmission {
   }
 }
 
-/** Gives a thread its place in the list of its tenant before it is made. Throws `queue_full` (429) where there is none. */
+/** Adds a thread to the list of its tenant before it is made. Throws `queue_full` (429) when the list is full. */
 export async function admitThread(place: ThreadKeySpace, thread: ThreadRef, max: number): Promise<void> {
   if (await listThread(place, thread, max)) return;
   const message = `tenant ${thread.tenant} has ${max} threads, which is the most: delete some to begin others`;
@@ -97,13 +97,13 @@ interface Count {
 }
 
 /**
- * Counts what Redis holds against limits. A number is read once a second and counted along in between, so that an
+ * Compares what is in Redis with limits. A number is read once a second and counted along in between, so that an
  * acceptance costs no command of its own; over several producers a limit is therefore approximate.
  */
 export class Quotas {
   readonly #counts = new Map<string, Count>();
 
-  /** Takes one place below `max`, or answers false. `name` tells the counts apart. */
+  /** Counts one more of `name`, or answers false when there are `max`. */
   async take(name: string, max: number, read: () => Promise<number>): Promise<boolean> {
     const count = this.#countOf(name, read);
     if ((await count.value) + count.added >= max) return false;

@@ -29,15 +29,15 @@ export interface SteeredRun {
   readonly status: RunStatus;
 }
 
-/** `waits`: another run holds its thread, and queues this one when it ends. */
+/** `waits`: another run has the lock of its thread; its release queues this one. */
 export type Arrived =
   | { readonly kind: 'steered'; readonly run: SteeredRun }
   | { readonly kind: 'entered'; readonly waits: boolean };
 
 /**
- * What a request does in its thread before its run is created: nothing that remains where it is refused. Throws what
- * `enterThread` throws, `idempotency_conflict`, and `queue_full` for a run whose inbox is full and for a tenant with too many
- * threads. A delayed run gets its place when its time has come.
+ * Steers the run that has the thread, or enters the wait queue of the thread, before the run is created. A refused request leaves
+ * nothing behind. Throws what `enterThread` throws, `idempotency_conflict`, and `queue_full` for a run whose inbox is full and for a
+ * tenant with too many threads. A delayed run enters the wait queue when its delay is over.
  */
 export async function arrive(run: NewRun, core: ClientCore, redis: RedisConnection): Promise<Arrived> {
   const { thread: threadId, onBusy, delayMs = 0 } = run.request;
@@ -61,20 +61,20 @@ export async function arrive(run: NewRun, core: ClientCore, redis: RedisConnecti
   }
 }
 
-/** The request was refused. A failure of Redis leaves open what took effect, so a repeat must find its traces. */
+/** The request was refused. After a failure of Redis it is unknown what took effect, so a repeat must find its traces. */
 export function isRefusal(error: unknown): error is RunError {
   return error instanceof RunError && error.code !== 'queue_unavailable' && error.code !== 'internal';
 }
 
 /**
- * Gives a run its place in its thread before it is created, so that the order of acceptance is the order of turns. Answers
- * true when it has to wait there: the run that holds the thread queues it. Also when it was skipped before it was created: it gets
- * another place once it is there.
+ * Enters the wait queue of the thread before the run is created, so that the order of acceptance is the order of turns. Answers
+ * true when the run has to wait: the lock owner queues it. Also when it was skipped before it was created: {@link lookAgain} lets it
+ * rejoin.
  * Throws `validation` for the thread of another agent, `concurrent_run` and `thread_suspended` where it was not to wait.
  */
 async function enterThread(run: NewRun, threadId: string, core: ClientCore, redis: RedisConnection): Promise<boolean> {
   const { agent: agentId } = run.request;
-  const entered = await place(run, threadId, core, redis);
+  const entered = await enterQueue(run, threadId, core, redis);
   switch (entered.kind) {
     case 'turn':
       return false;
@@ -92,22 +92,21 @@ async function enterThread(run: NewRun, threadId: string, core: ClientCore, redi
 }
 
 /**
- * Looks again where a run stands that had to wait, once it is created. Only now is the lock owner cancelled for it: a thread that is
- * passed on to a run which is not there yet is passed on past it, and then it gets another place here. Answers true when its
- * turn has come: then no other process may queue it.
+ * Looks up the position of a waiting run once it is created, and only now interrupts the lock owner for it: a release skips a run
+ * that is not created yet, and then it rejoins here. Answers true when it has the lock: then no other process queues it.
  */
 export async function lookAgain(run: NewRun, core: ClientCore, redis: RedisConnection): Promise<boolean> {
   const { runId, request } = run;
   if (request.thread === undefined) return false;
-  const found = await place(run, request.thread, core, redis);
+  const found = await enterQueue(run, request.thread, core, redis);
   // Before it is acknowledged, so that no later run goes before it.
-  const stands = found.kind === 'left' ? await place(run, request.thread, core, redis, 'rejoin') : found;
-  if (stands.kind === 'waiting' && stands.cancel)
-    await stopRuns([stands.lockOwner], interruptionBy(runId), familyPorts(core, redis));
-  return stands.kind === 'turn';
+  const entered = found.kind === 'left' ? await enterQueue(run, request.thread, core, redis, 'rejoin') : found;
+  if (entered.kind === 'waiting' && entered.cancel)
+    await stopRuns([entered.lockOwner], interruptionBy(runId), familyPorts(core, redis));
+  return entered.kind === 'turn';
 }
 
-async function place(
+async function enterQueue(
   { tenant, runId, request }: NewRun,
   threadId: string,
   core: ClientCore,
@@ -119,8 +118,8 @@ async function place(
 }
 
 /**
- * Sends the input to the run that holds the thread, where the request asks for that. Undefined when no run holds it, or it is
- * too late: then the input is a message like any other. Throws `queue_full`.
+ * Sends the input to the lock owner of the thread. Undefined when there is none, or it reads no more messages: then the input
+ * starts a run of its own. Throws `queue_full`.
  */
 async function steer(
   run: NewRun,
@@ -167,7 +166,7 @@ async function steeredRunNow(
   throw new RunError('run_not_found', `run ${steered}, which got the message, is past its retention`);
 }
 
-/** It ended before: the repeat of its request must not keep a place in a thread, nor a mark that it is open. */
+/** The run ended before: the repeat of its request must leave it neither in the wait queue of its thread nor among the open runs. */
 export async function forgetEnded(
   { runId, tenant, request }: NewRun,
   core: ClientCore,
@@ -176,7 +175,7 @@ export async function forgetEnded(
   await forgetOpen(core.runKeySpace(redis), runId, tenant);
   if (request.thread === undefined) return;
   const [endedAt, epoch] = await redis.hmget(core.keys.run(runId), 'endedAt', 'epoch');
-  // It was redriven since, and needs its place.
+  // It was redriven since, and needs its position.
   if (!endedAt) return;
   const { addJob } = familyPorts(core, redis);
   const endedRun = { runId, epoch: Number(epoch) };

@@ -54,7 +54,7 @@ function refuseContradictions(request: RunRequest): void {
     onBusy === 'steer' &&
       delayMs > 0 && {
         path: 'onBusy',
-        message: 'steer cannot be delayed: it names the run that is told, which is at work now',
+        message: 'steer cannot be delayed: it sends the message to the run that is running now',
       },
     onBusy !== undefined &&
       thread === undefined && { path: 'onBusy', message: 'needs a thread: without one no other run is in the way' },

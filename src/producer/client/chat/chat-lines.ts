@@ -24,7 +24,7 @@ export const chatLine = z.object({
 });
 export type ChatLine = Readonly<z.infer<typeof chatLine>>;
 
-/** What a turn asks of the client that opened it. */
+/** What the lines of a turn are read with. */
 export interface TurnReads {
   events(runId: string, options: EventsOptions): AsyncIterable<RunEvent>;
   get(runId: string): Promise<RunView>;

@@ -6,12 +6,12 @@ import type { ChatTurnProducer } from '../../chat/hooks.ts';
 import type { OpenTurn } from './open-turn.ts';
 import { failure } from '../../chat/run-producer.ts';
 
-/** What a turn passes on to the client that opened it. */
+/** What a turn asks of its client. */
 interface TurnOperations extends TurnReads {
   result(runId: string, options?: ResultOptions): Promise<RunOutcomeView>;
 }
 
-/** One turn of a chat, on a worker. Holds nothing open: it may be dropped at any time. */
+/** One turn of a chat, on a worker. Needs no closing. */
 export class ChatTurn {
   readonly runId: string;
   /** With it any producer and any client of the tenant finds the turn again. */

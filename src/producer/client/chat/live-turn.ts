@@ -17,7 +17,7 @@ import {
   type TurnSaid,
 } from '../../../shared/contract/thread/turn-log.ts';
 
-/** The turn of the run that holds a thread, before it is written there. */
+/** The turn of the lock owner of a thread, before it is written there. */
 export interface LiveTurn {
   /** The messages that it would write now, unless these entries or the end of the log have it. */
   since(entries: readonly NumberedEntry[]): readonly ThreadEntryOf<'message'>[];

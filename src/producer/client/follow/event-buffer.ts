@@ -4,7 +4,7 @@ import { untilStopped } from '../stop.ts';
 
 /**
  * What one subscriber has not taken yet. Bounded: when the subscriber is too slow everything is dropped and `missed`
- * says so; the log still has it.
+ * is set; the log still has it.
  */
 export class EventBuffer implements Listener {
   readonly #capacity: number;

@@ -11,7 +11,7 @@ export interface Listener {
   onSilence(): void;
 }
 
-/** A listener's place. Disposing it is the unsubscribe. */
+/** Disposing it unsubscribes the listener. */
 export interface Subscription extends Disposable {
   /** Resolves once messages arrive. Rejects with `queue_unavailable` after 4.5 seconds without Redis. */
   readonly ready: Promise<void>;

@@ -5,7 +5,7 @@ import { isTerminalStatus, type RunStatus } from '../../../shared/contract/run.t
 
 const pageSize = 500;
 
-/** What the log of a run holds after some number, and the record as it was just before. */
+/** The events of a run after some number, and the record as it was just before. */
 export interface LogPage {
   readonly events: readonly RunEvent[];
   /** There may be more than fit into a page. */
@@ -57,7 +57,7 @@ export class EventLog {
   }
 }
 
-/** The record first: what it says about the end of the run then holds for the log that is read after it. */
+/** Reads the record first: when it has ended, the log that is read after it is complete. */
 async function readPage(keys: Keys, redis: RedisConnection, runId: string, after: number): Promise<LogPage> {
   const [record, entries] = await Promise.all([
     redis.hmget(keys.run(runId), 'tenant', 'status', 'lastSequence', 'logStart'),

@@ -23,7 +23,7 @@ export function followRun(
 
 /**
  * The log first, then the channel; on any gap the log again. Nothing is subscribed for a run that the caller may not
- * see, nor for one whose log already holds its end.
+ * see, nor for one whose log already has its end.
  */
 async function* follow(
   id: string,

@@ -13,7 +13,7 @@ const answers = { 200: budgetView, '4xx': errorBody, '5xx': errorBody };
 const getSchema = {
   summary: 'Read a budget',
   description:
-    'Cap, what is spent, what is held for calls under way, and how many runs wait for more. An account that nothing was spent from yet has zeros. Amounts are microcents (1e-8 USD).',
+    'Cap, what is spent, what is reserved for calls under way, and how many runs wait for more. An account that nothing was spent from yet has zeros. Amounts are microcents (1e-8 USD).',
   params: accountParams,
   response: answers,
 };

@@ -7,7 +7,7 @@ import { errorBody, runIdParam } from '../openapi.ts';
 const schema = {
   summary: 'Cancel a run',
   description:
-    'A run that waits ends at once; one that works stops soon after, with `drain` after its current step. `onPendingApprovals` says what becomes of what people were asked: `deny` (default): the calls are denied and the run is cancelled; `fail`: the run fails with `run_aborted`; `hold`: a run that waits for people goes on waiting (`held`), and can still be decided about. Asking again changes nothing. A run that has ended answers 409 `already_terminal`. The body may be empty.',
+    'A run that waits ends at once; one that works stops soon after, with `drain` after its current step. `onPendingApprovals` says what happens to what waits for people: `deny` (default): the calls are denied and the run is cancelled; `fail`: the run fails with `run_aborted`; `hold`: a run that waits for people goes on waiting (`held`), and can still be decided about. Asking again changes nothing. A run that has ended answers 409 `already_terminal`. The body may be empty.',
   params: runIdParam,
   body: cancelRequest.optional(),
   response: {

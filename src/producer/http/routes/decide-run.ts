@@ -12,7 +12,7 @@ import { errorBody, runIdParam, topUpKey } from '../openapi.ts';
 const schema = {
   summary: 'Decide about a run that waits',
   description:
-    'For a run that waits for people. `approvals` grants or denies calls, with other arguments in `updatedArgs`; `answers` answers questions, or gives the result of a call that was carried out elsewhere. All of it is taken, or nothing; the run goes on as soon as one call is decided, and what is left stays pending. The same decision again is accepted and changes nothing; another one about a decided call answers 409 `approval_not_pending`, one after its time 409 `approval_expired`. Where a call needs several people, it is granted when enough of them said the same; one denial decides. Who decides is the API key; without keys it is `by`. `budget` is for a run that is suspended for money: `approve`: the step that waits may pass the caps. `reject`: the run ends with `budget_exceeded`. A top-up adds money to the account that the run waits for; the run goes on once it is enough. Where that is the tenant, approving and topping up need the scope `admin` as well. A run that has ended answers 409 `already_terminal`.',
+    'For a run that waits for people. `approvals` grants or denies calls, with other arguments in `updatedArgs`; `answers` answers questions, or gives the result of a call that was carried out elsewhere. All of it takes effect, or nothing; the run goes on as soon as one call is decided, and what is left stays pending. The same decision again is accepted and changes nothing; another one about a decided call answers 409 `approval_not_pending`, one after its time 409 `approval_expired`. Where a call needs several people, it is granted when enough of them granted it; one denial decides. Who decides is the API key; without keys it is `by`. `budget` is for a run that is suspended for money: `approve`: the step that waits may pass the caps. `reject`: the run ends with `budget_exceeded`. A top-up adds money to the account that the run waits for; the run goes on once it is enough. Where that is the tenant, approving and topping up need the scope `admin` as well. A run that has ended answers 409 `already_terminal`.',
   params: runIdParam,
   headers: topUpKey,
   body: decisionRequest.safeExtend({
@@ -48,7 +48,7 @@ export function decideRunRoute(app: App): void {
   });
 }
 
-/** Whoever holds a key is the person: a name beside it would let one holder count as several. */
+/** The API key is the person: with a name beside it one key could count as several people. */
 function whoDecides(body: unknown, caller: string): { readonly decision: DecisionInput; readonly by?: string } {
   const hasName = body !== null && typeof body === 'object' && 'by' in body;
   if (caller !== 'local') {

@@ -52,12 +52,12 @@ export function enqueueBulkRoute(app: App, { metrics, redactor, bodyRoom, openAn
           return { error: infoOf(error) };
         }
       };
-      const hold = bodyRoom.open();
-      // Also for an answer that nobody reads to its end.
-      reply.raw.once('close', () => hold[Symbol.dispose]());
+      const share = bodyRoom.open();
+      // Also for an answer that its client does not read to the end.
+      reply.raw.once('close', () => share[Symbol.dispose]());
       using waiting = openAnswers.wait(reply.raw);
-      const answers = answersTo(request, { hold, itemOf, infoOf, signal: waiting.signal });
-      // Whatever ends the request before its first answer is told with a status of its own.
+      const answers = answersTo(request, { share, itemOf, infoOf, signal: waiting.signal });
+      // An error before the first answer has a status of its own.
       const first = await answers.next();
       const lines = async function* () {
         yield '[';
@@ -75,11 +75,11 @@ export function enqueueBulkRoute(app: App, { metrics, redactor, bodyRoom, openAn
   });
 }
 
-/** One place in the list. A line that is not JSON has its place like any other refusal. */
+/** One entry of the list. A line that is not JSON is an entry too, a refused one. */
 type Item = { readonly request: unknown } | { readonly error: ErrorInfo };
 
 interface BulkReading {
-  readonly hold: BodyShare;
+  readonly share: BodyShare;
   readonly itemOf: (json: Buffer) => Item;
   readonly infoOf: (error: unknown) => ErrorInfo;
   readonly signal: AbortSignal;
@@ -88,11 +88,11 @@ interface BulkReading {
 /** Reads the whole body, then parses and accepts it group by group. */
 async function* answersTo(
   { body, headers, mill }: FastifyRequest,
-  { hold, itemOf, infoOf, signal }: BulkReading,
+  { share, itemOf, infoOf, signal }: BulkReading,
 ): AsyncGenerator<readonly BulkAnswer[], void, void> {
   if (!(body instanceof Readable)) throw new RunError('invalid_json', 'the body is empty');
   using bytes = new BodyBytes();
-  const spans = await scan(body, headers, bytes, hold, signal);
+  const spans = await scan(body, headers, bytes, share, signal);
   let unavailable: RunError | undefined;
   for (const group of groupsOf(spans)) {
     const items = group.map(({ start, end }) =>
@@ -114,13 +114,13 @@ async function scan(
   payload: Readable,
   headers: IncomingHttpHeaders,
   bytes: BodyBytes,
-  hold: BodyShare,
+  share: BodyShare,
   signal: AbortSignal,
 ): Promise<readonly Span[]> {
   checkEncoding(headers);
   const isLines = headers['content-type']?.toLowerCase().startsWith('application/x-ndjson');
   const scanner = isLines ? new LineScanner() : new ArrayScanner();
-  for await (const chunk of bodyChunks(payload, { limitBytes: maxBodyBytes, hold, signal })) {
+  for await (const chunk of bodyChunks(payload, { limitBytes: maxBodyBytes, share, signal })) {
     scanner.write(chunk);
     bytes.add(chunk);
   }

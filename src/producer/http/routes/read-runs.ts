@@ -35,7 +35,7 @@ const listRunsSchema = {
     status: runStatus.optional(),
     agent: publicId.optional(),
     thread: publicId.optional(),
-    parent: runId.optional().describe('Only runs that work for this one.'),
+    parent: runId.optional().describe('Only children of this run.'),
     cursor: z.string().max(256).optional().describe('From the previous page.'),
     limit: wholeNumberParam(1, 100).optional().describe('Default 50.'),
   }),
@@ -71,14 +71,13 @@ const seconds = z
 
 const runResultSchema = {
   summary: 'Wait for the result of a run',
-  description:
-    'Answers 200 once the run has ended, however it ended, and 202 with its status when `wait` is over before.',
+  description: 'Answers 200 once the run has ended, however it ended, and 202 with its status when `wait` ends before.',
   params: runIdParam,
   querystring: z.object({ wait: seconds.optional().describe('Seconds to wait, 0 to 60. Default 0: answers at once.') }),
   response: { 200: runOutcomeView, 202: runOutcomeView, '4xx': errorBody, '5xx': errorBody },
 };
 
-/** `GET /v1/runs/:id/result`. A client that goes away ends the wait; when the process leaves, the wait is over early. */
+/** `GET /v1/runs/:id/result`. A client that goes away ends the wait; when the process drains, the wait ends early. */
 export function runResultRoute(app: App, { openAnswers }: Services): void {
   app.route({
     method: 'GET',

@@ -11,9 +11,9 @@ import { Readable } from 'node:stream';
 const seq = wholeNumberParam(0, Number.MAX_SAFE_INTEGER);
 
 const threadMessagesSchema = {
-  summary: 'Read what was said and done in a thread',
+  summary: 'Read the messages of a thread',
   description:
-    'Also of the run that is at work: its items are marked `live`, have no `seq`, and stand where the log ends. They are what would be kept if its turn ended now; of a turn that is to be rolled back nothing is shown. Handoffs, results and summaries are no messages: they are in the export. `next` says that there are more messages: send it as `after`, or as `before` for `order=desc`.',
+    'Items of the running run are marked `live`, have no `seq`, and come where the log ends. They are what would be kept if its turn ended now; of a turn that will be rolled back nothing is shown. Handoffs, results and summaries are no messages: they are in the export. `next` says that there are more messages: send it as `after`, or as `before` for `order=desc`.',
   params: threadIdParam,
   querystring: z.object({
     after: seq.optional().describe('Only messages with a higher number.'),
@@ -45,9 +45,9 @@ export function threadMessagesRoute(app: App): void {
 }
 
 const threadEventsSchema = {
-  summary: 'Read what followed the runs of a thread',
+  summary: 'Read the events of a thread',
   description:
-    'One JSON document a line, oldest first: `thread.title_generated`, `thread.embedding_done`, `postrun.failed`, each with its `sequenceNumber`. The newest 1,000 of a thread are kept. An answer with as many lines as `limit` may have more behind it: send the number of its last line as `after`.',
+    'What post-run jobs made. One JSON document a line, oldest first: `thread.title_generated`, `thread.embedding_done`, `postrun.failed`, each with its `sequenceNumber`. The newest 1,000 of a thread are kept. An answer with as many lines as `limit` may have more behind it: send the number of its last line as `after`.',
   produces: ['application/x-ndjson'],
   params: threadIdParam,
   querystring: z.object({
@@ -75,7 +75,7 @@ export function threadEventsRoute(app: App): void {
 const exportThreadSchema = {
   summary: 'Export a thread',
   description:
-    'One JSON document a line: the thread, then every entry of its log as it is kept, with its number. A handoff has the descriptor of its filter, and with the other lines what is needed to rebuild what crossed. What a run that is at work has done is not in it yet. A connection that breaks off before the end of the answer is an export that failed.',
+    'One JSON document a line: the thread, then every entry of its log as it is kept, with its number. A handoff has the descriptor of its filter, and with the other lines what is needed to rebuild what crossed. What the running run has done is not in it yet. A connection that breaks off before the end of the answer is an export that failed.',
   produces: ['application/x-ndjson'],
   params: threadIdParam,
   response: { '4xx': errorBody, '5xx': errorBody },

@@ -25,7 +25,7 @@ const schema = {
     dialect: z
       .enum(['native', ...dialectNames])
       .optional()
-      .describe('Tell the events in the words of another system.'),
+      .describe('Events in the format of another system.'),
     profile: z
       .enum(eventProfiles)
       .optional()
@@ -53,12 +53,12 @@ export function runEventsRoute(app: App, { openAnswers, metrics, redactor, keepA
       await untilKnown(first, () => mill.get(params.id));
 
       const format = formatFor(headers.accept);
-      const told = dialect ? inDialect(format, createProjector(dialect, mill, after)) : format;
+      const projected = dialect ? inDialect(format, createProjector(dialect, mill, after)) : format;
       reply.hijack();
       metrics.subscribers.inc();
       await writeEvents(events, first, {
         response: reply.raw,
-        format: shownOnly(told, query.profile ?? 'full'),
+        format: shownOnly(projected, query.profile ?? 'full'),
         keepAliveMs,
         headers: reply.getHeaders() as Record<string, string>,
         describe: (error) => errorAnswer(error, requestId, redactor).body,

@@ -2,8 +2,8 @@ import { z } from 'zod';
 import type { App, Services } from '../app.ts';
 import { consoleHtml, consolePolicy } from '../console-page.ts';
 
-const readyness = z.object({
-  status: z.enum(['ready', 'not_ready', 'leaving']),
+const readinessBody = z.object({
+  status: z.enum(['ready', 'not_ready', 'draining']),
   redis: z.enum(['ok', 'refuses', 'away']).optional(),
   durability: z.enum(['none', 'process', 'host', 'replica']).optional(),
   reason: z.string().optional(),
@@ -17,9 +17,8 @@ const liveSchema = {
 };
 const readySchema = {
   summary: 'Can this producer take work?',
-  description:
-    'Asks whether Redis takes writes, and tells the durability level in force: what an acknowledged run survives.',
-  response: { 200: readyness, 503: readyness },
+  description: 'Whether Redis takes writes, and the durability level in force: what an acknowledged run survives.',
+  response: { 200: readinessBody, 503: readinessBody },
 };
 
 /** `/healthz` (also `/livez`) never asks Redis: restarting a producer does not bring Redis back. `/readyz` does. */
@@ -33,7 +32,7 @@ export function healthRoute(app: App, { readiness, openAnswers }: Services): voi
     ...open,
     schema: readySchema,
     handler: async (_request, reply) => {
-      const answer = openAnswers.leaving ? { status: 'leaving' as const } : await readiness.look();
+      const answer = openAnswers.draining ? { status: 'draining' as const } : await readiness.look();
       return await reply.code(answer.status === 'ready' ? 200 : 503).send(answer);
     },
   });

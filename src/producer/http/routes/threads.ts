@@ -21,15 +21,15 @@ const listSchema = {
 };
 
 const getSchema = {
-  summary: 'Read where a thread stands',
-  description: 'Which run holds it, how many wait, and whether it waits for something outside.',
+  summary: 'Read a thread',
+  description: 'Which run has its lock, how many runs wait, and whether the lock owner is suspended.',
   params: threadIdParam,
   response: { 200: threadView, ...errors },
 };
 
 const updateSchema = {
   summary: 'Change the title or the task of a thread',
-  description: 'At any time, also while a run holds the thread. `null` takes a field away.',
+  description: 'At any time, also while a run has the lock. `null` removes a field.',
   params: threadIdParam,
   body: threadChanges,
   response: { 200: threadView, ...errors },
@@ -38,7 +38,7 @@ const updateSchema = {
 const deleteSchema = {
   summary: 'Delete a thread',
   description:
-    'With all that was said in it. While a run holds it or waits for it: 409 `concurrent_run`, and `details.runs` names the runs.',
+    'With its whole log. While a run has its lock or waits for it: 409 `concurrent_run`, and `details.runs` names the runs.',
   params: threadIdParam,
   response: { 200: z.object({ threadId: z.string(), deleted: z.literal(true) }), ...errors },
 };

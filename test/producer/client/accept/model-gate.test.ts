@@ -4,7 +4,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { clientWorld, codeOf, request } from '../../cli/options/client.ts';
 import { serverWorld } from '../../http/server-world.ts';
 
-/** A router that lists one model, until it is told to fail. Counts what it is asked. */
+/** A router that lists one model, until it has to fail. Counts what it is asked. */
 async function router() {
   const state = { asked: 0, fails: false, url: '' };
   const server = createServer((_, response) => {

@@ -25,7 +25,7 @@ async function standing({ mill }: ClientWorld) {
 }
 
 test.each(['interrupt', 'rollback'] as const)(
-  '%s ends a run that nobody has taken yet, and is queued itself',
+  '%s ends a run that no worker has claimed yet, and is queued itself',
   async (onBusy) => {
     const world = await clientWorld();
     const first = await world.mill.enqueue(inThread);
@@ -51,7 +51,7 @@ test('the same among runs that are accepted together', async () => {
 });
 
 test.each(['enqueue', 'enqueueMany'] as const)(
-  'a run that was passed over before it was there has its place once %s has answered',
+  'a run that was skipped before it was created has its position once %s has answered',
   async (method) => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
@@ -76,7 +76,7 @@ test.each(['enqueue', 'enqueueMany'] as const)(
   },
 );
 
-test('the repeat of a request whose run has ended takes no place', async () => {
+test('the repeat of a request whose run has ended does not enter the wait queue', async () => {
   const world = await clientWorld();
   const once = { ...inThread, executionId: 'once' };
   const { runId } = await world.mill.enqueue(once);
@@ -87,7 +87,7 @@ test('the repeat of a request whose run has ended takes no place', async () => {
   expect(await standing(world)).toEqual({ lockOwner: next.runId, waiting: 0 });
 });
 
-test('the repeat of a request whose run has ended leaves it its place once it is driven again', async () => {
+test('the repeat of a request whose run has ended does not cost it its position once it is redriven', async () => {
   const { mill, prefix, redis, keys } = await clientWorld();
   const { runId } = await mill.enqueue({ ...inThread, executionId: 'once' });
   await mill.enqueue(inThread);
@@ -127,12 +127,12 @@ describe('a request whose execution id belongs to another one', () => {
       expect(code).toBe('idempotency_conflict');
       expect(await thread()).toEqual(before);
       expect((await innocent.get()).status).toBe('queued');
-      expect(await codeOf(mill.enqueue({ ...once, thread: 'nobody' }))).toBe('idempotency_conflict');
-      expect(await codeOf(mill.threads.get('nobody'))).toBe('not_found');
+      expect(await codeOf(mill.enqueue({ ...once, thread: 'no-one' }))).toBe('idempotency_conflict');
+      expect(await codeOf(mill.threads.get('no-one'))).toBe('not_found');
     },
   );
 
-  test('is refused while the first has a place in its thread and no record yet, with and without a thread', async () => {
+  test('is refused while the first has a position in its thread and no record yet, with and without a thread', async () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     // The first request got as far as this and its producer died.
@@ -166,7 +166,7 @@ describe('a request whose execution id belongs to another one', () => {
   });
 });
 
-describe('a message that is said to the run at work', () => {
+describe('a message that steers the running run', () => {
   const say: RunRequestInput = { ...inThread, input: 'And quickly.', onBusy: 'steer', executionId: 'said' };
 
   async function working(world: ClientWorld) {
@@ -188,7 +188,7 @@ describe('a message that is said to the run at work', () => {
     expect(await codeOf(mill.enqueue({ ...say, input: 'And slowly.' }))).toBe('idempotency_conflict');
   });
 
-  test('is not said again, nor answered by a run of its own, once the run that heard it is past its retention', async () => {
+  test('is not sent again, nor answered by a run of its own, once the run that read it is past its retention', async () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     const { run, writer } = await working(world);
@@ -203,7 +203,7 @@ describe('a message that is said to the run at work', () => {
     expect(ttl, 'as long as a run with an execution id').toBeGreaterThan(86_400 - 60);
   });
 
-  test('is answered by the run that came after the one at work, when that one ended before it heard', async () => {
+  test('is answered by the run after the running one, when that one ended before it read the message', async () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     const { run, writer } = await working(world);
@@ -224,7 +224,7 @@ describe('a message that is said to the run at work', () => {
     expect(await redis.hgetall(claim)).toMatchObject({ listener: run.runId, said: '0' });
   });
 
-  test('was a run of its own when nobody was at work: its repeat is that run, also while it works', async () => {
+  test('was a run of its own when none was running: its repeat is that run, also while it runs', async () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     const { runId } = await mill.enqueue(say);

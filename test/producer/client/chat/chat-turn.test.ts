@@ -37,7 +37,7 @@ test('cutting the connections of a reader again and again loses nothing and repe
   await until('it has begun', () => reader.seen.length === 1);
   for (let round = 0; round < 6; round++) {
     proxy.cut();
-    await writer.say(30);
+    await writer.text(30);
     await reader.reached(writer.sequence);
   }
   proxy.cut();
@@ -106,7 +106,7 @@ test('an iteration that is left, or whose signal aborts, ends also in the middle
   stop.abort();
   await aborted.ended;
   const listeners = async () => Number((await world.redis.pubsub('NUMSUB', world.keys.live(turn.runId)))[1]);
-  await until('nobody listens', async () => (await listeners()) === 0);
+  await until('no reader is subscribed', async () => (await listeners()) === 0);
 });
 
 test('a turn on a worker is a producer: one envelope, and the text that was streamed is stored', async () => {
@@ -115,7 +115,7 @@ test('a turn on a worker is a producer: one envelope, and the text that was stre
   const { hooks: all, stored } = hooks({ produce: () => turn.producer() });
   const reading = readAll(handleChatTurn({ identity, hooks: all, turns: createInMemoryChatTurns() }).body);
   const writer = writerOf(world, turn);
-  await writer.say(2);
+  await writer.text(2);
   await writer.end();
   expect(typesOf(await reading)).toEqual([
     'session.run.started',
@@ -127,7 +127,7 @@ test('a turn on a worker is a producer: one envelope, and the text that was stre
   expect(stored).toEqual(['It is on its way.']);
 });
 
-test('a run that fails is a producer that fails: the error is told once', async () => {
+test('a run that fails is a producer that fails: the error comes once', async () => {
   const world = await clientWorld();
   const turn = await world.mill.chat(asked);
   await writerOf(world, turn).end('failed');

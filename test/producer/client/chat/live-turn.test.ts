@@ -104,7 +104,7 @@ test('what a reader sees of a turn that goes on is what is there after its end, 
   }
 });
 
-test('of a run that is driven again only what is new shows as live', async () => {
+test('of a redriven run only what is new shows as live', async () => {
   const world = await clientWorld();
   await aThread(world, 't1');
   const first = story.slice(0, 21);

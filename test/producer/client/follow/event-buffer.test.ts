@@ -5,7 +5,7 @@ import { EventBuffer } from '../../../../src/producer/client/follow/event-buffer
 const event = (sequenceNumber: number) => ({ sequenceNumber }) as RunEvent;
 const never = new AbortController().signal;
 
-test('an inbox gives what came, once, in order', () => {
+test('a buffer gives what came, once, in order', () => {
   const inbox = new EventBuffer(10);
   inbox.onEvents([event(1), event(2)]);
   inbox.onEvents([event(3)]);
@@ -13,7 +13,7 @@ test('an inbox gives what came, once, in order', () => {
   expect(inbox.take()).toEqual({ events: [], missed: false });
 });
 
-test('an inbox that is full holds nothing and says that something is missing', () => {
+test('a full buffer is emptied and says that something is missing', () => {
   const inbox = new EventBuffer(3);
   inbox.onEvents([event(1), event(2)]);
   inbox.onEvents([event(3), event(4)]);

@@ -68,22 +68,22 @@ test('a listener that falls far behind loses the oldest events, and only those',
   onTestFinished(() => void iterator.return?.());
   const first = iterator.next();
   await until('subscribed', async () => Number((await world.redis.pubsub('NUMSUB', world.keys.firehose))[1]) === 1);
-  await writer.say(1);
+  await writer.text(1);
   const { keys, mill, redis } = world;
-  const heard: string[] = [];
-  const other = (async () => {
-    for await (const event of mill.firehose()) heard.push(String(event.sequenceNumber));
+  const received: string[] = [];
+  const listening = (async () => {
+    for await (const event of mill.firehose()) received.push(String(event.sequenceNumber));
   })();
-  other.catch(() => {});
+  listening.catch(() => {});
   expect((await first).value).toMatchObject({ sequenceNumber: 2 });
-  for (let i = 0; i < 52; i++) await writer.say(100);
-  await until('all have arrived', () => heard.at(-1) === '5202');
+  for (let i = 0; i < 52; i++) await writer.text(100);
+  await until('all have arrived', () => received.at(-1) === '5202');
   const next = await iterator.next();
   expect(next.value).toMatchObject({ sequenceNumber: 203 });
   expect(await redis.xlen(keys.events(run.runId))).toBe(5_202);
 });
 
-test('events of a run without a record belong to nobody and hold nothing up', async () => {
+test('events of a run without a record reach no tenant and delay no other', async () => {
   const world = await clientWorld();
   const { seen } = await listen(world, world.mill);
   await new RunWriter(world.redis, world.keys, '01HZZZZZZZZZZZZZZZZZZZZZZZ').emit([{ type: 'agent.start' }]);

@@ -43,8 +43,8 @@ test('a subscriber from the start gets every event in order and ends with the te
   const { run, writer } = await startedRun();
   const all = collect(run.events());
   await all.reached(1);
-  await writer.say(40);
-  await writer.say(1);
+  await writer.text(40);
+  await writer.text(1);
   await writer.end();
   await all.ended;
   expect(all.numbers).toEqual(upTo(43));
@@ -53,7 +53,7 @@ test('a subscriber from the start gets every event in order and ends with the te
 
 test('a late subscriber of a run that has ended replays its whole log, over several pages, without subscribing', async () => {
   const { run, writer, redis, keys } = await startedRun();
-  await writer.say(1_300);
+  await writer.text(1_300);
   await writer.end();
   const all = collect(run.events());
   await all.ended;
@@ -63,10 +63,10 @@ test('a late subscriber of a run that has ended replays its whole log, over seve
 
 test('a subscriber after a number gets strictly what follows it, from the log and live', async () => {
   const { run, writer } = await startedRun();
-  await writer.say(9);
+  await writer.text(9);
   const rest = collect(run.events({ after: 4 }));
   await rest.reached(10);
-  await writer.say(2);
+  await writer.text(2);
   await writer.end();
   await rest.ended;
   expect(rest.numbers).toEqual(upTo(13, 5));
@@ -76,7 +76,7 @@ test('a subscriber ahead of the run waits for what follows its number', async ()
   const { run, writer, redis, keys } = await startedRun();
   const ahead = collect(run.events({ after: 3 }));
   await until('subscribed', async () => (await subscriberCount(redis, keys.live(run.runId))) === 1);
-  await writer.say(3);
+  await writer.text(3);
   await writer.end();
   await ahead.ended;
   expect(ahead.numbers).toEqual([4, 5]);
@@ -96,8 +96,8 @@ test('events whose messages were lost come with the next message, in order', asy
   const { run, writer } = await startedRun();
   const all = collect(run.events());
   await all.reached(1);
-  await writer.say(5, { unheard: true });
-  await writer.say(1);
+  await writer.text(5, { unpublished: true });
+  await writer.text(1);
   await all.reached(7);
   await writer.end();
   await all.ended;
@@ -109,9 +109,9 @@ test('events whose messages were lost come with the reading after silence, time 
   const all = collect(run.events());
   await until('subscribed', async () => (await subscriberCount(redis, keys.live(run.runId))) === 1);
   await all.reached(1);
-  await writer.say(1, { unheard: true });
+  await writer.text(1, { unpublished: true });
   await all.reached(2);
-  await writer.end('completed', { unheard: true });
+  await writer.end('completed', { unpublished: true });
   await all.ended;
   expect(all.types).toEqual(['run.queued', 'text.delta', 'run.completed']);
 });
@@ -121,14 +121,14 @@ test('a message that is not a list of events makes the log be read again', async
   const all = collect(run.events());
   await until('subscribed', async () => (await subscriberCount(redis, keys.live(run.runId))) === 1);
   for (const nonsense of ['{', '7']) {
-    await writer.say(1, { unheard: true });
+    await writer.text(1, { unpublished: true });
     await redis.publish(keys.live(run.runId), nonsense);
     await all.reached(writer.sequence);
   }
   expect(all.numbers).toEqual(upTo(3));
 });
 
-test('an event of a type that nobody knows passes through', async () => {
+test('an event of an unknown type passes through', async () => {
   const { run, writer } = await startedRun();
   await writer.emit([{ type: 'some.future.type', extra: 1 } as never]);
   await writer.end();
@@ -147,7 +147,7 @@ test('subscribers survive that Redis drops all subscriber connections, without a
   for (let round = 0; round < 6; round++) {
     await Promise.all(readers.map((reader) => reader.reached(writer.sequence)));
     proxy.cut();
-    await writer.say(30);
+    await writer.text(30);
   }
   await Promise.all(readers.map((reader) => reader.reached(writer.sequence)));
   proxy.cut();
@@ -162,7 +162,7 @@ test('a hundred subscribers of one run are one subscription of Redis, and it end
   const readers = Array.from({ length: 100 }, () => collect(mill.events(run.runId, { signal: stop.signal })));
   await Promise.all(readers.map((reader) => reader.reached(1)));
   await until('subscribed', async () => (await subscriberCount(redis, keys.live(run.runId))) === 1);
-  await writer.say(20);
+  await writer.text(20);
   await Promise.all(readers.map((reader) => reader.reached(21)));
   expect(await subscriberCount(redis, keys.live(run.runId))).toBe(1);
   for (const reader of readers) expect(reader.numbers).toEqual(upTo(21));
@@ -181,11 +181,11 @@ test('subscribers that wake together read the log once', async () => {
   const writer = new RunWriter(redis, keysFor('mr'), run.runId);
   const readers = Array.from({ length: 20 }, () => collect(mill.events(run.runId)));
   await until('subscribed', async () => (await subscriberCount(redis, keysFor('mr').live(run.runId))) === 1);
-  await writer.say(1);
+  await writer.text(1);
   await Promise.all(readers.map((reader) => reader.reached(2)));
   const before = await readCount(redis);
-  await writer.say(5, { unheard: true });
-  await writer.say(1);
+  await writer.text(5, { unpublished: true });
+  await writer.text(1);
   await Promise.all(readers.map((reader) => reader.reached(8)));
   expect((await readCount(redis)) - before).toBe(1);
 });
@@ -194,7 +194,7 @@ async function readCount(redis: { info(section: string): Promise<string> }): Pro
   return Number(/cmdstat_xrange:calls=(\d+)/.exec(await redis.info('commandstats'))?.[1] ?? 0);
 }
 
-test('a slow subscriber loses nothing and holds nobody up', async () => {
+test('a slow subscriber loses nothing and delays no other', async () => {
   const { run, writer } = await startedRun({ idleMs: 60_000 });
   const slow = run.events()[Symbol.asyncIterator]();
   const fast = collect(run.events());
@@ -202,9 +202,9 @@ test('a slow subscriber loses nothing and holds nobody up', async () => {
   await fast.reached(1);
   // The second step subscribes; from then on the slow one takes nothing while 3,000 events arrive.
   const second = slow.next();
-  await writer.say(1);
+  await writer.text(1);
   numbers.push((await second).value.sequenceNumber);
-  for (let i = 0; i < 30; i++) await writer.say(100);
+  for (let i = 0; i < 30; i++) await writer.text(100);
   await fast.reached(3_002);
   await writer.end();
   await fast.ended;
@@ -214,7 +214,7 @@ test('a slow subscriber loses nothing and holds nobody up', async () => {
 
 test('events that the buffer has lost are refused with the first one there is', async () => {
   const { mill, run, writer, redis, keys } = await startedRun();
-  await writer.say(50);
+  await writer.text(50);
   await redis.xtrim(keys.events(run.runId), 'MAXLEN', 10);
   const refused = await collect(run.events()).ended.catch((error: unknown) => error);
   expect(refused).toMatchObject({ code: 'replay_truncated', details: { firstSequence: 42 } });
@@ -255,7 +255,7 @@ test('an abort ends a waiting subscriber without an error, also one that was abo
 test('leaving the loop, or returning in the middle of a wait, unsubscribes', async () => {
   const { run, writer, redis, keys } = await startedRun();
   const channel = keys.live(run.runId);
-  await writer.say(1);
+  await writer.text(1);
   for await (const event of run.events()) if (event.sequenceNumber === 2) break;
 
   const iterator = run.events({ after: 2 })[Symbol.asyncIterator]();
@@ -266,16 +266,16 @@ test('leaving the loop, or returning in the middle of a wait, unsubscribes', asy
   await until('unsubscribed', async () => (await subscriberCount(redis, channel)) === 0);
 });
 
-test('one who comes while the last one leaves is subscribed', async () => {
+test('a subscriber that comes while the last one leaves is subscribed', async () => {
   const { run, writer } = await startedRun({ idleMs: 60_000 });
   for (let i = 0; i < 20; i++) {
     const stop = new AbortController();
     const leaving = collect(run.events({ signal: stop.signal, after: writer.sequence }));
-    await writer.say(1);
+    await writer.text(1);
     await leaving.reached(writer.sequence);
     stop.abort();
     const coming = collect(run.events({ after: writer.sequence }));
-    await writer.say(1);
+    await writer.text(1);
     await coming.reached(writer.sequence);
     expect(coming.numbers).toEqual([writer.sequence]);
   }
