@@ -29,7 +29,7 @@ const timeout = rounds({ fast: 40_000, all: 200_000 });
 /** A value as it comes back out of JSON. */
 const kept = <T>(value: T): T => JSON.parse(jsonText(value)) as T;
 
-test('a thread keeps odd words of anybody, and goes to the next run', { timeout }, async () => {
+test('a thread keeps odd words of any author, and goes to the next run', { timeout }, async () => {
   const random = seeded();
   const world = await redisThreadsWorld();
   const { threads } = world;
@@ -56,7 +56,7 @@ test('a thread keeps odd words of anybody, and goes to the next run', { timeout 
   }
 });
 
-test('what a run is told while it works, and by those below it, reaches it in odd words', { timeout }, async () => {
+test('steering messages and events of children reach a run in odd words', { timeout }, async () => {
   const random = seeded();
   const world = await redisChildrenWorld();
   const { children } = world;
@@ -70,8 +70,8 @@ test('what a run is told while it works, and by those below it, reaches it in od
       later.slice(0, 1).map(({ runId }) => runId),
     );
     await children.start(later.slice(0, 1), { segment: 0, first: false, later: later.slice(1) });
-    const told = { type: 'tool.execute.progress', toolCallId: oddText(random), data: oddValue(random) } as const;
-    const event = { type: 'subagent.event', childRunId: newRunId(Date.now()), childDepth: 1, event: told } as const;
+    const progress = { type: 'tool.execute.progress', toolCallId: oddText(random), data: oddValue(random) } as const;
+    const event = { type: 'subagent.event', childRunId: newRunId(Date.now()), childDepth: 1, event: progress } as const;
     expect(await children.relay({ runId: above, agentId: oddText(random) }, [{ ...event, timestamp: 'now' }])).toBe(
       true,
     );

@@ -55,12 +55,12 @@ async function suspend(world: Odd, runId: string, pending: PendingItem[], random
     { v: 1, t: 'agent_started', model: text, at: past, prompt: text },
     { v: 1, t: 'suspended', seq: 1, reason: pending[0]?.kind ?? 'retry', at: past },
   ];
-  const told = { runId, timestamp: past, type: 'text.complete', text } as const;
+  const event = { runId, timestamp: past, type: 'text.complete', text } as const;
   const patch = { status: 'suspended', pending } as const;
-  await world.runs.commit({ runId, owner }, aCommit(seq, { entries, events: [told], patch, release: 'suspended' }));
+  await world.runs.commit({ runId, owner }, aCommit(seq, { entries, events: [event], patch, release: 'suspended' }));
 }
 
-/** Only what a caller may be told: never an error of Redis, and never one of ours that nobody expected. */
+/** Only errors that a caller may see: never one of Redis, and never an unexpected one of ours. */
 async function refused(call: Promise<unknown>): Promise<void> {
   await call.catch((error: unknown) => {
     if (!(error instanceof RunError) || error.code === 'internal' || error.code === 'queue_unavailable') throw error;
@@ -96,7 +96,7 @@ async function damage({ redis, keys }: Odd, runId: string, random: Random): Prom
       oddText(random),
     );
   const run = keys.run(runId);
-  const harms = [
+  const faults = [
     () => redis.hset(run, 'pending', raw()),
     () => redis.hset(run, 'request', raw()),
     () => redis.hset(run, 'cancel', raw()),
@@ -106,12 +106,12 @@ async function damage({ redis, keys }: Odd, runId: string, random: Random): Prom
     () => redis.hset(keys.later(runId), { segment: '0', first: '0', next: '0', '0': raw(), template: raw() }),
     () => redis.rpush(keys.journal(runId), raw()),
   ];
-  for (let n = 1 + random.below(3); n > 0; n--) await pick(random, ...harms)();
+  for (let n = 1 + random.below(3); n > 0; n--) await pick(random, ...faults)();
 }
 
 const statusOf = async ({ redis, keys }: Odd, runId: string) => await redis.hget(keys.run(runId), 'status');
 
-/** The run above is told of one that works for it. */
+/** The parent is notified of its child. */
 async function childEnds({ space }: Pick<Odd, 'space'>, runId: string, text: string): Promise<void> {
   const parent = lineage.parse({ runId, depth: 1, above: [] });
   const child = aRecord({ runId: 'r'.repeat(26), parent, status: 'completed', costMicrocents: 3, result: { text } });
@@ -141,7 +141,7 @@ async function endWait(world: Odd, runId: string, random: Random): Promise<strin
   return way;
 }
 
-/** A worker takes what is queued, and the run comes to its end; one that failed is driven again, and cancelled. */
+/** A worker takes what is queued, and the run comes to its end; one that failed is redriven, and cancelled. */
 async function finish(world: Odd, runId: string, random: Random): Promise<void> {
   const { mill, redis, keys, runs } = world;
   const segment = Number(await redis.hget(keys.run(runId), 'segment'));
@@ -188,7 +188,7 @@ async function goThrough(world: Odd, round: number): Promise<void> {
   const way = before['status'] === 'suspended' ? await endWait(world, runId, random) : 'a word';
   const what = `round ${round} after ${way}, the record before: ${JSON.stringify(before)}`;
   if ((await statusOf(world, runId)) === 'suspended') {
-    // A cancel leaves a run that waits for others to them; these are none that anybody will end.
+    // A cancel leaves a run that waits for others to them; these will never end.
     const asked = await redis.hget(keys.run(runId), 'cancel');
     if (!asked || (way !== 'cancel' && way !== 'drain')) throw new Error(`it still waits, ${what}`);
     await world.waits.resume(runId, { summary: 'its time has come' });
@@ -241,7 +241,7 @@ const half = JSON.stringify([
   { kind: 'user_input', id: 'call_2', reason: '\ud83d', requestedAt: past },
 ]);
 
-test('half characters that an older version stored keep nobody from deciding about the call, and the others stay', async () => {
+test('half characters that an older version stored do not prevent a decision about the call, and the others stay', async () => {
   const { mill, runId } = await waitingFor(half);
   const { run } = await mill.decide(runId, {
     approvals: [{ toolCallId: 'call_\ud83d', granted: true, reason: '\ud83d' }],
@@ -264,7 +264,7 @@ test('a cancel denies calls with half characters in their names', async () => {
   expect(events.at(-1)).toMatchObject({ type: 'run.cancelled', reason: 'half \ufffd' });
 });
 
-test('an item that nobody can read any more is known by its beginning, and can be denied', async () => {
+test('an item that cannot be read any more is known by its beginning, and can be denied', async () => {
   const args = `{"a":${deep(1_500)}}`;
   const { mill, runId, redis, keys } = await waitingFor(
     `[{"kind":"approval","id":"deep","args":${args},"requestedAt":"${past}"}]`,
@@ -285,12 +285,12 @@ const withoutRequest: readonly {
     status: 'queued',
   },
   {
-    what: 'goes on when a run below it has ended',
+    what: 'goes on when a child has ended',
     end: async (world) => await childEnds(world, world.runId, 'done'),
     status: 'queued',
   },
   {
-    what: 'goes on when somebody has decided',
+    what: 'goes on after a decision',
     end: async ({ mill, redis, keys, runId }) => {
       await redis.hset(keys.run(runId), 'pending', half);
       await mill.decide(runId, { approvals: [{ toolCallId: 'call_\ud83d', granted: true }] });
@@ -302,7 +302,7 @@ const unreadable = ['{"agent":7', '', undefined].flatMap((request) =>
   withoutRequest.map((ending) => ({ request, ...ending })),
 );
 
-test.each(unreadable)('a record whose request nobody can read ($request) $what', async ({ request, end, status }) => {
+test.each(unreadable)('a record whose request cannot be read ($request) $what', async ({ request, end, status }) => {
   const world = await waitingFor('{"not":"a list"');
   const { runId, redis, keys } = world;
   await redis.hset(keys.run(runId), { request: request ?? '', attempts: '\ud83d' });
@@ -330,7 +330,7 @@ test('a record that is damaged hides no other from the lists, and is shown as fa
   });
 });
 
-test('a stored request to stop that nobody can read is one all the same', async () => {
+test('a stored cancel request that cannot be read counts all the same', async () => {
   const { runId, redis, keys, runs } = await waitingFor('[]');
   await redis.hset(keys.run(runId), 'cancel', '{"drain":"\\ud83d');
   await redis.sadd(keys.cancels, runId);

@@ -126,7 +126,7 @@ export function httpContract(kind: HttpKind): void {
       [{ type: 'server_error' }, 'overloaded', true],
       [{ code: 502 }, 'overloaded', true],
       [{ code: 401 }, 'auth', false],
-      [{ code: 'never-heard-of' }, 'overloaded', true],
+      [{ code: 'never-seen' }, 'overloaded', true],
     ])('an error %j inside the stream is classified by its code', async (error, errorKind, retryable) => {
       const { failure } = await world(stream(begin, data({ error: { message: 'sorry', ...error } })));
       expect(await failure()).toMatchObject({ kind: errorKind, retryable, message: 'provider p sent an error: sorry' });
@@ -155,7 +155,7 @@ export function httpContract(kind: HttpKind): void {
       await until('the client hangs up', () => server.requests[0]?.closedEarly);
     });
 
-    test('a large error body is cut to two kibibytes and tells no key', async () => {
+    test('a large error body is cut to two kibibytes and contains no key', async () => {
       const message = `Incorrect API key provided: ${secretKey}. ${'é'.repeat(10_000)}`;
       const { failure } = await world(status(401, { message }));
       const error = await failure();
@@ -164,13 +164,13 @@ export function httpContract(kind: HttpKind): void {
       expect(JSON.stringify([error, error.stack])).not.toContain(secretKey);
     });
 
-    test('an error inside the stream tells no key either', async () => {
+    test('an error inside the stream contains no key either', async () => {
       const error = { message: `key ${secretKey} is out of money`, code: 'insufficient_quota' };
       const { failure } = await world(stream(begin, data({ error })));
       expect((await failure()).message).toBe('provider p sent an error: key [redacted] is out of money');
     });
 
-    test('a key that cannot be looked up is an auth error that tells nothing of its cause', async () => {
+    test('a key that cannot be looked up is an auth error that shows nothing of its cause', async () => {
       const apiKey = () => Promise.reject(new Error(`vault: ${secretKey}`));
       const { failure, server } = await world(stream(begin, end), { apiKey });
       const error = await failure();
@@ -211,7 +211,7 @@ export function httpContract(kind: HttpKind): void {
       });
     });
 
-    test('an answer that breaks off still tells the limits of its headers', async () => {
+    test('an answer that breaks off still has the limits of its headers', async () => {
       const { failure } = await world(async (response) => {
         response.writeHead(200, { 'content-type': 'text/event-stream', 'x-ratelimit-remaining-requests': '3' });
         response.end(begin);

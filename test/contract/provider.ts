@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest';
 import { type LlmErrorKind, LlmError } from '../../src/worker/llm/errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../../src/worker/llm/provider.ts';
 
-/** What a model says, in nobody's wire format. */
+/** What a model answers, in no wire format. */
 export interface Saying {
   readonly reasoning?: readonly string[];
   readonly text?: readonly string[];
@@ -44,13 +44,17 @@ const request: LlmRequest = {
 };
 const never = new AbortController().signal;
 
-interface Told {
+interface Answered {
   readonly parts: readonly LlmPart[];
   readonly answer?: LlmAnswer;
   readonly error?: unknown;
 }
 
-async function ask(provider: LlmProvider, signal = never, onPart: (part: LlmPart) => void = () => {}): Promise<Told> {
+async function ask(
+  provider: LlmProvider,
+  signal = never,
+  onPart: (part: LlmPart) => void = () => {},
+): Promise<Answered> {
   const parts: LlmPart[] = [];
   const call = provider.generate(
     request,
@@ -75,7 +79,7 @@ export function providerContract(kind: ProviderKind): void {
   const can = (what: Parameters<typeof kind.without.has>[0]) => !kind.without.has(what);
 
   describe(`provider: ${kind.name}`, () => {
-    test('text is told part by part, and the answer is the whole of it', async () => {
+    test('text is passed on part by part, and the answer is the whole of it', async () => {
       const { parts, answer } = await ask(await kind.start({ text: ['one', ' two', ' three'] }));
       expect(parts.every(({ type }) => type === 'text')).toBe(true);
       expect(parts.length).toBeGreaterThanOrEqual(can('parts') ? 3 : 1);
@@ -87,7 +91,7 @@ export function providerContract(kind: ProviderKind): void {
       });
     });
 
-    test('reasoning is told as reasoning, stands first in the answer and names its provider', async () => {
+    test('reasoning is passed on as reasoning, stands first in the answer and names its provider', async () => {
       const provider = await kind.start({ reasoning: ['think', ' hard'], text: ['done'] });
       const { parts, answer } = await ask(provider);
       expect(joined(parts, 'reasoning')).toBe('think hard');
@@ -131,7 +135,7 @@ export function providerContract(kind: ProviderKind): void {
     });
 
     test.runIf(can('calls'))(
-      'a call that the length limit cut off is told as incomplete and not in the answer',
+      'a call that the length limit cut off is marked as incomplete and not in the answer',
       async () => {
         const calls = [
           { id: 'a', name: 'find', args: ['{"x":1}'] },
@@ -159,18 +163,18 @@ export function providerContract(kind: ProviderKind): void {
       expect(answer?.usage).toEqual({ input: 5, output: 7, cached: 80, cacheWrite: 15, total: 107 });
     });
 
-    test.runIf(can('usage forms'))('usage that is told twice counts once', async () => {
+    test.runIf(can('usage forms'))('usage that is sent twice counts once', async () => {
       const { answer } = await ask(await kind.start({ text: ['hi'], usage: 'twice' }));
       expect(answer?.usage).toEqual({ input: 100, output: 20, cached: 0, cacheWrite: 0, total: 120 });
     });
 
-    test.runIf(can('usage forms'))('usage that is not told is absent, not zero', async () => {
+    test.runIf(can('usage forms'))('usage that is not sent is absent, not zero', async () => {
       const { answer } = await ask(await kind.start({ text: ['hi'], usage: 'none' }));
       expect(answer).toBeDefined();
       expect(answer).not.toHaveProperty('usage');
     });
 
-    test('a call that is cancelled before it begins tells nothing', async () => {
+    test('a call that is cancelled before it begins gives no parts', async () => {
       const { parts, error } = await ask(await kind.start({ text: ['hi'] }), AbortSignal.abort());
       expect(error).toMatchObject({ kind: 'cancelled', retryable: false });
       expect(parts).toEqual([]);
@@ -180,12 +184,12 @@ export function providerContract(kind: ProviderKind): void {
       const cancel = new AbortController();
       const provider = await kind.start({ text: ['hi'], breaks: 'hang' });
       const begun = Promise.withResolvers<void>();
-      const told = ask(provider, cancel.signal, () => begun.resolve());
+      const asked = ask(provider, cancel.signal, () => begun.resolve());
       if (can('parts')) await begun.promise;
       // By then the provider waits for what does not come.
       await new Promise(setImmediate);
       cancel.abort();
-      expect((await told).error).toMatchObject({ kind: 'cancelled' });
+      expect((await asked).error).toMatchObject({ kind: 'cancelled' });
     });
 
     test('a call that is cancelled with its last part is cancelled, although the answer came', async () => {
@@ -224,8 +228,8 @@ export function providerContract(kind: ProviderKind): void {
 
     test('calls do not disturb each other', async () => {
       const provider = await kind.start({ text: ['one', ' two'] });
-      const told = await Promise.all(Array.from({ length: 5 }, () => ask(provider)));
-      expect(told.map(({ parts }) => joined(parts, 'text'))).toEqual(Array(5).fill('one two'));
+      const answers = await Promise.all(Array.from({ length: 5 }, () => ask(provider)));
+      expect(answers.map(({ parts }) => joined(parts, 'text'))).toEqual(Array(5).fill('one two'));
     });
   });
 }

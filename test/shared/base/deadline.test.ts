@@ -11,7 +11,7 @@ test('a value in time is the outcome, and no timer stays behind', async () => {
   expect(clock.sleeping).toBe(0);
 });
 
-test('code that throws before its first await is told as thrown', async () => {
+test('code that throws before its first await is reported as thrown', async () => {
   const error = new Error('at once');
   const work = () => {
     throw error;

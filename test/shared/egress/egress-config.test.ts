@@ -33,7 +33,7 @@ test.each([
     expect(() => parseConfig({ [name]: `fine.example,${text}` })).toThrow(new RegExp(`${name}.*must be hosts like`));
 });
 
-test('a folder that is not there is told at the start', () => {
+test('a folder that is not there is reported at the start', () => {
   expect(() => parseConfig({ MILLRACE_FILES: import.meta.filename })).toThrow(/MILLRACE_FILES: there is no folder/);
   expect(parseConfig({ MILLRACE_FILES: import.meta.dirname }).MILLRACE_FILES).toBe(import.meta.dirname);
 });

@@ -25,10 +25,10 @@ async function outcome(request: Promise<{ readonly status: number }>): Promise<s
   }
 }
 
-/** A lookup, and a signal that ends the request which it has answered with a public address: nobody is there. */
+/** A lookup, and a signal that ends the request which it has answered with a public address, at which no server is. */
 function rebinding() {
   const controller = new AbortController();
-  const lookup = testLookup(() => controller.abort(new EgressError('timeout', 'there is nobody')));
+  const lookup = testLookup(() => controller.abort(new EgressError('timeout', 'there is no server')));
   return { lookup, signal: controller.signal };
 }
 
@@ -174,7 +174,7 @@ test('a name that changes its address never gets a connection to this machine', 
       lookup: (_name, _options, callback) => {
         const isPublic = asked++ % 2 === 0;
         callback(null, [isPublic ? { address: '2d00::1', family: 6 } : { address: '127.0.0.1', family: 4 }]);
-        // There is nobody at that address.
+        // There is no server at that address.
         if (isPublic) setImmediate(() => controller.abort());
       },
     });
@@ -289,7 +289,7 @@ describe('an answer', () => {
     expect(server.connections).toBe(1);
   });
 
-  test('is given up with the reason of the signal', async () => {
+  test('is abandoned with the reason of the signal', async () => {
     const arrived = Promise.withResolvers<void>();
     const { fetch } = await world(() => arrived.resolve());
     const controller = new AbortController();
@@ -449,7 +449,7 @@ describe('a client that streams', () => {
     expect((await reader.read()).done).toBe(true);
   });
 
-  test('is told that redirects are not followed', async () => {
+  test('gets an error that redirects are not followed', async () => {
     const { egress, server } = await world((request, response) => {
       response.writeHead(request.url === '/' ? 307 : 200, { location: '/other' }).end();
     });
