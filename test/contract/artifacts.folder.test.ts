@@ -64,15 +64,15 @@ test('a sweep removes results after seven days, notes after their own time, and 
   mkdirSync(join(root, run, 'progress'));
   for (const name of ['agent.001.txt', 'agent.002.txt']) writeFileSync(join(root, run, 'progress', name), 'note');
   writeFileSync(join(root, run, 'spill/.tmp-x'), 'half');
-  mkdirSync(join(root, 'somebody/spill'), { recursive: true });
-  writeFileSync(join(root, 'somebody/spill/old'), 'theirs');
-  for (const path of [`${run}/spill/old`, `${other}/spill/old`, `${run}/spill/.tmp-x`, 'somebody/spill/old'])
+  mkdirSync(join(root, 'foreign/spill'), { recursive: true });
+  writeFileSync(join(root, 'foreign/spill/old'), 'theirs');
+  for (const path of [`${run}/spill/old`, `${other}/spill/old`, `${run}/spill/.tmp-x`, 'foreign/spill/old'])
     old(path, 8);
   old(`${run}/progress/agent.001.txt`, 31);
   old(`${run}/progress/agent.002.txt`, 29);
   await store.sweep(nowMs);
-  expect(filesIn(root)).toEqual([`${run}/progress/agent.002.txt`, `${run}/spill/new`, 'somebody/spill/old']);
-  expect(readdirSync(root).toSorted()).toEqual([run, 'somebody']);
+  expect(filesIn(root)).toEqual([`${run}/progress/agent.002.txt`, `${run}/spill/new`, 'foreign/spill/old']);
+  expect(readdirSync(root).toSorted()).toEqual([run, 'foreign']);
 });
 
 test('dropping results leaves the notes of the run', async () => {

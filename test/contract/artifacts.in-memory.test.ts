@@ -3,7 +3,7 @@ import { systemClock } from '../../src/shared/base/clock.ts';
 import { inMemoryArtifacts } from '../../src/worker/local/stores/in-memory-results.ts';
 import { artifactBounds, artifactsContract } from './artifacts.ts';
 
-artifactsContract('Memory', async () => {
+artifactsContract('the in-memory form', async () => {
   const store = inMemoryArtifacts(artifactBounds, systemClock);
   return async () => store;
 });

@@ -54,7 +54,7 @@ describe.skipIf(withoutS3)(`an S3-compatible server${withoutS3 ? ` (left out: ${
     expect(left.filter((part) => part !== undefined)).toEqual([]);
   });
 
-  test('a bucket that is not there is told at the start', async () => {
+  test('a bucket that is not there is reported at the start', async () => {
     await expect(open('any', 'no-such-bucket')).rejects.toMatchObject({
       code: 'invalid_config',
       message: 'ARTIFACT_STORE: the bucket no-such-bucket cannot be written to (NoSuchBucket)',
@@ -62,7 +62,7 @@ describe.skipIf(withoutS3)(`an S3-compatible server${withoutS3 ? ` (left out: ${
   });
 });
 
-test('without the package the start says which one is missing', async () => {
+test('without the package the start names the one that is missing', async () => {
   const missing = Object.assign(new Error('Cannot find package'), { code: 'ERR_MODULE_NOT_FOUND' });
   const store = { kind: 's3', bucket: 'results', prefix: '' } as const;
   await expect(

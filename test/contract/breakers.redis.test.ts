@@ -17,10 +17,10 @@ const closed: Admission = { kind: 'closed' };
 test('a worker whose subscription is dead learns of a change by looking', async () => {
   const keys = keysFor(testPrefix());
   const redis = await testRedis();
-  const deaf = await testRedis('subscribe');
+  const lost = await testRedis('subscribe');
   const options = { redis, keys, clock: systemClock, log: silentLog };
-  await using breakers = redisBreakers({ ...options, subscriber: deaf });
-  deaf.disconnect();
+  await using breakers = redisBreakers({ ...options, subscriber: lost });
+  lost.disconnect();
   await using other = redisBreakers({ ...options, subscriber: await testRedis('subscribe') });
   await other.report('acme/m', 'failure', closed, { ...policy, failureThreshold: 2 });
   await expect.poll(() => breakers.states().get('acme/m'), { timeout: 10_000 }).toBe('closed');
@@ -30,7 +30,7 @@ test('a worker whose subscription is dead learns of a change by looking', async 
   await expect.poll(() => breakers.states().get('acme/m'), { timeout: 10_000 }).toBe('open');
 });
 
-test('a worker is told of a change, and does not wait for its next look', async () => {
+test('a worker is notified of a change, and does not wait for its next poll', async () => {
   const keys = keysFor(testPrefix());
   const blind = Object.assign(await testRedis(), { smembers: () => new Promise<string[]>(() => {}) });
   const options = { keys, clock: systemClock, log: silentLog };
@@ -40,7 +40,7 @@ test('a worker is told of a change, and does not wait for its next look', async 
   await expect.poll(() => breakers.states().get('acme/m'), { timeout: 10_000 }).toBe('open');
 });
 
-test('a probe is kept while its call goes on, however long, and lapses when nobody renews it', async () => {
+test('a probe is kept while its call goes on, however long, and lapses when it is not renewed', async () => {
   const keys = keysFor(testPrefix());
   const redis = await testRedis();
   const subscriber = await testRedis('subscribe');
@@ -55,7 +55,7 @@ test('a probe is kept while its call goes on, however long, and lapses when nobo
   expect((await breakers.admit('acme/m', 0, never)).kind).toBe('open');
 });
 
-test('who has not heard that it opened again gets no probe', async () => {
+test('a process that does not know that it opened again gets no probe', async () => {
   const keys = keysFor(testPrefix());
   const redis = await testRedis();
   const subscriber = await testRedis('subscribe');

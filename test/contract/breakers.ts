@@ -10,7 +10,7 @@ export interface BreakersWorld {
 const never = new AbortController().signal;
 const target = 'acme/m';
 const policy = { failureThreshold: 5, cooldownMs: 60_000 };
-/** Over by the time that anybody can ask. */
+/** Has ended by the time of the next call. */
 const brief = { failureThreshold: 5, cooldownMs: 1 };
 const closed: Admission = { kind: 'closed' };
 const longMs = 60_000;
@@ -26,7 +26,7 @@ async function knows(breakers: Breakers, kind: Admission['kind'] | 'half_open'):
   await until(`the breaker is ${kind}`, () => (breakers.states().get(target) ?? 'closed') === kind);
 }
 
-/** A worker that sees the breaker open and its cooldown over. */
+/** A worker that sees the breaker open and its cooldown ended. */
 async function ripe(world: BreakersWorld): Promise<Breakers> {
   const breakers = await world.breakers();
   await fail(breakers, 5, brief);
@@ -69,7 +69,7 @@ export function breakersContract(name: string, makeWorld: () => BreakersWorld): 
       expect(await kindOf(one)).toBe('open');
     });
 
-    test('calls that say nothing about the model do not count', async () => {
+    test('calls that prove nothing about the model do not count', async () => {
       const breakers = await makeWorld().breakers();
       for (let i = 0; i < 10; i++) await breakers.report(target, 'neutral', closed, policy);
       expect(await kindOf(breakers)).toBe('closed');

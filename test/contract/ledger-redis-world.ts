@@ -39,9 +39,9 @@ export async function redisLedgerWorld(
     },
     async view(name) {
       const window = windowFor(name);
-      const place = { ...name, window, windowStart: windowOf(window, clock.now()) };
+      const account = { ...name, window, windowStart: windowOf(window, clock.now()) };
       const waiting = await redis.zcard(keys.accountWaiting(of, name.scope, name.id));
-      return budgetViewOf(place, await redis.hgetall(keyOf(name)), waiting);
+      return budgetViewOf(account, await redis.hgetall(keyOf(name)), waiting);
     },
     costs: async (day) => costRowsOf(day, await redis.hgetall(keys.costs(of, day))),
   };

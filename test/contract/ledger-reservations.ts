@@ -14,7 +14,7 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     expect((await makeWorld(dailyCap(1))).ledger.isCapped(someAccounts())).toBe(true);
   });
 
-  test('a reservation is held in the accounts of run, batch and tenant', async () => {
+  test('a reservation is in the accounts of run, batch and tenant', async () => {
     const world = await makeWorld(dailyCap(1_000));
     await world.setBudget('b1', 900);
     const accounts = capped(800, 'fail', { batch: 'b1' });
@@ -23,13 +23,13 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
       amount: 300,
       warnings: [],
     });
-    const held = { reservedMicrocents: 300, spentMicrocents: 0 };
-    expect(await world.view(own(accounts))).toMatchObject({ ...held, capMicrocents: 800, window: 'total' });
-    expect(await world.view(batch('b1'))).toMatchObject({ ...held, capMicrocents: 900 });
-    expect(await world.view(tenant)).toMatchObject({ ...held, capMicrocents: 1_000, windowStart: '2026-11-21' });
+    const figures = { reservedMicrocents: 300, spentMicrocents: 0 };
+    expect(await world.view(own(accounts))).toMatchObject({ ...figures, capMicrocents: 800, window: 'total' });
+    expect(await world.view(batch('b1'))).toMatchObject({ ...figures, capMicrocents: 900 });
+    expect(await world.view(tenant)).toMatchObject({ ...figures, capMicrocents: 1_000, windowStart: '2026-11-21' });
   });
 
-  test('a refused reservation holds nothing in any account', async () => {
+  test('a refused reservation reserves nothing in any account', async () => {
     const world = await makeWorld(dailyCap(100));
     await world.setBudget('b1', 900);
     const accounts = capped(800, 'fail', { batch: 'b1' });
@@ -61,7 +61,7 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     });
   });
 
-  test('an account that only warns never refuses, and says when it is passed', async () => {
+  test('an account that only warns never refuses, and warns when it is passed', async () => {
     const world = await makeWorld(dailyCap(500, 'warn'));
     const accounts = someAccounts();
     expect(await world.ledger.reserve(ask(accounts, 'a', 500))).toMatchObject({ kind: 'reserved', warnings: [] });
@@ -103,7 +103,7 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     expect(await world.view(own(accounts))).toMatchObject({ capMicrocents: 300 });
   });
 
-  test('a call that cost more than was held makes later calls of that model hold as much more', async () => {
+  test('a call that cost more than was reserved makes later calls of that model reserve as much more', async () => {
     const world = await makeWorld();
     await world.setBudget('b1', 1_000);
     const accounts = someAccounts({ batch: 'b1' });
@@ -118,7 +118,7 @@ export function ledgerReservations(makeWorld: MakeLedgerWorld): void {
     expect(await world.view(batch('b1'))).toMatchObject({ reservedMicrocents: 250 });
   });
 
-  test('an answer far shorter than what was held shows as well that a model costs more than was reckoned', async () => {
+  test('an answer far shorter than what was reserved shows as well that a model costs more than estimated', async () => {
     const world = await makeWorld();
     await world.setBudget('b1', 1_000);
     const accounts = someAccounts({ batch: 'b1' });

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { someAccounts, ask, capped, own, paid, type LedgerWorld } from './ledger-world.ts';
 
-/** A ledger, and where the account of a run stands. */
+/** A ledger, and the figures of the account of a run. */
 export type RunLedgerWorld = Pick<LedgerWorld, 'ledger' | 'view'>;
 
 /** What every ledger promises of the money of a run and of its parents. */
@@ -43,7 +43,7 @@ export function ledgerRuns(makeWorld: () => Promise<RunLedgerWorld>): void {
     expect(await world.view(own(accounts))).toMatchObject({ spentMicrocents: 250, reservedMicrocents: 0 });
   });
 
-  test('the same reservation sent again answers the same and holds nothing more', async () => {
+  test('the same reservation sent again answers the same and reserves nothing more', async () => {
     const world = await makeWorld();
     const accounts = capped(500);
     const request = ask(accounts, 'a', 400, { least: 100 });
@@ -64,7 +64,7 @@ export function ledgerRuns(makeWorld: () => Promise<RunLedgerWorld>): void {
     expect(await world.view(own(accounts))).toMatchObject({ spentMicrocents: 450 });
   });
 
-  test('a run is bounded by the caps of its parents, and its calls are held in their accounts', async () => {
+  test('a run is bounded by the caps of its parents, and its calls are reserved in their accounts', async () => {
     const world = await makeWorld();
     const parent = capped(500, 'pause_for_approval');
     const payers = [{ runId: parent.runId, capMicrocents: 500, onExceed: 'pause_for_approval' }] as const;
@@ -83,7 +83,7 @@ export function ledgerRuns(makeWorld: () => Promise<RunLedgerWorld>): void {
     });
   });
 
-  test('what a call cost more than was held for it is held for later calls of its model by the run', async () => {
+  test('what a call cost more than was reserved for it is reserved for later calls of its model by the run', async () => {
     const world = await makeWorld();
     const accounts = capped(1_000);
     await world.ledger.reserve(ask(accounts, 'a', 100));

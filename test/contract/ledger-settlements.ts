@@ -9,7 +9,7 @@ const day = '2026-11-21';
 const usage = { input: 10, output: 5, cached: 3, cacheWrite: 2, total: 20 };
 
 export function ledgerSettlements(makeWorld: MakeLedgerWorld): void {
-  test('a settlement puts what was paid in the place of what was held', async () => {
+  test('a settlement replaces the reservation by what was paid', async () => {
     const world = await makeWorld(hourly);
     const accounts = capped(800, 'fail', { batch: 'b1' });
     await world.ledger.reserve(ask(accounts, 'a', 300));
@@ -56,7 +56,7 @@ export function ledgerSettlements(makeWorld: MakeLedgerWorld): void {
     expect(await world.costs(day)).toEqual([]);
   });
 
-  test('a call that broke off counts as spent with all that was held', async () => {
+  test('a call that broke off counts as spent with all that was reserved', async () => {
     const world = await makeWorld();
     const accounts = capped(800);
     await world.ledger.reserve(ask(accounts, 'a', 300));
@@ -66,7 +66,7 @@ export function ledgerSettlements(makeWorld: MakeLedgerWorld): void {
     expect(await world.costs(day)).toMatchObject([{ attempts: 1, costMicrocents: 40, unconfirmedMicrocents: 260 }]);
   });
 
-  test('what a run leaves open counts as spent when it is forfeited, once', async () => {
+  test('what a run leaves open counts as spent when it is written off, once', async () => {
     const world = await makeWorld(hourly);
     const accounts = capped(800, 'fail', { batch: 'b1' });
     const neighbour = someAccounts({ batch: 'b1' });
@@ -106,7 +106,7 @@ export function ledgerSettlements(makeWorld: MakeLedgerWorld): void {
     expect(await world.costs(day)).toMatchObject([{ attempts: 1, unconfirmedMicrocents: 300 }]);
   });
 
-  test('a call that nothing was held for is counted in every account that there is', async () => {
+  test('a call without a reservation is counted in every account that there is', async () => {
     const world = await makeWorld(hourly);
     const accounts = capped(800);
     await world.ledger.settle(paid(accounts, 'a', 70));
@@ -114,7 +114,7 @@ export function ledgerSettlements(makeWorld: MakeLedgerWorld): void {
     expect(await world.view(tenant)).toMatchObject({ spentMicrocents: 70, reservedMicrocents: 0 });
   });
 
-  test('a call that goes on over the end of a window is settled in the window in which it was held', async () => {
+  test('a call that goes on over the end of a window is settled in the window in which it was reserved', async () => {
     const world = await makeWorld(hourly);
     const accounts = someAccounts();
     await world.ledger.reserve(ask(accounts, 'a', 900));
@@ -125,7 +125,7 @@ export function ledgerSettlements(makeWorld: MakeLedgerWorld): void {
     expect(await world.view(tenant)).toMatchObject({ spentMicrocents: 800, reservedMicrocents: 0 });
   });
 
-  test('what is forfeited when its window is long over counts in the present one', async () => {
+  test('what is written off long after its window counts in the present one', async () => {
     const world = await makeWorld(hourly);
     const accounts = someAccounts();
     await world.ledger.reserve(ask(accounts, 'a', 900));

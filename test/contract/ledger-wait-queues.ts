@@ -16,19 +16,19 @@ import {
 
 const b1 = batch('b1');
 
-/** A batch with a cap of 1,000, of which 900 are held by one run. */
-async function almostUsed(makeWorld: MakeLedgerWorld): Promise<LedgerWorld & { readonly holder: Accounts }> {
+/** A batch with a cap of 1,000, of which 900 are reserved by one run. */
+async function almostUsed(makeWorld: MakeLedgerWorld): Promise<LedgerWorld & { readonly owner: Accounts }> {
   const world = await makeWorld();
   await world.setBudget('b1', 1_000, 'pause_for_approval');
-  const holder = someAccounts({ batch: 'b1' });
-  await world.ledger.reserve(ask(holder, 'held', 900));
-  return { ...world, holder };
+  const owner = someAccounts({ batch: 'b1' });
+  await world.ledger.reserve(ask(owner, 'reserved', 900));
+  return { ...world, owner };
 }
 
 const waiter = () => someAccounts({ batch: 'b1' });
 
-export function ledgerLines(makeWorld: MakeLedgerWorld): void {
-  test('a run whose money is there is not put in line', async () => {
+export function ledgerWaitQueues(makeWorld: MakeLedgerWorld): void {
+  test('a run whose money is there does not wait', async () => {
     const { ledger, view } = await almostUsed(makeWorld);
     expect(await ledger.await(waiter(), b1, 100)).toBe(true);
     expect(await ledger.await(waiter(), b1, 101)).toBe(false);
@@ -36,54 +36,54 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
   });
 
   test('a settlement answers the runs that fit now, oldest first and together, each once', async () => {
-    const { ledger, holder, view, clock } = await almostUsed(makeWorld);
+    const { ledger, owner, view, clock } = await almostUsed(makeWorld);
     const [first, second, third] = [waiter(), waiter(), waiter()];
     for (const [minute, accounts] of [third, second, first].entries()) {
       clock.set(`2026-11-21T12:3${minute}:00Z`);
       expect(await ledger.await(accounts, b1, 300)).toBe(false);
     }
-    expect(await ledger.settle(paid(holder, 'held', 400))).toEqual([first.runId, second.runId]);
+    expect(await ledger.settle(paid(owner, 'reserved', 400))).toEqual([first.runId, second.runId]);
     expect(await ledger.dispatch()).toEqual([]);
     expect(await view(b1)).toMatchObject({ waiting: 1 });
   });
 
   test('a release and a writeOff answer runs that wait as well', async () => {
     for (const give of ['release', 'writeOff'] as const) {
-      const { ledger, holder, topUp } = await almostUsed(makeWorld);
+      const { ledger, owner, topUp } = await almostUsed(makeWorld);
       const accounts = waiter();
       await ledger.await(accounts, b1, 300);
       if (give === 'writeOff') await topUp(b1, 300);
-      const runIds = give === 'release' ? await ledger.release(holder, 'held') : await ledger.writeOff(holder);
+      const runIds = give === 'release' ? await ledger.release(owner, 'reserved') : await ledger.writeOff(owner);
       expect(runIds).toEqual([accounts.runId]);
     }
   });
 
-  test('a top-up is found by whoever looks at the lines, and each run goes to one of them', async () => {
+  test('the next dispatch finds a top-up, and each run goes to one of those who dispatch', async () => {
     const { ledger, topUp, view } = await almostUsed(makeWorld);
-    const purses = Array.from({ length: 10 }, waiter);
-    for (const accounts of purses) await ledger.await(accounts, b1, 200);
+    const waiters = Array.from({ length: 10 }, waiter);
+    for (const accounts of waiters) await ledger.await(accounts, b1, 200);
     expect(await ledger.dispatch()).toEqual([]);
     await topUp(b1, 1_100);
     const looks = await Promise.all([ledger.dispatch(), ledger.dispatch(), ledger.dispatch()]);
-    expect(looks.flat()).toEqual(purses.slice(0, 6).map(({ runId }) => runId));
+    expect(looks.flat()).toEqual(waiters.slice(0, 6).map(({ runId }) => runId));
     await topUp(b1, 10_000);
     expect(await ledger.dispatch()).toHaveLength(4);
     expect(await ledger.dispatch()).toEqual([]);
     expect(await view(b1)).toMatchObject({ waiting: 0 });
   });
 
-  test('a run that waits twice has one place, and keeps it', async () => {
-    const { ledger, holder, view } = await almostUsed(makeWorld);
+  test('a run that waits twice has one position, and keeps it', async () => {
+    const { ledger, owner, view } = await almostUsed(makeWorld);
     const [first, second] = [waiter(), waiter()];
     await ledger.await(first, b1, 300);
     await ledger.await(second, b1, 300);
     await ledger.await(first, b1, 300);
     expect(await view(b1)).toMatchObject({ waiting: 2 });
-    expect(await ledger.settle(paid(holder, 'held', 700))).toEqual([first.runId]);
+    expect(await ledger.settle(paid(owner, 'reserved', 700))).toEqual([first.runId]);
   });
 
-  test('runs whose age cannot be seen stand in line as they came', async () => {
-    const { ledger, holder, clock } = await almostUsed(makeWorld);
+  test('runs whose age cannot be seen wait in the order in which they came', async () => {
+    const { ledger, owner, clock } = await almostUsed(makeWorld);
     const [first, second] = ['e1', 'e2'].map((id) =>
       someAccounts({ batch: 'b1', runId: runIdForExecution('acme', id) }),
     );
@@ -91,35 +91,35 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
       clock.set(`2026-11-21T12:3${minute}:00Z`);
       await ledger.await(accounts as Accounts, b1, 300);
     }
-    expect(await ledger.settle(paid(holder, 'held', 700))).toEqual([first?.runId]);
+    expect(await ledger.settle(paid(owner, 'reserved', 700))).toEqual([first?.runId]);
   });
 
-  test('a run that was taken out of line and was not woken can wait again', async () => {
-    const { ledger, holder } = await almostUsed(makeWorld);
+  test('a run that was taken out of the queue and was not woken can wait again', async () => {
+    const { ledger, owner } = await almostUsed(makeWorld);
     const accounts = waiter();
     await ledger.await(accounts, b1, 300);
-    expect(await ledger.settle(paid(holder, 'held', 700))).toEqual([accounts.runId]);
+    expect(await ledger.settle(paid(owner, 'reserved', 700))).toEqual([accounts.runId]);
     expect(await ledger.await(waiter(), b1, 300)).toBe(false);
     expect(await ledger.await(accounts, b1, 300)).toBe(true);
   });
 
   test('younger runs do not pass an older one that waits for calls under way', async () => {
-    const { ledger, holder } = await almostUsed(makeWorld);
+    const { ledger, owner } = await almostUsed(makeWorld);
     const [old, young] = [waiter(), waiter()];
     await ledger.await(old, b1, 500);
     expect(await ledger.await(young, b1, 50)).toBe(false);
-    expect(await ledger.settle(paid(holder, 'held', 450))).toEqual([old.runId, young.runId]);
+    expect(await ledger.settle(paid(owner, 'reserved', 450))).toEqual([old.runId, young.runId]);
   });
 
-  test('a run that needs more than is left keeps nobody from what is left', async () => {
-    const { ledger, holder } = await almostUsed(makeWorld);
+  test('a run that needs more than is left does not block what is left', async () => {
+    const { ledger, owner } = await almostUsed(makeWorld);
     const [large, small] = [waiter(), waiter()];
     await ledger.await(large, b1, 5_000);
     await ledger.await(small, b1, 200);
-    expect(await ledger.settle(paid(holder, 'held', 500))).toEqual([small.runId]);
+    expect(await ledger.settle(paid(owner, 'reserved', 500))).toEqual([small.runId]);
   });
 
-  test('a run that asks for money waits in no line of its accounts any more', async () => {
+  test('a run that asks for money waits in no queue of its accounts any more', async () => {
     const { ledger, topUp } = await almostUsed(makeWorld);
     const accounts = waiter();
     await ledger.await(accounts, b1, 300);
@@ -128,7 +128,7 @@ export function ledgerLines(makeWorld: MakeLedgerWorld): void {
     expect(await ledger.dispatch()).toEqual([]);
   });
 
-  test('a run that ends waits in no line any more', async () => {
+  test('a run that ends waits in no queue any more', async () => {
     const { ledger, topUp } = await almostUsed(makeWorld);
     const accounts = waiter();
     await ledger.await(accounts, b1, 300);

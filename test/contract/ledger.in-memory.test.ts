@@ -5,12 +5,12 @@ import { inMemoryLedger } from '../../src/worker/local/stores/in-memory-ledger.t
 import { ledgerRuns } from './ledger-runs.ts';
 import { someAccounts, ask } from './ledger-world.ts';
 
-describe('Memory as the ledger of runs', () => {
+describe('the in-memory form as the ledger of runs', () => {
   ledgerRuns(async () => {
     const ledger = inMemoryLedger(silentLog);
     return {
       ledger,
-      /** By a refusal, which says where the account stands. */
+      /** By a refusal, which has the figures of the account. */
       async view({ id: runId }) {
         const look = someAccounts({ runId, run: { capMicrocents: -1, onExceed: 'fail' } });
         const answer = await ledger.reserve(ask(look, 'look', 1));

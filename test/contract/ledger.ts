@@ -1,6 +1,6 @@
 import { describe } from 'vitest';
 import { ledgerInterleavings } from './ledger-interleavings.ts';
-import { ledgerLines } from './ledger-wait-queues.ts';
+import { ledgerWaitQueues } from './ledger-wait-queues.ts';
 import { ledgerReservations } from './ledger-reservations.ts';
 import { ledgerRuns } from './ledger-runs.ts';
 import { ledgerSettlements } from './ledger-settlements.ts';
@@ -12,7 +12,7 @@ export function ledgerContract(name: string, makeWorld: MakeLedgerWorld): void {
     ledgerRuns(makeWorld);
     ledgerReservations(makeWorld);
     ledgerSettlements(makeWorld);
-    ledgerLines(makeWorld);
+    ledgerWaitQueues(makeWorld);
     ledgerInterleavings(makeWorld);
   });
 }

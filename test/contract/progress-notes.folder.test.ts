@@ -54,7 +54,7 @@ test('a Redis that forgot its numbers does not let a file be replaced', async ()
   expect(readFileSync(join(root, run, 'progress/agent.002.txt'), 'utf8')).toBe('two');
 });
 
-test('a text that is not what was written is not told', async () => {
+test('a text that is not what was written is not shown', async () => {
   const root = folder();
   const { worker } = await redisProgressWorld({ root });
   const notes = await worker();

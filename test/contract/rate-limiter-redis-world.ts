@@ -6,7 +6,7 @@ import { redisRateLimiter } from '../../src/shared/state/limits/rate/limiters.ts
 import { testPrefix, testRedis } from '../support/redis.ts';
 import type { RateLimiterWorld } from './rate-limiter.ts';
 
-/** Governors with a connection each, over limiters in the test Redis, or in the one at `url`. */
+/** Rate limiters with a connection each, over limiters in the test Redis, or in the one at `url`. */
 export async function redisRateLimiterWorld(
   url?: string,
 ): Promise<RateLimiterWorld & { readonly redis: RedisConnection; readonly keys: Keys }> {

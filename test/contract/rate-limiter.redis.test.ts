@@ -49,30 +49,30 @@ async function lapse(
 }
 
 describe('leases', () => {
-  test('who waited in a process that is gone blocks nobody, and its run keeps its place', async () => {
+  test('a waiter of a process that is gone blocks no other, and its run keeps its position', async () => {
     const world = await redisRateLimiterWorld();
     const rateLimiter = await world.rateLimiter();
     const lost = await rateLimiterAt(inject('redisUrl'), world.keys);
     const first = await granted(rateLimiter, aRequest('a', oneAtATime));
     lost.acquire(aRequest('b', oneAtATime), 60_000, never).catch(() => {});
-    const line = world.keys.limiter(limiter, 'line');
-    await until('the wait', async () => (await world.redis.zcard(line)) === 1);
+    const queue = world.keys.limiter(limiter, 'queue');
+    await until('the wait', async () => (await world.redis.zcard(queue)) === 1);
     lost.lose();
     const later = granted(rateLimiter, aRequest('c', oneAtATime), 60_000);
-    await until('the second wait', async () => (await world.redis.zcard(line)) === 2);
+    await until('the second wait', async () => (await world.redis.zcard(queue)) === 2);
     await world.redis.zadd(world.keys.limiter(limiter, 'seats'), 1, 'b');
     await rateLimiter.settle(first, {});
     const next = granted(rateLimiter, aRequest('d', oneAtATime), 60_000);
     const second = await later;
-    // Its run was taken over by another worker, and stands before the one that came later.
+    // Another worker claimed its run, which is before the one that came later.
     const again = granted(rateLimiter, aRequest('b', oneAtATime), 60_000);
-    await until('three in line', async () => (await world.redis.zcard(line)) === 2);
+    await until('three waiters', async () => (await world.redis.zcard(queue)) === 2);
     await rateLimiter.settle(second, {});
     await rateLimiter.settle(await again, {});
     expect((await next).tokens).toBeGreaterThan(0);
   });
 
-  test('a grant of a process that is gone frees its place in flight', async () => {
+  test('a grant of a process that is gone frees its permit', async () => {
     const world = await redisRateLimiterWorld();
     const [one, two] = [await world.rateLimiter(), await world.rateLimiter()];
     const grant = await granted(one, aRequest('a', oneAtATime));
@@ -84,7 +84,7 @@ describe('leases', () => {
     expect(await world.redis.zcard(world.keys.limiter(limiter, 'leases'))).toBe(1);
   });
 
-  test('a promise that nobody takes up goes to the next, and the run stands first when it comes', async () => {
+  test('a promise that its run does not use goes to the next, and the run is first when it comes', async () => {
     const world = await redisRateLimiterWorld();
     const rateLimiter = await world.rateLimiter();
     const first = await granted(rateLimiter, aRequest('a', oneAtATime));
@@ -92,14 +92,14 @@ describe('leases', () => {
     await rateLimiter.settle(first, {});
     expect(await dispatched(rateLimiter)).toEqual(['b']);
     await lapse(world, 'leases');
-    // Its wake-up may be lost, so it gets another one; its turn is not held any longer.
+    // Its wake-up may be lost, so it gets another one; its turn is not kept any longer.
     expect(await dispatched(rateLimiter)).toEqual(['b', 'c']);
     await suspended(rateLimiter, aRequest('b', oneAtATime));
     await rateLimiter.settle(await granted(rateLimiter, aRequest('c', oneAtATime), 0), {});
     expect(await dispatched(rateLimiter)).toEqual(['b']);
   });
 
-  test('a promise that nobody takes up costs nothing', async () => {
+  test('an unused promise costs nothing', async () => {
     const world = await redisRateLimiterWorld();
     const rateLimiter = await world.rateLimiter();
     const limits = { requestsPerMinute: 2 };
@@ -121,7 +121,7 @@ describe('leases', () => {
       const later = await seat();
       return later > endsAt && later;
     });
-    // Before it ended, that is: a place that is kept for a lost process ends much later.
+    // Before it ended, that is: a position that is kept for a lost process ends much later.
     expect(renewedTo).toBeLessThan(endsAt + 5_000);
     await rateLimiter.settle(first, {});
     expect((await waiting).tokens).toBeGreaterThan(0);
@@ -163,7 +163,7 @@ describe('Redis', () => {
     expect(await world.redis.zrange(world.keys.limiter(limiter, 'leases'), 0, '-1')).toEqual([grant.id]);
   });
 
-  test('a Redis that does not answer is said to be away, and a grant that comes late is given back', async () => {
+  test('a Redis that does not answer is reported as away, and a grant that comes late is released', async () => {
     await using proxy = await startRedisProxy(inject('redisUrl'));
     const world = await redisRateLimiterWorld();
     const rateLimiter = await rateLimiterAt(proxy.url, world.keys);
@@ -182,8 +182,8 @@ describe('Redis', () => {
     const rateLimiter = await rateLimiterAt(proxy.url, world.keys);
     await granted(rateLimiter, aRequest('a', oneAtATime));
     const waiting = rateLimiter.acquire(aRequest('b', oneAtATime), 300, never);
-    const line = world.keys.limiter(limiter, 'line');
-    await until('the wait', async () => (await world.redis.zcard(line)) === 1);
+    const queue = world.keys.limiter(limiter, 'queue');
+    await until('the wait', async () => (await world.redis.zcard(queue)) === 1);
     proxy.hold();
     await expect(waiting).rejects.toMatchObject({ code: 'queue_unavailable' });
     proxy.release();
@@ -220,7 +220,7 @@ describe('Redis', () => {
     await granted(rateLimiter, aRequest('d', { maxInFlight: 2 }), 0);
   });
 
-  test('when all is settled and nobody waits, a limiter is a handful of keys', async () => {
+  test('when all is settled and no run waits, a limiter is a handful of keys', async () => {
     const world = await redisRateLimiterWorld();
     const rateLimiter = await world.rateLimiter();
     const limits = { requestsPerMinute: 60_000, tokensPerMinute: 60_000_000 };

@@ -11,7 +11,7 @@ export interface RateLimiterWorld {
 }
 
 const never = new AbortController().signal;
-/** Longer than a test: whoever waits for so long instead of parking at once fails it. */
+/** Longer than a test: a caller that waits for so long instead of parking at once fails it. */
 const longMs = 60_000;
 export const oneAtATime: ProviderLimits = { maxInFlight: 1 };
 
@@ -41,7 +41,7 @@ export async function expectParked(
   return answer.kind === 'parked' ? answer.expectedMs : 0;
 }
 
-/** Waits like a run that lets go of its worker. */
+/** Waits like a run that releases its worker. */
 export async function suspended(rateLimiter: RateLimiter, request: GrantRequest): Promise<void> {
   await expectParked(rateLimiter, request);
   await rateLimiter.park(request);
@@ -52,7 +52,7 @@ interface TimedCall {
   readonly notAfter: number;
 }
 
-/** Grants a call and says between which times that was. */
+/** Grants a call and returns between which times that was. */
 async function timed(rateLimiter: RateLimiter, request: GrantRequest): Promise<TimedCall> {
   const askedAt = performance.now();
   const grant = await granted(rateLimiter, request);
@@ -65,7 +65,7 @@ function checkStretches(calls: readonly TimedCall[], count: number, windowMs: nu
   const stretches = inOrder
     .slice(count - 1)
     .map(({ notAfter }, index) => notAfter - (inOrder[index] as TimedCall).notBefore);
-  // Waits are told in whole milliseconds.
+  // Waits are reported in whole milliseconds.
   expect(Math.min(...stretches)).toBeGreaterThanOrEqual(windowMs - 2);
 }
 
@@ -77,7 +77,7 @@ export async function dispatched(rateLimiter: RateLimiter): Promise<readonly str
 }
 
 /**
- * Puts these in line one after the other behind a call that is under way, then lets one call happen after the other.
+ * Adds these to the wait queue one after the other behind a call that is under way, then lets one call happen after the other.
  * Answers in which order they had their turn.
  */
 async function orderOf(rateLimiter: RateLimiter, requests: readonly GrantRequest[]): Promise<readonly string[]> {
@@ -107,7 +107,7 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       await Promise.all(grants.map((grant) => rateLimiter.settle(grant, { usedTokens: 5, outputTokens: 1 })));
     });
 
-    test('no stretch of a window holds more requests than allowed, whichever worker asks', async () => {
+    test('no stretch of a window has more requests than allowed, whichever worker asks', async () => {
       const world = await makeWorld();
       const governors = await Promise.all([world.rateLimiter(), world.rateLimiter()]);
       // Ten per second.
@@ -118,7 +118,7 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       checkStretches(calls, 11, 1_000);
     });
 
-    test('no stretch of a window holds more tokens than allowed', async () => {
+    test('no stretch of a window has more tokens than allowed', async () => {
       const rateLimiter = await (await makeWorld()).rateLimiter();
       // A thousand tokens per second; three calls of 400 do not fit into one.
       const limits = { tokensPerMinute: 60_000, windowMs: 1_000 };
@@ -172,7 +172,7 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       expect(order.slice(0, 9).filter((runId) => runId.startsWith('heavy'))).toHaveLength(6);
     });
 
-    test('who comes late does not stand behind all that a flooding tenant has in line', async () => {
+    test('a late tenant does not wait for all waiters of a flooding tenant', async () => {
       const rateLimiter = await (await makeWorld()).rateLimiter();
       const flood = Array.from({ length: 20 }, (_, i) => aRequest(`flood${i}`, oneAtATime, { tenant: 'flood' }));
       const order = await orderOf(rateLimiter, [...flood, aRequest('late', oneAtATime, { tenant: 'small' })]);
@@ -197,14 +197,14 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       await one.settle(first, {});
       expect(await dispatched(two)).toEqual(['b']);
       expect([await one.dispatch(), await two.dispatch()]).toEqual([[], []]);
-      // The turn of the woken run is its own: nobody else can have it.
+      // The turn of the woken run is its own: no other run can have it.
       await expectParked(one, aRequest('d', oneAtATime));
       const second = await granted(one, others[0] as GrantRequest, 0);
       await one.settle(second, {});
       expect(await dispatched(one)).toEqual(['c']);
     });
 
-    test('a run that is woken too early keeps its place', async () => {
+    test('a run that is woken too early keeps its position', async () => {
       const rateLimiter = await (await makeWorld()).rateLimiter();
       const first = await granted(rateLimiter, aRequest('a', oneAtATime));
       const [b, c] = [aRequest('b', oneAtATime), aRequest('c', oneAtATime)];
@@ -241,7 +241,7 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       expect(await dispatched(rateLimiter)).toEqual(['d']);
     });
 
-    test('an aborted wait rejects with the reason and gives its place up', async () => {
+    test('an aborted wait rejects with the reason and leaves the queue', async () => {
       const rateLimiter = await (await makeWorld()).rateLimiter();
       const first = await granted(rateLimiter, aRequest('a', oneAtATime));
       const abort = new AbortController();
@@ -305,7 +305,7 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       await expectParked(rateLimiter, aRequest('b', limits), 15_000);
     });
 
-    test('one refusal cools the whole fleet for as long as the provider says', async () => {
+    test('one refusal cools the whole fleet for as long as the provider asks for', async () => {
       const world = await makeWorld();
       const cooled: number[] = [];
       const one = await world.rateLimiter({ cooled: (_, ms) => cooled.push(ms) });
@@ -320,7 +320,7 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       expect(await two.dispatch()).toEqual([]);
     });
 
-    test('a cooldown ends, never lasts longer than a minute, and grows when nobody says how long', async () => {
+    test('a cooldown ends, never lasts longer than a minute, and grows when no time is given', async () => {
       const cooled: number[] = [];
       const rateLimiter = await (await makeWorld()).rateLimiter({ cooled: (_, ms) => cooled.push(ms) });
       const limits = { requestsPerMinute: 60_000 };
@@ -344,7 +344,7 @@ export function rateLimiterContract(name: string, makeWorld: () => Promise<RateL
       expect(cooled).toEqual([400, 2_000]);
     });
 
-    test('a limit that nobody configured is learnt from what the provider says', async () => {
+    test('a limit that is not configured is learnt from what the provider reports', async () => {
       const world = await makeWorld();
       const learnt: ProviderLimits[] = [];
       const one = await world.rateLimiter({ learnt: (_, limits) => learnt.push(limits) });

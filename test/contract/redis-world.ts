@@ -66,7 +66,7 @@ async function seed(redis: RedisConnection, keys: Keys, record: RunRecord): Prom
 
 async function listen(url: string | undefined, channel: string, cluster: boolean): Promise<RunEvent[][]> {
   const messages: RunEvent[][] = [];
-  // The one node of a test's Cluster serves every slot, so an ordinary connection can hear its sharded channels.
+  // The one node of a test's Cluster serves every slot, so an ordinary connection can receive its sharded channels.
   const subscriber = await testRedis('subscribe', cluster ? url?.replace('+cluster', '') : url);
   subscriber.on(cluster ? 'smessage' : 'message', (_: string, text: string) =>
     messages.push(JSON.parse(text) as RunEvent[]),

@@ -56,7 +56,7 @@ export interface RunDirective {
   readonly by?: string;
 }
 
-/** A run in progress: its events, and its result, which also resolves when nobody reads the events. */
+/** A run in progress: its events, and its result, which also resolves when the events are not read. */
 export interface AgentStream extends AsyncIterable<RunEvent> {
   readonly result: Promise<RunOutcomeView>;
 }
@@ -71,7 +71,7 @@ export interface ToolListing {
 export interface AgentHandle {
   readonly id: string;
   readonly tools: readonly ToolListing[];
-  /** The tools by what the model is told of them. Those of MCP servers are known only while a run goes on. */
+  /** The tools by when the model sees them. Those of MCP servers are known only while a run goes on. */
   readonly registry: {
     /** At once. */
     listEager(): readonly ToolListing[];
@@ -86,8 +86,8 @@ export interface AgentHandle {
    */
   run(input: string | RunState, options?: AgentRunOptions & RunDirective): Promise<RunOutcomeView>;
   /**
-   * Goes on with a run of this handle that waits: for people, as the decision says, or for money, over the cap for one step or
-   * to its end. What nobody decided about keeps it waiting. Throws as `Millrace.decide` does.
+   * Goes on with a run of this handle that waits: for people, with their decision, or for money, over the cap for one step or
+   * to its end. Undecided calls keep it waiting. Throws as `Millrace.decide` does.
    */
   resume(runId: string, decision: 'approve' | 'reject' | DecisionInput, by?: string): AgentStream;
   /**

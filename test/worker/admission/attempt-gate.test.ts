@@ -46,9 +46,9 @@ interface Answers {
   settleFails?: boolean;
 }
 
-/** A gate whose stores answer as told, and what they were told. */
+/** A gate whose stores give these answers, and what was reported to them. */
 function makeGate(answers: Answers = {}, options: Partial<GateOptions> = {}) {
-  const told: unknown[] = [];
+  const reports: unknown[] = [];
   const events: EventBody[] = [];
   const asked: ReserveRequest[] = [];
   const settled: Settlement[] = [];
@@ -57,14 +57,14 @@ function makeGate(answers: Answers = {}, options: Partial<GateOptions> = {}) {
   const clock = fakeClock();
   const breakers = {
     admit: async () => answers.admission ?? { kind: 'closed' as const },
-    report: async (...report: unknown[]) => void told.push(report.slice(0, 2)),
+    report: async (...report: unknown[]) => void reports.push(report.slice(0, 2)),
   } as unknown as Breakers;
   const rateLimiter = {
     acquire: async ({ limiter, tenant }: { limiter: string; tenant: string }) =>
       answers.parkedMs === undefined
         ? { kind: 'granted' as const, grant: { id: 'g', limiter, tenant, tokens: 1, waitedMs: 0 } }
         : { kind: 'parked' as const, expectedMs: answers.parkedMs },
-    park: async ({ runId }: { runId: string }) => void told.push(['park', runId]),
+    park: async ({ runId }: { runId: string }) => void reports.push(['park', runId]),
     settle: async (_grant: unknown, outcome: GrantOutcome) => void outcomes.push(outcome),
   } as unknown as RateLimiter;
   const ledger = {
@@ -96,7 +96,7 @@ function makeGate(answers: Answers = {}, options: Partial<GateOptions> = {}) {
     wake: (runIds) => woken.push(...runIds),
     ...options,
   });
-  return { gate, told, events, asked, settled, outcomes, woken, clock };
+  return { gate, reports, events, asked, settled, outcomes, woken, clock };
 }
 
 async function waitOf(attempt: Promise<unknown>): Promise<TurnSuspension['wait']> {
@@ -116,7 +116,7 @@ async function pass(gate: AttemptGate, attempt = planned) {
 
 describe('an attempt that may be made', () => {
   test('reserves what it can cost, and settles with what it did cost', async () => {
-    const { gate, asked, settled, outcomes, told, woken } = makeGate();
+    const { gate, asked, settled, outcomes, reports, woken } = makeGate();
     const permit = await pass(gate);
     const rate = { requests: { limit: 60 } };
     await permit.settle({ ...answered, rateLimit: rate });
@@ -127,7 +127,7 @@ describe('an attempt that may be made', () => {
       { id: 'me:1', costMicrocents: 7, expectedMicrocents, priced: true, unconfirmed: false, model: 'm' },
     ]);
     expect(outcomes).toEqual([{ usedTokens: 1_000_000, outputTokens: 0, report: rate }]);
-    expect(told).toEqual([['acme/m', 'success']]);
+    expect(reports).toEqual([['acme/m', 'success']]);
     expect(woken).toEqual(['other-run']);
     expect(permit.maxOutputTokens).toBeUndefined();
   });
@@ -137,13 +137,13 @@ describe('an attempt that may be made', () => {
     expect((await pass(gate)).maxOutputTokens).toBe(500);
   });
 
-  test('asks for no money where nobody set a cap', async () => {
+  test('asks for no money where there is no cap', async () => {
     const { gate, asked, settled } = makeGate({ capped: false });
     await (await pass(gate)).settle(answered);
     expect([asked.length, settled.length]).toEqual([0, 1]);
   });
 
-  test('of an unknown price reserves nothing, and is refused where the budget says so', async () => {
+  test('of an unknown price reserves nothing, and is refused where the budget denies that', async () => {
     const unpriced = { ...planned, price: undefined };
     const allowed = makeGate();
     expect((await pass(allowed.gate, unpriced)).maxOutputTokens).toBeUndefined();
@@ -163,7 +163,7 @@ describe('an attempt that may be made', () => {
     ]);
   });
 
-  test('that passes a cap which only warns says so as often as the ledger does', async () => {
+  test('that passes a cap which only warns emits a warning as often as the ledger does', async () => {
     const warned = { kind: 'reserved', amount: 1_104, warnings: [{ ...account, spentMicrocents: 4_000 }] } as const;
     const { gate, events } = makeGate({ reservations: [warned, { ...warned, warnings: [] }] });
     await pass(gate);
@@ -179,7 +179,7 @@ describe('an attempt that may be made', () => {
   });
 });
 
-describe('what an attempt tells about its model', () => {
+describe('what an attempt shows about its model', () => {
   test.each([
     ['overloaded', {}, 'failure', false],
     ['rate_limit', { status: 429 }, 'neutral', false],
@@ -192,18 +192,18 @@ describe('what an attempt tells about its model', () => {
     ['bad_request', { status: 400 }, 'neutral', false],
     ['content_filter', {}, 'neutral', false],
   ] as const)('%s %o is a %s, unconfirmed billed: %s', async (kind, details, health, unconfirmed) => {
-    const { gate, told, settled } = makeGate();
+    const { gate, reports, settled } = makeGate();
     const error = new LlmError(kind, 'acme', 'no', details);
     await (await pass(gate)).settle({ ...answered, usage: undefined, costMicrocents: 0, error });
-    expect(told).toEqual([['acme/m', health]]);
+    expect(reports).toEqual([['acme/m', health]]);
     expect(settled).toMatchObject([{ unconfirmed }]);
   });
 
   test('a probe that is answered, if only by a refusal, finds the model well', async () => {
-    const { gate, told } = makeGate({ admission: { kind: 'probe' } });
+    const { gate, reports } = makeGate({ admission: { kind: 'probe' } });
     const error = new LlmError('bad_request', 'acme', 'no', { status: 400 });
     await (await pass(gate)).settle({ ...answered, error });
-    expect(told).toEqual([['acme/m', 'success']]);
+    expect(reports).toEqual([['acme/m', 'success']]);
   });
 
   test('a 429 goes to the whole fleet, with what it asked for', async () => {
@@ -222,27 +222,27 @@ describe('an attempt that may not be made', () => {
   });
 
   test('waits without a worker when its turn is far away, and takes its probe back', async () => {
-    const { gate, told, asked } = makeGate({ parkedMs: 12_300, admission: { kind: 'probe' } });
+    const { gate, reports, asked } = makeGate({ parkedMs: 12_300, admission: { kind: 'probe' } });
     const wait = await waitOf(gate.admit(planned, never));
     expect(wait).toMatchObject({ reason: 'provider_limit', pending: [{ kind: 'provider_limit', id: 'acme:m' }] });
-    expect(told).toEqual([['acme/m', 'neutral']]);
+    expect(reports).toEqual([['acme/m', 'neutral']]);
     expect(await wait.joinWaitQueue?.()).toBe(false);
-    expect(told.at(-1)).toEqual(['park', 'r']);
+    expect(reports.at(-1)).toEqual(['park', 'r']);
     expect(asked).toEqual([]);
   });
 
-  test('ends the run where the budget says fail, and gives its turn back', async () => {
-    const { gate, outcomes, told } = makeGate({ reservations: [{ kind: 'exceeded', account, onExceed: 'fail' }] });
+  test('ends the run where the budget fails it, and returns its permit', async () => {
+    const { gate, outcomes, reports } = makeGate({ reservations: [{ kind: 'exceeded', account, onExceed: 'fail' }] });
     await expect(gate.admit(planned, never)).rejects.toMatchObject({
       code: 'budget_exceeded',
       message: expect.stringContaining('batch b1: $0.000049 spent'),
       details: { scope: 'batch', id: 'b1' },
     });
     expect(outcomes).toEqual([{ unused: true }]);
-    expect(told).toEqual([['acme/m', 'neutral']]);
+    expect(reports).toEqual([['acme/m', 'neutral']]);
   });
 
-  test('waits for a person where the budget says pause', async () => {
+  test('waits for a person where the budget pauses it', async () => {
     const { gate, events } = makeGate({
       reservations: [{ kind: 'exceeded', account, onExceed: 'pause_for_approval' }],
     });

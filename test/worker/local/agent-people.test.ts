@@ -8,7 +8,7 @@ import { defineTool } from '../../../src/worker/tools/define.ts';
 import type { LlmProvider } from '../../../src/worker/llm/provider.ts';
 import { until } from '../../support/redis.ts';
 
-/** Asks for two payments, then says what came of them. */
+/** Asks for two payments, then reports the results. */
 function payingModel(): LlmProvider & { readonly calls: () => number } {
   let calls = 0;
   const call = (id: string, to: string) => ({
@@ -100,7 +100,7 @@ test('a run that has ended cannot be entered again', async () => {
   expect(() => agent.state('01JZ0000000000000000000000')).toThrow('no run');
 });
 
-describe('somebody in the process', () => {
+describe('a person in the process', () => {
   test('is asked about each call', async () => {
     const { agent, paid } = payingAgent({
       onPending: async (item) => ({ granted: item.args?.['to'] === 'bob', reason: 'only bob' }),

@@ -35,7 +35,7 @@ function formsOf(secret: string): readonly string[] {
   ];
 }
 
-/** Everything that a model could say to give a secret away, in pieces of three characters. */
+/** Everything that a model could write to give a secret away, in pieces of three characters. */
 function leaking(secret: string): string {
   return `It is ${formsOf(secret).join(' or ')} or https://x.example/?a=1&b=${encodeURIComponent(secret)}#c, that is all.`;
 }
@@ -44,15 +44,15 @@ function inThrees(text: string): readonly string[] {
   return text.match(/.{1,3}/gs) ?? [];
 }
 
-/** A provider that tells the secret in its reasoning, text and tool calls, and again after the tool, which tells it too. */
-async function tellingProvider(secret: string): Promise<RawProvider> {
+/** A provider that leaks the secret in its reasoning, text and tool calls, and again after the tool, which leaks it too. */
+async function leakingProvider(secret: string): Promise<RawProvider> {
   const provider = await startRawProvider(
     chat((body) => {
       const isFirst = !(body.messages as { role: string }[]).some(({ role }) => role === 'tool');
-      const told = { reasoning: leaking(secret), text: inThrees(leaking(secret)) };
-      if (!isFirst) return told;
+      const leaks = { reasoning: leaking(secret), text: inThrees(leaking(secret)) };
+      if (!isFirst) return leaks;
       const calls = ['throw', 'result'].map((how) => ({ name: 'leak', args: { how, note: 'x' } }));
-      return { ...told, toolCalls: [...calls, { name: 'leak', args: { how: 'result', note: leaking(secret) } }] };
+      return { ...leaks, toolCalls: [...calls, { name: 'leak', args: { how: 'result', note: leaking(secret) } }] };
     }),
   );
   onTestFinished(() => provider[Symbol.asyncDispose]());
@@ -120,7 +120,7 @@ function backend(baseUrl: string, apiKey: string | (() => Promise<string>)) {
 test.each(waysToKnow)(
   'a key that a program knows %s is in no event, result or state of its runs',
   async (_, optionsFor) => {
-    const provider = await tellingProvider(canary);
+    const provider = await leakingProvider(canary);
     const notes: string[] = [];
     const handle = createAgentWith(leakyAgent(canary, notes), optionsFor(provider.url));
     const stream = handle.stream('Hello');
@@ -149,19 +149,19 @@ test('a provider that quotes the key which it refuses does not give it away', as
 });
 
 test('a runner gives away no key, in its callbacks, thread and errors neither', async () => {
-  const provider = await tellingProvider(canary);
+  const provider = await leakingProvider(canary);
   const env = { OPENAI_API_KEY: canary, OPENAI_BASE_URL: provider.url };
   const defaults = runnerDefaults({ agents: [leakyAgent(canary)], env });
   const { runAgent } = createRunner(defaults);
   const seen: unknown[] = [];
-  const hear = (...told: unknown[]) => void seen.push(told);
+  const record = (...args: unknown[]) => void seen.push(args);
   const callbacks = {
-    onEvent: hear,
-    onThinking: hear,
-    onAssistantMessage: hear,
-    onToolUse: hear,
-    onResponse: hear,
-    onError: hear,
+    onEvent: record,
+    onThinking: record,
+    onAssistantMessage: record,
+    onToolUse: record,
+    onResponse: record,
+    onError: record,
   };
   seen.push(await runAgent('leaky', 'thread-1', 'Hello', callbacks));
   seen.push(defaults.scrub(new Error(leaking(canary))));
@@ -169,7 +169,7 @@ test('a runner gives away no key, in its callbacks, thread and errors neither', 
 });
 
 test('a node gives away no key of its provider', async () => {
-  const provider = await tellingProvider(canary);
+  const provider = await leakingProvider(canary);
   const execute = createAgentNodeExecutor({
     resolveProvider: () => backend(provider.url, async () => await Promise.resolve(canary)),
   });
@@ -197,14 +197,14 @@ test('a worker in a program keeps its keys and the password of Redis out of even
   // Nothing but the worker keeps secrets out of these lines.
   const log = createLog('mine', 'trace', new Redactor(), { write: (line) => lines.push(line) });
   for (const secret of [canary, password]) {
-    const provider = await tellingProvider(secret);
+    const provider = await leakingProvider(secret);
     const worker = await startWorker({
       redis: redis.url,
       agents: [leakyAgent(secret)],
       env: { OPENAI_API_KEY: canary, OPENAI_BASE_URL: provider.url },
       log,
     });
-    log.warn({}, 'the program itself may say what it likes');
+    log.warn({}, 'the program itself may log what it likes');
     const mill = new Millrace({ redis: redis.url });
     onTestFinished(() => mill.close());
     const run = await mill.enqueue({ agent: 'leaky', input: 'Hello' });

@@ -18,7 +18,7 @@ interface WorldOptions {
   readonly onPage?: (n: number, handle: AgentHandle) => void | Promise<void>;
 }
 
-/** An agent in this process that reads so many pages of 3 KB; whoever is asked without tools writes a summary. */
+/** An agent in this process that reads so many pages of 3 KB; a model that is asked without tools writes a summary. */
 function world({ agent = {}, provider = {}, steps = 12, onPage }: WorldOptions = {}) {
   const requests: LlmRequest[] = [];
   const page = defineTool({
@@ -71,7 +71,7 @@ test.each([
   expect(byModel[model]?.attemptCount).toBe(summaries().length + (model === 'big' ? 13 : 0));
 });
 
-test('what a provider says of the window of a model goes before what the agent says', async () => {
+test('the window of a model that its provider states goes before the window that the agent states', async () => {
   const wide = world({ agent: { compaction }, provider: { contextWindowOf: () => 1_000_000 } });
   expect((await wide.run()).compacted).toEqual([]);
   const narrow = world({
@@ -86,7 +86,7 @@ test('without a known window 128,000 tokens are assumed', async () => {
   expect((await run()).compacted).toEqual([]);
 });
 
-test('a model for summaries that nobody serves is a problem of the agent, told at the start', () => {
+test('a model for summaries without a provider is a problem of the agent, reported at the start', () => {
   const definition = defineAgent({
     id: 'reader',
     model: 'm',
@@ -104,7 +104,7 @@ test('a run about secrets is not summarised', async () => {
   expect([compacted, summaries(), result.status]).toEqual([[], [], 'completed']);
 });
 
-test('hooks of an agent say once more what a summary may have lost', async () => {
+test('hooks of an agent repeat what a summary may have lost', async () => {
   const { run, requests } = world({ agent: { compaction, postCompactionHooks: [() => 'Answer in French.'] } });
   const { compacted } = await run();
   expect(compacted[0]).toMatchObject({ hooksFiredCount: 1 });
@@ -114,7 +114,7 @@ test('hooks of an agent say once more what a summary may have lost', async () =>
 });
 
 test('hooks that are no functions are a problem of the agent', () => {
-  const hooks = ['say it'] as unknown as AgentSource['postCompactionHooks'] & object;
+  const hooks = ['repeat it'] as unknown as AgentSource['postCompactionHooks'] & object;
   expect(() => defineAgent({ id: 'x', model: 'm', postCompactionHooks: hooks })).toThrow(
     'postCompactionHooks: must be functions',
   );
@@ -141,7 +141,7 @@ test.each([
   ['no-memory', {}, 3],
   ['nothing-to-trim', { compaction }, 1],
   ['sensitivity-gated', { compaction, sensitivity: 'secret' as const }, 4],
-])('a compaction that is not made says why: %s', async (reason, agent, page) => {
+])('a compaction that is not made has a reason: %s', async (reason, agent, page) => {
   const answers: CompactionAnswer[] = [];
   const { run } = world({
     agent: { ...agent, ...('compaction' in agent && { compaction: { keepTurns: 2 } }) },

@@ -4,16 +4,16 @@ import { createAgent, defineAgent, projectEvents } from '../../../src/worker/ind
 import { createScriptedProvider, scripted, type ModelScript } from '../../../src/worker/llm/backends/scripted.ts';
 import { all } from '../../support/http.ts';
 
-function agentThat(says: ModelScript) {
-  const provider = createScriptedProvider(says);
+function agentThat(script: ModelScript) {
+  const provider = createScriptedProvider(script);
   return createAgent(defineAgent({ id: 'support', model: 'gpt-5.2-mini' }), { provider, env: {} });
 }
 
-test('the events of an agent in this process can be told in a dialect', async () => {
-  const told = await all(
+test('the events of an agent in this process can be written in a dialect', async () => {
+  const written = await all(
     projectEvents(agentThat(scripted.text('It was sent.')).stream('Where is order 7?'), 'graphorin'),
   );
-  expect(told.map(({ type }) => type)).toEqual([
+  expect(written.map(({ type }) => type)).toEqual([
     'agent.start',
     'step.start',
     'text.delta',
@@ -38,7 +38,7 @@ test.each<[string, ModelScript, string]>([
   },
 );
 
-test('a run that is cancelled while it is told ends as cancelled, without an error', async () => {
+test('a run that is cancelled while its events are read ends as cancelled, without an error', async () => {
   const stop = new AbortController();
   const stream = agentThat(() => ({ text: 'and on and on and on', deltaMs: 5 })).stream('Go on.', {
     signal: stop.signal,

@@ -21,10 +21,10 @@ const shouting: Middleware = {
 };
 
 test('the middleware of an agent stands between it and its provider', async () => {
-  const told: string[] = [];
+  const deltas: string[] = [];
   const stream = createAgent(agent, { provider: hello(), middleware: [shouting], env: {} }).stream('hi');
-  for await (const event of stream) if (event.type === 'text.delta') told.push(event.delta);
-  expect(told).toEqual(['HELLO']);
+  for await (const event of stream) if (event.type === 'text.delta') deltas.push(event.delta);
+  expect(deltas).toEqual(['HELLO']);
   expect((await stream.result).status).toBe('completed');
 });
 
@@ -36,7 +36,7 @@ test('an unsafe order is refused when the agent is made', () => {
   expect(() => withMiddleware(hello(), order)).toThrow(expect.objectContaining({ code: 'middleware_order_violation' }));
 });
 
-test('a provider that does not stream is told in deltas all the same', async () => {
+test('the answer of a provider that does not stream arrives in deltas all the same', async () => {
   const silent = {
     ...hello(),
     id: 'silent',
@@ -47,11 +47,11 @@ test('a provider that does not stream is told in deltas all the same', async () 
       incompleteToolCalls: [],
     }),
   };
-  const told: string[] = [];
+  const deltas: string[] = [];
   const stream = createAgent(agent, { provider: silent, env: {} }).stream('hi');
-  for await (const event of stream) if (event.type === 'text.delta') told.push(event.delta);
-  expect(told.length).toBeGreaterThan(1);
-  expect(told.join('')).toBe('x'.repeat(150));
+  for await (const event of stream) if (event.type === 'text.delta') deltas.push(event.delta);
+  expect(deltas.length).toBeGreaterThan(1);
+  expect(deltas.join('')).toBe('x'.repeat(150));
 });
 
 test('an agent in a box: three deltas, its tools relayed, and the end', async () => {
@@ -62,7 +62,7 @@ test('an agent in a box: three deltas, its tools relayed, and the end', async ()
       yield { type: 'text-delta', delta: 'You' };
       yield { type: 'tool_call', id: 't1', name: 'bash', args: { cmd: 'ls' } };
       yield { type: 'tool_result', id: 't1', output: 'a b' };
-      yield { type: 'text-delta', delta: ' said ' };
+      yield { type: 'text-delta', delta: ' wrote ' };
       yield { type: 'text-delta', delta: message };
       yield { type: 'final' };
     },
@@ -73,5 +73,5 @@ test('an agent in a box: three deltas, its tools relayed, and the end', async ()
   expect(types.filter((type) => type === 'text.delta')).toHaveLength(3);
   expect(types).toContain('tool.execute.end');
   expect(types.at(-1)).toBe('run.completed');
-  expect((await stream.result).text).toBe('You said hi');
+  expect((await stream.result).text).toBe('You wrote hi');
 });

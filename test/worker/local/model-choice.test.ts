@@ -44,7 +44,7 @@ function world(
   };
   const agent = defineAgent({ id: 'x', model: 'm', retry: { max: 1 }, ...source });
   const handle = createAgentWith(agent, {
-    // Nobody else serves anything: what the resolver does not know has no provider.
+    // There is no other provider: what the resolver does not know has none.
     env: { MILLRACE_PROVIDERS: '', OPENAI_API_KEY: 'sk-none', OPENAI_BASE_URL: 'http://127.0.0.1:1/v1' },
     resolveModel,
   });
@@ -99,7 +99,7 @@ describe('tiers', () => {
     expect(w.asked()).toEqual(['a/m', 'b/big', 'c/exact', 'c/small']);
   });
 
-  test('a tier that is not mapped leaves the model as it is and says why', async () => {
+  test('a tier that is not mapped leaves the model as it is and gives the reason', async () => {
     const w = world({ tools: [tool('weigh', 'balanced')], modelTierMap }, callsOneByOne('weigh'));
     expect((await w.run()).steps).toEqual([
       ['m', 'agent'],
@@ -136,8 +136,8 @@ describe('tiers', () => {
     expect(w.resolved.filter((name) => name.includes('big') || name.includes('small'))).toEqual(atStart);
   });
 
-  test('that nobody serves are problems from the start, all of them at once', () => {
-    const tools = [tool('ask', { provider: 'nobody', model: 'x' })];
+  test('without a provider are problems from the start, all of them at once', () => {
+    const tools = [tool('ask', { provider: 'none', model: 'x' })];
     expect(() =>
       world({
         preferredModel: { provider: 'nowhere', model: 'y' },
@@ -150,7 +150,7 @@ describe('tiers', () => {
         details: [
           'agent x: modelTierMap.fast: no provider serves model z of provider no',
           'agent x: preferredModel: no provider serves model y of provider nowhere',
-          'agent x: tool ask: preferredModel: no provider serves model x of provider nobody',
+          'agent x: tool ask: preferredModel: no provider serves model x of provider none',
         ],
       }),
     );
@@ -186,7 +186,7 @@ describe('prepareStep', () => {
     ]);
   });
 
-  test('a forced provider turns the chain off: when it is down nobody else is asked', async () => {
+  test('a forced provider turns the chain off: when it is down no other is asked', async () => {
     const w = world(
       { fallbackModels: ['c/spare'], prepareStep: () => ({ provider: 'b' }) },
       () => ({ text: 'from elsewhere' }),

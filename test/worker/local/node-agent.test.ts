@@ -20,7 +20,7 @@ const callsOnce: ModelScript = ({ messages }) =>
     ? { text: 'Done.' }
     : { toolCalls: [{ name: 'look', args: { at: 'the sea' } }] };
 
-/** Runs a node of this agent; the requests hold what the model was told. */
+/** Runs a node of this agent; the requests have what the model was sent. */
 async function runNode(
   agent: Partial<AgentSource>,
   deps: Partial<NodeExecutorDeps> = {},
@@ -112,7 +112,7 @@ test('a node sets the arguments that its agent sets, with the secrets of its hos
   expect(JSON.stringify([requests, events, outcome])).not.toContain('canary');
 });
 
-test('a node of a headless agent denies what a person would have to allow, and says so to the model', async () => {
+test('a node of a headless agent denies what a person would have to allow, and the model reads why', async () => {
   const { outcome, requests } = await runNode({ interaction: 'headless', tools: [approved], toolFailure: 'feed_back' });
   expect(outcome).toMatchObject({ kind: 'completed', output: 'Done.' });
   expect(requests[1]?.messages.find(({ role }) => role === 'tool')).toMatchObject({ isError: true });
@@ -129,7 +129,7 @@ test('a node asks the rule of its agent about model calls', async () => {
   expect(requests).toEqual([]);
 });
 
-test('a node asks its agent before each step, and tells the model that results are data', async () => {
+test('a node asks its agent before each step, and the model reads that results are data', async () => {
   const { requests } = await runNode({ prepareStep: ({ stepNumber }) => ({ model: `m${stepNumber}` }) });
   expect(requests.map(({ model }) => model)).toEqual(['m1', 'm2']);
   expect(requests.map(({ messages }) => messages.filter(({ role }) => role === 'system').length)).toEqual([0, 1]);

@@ -50,7 +50,7 @@ function makeExecutor({ script = () => ({ text: 'Done.' }), provider: more, agen
   return { run, requests, events };
 }
 
-test('an agent vertex is run with nothing but providers, and tells tokens, tools and costs only', async () => {
+test('an agent vertex is run with nothing but providers, and reports tokens, tools and costs only', async () => {
   const usage = { input: 10, output: 5, cached: 0, cacheWrite: 0, total: 15 };
   const look = defineTool({
     name: 'look',
@@ -134,16 +134,16 @@ const failures: readonly [
 ][] = [
   ['another type of vertex', {}, { type: 'human_gate' }, 'internal', 'human_gate'],
   ['no agent', {}, { resolvedAgent: undefined as never }, 'validation', 'writer'],
-  ['a provider that nobody knows', {}, { provider: 'nope' }, 'internal', 'nope'],
+  ['an unknown provider', {}, { provider: 'nope' }, 'internal', 'nope'],
   [
-    'a fallback whose provider nobody knows',
+    'a fallback with an unknown provider',
     { agent: { fallbackModels: [{ provider: 'gone', model: 'x' }] } },
     {},
     'internal',
     'gone',
   ],
   [
-    'a summarizer whose provider nobody knows',
+    'a summarizer with an unknown provider',
     { agent: { compaction: { summarizer: { provider: 'gone', model: 'x' } } } },
     {},
     'internal',
@@ -246,7 +246,7 @@ const keeper: Partial<NodeExecutorDeps> = {
   keepMedia: async () => 'a'.repeat(64),
 };
 
-test('a model that the host says is generative makes media; without that word every model is chat', async () => {
+test('a model that the host marks as generative makes media; without the mark every model is chat', async () => {
   const making = makeExecutor({ provider: painter, deps: keeper });
   const media = [{ type: 'image', handle: `media://sha256-${'a'.repeat(64)}`, mediaType: 'image/png', bytes: 3 }];
   expect(await making.run()).toMatchObject({

@@ -45,12 +45,12 @@ test('a reviewer reads the answer of another agent piece by piece', async () => 
     return { text: `I read: ${asked?.role === 'user' ? asked.content : ''}` };
   });
   const prompt = (piece: string, index: number) => `${index}: ${piece}`;
-  const said = await all(pipe(writer.stream('Write.'), reviewer, { pieceChars: 80, prompt }));
-  expect(said.map(({ index, piece }) => [index, piece])).toEqual(paragraphs.map((text, at) => [at, text]));
-  expect(said.map(({ outcome }) => outcome.text)).toEqual(paragraphs.map((text, at) => `I read: ${at}: ${text}`));
+  const reviews = await all(pipe(writer.stream('Write.'), reviewer, { pieceChars: 80, prompt }));
+  expect(reviews.map(({ index, piece }) => [index, piece])).toEqual(paragraphs.map((text, at) => [at, text]));
+  expect(reviews.map(({ outcome }) => outcome.text)).toEqual(paragraphs.map((text, at) => `I read: ${at}: ${text}`));
 });
 
-test('nothing is read ahead while the reviewer works, or while nobody asks', async () => {
+test('nothing is read ahead while the reviewer works, or while no piece is asked for', async () => {
   const { seen, events } = source(...Array.from({ length: 50 }, () => delta('x'.repeat(63) + ' ')), completed);
   const askedWhileRunning: number[] = [];
   const reader = {

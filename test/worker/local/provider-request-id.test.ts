@@ -3,7 +3,7 @@ import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
 import { defineAgent } from '../../../src/worker/agents/define-agent.ts';
 import { chat, startRawProvider, status } from '../../support/raw-provider.ts';
 
-test('what the provider calls a request is told with its attempt, whether it failed or not', async () => {
+test('the id that the provider gives a request is reported with its attempt, whether it failed or not', async () => {
   await using provider = await startRawProvider([
     status(500, {}, { 'x-request-id': 'req_refused' }),
     chat(() => ({ text: 'Hello.' })),

@@ -31,8 +31,8 @@ const words = (text: string): AssistantPart => ({ type: 'text', text });
 const thought: AssistantPart = { type: 'reasoning', text: 'hm', provider: 'p', meta: { signature: 's' } };
 const call = (id: string): AssistantPart => ({ type: 'tool_call', id, name: 'look', args: '{}' });
 
-/** A step of a story: what the model says, which agent goes on after it, and how many messages are summarised before it. */
-interface Told {
+/** A step of a story: what the model writes, which agent goes on after it, and how many messages are summarised before it. */
+interface StoryStep {
   readonly parts: readonly AssistantPart[];
   readonly sensitivity?: Sensitivity;
   readonly summarise?: number;
@@ -41,7 +41,7 @@ interface Told {
 }
 
 /** What is written down as a run goes on, and what crossed at its handoffs. */
-function journalOf(initial: readonly Message[], story: readonly Told[]) {
+function journalOf(initial: readonly Message[], story: readonly StoryStep[]) {
   const journal: JournalEntry[] = [];
   const crossed: (readonly Message[])[] = [];
   const growing = continueFrom(foldJournal(initial, []));
@@ -49,18 +49,18 @@ function journalOf(initial: readonly Message[], story: readonly Told[]) {
     journal.push(...entries);
     for (const entry of entries) growing.add(entry);
   };
-  for (const [index, told] of story.entries()) {
+  for (const [index, part] of story.entries()) {
     const step = index + 1;
-    if (told.steered !== undefined)
-      add({ v: 1, t: 'steered', messages: [{ id: `m${index}`, text: told.steered, at }] });
-    const replaced = replacedBy(growing.state, told.summarise);
+    if (part.steered !== undefined)
+      add({ v: 1, t: 'steered', messages: [{ id: `m${index}`, text: part.steered, at }] });
+    const replaced = replacedBy(growing.state, part.summarise);
     if (replaced !== undefined) add(compacted(step, replaced));
-    add(answered(step, told.parts), ...resultsOf(step, told));
-    if (!told.through) continue;
+    add(answered(step, part.parts), ...resultsOf(step, part));
+    if (!part.through) continue;
     const { messages } = growing.state;
-    const payload = crossing(boundary(told.through), messages);
+    const payload = crossing(boundary(part.through), messages);
     crossed.push(payload);
-    add(handedOff(step, boundary(told.through), payload));
+    add(handedOff(step, boundary(part.through), payload));
   }
   return { state: growing.state, crossed };
 }
@@ -89,7 +89,7 @@ function answered(step: number, parts: readonly AssistantPart[]): JournalEntry {
   return { v: 1, t: 'model_response', step, message, finishReason: 'tool_use', ...spent };
 }
 
-function resultsOf(step: number, { parts, sensitivity }: Told): JournalEntry[] {
+function resultsOf(step: number, { parts, sensitivity }: StoryStep): JournalEntry[] {
   return toolCallsOf({ role: 'assistant', parts: [...parts] }).map(({ id: toolCallId }, index) => {
     const content = `result ${step}.${index}`;
     return {
@@ -113,7 +113,7 @@ function handedOff(step: number, filter: HandoffFilter, payload: readonly Messag
 }
 
 /** Has a turn on the thread, and answers what crossed in it. */
-async function turn(threads: ThreadStore, runId: string, story: readonly Told[]) {
+async function turn(threads: ThreadStore, runId: string, story: readonly StoryStep[]) {
   const ports = { threads, clock: systemClock };
   const record = aRecord({ runId, request: { agent: 'one', input: `Hello from ${runId}.`, thread } });
   const taken = await takeThread(record, record.request.input, ports);
@@ -145,7 +145,7 @@ const filter = fc.oneof(
   fc.constant(filters.summary({ summaryLength: 200 })),
   fc.constant(filters.bySensitivity({ maxTier: 'internal' })),
 );
-const told = fc.record(
+const storyStep = fc.record(
   {
     parts: fc.array(part, { minLength: 1, maxLength: 4 }),
     sensitivity: fc.constantFrom<Sensitivity>('public', 'internal', 'secret'),
@@ -158,12 +158,15 @@ const told = fc.record(
 
 test('what crossed in the turns of a thread is rebuilt from its export byte for byte', async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(fc.array(told, { maxLength: 6 }), { minLength: 1, maxLength: 4 }), async (stories) => {
-      const threads = inMemoryThreads(systemClock);
-      const crossed: (readonly Message[])[] = [];
-      for (const [index, story] of stories.entries()) crossed.push(...(await turn(threads, `run${index}`, story)));
-      expect(replayedBytes(await exported(threads))).toEqual(bytes(crossed));
-    }),
+    fc.asyncProperty(
+      fc.array(fc.array(storyStep, { maxLength: 6 }), { minLength: 1, maxLength: 4 }),
+      async (stories) => {
+        const threads = inMemoryThreads(systemClock);
+        const crossed: (readonly Message[])[] = [];
+        for (const [index, story] of stories.entries()) crossed.push(...(await turn(threads, `run${index}`, story)));
+        expect(replayedBytes(await exported(threads))).toEqual(bytes(crossed));
+      },
+    ),
     { numRuns: rounds({ fast: 40, all: 300 }) },
   );
 });
@@ -177,12 +180,12 @@ test('a summary that an earlier turn has left is what the conversation begins wi
   expect(replayedBytes(await exported(threads))).toEqual(bytes(crossed));
 });
 
-test('a run that is driven again after others hands over what it then knows', async () => {
+test('a run that is redriven after others hands over what it then knows', async () => {
   const threads = inMemoryThreads(systemClock);
-  const first: Told[] = [{ parts: [words('I hand over.'), call('a')], through: filters.full() }];
+  const first: StoryStep[] = [{ parts: [words('I hand over.'), call('a')], through: filters.full() }];
   const [before = []] = await turn(threads, 'again', first);
   await turn(threads, 'between', [{ parts: [words('Meanwhile.')] }]);
-  const second: Told[] = [...first, { parts: [words('And on.'), call('b')], through: filters.lastN(4) }];
+  const second: StoryStep[] = [...first, { parts: [words('And on.'), call('b')], through: filters.lastN(4) }];
   const [, after = []] = await turn(threads, 'again', second);
   expect(JSON.stringify(after)).toContain('And on.');
   expect(replayedBytes(await exported(threads))).toEqual(bytes([before, after]));

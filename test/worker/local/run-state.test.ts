@@ -30,7 +30,7 @@ const entries: JournalEntry[] = [
   { v: 1, t: 'suspended', seq: 1, reason: 'approval', at },
 ];
 
-/** A run that waits for two people, one of whom has said yes. */
+/** A run that waits for two people, one of whom has agreed. */
 async function waiting() {
   const ports = createInMemoryPorts();
   const record = aRecord();
@@ -80,7 +80,7 @@ test('a run that waits goes on in another process, with the votes that were give
   expect(answer.seq).toBe(state.record.lastSequence + 2);
 });
 
-test('a run that was at work when it was saved is taken up again from its journal', async () => {
+test('a run that was running when it was saved continues from its journal', async () => {
   const { ports, runId } = await waiting();
   ports.decide(runId, { approvals: [{ toolCallId: 'c2', granted: true }] }, 'kim');
   await claimed({ runs: ports.runs }, runId, { segment: 1 });
@@ -98,13 +98,13 @@ test('what is saved does not change with the run', async () => {
   const before = JSON.stringify(saved);
   ports.decide(runId, { approvals: [{ toolCallId: 'c2', granted: true }] });
   expect(JSON.stringify(saved)).toBe(before);
-  expect(ports.save('nobody')).toBeUndefined();
+  expect(ports.save('unknown')).toBeUndefined();
 });
 
 test.each([
   ['an hour from now when its first call expires then', [ask('c1', { expiresAt: '2099-01-01T00:00:00.000Z' })], false],
   ['at once when its time has come', [ask('c1', { expiresAt: at })], true],
-  ['at once when it waits for nobody', [ask('openai:m', { kind: 'provider_limit' })], true],
+  ['at once when it does not wait for a person', [ask('openai:m', { kind: 'provider_limit' })], true],
   ['never when people are asked for ever', [ask('c1')], false],
 ] as const)('a restored run is woken %s', async (_, pending, isDue) => {
   const ports = createInMemoryPorts();
@@ -174,7 +174,7 @@ test('decisions about runs in memory fail as those about runs in Redis do', asyn
   const { ports, runId } = await waiting();
   const grant = (toolCallId: string, more: object = {}) => ({ approvals: [{ toolCallId, granted: true, ...more }] });
   expect(codeOf(() => ports.decide(runId, grant('c9')))).toBe('approval_not_pending');
-  expect(codeOf(() => ports.decide('nobody', grant('c1')))).toBe('run_not_found');
+  expect(codeOf(() => ports.decide('unknown', grant('c1')))).toBe('run_not_found');
   expect(codeOf(() => ports.decide(runId, {}))).toBe('validation');
   expect(codeOf(() => ports.decide(runId, { budget: { topUpUsd: 1 } }))).toBe('validation');
   expect(codeOf(() => ports.decide(runId, grant('c2', { updatedArgs: { apiKey: 'x' } })))).toBe('secret_in_payload');
@@ -182,7 +182,7 @@ test('decisions about runs in memory fail as those about runs in Redis do', asyn
   expect(ports.decide(runId, grant('c2'), 'kim')).toBe(true);
 });
 
-test('a run of a session that its provider keeps goes on in that session from a text, and is told that results are data', async () => {
+test('a run of a session that its provider keeps goes on in that session from a text, and reads that results are data', async () => {
   await using server = await startRawProvider([
     responses({ calls: [{ id: 'c1', name: 'pay', args: ['{}'] }] }),
     responses({ text: ['Paid.'] }),

@@ -72,20 +72,20 @@ const look = defineTool({
 });
 
 test('every callback stands for exactly one event, which names agent and thread', async () => {
-  const told: [name: string, ...unknown[]][] = [];
+  const calls: [name: string, ...unknown[]][] = [];
   const events: RunEvent[] = [];
   const note =
     (name: string) =>
     (...args: unknown[]) =>
-      void told.push([name, ...args]);
+      void calls.push([name, ...args]);
   const { runner } = makeWorld({
     script: (request) =>
       request.messages.at(-1)?.role === 'tool'
         ? { reasoning: 'hm', text: 'It was sent.' }
         : { toolCalls: [{ name: 'look', args: { order: '7' } }] },
-    agent: { tools: [look], capabilities: ['desk'] },
+    agent: { tools: [look], capabilities: ['office'] },
     capabilities: {
-      desk: ({ callbacks }) => {
+      office: ({ callbacks }) => {
         callbacks.sendFile({ path: 'a.pdf', fileType: 'pdf' });
         callbacks.shareNote({ title: 'Plan', slug: 'plan' });
         callbacks.changePin();
@@ -115,18 +115,18 @@ test('every callback stands for exactly one event, which names agent and thread'
     onPinChange: 'capability.pin_changed',
     onNotifyUser: 'capability.user_notified',
   };
-  expect(told.map(([name]) => name).toSorted()).toEqual(Object.keys(eventOf).toSorted());
+  expect(calls.map(([name]) => name).toSorted()).toEqual(Object.keys(eventOf).toSorted());
   for (const type of Object.values(eventOf)) {
-    const told = events.filter((event) => event.type === type);
-    expect(told, type).toMatchObject([{ agentId: 'support', threadId: 'talk' }]);
-    expect(told[0]).not.toHaveProperty('channel');
+    const ofType = events.filter((event) => event.type === type);
+    expect(ofType, type).toMatchObject([{ agentId: 'support', threadId: 'talk' }]);
+    expect(ofType[0]).not.toHaveProperty('channel');
   }
-  expect(told).toContainEqual(['onToolUse', 'look', { order: '7' }, expect.stringContaining('look')]);
-  expect(told).toContainEqual(['onResponse', 'support', 'talk', 'It was sent.']);
-  expect(told).toContainEqual(['onNotifyUser', 'support', 'talk', 'Done.']);
+  expect(calls).toContainEqual(['onToolUse', 'look', { order: '7' }, expect.stringContaining('look')]);
+  expect(calls).toContainEqual(['onResponse', 'support', 'talk', 'It was sent.']);
+  expect(calls).toContainEqual(['onNotifyUser', 'support', 'talk', 'Done.']);
 });
 
-test('an error is in the thread without its secrets, is told once, and the next turn goes on', async () => {
+test('an error is in the thread without its secrets, is reported once, and the next turn goes on', async () => {
   let broken = true;
   const { defaults, runner } = makeWorld({
     script: () =>
@@ -145,7 +145,7 @@ test('an error is in the thread without its secrets, is told once, and the next 
   ]);
 });
 
-test('a run that is stopped says so in its thread', async () => {
+test('a run that is stopped leaves a note in its thread', async () => {
   const abort = new AbortController();
   const { defaults, runner } = makeWorld({ script: () => ({ text: 'and on and on and on', deltaMs: 20 }) });
   const onError = vi.fn<NonNullable<RunnerCallbacks['onError']>>();
@@ -197,7 +197,7 @@ test('an empty answer is kept and marked', async () => {
   });
 });
 
-test('a run in the background says so in its events, and nothing else changes', async () => {
+test('a run in the background is marked in its events, and nothing else changes', async () => {
   const events: RunEvent[] = [];
   const onResponse = vi.fn<NonNullable<RunnerCallbacks['onResponse']>>();
   const { runner } = makeWorld();
@@ -229,7 +229,7 @@ test('an agent asks another one in a thread of its own, which remembers', async 
       if (messages[0]?.role === 'system' && messages[0].content === 'You search.') return { text: 'Found 7.' };
       const last = messages.at(-1);
       return last?.role === 'tool'
-        ? { text: `It says: ${last.content}` }
+        ? { text: `Answer: ${last.content}` }
         : { toolCalls: [{ name: 'run_agent', args: { agent: 'search', message: 'Find 7.' } }] };
     },
     agent: { capabilities: ['agents'] },
@@ -238,7 +238,7 @@ test('an agent asks another one in a thread of its own, which remembers', async 
   const onResponse = vi.fn<NonNullable<RunnerCallbacks['onResponse']>>();
   await runner.runAgent('support', 'talk', 'Where?', { onResponse });
   const { text } = await runner.runAgent('support', 'talk', 'And now?', { onResponse });
-  expect(text).toBe('It says: Found 7.');
+  expect(text).toBe('Answer: Found 7.');
   expect(onResponse.mock.calls.map(([agentId]) => agentId)).toEqual(['support', 'support']);
   expect((await defaults.threads.messages('talk.search')).map(({ text }) => text)).toEqual([
     'Find 7.',
@@ -249,7 +249,7 @@ test('an agent asks another one in a thread of its own, which remembers', async 
   expect(seen.map(texts)).toContainEqual(['You search.', 'Find 7.', 'Found 7.', 'Find 7.']);
 });
 
-test('nobody can decide here: a call that needs a person is denied, and the thread is free again', async () => {
+test('a call that needs a person is denied here, and the thread is free again', async () => {
   const pay = defineTool({
     name: 'pay',
     description: 'Pays.',
@@ -272,9 +272,11 @@ test('a run that is out of money fails, and the thread is free again', async () 
   await expect(runner.runAgent('support', 'talk', 'Hi')).rejects.toMatchObject({ code: 'budget_exceeded' });
 });
 
-test('a capability, an agent and a thread that are not there or not theirs are told by name', async () => {
+test('a capability, an agent and a thread that are not there or not theirs are named in the error', async () => {
   const { runner } = makeWorld({ agent: { capabilities: ['crm'] }, others: [{ id: 'other', model: 'm' }] });
-  await expect(runner.runAgent('nobody', 'talk', 'Hi')).rejects.toThrow('there is no agent nobody; known are support');
+  await expect(runner.runAgent('unknown', 'talk', 'Hi')).rejects.toThrow(
+    'there is no agent unknown; known are support',
+  );
   await expect(runner.runAgent('support', 't', 'Hi')).rejects.toMatchObject({ code: 'unknown_capability' });
   await expect(runner.runAgent('other', 't', 'Hi')).rejects.toThrow('thread t belongs to agent support');
 });

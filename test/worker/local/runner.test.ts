@@ -52,7 +52,7 @@ function makeWorld(given: Partial<RunnerCollaborators<RunnerAgent, string>> = {}
             note('manifest');
             return { ...manifest } satisfies RunnerManifest;
           },
-          append: async ({ role, ...said }) => note(`append ${role}`, said),
+          append: async ({ role, ...message }) => note(`append ${role}`, message),
           record: (event) => note('record', event.type),
           async update(change) {
             note('update', change);
@@ -234,7 +234,7 @@ test.each<[string, () => Promise<void>]>([
 });
 
 test.each(['task', 'prompt', 'capabilities', 'injections', 'engine'])(
-  'an error of %s is in the thread, scrubbed, told once, and thrown as it is',
+  'an error of %s is in the thread, scrubbed, reported once, and thrown as it is',
   async (step) => {
     const world = makeWorld({}, step);
     const error = `${step} is broken, key [redacted]`;
@@ -250,7 +250,7 @@ test.each(['task', 'prompt', 'capabilities', 'injections', 'engine'])(
 test.each<[string, boolean]>([
   ['rejects', true],
   ['resolves all the same', false],
-])('an aborted run whose engine %s says so in the thread, and to nobody else', async (_, rejects) => {
+])('an aborted run whose engine %s leaves a note in the thread, and calls nothing', async (_, rejects) => {
   const engine: Engine = {
     async run(_message, _options, _trust, _session, _callbacks, { signal }) {
       await new Promise((resolve) => signal.addEventListener('abort', resolve, { once: true }));
@@ -329,13 +329,13 @@ test('messages of one thread are turns one after the other in the order of arriv
 });
 
 test('callbacks of the engine are the very ones of the caller, and events are kept on the way', async () => {
-  const told: unknown[] = [];
+  const received: unknown[] = [];
   const callbacks: RunnerCallbacks = {
-    onThinking: () => void told.push('thinking'),
-    onAssistantMessage: (text) => void told.push(text),
-    onToolUse: (...args) => void told.push(args),
-    onToolUseSummary: (summary) => void told.push(summary),
-    onEvent: (event) => void told.push(event),
+    onThinking: () => void received.push('thinking'),
+    onAssistantMessage: (text) => void received.push(text),
+    onToolUse: (...args) => void received.push(args),
+    onToolUseSummary: (summary) => void received.push(summary),
+    onEvent: (event) => void received.push(event),
   };
   const engine: Engine = {
     async run(_message, _options, _trust, _session, given) {
@@ -348,17 +348,17 @@ test('callbacks of the engine are the very ones of the caller, and events are ke
   };
   const world = makeWorld({ engine });
   await world.runAgent('support', 't', 'Hi', callbacks);
-  expect(told).toEqual([thinking]);
-  expect(told[0]).toBe(thinking);
+  expect(received).toEqual([thinking]);
+  expect(received[0]).toBe(thinking);
   expect(world.callsOf('record')).toEqual([['agent.thinking']]);
 });
 
-test('what capabilities tell reaches the caller once, with agent and thread, and without a channel', async () => {
-  const told: Call[] = [];
+test('what capabilities report reaches the caller once, with agent and thread, and without a channel', async () => {
+  const received: Call[] = [];
   const note =
     (name: string) =>
     (...args: unknown[]) =>
-      void told.push([name, ...args]);
+      void received.push([name, ...args]);
   const world = makeWorld({
     engine: {
       async run() {
@@ -383,7 +383,7 @@ test('what capabilities tell reaches the caller once, with agent and thread, and
     },
     { background: true },
   );
-  expect(told).toEqual([
+  expect(received).toEqual([
     ['file', 'support', 't', 'out/report.pdf', 'The report', 'pdf'],
     ['note', 'support', 't', 'Plan', 'plan', undefined],
     ['pin', 'support'],

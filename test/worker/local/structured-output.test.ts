@@ -7,8 +7,8 @@ import { defineAgent, type AgentSource } from '../../../src/worker/agents/define
 
 const outputSchema = z.object({ city: z.string(), people: z.number().int() });
 
-/** An agent whose model says these things, one after the other. */
-function agentThatSays(answers: readonly string[], source: Partial<AgentSource> = {}) {
+/** An agent whose model gives these answers, one after the other. */
+function agentThatAnswers(answers: readonly string[], source: Partial<AgentSource> = {}) {
   const requests: LlmRequest[] = [];
   const provider = createScriptedProvider((request) => {
     requests.push(request);
@@ -25,7 +25,7 @@ test.each([
   ['valid', right],
   ['valid in a code fence', `\`\`\`json\n${right}\n\`\`\``],
 ])('an answer that is %s is in the result as data', async (_what, text) => {
-  const { agent } = agentThatSays([text]);
+  const { agent } = agentThatAnswers([text]);
   const { status, result } = await agent.run('Which city?');
   expect({ status, structured: result?.structured, text: result?.text }).toEqual({
     status: 'completed',
@@ -35,11 +35,11 @@ test.each([
 });
 
 test('JSON of another shape fails the run, unless only parsing is asked for', async () => {
-  expect(await agentThatSays([wrong]).agent.run('x')).toMatchObject({
+  expect(await agentThatAnswers([wrong]).agent.run('x')).toMatchObject({
     status: 'failed',
     error: { code: 'output_validation_failed', retryable: false },
   });
-  expect(await agentThatSays([wrong], { outputValidation: 'parse' }).agent.run('x')).toMatchObject({
+  expect(await agentThatAnswers([wrong], { outputValidation: 'parse' }).agent.run('x')).toMatchObject({
     status: 'completed',
     result: { structured: { city: 'Bonn', people: 'many' } },
   });
@@ -47,7 +47,7 @@ test('JSON of another shape fails the run, unless only parsing is asked for', as
 
 test('text that is no JSON fails the run either way', async () => {
   for (const outputValidation of ['deep', 'parse'] as const) {
-    expect(await agentThatSays(['Bonn'], { outputValidation }).agent.run('x')).toMatchObject({
+    expect(await agentThatAnswers(['Bonn'], { outputValidation }).agent.run('x')).toMatchObject({
       status: 'failed',
       error: { code: 'validation' },
     });
@@ -55,7 +55,7 @@ test('text that is no JSON fails the run either way', async () => {
 });
 
 test('a repaired answer is the only one that counts, and both calls are paid', async () => {
-  const { agent, requests } = agentThatSays([wrong, right], { outputRepairAttempts: 1 });
+  const { agent, requests } = agentThatAnswers([wrong, right], { outputRepairAttempts: 1 });
   const outcome = await agent.run('x');
   expect(outcome).toMatchObject({
     status: 'completed',
@@ -67,8 +67,8 @@ test('a repaired answer is the only one that counts, and both calls are paid', a
   expect(Object.values(outcome.usage?.byModel ?? {})).toMatchObject([{ attemptCount: 2 }]);
 });
 
-test('the model is told the shape as a response format and in words', async () => {
-  const { agent, requests } = agentThatSays([right], { instructions: 'You know cities.' });
+test('the model gets the shape as a response format and in words', async () => {
+  const { agent, requests } = agentThatAnswers([right], { instructions: 'You know cities.' });
   await agent.run('x');
   const [system] = requests[0]?.messages ?? [];
   expect(system).toMatchObject({ role: 'system', content: expect.stringMatching(/^You know cities\..*"people"/s) });

@@ -40,7 +40,7 @@ export const keptInfo = z.object({
   inboundSanitization: sanitization.exactOptional(),
 });
 
-/** What every store of kept results holds to, in bytes. */
+/** The bounds of every store of kept results, in bytes. */
 export interface ArtifactBounds {
   readonly maxBytes: number;
   /** All of one run together. */

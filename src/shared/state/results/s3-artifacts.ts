@@ -111,7 +111,7 @@ interface Listed {
   readonly atMs: number;
 }
 
-/** Objects below the prefix; keys are told without it. */
+/** Objects under the prefix; their keys are without it. */
 class Bucket {
   readonly #sdk: Sdk;
   readonly #client: S3Client;

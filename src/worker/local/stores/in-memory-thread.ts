@@ -36,30 +36,30 @@ interface Writer {
 }
 
 /** The run whose turn it is. What it writes begins after entry `from`. */
-interface Holder {
+interface LockOwner {
   readonly runId: string;
   readonly from: number;
   readonly summaryBefore: number;
-  /** It was the first in line when this run left, and nobody has taken the thread up since. */
+  /** The run that released the lock to this one, until this one acquires it. */
   releasedBy: string | undefined;
   suspended: boolean;
   interrupted: boolean;
   rollback: boolean;
   /** It has written how its turn ended: after which entry, and with which session in the manifest. */
-  over?: { readonly from: number; readonly session: ThreadManifest['session'] } | undefined;
+  ended?: { readonly from: number; readonly session: ThreadManifest['session'] } | undefined;
 }
 
-type Place = Exclude<Entered, { kind: 'left' }>;
+type Position = Exclude<Entered, { kind: 'left' }>;
 
-/** One thread in memory, by the rules of the scripts `thread-*.lua`. It may outlive its contents, as the memory of who left. */
+/** One thread in memory, by the rules of the scripts `thread-*.lua`. It may outlive its contents, because it remembers which runs have left. */
 export class InMemoryThread {
   readonly #threadId: string;
   readonly #clock: Clock;
   readonly #left = new Map<string, number>();
   #manifest: ThreadManifest | undefined;
   #dueMs = 0;
-  #lockOwner: Holder | undefined;
-  #line: string[] = [];
+  #lockOwner: LockOwner | undefined;
+  #queue: string[] = [];
   #fence = 0;
   /** Writes of the lock owner, with the last number after each. */
   #ops = new Map<string, number>();
@@ -68,10 +68,10 @@ export class InMemoryThread {
   #entries: NumberedEntry[] = [];
   #once = new Set<string>();
   #events: ThreadEvent[] = [];
-  #lastTold: string | undefined;
-  /** By the last claim that took it up. */
-  #taken: { readonly runId: string; readonly epoch: number } | undefined;
-  /** The last claim of each run that has come to take it up and has not left. */
+  #lastOp: string | undefined;
+  /** The last claim that acquired it. */
+  #acquired: { readonly runId: string; readonly epoch: number } | undefined;
+  /** The last claim of each run that has come to acquire it and has not left. */
   readonly #claims = new Map<string, number>();
   changedAtMs = 0;
 
@@ -99,21 +99,21 @@ export class InMemoryThread {
 
   /** The lock owner first, then those who wait. */
   get runs(): readonly string[] {
-    return this.#lockOwner ? [this.#lockOwner.runId, ...this.#line] : [];
+    return this.#lockOwner ? [this.#lockOwner.runId, ...this.#queue] : [];
   }
 
   get info(): ThreadInfo {
     const { runId, suspended } = this.#lockOwner ?? { suspended: false };
-    const waiting = this.#line.length;
+    const waiting = this.#queue.length;
     const suspendedBy = suspended ? runId : undefined;
     return { ...this.manifest, ...defined({ lockOwner: runId, suspendedBy }), waiting, lastSeq: this.#seq };
   }
 
-  /** For the run that holds it: as it was when its turn began. */
+  /** For the lock owner: as it was when its turn began. */
   context(lockOwner: string | undefined): ThreadContext {
-    const held = this.#lockOwner?.runId === lockOwner ? this.#lockOwner : undefined;
-    const lastNumber = held?.from ?? this.#seq;
-    const summarySeq = held?.summaryBefore ?? this.#summarySeq;
+    const owner = this.#lockOwner?.runId === lockOwner ? this.#lockOwner : undefined;
+    const lastNumber = owner?.from ?? this.#seq;
+    const summarySeq = owner?.summaryBefore ?? this.#summarySeq;
     const summary = this.#entries.find(({ seq }) => seq === summarySeq);
     const after = summary?.entry.t === 'summary' ? summary.entry.upTo : 0;
     const entries = this.#entries.filter(({ seq }) => seq > after && seq <= lastNumber);
@@ -123,7 +123,7 @@ export class InMemoryThread {
   due(tenant: string): DueThread | undefined {
     if (!this.#lockOwner || this.#dueMs > this.#clock.now()) return undefined;
     const { runId, suspended, interrupted } = this.#lockOwner;
-    const [next] = this.#line;
+    const [next] = this.#queue;
     const threadId = this.#threadId;
     return {
       tenant,
@@ -143,23 +143,23 @@ export class InMemoryThread {
   enter(runId: string, agentId: string, onBusy: OnBusy): Entered {
     this.#dueMs = this.#clock.now() + lookAfterMs;
     if (this.#isKnownToHaveLeft(runId)) return { kind: 'left' };
-    return this.#place(runId, agentId, onBusy);
+    return this.#position(runId, agentId, onBusy);
   }
 
   acquire(runId: string, agentId: string, epoch: number): Acquired {
     this.#dueMs = this.#clock.now() + lookAfterMs;
-    const before = this.#isKnownToHaveLeft(runId) && this.#taken?.runId === runId ? this.#taken.epoch : 0;
+    const before = this.#isKnownToHaveLeft(runId) && this.#acquired?.runId === runId ? this.#acquired.epoch : 0;
     if (before > epoch) return { kind: 'stale' };
     if ((this.#claims.get(runId) ?? 0) > epoch) return { kind: 'stale' };
-    const place = this.#place(runId, agentId, 'queue');
-    if (place.kind === 'other_agent') return place;
+    const position = this.#position(runId, agentId, 'queue');
+    if (position.kind === 'other_agent') return position;
     this.#claims.set(runId, epoch);
-    if (place.kind === 'waiting') return { kind: 'waiting', lockOwner: place.lockOwner, ahead: place.ahead };
-    const lockOwner = this.#lockOwner as Holder;
-    this.#taken = { runId, epoch };
+    if (position.kind === 'waiting') return { kind: 'waiting', lockOwner: position.lockOwner, ahead: position.ahead };
+    const lockOwner = this.#lockOwner as LockOwner;
+    this.#acquired = { runId, epoch };
     lockOwner.suspended = false;
     lockOwner.releasedBy = undefined;
-    if (lockOwner.over) this.#reopen(lockOwner, lockOwner.over);
+    if (lockOwner.ended) this.#reopen(lockOwner, lockOwner.ended);
     this.#left.delete(runId);
     return {
       kind: 'acquired',
@@ -169,26 +169,26 @@ export class InMemoryThread {
     };
   }
 
-  #place(runId: string, agentId: string, onBusy: OnBusy): Place {
+  #position(runId: string, agentId: string, onBusy: OnBusy): Position {
     this.#manifest ??= this.#created(agentId);
     if (this.#manifest.agentId !== agentId) return { kind: 'other_agent', agentId: this.#manifest.agentId };
     this.#lockOwner ??= this.#give(runId);
     const lockOwner = this.#lockOwner;
     if (lockOwner.runId === runId) return { kind: 'turn' };
     const ahead = onBusy === 'interrupt' || onBusy === 'rollback';
-    if (!this.#line.includes(runId)) {
+    if (!this.#queue.includes(runId)) {
       if (onBusy === 'reject')
         return { kind: lockOwner.suspended ? 'refused_suspended' : 'refused_busy', lockOwner: lockOwner.runId };
       if (ahead) {
-        this.#line.unshift(runId);
-        lockOwner.interrupted ||= !lockOwner.over;
-        lockOwner.rollback ||= !lockOwner.over && onBusy === 'rollback';
-      } else this.#line.push(runId);
+        this.#queue.unshift(runId);
+        lockOwner.interrupted ||= !lockOwner.ended;
+        lockOwner.rollback ||= !lockOwner.ended && onBusy === 'rollback';
+      } else this.#queue.push(runId);
     }
     return {
       kind: 'waiting',
       lockOwner: lockOwner.runId,
-      ahead: this.#line.indexOf(runId) + 1,
+      ahead: this.#queue.indexOf(runId) + 1,
       cancel: ahead && lockOwner.interrupted,
     };
   }
@@ -199,7 +199,7 @@ export class InMemoryThread {
     return { v: threadVersion, threadId: this.#threadId, agentId, createdAt: at, updatedAt: at };
   }
 
-  #give(runId: string, releasedBy?: string): Holder {
+  #give(runId: string, releasedBy?: string): LockOwner {
     this.#ops.clear();
     return {
       runId,
@@ -221,7 +221,7 @@ export class InMemoryThread {
       this.#rollBack(lockOwner);
       return { kind: 'ok', seq: this.#seq, rolledBack: true };
     }
-    if (entries.some(({ t }) => t === 'result')) lockOwner.over = { from: this.#seq, session: this.manifest.session };
+    if (entries.some(({ t }) => t === 'result')) lockOwner.ended = { from: this.#seq, session: this.manifest.session };
     for (const entry of entries) {
       const key = onceKey(entry);
       if (key !== undefined && this.#once.has(key)) continue;
@@ -250,8 +250,8 @@ export class InMemoryThread {
   }
 
   emit({ agentId, runId }: ThreadEventOrigin, op: string, body: ThreadEventBody): void {
-    if (!this.#manifest || op === this.#lastTold) return;
-    this.#lastTold = op;
+    if (!this.#manifest || op === this.#lastOp) return;
+    this.#lastOp = op;
     const sequenceNumber = (this.#events.at(-1)?.sequenceNumber ?? 0) + 1;
     const timestamp = new Date(this.#clock.now()).toISOString();
     const threadId = this.#threadId;
@@ -271,11 +271,11 @@ export class InMemoryThread {
     this.#remember(runId);
     const lockOwner = this.#lockOwner;
     if (lockOwner?.runId !== runId) {
-      this.#line = this.#line.filter((waiting) => waiting !== runId);
+      this.#queue = this.#queue.filter((waiting) => waiting !== runId);
       return lockOwner?.releasedBy === runId ? { next: lockOwner.runId } : {};
     }
     if (lockOwner.rollback) this.#rollBack(lockOwner);
-    const next = this.#line.shift();
+    const next = this.#queue.shift();
     this.#lockOwner = next === undefined ? undefined : this.#give(next, runId);
     return next === undefined ? {} : { next };
   }
@@ -295,16 +295,16 @@ export class InMemoryThread {
     }
   }
 
-  /** How its turn ended by the word of a worker that was lost before the run ended is taken back. */
-  #reopen(lockOwner: Holder, { from, session }: NonNullable<Holder['over']>): void {
+  /** Takes back the end of a turn that a worker wrote before it was lost, and before the run ended. */
+  #reopen(lockOwner: LockOwner, { from, session }: NonNullable<LockOwner['ended']>): void {
     this.#rollBack({ ...lockOwner, from });
     const { session: _, ...manifest } = this.manifest;
     this.#manifest = { ...manifest, ...defined({ session }) };
     this.#ops.clear();
-    lockOwner.over = undefined;
+    lockOwner.ended = undefined;
   }
 
-  #rollBack({ from, summaryBefore }: Holder): void {
+  #rollBack({ from, summaryBefore }: LockOwner): void {
     const isOwn = ({ seq }: NumberedEntry) => seq > from;
     for (const { entry } of this.#entries.filter(isOwn)) this.#once.delete(onceKey(entry) ?? '');
     this.#entries = this.#entries.filter((entry) => !isOwn(entry));
@@ -314,7 +314,7 @@ export class InMemoryThread {
   /** Forgets everything but who left. */
   clear(): void {
     this.#events = [];
-    this.#lastTold = undefined;
+    this.#lastOp = undefined;
     this.#manifest = undefined;
     this.#entries = [];
     this.#once = new Set();

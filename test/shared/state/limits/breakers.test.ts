@@ -24,9 +24,9 @@ const ripe: BreakerState = { ...open, waitMs: 0 };
 
 const silence = <T>() => new Promise<T>(() => {});
 
-/** Breakers on a store that answers as the test says, and the changes that it tells. */
+/** Breakers on a store that answers as the test wants, and publishes changes. */
 function makeBreakers(store: Partial<SharedBreakers>, clock: Clock = systemClock) {
-  let tell: (target: string, state: BreakerState) => void = () => {};
+  let publish: (target: string, state: BreakerState) => void = () => {};
   const shared: SharedBreakers = {
     fail: silence,
     succeed: silence,
@@ -34,22 +34,22 @@ function makeBreakers(store: Partial<SharedBreakers>, clock: Clock = systemClock
     release: silence,
     all: silence,
     onChange(listener) {
-      tell = listener;
+      publish = listener;
       return { [Symbol.dispose]: () => {} };
     },
     ...store,
   };
   const breakers = new CachedBreakers({ shared, clock, log: silentLog });
   onTestFinished(() => breakers[Symbol.asyncDispose]());
-  return { breakers, tell: (state: BreakerState) => tell(target, state) };
+  return { breakers, publish: (state: BreakerState) => publish(target, state) };
 }
 
 const stateOf = (breakers: Breakers) => breakers.states().get(target);
 
-/** Time runs out at once for whoever waits for it. */
+/** Time that passes at once. */
 const impatient: Clock = { ...systemClock, sleep: async () => {} };
 
-test('while a model is well nobody asks the store', async () => {
+test('while a model is well the store is not asked', async () => {
   const asked: string[] = [];
   const ask = async (name: string) => (asked.push(name), well);
   const { breakers } = makeBreakers({
@@ -63,39 +63,39 @@ test('while a model is well nobody asks the store', async () => {
   expect([admission, asked]).toEqual([closed, []]);
 });
 
-test('the reply to a failure does not undo a later one that was told before it', async () => {
+test('the reply to a failure does not undo a later one that was published before it', async () => {
   const reply = Promise.withResolvers<BreakerState>();
-  const { breakers, tell } = makeBreakers({ fail: () => reply.promise });
+  const { breakers, publish } = makeBreakers({ fail: () => reply.promise });
   const reported = breakers.report(target, 'failure', closed, policy);
-  tell(open);
+  publish(open);
   reply.resolve(failing);
   await reported;
   expect(stateOf(breakers)).toBe('open');
 });
 
-test('a look at the store does not undo what was told while it went on', async () => {
+test('a look at the store does not undo what was published while it went on', async () => {
   const looked = Promise.withResolvers<ReadonlyMap<string, BreakerState>>();
   const looks: number[] = [];
-  const { breakers, tell } = makeBreakers({
+  const { breakers, publish } = makeBreakers({
     all: () => (looks.push(1) === 1 ? looked.promise : silence()),
   });
   await until('it looks', () => looks.length === 1);
-  tell(open);
+  publish(open);
   looked.resolve(new Map([[target, failing]]));
   await until('it looks again', () => looks.length === 2);
   expect(stateOf(breakers)).toBe('open');
 });
 
 test('a store whose clock went back is believed when it is asked', async () => {
-  const { breakers, tell } = makeBreakers({ succeed: async () => well });
-  tell({ ...failing, at: 9 });
+  const { breakers, publish } = makeBreakers({ succeed: async () => well });
+  publish({ ...failing, at: 9 });
   await breakers.report(target, 'success', closed, policy);
   expect(breakers.states().size).toBe(0);
 });
 
 test('a store that does not answer holds up neither calls nor reports', async () => {
-  const { breakers, tell } = makeBreakers({}, impatient);
-  tell(ripe);
+  const { breakers, publish } = makeBreakers({}, impatient);
+  publish(ripe);
   expect(await breakers.admit(target, 60_000, never)).toEqual(closed);
   await breakers.report(target, 'failure', closed, policy);
 });
@@ -104,7 +104,7 @@ test('who waits for the answer of the store can be aborted, and a probe that com
   const reply = Promise.withResolvers<BreakerState & { mine: boolean }>();
   const tokens: string[] = [];
   const given: string[] = [];
-  const { breakers, tell } = makeBreakers({
+  const { breakers, publish } = makeBreakers({
     probe: (_, token) => {
       tokens.push(token);
       return reply.promise;
@@ -114,7 +114,7 @@ test('who waits for the answer of the store can be aborted, and a probe that com
       return ripe;
     },
   });
-  tell(ripe);
+  publish(ripe);
   const stop = new AbortController();
   const waiting = breakers.admit(target, 60_000, stop.signal);
   stop.abort(new Error('enough'));
@@ -124,7 +124,7 @@ test('who waits for the answer of the store can be aborted, and a probe that com
   expect(given).toEqual(tokens);
 });
 
-test('a breaker that opens while somebody takes it off the list stays on it', async () => {
+test('a breaker that opens while another process takes it off the list stays on it', async () => {
   const keys = keysFor(testPrefix());
   const redis = await testRedis();
   const options = { keys, clock: systemClock, log: silentLog };

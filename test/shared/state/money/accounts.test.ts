@@ -17,7 +17,7 @@ test('an account that nothing was spent from has zeros and the cap that is known
   });
 });
 
-test('what an account says itself goes before what is known elsewhere, and top-ups are in the cap', () => {
+test('the fields of an account go before what is known elsewhere, and top-ups are in the cap', () => {
   const hash = {
     spent: '7',
     unconfirmed: '2',

@@ -147,7 +147,7 @@ test('a call whose reply is lost is made once', async () => {
   expect(row).toMatchObject({ attempts: 4, costMicrocents: 407 });
 });
 
-test('money that a run was told of is told to another when the run does not come for it', async () => {
+test('money that is promised to a run goes to another when the run does not come for it', async () => {
   const { ledger, redis, keys, setBudget, topUp } = await redisLedgerWorld();
   await setBudget('b1', 10);
   const [first, second] = [someAccounts({ batch: 'b1' }), someAccounts({ batch: 'b1' })];
@@ -159,7 +159,7 @@ test('money that a run was told of is told to another when the run does not come
   expect(await ledger.dispatch()).toEqual([second.runId]);
 });
 
-test('lines that nobody is in any more are not looked at again', async () => {
+test('empty wait queues are not looked at again', async () => {
   const { ledger, redis, keys, setBudget, topUp } = await redisLedgerWorld();
   await setBudget('b1', 10);
   const accounts = someAccounts({ batch: 'b1' });

@@ -61,7 +61,7 @@ test.skipIf(withoutS3)('in a bucket results are objects, and notes are in Redis'
   expect(await redis.exists(keys.progressTexts('acme', run))).toBe(1);
 });
 
-test('a folder that cannot be written to stops the start, and says why', async () => {
+test('a folder that cannot be written to stops the start with a reason', async () => {
   const root = folder();
   writeFileSync(join(root, 'file'), '');
   const { open } = await makeWorld();

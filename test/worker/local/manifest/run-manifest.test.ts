@@ -42,17 +42,17 @@ test('the output settles after the events are drained', async () => {
   const { manifest } = manifestOf(3);
   const { events, output } = manifest.run.act({}, context);
   const order: string[] = [];
-  const told = output.then((value) => order.push(value));
+  const settled = output.then((value) => order.push(value));
   for await (const event of events) {
     // Everything that does not wait for the reader happens now.
     await new Promise(setImmediate);
     order.push(event.type);
   }
-  await told;
+  await settled;
   expect(order).toEqual(['agent.thinking', 'agent.thinking', 'agent.thinking', 'done']);
 });
 
-test('the output of a run that nobody reads settles as well, however much it says', async () => {
+test('the output of a run whose events are not read settles as well, however many there are', async () => {
   const { manifest, seen } = manifestOf(5_000);
   expect(await manifest.run.act({}, context).output).toBe('done');
   expect(seen.taken).toBe(5_000);
@@ -83,13 +83,13 @@ test('a reader that leaves does not hold up the output, and neither does one tha
   expect(await stuck.output).toBe('done');
 });
 
-test('what fails is told: by the output, and to the reader where it broke off', async () => {
+test('the output and the reader get what failed, the reader where it broke off', async () => {
   const failing = manifestOf(1, { output: Promise.reject(new Error('no answer')) });
   const run = failing.manifest.run.act({}, context);
   expect(await all(run.events)).toHaveLength(1);
   await expect(run.output).rejects.toThrow('no answer');
   const broken = manifestOf(0, {
-    // oxlint-disable-next-line require-yield -- it breaks before it says anything
+    // oxlint-disable-next-line require-yield -- it breaks before its first event
     events: (async function* (): AsyncGenerator<EventBody> {
       throw new Error('cut off');
     })(),

@@ -51,7 +51,7 @@ test('a call larger than a whole window is made when there is nothing else', asy
   await parked('b', limits);
 });
 
-test('a refusal keeps every run away for as long as the provider says, and at most a minute', async () => {
+test('a refusal keeps every run away for as long as the provider asks for, and at most a minute', async () => {
   const { clock, limiter, call, parked } = world();
   const [first, second] = [await call('a', {}), await call('b', {})];
   await limiter.settle(first, { limited: { retryAfterMs: 9_000 } });

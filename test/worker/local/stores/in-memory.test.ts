@@ -8,10 +8,10 @@ import { claimed } from '../../../contract/store-world.ts';
 
 const cancel: CancelRequest = { drain: false, onPendingApprovals: 'deny' };
 
-test('creating a run says so in its log, and creating it again changes nothing', () => {
+test('creating a run adds an event to its log, and creating it again changes nothing', () => {
   const ports = createInMemoryPorts();
-  const heard: (readonly RunEvent[])[] = [];
-  ports.onEvents((_, events) => heard.push(events));
+  const received: (readonly RunEvent[])[] = [];
+  ports.onEvents((_, events) => received.push(events));
   const record = aRecord({ request: { agent: 'support', input: 'hi', thread: 't1' } });
   ports.create(record);
   ports.create({ ...record, tenant: 'other' });
@@ -19,21 +19,21 @@ test('creating a run says so in its log, and creating it again changes nothing',
     { type: 'run.queued', sequenceNumber: 1, agentId: 'support', threadId: 't1' },
   ]);
   expect(ports.events(record.runId).map((event) => eventSchema.safeParse(event).success)).toEqual([true]);
-  expect(heard).toEqual([ports.events(record.runId)]);
+  expect(received).toEqual([ports.events(record.runId)]);
 });
 
-test('a cancel wakes whoever listens and is refused once the run has ended', async () => {
+test('a cancel wakes its listeners and is refused once the run has ended', async () => {
   const ports = createInMemoryPorts();
   const record = aRecord();
   const { runId } = record;
-  const heard: unknown[] = [];
-  const registration = ports.control.onCancel((...asked) => heard.push(asked));
+  const received: unknown[] = [];
+  const registration = ports.control.onCancel((...asked) => received.push(asked));
   expect(ports.cancel(runId, cancel)).toBe(false);
   ports.create(record);
   expect(ports.cancel(runId, cancel)).toBe(true);
   registration[Symbol.dispose]();
   expect(ports.cancel(runId, cancel)).toBe(true);
-  expect(heard).toEqual([[runId, cancel]]);
+  expect(received).toEqual([[runId, cancel]]);
   const { owner } = await claimed(ports, runId);
   await ports.runs.commit({ runId, owner }, aTerminalCommit(runId, 3));
   expect(ports.cancel(runId, cancel)).toBe(false);
@@ -42,14 +42,14 @@ test('a cancel wakes whoever listens and is refused once the run has ended', asy
 test('a listener that throws disturbs neither the write nor other listeners', async () => {
   const ports = createInMemoryPorts();
   const record = aRecord();
-  const heard: string[] = [];
+  const received: string[] = [];
   ports.onEvents(() => {
     throw new Error('broken');
   });
-  ports.onEvents((runId) => heard.push(runId));
+  ports.onEvents((runId) => received.push(runId));
   ports.create(record);
   expect(await claimed(ports, record.runId)).toMatchObject({ seq: 3 });
-  expect(heard).toEqual([record.runId, record.runId]);
+  expect(received).toEqual([record.runId, record.runId]);
 });
 
 test('times come from the given clock', async () => {

@@ -1,5 +1,5 @@
---[[ Ends a wait whose patience is over. The place is kept for a while.
-KEYS as in rateLimiter-state   ARGV[1] waiter  [2] grant id
+--[[ Ends a wait that took too long. The position is kept for a while.
+KEYS as in state   ARGV[1] waiter  [2] grant id
 Returns {1, tokens, ms waited} when it was granted meanwhile, else {3, ms expected}. ]]
 -- include state
 -- include window

@@ -1,5 +1,5 @@
 --[[ Takes the runs that have to be woken for their turn.
-KEYS as in rateLimiter-state   Returns how many runs are in line or about to come, then the ids. ]]
+KEYS as in state   Returns how many runs wait or are about to come, then the ids. ]]
 -- include state
 -- include window
 -- include wait-queue

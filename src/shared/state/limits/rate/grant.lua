@@ -1,4 +1,4 @@
---[[ Fragment, after rateLimiter-line: grants, and promises to runs that are woken. A grant has n tokens, t tenant, w weight,
+--[[ Fragment, after wait-queue: grants, and promises to runs that are woken. A grant has n tokens, t tenant, w weight,
 p tokens of the prompt, a time, f time of first asking, b sub-bucket, and s once the process that asked for it knows. ]]
 local promise_ms, unseen_ms, lease_ms, away_ms = 30000, 4000, 60000, 60000
 
@@ -7,8 +7,8 @@ local function expected_tokens(w)
   return math.max(1, math.floor(w.p * state.ratio + math.min(w.o, answer) + 0.5))
 end
 
-local function hold(sign, n)
-  state.heldRequests, state.heldTokens = state.heldRequests + sign, state.heldTokens + sign * n
+local function count_promise(sign, n)
+  state.promisedRequests, state.promisedTokens = state.promisedRequests + sign, state.promisedTokens + sign * n
 end
 
 local function drop_grant(id)
@@ -18,7 +18,7 @@ end
 
 -- Takes back what was never sent.
 local function undo(id, g)
-  if g.b then add(g.b, -1, -g.n) else hold(-1, g.n) end
+  if g.b then add(g.b, -1, -g.n) else count_promise(-1, g.n) end
   pay(-1, -g.n)
   spend(g.t, -g.n / g.w)
   drop_grant(id)
@@ -31,7 +31,7 @@ local function grant(w, n)
   redis.call('ZADD', LEASES, now + unseen_ms, w.g)
 end
 
--- The turn of a waiter has come: granted where somebody waits, promised where it has to be woken.
+-- The turn of a waiter has come: granted where a process waits, promised where the run has to be woken.
 local function serve(id, w)
   local promise = w.h and get(GRANTS, 'p:' .. id)
   local n = promise and promise.n or expected_tokens(w)
@@ -47,13 +47,13 @@ local function serve(id, w)
   redis.call('ZREM', SEATS, id)
   if w.k == 'local' then
     if promise then
-      hold(-1, n)
+      count_promise(-1, n)
       drop_grant('p:' .. id)
     end
     redis.call('HDEL', WAITERS, id)
     return grant(w, n)
   end
-  hold(1, n)
+  count_promise(1, n)
   w.k = 'woken'
   put(WAITERS, id, w)
   put(GRANTS, 'p:' .. id, { n = n, t = w.t, w = w.w, p = w.p, a = now, f = w.f })

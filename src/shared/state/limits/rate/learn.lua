@@ -1,4 +1,4 @@
---[[ Fragment, after rateLimiter-dispatch: what is learnt from answers and refusals. ]]
+--[[ Fragment, after schedule: what is learnt from answers and refusals. ]]
 local function closer(old, new, step) return old + step * (new - old) end
 
 -- What answers have: mean and spread of the error of our estimate, how far off prompt estimates are, how long calls take.
@@ -13,7 +13,7 @@ local function learn_answer(g, used, output)
   state.samples = math.min(1000, state.samples + 1)
 end
 
--- What the provider says that it has left, where that is clearly less than we know of: others use the credential too.
+-- What the provider reports as left, where that is clearly less than we know of: others use the credential too.
 local function compare(limit, remaining, most, ours)
   if limit <= 0 or remaining < 0 or most == math.huge then return 0 end
   local used = (limit - remaining) * state.window / 60000
@@ -24,12 +24,12 @@ local function learn_report(since, limit_r, left_r, reset_r, limit_t, left_t, re
   if limit_r > 0 then state.seenRequests = limit_r end
   if limit_t > 0 then state.seenTokens = limit_t end
   local requests, tokens = allowed()
-  -- An old report says little about now.
+  -- An old report means little now.
   if now - since > state.window / 6 then return end
-  local said = math.min(now, since + 2000)
+  local reported_at = math.min(now, since + 2000)
   local function pause(left, reset, ours, most)
     if left ~= 0 or reset <= 0 or (most < math.huge and ours >= 0.9 * most) then return end
-    state.coolUntil = math.max(state.coolUntil, said + math.min(reset, 60000))
+    state.coolUntil = math.max(state.coolUntil, reported_at + math.min(reset, 60000))
   end
   pause(left_r, reset_r, sum_requests, requests)
   pause(left_t, reset_t, sum_tokens, tokens)

@@ -1,5 +1,5 @@
---[[ Takes a run out of the line, with what was promised to it.
-KEYS as in rateLimiter-state   ARGV[1] run   Returns 1 when it was there, else 0. ]]
+--[[ Takes a run out of the wait queue, with what was promised to it.
+KEYS as in state   ARGV[1] run   Returns 1 when it was there, else 0. ]]
 -- include state
 -- include window
 -- include wait-queue

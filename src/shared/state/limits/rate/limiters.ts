@@ -38,7 +38,7 @@ const scripts = {
 };
 
 /** In the order in which the scripts name them. */
-const parts = ['state', 'window', 'line', 'waiters', 'tenants', 'past', 'leases', 'grants', 'seats', 'wake'] as const;
+const parts = ['state', 'window', 'queue', 'waiters', 'tenants', 'past', 'leases', 'grants', 'seats', 'wake'] as const;
 
 /** The limiters in Redis: each under one hash tag, all changes by scripts, all times by the clock of Redis. */
 class RedisLimiters implements Limiters {

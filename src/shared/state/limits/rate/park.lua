@@ -1,6 +1,6 @@
---[[ Puts a run in line that waits without a worker. One that stands there keeps its place; one that was woken, and did
-not come, is woken again.
-KEYS as in rateLimiter-state   ARGV[1] to [4] as in rateLimiter-ask  [5] run  [6] tenant  [7] weight  [8] tokens of the prompt
+--[[ Adds a run that waits without a worker to the wait queue. One that is there keeps its position; one that was woken, and
+did not come, is woken again.
+KEYS as in state   ARGV[1] to [4] as in ask  [5] run  [6] tenant  [7] weight  [8] tokens of the prompt
 [9] most tokens of the answer   Returns 1. ]]
 -- include state
 -- include window

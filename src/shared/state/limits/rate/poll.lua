@@ -1,7 +1,7 @@
---[[ Looks after those who wait in one process, and after its grants.
-KEYS as in rateLimiter-state   ARGV[1] to [4] as in rateLimiter-ask  [5] number of waiters; then for each: waiter, grant id;
+--[[ Renews the waiters of one process and its grants.
+KEYS as in state   ARGV[1] to [4] as in ask  [5] number of waiters; then for each: waiter, grant id;
 then ids of grants whose lease is renewed
-Returns ms to the next look, then for each waiter what rateLimiter-ask would return, or {4} when it is not known here. ]]
+Returns ms to the next look, then for each waiter what ask would return, or {4} when it is not known here. ]]
 -- include ../../in-parts
 -- include state
 -- include window

@@ -22,7 +22,7 @@ export interface Grant {
 }
 
 export interface GrantOutcome {
-  /** What the provider counted; absent when it did not say. */
+  /** What the provider counted; absent when it did not report it. */
   readonly usedTokens?: number | undefined;
   readonly outputTokens?: number | undefined;
   readonly report?: RateLimitReport | undefined;

@@ -1,8 +1,8 @@
---[[ Ends a grant: corrects the estimate in the sub-bucket that it was taken from, gives the place in flight back, learns.
-KEYS as in rateLimiter-state   ARGV[1] to [4] as in rateLimiter-ask  [5] grant id, '' for a call without one  [6] its age in ms
+--[[ Ends a grant: corrects the estimate in the sub-bucket that it was taken from, releases its permit, learns.
+KEYS as in state   ARGV[1] to [4] as in ask  [5] grant id, '' for a call without one  [6] its age in ms
 [7] tokens used, [8] of the answer; -1 not known  [9] 1 when it was never sent  [10] 1 when it was refused
 [11] retry-after in ms, -1 none  [12] calls made without asking since the last time
-[13] to [15] limit, remaining, reset in ms for requests, [16] to [18] for tokens; -1 not said
+[13] to [15] limit, remaining, reset in ms for requests, [16] to [18] for tokens; -1 not known
 Returns {ms of a cooldown that begins now, else 0; requests and tokens per minute as reported, learnt requests per window,
 0 for none}, all rounded. A repeat corrects nothing twice. ]]
 -- include state

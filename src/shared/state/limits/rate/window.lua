@@ -1,5 +1,5 @@
---[[ Fragment, after rateLimiter-state: what was granted within the last window, in 120 sub-buckets and a guard for the time
-that a call takes from here to the provider. A sixth of a window more is remembered, to compare with what providers say. ]]
+--[[ Fragment, after state: what was granted within the last window, in 120 sub-buckets and a guard for the time
+that a call takes from here to the provider. A sixth of a window more is remembered, to compare with what providers report. ]]
 local width, guard, marks, oldest = 0, 0, {}, 0
 -- Within the window now; within it when a run that is woken now has come; and all that is remembered.
 local sum_requests, sum_tokens, then_requests, then_tokens, all_requests, all_tokens = 0, 0, 0, 0, 0, 0

@@ -7,7 +7,7 @@ const poll = loadScript(
   new URL('../../../../../src/shared/state/limits/rate/limiters.ts', import.meta.url).href,
   './poll.lua',
 );
-const parts = ['state', 'window', 'line', 'waiters', 'tenants', 'past', 'leases', 'grants', 'seats', 'wake'];
+const parts = ['state', 'window', 'queue', 'waiters', 'tenants', 'past', 'leases', 'grants', 'seats', 'wake'];
 
 test('ten thousand waiters of one process are answered in one poll', async () => {
   const redis = await testRedis();

@@ -10,7 +10,7 @@ const grant: LimiterAnswer = { kind: 'granted', tokens: 5, waitedMs: 7 };
 const never = new AbortController().signal;
 const nothing = { cooldownMs: 0, requestsPerMinute: 0, tokensPerMinute: 0, requestsPerWindow: 0 };
 
-/** A rateLimiter over limiters that answer as told, and what they were asked. */
+/** A rate limiter over limiters that answer as given, and what they were asked. */
 function scripted(changes: Partial<Limiters>, clock: Clock = systemClock) {
   const calls: string[] = [];
   const noted =
@@ -59,7 +59,7 @@ test('a poll that fails is tried again', async () => {
   expect(answer.kind).toBe('granted');
 });
 
-test('a grant that comes when patience is over is taken', async () => {
+test('a grant that comes at the end of the wait is taken', async () => {
   const { rateLimiter } = scripted({ stepAway: async () => grant });
   const answer = await rateLimiter.acquire(aRequest('a', { maxInFlight: 1 }), 0, never);
   expect(answer.kind).toBe('granted');
@@ -83,7 +83,7 @@ test('a grant that comes after an abort is given back', async () => {
   expect(await settled.promise).toEqual({ unused: true });
 });
 
-test('grants are renewed while somebody waits', async () => {
+test('grants are renewed while a call waits', async () => {
   let ahead = 0;
   const clock: Clock = { ...systemClock, monotonic: () => performance.now() + ahead };
   const renewed: string[] = [];
@@ -99,15 +99,15 @@ test('grants are renewed while somebody waits', async () => {
     clock,
   );
   const limits = { maxInFlight: 1 };
-  const held = await rateLimiter.acquire(aRequest('a', limits), 5_000, never);
-  if (held.kind !== 'granted') throw new Error('not granted');
+  const granted = await rateLimiter.acquire(aRequest('a', limits), 5_000, never);
+  if (granted.kind !== 'granted') throw new Error('not granted');
   const end = new AbortController();
   const blocked = rateLimiter.acquire(aRequest('b', limits), 1_000_000, end.signal);
   await until('a first renewal', () => renewed.length > 0 || (ahead += 16_000) === 0);
   const before = renewed.length;
   ahead += 16_000;
   await until('another renewal', () => renewed.length > before);
-  expect(new Set(renewed)).toEqual(new Set([held.grant.id]));
+  expect(new Set(renewed)).toEqual(new Set([granted.grant.id]));
   end.abort(new Error('over'));
   await expect(blocked).rejects.toThrow('over');
 });
