@@ -256,7 +256,7 @@ function consumerOf(parts: Parts, deps: JobDeps, reconciler: Reconciler): Consum
       await queues.add(quarantineQueue, { runId, kind, segment });
       await supervision.count('quarantined', 1);
       log.warn({ runId }, 'run keeps losing its workers and goes to quarantine');
-      await reconciler.lookAfterQuarantine();
+      await reconciler.checkQuarantine();
     },
   });
 }

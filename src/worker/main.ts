@@ -85,7 +85,7 @@ async function work(config: Config, untilIdle: boolean): Promise<void> {
     providers,
     tenants,
     toolkit,
-    lendQuarantine: (waiting) => quarantine.lend(waiting),
+    lendQuarantine: (waiting) => quarantine.serve(waiting),
   }).catch((error: unknown) =>
     stop(error instanceof RunError && error.code === 'queue_unavailable' ? exitUnreachable : exitUsage, String(error)),
   );

@@ -21,18 +21,18 @@ export type AuxiliaryCallDeps = Pick<
   'ports' | 'agents' | 'chainFor' | 'preferencesFor' | 'maxInlineWaitMs' | 'tenants' | 'metrics' | 'wake'
 >;
 
-/** A model call that is no part of a turn. It passes the same gate, and whoever the accounts names pays. */
+/** A model call that is no step. It passes the same gate, and its accounts pay. */
 export interface AuxiliaryCall {
   readonly accounts: Omit<Accounts, 'run' | 'payers'>;
-  /** The same for each time that the same call is made. */
+  /** The same for each repetition of the call. */
   readonly requestId: string;
-  /** Somebody may have begun this call before and died: what was held for it counts as spent. */
+  /** A lost worker may have begun this call: its reservations are written off. */
   readonly isRepeat: boolean;
 }
 
 /**
- * Asks the agent's fast model, or its own where it maps none, and answers the text. Throws `RunError`: also
- * `provider_rate_limit` where it would have to wait for long, and `budget_exceeded` where there is no money for it.
+ * Asks the agent's fast model, or its own where it maps none, and returns the text. Throws `RunError`: also
+ * `provider_rate_limit` where it would have to wait long, and `budget_exceeded` where there is no money for it.
  */
 export async function askModel(
   call: AuxiliaryCall,
@@ -151,7 +151,7 @@ async function gateFor({ accounts, isRepeat }: AuxiliaryCall, deps: AuxiliaryCal
 
 function failureOf(thrown: unknown): unknown {
   if (thrown instanceof LlmError) return runErrorFrom(thrown);
-  // Nothing is suspended here: whoever asks tries again later.
+  // There is no run to suspend: the job is tried again later.
   if (thrown instanceof TurnSuspension) return new RunError('provider_rate_limit', thrown.message, { cause: thrown });
   return thrown;
 }

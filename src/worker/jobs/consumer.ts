@@ -11,12 +11,12 @@ import { runJob } from '../run/run-job.ts';
 import { Leases } from './lease.ts';
 
 /**
- * With so many crashes in a row, or so much blame ever, a run leaves the common queues. A run that kills its process in a call
- * has earned one by its first death and two by each that it is watched at: it takes three workers down. Two unlucky kills, or
- * crashes of others, are not enough for any run.
+ * With so many crashes in a row, or so much blame in all, a run is moved to quarantine. A run that kills its process in a call
+ * gets one blame for the first worker and two for each that dies while it is watched: it takes three workers down. Two
+ * unlucky kills, or crashes of other runs, are not enough.
  */
 const commonLimits = { crashLimit: 4, blameLimit: 5 } as const;
-/** In quarantine each run has a process to itself: two more deaths there, and it fails for good. */
+/** In quarantine each run has a process to itself: after two more lost ones it fails. */
 const quarantineLimits = { crashLimit: 6, blameLimit: 9 } as const;
 
 export interface ConsumerOptions {
@@ -29,14 +29,14 @@ export interface ConsumerOptions {
   readonly stalledIntervalMs: number;
   readonly deps: Omit<RunDeps, 'stopping'>;
   readonly log: Log;
-  /** Moves a run that keeps bringing workers down into the quarantine queue. */
+  /** Moves a run that keeps killing workers into the quarantine queue. */
   quarantine(job: RunJob): Promise<void>;
-  /** Ends a run that brought down the quarantine as well. */
+  /** Ends a run that kept killing workers in quarantine, too. */
   abandon(run: Pick<RunJob, 'runId' | 'segment'>): Promise<void>;
 }
 
 /**
- * Takes run jobs from the queues, one processor call per delivery, and tells BullMQ how each ended. Neutralises BullMQ's
+ * Takes run jobs from the queues, one processor call per delivery, and reports to BullMQ how each ended. Neutralises BullMQ's
  * own stalled limit: it would fail innocent neighbours of a run that crashes the process.
  */
 export class Consumer {
@@ -44,8 +44,8 @@ export class Consumer {
   readonly #leases: Leases;
   readonly #workers: Worker[];
   readonly #slots = new Map<string, Promise<unknown>>();
-  /** What stops each processor call. A set instead of one shared signal: combining a signal that lives as long as the
-   * process with short ones keeps memory for every call. */
+  /** Stops each processor call. Not one shared signal: combining a signal that lives as long as the process with short ones
+   * keeps memory for every call. */
   readonly #calls = new Set<AbortController>();
   #stopping = false;
   /** Queues whose fetch loop has failed within the last second. */
@@ -77,7 +77,7 @@ export class Consumer {
   }
 
   /**
-   * Stops fetching and lets every run reach its next commit; what still runs after `graceMs` is cut off and handed over
+   * Stops fetching and lets every run reach its next commit; what still runs after `graceMs` is aborted and handed over
    * from its last one. Either way the jobs go to the front of the queue.
    */
   async stop(graceMs: number): Promise<void> {
@@ -130,13 +130,13 @@ export class Consumer {
   ): Promise<unknown> {
     const data = this.#parse(job);
     if (this.#stopping) {
-      // Fetched in the moment of stopping: nothing was claimed, so it goes back as it came.
+      // Fetched while stopping: nothing is claimed yet, so the job is returned unchanged.
       await job.moveToWait(token);
       throw new WaitingError();
     }
     const call = new AbortController();
-    const lease = this.#leases.hold(job.id as string, call);
-    signal?.addEventListener('abort', () => call.abort(new RunError('lock_lost', 'the job was taken away')), {
+    const lease = this.#leases.begin(job.id as string, call);
+    signal?.addEventListener('abort', () => call.abort(new RunError('lock_lost', 'the lock of the job was lost')), {
       once: true,
     });
     this.#calls.add(call);
@@ -155,7 +155,7 @@ export class Consumer {
       throw new UnrecoverableError(`validation: ${problemsOf(parsed.error, 'the job').join('; ')}`);
     }
     if (parsed.data.kind === 'postrun') {
-      throw new UnrecoverableError('validation: jobs of kind postrun are those of a queue of their own');
+      throw new UnrecoverableError('validation: jobs of kind postrun belong to queues of their own');
     }
     return parsed.data;
   }
@@ -197,7 +197,7 @@ export class Consumer {
   ): Promise<unknown> {
     switch (outcome.kind) {
       case 'ended':
-        // The prefix keeps a provider's or a tool's words from being read as one of BullMQ's control messages.
+        // The prefix keeps a code from being read as one of BullMQ's control messages.
         if (outcome.status === 'failed')
           throw new UnrecoverableError(`run failed: ${outcome.error?.code ?? 'internal'}`);
         return { status: outcome.status };
@@ -217,7 +217,7 @@ export class Consumer {
     }
   }
 
-  /** A full or read-only Redis makes the fetch loop spin without delay; a second of pause keeps it to one error a second. */
+  /** A full or read-only Redis makes the fetch loop spin without delay: it pauses for a second after each error. */
   async #onWorkerError(worker: Worker, error: Error): Promise<void> {
     const { log } = this.#options;
     if (this.#backingOff.has(worker) || this.#stopping) return;

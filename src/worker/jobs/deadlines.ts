@@ -21,29 +21,29 @@ export interface DeadlineDeps {
   wake(runId: string, summary: string): void;
 }
 
-/** Every worker looks so often; each run is handed to one of them. */
+/** Every worker polls so often; each due run is given to one of them. */
 const everyMs = 1_000;
 const atOnce = 100;
 
 /**
- * Ends runs whose deadline has passed, or their time in the queue, and that no worker has: those that nobody has begun at once, those that wait by putting
- * them in front of their queue, where the worker that takes them ends them. A run on a worker is ended by that one, and a
- * begun run in a queue by the next.
+ * Ends runs whose deadline has passed, or their time in the queue, and that no worker has: those that have not begun at once;
+ * suspended ones by resuming them, so that the next worker ends them. A run on a worker is ended by that one, and a begun run
+ * in a queue by the next.
  */
 export class DeadlineWatch implements AsyncDisposable {
   readonly #deps: DeadlineDeps;
   readonly #timer: NodeJS.Timeout;
-  #looking: Promise<void> | undefined;
+  #polling: Promise<void> | undefined;
 
   constructor(deps: DeadlineDeps) {
     this.#deps = deps;
     this.#timer = setInterval(() => {
-      // One look at a time: a slow Redis is not asked faster than it answers.
-      this.#looking ??= this.#look().finally(() => (this.#looking = undefined));
+      // One poll at a time: a slow Redis is not asked faster than it answers.
+      this.#polling ??= this.#poll().finally(() => (this.#polling = undefined));
     }, everyMs).unref();
   }
 
-  async #look(): Promise<void> {
+  async #poll(): Promise<void> {
     const { deadlines, log } = this.#deps;
     try {
       for (const runId of await deadlines.due(atOnce))
@@ -51,7 +51,7 @@ export class DeadlineWatch implements AsyncDisposable {
           log.warn({ err, runId }, 'run was not ended at its deadline'),
         );
     } catch (err) {
-      log.debug({ err }, 'deadlines were not looked at');
+      log.debug({ err }, 'deadlines could not be read');
     }
   }
 
@@ -72,11 +72,11 @@ export class DeadlineWatch implements AsyncDisposable {
     const { code, message, retryable } = isLate ? deadlineExceeded(atMs) : queueExpired(queue, atMs);
     const anew = record.epoch > 0 && (await this.#waitsForThread(record));
     if (!(await this.#deps.end(record, { code, message, retryable }, { anew }))) return;
-    // A job that is left would only be skipped.
+    // A job that stays would only be skipped.
     await queues
       .get(queue)
       .remove(jobIdFor(runId, segment))
-      .catch((err: unknown) => log.debug({ err, runId }, 'job of an ended run is left'));
+      .catch((err: unknown) => log.debug({ err, runId }, 'job of an ended run was not removed'));
   }
 
   async #waitsForThread({ runId, tenant, request: { thread: threadId, agent: agentId } }: RunRecord): Promise<boolean> {
@@ -86,6 +86,6 @@ export class DeadlineWatch implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     clearInterval(this.#timer);
-    await this.#looking;
+    await this.#polling;
   }
 }

@@ -12,7 +12,7 @@ export interface PostRunQueueDeps {
   readonly embeds: boolean;
 }
 
-/** A job is forgotten when it is over: a thread that could not be given a title is tried again after its next run. */
+/** An ended job is removed: a thread whose title failed gets another job after its next run. */
 const options: JobsOptions = {
   attempts: 3,
   backoff: { type: 'exponential', delay: 2_000, jitter: 0.5 },
@@ -22,8 +22,8 @@ const options: JobsOptions = {
 };
 
 /**
- * Queues what follows the answer of a run in a thread, as its agent wants it: one job for each kind, so that none waits for
- * another. What an agent handles as secret is given to no other model.
+ * Queues the post-run jobs of a run in a thread that its agent wants: separate ones, so that none waits for another. None for
+ * an agent with secret data: no other model may get it.
  */
 export async function queuePostRunJobs(record: RunRecord, { queues, agents, embeds }: PostRunQueueDeps): Promise<void> {
   const { runId, tenant, request, queue: own, parent } = record;
@@ -46,7 +46,7 @@ export async function queuePostRunJobs(record: RunRecord, { queues, agents, embe
   await queues.get(postrunQueueOf(queue)).addBulk(jobs);
 }
 
-/** A thread is given one title, whichever of its runs asks for it first. */
+/** One job for the title of a thread, whichever of its runs asks first. */
 function jobIdOf({ postRun, runId, tenant, threadId }: PostrunJob): string {
   return postRun === 'title' ? `title-${sha256(`${tenant}\0${threadId}`).slice(0, 32)}` : `${postRun}-${runId}`;
 }

@@ -13,19 +13,19 @@ export interface EmbeddedMessage {
   readonly vector: readonly number[];
 }
 
-/** Makes vectors of what was said in threads, and keeps them: the operator's own. A worker without one makes none. */
+/** Makes vectors of messages of threads, and stores them. The operator provides it; without one there are no vectors. */
 export interface Embedder {
   /** Of the provider, for limits, breakers and costs. */
   readonly id: string;
   readonly model: string;
-  /** Absent: the price is not known. */
+  /** Absent: unpriced. */
   readonly microcentsPerMillionTokens?: number;
   readonly limits?: ProviderLimits;
-  /** One vector for each text, in their order. One call on the wire: it is paid for and counted as one. */
+  /** One vector for each text, in their order. One request: it is paid for and counted as one. */
   embed(
     texts: readonly string[],
     signal: AbortSignal,
   ): Promise<{ readonly vectors: readonly (readonly number[])[]; readonly inputTokens?: number }>;
-  /** Keeps them. The same messages may come again. */
+  /** Stores them. The same messages may come again. */
   keep(messages: readonly EmbeddedMessage[], signal: AbortSignal): Promise<void>;
 }

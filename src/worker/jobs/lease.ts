@@ -6,9 +6,9 @@ interface Lease {
 }
 
 /**
- * Watches the leases of the jobs that this process works on. BullMQ does not stop a processor whose lock it could not
- * renew, and during a silent network hole it says nothing at all; so a lease that was not renewed for most of its
- * duration aborts the run here, before another worker may take it.
+ * Watches the leases of the jobs of this process. BullMQ does not stop a processor whose lock it could not renew, and emits
+ * nothing while the network drops packets. So a lease that was not renewed for most of its duration aborts the run here,
+ * before another worker may claim it.
  */
 export class Leases implements Disposable {
   readonly #leases = new Map<string, Lease>();
@@ -21,11 +21,11 @@ export class Leases implements Disposable {
   }
 
   /** Begins a lease that aborts `controller` when it is lost. End it when the processor call ends. */
-  hold(jobId: string, controller: AbortController): { end(): void } {
+  begin(jobId: string, controller: AbortController): { end(): void } {
     const lease = { renewedAt: performance.now(), controller };
     this.#leases.set(jobId, lease);
     return {
-      // A later delivery of the same job may hold its own lease by now.
+      // A later delivery of the same job may have its own lease by now.
       end: () => void (this.#leases.get(jobId) === lease && this.#leases.delete(jobId)),
     };
   }
@@ -38,7 +38,7 @@ export class Leases implements Disposable {
     }
   }
 
-  /** The lock is gone for certain. */
+  /** The lock is lost for certain. */
   lost(jobId: string): void {
     this.#leases.get(jobId)?.controller.abort(new RunError('lock_lost', 'the lock of the job could not be renewed'));
   }

@@ -3,7 +3,6 @@ import type { ThreadEventBody } from '../../shared/contract/thread/thread-event.
 import type { Embedder } from './embedder.ts';
 import type { AuxiliaryCall, AuxiliaryCallDeps } from './auxiliary-call.ts';
 
-/** What post-run jobs work with. */
 export interface PostRunDeps extends AuxiliaryCallDeps {
   /** Absent: nothing is embedded. */
   readonly embedder?: Embedder | undefined;
@@ -11,7 +10,6 @@ export interface PostRunDeps extends AuxiliaryCallDeps {
   readonly deadlineMs?: number;
 }
 
-/** One post-run job. */
 export interface PostRunCall {
   readonly job: PostrunJob;
   readonly call: AuxiliaryCall;
@@ -19,5 +17,5 @@ export interface PostRunCall {
   readonly signal: AbortSignal;
 }
 
-/** Answers what to tell the thread; nothing where there was nothing to do. May be made again after a crash. */
+/** Returns the event for the thread; undefined where there was nothing to do. May be repeated after a crash. */
 export type PostRunWork = (run: PostRunCall) => Promise<ThreadEventBody | undefined>;

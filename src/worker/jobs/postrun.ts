@@ -18,13 +18,13 @@ export interface PostRunConsumerOptions {
   ): Promise<void>;
 }
 
-/** At once in one process: none of them is in a hurry, and the runs are. */
+/** At once in one process. Few: the runs of the process come first. */
 const concurrency = 4;
-/** One that brings down its worker so often is given up. */
+/** A job that loses its worker so often fails. */
 const maxStalledCount = 2;
 const longestGraceMs = 10_000;
 
-/** Takes the jobs of what follows runs, from queues of their own so that no run waits for them. */
+/** Takes post-run jobs, from queues of their own so that no run waits for them. */
 export class PostRunConsumer {
   readonly #options: PostRunConsumerOptions;
   readonly #workers: readonly Worker[];
@@ -42,7 +42,7 @@ export class PostRunConsumer {
       worker.run().catch((err: unknown) => this.#options.log.error({ err, queue: worker.name }, 'fetch loop ended'));
   }
 
-  /** Stops fetching, and lets what has begun end within `graceMs`, at most 10 s; the rest goes back to its queue. */
+  /** Stops fetching, and lets started jobs end within `graceMs`, at most 10 s; the others are returned to their queue. */
   async stop(graceMs: number): Promise<void> {
     this.#stopping = true;
     await Promise.all(this.#workers.map((worker) => worker.pause(true)));
@@ -81,7 +81,7 @@ export class PostRunConsumer {
 
   async #process(job: Job, token: string | undefined, lost: AbortSignal | undefined): Promise<void> {
     const parsed = postrunJob.safeParse(job.data);
-    if (!parsed.success) throw new UnrecoverableError('validation: the job is not one that follows a run');
+    if (!parsed.success) throw new UnrecoverableError('validation: not a post-run job');
     const call = new AbortController();
     lost?.addEventListener('abort', () => call.abort(lost.reason), { once: true });
     const delivery = {

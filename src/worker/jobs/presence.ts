@@ -16,13 +16,13 @@ export interface PresenceOptions {
   readonly active: () => number;
 }
 
-/** That the fleet knows of a worker and its agents, until it is disposed of. */
+/** Keeps a worker and its agents announced to the fleet until it is disposed of. */
 export interface Presence extends AsyncDisposable {
-  /** The agents are not announced any more: this worker takes no more runs. */
+  /** For a draining worker: its agents are no longer announced. */
   stopAnnouncing(): void;
 }
 
-/** Resolves once the fleet knows of this worker. Rejects when Redis cannot be reached. */
+/** Resolves once this worker is announced. Rejects when Redis cannot be reached. */
 export async function announceWorker({
   supervision,
   log,
@@ -36,7 +36,7 @@ export async function announceWorker({
     await work().catch((err: unknown) => log.debug({ err }, message));
   };
   const beat = tried(() => supervision.heartbeat({ ...about, active: active() }), 'heartbeat did not reach redis');
-  // A lock was renewed at most half its time ago when its worker dies, so that the pulse ends before the next worker claims the run.
+  // A lock was renewed at most half its time ago when its worker dies: the pulse ends before the next worker claims the run.
   const pulse = tried(() => supervision.pulse(name, lockDurationMs * 0.4), 'pulse did not reach redis');
   const announce = tried(() => supervision.announceAgents(agents), 'agents were not announced');
   const farewell = tried(() => supervision.farewell(name), 'farewell did not reach redis');

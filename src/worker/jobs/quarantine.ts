@@ -2,24 +2,24 @@ import { fork, type ChildProcess } from 'node:child_process';
 import type { Log } from '../../shared/base/log.ts';
 import { quarantineQueue } from '../../shared/contract/queues.ts';
 
-/** Makes an entry file a worker that leaves once it has had nothing to do for a while. */
+/** Starts an entry file as a worker that exits once it has been idle for a while. */
 export const untilIdleArgument = 'until-idle';
 
-/** A node that is lost again and again may send several runs here; one process alone would keep them for minutes. */
-const maxChildren = 4;
+/** A machine that is lost again and again may send several runs here; one process alone would take minutes for them. */
+const maxWorkers = 4;
 
 /**
- * Lends the quarantine processes of its own when no worker of the fleet serves it, each for one run at a time. Whatever
- * a poisonous run does to its process then happens to that child, and no neighbour is harmed. A child leaves by itself when
- * it is idle; one that was killed is replaced at once, because its run comes back. They leave when this process does: then
- * another worker lends new ones within seconds. A deployment of its own (WORKER_QUEUES=quarantine) makes this unnecessary.
+ * Starts on-demand quarantine workers when no worker of the fleet serves that queue, each for one run at a time: a poisonous
+ * run kills only its own process. Such a process exits when it is idle; one that was killed is replaced at once, because its
+ * run is delivered again. They exit with this process: then another worker starts new ones within seconds. A deployment of
+ * its own (WORKER_QUEUES=quarantine) makes this unnecessary.
  */
 export class OnDemandQuarantine implements Disposable {
   readonly #entry: string;
   readonly #env: Readonly<Record<string, string | undefined>>;
   readonly #log: Log;
-  readonly #children = new Set<ChildProcess>();
-  #leaving = false;
+  readonly #workers = new Set<ChildProcess>();
+  #stopping = false;
 
   constructor(entry: string, env: Readonly<Record<string, string | undefined>>, log: Log) {
     this.#entry = entry;
@@ -27,21 +27,21 @@ export class OnDemandQuarantine implements Disposable {
     this.#log = log;
   }
 
-  /** Makes sure that enough children for so many waiting runs are there. */
-  lend(waiting: number): void {
-    const missing = Math.min(waiting, maxChildren) - this.#children.size;
-    if (missing <= 0 || this.#leaving) return;
+  /** Makes sure that there are enough processes for so many waiting runs. */
+  serve(waiting: number): void {
+    const missing = Math.min(waiting, maxWorkers) - this.#workers.size;
+    if (missing <= 0 || this.#stopping) return;
     this.#log.warn(
       { waiting, processes: missing },
-      'runs wait in quarantine and no worker serves it: lending it processes',
+      'runs wait in quarantine and no worker serves it: starting on-demand workers',
     );
     for (let i = 0; i < missing; i++) this.#start();
   }
 
-  /** Asks the children to leave; they hand over what they work on. */
+  /** Stops the processes; they hand over their runs. */
   [Symbol.dispose](): void {
-    this.#leaving = true;
-    for (const child of this.#children) child.kill('SIGTERM');
+    this.#stopping = true;
+    for (const child of this.#workers) child.kill('SIGTERM');
   }
 
   #start(): void {
@@ -51,14 +51,14 @@ export class OnDemandQuarantine implements Disposable {
     });
     let ready = false;
     child.once('message', () => (ready = true));
-    child.once('error', (err) => this.#log.error({ err }, 'no process could be lent to the quarantine'));
+    child.once('error', (err) => this.#log.error({ err }, 'an on-demand quarantine worker could not be started'));
     child.once('exit', (code, signal) => {
-      this.#children.delete(child);
-      // One that cannot start would not start the next time either.
-      if (!ready || code === 0 || this.#leaving) return;
-      this.#log.warn({ exitCode: code, signal }, 'a process lent to the quarantine was lost');
+      this.#workers.delete(child);
+      // A process that could not start would not start the next time either.
+      if (!ready || code === 0 || this.#stopping) return;
+      this.#log.warn({ exitCode: code, signal }, 'an on-demand quarantine worker was lost');
       this.#start();
     });
-    this.#children.add(child);
+    this.#workers.add(child);
   }
 }

@@ -37,44 +37,44 @@ export interface ReconcileDeps {
   onUnreachable(): void;
 }
 
-/** How often a run that works, or waits for a worker, is looked at: as often as the fleet manages, and at least once an hour. */
+/** How often a run that is running or queued is checked: as often as the fleet manages, and at least once an hour. */
 const shortestMs = 5_000;
 const longestMs = 3_600_000;
 const perSecond = 200;
-/** The same for a run that waits for something else, unless its time comes sooner. What ends its wait has it looked at. */
+/** The same for a suspended run, unless its time comes sooner. What ends its wait has it checked. */
 const parkedMs = 86_400_000;
-/** Money that a run was told of may be lost with the worker that was to wake it. */
+/** A worker that was to resume a run for which there is money may be lost. */
 const moneyMs = 600_000;
-/** Holders without a record that are remembered. */
+/** Lock owners without a record that are remembered. */
 const maxMissing = 10_000;
 /** An entry without a record for this long belongs to a creation that never finished, or to an expired record. */
 const orphanMs = 60_000;
 const pageSize = 500;
 const maxPages = 10;
-/** Entries of open runs of which each pass makes sure that they are looked at. */
+/** Entries of open runs that each pass lists for a check where they are not. */
 const relistSize = 2_000;
 const interruption = { drain: false, onPendingApprovals: 'deny', reason: 'a newer message interrupts it' } as const;
 const accountName = z.tuple([budgetScope, z.string()]);
-/** Looked at side by side: one whose node is away must not have the others wait for it. */
+/** Checked side by side: the others must not wait for one whose node cannot be reached. */
 const lanes = 20;
 const maxRequeues = 10;
 const openJobStates = ['waiting', 'active', 'delayed', 'prioritized'] as const;
-/** How often queues and agents are looked for that nobody announces any more. */
+/** How often queues and agents that no worker announces any more are searched for. */
 const forgetEveryMs = 3_600_000;
 
 type Verdict = 'forgotten' | 'requeued' | 'fine' | 'unreachable';
 
 /**
- * Finds runs that have not ended and have neither a job nor anything else to wait for, and puts them back. In a healthy
- * fleet it finds none: each one is a loss that was repaired, and `doctor` shows the count.
+ * Finds runs that have not ended and have neither a job nor anything else to wait for, and requeues them. In a healthy fleet
+ * there are none: each one is a loss that was repaired, and `doctor` shows the count.
  */
 export class Reconciler {
   readonly #deps: ReconcileDeps;
   #offset = 0;
   #threadOffset = 0;
   #forgottenAt = Number.NEGATIVE_INFINITY;
-  #missingHolders: ReadonlySet<string> = new Set();
-  /** What this pass could not look at, because a node of Redis was away. */
+  #missingOwners: ReadonlySet<string> = new Set();
+  /** What this pass could not check, because a node of Redis was unreachable. */
   #unreachable: { readonly error: RunError; readonly count: number } | undefined;
 
   constructor(deps: ReconcileDeps) {
@@ -82,31 +82,30 @@ export class Reconciler {
   }
 
   /**
-   * One bounded pass over the runs that are due. Runs that changed hands are due soon after, those that work or wait for a
-   * worker again and again, and those that wait for something else hardly ever: however many there are, they delay nothing.
-   * Answers how many runs were put back.
+   * One bounded pass over the runs that are due. Runs whose state changed are due soon after, running and queued ones again
+   * and again, and suspended ones hardly ever: however many there are, they delay nothing. Returns how many were requeued.
    */
   async pass(): Promise<number> {
     this.#unreachable = undefined;
     let requeued = 0;
     const parts = [
-      async () => void (requeued = await this.#lookAfterRuns()),
-      () => this.#lookAfterThreads(),
-      () => inTime(this.lookAfterQuarantine(), 'look after the quarantine'),
-      () => inTime(this.#forgetUnannounced(), 'look for what nobody announces'),
+      async () => void (requeued = await this.#checkRuns()),
+      () => this.#checkThreads(),
+      () => inTime(this.checkQuarantine(), 'check of the quarantine'),
+      () => inTime(this.#forgetUnannounced(), 'search for what no worker announces'),
     ];
     const failures: unknown[] = [];
     // Their lists may be on different nodes.
     for (const part of parts) await part().catch((error: unknown) => failures.push(error));
     if (this.#unreachable) {
       const { error: err, count } = this.#unreachable;
-      this.#deps.log.warn({ err, count }, 'open runs or threads were not looked after: their node of Redis is away');
+      this.#deps.log.warn({ err, count }, 'open runs or threads were not checked: their node of Redis is unreachable');
     }
     if (failures.length > 0) throw failures[0];
     return requeued;
   }
 
-  async #lookAfterRuns(): Promise<number> {
+  async #checkRuns(): Promise<number> {
     const { supervision } = this.#deps;
     this.#offset = await supervision.relist(this.#offset, relistSize);
     const everyMs = paceMs(await supervision.dueWithin(longestMs));
@@ -117,8 +116,8 @@ export class Reconciler {
       await inLanes(due, lanes, async (open) => {
         const verdict = await this.#tryToRepair(open);
         if (verdict === 'requeued') requeued += 1;
-        if (verdict === 'fine') again.push({ ...open, nextMs: nextLook(open, everyMs) });
-        if (verdict === 'unreachable') again.push({ ...open, nextMs: lookAtNode(everyMs) });
+        if (verdict === 'fine') again.push({ ...open, nextMs: nextCheck(open, everyMs) });
+        if (verdict === 'unreachable') again.push({ ...open, nextMs: nextCheckOfNode(everyMs) });
       });
       await supervision.lookAgain(again);
       if (due.length < pageSize) break;
@@ -126,7 +125,7 @@ export class Reconciler {
     return requeued;
   }
 
-  /** What is wrong with one run, or with the node that it is on, must not keep the others from being looked at. */
+  /** A failure with one run, or with its node, must not keep the others from being checked. */
   async #tryToRepair(open: OpenRunInfo): Promise<Verdict> {
     const { log } = this.#deps;
     const { runId, unread } = open;
@@ -161,14 +160,14 @@ export class Reconciler {
     if (run.status === 'suspended') {
       if (run.mayGoOn) this.#deps.wake(runId, 'what it waited for has come');
       else if (isOverdue(run.pending)) this.#deps.wake(runId, 'its time has come');
-      else await this.#keepInLine(runId, run);
+      else await this.#keepInWaitQueue(runId, run);
       return 'fine';
     }
     const state = await queues.get(run.queue).getJobState(jobIdFor(runId, run.segment));
     if (state !== 'unknown' && state !== 'completed' && state !== 'failed') return 'fine';
-    // Only now: a delayed run has a job, and no place in its thread before its time has come.
+    // Only now: a delayed run has a job, and does not enter its thread before its time has come.
     if (run.status === 'queued' && (await this.#waitsForThread(runId, run))) return 'fine';
-    log.warn({ runId, status: run.status, jobState: state, requeues: run.requeues }, 'run had no job and is put back');
+    log.warn({ runId, status: run.status, jobState: state, requeues: run.requeues }, 'run had no job and is requeued');
     if (run.requeues >= maxRequeues) {
       await this.#deps.abandon({ runId, segment: run.segment });
       await supervision.count('abandoned', 1);
@@ -182,8 +181,8 @@ export class Reconciler {
     return 'requeued';
   }
 
-  /** A run that was taken out of its line and never woken would wait for ever. One that waits for people is left to them. */
-  async #keepInLine(runId: string, { tenant, pending }: NonNullable<OpenRunInfo['run']>): Promise<void> {
+  /** A run that was taken out of its wait queue and not resumed would wait for ever. One that waits for people is left alone. */
+  async #keepInWaitQueue(runId: string, { tenant, pending }: NonNullable<OpenRunInfo['run']>): Promise<void> {
     const money = pending.find(({ kind }) => kind === 'budget');
     const account = money && accountName.safeParse(money.id.split(/:(.*)/s).slice(0, 2));
     if (!money || !account?.success) return;
@@ -193,15 +192,15 @@ export class Reconciler {
     if (fits) this.#deps.wake(runId, 'there is money for it now');
   }
 
-  /** It has no job on purpose: whoever holds its thread queues it. */
+  /** Then it has no job on purpose: the release of the lock queues it. */
   async #waitsForThread(runId: string, { tenant, thread, agentId }: NonNullable<OpenRunInfo['run']>): Promise<boolean> {
     if (thread === undefined) return false;
     const entered = await this.#deps.threads.enter({ tenant, threadId: thread, runId, agentId });
     return entered.kind === 'waiting';
   }
 
-  /** Threads whose lock owner is over, or should be: somebody died before it could pass the thread on, or stop the lock owner. */
-  async #lookAfterThreads(): Promise<void> {
+  /** Repairs threads whose lock owner has ended, or was to be stopped: a worker was lost before it released the lock, or stopped the run. */
+  async #checkThreads(): Promise<void> {
     const { threads, supervision, log } = this.#deps;
     this.#threadOffset = await supervision.relistThreads(this.#threadOffset, relistSize);
     const everyMs = paceMs(await supervision.threadsDueWithin(longestMs));
@@ -210,12 +209,12 @@ export class Reconciler {
       const { threads: due, unreachable, more } = await threads.due(pageSize);
       const again: (DueEntry & { readonly nextMs: number })[] = [];
       for (const { error, ...entry } of unreachable)
-        if (this.#isAway(error)) again.push({ ...entry, nextMs: lookAtNode(everyMs) });
+        if (this.#isAway(error)) again.push({ ...entry, nextMs: nextCheckOfNode(everyMs) });
       await inLanes(due, lanes, async (thread) => {
-        const work = this.#lookAfterThread(thread, everyMs, missing);
-        const nextMs = await inTime(work, `look after thread ${thread.threadId}`).catch((err: unknown) => {
-          if (this.#isAway(err)) return lookAtNode(everyMs);
-          log.warn({ err, runId: thread.lockOwner }, 'held thread could not be looked after');
+        const work = this.#checkThread(thread, everyMs, missing);
+        const nextMs = await inTime(work, `check of thread ${thread.threadId}`).catch((err: unknown) => {
+          if (this.#isAway(err)) return nextCheckOfNode(everyMs);
+          log.warn({ err, runId: thread.lockOwner }, 'locked thread could not be checked');
           return Date.now() + everyMs;
         });
         again.push({ ...thread, nextMs });
@@ -223,11 +222,11 @@ export class Reconciler {
       await threads.lookAgain(again);
       if (!more) break;
     }
-    this.#missingHolders = new Set([...this.#missingHolders, ...missing].slice(-maxMissing));
+    this.#missingOwners = new Set([...this.#missingOwners, ...missing].slice(-maxMissing));
   }
 
-  /** Answers when the thread is looked at again. */
-  async #lookAfterThread(
+  /** Returns when the thread is checked again. */
+  async #checkThread(
     { tenant, threadId, lockOwner, suspended, interrupted }: DueThread,
     everyMs: number,
     missing: Set<string>,
@@ -237,17 +236,17 @@ export class Reconciler {
     const now = Date.now();
     if (record && !isTerminalStatus(record.status)) {
       if (interrupted) await children.stop([lockOwner], interruption);
-      // Whoever ends a wait, or enters the thread, has it looked at.
+      // The script that ends a wait, or lets a run enter the thread, has it checked.
       return now + (suspended && !interrupted ? parkedMs * (0.75 + Math.random() / 4) : everyMs);
     }
-    // A run enters its thread before its record is written: one pass is no proof.
+    // A run enters its thread before its record is written: only a second pass proves the loss.
     if (!record) missing.add(lockOwner);
-    if (!record && !this.#missingHolders.has(lockOwner)) return now;
+    if (!record && !this.#missingOwners.has(lockOwner)) return now;
     await threads.releaseToNext(tenant, threadId, { runId: lockOwner, epoch: record?.epoch });
     return now + settledMs;
   }
 
-  /** A queue that still has jobs is kept: somebody should see it. */
+  /** A queue that still has jobs is kept: an operator should see it. */
   async #forgetUnannounced(): Promise<void> {
     const now = performance.now();
     if (now - this.#forgottenAt < forgetEveryMs) return;
@@ -257,8 +256,8 @@ export class Reconciler {
       if ((await queues.get(queue).getJobCountByTypes(...openJobStates)) === 0) await supervision.forgetQueue(queue);
   }
 
-  /** Has processes lent to the quarantine when runs wait there and no worker serves it. */
-  async lookAfterQuarantine(): Promise<void> {
+  /** Has on-demand workers started when runs wait in quarantine and no worker serves it. */
+  async checkQuarantine(): Promise<void> {
     const { supervision, queues } = this.#deps;
     const waiting = await queues.get(quarantineQueue).getJobCountByTypes(...openJobStates);
     if (waiting === 0) return;
@@ -267,25 +266,25 @@ export class Reconciler {
   }
 }
 
-/** When what a node of Redis has is looked at again that was away. */
-function lookAtNode(everyMs: number): number {
+/** When runs and threads of an unreachable node are checked again. */
+function nextCheckOfNode(everyMs: number): number {
   return Date.now() + Math.max(everyMs, settledMs);
 }
 
-/** How often each of so many is looked at. */
+/** How often each of so many is checked. */
 function paceMs(count: number): number {
   return Math.min(longestMs, Math.max(shortestMs, (count / perSecond) * 1_000));
 }
 
-/** When a run that is fine is looked at again, in milliseconds since the epoch. */
-function nextLook({ run, ageMs, unpublished }: OpenRunInfo, everyMs: number): number {
+/** When a run that is fine is checked again, in milliseconds since the epoch. */
+function nextCheck({ run, ageMs, unpublished }: OpenRunInfo, everyMs: number): number {
   const now = Date.now();
   if (unpublished) return now + settledMs;
   if (run?.status !== 'suspended' || ageMs < settledMs) return now + everyMs;
   if (run.pending.some(({ kind }) => kind === 'budget')) return now + moneyMs;
   const expiries = run.pending.flatMap((item) => (isAboutCall(item) ? [Date.parse(item.expiresAt ?? '')] : []));
   const times = expiries.filter((time) => time + settledMs > now).map((time) => time + settledMs);
-  // Spread: those that were suspended together need not be looked at together.
+  // Spread: those that were suspended together need not be checked together.
   return Math.min(now + parkedMs * (0.75 + Math.random() / 4), ...times);
 }
 

@@ -16,15 +16,15 @@ export interface ResumePollerDeps {
   readonly log: Log;
 }
 
-/** How often the lines are looked at, in milliseconds. Every worker looks; each run is handed to one of them. */
+/** How often the wait queues are polled, in milliseconds. Every worker polls; each due run is given to one of them. */
 const turnsEveryMs = 200;
 const timersEveryMs = 500;
 const moneyEveryMs = 2_000;
 const timersAtOnce = 100;
 
 /**
- * Puts suspended runs back into their queue when what they wait for has come: their turn at a provider, money, or a time.
- * A run that is woken without need looks for itself and waits again.
+ * Queues suspended runs again when what they wait for has come: a permit of a provider, money, or a time. A run that is resumed
+ * without need checks for itself and waits again.
  */
 export class ResumePoller implements AsyncDisposable {
   readonly #deps: ResumePollerDeps;
@@ -42,10 +42,10 @@ export class ResumePoller implements AsyncDisposable {
     ];
   }
 
-  /** Returns at once; a failure is logged, and what keeps the run's place in line brings it up again. */
+  /** Returns at once; a failure is logged, and the wait queue of the run gives it out again. */
   wake(runId: string, summary: string): void {
     const done = this.#resume(runId, { summary }).catch((error: unknown) => {
-      this.#deps.log.warn({ err: error, runId }, 'a waiting run could not be woken');
+      this.#deps.log.warn({ err: error, runId }, 'a waiting run could not be resumed');
     });
     this.#inFlight.add(done);
     void done.finally(() => this.#inFlight.delete(done));
@@ -58,23 +58,23 @@ export class ResumePoller implements AsyncDisposable {
       await queues.add(resumed.queue, { runId, kind: resumed.kind, segment: resumed.segment }, { first: true });
       return;
     }
-    // One that goes on already will ask for its place. One that has ended will not: the place is somebody else's.
+    // A run that is running already asks for its permit. An ended one does not: its position is freed.
     const record = await runs.load(runId);
     if (record && !isTerminalStatus(record.status)) return;
     await rateLimiter.leave(runId);
     await waits.clear(runId);
   }
 
-  /** One look at a time: a slow Redis is not asked faster than it answers. */
-  #every(ms: number, name: string, summary: string, look: () => Promise<readonly string[]>): NodeJS.Timeout {
+  /** One poll at a time: a slow Redis is not asked faster than it answers. */
+  #every(ms: number, name: string, summary: string, poll: () => Promise<readonly string[]>): NodeJS.Timeout {
     const timer = setInterval(() => {
       if (this.#busy.has(name)) return;
       this.#busy.add(name);
-      look()
+      poll()
         .then((runIds) => {
           for (const runId of runIds) this.wake(runId, summary);
         })
-        .catch((error: unknown) => this.#deps.log.debug({ err: error }, `waiting runs were not looked at: ${name}`))
+        .catch((error: unknown) => this.#deps.log.debug({ err: error }, `waiting runs could not be polled: ${name}`))
         .finally(() => this.#busy.delete(name));
     }, ms);
     return timer.unref();

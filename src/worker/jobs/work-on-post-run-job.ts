@@ -9,43 +9,42 @@ import { makeTitle } from './title.ts';
 const defaultDeadlineMs = 30_000;
 const maxErrorBytes = 2_048;
 
-/** Where a delivery of the job stands. */
 export interface PostRunDelivery {
-  /** It was begun before, and nobody knows how far it came. */
+  /** It was begun before, and may have come to any point. */
   readonly isRepeat: boolean;
-  /** No other will follow if this one fails. */
+  /** There is no retry after this one. */
   readonly isLast: boolean;
 }
 
 /**
- * Does what follows a run, within its time, and tells the thread. Throws what is worth another try. A failure that is final is told
- * as `postrun.failed` and answered as `failed`; a thread that is gone has nobody to tell.
+ * Runs a post-run job within its time, and emits its event on the thread. Throws what is worth a retry. A final failure is
+ * emitted as `postrun.failed` and returned as `failed`; for a thread that is gone nothing is emitted.
  */
 export async function runPostRunJob(
   job: PostrunJob,
   { isRepeat, isLast }: PostRunDelivery,
   deps: PostRunDeps,
   stop: AbortSignal,
-): Promise<'over' | 'failed'> {
+): Promise<'done' | 'failed'> {
   const { postRun, runId, tenant, agentId, threadId, batch } = job;
   const name = `${postRun}:${runId}`;
-  const tell = async (body: ThreadEventBody) =>
+  const emit = async (body: ThreadEventBody) =>
     await deps.ports.threads.emit({ tenant, threadId }, { agentId, runId }, `${name}:${body.type}`, body);
   const accounts = { runId: name, tenant, agentId, batch };
   const { deadlineMs = defaultDeadlineMs } = deps;
   const late = AbortSignal.timeout(deadlineMs);
   const signal = AbortSignal.any([stop, late]);
   try {
-    const done = await workOf(postRun)({ job, call: { accounts, requestId: name, isRepeat }, deps, signal });
-    if (done) await tell(done);
-    return 'over';
+    const event = await workOf(postRun)({ job, call: { accounts, requestId: name, isRepeat }, deps, signal });
+    if (event) await emit(event);
+    return 'done';
   } catch (thrown) {
     const error = late.aborted
       ? new RunError('provider_unavailable', `it took longer than ${deadlineMs} ms`, { cause: thrown })
       : asRunError(thrown);
-    if (error.code === 'not_found') return 'over';
+    if (error.code === 'not_found') return 'done';
     if (stop.aborted || error.code === 'queue_unavailable' || (error.retryable && !isLast)) throw error;
-    await fail(job, error, deps, tell);
+    await fail(job, error, deps, emit);
     return 'failed';
   }
 }
@@ -54,12 +53,12 @@ async function fail(
   { postRun, runId }: PostrunJob,
   error: RunError,
   { ports }: PostRunDeps,
-  tell: (body: ThreadEventBody) => Promise<void>,
+  emit: (body: ThreadEventBody) => Promise<void>,
 ): Promise<void> {
   const { code, retryable } = error;
-  ports.log.warn({ runId, postRun, code, err: error }, 'a post-run job failed');
+  ports.log.warn({ runId, postRun, code, err: error }, 'post-run job failed');
   const message = cutText(ports.redactor.text(error.message), maxErrorBytes);
-  await tell({ type: 'postrun.failed', effect: postRun, error: { code, message, retryable } });
+  await emit({ type: 'postrun.failed', effect: postRun, error: { code, message, retryable } });
 }
 
 function workOf(postRun: PostRunKind): PostRunWork {

@@ -2,15 +2,15 @@ import { expect, test } from 'vitest';
 import { Leases } from '../../../src/worker/jobs/lease.ts';
 import { until } from '../../support/redis.ts';
 
-function held(leases: Leases, jobId: string) {
+function leaseOf(leases: Leases, jobId: string) {
   const controller = new AbortController();
-  return { ...leases.hold(jobId, controller), signal: controller.signal };
+  return { ...leases.begin(jobId, controller), signal: controller.signal };
 }
 
 test('a lease that is not renewed aborts with lock_lost and a renewed one does not', async () => {
   using leases = new Leases(250);
-  const kept = held(leases, 'kept');
-  const lost = held(leases, 'lost');
+  const kept = leaseOf(leases, 'kept');
+  const lost = leaseOf(leases, 'lost');
   await until('the loss', () => {
     leases.renewed(['kept', 'unknown']);
     return lost.signal.aborted;
@@ -21,8 +21,8 @@ test('a lease that is not renewed aborts with lock_lost and a renewed one does n
 
 test('ending an overtaken lease leaves the lease of the later delivery alone', () => {
   using leases = new Leases(10_000);
-  const first = held(leases, 'job');
-  const second = held(leases, 'job');
+  const first = leaseOf(leases, 'job');
+  const second = leaseOf(leases, 'job');
   first.end();
   leases.lost('job');
   expect(second.signal.aborted).toBe(true);
