@@ -20,7 +20,7 @@ export class AgentDirectory {
   }
 
   /**
-   * Throws `validation` for an unannounced agent, named at this place of the request. While none is announced,
+   * Throws `validation` for an unannounced agent, named at `path` of the request. While none is announced,
    * every name is accepted.
    */
   async check(id: string, redis: RedisConnection, path = 'agent'): Promise<void> {

@@ -39,7 +39,7 @@ export interface ApprovalsQuery {
   readonly kind?: ApprovalKind;
   /** From the previous page; absent for the first. */
   readonly cursor?: string;
-  /** 1 to 100, default 50. What one run waits for is never split, so a page may hold more. */
+  /** 1 to 100, default 50. What one run waits for is never split, so a page may have more. */
   readonly limit?: number;
 }
 

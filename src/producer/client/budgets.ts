@@ -14,7 +14,7 @@ import type { ClientCore } from './client-core.ts';
 import { checkRunId } from './accept/validate.ts';
 import { invalid } from '../../shared/base/problems.ts';
 
-/** Ten million dollars: sums of such amounts are exact in every place that adds them. */
+/** Ten million dollars: sums of such amounts are exact. */
 const maxMicrocents = 1e15;
 const usd = z
   .number()

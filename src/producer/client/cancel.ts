@@ -55,7 +55,7 @@ export function familyPorts(core: ClientCore, redis: RedisConnection): Family {
   };
 }
 
-/** A worker would skip the job of a run that has ended, so a failure to remove it does no harm. */
+/** A worker would skip the job of a run that has ended, so a failure to remove it is only logged. */
 async function forget(record: RunRecord, core: ClientCore, redis: RedisConnection): Promise<void> {
   await leaveWaitQueues(record, core, redis);
   await core.queues.remove(record.queue, record.runId, record.segment).catch(core.onError);

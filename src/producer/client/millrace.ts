@@ -176,7 +176,7 @@ export class Millrace implements AsyncDisposable {
   }
 
   /**
-   * Runs, newest first. One call looks at no more than 2,000 runs: a page may hold fewer than `limit`, even none, and
+   * Runs, newest first. One call looks at no more than 2,000 runs: a page may have fewer than `limit`, even none, and
    * still have a `cursor`. No cursor means the end. Throws `validation` for a cursor or limit that makes no sense.
    */
   async list(query: ListQuery = {}): Promise<{ readonly runs: readonly RunView[]; readonly cursor?: string }> {

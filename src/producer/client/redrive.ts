@@ -102,14 +102,14 @@ async function redriveRun(
   return await core.reach(async (redis) => {
     const times = [endBy, startBy].filter((time) => time !== undefined);
     const next = times.length === 0 ? undefined : Math.min(...times);
-    const place = core.runKeySpace(redis);
-    await listOpen(place, record, next);
+    const space = core.runKeySpace(redis);
+    await listOpen(space, record, next);
     const until = deadlineMs === undefined ? undefined : now + deadlineMs;
-    const done = await redriveFailed(place, record, { queue, atMs: now, deadlineMs: until, startByMs: startBy });
+    const done = await redriveFailed(space, record, { queue, atMs: now, deadlineMs: until, startByMs: startBy });
     if (done === 'gone') throw runNotFound(runId);
     if (done === 'not_failed') return done;
     // Again: the cleanup after its end may have removed it before it was open.
-    await listOpen(place, record, next);
+    await listOpen(space, record, next);
     await core.lifecycle.publish(runId);
     await redis.zadd(core.keys.index(tenant), 'NX', Date.parse(record.createdAt), runId);
     await core.queues.add({

@@ -22,7 +22,7 @@ export class RunHandle {
   readonly runId: string;
   /** The state when `enqueue` answered; undefined on a handle made by `Millrace.run`. */
   readonly status: RunStatus | undefined;
-  /** The execution id was known already, and this is the run it stands for. */
+  /** The execution id was known already, and this is its run. */
   readonly attached: boolean;
   /** What the caller should know about a run that was accepted: that no live worker serves its queue. */
   readonly warnings: readonly string[];

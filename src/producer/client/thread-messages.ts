@@ -16,18 +16,18 @@ export interface MessagesPage {
  * the page that reaches the end of the log; of a turn that will be rolled back nothing is shown.
  */
 export async function readMessages(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   thread: ThreadRef,
   range: ThreadRange,
 ): Promise<MessagesPage> {
   const { order = 'asc', before = Infinity } = range;
-  const lockOwner = await lockOwnerOf(place, thread);
+  const lockOwner = await lockOwnerOf(space, thread);
   const end = lockOwner?.rolledBack ? lockOwner.began + 1 : Infinity;
   // The journal is read before the page: what moves from one to the other meanwhile is seen twice, and shown once.
   const live =
-    lockOwner && end === Infinity && before === Infinity ? await readLiveTurn(place, thread, lockOwner) : undefined;
+    lockOwner && end === Infinity && before === Infinity ? await readLiveTurn(space, thread, lockOwner) : undefined;
   const until = Math.min(before, end);
-  const page = await messagesIn(place, thread, defined({ ...range, before: until < Infinity ? until : undefined }));
+  const page = await messagesIn(space, thread, defined({ ...range, before: until < Infinity ? until : undefined }));
   const { messages, more, passed } = page;
   const last = messages.at(-1);
   const items = messages.flatMap(({ entry, seq }) => inOrder(order, itemsOf(entry, seq)));
@@ -46,7 +46,7 @@ interface MessageEntry {
 
 /** `passed`: these messages and the other entries between them. `more`: the range has messages beyond the last. */
 async function messagesIn(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   thread: ThreadRef,
   range: ThreadRange,
 ): Promise<{ messages: readonly MessageEntry[]; passed: readonly NumberedEntry[]; more: boolean }> {
@@ -56,7 +56,7 @@ async function messagesIn(
   for (let more = true; more && messages.length <= limit;) {
     const from = passed.at(-1)?.seq;
     const rest = from === undefined ? range : { ...range, [order === 'asc' ? 'after' : 'before']: from };
-    const page = await readThread(place, thread, { ...rest, limit: limit + 1 - messages.length });
+    const page = await readThread(space, thread, { ...rest, limit: limit + 1 - messages.length });
     for (const { seq, entry } of page.entries) if (entry.t === 'message') messages.push({ seq, entry });
     passed.push(...page.entries);
     ({ more } = page);

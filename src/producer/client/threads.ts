@@ -90,19 +90,19 @@ export class Threads {
   }
 
   /**
-   * Threads, last changed first. A page may hold fewer than `limit`, even none, and still have a `cursor`; no cursor means the
+   * Threads, last changed first. A page may have fewer than `limit`, even none, and still have a `cursor`; no cursor means the
    * end. Throws `validation`.
    */
   async list(query: ThreadsQuery = {}): Promise<{ readonly threads: readonly ThreadView[]; readonly cursor?: string }> {
     const filter = parse(listQuery, query);
-    const page = await this.#reach((place) => listThreads(place, this.#tenant, filter));
+    const page = await this.#reach((space) => listThreads(space, this.#tenant, filter));
     return { ...page, threads: page.threads.map(viewOfThread) };
   }
 
   /** The thread, its lock owner and how many runs wait. Throws `not_found`, `invalid_id`. */
   async get(threadId: string): Promise<ThreadView> {
     const thread = this.#ref(threadId);
-    return viewOfThread(await this.#reach((place) => threadInfo(place, thread)));
+    return viewOfThread(await this.#reach((space) => threadInfo(space, thread)));
   }
 
   /**
@@ -112,7 +112,7 @@ export class Threads {
   async messages(threadId: string, query: MessagesQuery = {}): Promise<MessagesPage> {
     const thread = this.#ref(threadId);
     const range = parse(messagesQuery, query);
-    return await this.#reach((place) => readMessages(place, thread, range));
+    return await this.#reach((space) => readMessages(space, thread, range));
   }
 
   /**
@@ -122,14 +122,14 @@ export class Threads {
   async events(threadId: string, query: ThreadEventsQuery = {}): Promise<ThreadEventsPage> {
     const thread = this.#ref(threadId);
     const range = parse(eventsQuery, query);
-    return await this.#reach((place) => readThreadEvents(place, thread, range));
+    return await this.#reach((space) => readThreadEvents(space, thread, range));
   }
 
   /** Changes the title or the task, also while a run has the lock. Throws `not_found`, `invalid_id`, `validation`. */
   async update(threadId: string, changes: ThreadChanges): Promise<ThreadView> {
     const thread = this.#ref(threadId);
     const patch = parse(threadChanges, changes, 'change');
-    await this.#reach((place) => updateThread(place, thread, patch));
+    await this.#reach((space) => updateThread(space, thread, patch));
     return await this.get(threadId);
   }
 
@@ -139,7 +139,7 @@ export class Threads {
    */
   async delete(threadId: string): Promise<void> {
     const thread = this.#ref(threadId);
-    await this.#reach((place) => removeThread(place, thread));
+    await this.#reach((space) => removeThread(space, thread));
   }
 
   /**
@@ -147,7 +147,7 @@ export class Threads {
    * a `cursor` when there are more. Threads that change after the first call are kept. Throws `validation`.
    */
   async purge(query: { readonly cursor?: string } = {}): Promise<ThreadPurge> {
-    return await this.#reach((place) => purgeThreads(place, this.#tenant, query.cursor));
+    return await this.#reach((space) => purgeThreads(space, this.#tenant, query.cursor));
   }
 
   /**
@@ -159,14 +159,14 @@ export class Threads {
    */
   async *export(threadId: string): AsyncGenerator<ThreadExportLine, void, void> {
     const thread = this.#ref(threadId);
-    const info = await this.#reach((place) => threadInfo(place, thread));
+    const info = await this.#reach((space) => threadInfo(space, thread));
     yield { ...exportedThread.parse(info), t: 'thread' };
-    const lockOwner = await this.#reach((place) => lockOwnerOf(place, thread));
+    const lockOwner = await this.#reach((space) => lockOwnerOf(space, thread));
     const last = lockOwner?.rolledBack ? Math.min(lockOwner.began, info.lastSeq) : info.lastSeq;
     let after = 0;
     for (;;) {
       const range = { after, before: last + 1, limit: exportedAtOnce };
-      const { entries, more } = await this.#reach((place) => readThread(place, thread, range));
+      const { entries, more } = await this.#reach((space) => readThread(space, thread, range));
       for (const { seq: number, entry } of entries) yield { ...entry, seq: number };
       if (!more) return;
       after = entries.at(-1)?.seq ?? last;
@@ -179,7 +179,7 @@ export class Threads {
     return { tenant: this.#tenant, threadId: parsed.data };
   }
 
-  async #reach<T>(work: (place: ThreadKeySpace) => Promise<T>): Promise<T> {
+  async #reach<T>(work: (space: ThreadKeySpace) => Promise<T>): Promise<T> {
     return await this.#core.reach((redis) => work(this.#core.threadKeySpace(redis)));
   }
 }

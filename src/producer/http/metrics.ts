@@ -45,7 +45,7 @@ export class ProducerMetrics {
   });
   readonly #enqueued = new Counter({
     name: 'millrace_runs_enqueued_total',
-    help: 'Runs asked for over HTTP: accepted, attached to a known execution id, or refused.',
+    help: 'Requests for runs over HTTP: accepted, attached to a known execution id, or refused.',
     labelNames: ['outcome'],
     registers: [this.#registry],
   });

@@ -23,7 +23,7 @@ export const errorBody = z.object({ error: errorInfo });
 export const acceptedRun = z.object({
   runId: z.string(),
   status: runStatus,
-  attached: z.boolean().describe('The execution id was known, and this is the run it stands for.'),
+  attached: z.boolean().describe('The execution id was known, and this is its run.'),
   warnings: z
     .array(z.string())
     .readonly()

@@ -5,7 +5,7 @@ import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import type { DurabilityLevel } from '../client/diagnose.ts';
 
 const maxAgeMs = 1_000;
-/** Below the second that a probe usually waits. */
+/** Less than the second that a probe usually waits. */
 const deadlineMs = 800;
 /** Settings of Redis change rarely, and asking for them is not cheap. */
 const durabilityAgeMs = 30_000;

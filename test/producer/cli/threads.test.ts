@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { clientWorld, type ClientWorld } from './options/client.ts';
-import { aThread, holding, tenant, titled, workerThreads } from '../support/threads.ts';
+import { aThread, lockThread, tenant, titled, workerThreads } from '../support/threads.ts';
 import { CliCommand, millrace, settings } from './support/cli-process.ts';
 
 async function run({ prefix }: ClientWorld, ...args: string[]) {
@@ -11,7 +11,7 @@ test('threads are listed and shown for people and as JSON', async () => {
   const world = await clientWorld();
   expect(await run(world)).toMatchObject({ code: 0, stdout: '', stderr: 'There are no such threads.\n' });
   await aThread(world, 'one');
-  await holding(world, 'two', 'run2', [], 'sales');
+  await lockThread(world, 'two', 'run2', [], 'sales');
   const listed = await run(world);
   expect(listed.stdout).toMatch(
     /^THREAD +AGENT +CHANGED +LOCKED BY +WAITING\ntwo +sales +\S+ \S+ +run2\none +support +/,
@@ -28,7 +28,7 @@ test('messages are shown one by one, first or last, without what a terminal woul
   const world = await clientWorld();
   await aThread(world, 'one');
   const message = { v: 1, t: 'message', runId: 'run2', at: '2026-01-02T03:04:05.000Z' } as const;
-  await holding(world, 'one', 'run2', [{ ...message, message: { role: 'user', content: 'And\u001b[2J 8?' } }]);
+  await lockThread(world, 'one', 'run2', [{ ...message, message: { role: 'user', content: 'And\u001b[2J 8?' } }]);
   const { stdout, stderr } = await run(world, 'messages', 'one');
   expect(stdout).toContain(
     '1  user  2026-01-02 03:04:05\nWhere is order 7?\n\n2  assistant  2026-01-02 03:04:05\nI look.\n',
@@ -55,7 +55,7 @@ test('a handoff is exported with who went on and through what, and is no message
     began: 0,
   } as const;
   const facts = { fromAgentId: 'support', toAgentId: 'sales', descriptor: { kind: 'last-n', n: 4 } } as const;
-  await holding(world, 'one', 'run1', [{ ...entry, ...facts }]);
+  await lockThread(world, 'one', 'run1', [{ ...entry, ...facts }]);
   expect(await run(world, 'messages', 'one')).toMatchObject({ code: 0, stdout: '', stderr: 'There is nothing.\n' });
   const lines = (await run(world, 'export', 'one')).stdout.trimEnd().split('\n');
   expect(JSON.parse(lines[1] ?? '')).toMatchObject({ seq: 1, t: 'handoff', ...facts });
@@ -110,7 +110,7 @@ test('a thread is titled, exported and deleted', async () => {
   expect(await run(world, 'delete', 'one')).toMatchObject({ code: 0, stdout: 'deleted one\n' });
   const gone = await run(world, 'delete', 'one');
   expect([gone.code, gone.stderr]).toEqual([2, 'not_found: there is no thread one\n']);
-  await holding(world, 'two', 'run2', []);
+  await lockThread(world, 'two', 'run2', []);
   const busy = await run(world, 'delete', 'two', '--json');
   expect([busy.code, busy.stderr]).toEqual([1, 'concurrent_run: thread two is in use: run run2 holds it\n']);
 });
@@ -118,7 +118,7 @@ test('a thread is titled, exported and deleted', async () => {
 test('all threads are deleted only when that is said', async () => {
   const world = await clientWorld();
   await aThread(world, 'one');
-  await holding(world, 'two', 'run2', []);
+  await lockThread(world, 'two', 'run2', []);
   const refused = await run(world, 'purge');
   expect([refused.code, refused.stderr]).toEqual([2, expect.stringContaining('--yes')]);
   const purged = await run(world, 'purge', '--yes');

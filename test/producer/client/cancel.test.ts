@@ -112,7 +112,7 @@ test('asking again changes nothing, except that stopping at once overrides drain
   expect(await inForce()).toMatchObject({ drain: false, reason: 'now' });
 });
 
-test('a run that is held although its record does not say running is asked, not ended', async () => {
+test('a run that a worker has, although its record is not running, is asked, not ended', async () => {
   const { run } = await withRun({ status: 'queued', held: '1' });
   expect(await run.cancel()).toMatchObject({ status: 'queued', cancelling: true });
 });

@@ -43,16 +43,17 @@ test('the level of durability follows the settings of Redis', async () => {
 
 test('only open runs without a job that have not changed for a minute are stuck', async () => {
   const { mill, redis, keys, bull } = await clientWorld();
-  const [lost, waiting, recent, suspended, over] = await Promise.all(
+  const [lost, waiting, recent, suspended, ended] = await Promise.all(
     Array.from({ length: 5 }, () => mill.enqueue(request)),
   );
   const age = (runId: string, fields: Record<string, string> = {}) =>
     redis.hset(keys.run(runId), { updatedAt: longAgo(), ...fields });
-  for (const run of [lost, recent, suspended, over]) await redis.lrem(bull('runs', 'wait'), 0, jobIdFor(run!.runId, 0));
+  for (const run of [lost, recent, suspended, ended])
+    await redis.lrem(bull('runs', 'wait'), 0, jobIdFor(run!.runId, 0));
   await age(lost!.runId);
   await age(waiting!.runId);
   await age(suspended!.runId, { status: 'suspended' });
-  await age(over!.runId, { status: 'completed' });
+  await age(ended!.runId, { status: 'completed' });
 
   const { stuckRuns, openRuns, oldestQueuedMs } = await mill.diagnose();
   expect(stuckRuns).toEqual([{ runId: lost!.runId, status: 'queued', ageMs: expect.any(Number) }]);
@@ -134,10 +135,10 @@ test('the diagnosis shows what runs wait for beside a worker: models that fail, 
   const longAgo = [{ kind: 'approval', id: 'c1', requestedAt: new Date(Date.now() - 3_600_000).toISOString() }];
   await redis.hset(keys.run(asks.runId), 'pending', JSON.stringify(longAgo));
   await redis.zadd(keys.asking('default'), 1, 'gone');
-  const place = { redis, keys, cluster: false, clock: systemClock };
+  const space = { redis, keys, cluster: false, clock: systemClock };
   const turns = ['first', 'second'].map((runId) => ({ tenant: 'default', threadId: 'busy', runId, agentId: 'a' }));
-  for (const run of turns) await enterThread(place, run, 'queue');
-  await enterThread(place, { tenant: 'default', threadId: 'calm', runId: 'alone', agentId: 'a' }, 'queue');
+  for (const run of turns) await enterThread(space, run, 'queue');
+  await enterThread(space, { tenant: 'default', threadId: 'calm', runId: 'alone', agentId: 'a' }, 'queue');
   const { waits } = await mill.diagnose();
   const [people] = waits.people;
   expect(people?.oldestMs).toBeGreaterThanOrEqual(3_600_000);

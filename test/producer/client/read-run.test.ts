@@ -36,7 +36,7 @@ test('a caller without a limit waits until the run ends, however many events pas
   expect(await result).toMatchObject({ status: 'completed', text: 'It is on its way.' });
 });
 
-test('a caller with a limit gets the present state when it is over', async () => {
+test('a caller with a limit gets the present state when it has passed', async () => {
   const { run } = await startedRun();
   expect(await run.result({ waitMs: 0 })).toMatchObject({ status: 'running', text: '' });
   expect(await run.result({ waitMs: 30 })).toMatchObject({ status: 'running', text: '' });

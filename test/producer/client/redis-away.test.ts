@@ -114,7 +114,7 @@ test('a subscriber and a waiting caller outlast a Redis that is away for a while
   expect(await result).toMatchObject({ status: 'completed' });
 });
 
-test('when a wait is over while Redis is away, the last known state is the answer', async () => {
+test('when a wait ends while Redis is away, the last known state is the answer', async () => {
   const server = await OwnRedis.start();
   const mill = new Millrace({ redis: server.url, idleMs: 50 });
   onTestFinished(() => mill.close());

@@ -65,9 +65,9 @@ export async function sendGreedy(url: string, { type, piece, times }: GreedyBody
   const socket = connect(Number(port), hostname).setMaxListeners(0);
   onTestFinished(() => void socket.destroy());
   const { promise, resolve, reject } = Promise.withResolvers<{ readonly status: number; readonly text: string }>();
-  const said = { text: '' };
-  socket.setEncoding('utf8').on('data', (data) => (said.text += String(data)));
-  socket.on('error', reject).on('close', () => resolve({ status: Number(said.text.slice(9, 12)), ...said }));
+  const answer = { text: '' };
+  socket.setEncoding('utf8').on('data', (data) => (answer.text += String(data)));
+  socket.on('error', reject).on('close', () => resolve({ status: Number(answer.text.slice(9, 12)), ...answer }));
   const head = [
     'POST /v1/runs/bulk HTTP/1.1',
     `host: ${hostname}:${port}`,
@@ -78,7 +78,7 @@ export async function sendGreedy(url: string, { type, piece, times }: GreedyBody
   socket.write(`${head.join('\r\n')}\r\n\r\n`);
   const perWrite = Math.min(times, Math.ceil(65_536 / piece.length));
   const block = piece.repeat(perWrite);
-  for (let left = times; left > 0 && said.text === ''; left -= perWrite) {
+  for (let left = times; left > 0 && answer.text === ''; left -= perWrite) {
     const isLast = left < perWrite;
     if (socket.write(isLast ? piece.repeat(left) : block)) continue;
     const { promise: go, resolve: proceed } = Promise.withResolvers<void>();

@@ -96,7 +96,7 @@ test('a run over 1 MiB is refused without the others, in lines, and with them in
   expect((await send('GET', '/v1/runs')).body.runs).toHaveLength(1);
 });
 
-test('a run that is wrong in thousands of places is refused in few words', async () => {
+test('a run that is wrong in thousands of fields is refused in few words', async () => {
   const { send } = await serverWorld();
   const metadata = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`k${i}`, i]));
   const { body } = await send('POST', '/v1/runs/bulk', [{ ...request, metadata, [`key_${'x'.repeat(9_000)}`]: 'x' }]);

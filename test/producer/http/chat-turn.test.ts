@@ -92,11 +92,11 @@ test('a turn is streamed from its start, which names everything, to its end', as
   const runId = answer.headers.get('x-run-id') ?? '';
   expect(answer.headers.get('x-execution-id')).toBe('default:s-1:3');
   const reader = linesOf(answer.body as ReadableStream<Uint8Array>);
-  const place = { sessionId: 's-1', tenantId: 'default', turnIndex: 3 };
+  const ids = { sessionId: 's-1', tenantId: 'default', turnIndex: 3 };
   expect((await reader.next()).value).toEqual({
     type: 'session.run.started',
     seq: 0,
-    data: { ...place, runId, executionId: 'default:s-1:3' },
+    data: { ...ids, runId, executionId: 'default:s-1:3' },
   });
   const run = writerOf(world, answer);
   await run.emit(story);
@@ -305,8 +305,8 @@ test('a run that was submitted otherwise is streamed as well', async () => {
   const { body } = await world.send('POST', '/v1/runs', { agent: 'support', input: 'Hello', executionId: 'mail-7' });
   const answer = await post(world, undefined, { 'x-execution-id': 'mail-7' });
   const reader = linesOf(answer.body as ReadableStream<Uint8Array>);
-  const place = { sessionId: body.runId, tenantId: 'default', runId: body.runId, executionId: 'mail-7' };
-  expect((await reader.next()).value).toEqual({ type: 'session.run.started', seq: 0, data: place });
+  const ids = { sessionId: body.runId, tenantId: 'default', runId: body.runId, executionId: 'mail-7' };
+  expect((await reader.next()).value).toEqual({ type: 'session.run.started', seq: 0, data: ids });
 });
 
 test('a quiet turn is kept open by lines that are JSON', async () => {
@@ -346,7 +346,7 @@ test.each<[string, unknown, Record<string, string>, number, string]>([
   ['a session of a wrong form', { ...asked, sessionId: 'a b' }, {}, 400, 'invalid_id'],
   ['a message that is too large', { ...asked, message: 'x'.repeat(262_145) }, {}, 413, 'payload_too_large'],
   ['a credential', { ...asked, metadata: { apiKey: 'x' } }, {}, 422, 'secret_in_payload'],
-  ['a place that is no number', asked, { 'last-event-id': 'x' }, 400, 'validation'],
+  ['a header that is no number', asked, { 'last-event-id': 'x' }, 400, 'validation'],
   ['a list', [asked], {}, 400, 'validation'],
 ])('%s is refused before any line', async (_, body, headers, status, code) => {
   const { send } = await serverWorld();

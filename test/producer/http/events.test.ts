@@ -104,14 +104,17 @@ test('the header wins over the query: a browser repeats the query of its first r
   expect(answer.body.match(/^id: /gm)).toHaveLength(1);
 });
 
-test.each(['abc', '-1', '1.5', ' ', '1e3', '0x1', '99999999999999999999'])('the place %s is refused', async (place) => {
-  const { send, start } = await serverWorld();
-  const { runId } = await start();
-  const byHeader = await send('GET', `/v1/runs/${runId}/events`, undefined, { 'last-event-id': place });
-  const byQuery = await send('GET', `/v1/runs/${runId}/events?after=${encodeURIComponent(place)}`);
-  for (const answer of [byHeader, byQuery])
-    expect([answer.status, answer.body.error.code]).toEqual([400, 'validation']);
-});
+test.each(['abc', '-1', '1.5', ' ', '1e3', '0x1', '99999999999999999999'])(
+  'the number %s is refused',
+  async (number) => {
+    const { send, start } = await serverWorld();
+    const { runId } = await start();
+    const byHeader = await send('GET', `/v1/runs/${runId}/events`, undefined, { 'last-event-id': number });
+    const byQuery = await send('GET', `/v1/runs/${runId}/events?after=${encodeURIComponent(number)}`);
+    for (const answer of [byHeader, byQuery])
+      expect([answer.status, answer.body.error.code]).toEqual([400, 'validation']);
+  },
+);
 
 test('lines instead of server-sent events, for those who ask', async () => {
   const world = await serverWorld();

@@ -105,10 +105,10 @@ test('in a bulk request only the greedy ones are refused', async () => {
 });
 
 test('who approves calls cannot approve money of the tenant', async () => {
-  const { send, redis, keys: places } = await serverWorld({ apiKeys });
+  const { send, redis, keys } = await serverWorld({ apiKeys });
   const { runId } = (await send('POST', '/v1/runs', request, as('all'))).body;
   const pending = [{ kind: 'budget', id: 'tenant:t', requestedAt: new Date().toISOString() }];
-  await redis.hset(places.run(runId), { status: 'suspended', pending: JSON.stringify(pending) });
+  await redis.hset(keys.run(runId), { status: 'suspended', pending: JSON.stringify(pending) });
   const decide = (key: string, budget: unknown) => send('POST', `/v1/runs/${runId}/decisions`, { budget }, as(key));
   for (const budget of ['approve', { topUpUsd: 5 }]) {
     const refused = await decide('person', budget);

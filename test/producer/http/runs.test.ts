@@ -4,7 +4,7 @@ import { until } from '../../support/redis.ts';
 import { request } from '../cli/options/client.ts';
 import { serverWorld } from './server-world.ts';
 
-test('a run is accepted with its place, and can be read there', async () => {
+test('a run is accepted with its location, and can be read there', async () => {
   const { send } = await serverWorld();
   const { status, body, headers } = await send('POST', '/v1/runs', request);
   expect([status, body]).toEqual([

@@ -5,12 +5,21 @@ import type { AssistantPart } from '../../../src/shared/contract/message.ts';
 import { threadEvent } from '../../../src/shared/contract/thread/thread-event.ts';
 import { threadEntry, type ThreadEntry } from '../../../src/shared/contract/thread/thread.ts';
 import { threadItem } from '../../../src/shared/contract/thread/thread-items.ts';
-import { answered, aThread, called, holding, tenant, titled, turnEntries, workerThreads } from '../support/threads.ts';
+import {
+  modelResponse,
+  aThread,
+  toolResult,
+  lockThread,
+  tenant,
+  titled,
+  turnEntries,
+  workerThreads,
+} from '../support/threads.ts';
 import { serverWorld, type ServerWorld } from './server-world.ts';
 
 const digest = (key: string) => createHash('sha256').update(key).digest('hex');
 const call = (id: string): AssistantPart => ({ type: 'tool_call', id, name: 'look', args: '{"order":8}' });
-const said = (text: string) => ({ type: 'text' as const, text });
+const textPart = (text: string) => ({ type: 'text' as const, text });
 
 /** Kind and number, or what is in place of a number, of each item. */
 function marks({ body }: { body: { messages: { kind: string; seq?: number; live?: true }[] } }): string[] {
@@ -91,7 +100,7 @@ test('handoffs, summaries and results are not among the messages, and pages are 
   const handoff = { ...run1, t: 'handoff', key: 'run1:handoff:1', ...facts } as const;
   const summary = { ...run1, t: 'summary', text: 'It is shipped.', upTo: 4 } as const;
   const [asked, looks, found, answer, result] = turnEntries('run1') as [ThreadEntry, ...ThreadEntry[]];
-  await holding(world, 't1', 'run1', [
+  await lockThread(world, 't1', 'run1', [
     asked,
     handoff,
     ...[looks, found, answer, result].filter((each) => each !== undefined),
@@ -128,15 +137,15 @@ test('what the running run has done shows as live where the log ends, and once i
   const world = await serverWorld();
   await aThread(world, 't1');
   const { runId } = await world.start();
-  await holding(world, 't1', runId, turnEntries(runId).slice(0, 1));
+  await lockThread(world, 't1', runId, turnEntries(runId).slice(0, 1));
   const read = async (query = '') => marks(await world.send('GET', `/v1/threads/t1/messages?after=5${query}`));
   expect(await read()).toEqual(['message 6']);
-  await journal(world, runId, answered(1, said('I look.'), call('c1'), call('c2')), called(1, 1, 'c2'));
+  await journal(world, runId, modelResponse(1, textPart('I look.'), call('c1'), call('c2')), toolResult(1, 1, 'c2'));
   const live = ['assistant_text live', 'tool_use live', 'tool_use live', 'tool_result live'];
   expect(await read()).toEqual(['message 6', ...live]);
   expect(await read('&order=desc')).toEqual([...live.toReversed(), 'message 6']);
   expect(await read('&before=7')).toEqual(['message 6']);
-  await journal(world, runId, called(1, 0, 'c1'), answered(2, said('Both are shipped.')));
+  await journal(world, runId, toolResult(1, 0, 'c1'), modelResponse(2, textPart('Both are shipped.')));
   expect(await read('&order=desc&limit=1')).toEqual([
     'message live',
     'tool_result live',
@@ -146,7 +155,7 @@ test('what the running run has done shows as live where the log ends, and once i
   const some = await world.send('GET', '/v1/threads/t1/messages?limit=2');
   expect([marks(some).filter((mark) => mark.endsWith('live')), some.body.next]).toEqual([[], 2]);
   // Between the end of the turn and the next lock owner both have it.
-  await holding(world, 't1', runId, turnEntries(runId).slice(1));
+  await lockThread(world, 't1', runId, turnEntries(runId).slice(1));
   const kept = ['assistant_text 7', 'tool_use 7', 'tool_result 8', 'message 9'];
   expect(await read()).toEqual(['message 6', ...kept]);
   const rest = await world.send('GET', '/v1/threads/t1/messages?after=10');
@@ -157,8 +166,8 @@ test('a turn that will be rolled back shows no more from that request on', async
   const world = await serverWorld();
   await aThread(world, 't1');
   const { runId } = await world.start();
-  await holding(world, 't1', runId, turnEntries(runId).slice(0, 1));
-  await journal(world, runId, answered(1, said('I look.'), call('c1')));
+  await lockThread(world, 't1', runId, turnEntries(runId).slice(0, 1));
+  await journal(world, runId, modelResponse(1, textPart('I look.'), call('c1')));
   const read = async (query: string) => marks(await world.send('GET', `/v1/threads/t1/messages?${query}`));
   expect(await read('after=5')).toEqual(['message 6', 'assistant_text live', 'tool_use live']);
   const rollback = { tenant, threadId: 't1', runId: 'run3', agentId: 'support', onBusy: 'rollback' } as const;
@@ -175,16 +184,16 @@ test('a turn that will be rolled back shows no more from that request on', async
 test('the journal of a run of another tenant is never shown, whatever a thread says about its lock owner', async () => {
   const world = await serverWorld();
   const { runId } = await world.mill.forTenant('other').enqueue({ agent: 'support', input: 'Mine.' });
-  await holding(world, 't1', runId, []);
-  await journal(world, runId, answered(1, said('A secret.')));
+  await lockThread(world, 't1', runId, []);
+  await journal(world, runId, modelResponse(1, textPart('A secret.')));
   expect((await world.send('GET', '/v1/threads/t1/messages')).body).toEqual({ messages: [] });
 });
 
 test('a journal line of a later version does not hide the others', async () => {
   const world = await serverWorld();
   const { runId } = await world.start();
-  await holding(world, 't1', runId, []);
-  await journal(world, runId, { v: 9, t: 'sung' } as never, answered(1, call('c1')));
+  await lockThread(world, 't1', runId, []);
+  await journal(world, runId, { v: 9, t: 'sung' } as never, modelResponse(1, call('c1')));
   expect(marks(await world.send('GET', '/v1/threads/t1/messages'))).toEqual(['tool_use live']);
 });
 
@@ -206,7 +215,7 @@ test('title and task are changed and removed, and nothing else is', async () => 
 test('a thread is deleted unless runs use it, and the answer says which', async () => {
   const world = await serverWorld();
   await aThread(world, 't1');
-  await holding(world, 't2', 'run2', []);
+  await lockThread(world, 't2', 'run2', []);
   await workerThreads(world).enter({ tenant, threadId: 't2', runId: 'run3', agentId: 'support' });
   const gone = await world.send('DELETE', '/v1/threads/t1');
   expect([gone.status, gone.body]).toEqual([200, { threadId: 't1', deleted: true }]);
@@ -222,7 +231,7 @@ test('a thread is deleted unless runs use it, and the answer says which', async 
 test('all threads of a tenant are deleted only on purpose, and those in use are kept', async () => {
   const world = await serverWorld();
   for (const id of ['t1', 't2']) await aThread(world, id);
-  await holding(world, 't3', 'run3', []);
+  await lockThread(world, 't3', 'run3', []);
   for (const query of ['', '?confirm=yes'])
     expect((await world.send('DELETE', `/v1/threads${query}`)).body.error.code).toBe('validation');
   expect((await world.send('DELETE', '/v1/threads?confirm=all&cursor=x')).body.error.code).toBe('validation');
@@ -236,7 +245,7 @@ test('an export has every entry as it is kept, after a line about the thread', a
   await aThread(world, 't1');
   await world.mill.threads.update('t1', { title: 'Order 7' });
   const long = Array.from({ length: 250 }, (_, i) => ({ ...turnEntries('run2')[3], step: i + 1 }) as never);
-  await holding(world, 't1', 'run2', [...turnEntries('run2').slice(0, 1), ...long]);
+  await lockThread(world, 't1', 'run2', [...turnEntries('run2').slice(0, 1), ...long]);
   const { status, headers, body } = await world.send('GET', '/v1/threads/t1/export');
   expect([status, headers.get('content-type')]).toEqual([200, 'application/x-ndjson; charset=utf-8']);
   const lines = String(body)

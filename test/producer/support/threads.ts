@@ -35,12 +35,12 @@ export async function aThread(
   runId = 'run1',
   agentId = 'support',
 ): Promise<void> {
-  await holding(world, threadId, runId, turnEntries(runId), agentId);
+  await lockThread(world, threadId, runId, turnEntries(runId), agentId);
   await workerThreads(world).leave(tenant, threadId, runId);
 }
 
 /** Gives a thread to a run, which writes these entries. */
-export async function holding(
+export async function lockThread(
   world: ClientWorld,
   threadId: string,
   runId: string,
@@ -61,12 +61,12 @@ export async function titled(world: ClientWorld, threadId: string, title: string
 }
 
 /** What a step leaves in the journal of a run. */
-export function answered(step: number, ...parts: AssistantPart[]): JournalEntry {
+export function modelResponse(step: number, ...parts: AssistantPart[]): JournalEntry {
   const message = { role: 'assistant' as const, parts };
   const spent = { usage: zeroUsage, attempts: [], provider: 'p', model: 'm' };
   return { v: 1, t: 'model_response', step, message, finishReason: 'tool_use', ...spent };
 }
 
-export function called(step: number, index: number, toolCallId: string): JournalEntry {
+export function toolResult(step: number, index: number, toolCallId: string): JournalEntry {
   return { v: 1, t: 'tool_result', step, index, toolCallId, toolName: 'look', content: 'shipped' };
 }

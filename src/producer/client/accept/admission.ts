@@ -55,8 +55,8 @@ export class RunAdmission {
 }
 
 /** Adds a thread to the list of its tenant before it is made. Throws `queue_full` (429) when the list is full. */
-export async function admitThread(place: ThreadKeySpace, thread: ThreadRef, max: number): Promise<void> {
-  if (await listThread(place, thread, max)) return;
+export async function admitThread(space: ThreadKeySpace, thread: ThreadRef, max: number): Promise<void> {
+  if (await listThread(space, thread, max)) return;
   const message = `tenant ${thread.tenant} has ${max} threads, which is the most: delete some to begin others`;
   throw full(429, 'tenant_threads', message);
 }

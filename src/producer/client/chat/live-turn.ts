@@ -28,20 +28,20 @@ const tailSize = 2;
 
 /** Undefined when there is nothing of it to be seen. */
 export async function readLiveTurn(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   thread: ThreadRef,
   lockOwner: ThreadLockOwner,
 ): Promise<LiveTurn | undefined> {
-  const { redis, keys } = place;
+  const { redis, keys } = space;
   const { runId, began } = lockOwner;
-  const { entries: tail } = await readThread(place, thread, { limit: tailSize, order: 'desc' });
+  const { entries: tail } = await readThread(space, thread, { limit: tailSize, order: 'desc' });
   const [lines, [tenant, updatedAt]] = await Promise.all([
     redis.lrange(keys.journal(runId), 0, -1),
     redis.hmget(keys.run(runId), 'tenant', 'updatedAt'),
   ]);
   if (tenant !== thread.tenant || !updatedAt || lines.length === 0) return undefined;
   const turn = turnOfJournal(lines.flatMap(readLine));
-  const written = await writtenBy(place, thread, { runId, at: updatedAt, began }, turn);
+  const written = await writtenBy(space, thread, { runId, at: updatedAt, began }, turn);
   return { since: (shown) => ([...tail, ...shown].some(isEndOf(lockOwner)) ? [] : written) };
 }
 
@@ -58,17 +58,17 @@ function isEndOf({ runId, began }: ThreadLockOwner): (entry: NumberedEntry) => b
 
 /** The messages that its worker would write if the turn ended now. */
 async function writtenBy(
-  place: ThreadKeySpace,
+  space: ThreadKeySpace,
   thread: ThreadRef,
   turnPlace: TurnPlace,
   turn: TurnSaid,
 ): Promise<readonly ThreadEntryOf<'message'>[]> {
   const { runId, began } = turnPlace;
   const messages = entriesOfTurn(turnPlace, turn, 'open').filter((entry) => entry.t === 'message');
-  const { entries: firsts } = await readThread(place, thread, { after: began, limit: 1 });
+  const { entries: firsts } = await readThread(space, thread, { after: began, limit: 1 });
   if (firsts.some(({ entry }) => entry.runId === runId && isPrompt(entry))) return messages;
-  const past = pastOf(await readContext(place, thread, runId), runId);
-  return await unwritten(place, thread, withoutLogged(messages, past.logged));
+  const past = pastOf(await readContext(space, thread, runId), runId);
+  return await unwritten(space, thread, withoutLogged(messages, past.logged));
 }
 
 /** A redriven run has written the beginning of its turn before. */

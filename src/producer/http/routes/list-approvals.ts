@@ -7,7 +7,7 @@ import { errorBody, wholeNumberParam } from '../openapi.ts';
 const schema = {
   summary: 'List what waits for people, newest first',
   description:
-    'Calls that need a grant, questions, calls whose outcome is unknown, and money, over all runs of the tenant. `id` is the `toolCallId` of a decision; for money it is the account. What one run waits for is never split, so a page may hold more than `limit`, or fewer and still have a `cursor`; no cursor means the end.',
+    'Calls that need a grant, questions, calls whose outcome is unknown, and money, over all runs of the tenant. `id` is the `toolCallId` of a decision; for money it is the account. What one run waits for is never split, so a page may have more than `limit`, or fewer and still have a `cursor`; no cursor means the end.',
   querystring: z.object({
     agent: publicId.optional(),
     kind: approvalKind.optional(),

@@ -30,7 +30,7 @@ export function getRunRoute(app: App): void {
 const listRunsSchema = {
   summary: 'List runs, newest first',
   description:
-    'A page may hold fewer runs than `limit`, even none, and still have a `cursor`; no cursor means the end.',
+    'A page may have fewer runs than `limit`, even none, and still have a `cursor`; no cursor means the end.',
   querystring: z.object({
     status: runStatus.optional(),
     agent: publicId.optional(),

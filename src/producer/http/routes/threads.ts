@@ -11,7 +11,7 @@ const errors = { '4xx': errorBody, '5xx': errorBody };
 const listSchema = {
   summary: 'List threads, last changed first',
   description:
-    'A page may hold fewer threads than `limit`, even none, and still have a `cursor`; no cursor means the end.',
+    'A page may have fewer threads than `limit`, even none, and still have a `cursor`; no cursor means the end.',
   querystring: z.object({
     agent: publicId.optional().describe('Only threads of this agent.'),
     cursor: z.string().max(256).optional().describe('From the previous page.'),

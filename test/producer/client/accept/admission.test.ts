@@ -36,7 +36,7 @@ test('a tenant at its open runs is refused with 429 and the seconds to wait, and
   expect((await mill.forTenant('other').enqueue(request)).status).toBe('queued');
 });
 
-test('a fleet at its open runs refuses everybody with 503', async () => {
+test('a fleet at its open runs refuses every tenant with 503', async () => {
   const { send, mill } = await serverWorld({ client: { maxOpenRuns: 1 } });
   await mill.forTenant('other').enqueue(request);
   const { status, body } = await send('POST', '/v1/runs', request);
@@ -72,7 +72,7 @@ test('there is room again once a run has ended, also one whose process died befo
   await until('there is room', () => accepted(mill.enqueue(request)));
 });
 
-test('runs that work for others are not held up by the limits of their tenant', async () => {
+test('children are not refused by the limits of their tenant', async () => {
   const { mill, redis, keys } = await clientWorld({ maxOpenRunsPerTenant: 1 });
   await mill.enqueue(request);
   const child = newRun({ ...request }, { tenant: 'default' }, 'n');

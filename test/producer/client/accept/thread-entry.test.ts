@@ -58,9 +58,9 @@ test.each(['enqueue', 'enqueueMany'] as const)(
     const first = await mill.enqueue(inThread);
     const runId = runIdForExecution('default', 'late');
     // Its request got this far, and was sent again.
-    const place = { redis, keys, cluster: false, clock: systemClock };
+    const space = { redis, keys, cluster: false, clock: systemClock };
     const enterLate = () =>
-      enterThread(place, { tenant: 'default', threadId: 'talk', runId, agentId: 'support' }, 'queue');
+      enterThread(space, { tenant: 'default', threadId: 'talk', runId, agentId: 'support' }, 'queue');
     await enterLate();
     await mill.cancel(first.runId);
     const second = await mill.enqueue(inThread);
@@ -150,7 +150,7 @@ describe('a request whose execution id belongs to another one', () => {
 
   test('is refused for minutes after a producer has died with the first, and then no longer', async () => {
     const { mill, redis, keys } = await clientWorld();
-    // Its place in the thread cannot be taken, nor is it refused.
+    // Its position in the thread cannot be removed, nor is it refused.
     await redis.set(keys.thread('default', 'talk', 'manifest'), 'unreadable');
     await expect(mill.enqueue(once)).rejects.toThrow('Redis');
     const claim = keys.claim(runIdForExecution('default', 'once'));
@@ -167,7 +167,7 @@ describe('a request whose execution id belongs to another one', () => {
 });
 
 describe('a message that steers the running run', () => {
-  const say: RunRequestInput = { ...inThread, input: 'And quickly.', onBusy: 'steer', executionId: 'said' };
+  const message: RunRequestInput = { ...inThread, input: 'And quickly.', onBusy: 'steer', executionId: 'steer' };
 
   async function working(world: ClientWorld) {
     const run = await world.mill.enqueue(inThread);
@@ -176,30 +176,30 @@ describe('a message that steers the running run', () => {
     return { run, writer };
   }
 
-  test('is said once however often it is sent, also after the end of that run', async () => {
+  test('arrives once however often it is sent, also after the end of that run', async () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     const { run, writer } = await working(world);
     for (const status of ['running', 'running', 'completed']) {
       if (status === 'completed') await writer.end();
-      expect(await mill.enqueue(say)).toMatchObject({ runId: run.runId, status, attached: true });
+      expect(await mill.enqueue(message)).toMatchObject({ runId: run.runId, status, attached: true });
     }
     expect(await redis.llen(keys.inbox(run.runId))).toBe(1);
-    expect(await codeOf(mill.enqueue({ ...say, input: 'And slowly.' }))).toBe('idempotency_conflict');
+    expect(await codeOf(mill.enqueue({ ...message, input: 'And slowly.' }))).toBe('idempotency_conflict');
   });
 
   test('is not sent again, nor answered by a run of its own, once the run that read it is past its retention', async () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     const { run, writer } = await working(world);
-    await mill.enqueue(say);
+    await mill.enqueue(message);
     await writer.end();
     await redis.del(keys.run(run.runId));
     const other = await mill.enqueue({ ...request, thread: 'talk' });
     await new RunWriter(redis, keys, other.runId).start();
-    for (let times = 0; times < 2; times++) expect(await codeOf(mill.enqueue(say))).toBe('run_not_found');
-    expect(await redis.exists(keys.inbox(other.runId), keys.run(runIdForExecution('default', 'said')))).toBe(0);
-    const ttl = await redis.ttl(keys.claim(runIdForExecution('default', 'said')));
+    for (let times = 0; times < 2; times++) expect(await codeOf(mill.enqueue(message))).toBe('run_not_found');
+    expect(await redis.exists(keys.inbox(other.runId), keys.run(runIdForExecution('default', 'steer')))).toBe(0);
+    const ttl = await redis.ttl(keys.claim(runIdForExecution('default', 'steer')));
     expect(ttl, 'as long as a run with an execution id').toBeGreaterThan(86_400 - 60);
   });
 
@@ -207,45 +207,45 @@ describe('a message that steers the running run', () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     const { run, writer } = await working(world);
-    await mill.enqueue(say);
+    await mill.enqueue(message);
     await writer.end();
-    const runId = followUpId(run.runId, runIdForExecution('default', 'said'));
+    const runId = followUpId(run.runId, runIdForExecution('default', 'steer'));
     await redis.hset(keys.run(runId), 'status', 'queued');
-    expect(await mill.enqueue(say)).toMatchObject({ runId, status: 'queued', attached: true });
+    expect(await mill.enqueue(message)).toMatchObject({ runId, status: 'queued', attached: true });
   });
 
-  test('is noted before it is said, so that a producer that dies in between leaves it with one run', async () => {
+  test('is noted before it is sent, so that it has one run although the producer dies in between', async () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     const { run } = await working(world);
     await redis.set(keys.inbox(run.runId), 'no list');
-    await expect(mill.enqueue(say)).rejects.toThrow('Redis');
-    const claim = keys.claim(runIdForExecution('default', 'said'));
+    await expect(mill.enqueue(message)).rejects.toThrow('Redis');
+    const claim = keys.claim(runIdForExecution('default', 'steer'));
     expect(await redis.hgetall(claim)).toMatchObject({ listener: run.runId, said: '0' });
   });
 
   test('was a run of its own when none was running: its repeat is that run, also while it runs', async () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
-    const { runId } = await mill.enqueue(say);
+    const { runId } = await mill.enqueue(message);
     await new RunWriter(redis, keys, runId).start();
-    expect(await mill.enqueue(say)).toMatchObject({ runId, status: 'running', attached: true });
+    expect(await mill.enqueue(message)).toMatchObject({ runId, status: 'running', attached: true });
     expect(await redis.exists(keys.inbox(runId))).toBe(0);
   });
 
-  test('goes to the run that it was meant for when its producer died before it was said, or to the next', async () => {
+  test('goes to the run that it was meant for when its producer died before it was sent, or to the next', async () => {
     const world = await clientWorld();
     const { mill, redis, keys } = world;
     const { run, writer } = await working(world);
-    const asked = newRun(runRequest.parse(say), { tenant: 'default' }, 'n');
+    const asked = newRun(runRequest.parse(message), { tenant: 'default' }, 'n');
     const meant = { bodyHash: asked.bodyHash, listener: run.runId, said: 0 };
     await redis.hset(keys.claim(asked.runId), meant);
-    expect(await mill.enqueue(say)).toMatchObject({ runId: run.runId, attached: true });
+    expect(await mill.enqueue(message)).toMatchObject({ runId: run.runId, attached: true });
     await redis.del(keys.inbox(run.runId));
     await redis.hdel(keys.run(run.runId), `said:${asked.runId}`);
     await redis.hset(keys.claim(asked.runId), meant);
     await writer.end();
-    expect(await mill.enqueue(say)).toMatchObject({ runId: asked.runId, attached: false });
-    expect(await mill.enqueue(say)).toMatchObject({ runId: asked.runId, attached: true });
+    expect(await mill.enqueue(message)).toMatchObject({ runId: asked.runId, attached: false });
+    expect(await mill.enqueue(message)).toMatchObject({ runId: asked.runId, attached: true });
   });
 });

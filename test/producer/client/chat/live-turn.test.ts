@@ -7,36 +7,36 @@ import { recordTurn, takeThread } from '../../../../src/worker/run/run-thread.ts
 import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
 import { aRecord } from '../../../contract/run-fixtures.ts';
 import { clientWorld, type ClientWorld } from '../../cli/options/client.ts';
-import { answered, aThread, called, tenant, workerThreads } from '../../support/threads.ts';
+import { modelResponse, aThread, toolResult, tenant, workerThreads } from '../../support/threads.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
 const prompt = 'And order 8?';
-const said = (text: string): AssistantPart => ({ type: 'text', text });
+const textPart = (text: string): AssistantPart => ({ type: 'text', text });
 const thought: AssistantPart = { type: 'reasoning', text: 'hm', provider: 'p' };
 const call = (id: string, args = '{}'): AssistantPart => ({ type: 'tool_call', id, name: 'look', args });
 const steered = (id: string, text: string): JournalEntry => ({ v: 1, t: 'steered', messages: [{ id, text, at }] });
 
 function compacted(step: number, replaced: number): JournalEntry {
   const tokens = { beforeTokens: 9, afterTokens: 2, summaryTokens: 1, durationMs: 1 };
-  const summary = `What was said before step ${step}.`;
+  const summary = `What was textPart before step ${step}.`;
   return { v: 1, t: 'compacted', step, source: 'pre-step', summary, replaced, attempts: [], ...tokens };
 }
 
-/** Everything that a turn can hold, in an order in which it can. */
+/** Everything that a turn can contain, in a possible order. */
 const story: readonly JournalEntry[] = [
   { v: 1, t: 'agent_started', model: 'm', at },
   compacted(1, 3),
-  answered(1, thought, said('I look.'), call('c1'), call('c2', '{"n":1}')),
+  modelResponse(1, thought, textPart('I look.'), call('c1'), call('c2', '{"n":1}')),
   { v: 1, t: 'tool_intent', step: 1, indexes: [0] },
-  called(1, 1, 'c2'),
-  called(1, 0, 'c1'),
+  toolResult(1, 1, 'c2'),
+  toolResult(1, 0, 'c1'),
   steered('m1', 'Quickly.'),
   steered('m2', prompt),
-  answered(2, thought),
+  modelResponse(2, thought),
   { v: 1, t: 'repair', step: 2, problem: 'it is empty' },
   compacted(3, 8),
-  answered(3, call('c1'), call('c1')),
-  called(3, 1, 'c1'),
+  modelResponse(3, call('c1'), call('c1')),
+  toolResult(3, 1, 'c1'),
   {
     v: 1,
     t: 'suspended',
@@ -51,18 +51,18 @@ const story: readonly JournalEntry[] = [
     at,
     decisions: [{ id: 'a', kind: 'approval', granted: true, updatedArgs: { n: 2 }, by: [], at }],
   },
-  called(3, 0, 'c1'),
+  toolResult(3, 0, 'c1'),
   { v: 1, t: 'retrying', number: 1, resumeAt: at, calls: [0] },
-  called(3, 0, 'c1'),
-  answered(4, said('Somebody else knows.'), call('c3')),
-  called(4, 0, 'c3'),
+  toolResult(3, 0, 'c1'),
+  modelResponse(4, textPart('Another team knows.'), call('c3')),
+  toolResult(4, 0, 'c3'),
   { v: 1, t: 'handed_off', step: 4, from: 'support', to: 'billing', filter: { kind: 'last-n', n: 5 } },
   compacted(5, 3),
-  answered(5, call('c4')),
-  called(5, 0, 'c4'),
+  modelResponse(5, call('c4')),
+  toolResult(5, 0, 'c4'),
   { v: 1, t: 'handed_off', step: 5, from: 'billing', to: 'shipping', filter: { kind: 'last-user' } },
   steered('m2', prompt),
-  answered(6, said('Both are shipped.')),
+  modelResponse(6, textPart('Both are shipped.')),
 ];
 
 /** Without what differs between what is live and what has been written. */
@@ -76,7 +76,7 @@ async function messages({ mill }: ClientWorld, thread: string): Promise<readonly
   return (await mill.threads.messages(thread)).messages;
 }
 
-/** The thread while the turn stands where this journal ends, and after the end of the turn there. */
+/** The thread while the turn has come to the end of this journal, and after the end of the turn there. */
 async function seen(world: ClientWorld, thread: string, journal: readonly JournalEntry[], runId: string) {
   const { redis, keys } = world;
   const ports = { threads: workerThreads(world), clock: systemClock };
@@ -84,7 +84,7 @@ async function seen(world: ClientWorld, thread: string, journal: readonly Journa
   await redis.hset(keys.run(runId), { tenant, updatedAt: at });
   if (journal.length > 0) await redis.rpush(keys.journal(runId), ...journal.map((entry) => JSON.stringify(entry)));
   const taken = await takeThread(record, prompt, ports);
-  if (!taken || taken === 'waiting') throw new Error('the thread is not held');
+  if (!taken || taken === 'waiting') throw new Error('the thread is not locked');
   const live = await messages(world, thread);
   const state = foldJournal([...taken.past, { role: 'user', content: prompt }], journal);
   await recordTurn(taken.thread, { status: 'failed', state, durationMs: 1 }, ports);
