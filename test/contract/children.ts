@@ -188,7 +188,7 @@ export function childrenContract(name: string, makeWorld: () => Promise<Children
       const world = await makeWorld();
       const { runId, below } = await waiting(world, 1);
       const id = below[0]?.runId ?? '';
-      const deeper = { ...childOf(id, 'x'), parent: lineage.parse({ runId: id, depth: 2, above: [] }) };
+      const deeper = { ...childOf(id, 'x'), parent: lineage.parse({ runId: id, depth: 2, ancestors: [] }) };
       await suspendOn(world, id, [deeper.runId]);
       await world.children.start([deeper]);
       const request = { drain: false, onPendingApprovals: 'deny' } as const;

@@ -113,7 +113,7 @@ const statusOf = async ({ redis, keys }: Odd, runId: string) => await redis.hget
 
 /** The parent is notified of its child. */
 async function childEnds({ space }: Pick<Odd, 'space'>, runId: string, text: string): Promise<void> {
-  const parent = lineage.parse({ runId, depth: 1, above: [] });
+  const parent = lineage.parse({ runId, depth: 1, ancestors: [] });
   const child = aRecord({ runId: 'r'.repeat(26), parent, status: 'completed', costMicrocents: 3, result: { text } });
   await notifyParent(child, {
     space,

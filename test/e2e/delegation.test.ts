@@ -169,7 +169,7 @@ describe('agents that ask agents', () => {
     expect(view.body).toMatchObject({
       status: 'suspended',
       pending: [{ kind: 'child', id: child.runId, toolName: 'ask_agent' }],
-      below: [{ runId: child.runId, agent: 'gated', status: 'suspended', pending: [{ kind: 'approval' }] }],
+      children: [{ runId: child.runId, agent: 'gated', status: 'suspended', pending: [{ kind: 'approval' }] }],
     });
     const approvals = [{ toolCallId: child.pending[0]?.toolCallId, granted: true }];
     const answer = await call('POST', `${world.url}/v1/runs/${run.runId}/decisions`, { approvals });

@@ -50,7 +50,7 @@ describe('an evaluator-optimizer over the queue', () => {
     const run = await world.mill.evaluate({ generator: 'plain', evaluator, maxIterations: 4, input: 'Write a poem.' });
     await world.provider.gates.reached('judged');
     const shown = await call('GET', `${world.url}/v1/runs/${run.runId}`);
-    expect(shown.body).toMatchObject({ status: 'suspended', below: [{ agent: 'lonely', status: 'running' }] });
+    expect(shown.body).toMatchObject({ status: 'suspended', children: [{ agent: 'lonely', status: 'running' }] });
     world.worker.signal('SIGKILL');
     await world.addWorker();
     world.provider.gates.open('judged');

@@ -82,8 +82,8 @@ function turnRows({ runId }: RunView, thread: ThreadView | undefined): readonly 
 }
 
 /** Its children, and what they wait for. */
-function childRows({ below = [] }: RunView): readonly (readonly [string, string])[] {
-  return below.map((run) => {
+function childRows({ children = [] }: RunView): readonly (readonly [string, string])[] {
+  return children.map((run) => {
     const waits = waitsFor(run);
     return ['child', `run ${run.runId} of ${run.agent}: ${run.status}${waits === '' ? '' : `, waits for ${waits}`}`];
   });

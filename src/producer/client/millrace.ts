@@ -3,10 +3,10 @@ import type { ProgressQuery } from '../../shared/contract/progress.ts';
 import type { AgentView } from '../../shared/contract/agent/agent.ts';
 import type { CancelRequest, DecisionInput } from '../../shared/contract/control.ts';
 import type { DialectEvent } from '../../shared/dialects/dialect.ts';
-import { createProjector, eachTold, readFrom } from '../../shared/dialects/project.ts';
+import { createProjector, eachProjected, readFrom } from '../../shared/dialects/project.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
-import { tellShown } from '../../shared/dialects/profile.ts';
+import { projectShown } from '../../shared/dialects/profile.ts';
 import { outcomeViewOf, type RunOutcomeView, type RunRequestInput, type RunView } from '../../shared/contract/run.ts';
 import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import { acceptRun, acceptRuns } from './accept/accept.ts';
@@ -211,12 +211,12 @@ export class Millrace implements AsyncDisposable {
     const { dialect, after = 0, profile = 'full' } = options;
     const from = dialect ? readFrom(dialect, after) : after;
     const events = followRun(runId, this.tenant, { ...options, after: from }, this.#core);
-    if (dialect) return eachTold(events, tellShown(profile, createProjector(dialect, this, after)));
+    if (dialect) return eachProjected(events, projectShown(profile, createProjector(dialect, this, after)));
     return profile === 'full'
       ? events
-      : eachTold(
+      : eachProjected(
           events,
-          tellShown(profile, (event) => [event]),
+          projectShown(profile, (event) => [event]),
         );
   }
 

@@ -65,7 +65,7 @@ const metadata = z
   .refine((m) => Object.keys(m).length <= maxMetadataKeys, `at most ${maxMetadataKeys} keys`);
 
 /** Where a turn stands in its session, and whose turn it is. Turns are counted from 0. */
-export const chatPlace = z.strictObject({
+export const chatPosition = z.strictObject({
   turnIndex: z.int().min(0),
   userId: z.string().min(1).max(128).optional(),
 });
@@ -82,7 +82,7 @@ export const runRequest = z.strictObject({
   executionId: publicId.optional(),
   sessionId: publicId.optional(),
   /** The run is a turn of a chat. */
-  chat: chatPlace.optional(),
+  chat: chatPosition.optional(),
   overrides: runOverrides.optional(),
   limits: limitsOverride.optional(),
   budget: budget.optional(),
@@ -181,13 +181,13 @@ export const lineage = z.object({
   runId,
   /** 1 for the child of a run that nobody else asked for. */
   depth: z.int().min(1).max(maxDepth),
-  /** Which of its events the runs above are told: all but deltas, the end, or none. */
+  /** Which of its events its parents get: all but deltas, the end, or none. */
   expose: z.enum(['all', 'final', 'none']).default('all'),
-  /** The runs above, nearest first, each with what its events say about it: those that are told of this one's. */
-  above: z.array(z.record(z.string(), z.unknown())).max(maxDepth),
+  /** What the events of each parent have in common, for those that get this run's events; nearest first. */
+  ancestors: z.array(z.record(z.string(), z.unknown())).max(maxDepth),
   /** The conversation that it begins with. */
   history: z.array(message).optional(),
-  /** Caps of the runs above. What this one spends counts there, too. */
+  /** Caps of its parents. What this run spends counts there, too. */
   payers: z
     .array(z.object({ runId, capMicrocents: microcents, onExceed: budgetOnExceed }))
     .max(maxDepth)
@@ -273,7 +273,7 @@ export const runView = z.object({
   agent: z.string(),
   thread: z.string().optional(),
   batch: z.string().optional(),
-  /** The run that this one works for, and how deep below the first one it is. */
+  /** The parent, and how many parents there are up to the first run. */
   parentRunId: z.string().optional(),
   depth: z.int().optional(),
   status: runStatus,
@@ -289,8 +289,10 @@ export const runView = z.object({
   steps: z.int(),
   attempts: z.array(attempt),
   pending: z.array(pendingView),
-  /** The runs that work for this one now, and what they wait for. Absent in lists, and where there is none. */
-  below: z.array(z.object({ runId, agent: z.string(), status: runStatus, pending: z.array(pendingView) })).optional(),
+  /** The children that run now, and what they wait for. Absent in lists, and where there is none. */
+  children: z
+    .array(z.object({ runId, agent: z.string(), status: runStatus, pending: z.array(pendingView) }))
+    .optional(),
   /** What people decided about calls, oldest first. Absent in lists, and where there is none. */
   decisions: z.array(decisionView).optional(),
   metadata: z.record(z.string(), z.string()).optional(),
@@ -324,7 +326,7 @@ export type RunOutcomeView = z.infer<typeof runOutcomeView>;
 export function viewOf(
   record: RunRecord,
   decisions: readonly DecisionRecord[] = [],
-  below: readonly RunRecord[] = [],
+  children: readonly RunRecord[] = [],
 ): RunView {
   const { request } = record;
   return {
@@ -345,8 +347,8 @@ export function viewOf(
     steps: record.steps,
     attempts: record.attempts,
     pending: record.pending.map(pendingViewOf),
-    ...(below.length > 0 && {
-      below: below.map(({ runId: id, request: asked, status, pending }) => ({
+    ...(children.length > 0 && {
+      children: children.map(({ runId: id, request: asked, status, pending }) => ({
         runId: id,
         agent: asked.agent,
         status,

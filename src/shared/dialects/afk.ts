@@ -49,7 +49,7 @@ const isQuiet = among([
 export const afk: Dialect = () => {
   let step = 0;
 
-  function tell(type: string, fields: object): DialectEvent[] {
+  function emit(type: string, fields: object): DialectEvent[] {
     return [{ type, step, ...fields }];
   }
 
@@ -60,17 +60,17 @@ export const afk: Dialect = () => {
     switch (event.type) {
       case 'step.start':
         step = event.stepNumber;
-        return tell('step_started', { state: 'running' });
+        return emit('step_started', { state: 'running' });
       case 'text.delta':
-        return tell('text_delta', { text_delta: event.delta });
+        return emit('text_delta', { text_delta: event.delta });
       case 'tool.execute.start':
-        return tell('tool_started', namesOf(event));
+        return emit('tool_started', namesOf(event));
       case 'tool.execute.end':
-        return tell('tool_completed', { ...namesOf(event), tool_success: true, tool_output: event.outputSummary });
+        return emit('tool_completed', { ...namesOf(event), tool_success: true, tool_output: event.outputSummary });
       case 'tool.execute.error':
-        return tell('tool_completed', { ...namesOf(event), tool_success: false, tool_error: event.error.message });
+        return emit('tool_completed', { ...namesOf(event), tool_success: false, tool_error: event.error.message });
       case 'tool.approval.requested':
-        return tell('tool_deferred', {
+        return emit('tool_deferred', {
           ...namesOf(event),
           tool_ticket_id: event.toolCallId,
           data: { resume_hint: event.reason ?? 'waits for an approval' },
@@ -78,15 +78,15 @@ export const afk: Dialect = () => {
       case 'agent.model.fellback': {
         const { previousModel: previous_model, nextModel: next_model, reason } = event;
         const message = `model ${previous_model} gave way to ${next_model}`;
-        return tell('warning', { data: { message, previous_model, next_model, reason } });
+        return emit('warning', { data: { message, previous_model, next_model, reason } });
       }
       case 'step.reset':
-        return tell('warning', { data: { message: 'the text of this step is to be forgotten', reason: event.reason } });
+        return emit('warning', { data: { message: 'the text of this step is to be forgotten', reason: event.reason } });
       case 'run.completed':
       case 'run.cancelled':
-        return tell('completed', { result: resultOf(event) });
+        return emit('completed', { result: resultOf(event) });
       case 'run.failed':
-        return [...tell('error', { error: event.error.message }), ...tell('completed', { result: resultOf(event) })];
+        return [...emit('error', { error: event.error.message }), ...emit('completed', { result: resultOf(event) })];
       default:
         return assertNever(event);
     }

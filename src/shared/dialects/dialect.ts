@@ -1,6 +1,6 @@
 import { eventEnvelope, type EventOf, type EventType, type RunEvent } from '../contract/event.ts';
 
-/** An event as another system would have told it. Always a plain JSON object with a type. */
+/** An event as another system would have projected it. Always a plain JSON object with a type. */
 export interface DialectEvent {
   readonly type: string;
   readonly [field: string]: unknown;

@@ -19,7 +19,7 @@ export const ndjsonChat: Dialect = (context) => {
   }
 
   return (event) => {
-    const told = runtime(event).flatMap(({ type, task: _task, timestamp: _at, ...data }) =>
+    const projected = runtime(event).flatMap(({ type, task: _task, timestamp: _at, ...data }) =>
       isLine(type) ? line(type, data) : [],
     );
     const sessionId = sessionOf(event);
@@ -29,7 +29,7 @@ export const ndjsonChat: Dialect = (context) => {
         return begin(event);
       case 'step.start':
         step = event.stepNumber;
-        return told;
+        return projected;
       case 'text.delta':
         return line('message.part.updated', { messageId: event.runId, delta: event.delta, part });
       case 'step.reset':
@@ -46,7 +46,7 @@ export const ndjsonChat: Dialect = (context) => {
         return [...begin(event), ...line('session.run.failed', { sessionId, message: 'cancelled' })];
       default:
         // What else there is to say has been said by the runtime stream, whose switch is exhaustive.
-        return told;
+        return projected;
     }
   };
 };

@@ -3,7 +3,7 @@ import { RunError } from '../base/errors.ts';
 import type { RunEvent } from '../contract/event.ts';
 
 /**
- * Who looks at a run. `interactive`: a person in a conversation, who is told nothing of a run in the background but what
+ * Who looks at a run. `interactive`: a person in a conversation, who is projected nothing of a run in the background but what
  * its agent sends on purpose: files, notes and messages to the user.
  */
 export const eventProfiles = ['full', 'interactive'] as const;
@@ -18,14 +18,14 @@ export function shownIn(profile: EventProfile): (event: RunEvent) => boolean {
   return (event) => profile === 'full' || !event.background || isSentOnPurpose(event);
 }
 
-/** Takes note of every event with `tell` and says only what is shown. */
-export function tellShown<T>(
+/** Takes note of every event with `project` and says only what is shown. */
+export function projectShown<T>(
   profile: EventProfile,
-  tell: (event: RunEvent) => readonly T[],
+  project: (event: RunEvent) => readonly T[],
 ): (event: RunEvent) => readonly T[] {
   const isShown = shownIn(profile);
   return (event) => {
-    const told = tell(event);
-    return isShown(event) ? told : [];
+    const projected = project(event);
+    return isShown(event) ? projected : [];
   };
 }

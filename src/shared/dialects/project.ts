@@ -18,12 +18,12 @@ const dialects = {
   afk: { project: afk, remembers: true },
 } as const satisfies Record<string, { readonly project: Dialect; readonly remembers: boolean }>;
 
-/** The forms in which the events of a run can be told, beside our own. */
+/** The forms in which the events of a run can be projected, beside our own. */
 export type DialectName = keyof typeof dialects;
 export const dialectNames = Object.keys(dialects) as DialectName[];
 
 /**
- * Where a log has to be read from so that what follows `after` is told as if it had been read from the beginning. Throws
+ * Where a log has to be read from so that what follows `after` is projected as if it had been read from the beginning. Throws
  * `validation` for a wrong name.
  */
 export function readFrom(name: DialectName, after: number): number {
@@ -47,13 +47,13 @@ export function createProjector(name: DialectName, context: DialectContext, afte
   const project = traitsOf(name).project(context);
   return (event) => {
     if (!Object.hasOwn(eventBodies, event.type)) return [];
-    const told = project(event);
-    return event.sequenceNumber > after ? told : [];
+    const projected = project(event);
+    return event.sequenceNumber > after ? projected : [];
   };
 }
 
 export interface ProjectOptions extends Partial<DialectContext> {
-  /** Events up to this number are taken note of and not told. */
+  /** Events up to this number are taken note of and not projected. */
   readonly after?: number;
 }
 
@@ -69,28 +69,28 @@ export function projectEvents(
   dialect: DialectName,
   { tenant = 'default', after = 0 }: ProjectOptions = {},
 ): AsyncIterableIterator<DialectEvent> {
-  return eachTold(events, createProjector(dialect, { tenant }, after));
+  return eachProjected(events, createProjector(dialect, { tenant }, after));
 }
 
 /** What becomes of each event, one after the other. Ends with the iteration, and ends it when it is left early. */
-export function eachTold<T>(
+export function eachProjected<T>(
   events: AsyncIterable<RunEvent>,
-  tell: (event: RunEvent) => readonly T[],
+  project: (event: RunEvent) => readonly T[],
 ): AsyncIterableIterator<T> {
   const source = events[Symbol.asyncIterator]();
-  const told: T[] = [];
+  const projected: T[] = [];
   return {
     async next() {
-      while (told.length === 0) {
+      while (projected.length === 0) {
         const step = await source.next();
         if (step.done) break;
-        told.push(...tell(step.value));
+        projected.push(...project(step.value));
       }
-      const value = told.shift();
+      const value = projected.shift();
       return value === undefined ? { done: true, value } : { done: false, value };
     },
     async return() {
-      told.length = 0;
+      projected.length = 0;
       await source.return?.();
       return { done: true, value: undefined };
     },

@@ -25,27 +25,27 @@ export const runtimeStream: Dialect = () => {
     if (isCapability(event) || isToolDetail(event) || isGovernance(event)) return [];
     switch (event.type) {
       case 'run.started':
-        return event.resumed ? [] : tell(event, 'task_start');
+        return event.resumed ? [] : emit(event, 'task_start');
       case 'step.start':
-        return tell(event, 'control_step', { step: { index: event.stepNumber, model: event.model } });
+        return emit(event, 'control_step', { step: { index: event.stepNumber, model: event.model } });
       case 'text.delta':
-        return tell(event, 'text_delta', { text: event.delta });
+        return emit(event, 'text_delta', { text: event.delta });
       case 'reasoning.delta':
-        return tell(event, 'reasoning_delta', { text: event.delta });
+        return emit(event, 'reasoning_delta', { text: event.delta });
       case 'tool.execute.start':
-        return tell(event, 'tool_call', { toolName: event.toolName, toolCallId: event.toolCallId, args: event.args });
+        return emit(event, 'tool_call', { toolName: event.toolName, toolCallId: event.toolCallId, args: event.args });
       case 'tool.execute.end':
-        return tell(event, 'tool_result', { ...namesOf(event), result: event.outputSummary });
+        return emit(event, 'tool_result', { ...namesOf(event), result: event.outputSummary });
       case 'tool.execute.error':
-        return tell(event, 'tool_result', { ...namesOf(event), result: { error: event.error } });
+        return emit(event, 'tool_result', { ...namesOf(event), result: { error: event.error } });
       case 'llm.call':
         call = event;
         return [];
       case 'cost.updated':
-        return tell(event, 'llm_call', llmCall(event, call));
+        return emit(event, 'llm_call', llmCall(event, call));
       case 'tool.approval.requested': {
         const { toolCallId: proposalId, toolName: title, args } = event;
-        return tell(event, 'proposal_created', { proposalId, title, status: 'pending', content: jsonText(args) });
+        return emit(event, 'proposal_created', { proposalId, title, status: 'pending', content: jsonText(args) });
       }
       case 'run.completed':
         return ended(event, event.status === 'blocked' ? 'blocked' : 'completed', event.status, {
@@ -77,13 +77,13 @@ export const runtimeStream: Dialect = () => {
   };
 };
 
-function tell(event: RunEvent, type: string, fields: object = {}): DialectEvent[] {
+function emit(event: RunEvent, type: string, fields: object = {}): DialectEvent[] {
   const task = { id: event.runId, intent: event.agentId ?? '' };
   return [{ type, task, timestamp: event.timestamp, ...fields }];
 }
 
 function ended(event: RunEvent, status: string, reason: string, final: object): DialectEvent[] {
-  return [...tell(event, 'task_end', { status, reason }), ...tell(event, 'final', { status, reason, ...final })];
+  return [...emit(event, 'task_end', { status, reason }), ...emit(event, 'final', { status, reason, ...final })];
 }
 
 function namesOf({ toolName, toolCallId }: { readonly toolName: string; readonly toolCallId: string }): object {

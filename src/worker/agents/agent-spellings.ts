@@ -100,7 +100,7 @@ function split(path: string): [string | undefined, string] {
   return dot === -1 ? [undefined, path] : [path.slice(0, dot), path.slice(dot + 1)];
 }
 
-function holder(source: Record<string, unknown>, group: string | undefined): Record<string, unknown> | undefined {
+function groupIn(source: Record<string, unknown>, group: string | undefined): Record<string, unknown> | undefined {
   if (group === undefined) return source;
   const found = source[group];
   return isRecord(found) ? found : undefined;
@@ -108,7 +108,7 @@ function holder(source: Record<string, unknown>, group: string | undefined): Rec
 
 function take(source: Record<string, unknown>, path: string): unknown {
   const [group, name] = split(path);
-  const from = holder(source, group);
+  const from = groupIn(source, group);
   const value = from?.[name];
   if (from) delete from[name];
   return value;
@@ -116,7 +116,7 @@ function take(source: Record<string, unknown>, path: string): unknown {
 
 function has(source: Record<string, unknown>, path: string): boolean {
   const [group, name] = split(path);
-  return holder(source, group)?.[name] !== undefined;
+  return groupIn(source, group)?.[name] !== undefined;
 }
 
 /** False when what is there cannot hold the field: it is a problem by itself. */
@@ -127,7 +127,7 @@ function put(source: Record<string, unknown>, path: string, value: unknown): boo
     if (!isRecord(found)) return false;
     source[group] = { ...found };
   }
-  const into = holder(source, group);
+  const into = groupIn(source, group);
   if (into) into[name] = value;
   return true;
 }

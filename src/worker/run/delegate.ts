@@ -58,7 +58,7 @@ export function childRunOf(from: ParentRun, { id, spec }: PlannedRun): NewRun {
       runId: record.runId,
       depth: depthOf(record, from.state) + 1,
       expose: spec.expose,
-      above: spec.expose === 'none' ? [] : [stamp, ...(parent?.above ?? [])],
+      ancestors: spec.expose === 'none' ? [] : [stamp, ...(parent?.ancestors ?? [])],
       payers: [...payerOf(from.accounts), ...(parent?.payers ?? [])],
       batch,
       secrets,

@@ -31,8 +31,8 @@ export class Relay {
 
   /** Takes events that are in the log of the child, the first one with this number. Returns at once. */
   add(events: readonly OutgoingEvent[], firstSequence: number): void {
-    const { expose, depth: childDepth, above } = this.#parent;
-    if (above.length === 0 || expose === 'none') return;
+    const { expose, depth: childDepth, ancestors } = this.#parent;
+    if (ancestors.length === 0 || expose === 'none') return;
     for (const [index, event] of events.entries()) {
       if (isDelta(event.type) || event.type === 'subagent.event') continue;
       if (expose === 'final' && !isTerminal(event)) continue;
@@ -54,7 +54,7 @@ export class Relay {
     await Promise.resolve();
     while (this.#waiting.length > 0) {
       const events = this.#waiting.splice(0);
-      for (const stamp of this.#parent.above) if (!this.#closed.has(stamp)) await this.#publishTo(stamp, events);
+      for (const stamp of this.#parent.ancestors) if (!this.#closed.has(stamp)) await this.#publishTo(stamp, events);
     }
     this.#publishing = undefined;
   }

@@ -170,7 +170,7 @@ function runSide(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined) {
     emit: (body) => writer.emit(body),
     record: recorderOf(run),
     suspect: suspectWork(run, deps),
-    heard: run.thread && ((known) => readInbox(runId, known, inbox)),
+    readInbox: run.thread && ((known) => readInbox(runId, known, inbox)),
     decisionsCame: () => waits.hasDecisions(runId),
     stopRequested() {
       if (signals.cancelRequest?.drain) return 'drain';
@@ -181,15 +181,15 @@ function runSide(run: OpenRun, deps: RunDeps, toolbox: Toolbox | undefined) {
 
 /** Journals what the turn has done, and its progress in the record. */
 function recorderOf({ record, state, writer }: OpenRun): TurnDeps['record'] {
-  const heard = new Set(state.steered.keys());
+  const read = new Set(state.steered.keys());
   // The activity is noted only where the process has other runs.
   const isAlone = record.activity === 'watched';
   return async (entries, activity) => {
-    for (const id of entries.flatMap(steeredIn)) heard.add(id);
+    for (const id of entries.flatMap(steeredIn)) read.add(id);
     const noted = isAlone ? undefined : activity;
     // Only the end of the run follows a final answer: one write takes both.
     if (entries.some(isFinalAnswer)) writer.writeWithCommit(entries);
-    else if (entries.length > 0 || noted) await writer.commit({ entries, patch: progressOf(entries, heard, noted) });
+    else if (entries.length > 0 || noted) await writer.commit({ entries, patch: progressOf(entries, read, noted) });
   };
 }
 

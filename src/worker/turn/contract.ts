@@ -151,7 +151,7 @@ export interface TurnDeps {
   /** Before each attempt. Throws `TurnSuspension` where the turn has to wait without a worker. */
   readonly admit?: ((planned: PlannedAttempt, signal: AbortSignal) => Promise<Permit>) | undefined;
   /** What the user has said beside what is `known`, by id. Asked before each step and before the end. */
-  readonly heard?: ((known: ReadonlyMap<string, string>) => Promise<readonly SteeringMessage[]>) | undefined;
+  readonly readInbox?: ((known: ReadonlyMap<string, string>) => Promise<readonly SteeringMessage[]>) | undefined;
   /** Have people decided about calls of this run in a way that its journal does not know yet? */
   readonly decisionsCame?: (() => Promise<boolean>) | undefined;
   /** Is the model known to fail, so that nobody calls it for now? */

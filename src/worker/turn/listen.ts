@@ -44,7 +44,7 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
           assertNever(part);
       }
     },
-    onAttempt: (attempt) => hearAttempt(attempt, turn, attempts),
+    onAttempt: (attempt) => takeAttempt(attempt, turn, attempts),
     onFallback: (transition) => deps.emit({ type: 'agent.model.fellback', ...transition }),
     onReset() {
       turn.shownText = '';
@@ -55,20 +55,20 @@ export function listen(turn: Turn, step: number, attempts: Attempt[]): ChainCall
 }
 
 /** Tells of an attempt and adds it, scrubbed, to those that the journal does not hold yet. */
-export function hearAttempt(raw: Attempt, turn: Turn, attempts: Attempt[]): void {
+export function takeAttempt(raw: Attempt, turn: Turn, attempts: Attempt[]): void {
   const attempt = scrubbed(raw, turn);
   attempts.push(attempt);
-  tellAttempt(attempt, turn);
+  emitAttempt(attempt, turn);
   if (attempt.outcome === 'skipped') return;
   const { costMicrocents } = turn.growing.state;
-  tellCost(
+  emitCost(
     attempt,
     attempts.reduce((sum, one) => sum + one.costMicrocents, costMicrocents),
     turn,
   );
 }
 
-function tellAttempt(attempt: Attempt, { deps }: Turn): void {
+function emitAttempt(attempt: Attempt, { deps }: Turn): void {
   const {
     model,
     provider,
@@ -97,7 +97,7 @@ function tellAttempt(attempt: Attempt, { deps }: Turn): void {
   });
 }
 
-function tellCost(attempt: Attempt, cumulativeCostMicrocents: number, { deps }: Turn): void {
+function emitCost(attempt: Attempt, cumulativeCostMicrocents: number, { deps }: Turn): void {
   const { model, costMicrocents, attemptNumber, priced, usage = zeroUsage } = attempt;
   deps.emit({
     type: 'cost.updated',

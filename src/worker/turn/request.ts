@@ -46,14 +46,14 @@ const channels = {
 
 function conversation(
   spec: TurnSpec,
-  { messages, holdsResults }: TurnState,
+  { messages, hasResults }: TurnState,
   pinned: readonly string[],
 ): readonly Message[] {
   const { system, dataPreamble, reasoningRetention } = spec;
   const paired = pairMessages(reasoningRetention === 'strip' ? withoutReasoning(messages, undefined) : messages);
   const authored: Message[] = system === '' ? [] : [{ role: 'system', content: system }];
   // In a message of its own, so that the bytes before it are the ones that providers have cached.
-  if (dataPreamble !== undefined && holdsResults) authored.push({ role: 'system', content: dataPreamble });
+  if (dataPreamble !== undefined && hasResults) authored.push({ role: 'system', content: dataPreamble });
   const said: Message[] = pinned.length > 0 ? [{ role: 'system', content: pinned.join('\n\n') }] : [];
   return [...authored, ...paired, ...said];
 }

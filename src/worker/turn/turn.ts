@@ -99,7 +99,7 @@ function stopBefore(move: Move, { deps, growing }: Turn): StopReason | undefined
 
 /** Takes what the user said meanwhile into the conversation. Answers whether there was something. */
 async function listenToUser({ deps, growing }: Turn): Promise<boolean> {
-  const messages = (await deps.heard?.(growing.state.steered)) ?? [];
+  const messages = (await deps.readInbox?.(growing.state.steered)) ?? [];
   if (messages.length === 0) return false;
   const entry: JournalEntry = { v: 1, t: 'steered', messages: [...messages] };
   growing.add(entry);

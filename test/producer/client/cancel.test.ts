@@ -172,7 +172,7 @@ test('a run that ended and could not notify its parent stays listed, so that ano
   const world = await withRun();
   const { mill, redis, keys } = world;
   const { runId } = await mill.enqueue(request);
-  const parent = JSON.stringify({ runId: world.run.runId, depth: 1, expose: 'none', above: [], payers: [] });
+  const parent = JSON.stringify({ runId: world.run.runId, depth: 1, expose: 'none', ancestors: [], payers: [] });
   await redis.hset(keys.run(runId), { ...suspended, parent });
   await redis.del(keys.run(world.run.runId));
   await redis.set(keys.run(world.run.runId), 'unreadable');

@@ -48,7 +48,7 @@ test('a list reads neither what runs were asked nor what they began with', async
   await mill.task({ adapter: 'tidy-up', input: { shelf: 7 } });
   const above = newRun(runRequest.parse(request), { tenant: 'default' }, 'nonce');
   const history = [{ role: 'user' as const, content: 'long ago' }];
-  const parent = lineage.parse({ runId: above.runId, depth: 2, above: [{ much: 'said' }], history });
+  const parent = lineage.parse({ runId: above.runId, depth: 2, ancestors: [{ much: 'said' }], history });
   const asked = runRequest.parse({ ...request, metadata });
   await createRuns([{ ...newRun(asked, { tenant: 'default' }, 'other'), parent }], 'default', place);
   const { runs } = await mill.list();

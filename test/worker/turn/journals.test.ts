@@ -97,7 +97,7 @@ async function play(story: Story, journal: JournalEntry[]): Promise<{ outcome: T
       limits: { maxSteps: 40, maxCorrections: 40 },
       deps: {
         tools: createToolExecutor(tools, context),
-        heard: async (known) => {
+        readInbox: async (known) => {
           const { step } = foldJournal(question, journal);
           return said.filter(({ id }) => !known.has(id) && Number(id.slice(1)) <= step);
         },

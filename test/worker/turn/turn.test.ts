@@ -603,11 +603,11 @@ test('cancellation wins over a limit', async () => {
 
 test('a tool that ignores a cancel is abandoned after its grace', async () => {
   const started = Promise.withResolvers<void>();
-  const deaf = tool('look', () => {
+  const endless = tool('look', () => {
     started.resolve();
     return new Promise(() => {});
   });
-  const turn = makeTurn({ script: () => callsLook, tools: [deaf] });
+  const turn = makeTurn({ script: () => callsLook, tools: [endless] });
   const outcome = turn.run();
   await started.promise;
   turn.stop.abort(new RunError('cancelled', 'stop'));

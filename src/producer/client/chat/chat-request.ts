@@ -1,7 +1,7 @@
 import { z } from 'zod';
 import { deriveExecutionId, deriveThreadId } from '../../../shared/base/execution-id.ts';
 import { publicId } from '../../../shared/base/ids.ts';
-import { chatPlace, runRequest, type RunRequestInput } from '../../../shared/contract/run.ts';
+import { chatPosition, runRequest, type RunRequestInput } from '../../../shared/contract/run.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { parseSafely } from '../accept/validate.ts';
 
@@ -12,7 +12,7 @@ export const chatTurnRequest = z.strictObject({
   agent,
   message: input,
   sessionId: publicId,
-  ...chatPlace.shape,
+  ...chatPosition.shape,
   /** Whose session it is. Default: the tenant. */
   projectId: publicId.optional(),
   /** Default: the session, after its project where it has one. */

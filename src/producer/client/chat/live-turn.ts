@@ -13,8 +13,8 @@ import {
 import {
   entriesOfTurn,
   withoutLogged,
-  type TurnPlace,
-  type TurnSaid,
+  type TurnOrigin,
+  type TurnMessages,
 } from '../../../shared/contract/thread/turn-log.ts';
 
 /** The turn of the lock owner of a thread, before it is written there. */
@@ -60,8 +60,8 @@ function isEndOf({ runId, began }: ThreadLockOwner): (entry: NumberedEntry) => b
 async function writtenBy(
   space: ThreadKeySpace,
   thread: ThreadRef,
-  turnPlace: TurnPlace,
-  turn: TurnSaid,
+  turnPlace: TurnOrigin,
+  turn: TurnMessages,
 ): Promise<readonly ThreadEntryOf<'message'>[]> {
   const { runId, began } = turnPlace;
   const messages = entriesOfTurn(turnPlace, turn, 'open').filter((entry) => entry.t === 'message');

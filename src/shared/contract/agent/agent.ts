@@ -219,7 +219,7 @@ export const compaction = z.strictObject({
 
 export const maxInstructionsChars = 200_000;
 
-const folderBelow = z
+const relativeFolder = z
   .string()
   .min(1)
   .max(1_024)
@@ -295,7 +295,7 @@ export const agentDefinition = z.strictObject({
   /** The folder under `MILLRACE_FILES` that `read_file` may read. */
   fileScope: z.string().min(1).max(1_024).optional(),
   /** More folders under `MILLRACE_FILES` that prompt builders, capabilities and tools are told of. */
-  directories: z.array(folderBelow).max(32).default([]),
+  directories: z.array(relativeFolder).max(32).default([]),
   /** Names of skills in the folder `skills` beside the agent. */
   skills: z.array(skillName).max(64).default([]),
   /** Whether the model is told, once there is a tool result, that results are data and no instructions. */

@@ -25,7 +25,7 @@ export interface ConversationState {
   /** Absent until something of this conversation was summarised in this turn. */
   readonly summarised: Summarised | undefined;
   /** There has been a tool result, or text that a tool may have written. */
-  readonly holdsResults: boolean;
+  readonly hasResults: boolean;
 }
 
 /** Grows message by message. What it copies does not depend on how long it already is. */
@@ -35,7 +35,7 @@ export class Conversation implements ConversationState {
   readonly own: Message[];
   readonly earlier: Message[];
   summarised: Summarised | undefined;
-  holdsResults: boolean;
+  hasResults: boolean;
 
   constructor(from: Pick<ConversationState, 'initial'> & Partial<ConversationState>) {
     this.initial = from.initial;
@@ -43,13 +43,13 @@ export class Conversation implements ConversationState {
     this.own = [...(from.own ?? [])];
     this.earlier = [...(from.earlier ?? [])];
     this.summarised = from.summarised;
-    this.holdsResults = from.holdsResults ?? from.initial.some(holdsResult);
+    this.hasResults = from.hasResults ?? from.initial.some(isResult);
   }
 
   push(message: Message): void {
     this.own.push(message);
     this.messages.push(message);
-    this.holdsResults ||= message.role === 'tool';
+    this.hasResults ||= message.role === 'tool';
   }
 
   /** Another agent goes on with these: for it the conversation begins with them. */
@@ -58,7 +58,7 @@ export class Conversation implements ConversationState {
     this.initial = crossed;
     this.messages.splice(0, this.messages.length, ...crossed);
     this.summarised = undefined;
-    this.holdsResults = crossed.some(holdsResult);
+    this.hasResults = crossed.some(isResult);
   }
 
   /** Takes back the last messages, which are of this turn. */
@@ -101,11 +101,11 @@ export class Conversation implements ConversationState {
 }
 
 /** How many messages of the whole conversation stand before this one of `messages`. */
-export function placeOf({ summarised }: Pick<ConversationState, 'summarised'>, index: number): number {
+export function positionOf({ summarised }: Pick<ConversationState, 'summarised'>, index: number): number {
   return summarised ? summarised.replaced + index - 1 : index;
 }
 
-function holdsResult(message: Message, index: number): boolean {
+function isResult(message: Message, index: number): boolean {
   if (message.role !== 'user') return message.role === 'tool';
   return index === 0 && isSummary(message) && isEnveloped(message.content);
 }

@@ -5,7 +5,7 @@ import { defined } from '../../base/defined.ts';
 import { jsonText } from '../../base/json-text.ts';
 import { textOf, toolCallsOf, type Message, type ToolMessage } from '../message.ts';
 import { zeroUsage, addAttempt, addRunUsage, emptyRunUsage } from '../money.ts';
-import { keptAfter, type TurnHandoff, type TurnSaid } from '../thread/turn-log.ts';
+import { keptAfter, type TurnHandoff, type TurnMessages } from '../thread/turn-log.ts';
 import type { InnerCall, StepCall } from './call.ts';
 import { Conversation, type ConversationState } from './conversation.ts';
 import { crossing, filterFrom } from '../handoff/handoff-filters.ts';
@@ -54,7 +54,7 @@ export function continueFrom(left: TurnState): JournalFold {
  * What the agents and the user have said in the turn, by its journal alone. Results of a step that is not whole stand in the
  * order of its calls. A journal that a later version has written is read as far as this one can follow it.
  */
-export function turnOfJournal(entries: Iterable<JournalEntry>): TurnSaid {
+export function turnOfJournal(entries: Iterable<JournalEntry>): TurnMessages {
   const fold = new JournalFold({ initial: [] });
   try {
     for (const entry of entries) if (!isOfConversation(entry)) fold.add(ofTurn(entry));
@@ -149,7 +149,7 @@ export class JournalFold {
       own: this.#conversation.own,
       earlier: this.#conversation.earlier,
       summarised: this.#conversation.summarised,
-      holdsResults: this.#conversation.holdsResults,
+      hasResults: this.#conversation.hasResults,
       attempts: this.#attempts,
       unknownCalls: this.#unknown,
       promoted: this.#promoted,
@@ -376,7 +376,7 @@ export class JournalFold {
       prompt: undefined,
       initial: this.#conversation.initial,
       summarised: undefined,
-      holdsResults: this.#conversation.holdsResults,
+      hasResults: this.#conversation.hasResults,
       handoffs,
       serving: undefined,
       sessionToken: undefined,
@@ -424,7 +424,7 @@ export class JournalFold {
 
   #say(message: Message): void {
     this.#conversation.push(message);
-    this.#state.holdsResults = this.#conversation.holdsResults;
+    this.#state.hasResults = this.#conversation.hasResults;
   }
 
   /** What a provider remembers by itself is the conversation before. */

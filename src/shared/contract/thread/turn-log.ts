@@ -26,7 +26,7 @@ export interface TurnHandoff {
 }
 
 /** What was said and done in the turn of a run. */
-export interface TurnSaid {
+export interface TurnMessages {
   /** Since the user's message, whole. */
   readonly messages: readonly Message[];
   readonly handoffs: readonly TurnHandoff[];
@@ -35,7 +35,7 @@ export interface TurnSaid {
 }
 
 /** Which turn: `began` is the number of the last entry of its thread before it. */
-export interface TurnPlace {
+export interface TurnOrigin {
   readonly runId: string;
   readonly at: string;
   readonly began: number;
@@ -47,19 +47,19 @@ export type TurnEntry = ThreadEntryOf<'message' | 'handoff'>;
  * A turn as its thread keeps it, with neither thoughts nor messages that held nothing else. Every call has its result next to
  * it; one without a result gets an error that says so, or, of a turn that is still going on (`open`), nothing yet.
  */
-export function entriesOfTurn(place: TurnPlace, said: TurnSaid, calls: 'closed' | 'open'): TurnEntry[] {
+export function entriesOfTurn(origin: TurnOrigin, said: TurnMessages, calls: 'closed' | 'open'): TurnEntry[] {
   const { messages, handoffs } = said;
   const entries: TurnEntry[] = [];
   let [from, count] = [0, 0];
   const add = (part: readonly Message[]) => {
     for (const { message, isMissing } of paired(part)) {
       const index = count++;
-      if (!(isMissing && calls === 'open')) entries.push(...messageEntries(place, said, message, index));
+      if (!(isMissing && calls === 'open')) entries.push(...messageEntries(origin, said, message, index));
     }
   };
   for (const [index, handoff] of handoffs.entries()) {
     add(messages.slice(from, handoff.after));
-    entries.push(handoffEntry(place, handoff, index + 1));
+    entries.push(handoffEntry(origin, handoff, index + 1));
     from = handoff.after;
   }
   add(messages.slice(from));
@@ -80,8 +80,8 @@ function paired(messages: readonly Message[]): Paired[] {
 }
 
 function messageEntries(
-  { runId, at }: TurnPlace,
-  { steered }: TurnSaid,
+  { runId, at }: TurnOrigin,
+  { steered }: TurnMessages,
   message: Message,
   index: number,
 ): ThreadEntryOf<'message'>[] {
@@ -94,7 +94,11 @@ function messageEntries(
   return [defined({ v: threadVersion, t: 'message', runId, at, key, byRuntime, message: kept })];
 }
 
-function handoffEntry({ runId, at, began }: TurnPlace, handoff: TurnHandoff, number: number): ThreadEntryOf<'handoff'> {
+function handoffEntry(
+  { runId, at, began }: TurnOrigin,
+  handoff: TurnHandoff,
+  number: number,
+): ThreadEntryOf<'handoff'> {
   const { after: _, ...facts } = handoff;
   return { v: threadVersion, t: 'handoff', runId, at, key: `${runId}:handoff:${number}`, began, ...facts };
 }

@@ -19,8 +19,8 @@ export function listedRequestOf(request: RunRequest): RunRequestInput {
 }
 
 /** The same of what a run works for. */
-export function listedParentOf({ runId, depth }: Lineage): Pick<Lineage, 'runId' | 'depth' | 'above'> {
-  return { runId, depth, above: [] };
+export function listedParentOf({ runId, depth }: Lineage): Pick<Lineage, 'runId' | 'depth' | 'ancestors'> {
+  return { runId, depth, ancestors: [] };
 }
 
 /** The record under a key as lists show it. Undefined where there is none of this tenant. Throws as `legibleRecord` does. */

@@ -6,7 +6,7 @@ import type { CompactionView, CompactionPolicy, PostCompactionHook } from './mem
 import type { Compaction } from '../../../shared/contract/journal/turn-state.ts';
 
 const timeoutMs = 10_000;
-const maxEssentialChars = 32_000;
+const maxPinnedChars = 32_000;
 
 /** Asks the hooks about the last compaction, tells of it, and records what they want said. */
 export async function concludeCompaction(turn: Turn, policy: CompactionPolicy, compaction: Compaction): Promise<void> {
@@ -16,7 +16,7 @@ export async function concludeCompaction(turn: Turn, policy: CompactionPolicy, c
   const asked = await Promise.all(policy.hooks.map((hook) => ask(hook, view, turn, policy)));
   turn.signal.throwIfAborted();
   const answered = asked.filter((text) => text !== undefined);
-  tellCompaction(turn, compaction, answered.length);
+  emitCompaction(turn, compaction, answered.length);
   const entry: JournalEntry = {
     v: 1,
     t: 'context_pinned',
@@ -28,7 +28,7 @@ export async function concludeCompaction(turn: Turn, policy: CompactionPolicy, c
 }
 
 /** `hooksFiredCount` is how many hooks did not fail. */
-export function tellCompaction(
+export function emitCompaction(
   { deps }: Pick<Turn, 'deps'>,
   { beforeTokens, afterTokens, summaryTokens, durationMs, source }: Omit<Compaction, 'pinned' | 'hooksDue' | 'step'>,
   hooksFiredCount: number,
@@ -53,7 +53,7 @@ async function ask(
 ): Promise<string | undefined> {
   const ended = await within(timeoutMs, () => hook(view), deps.clock, signal);
   const text = ended.kind === 'value' ? (ended.value ?? '') : undefined;
-  if (typeof text === 'string') return clip(text, maxEssentialChars);
+  if (typeof text === 'string') return clip(text, maxPinnedChars);
   if (ended.kind !== 'aborted') policy.report('hook_failed', ended.kind === 'threw' ? ended.error : undefined);
   return undefined;
 }

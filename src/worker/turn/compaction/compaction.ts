@@ -6,9 +6,9 @@ import { summaryOf } from '../../../shared/contract/thread/summary-message.ts';
 import { promptTokensOf } from '../../llm/estimate.ts';
 import { bodyStart, cutOf, nextPart, summarise, type Part } from './summarise.ts';
 import type { CompactionAnswer, CompactionSkip } from './compaction-requests.ts';
-import { concludeCompaction, tellCompaction } from './compaction-hooks.ts';
+import { concludeCompaction, emitCompaction } from './compaction-hooks.ts';
 import type { Turn } from '../contract.ts';
-import { placeOf } from '../../../shared/contract/journal/conversation.ts';
+import { positionOf } from '../../../shared/contract/journal/conversation.ts';
 import { thresholdOf, type CompactionOutcome, type CompactionPolicy } from './memory.ts';
 import { buildRequest } from '../request.ts';
 import type { Compaction, TurnState } from '../../../shared/contract/journal/turn-state.ts';
@@ -126,7 +126,7 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
   const startedMs = deps.clock.monotonic();
   const attempts: Attempt[] = [];
   const summary = await trySummarise(compacting, part, attempts);
-  const replaced = placeOf(state, part.count);
+  const replaced = positionOf(state, part.count);
   const { sensitivity } = part;
   const content = { summary: summary ?? '', replaced, ...(sensitivity && { sensitivity }) };
   const summaryTokens = tokensOf([summaryOf(state.initial, content)]);
@@ -138,12 +138,12 @@ async function replacePart(compacting: Compacting, part: Part): Promise<boolean>
     if (attempts.length > 0) await record(turn, { v: 1, t: 'attempted', step, attempts });
     return false;
   }
-  // A part before this one, of which nobody has heard yet.
-  if (state.compaction?.hooksDue) tellCompaction(turn, state.compaction, 0);
+  // A part before this one, of which nobody has readInbox yet.
+  if (state.compaction?.hooksDue) emitCompaction(turn, state.compaction, 0);
   const durationMs = Math.max(0, Math.round(deps.clock.monotonic() - startedMs));
   const figures = { source, beforeTokens, afterTokens, summaryTokens, durationMs };
   const hooksDue = policy.hooks.length > 0;
-  if (!hooksDue) tellCompaction(turn, figures, 0);
+  if (!hooksDue) emitCompaction(turn, figures, 0);
   await record(turn, { v: 1, t: 'compacted', step, ...figures, ...content, attempts, ...(hooksDue && { hooksDue }) });
   return true;
 }

@@ -8,7 +8,7 @@ import { bytesPerToken } from '../../llm/estimate.ts';
 import { withinSensitivity } from '../../llm/visible-messages.ts';
 import { keepEnds } from '../../../shared/base/bound-text.ts';
 import type { Turn } from '../contract.ts';
-import { attemptsMade, hearAttempt } from '../listen.ts';
+import { attemptsMade, takeAttempt } from '../listen.ts';
 import type { CompactionPolicy } from './memory.ts';
 import { isEnveloped, isSummary } from '../../../shared/contract/thread/summary-message.ts';
 
@@ -98,7 +98,7 @@ export async function summarise(
     firstAttemptNumber: attemptsMade(turn) + 1,
     ...(admit && { admit: (planned, stop) => admit({ ...planned, optional: true }, stop) }),
     onPart() {},
-    onAttempt: (attempt) => hearAttempt({ ...attempt, purpose: 'summary' }, turn, attempts),
+    onAttempt: (attempt) => takeAttempt({ ...attempt, purpose: 'summary' }, turn, attempts),
   };
   const limited = AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]);
   const { answer } = await policy.summarizer.chain.run(request, call, limited);
@@ -158,10 +158,10 @@ function wordsOf(message: Message): string {
  * the end. Never between a call and its result. Undefined: there is nothing before it that is not a summary already.
  */
 export function cutOf(messages: readonly Message[], keep: number, fits: (from: number) => boolean): number | undefined {
-  const turns = placesOf(messages, 'user');
+  const turns = positionsOf(messages, 'user');
   const byTurn = turns.length > keep ? turns.at(-keep) : undefined;
   if (byTurn !== undefined && fits(byTurn)) return byTurn;
-  const steps = placesOf(messages, 'assistant');
+  const steps = positionsOf(messages, 'assistant');
   const byStep = steps.length > keep ? steps.at(-keep) : undefined;
   if (byTurn === undefined || byStep === undefined) return byTurn ?? byStep;
   return Math.max(byTurn, byStep);
@@ -179,7 +179,7 @@ export function bodyStart([first]: readonly Message[]): 0 | 1 {
 }
 
 /** Beginnings of turns, or of steps, that have something before them to summarise. */
-function placesOf(messages: readonly Message[], role: 'user' | 'assistant'): number[] {
+function positionsOf(messages: readonly Message[], role: 'user' | 'assistant'): number[] {
   const start = bodyStart(messages);
   return messages.flatMap((message, at) => (at >= start && message.role === role ? [at] : []));
 }

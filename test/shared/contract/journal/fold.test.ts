@@ -210,9 +210,9 @@ test('a try of its own keeps what was finished and opens the calls that it names
   expect(after).toMatchObject({ retries: 1, retryAtMs: Date.parse(resumeAt), attemptsBeforeRetry: 1, openCalls: 1 });
   expect(after.messages).toHaveLength(question.length + 1);
   expect(after.calls.map(({ status }) => status)).toEqual(['tool_result', 'todo']);
-  const mended = foldJournal(question, [...entries, retrying, result(1)]);
-  expect(hasOpenCalls(mended)).toBe(false);
-  expect(mended.messages.slice(-2)).toMatchObject([{ content: 'result 0' }, { content: 'result 1' }]);
+  const repaired = foldJournal(question, [...entries, retrying, result(1)]);
+  expect(hasOpenCalls(repaired)).toBe(false);
+  expect(repaired.messages.slice(-2)).toMatchObject([{ content: 'result 0' }, { content: 'result 1' }]);
 });
 
 const at = '2026-11-01T00:00:00.000Z';
