@@ -8,7 +8,7 @@ import { runCli } from '../src/producer/cli/program.ts';
 import { configSchema } from '../src/shared/contract/config.ts';
 import { sanitise } from '../src/worker/guards/sanitise.ts';
 import { hardText } from '../src/worker/guards/hard-rules.ts';
-import { configArgs, withoutFixedArgs } from '../src/worker/guards/config-args.ts';
+import { configArgs, withoutFixedArgs } from '../src/worker/tools/configure.ts';
 import { policyAction, policyCondition } from '../src/shared/contract/agent/policy.ts';
 import { sanitization, trustClass } from '../src/shared/contract/agent/agent.ts';
 import { loadAgents } from '../src/worker/agents/load-folder.ts';

@@ -3,7 +3,7 @@ import { readdir, stat } from 'node:fs/promises';
 import { basename, join } from 'node:path';
 import { RunError } from '../../shared/base/errors.ts';
 import type { Skill } from '../../shared/contract/agent/skill.ts';
-import { readSkillFile, skillFileName } from '../tools/skill-file.ts';
+import { readSkillFile, skillFileName } from '../tools/builtin/read-skill.ts';
 
 /** The skills of a folder by name: each is a folder with a `SKILL.md`. Adds every problem, and never stops at the first. */
 export async function loadSkills(dir: string, problems: string[]): Promise<ReadonlyMap<string, Skill>> {

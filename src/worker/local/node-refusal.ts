@@ -1,5 +1,5 @@
 import { RunError } from '../../shared/base/errors.ts';
-import { configArgs } from '../guards/config-args.ts';
+import { configArgs } from '../tools/configure.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { LoadedAgent } from '../agents/load-agents.ts';
 import type { ToolSecrets } from '../agents/tool-secrets.ts';

@@ -4,7 +4,7 @@ import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { Redactor } from '../../shared/base/redact.ts';
 import type { PersonDecision } from '../../shared/contract/journal/call.ts';
-import { endByDenial, type RunEnd } from '../tools/run-end.ts';
+import { endByDenial, type RunEnd } from '../tools/tool-error.ts';
 import type { AskedChild, ChildAnswer, OrchestrationHost } from './orchestration.ts';
 import { z } from 'zod';
 import type { ChildEnd } from '../../shared/contract/control.ts';

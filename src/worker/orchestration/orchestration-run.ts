@@ -8,7 +8,7 @@ import type { RunRecord } from '../../shared/contract/run.ts';
 import type { Children } from '../../shared/state/run/children/children-port.ts';
 import type { Waits } from '../../shared/state/run/waits/waits.ts';
 import type { PersonDecision } from '../../shared/contract/journal/call.ts';
-import type { RunEnd } from '../tools/run-end.ts';
+import type { RunEnd } from '../tools/tool-error.ts';
 import { within } from '../../shared/base/deadline.ts';
 import { TurnSuspension, type StopReason, type SuspendedWait } from '../turn/contract.ts';
 import type { OrchestrationFact } from '../../shared/contract/journal/orchestration-facts.ts';

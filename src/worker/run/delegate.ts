@@ -5,7 +5,7 @@ import { quarantineQueue } from '../../shared/contract/queues.ts';
 import { newNonce, runIdForChild, sha256 } from '../../shared/base/ids.ts';
 import { lineage, runRequest, workOf, type RunRecord } from '../../shared/contract/run.ts';
 import { stampOf } from '../../shared/state/script.ts';
-import type { PlannedRun } from '../tools/call.ts';
+import type { PlannedRun } from '../tools/tool.ts';
 import type { WaitingGroup } from '../turn/contract.ts';
 import type { OpenRun } from './open-run.ts';
 import type { Ports } from './ports.ts';

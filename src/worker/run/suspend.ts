@@ -2,7 +2,7 @@ import { defined } from '../../shared/base/defined.ts';
 import { pendingViewOf } from '../../shared/contract/decisions.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { JournalEntryOf } from '../../shared/contract/journal/journal.ts';
-import type { PlannedRun } from '../tools/call.ts';
+import type { PlannedRun } from '../tools/tool.ts';
 import type { SuspendedWait } from '../turn/contract.ts';
 import type { TurnOutcome } from '../turn/turn.ts';
 import { openChildren, startPlannedChildren } from './delegate.ts';

@@ -1,6 +1,5 @@
 import { defined } from '../../shared/base/defined.ts';
 import type { ToolOptions } from '../../shared/contract/agent/agent.ts';
-import { configArgs, withoutFixedArgs } from '../guards/config-args.ts';
 import { qualifiedNames, distinctlyNamed, type Collisions } from './names.ts';
 import { ToolError } from './tool-error.ts';
 import type { Tool } from './tool.ts';
@@ -42,4 +41,80 @@ export function fixedArgs(
   const resolved = configArgs(args, secrets ?? { get: () => undefined });
   if (resolved.kind === 'ready') return resolved.args;
   throw new ToolError('tool_unavailable', `this worker does not have the secret ${resolved.missing.join(', ')}`);
+}
+
+/** Arguments that an agent sets itself (`toolOptions.<tool>.args`). */
+type FixedArgs = NonNullable<ToolOptions['args']>;
+
+/** The arguments with their secrets, or the names of the secrets that this worker does not have. */
+type ConfigArgs =
+  | { readonly kind: 'ready'; readonly args: Readonly<Record<string, unknown>> }
+  | { readonly kind: 'capability_blocked'; readonly missing: readonly string[] };
+
+/**
+ * Puts the values of secrets in the place of `{ secret: NAME }`, also one level down. They belong into the call of the tool
+ * and nowhere else: not into an event, a journal or a text that a model reads.
+ */
+export function configArgs(args: FixedArgs, secrets: { get(name: string): string | undefined }): ConfigArgs {
+  const missing = new Set<string>();
+  const resolved = (value: FixedArgs[string]): unknown => {
+    if (value === null || typeof value !== 'object') return value;
+    if (!isReference(value)) return mapFields(value, resolved);
+    const secret = secrets.get(value.secret);
+    if (secret === undefined) missing.add(value.secret);
+    return secret;
+  };
+  const ready = mapFields(args, resolved);
+  return missing.size > 0 ? { kind: 'capability_blocked', missing: [...missing] } : { kind: 'ready', args: ready };
+}
+
+function isReference(value: object): value is { readonly secret: string } {
+  return Object.keys(value).length === 1 && 'secret' in value && typeof value.secret === 'string';
+}
+
+function mapFields<T>(fields: Readonly<Record<string, T>>, map: (value: T) => unknown): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, map(value)]));
+}
+
+const alternatives = ['allOf', 'anyOf', 'oneOf'] as const;
+
+/**
+ * The JSON Schema of arguments without these properties: neither described nor required, in the branches of `allOf`,
+ * `anyOf` and `oneOf` neither. The input is not changed.
+ */
+export function withoutFixedArgs(
+  schema: Readonly<Record<string, unknown>>,
+  names: readonly string[],
+): Record<string, unknown> {
+  const rest: Record<string, unknown> = { ...schema };
+  const { properties, required, dependentRequired, dependentSchemas } = schema;
+  if (isRecord(properties)) rest['properties'] = withoutNames(properties, names);
+  if (isRecord(dependentSchemas)) rest['dependentSchemas'] = withoutNames(dependentSchemas, names);
+  if (Array.isArray(required)) rest['required'] = required.filter((name) => !names.includes(String(name)));
+  if (isRecord(dependentRequired)) {
+    const kept = Object.entries(withoutNames(dependentRequired, names)).map(([name, needed]) => [
+      name,
+      Array.isArray(needed) ? needed.filter((one) => !names.includes(String(one))) : needed,
+    ]);
+    rest['dependentRequired'] = Object.fromEntries(kept);
+  }
+  for (const keyword of alternatives) {
+    const branches = schema[keyword];
+    if (Array.isArray(branches))
+      rest[keyword] = branches.map((branch: unknown) => (isRecord(branch) ? withoutFixedArgs(branch, names) : branch));
+  }
+  return rest;
+}
+
+/** The fixed arguments that the model has set all the same: a call with any is refused as `invalid_input`. */
+export function fixedArgsIn(args: unknown, names: readonly string[]): string[] {
+  return isRecord(args) ? names.filter((name) => Object.hasOwn(args, name)) : [];
+}
+
+function withoutNames(fields: Readonly<Record<string, unknown>>, names: readonly string[]): Record<string, unknown> {
+  return Object.fromEntries(Object.entries(fields).filter(([name]) => !names.includes(name)));
+}
+
+function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+  return value !== null && typeof value === 'object' && !Array.isArray(value);
 }

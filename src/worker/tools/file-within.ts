@@ -4,7 +4,6 @@ import { isAbsolute, join, sep } from 'node:path';
 import { z } from 'zod';
 import { isContinuation } from '../../shared/base/bound-text.ts';
 import { ToolError } from './tool-error.ts';
-import { utf8Text } from './builtin/body-text.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
 
 const maxPathChars = 1_024;
@@ -119,4 +118,16 @@ function isBelow(folder: string, path: string): boolean {
 
 function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false;
+}
+
+const nul = 0;
+
+/** The bytes as UTF-8 text, or undefined when they are none. `cut`: the last character may not be whole. */
+export function utf8Text(bytes: Uint8Array, cut: boolean): string | undefined {
+  if (bytes.includes(nul)) return undefined;
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(bytes, { stream: cut });
+  } catch {
+    return undefined;
+  }
 }

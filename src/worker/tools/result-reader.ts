@@ -1,5 +1,6 @@
 import type { Sanitization, TrustClass } from '../../shared/contract/agent/agent.ts';
 import type { Sensitivity } from '../../shared/contract/message.ts';
+import type { Tool } from './tool.ts';
 
 /** The part that is wanted of a text that a handle names. Byte offsets, or lines counted from 1, both ends included. */
 export type ReadRange =
@@ -38,3 +39,11 @@ export interface ReadRequest {
  * `ToolError` of kind `spill_handle_invalid` for a handle of its own that names nothing that this run may read.
  */
 export type ResultReader = (request: ReadRequest) => Promise<ReadPart | undefined>;
+
+/** Tools that are there only while a run is worked on, for instance those of an MCP server. Closing them never rejects. */
+export interface OpenedTools extends AsyncDisposable {
+  /** As they are now: a server may change its list while the run goes on. */
+  tools(): readonly Tool[];
+  /** Readers of the handles that their results name. */
+  readonly resultReaders: readonly ResultReader[];
+}

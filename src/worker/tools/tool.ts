@@ -8,7 +8,7 @@ import type {
   TrustClass,
 } from '../../shared/contract/agent/agent.ts';
 import type { ToolErrorKind } from '../../shared/base/errors.ts';
-import type { EventBody } from '../../shared/contract/event.ts';
+import type { EventBody, PendingItem } from '../../shared/contract/event.ts';
 import type { Log } from '../../shared/base/log.ts';
 import type { Message, Sensitivity } from '../../shared/contract/message.ts';
 
@@ -267,4 +267,17 @@ export interface Tool {
   /** Tools of this package get a `HostContext`. */
   execute(args: unknown, context: ToolContext): unknown;
   readonly reconcile?: (key: string, args: unknown, signal: AbortSignal) => Promise<Reconciliation>;
+}
+
+/** A run that is to work for another one. */
+export interface PlannedRun {
+  readonly id: string;
+  readonly spec: ChildSpec;
+}
+
+/** One that is to do a call. */
+export interface PlannedChild extends PlannedRun {
+  readonly index: number;
+  readonly item: PendingItem;
+  readonly requestedAtMs: number;
 }

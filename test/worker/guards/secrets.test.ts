@@ -1,6 +1,6 @@
 import * as fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { configArgs, fixedArgsIn, withoutFixedArgs } from '../../../src/worker/guards/config-args.ts';
+import { configArgs, fixedArgsIn, withoutFixedArgs } from '../../../src/worker/tools/configure.ts';
 import { carriesSecret } from '../../../src/worker/guards/taint.ts';
 
 const secret = 's3cr3t/wörd+"x"';

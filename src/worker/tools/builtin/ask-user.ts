@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import { defineTool } from '../define.ts';
 import type { Tool } from '../tool.ts';
+import type { CapabilityResolver } from '../capabilities.ts';
 
 const inputSchema = z.strictObject({
   question: z.string().min(1).max(4_000).describe('One question, in the language of the user.'),
@@ -27,3 +28,19 @@ export function createAskUser(): Tool {
     },
   });
 }
+
+/** Lets a run in the background notify its user. A user who waits for the run needs no notification. */
+export const notifyUser: CapabilityResolver = ({ background, callbacks }) => {
+  if (!background) return undefined;
+  const tool = defineTool({
+    name: 'notify_user',
+    description: 'Sends the user a short message, once something happened that cannot wait until they look.',
+    inputSchema: z.strictObject({ message: z.string().min(1).max(1_000) }),
+    effect: 'once',
+    execute({ message }) {
+      callbacks.notifyUser(message);
+      return 'The user was notified.';
+    },
+  });
+  return { tools: [tool] };
+};

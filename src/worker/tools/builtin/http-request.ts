@@ -8,7 +8,7 @@ import { jsonText } from '../../../shared/base/json-text.ts';
 import { defineTool } from '../define.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type Tool } from '../tool.ts';
-import { bodyText } from './body-text.ts';
+import { utf8Text } from '../file-within.ts';
 
 const maxBytes = 1024 * 1024;
 const maxTimeoutMs = 120_000;
@@ -176,4 +176,31 @@ function headerProblem(name: string, value: string): string | undefined {
 /** Does this header, by its name, hold a credential? */
 function credentialHeader(name: string): boolean {
   return credential.test(name.toLowerCase());
+}
+
+const textual =
+  /^(text\/|application\/([\w.+-]*\+)?(json|xml)\b|application\/(javascript|ecmascript|x-www-form-urlencoded|x-ndjson|yaml|x-yaml|toml|graphql|sql)\b|image\/svg\+xml)/;
+
+/**
+ * The text of a body by its charset, or a note about what it is. What has no type is text when it can be read as UTF-8. A
+ * character that was cut off at the end of a truncated body is left out.
+ */
+function bodyText(body: Uint8Array, contentType: string, truncated: boolean): string {
+  const type = contentType.toLowerCase();
+  const charset = /;\s*charset\s*=\s*"?([\w.:-]+)/.exec(type)?.[1] ?? 'utf-8';
+  if (textual.test(type)) return decoderOf(charset).decode(body, { stream: truncated });
+  if (type.trim() === '' || type.startsWith('application/octet-stream')) {
+    const text = utf8Text(body, truncated);
+    if (text !== undefined) return text;
+  }
+  const [kind] = type.split(';', 1);
+  return `[not text: ${kind?.trim() || 'no type'}, ${truncated ? 'more than ' : ''}${body.length} bytes]`;
+}
+
+function decoderOf(charset: string) {
+  try {
+    return new TextDecoder(charset);
+  } catch {
+    return new TextDecoder();
+  }
 }

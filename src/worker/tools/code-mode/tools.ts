@@ -6,7 +6,7 @@ import type { HostContext, InnerOutcome, Tool, CatalogueEntry } from '../tool.ts
 import { defaultLimits } from './limits.ts';
 import { maxProcessWaitMs, type ScriptPool } from './pool.ts';
 import type { ScriptFailure } from './protocol.ts';
-import { rankTools } from '../rank.ts';
+import { rankTools } from '../builtin/tool-search.ts';
 import { signatureOf } from './signature.ts';
 
 const executeSchema = z.strictObject({

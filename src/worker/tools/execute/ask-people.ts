@@ -6,8 +6,31 @@ import type { Batch, Permission } from './batch.ts';
 import type { Ask, CallResult } from '../../../shared/contract/journal/call.ts';
 import { refusedRepeat } from './conclude.ts';
 import type { ReadyCall } from './prepare.ts';
-import { endByDenial, toolDenied } from '../run-end.ts';
-import { errorResult } from '../tool-error.ts';
+import { endByDenial, toolDenied, errorResult } from '../tool-error.ts';
+import { agentBehind, denyByRule, judge, stricter } from './ask-rules.ts';
+
+/** Asks the rules, then people, in this order. Never rejects. */
+export async function permit(ready: ReadyCall, batch: Batch): Promise<Permission> {
+  const judged = await judge(ready, undefined, batch);
+  if (judged.kind !== 'judged') return judged;
+  const { call: asked, verdict: ofCall } = judged;
+  const subagentName = agentBehind(asked, batch);
+  const other = subagentName === undefined ? judged : await judge(asked, subagentName, batch);
+  if (other.kind !== 'judged') return other;
+  const rewritten = other.call;
+  const verdict = stricter(ofCall, other.verdict);
+  if (agentBehind(rewritten, batch) !== subagentName) {
+    const reason = 'a rule about a sub-agent must not put another one in its place';
+    return denyByRule(rewritten, { ...verdict, action: 'deny', reason }, batch);
+  }
+  const { decision, ask } = ready.call;
+  // A person who says that a call in doubt shall be made again has permitted it.
+  if (decision && ask?.kind === 'unknown_outcome') return { kind: 'go', call: rewritten };
+  if (decision) return decided(rewritten, decision, batch);
+  const gate = await gateOf(rewritten, verdict, batch);
+  if (!gate && ask?.kind !== 'approval' && ask?.kind !== 'user_input') return { kind: 'go', call: rewritten };
+  return askForDecision(rewritten, gate ?? { kind: 'approval', mode: 'approval', reason: undefined }, batch);
+}
 
 /** What a call waits for. */
 type Gate =
@@ -21,7 +44,7 @@ type Gate =
   | { readonly kind: 'user_input'; readonly question: string };
 
 /** What people have to say first. A check that throws asks them. */
-export async function gateOf(ready: ReadyCall, verdict: PolicyVerdict, batch: Batch): Promise<Gate | undefined> {
+async function gateOf(ready: ReadyCall, verdict: PolicyVerdict, batch: Batch): Promise<Gate | undefined> {
   const { tool, call, args } = ready;
   const { action, reason, hard } = verdict;
   if (tool.asks) return { kind: 'user_input', question: askedBy(ready) };
@@ -75,7 +98,7 @@ function askedBy({ tool, args }: ReadyCall): string {
   }
 }
 
-export function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission {
+function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Permission {
   const { context, host } = batch;
   const { call, tool, shown } = ready;
   const { isHeadless = true, ttlMs = 0, approvers = 1 } = context.people ?? {};
@@ -105,11 +128,7 @@ export function askForDecision(ready: ReadyCall, gate: Gate, batch: Batch): Perm
 }
 
 /** What a person decided about the call. */
-export function decided(
-  ready: ReadyCall,
-  decision: NonNullable<ReadyCall['call']['decision']>,
-  batch: Batch,
-): Permission {
+function decided(ready: ReadyCall, decision: NonNullable<ReadyCall['call']['decision']>, batch: Batch): Permission {
   const { id: toolCallId, name: toolName } = ready.call;
   if (decision.kind === 'answer') {
     const content = decision.answer.trim() === '' ? 'The answer is empty.' : decision.answer;

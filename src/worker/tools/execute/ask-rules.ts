@@ -2,8 +2,7 @@ import type { PolicyQuestion, PolicyVerdict } from '../../guards/policy.ts';
 import type { Batch, RefusedByRule } from './batch.ts';
 import { qualifiedNames } from '../names.ts';
 import { checkCall, type PreparedCall, type ReadyCall } from './prepare.ts';
-import { endByDenial, toolDenied } from '../run-end.ts';
-import { errorResult, faultOf } from '../tool-error.ts';
+import { endByDenial, toolDenied, errorResult, faultOf } from '../tool-error.ts';
 
 type Judged = { readonly kind: 'judged'; readonly call: ReadyCall; readonly verdict: PolicyVerdict } | RefusedByRule;
 

@@ -3,7 +3,7 @@ import type { PendingItem } from '../../../shared/contract/event.ts';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import { maxDepth, maxInputBytes } from '../../../shared/contract/run.ts';
 import type { Batch } from './batch.ts';
-import type { PlannedChild } from '../call.ts';
+import type { PlannedChild } from '../tool.ts';
 import type { CallResult, StepCall } from '../../../shared/contract/journal/call.ts';
 import { conclude } from './conclude.ts';
 import type { ReadyCall, PreparedCall } from './prepare.ts';

@@ -3,7 +3,7 @@ import { defined } from '../../../shared/base/defined.ts';
 import { assertNever } from '../../../shared/base/errors.ts';
 import { isWithin, keepEnds, keepTail } from '../../../shared/base/bound-text.ts';
 import { cleanText } from '../../../shared/base/clean-text.ts';
-import type { Spill } from './context.ts';
+import type { Spill } from './batch.ts';
 import type { Tool } from '../tool.ts';
 
 /** What `fitResult` needs to know of a tool. */

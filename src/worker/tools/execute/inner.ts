@@ -9,7 +9,7 @@ import type { Batch } from './batch.ts';
 import type { CallResult, InnerCall, StepCall } from '../../../shared/contract/journal/call.ts';
 import { announce, endEvent, endsRun } from './conclude.ts';
 import { jsonOf } from './result.ts';
-import { permit } from './permit.ts';
+import { permit } from './ask-people.ts';
 import { prepareCall, type PreparedCall, type ReadyCall } from './prepare.ts';
 import { reconcile, runCall } from './run-call.ts';
 import { messageIn } from '../tool-error.ts';

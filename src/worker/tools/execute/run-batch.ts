@@ -2,16 +2,15 @@ import type { EventBody, PendingItem, SuspendReason } from '../../../shared/cont
 import type { JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import { fingerprint } from './args.ts';
 import type { Batch } from './batch.ts';
-import type { PlannedChild } from '../call.ts';
+import type { PlannedChild } from '../tool.ts';
 import type { Ask, CallResult } from '../../../shared/contract/journal/call.ts';
 import { conclude, endsRun, refusedRepeat, startEvent } from './conclude.ts';
 import { delegate, isDelegated, surplus, handOver, handoffFault, isHandoff } from './delegate.ts';
 import { runInner } from './inner.ts';
-import { permit } from './permit.ts';
+import { permit } from './ask-people.ts';
 import type { PreparedCall, ReadyCall } from './prepare.ts';
-import { recover } from './recover.ts';
-import type { RunEnd } from '../run-end.ts';
-import { runCall } from './run-call.ts';
+import { recover, runCall } from './run-call.ts';
+import type { RunEnd } from '../tool-error.ts';
 import { inLanes } from '../../../shared/base/in-lanes.ts';
 
 /**

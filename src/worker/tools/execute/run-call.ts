@@ -4,11 +4,13 @@ import { silentLog } from '../../../shared/base/log.ts';
 import { toolBreaker, type ToolOwner } from '../../../shared/contract/agent/tool-breaker.ts';
 import type { Admission } from '../../../shared/state/limits/breakers.ts';
 import type { Batch, CallEnding } from './batch.ts';
-import type { ReadyCall } from './prepare.ts';
+import type { ReadyCall, PreparedCall } from './prepare.ts';
 import { finishFault, finishResult, shownData } from './result.ts';
 import type { HostContext, ToolContext, InnerOutcome, Tool, Reconciliation } from '../tool.ts';
 import { errorResult, faultOf, ToolError } from '../tool-error.ts';
 import { within, type Settled } from '../../../shared/base/deadline.ts';
+import { conclude, outcomeItem, unknownResult } from './conclude.ts';
+import { inLanes } from '../../../shared/base/in-lanes.ts';
 
 const maxRetries = 3;
 const retryBaseMs = 250;
@@ -176,4 +178,50 @@ export async function reconcile(ready: ReadyCall, batch: Batch): Promise<Found> 
   const answer = settled.value as Reconciliation | null | undefined;
   if (answer?.outcome === 'done') return { kind: 'result', result: await finishResult(ready, answer.result, batch) };
   return { kind: answer?.outcome === 'not_done' ? 'not_done' : 'unknown' };
+}
+
+/**
+ * Settles what became of the `once` calls that another worker left behind, as far as it can be known. Answers the calls
+ * that shall run.
+ */
+export async function recover(prepared: readonly PreparedCall[], batch: Batch): Promise<readonly PreparedCall[]> {
+  const settled = new Set<PreparedCall>();
+  await inLanes(prepared.filter(isInDoubt), batch.host.maxParallel, async (call) => {
+    if (call.call.ask?.kind === 'unknown_outcome') {
+      if (!settleByPerson(call, batch)) return;
+      settled.add(call);
+      return;
+    }
+    const found = call.kind === 'ready' ? await reconcile(call, batch) : ({ kind: 'unknown' } as const);
+    if (found.kind === 'not_done') return;
+    settled.add(call);
+    conclude(call, found, 0, batch);
+  });
+  return prepared.filter((call) => !settled.has(call));
+}
+
+/** Intents exist for known tools only: where the tool is gone since then, no worker can find out what its call did. */
+function isInDoubt(prepared: PreparedCall): boolean {
+  if (prepared.call.status !== 'interrupted') return false;
+  return prepared.kind === 'ready' ? prepared.tool.effect === 'once' : prepared.result.errorKind === 'unknown_tool';
+}
+
+/** What a person decided about a call whose outcome is not known. False: it shall run again. */
+function settleByPerson(prepared: PreparedCall, batch: Batch): boolean {
+  const { call } = prepared;
+  const { ask, decision } = call;
+  if (!ask) return false;
+  const expired = ask.expiresAtMs <= batch.host.clock.now();
+  if (decision?.kind === 'answer') {
+    conclude(prepared, { kind: 'result', result: { content: decision.answer } }, 0, batch);
+    return true;
+  }
+  if (decision?.granted) return false;
+  if (decision || expired) {
+    conclude(prepared, { kind: 'result', result: unknownResult(call.name) }, 0, batch);
+    return true;
+  }
+  batch.asks.push({ item: outcomeItem(prepared, ask), ask, isNew: false });
+  batch.results.settle(call.index, null);
+  return true;
 }

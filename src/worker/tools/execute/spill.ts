@@ -3,7 +3,7 @@ import { jsonText } from '../../../shared/base/json-text.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { ArtifactInfo, Artifacts } from '../../../shared/state/results/artifacts.ts';
 import { isContinuation } from '../../../shared/base/bound-text.ts';
-import type { Spill } from './context.ts';
+import type { Spill } from './batch.ts';
 import type { ReadPart, ReadRequest, ResultReader } from '../result-reader.ts';
 import { ToolError } from '../tool-error.ts';
 

@@ -1,6 +1,6 @@
-import type { OpenedTools } from '../source.ts';
+import type { OpenedTools } from '../result-reader.ts';
 import type { Tool } from '../tool.ts';
-import type { ServerGrant } from './grants.ts';
+import type { ServerGrant } from '../names.ts';
 import { maxEagerTools } from './limits.ts';
 import type { ListedTool } from './list.ts';
 import { mcpTool, type RunServer } from './tool.ts';

@@ -2,7 +2,7 @@ import * as fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { keepTail } from '../../../../src/shared/base/bound-text.ts';
 import { maxResultBytes, fitResult, type FittedTool } from '../../../../src/worker/tools/execute/fit.ts';
-import type { Spill } from '../../../../src/worker/tools/execute/context.ts';
+import type { Spill } from '../../../../src/worker/tools/execute/batch.ts';
 
 const never = new AbortController().signal;
 const plain: FittedTool = {

@@ -3,7 +3,7 @@ import { systemClock } from '../../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../../src/shared/base/log.ts';
 import { inMemoryArtifacts } from '../../../../src/worker/local/stores/in-memory-results.ts';
 import { createReadResultTool } from '../../../../src/worker/tools/builtin/read-result.ts';
-import type { ToolRunContext } from '../../../../src/worker/tools/execute/context.ts';
+import type { ToolRunContext } from '../../../../src/worker/tools/execute/batch.ts';
 import { createSpillReader, spillOf } from '../../../../src/worker/tools/execute/spill.ts';
 import { ToolOutput, type Tool } from '../../../../src/worker/tools/tool.ts';
 import { calls, makeWorld, tool } from '../world.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import { agentDefinition } from '../../../../src/shared/contract/agent/agent.ts';
-import { grantsOf, mcpGrantProblems } from '../../../../src/worker/tools/mcp/grants.ts';
+import { grantsOf, mcpGrantProblems } from '../../../../src/worker/tools/names.ts';
 
 const mcpServers = { files: { command: 'files' }, crm: { url: 'https://crm.example.com/mcp' } };
 
