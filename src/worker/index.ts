@@ -22,7 +22,7 @@ export {
   type ToolFacts,
 } from './tools/tool.ts';
 export type { CapabilityContext, CapabilityParts, CapabilityResolver, SideChannels } from './tools/capabilities.ts';
-export type { ReadPart, ReadRange, ReadRequest, ResultReader } from './tools/result-reader.ts';
+export type { ReadPart, ReadRange, ReadRequest, ResultReader } from './tools/source.ts';
 export { ToolError } from './tools/tool-error.ts';
 export { startWorker, type StartWorkerOptions } from './start-worker.ts';
 export type { RunningWorker } from './build.ts';

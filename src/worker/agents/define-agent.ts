@@ -7,7 +7,7 @@ import { RunError } from '../../shared/base/errors.ts';
 import { deepFreeze } from '../../shared/base/json-value.ts';
 import { mentionsSecrets } from '../../shared/contract/node.ts';
 import type { PromptBuilder } from '../prompt/system-prompt.ts';
-import type { ResultReader } from '../tools/result-reader.ts';
+import type { ResultReader } from '../tools/source.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { HandoffFilterDescriptor } from '../../shared/contract/handoff/handoff.ts';
 import type { HandoffFilter } from '../../shared/contract/handoff/handoff-filters.ts';

@@ -2,7 +2,7 @@ import type { AgentDefinition } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import { serverPrefix, serverTool } from '../../shared/contract/agent/mcp.ts';
 import type { Skill } from '../../shared/contract/agent/skill.ts';
-import { handoffToolName } from '../tools/builtin/ask-agent.ts';
+import { handoffToolName } from '../tools/builtin/agents.ts';
 import type { CapabilityResolver } from '../tools/capabilities.ts';
 import { grantsOf, isReservedName } from '../tools/names.ts';
 import type { Tool } from '../tools/tool.ts';

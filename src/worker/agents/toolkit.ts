@@ -13,7 +13,7 @@ import type { Breakers } from '../../shared/state/limits/breakers.ts';
 import type { LoadedAgent, ToolOffer } from './load-agents.ts';
 import { loadPolicyFile, policyFor, policyWarnings, type PolicyFile } from './policy-file.ts';
 import type { ToolSecrets } from './tool-secrets.ts';
-import { createAskUser, notifyUser } from '../tools/builtin/ask-user.ts';
+import { createAskUser, notifyUser } from '../tools/builtin/user.ts';
 import { folderBelow } from '../tools/file-within.ts';
 import { createHttpRequestTool } from '../tools/builtin/http-request.ts';
 import { createProgressTools } from '../tools/builtin/progress.ts';
@@ -24,7 +24,7 @@ import { createCodeTools } from '../tools/code-mode/tools.ts';
 import { mcpGrantProblems } from '../tools/names.ts';
 import { createMcpHub, type McpRun } from '../tools/mcp/hub.ts';
 import type { ToolRunContext } from '../tools/execute/batch.ts';
-import type { OpenedTools } from '../tools/result-reader.ts';
+import type { OpenedTools } from '../tools/source.ts';
 import type { Tool } from '../tools/tool.ts';
 import { packageVersion } from '../../shared/base/version.ts';
 

@@ -8,7 +8,7 @@ import {
   withCapabilities,
   type CapabilityContext,
 } from '../../../src/worker/tools/capabilities.ts';
-import { notifyUser } from '../../../src/worker/tools/builtin/ask-user.ts';
+import { notifyUser } from '../../../src/worker/tools/builtin/user.ts';
 import shareNote from '../../../agents/capabilities/share-note.ts';
 import { graceMs } from '../../../src/shared/base/deadline.ts';
 import { contextOf } from './mcp/world.ts';

@@ -4,7 +4,7 @@ import { systemClock } from '../../../src/shared/base/clock.ts';
 import { silentLog } from '../../../src/shared/base/log.ts';
 import { Redactor } from '../../../src/shared/base/redact.ts';
 import { createToolkit } from '../../../src/worker/agents/toolkit.ts';
-import { createAskAgentTools, createHandoffTool } from '../../../src/worker/tools/builtin/ask-agent.ts';
+import { createAskAgentTools, createHandoffTool } from '../../../src/worker/tools/builtin/agents.ts';
 import { createReadResultTool } from '../../../src/worker/tools/builtin/read-result.ts';
 import { createReadSkillTool } from '../../../src/worker/tools/builtin/read-skill.ts';
 import { createToolSearch } from '../../../src/worker/tools/builtin/tool-search.ts';

@@ -5,7 +5,7 @@ import type { CallDecision } from '../../../src/shared/contract/control.ts';
 import { type JournalEntry, journalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import type { LlmRequest } from '../../../src/worker/llm/provider.ts';
 import { createAgentTool } from '../../../src/worker/agents/agent-tool.ts';
-import { createHandoffTool } from '../../../src/worker/tools/builtin/ask-agent.ts';
+import { createHandoffTool } from '../../../src/worker/tools/builtin/agents.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { createToolExecutor } from '../../../src/worker/tools/execute/execute.ts';
 import type { SuspendedWait, TurnOutcome } from '../../../src/worker/turn/contract.ts';

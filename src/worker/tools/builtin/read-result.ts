@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { jsonText } from '../../../shared/base/json-text.ts';
 import { maxScannedChars, treatmentOf } from '../../guards/sanitise.ts';
 import { defineTool } from '../define.ts';
-import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../result-reader.ts';
+import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../source.ts';
 import { ToolError } from '../tool-error.ts';
 import { ToolOutput, type ResultOrigin, type Tool } from '../tool.ts';
 

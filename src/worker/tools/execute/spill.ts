@@ -4,7 +4,7 @@ import type { Log } from '../../../shared/base/log.ts';
 import type { ArtifactInfo, Artifacts } from '../../../shared/state/results/artifacts.ts';
 import { isContinuation } from '../../../shared/base/bound-text.ts';
 import type { Spill } from './batch.ts';
-import type { ReadPart, ReadRequest, ResultReader } from '../result-reader.ts';
+import type { ReadPart, ReadRequest, ResultReader } from '../source.ts';
 import { ToolError } from '../tool-error.ts';
 
 /** What the handles of kept results begin with. The rest is the name within the run's own area, and says nothing. */

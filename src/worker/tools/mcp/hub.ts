@@ -7,7 +7,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import type { Log } from '../../../shared/base/log.ts';
 import type { McpServer } from '../../../shared/contract/agent/mcp.ts';
 import type { Redactor } from '../../../shared/base/redact.ts';
-import type { OpenedTools } from '../result-reader.ts';
+import type { OpenedTools } from '../source.ts';
 import { ArgumentChecks } from './check.ts';
 import { Connection } from './connection.ts';
 import { grantsOf, type ServerGrant } from '../names.ts';

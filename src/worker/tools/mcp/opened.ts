@@ -1,4 +1,4 @@
-import type { OpenedTools } from '../result-reader.ts';
+import type { OpenedTools } from '../source.ts';
 import type { Tool } from '../tool.ts';
 import type { ServerGrant } from '../names.ts';
 import { maxEagerTools } from './limits.ts';

@@ -1,5 +1,5 @@
 import { isContinuation } from '../../../shared/base/bound-text.ts';
-import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../result-reader.ts';
+import type { ReadPart, ReadRange, ReadRequest, ResultReader } from '../source.ts';
 import { ToolError } from '../tool-error.ts';
 import type { Connection } from './connection.ts';
 import { ServerGone, ServerRefusal } from './link.ts';

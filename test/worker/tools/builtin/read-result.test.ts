@@ -7,7 +7,7 @@ import type { Artifacts } from '../../../../src/shared/state/results/artifacts.t
 import { inMemoryArtifacts } from '../../../../src/worker/local/stores/in-memory-results.ts';
 import { boundOf } from '../../../../src/worker/tools/execute/fit.ts';
 import { createReadResultTool } from '../../../../src/worker/tools/builtin/read-result.ts';
-import type { ResultReader } from '../../../../src/worker/tools/result-reader.ts';
+import type { ResultReader } from '../../../../src/worker/tools/source.ts';
 import { createSpillReader, spillOf } from '../../../../src/worker/tools/execute/spill.ts';
 import { ToolError } from '../../../../src/worker/tools/tool-error.ts';
 import type { ResultOrigin, ToolOutput } from '../../../../src/worker/tools/tool.ts';

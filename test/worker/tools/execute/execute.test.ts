@@ -6,8 +6,8 @@ import { ToolError } from '../../../../src/worker/tools/tool-error.ts';
 import { graceMs } from '../../../../src/shared/base/deadline.ts';
 import { policyRule } from '../../../../src/shared/contract/agent/policy.ts';
 import { createPolicy } from '../../../../src/worker/guards/policy.ts';
-import { createAskAgentTools } from '../../../../src/worker/tools/builtin/ask-agent.ts';
-import { createAskUser } from '../../../../src/worker/tools/builtin/ask-user.ts';
+import { createAskAgentTools } from '../../../../src/worker/tools/builtin/agents.ts';
+import { createAskUser } from '../../../../src/worker/tools/builtin/user.ts';
 import { calls, makeWorld, tool } from '../world.ts';
 
 test('a call runs with its checked arguments, its key and its context', async () => {

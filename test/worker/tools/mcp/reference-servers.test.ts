@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
 import { nextFreePort } from '../../../../src/producer/cli/stack/stack.ts';
-import type { ReadRange, OpenedTools } from '../../../../src/worker/tools/result-reader.ts';
+import type { ReadRange, OpenedTools } from '../../../../src/worker/tools/source.ts';
 import { childEnv } from '../../../support/child-env.ts';
 import { call, contextOf, find, makeMcpWorld, node, output, referenceServer, until } from './world.ts';
 

@@ -3,7 +3,7 @@ import { sanitise } from '../../../../src/worker/guards/sanitise.ts';
 import { ServerGone, ServerRefusal } from '../../../../src/worker/tools/mcp/link.ts';
 import { RunResources } from '../../../../src/worker/tools/mcp/resources.ts';
 import { namedIn, outputOf, refusalText } from '../../../../src/worker/tools/mcp/result.ts';
-import type { ReadRange } from '../../../../src/worker/tools/result-reader.ts';
+import type { ReadRange } from '../../../../src/worker/tools/source.ts';
 import { call, makeMcpWorld, odd } from './world.ts';
 
 function read(result: Record<string, unknown>, { readsResources = true }: { readonly readsResources?: boolean } = {}) {

@@ -9,7 +9,7 @@ import { systemClock, type Clock } from '../../../../src/shared/base/clock.ts';
 import { createEgress } from '../../../../src/shared/egress/egress.ts';
 import { mcpServers } from '../../../../src/shared/contract/agent/mcp.ts';
 import { Redactor } from '../../../../src/shared/base/redact.ts';
-import type { OpenedTools } from '../../../../src/worker/tools/result-reader.ts';
+import type { OpenedTools } from '../../../../src/worker/tools/source.ts';
 import { createMcpHub, type McpHub, type McpRun } from '../../../../src/worker/tools/mcp/hub.ts';
 import { builtEntry } from '../../../support/entries.ts';
 import { ToolOutput, type Tool, type ToolContext } from '../../../../src/worker/tools/tool.ts';

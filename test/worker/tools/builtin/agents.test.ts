@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createAskAgentTools } from '../../../../src/worker/tools/builtin/ask-agent.ts';
+import { createAskAgentTools } from '../../../../src/worker/tools/builtin/agents.ts';
 
 function schemaFor(count: number): Record<string, unknown> {
   const offered = Array.from({ length: count }, (_, n) => ({ id: `agent-${n}` }));
