@@ -31,7 +31,7 @@ import { ResumePoller } from './jobs/resume-poller.ts';
 import type { Providers } from './llm/backends/providers.ts';
 import { createPriceLookup, loadPrices } from './llm/prices.ts';
 import { serveHealth } from './ops/health.ts';
-import type { KnownLabels } from './ops/metrics/labels.ts';
+import type { KnownLabels } from './ops/metrics/series.ts';
 import { WorkerMetrics } from './ops/metrics/metrics.ts';
 import { CancelWatch } from './run/cancel-watch.ts';
 import { FlushTimer } from './run/flush-timer.ts';

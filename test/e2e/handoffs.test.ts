@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest';
 import type { LlmRequest } from '../../src/worker/llm/provider.ts';
-import { chatBody } from '../../src/worker/llm/openai/chat-wire.ts';
+import { chatBody } from '../../src/worker/llm/openai/chat.ts';
 import { replayHandoffs } from '../../src/worker/local/replay-handoffs.ts';
 import { eventsOf, observe } from '../support/check-run.ts';
 import { shareWorld } from '../support/world.ts';

@@ -3,7 +3,7 @@ import type { BreakerPolicy } from '../../shared/contract/agent/agent.ts';
 import { RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import { zeroUsage } from '../../shared/contract/money.ts';
-import { costOfCall, maxOutputTokensOf, promptTokensOf, type CallCost } from '../llm/estimate.ts';
+import { costOfCall, maxOutputTokensOf, promptTokensOf, type CallCost } from '../llm/cost.ts';
 import type { AttemptEnd, Permit, PlannedAttempt } from '../llm/chain-call.ts';
 import { mayBeBilled, type LlmError } from '../llm/errors.ts';
 import type { Admission, Breakers } from '../../shared/state/limits/breakers.ts';

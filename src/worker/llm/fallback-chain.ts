@@ -15,8 +15,7 @@ import {
 } from './candidate.ts';
 import type { ChainCall, ChainResult, NextAttempt, Permit, Walk } from './chain-call.ts';
 import type { Price, PriceLookup } from './cost.ts';
-import { cancelledCall, LlmError } from './errors.ts';
-import { retryDelayMs } from './retry.ts';
+import { cancelledCall, LlmError, retryDelayMs } from './errors.ts';
 
 export type { ChainCall, ChainResult } from './chain-call.ts';
 

@@ -1,7 +1,7 @@
 import { RunError } from '../../shared/base/errors.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 import type { RunOutcomeView } from '../../shared/contract/run.ts';
-import { untilAborted } from '../llm/until-aborted.ts';
+import { untilAborted } from '../llm/watchdog.ts';
 import { clip } from '../../shared/base/bound-text.ts';
 
 /**

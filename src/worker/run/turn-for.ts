@@ -11,7 +11,7 @@ import { workOf, type Activity, type RunRequest } from '../../shared/contract/ru
 import type { Inbox } from '../../shared/state/run/control/inbox.ts';
 import type { RecordPatch } from '../../shared/state/run/run-store.ts';
 import type { ChainPast, FallbackChain } from '../llm/fallback-chain.ts';
-import { untrustedPreamble } from '../guards/preamble.ts';
+import { untrustedPreamble } from '../prompt/system-prompt.ts';
 import { createToolExecutor } from '../tools/execute/execute.ts';
 import type { TurnState } from '../../shared/contract/journal/fold.ts';
 import type { TurnDeps, TurnSpec } from '../turn/turn.ts';

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { untrustedPreamble } from '../../../src/worker/guards/preamble.ts';
+import { untrustedPreamble } from '../../../src/worker/prompt/system-prompt.ts';
 import { sanitise } from '../../../src/worker/guards/sanitise.ts';
 
 const locales = ['en', 'de', 'fr', 'es', 'it', 'pt', 'nl', 'ja', 'zh'];

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { retryAfterMs, retryDelayMs } from '../../../src/worker/llm/retry.ts';
+import { retryAfterMs, retryDelayMs } from '../../../src/worker/llm/errors.ts';
 
 const indexes = [0, 1, 2, 3, 4, 5, 6, 40];
 const steady = () => 0;

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Message } from '../../../src/shared/contract/message.ts';
-import { withinSensitivity } from '../../../src/worker/llm/visible-messages.ts';
+import { withinSensitivity } from '../../../src/worker/llm/candidate.ts';
 
 const result = (content: string, sensitivity?: 'public' | 'internal' | 'secret'): Message => ({
   role: 'tool',

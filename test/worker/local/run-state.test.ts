@@ -5,7 +5,7 @@ import { expect, onTestFinished, test } from 'vitest';
 import { z } from 'zod';
 import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
 import { createAgentWith } from '../../../src/worker/local/create-agent.ts';
-import { untrustedPreamble } from '../../../src/worker/guards/preamble.ts';
+import { untrustedPreamble } from '../../../src/worker/prompt/system-prompt.ts';
 import { defineTool } from '../../../src/worker/tools/define.ts';
 import { startRawProvider } from '../../support/raw-provider.ts';
 import { responses } from '../../support/raw-responses.ts';

@@ -6,7 +6,7 @@ import type { Usage } from '../../../shared/contract/money.ts';
 import { AnswerBuilder } from '../answer-builder.ts';
 import { cancelledCall } from '../errors.ts';
 import type { LlmPart, LlmProvider, LlmRequest, ProviderCapabilities } from '../provider.ts';
-import { untilAborted } from '../until-aborted.ts';
+import { untilAborted } from '../watchdog.ts';
 
 /** What a generator may yield beside parts: how the answer ended, and what it used. The last one counts. */
 export interface IterableEnd {

@@ -9,8 +9,7 @@ import { AnswerBuilder } from '../answer-builder.ts';
 import { cancelledCall, LlmError } from '../errors.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
 import { sandboxEventOf, type SandboxEvent } from './sandbox-event.ts';
-import { untilAborted } from '../until-aborted.ts';
-import { Watchdog } from '../watchdog.ts';
+import { untilAborted, Watchdog } from '../watchdog.ts';
 
 /** Which box is wanted. */
 export interface BoxRequest {

@@ -13,8 +13,7 @@ import { cancelledCall, LlmError } from '../errors.ts';
 import { errorFromClient, requestIdOf } from './errors.ts';
 import { readAnswer, type AnswerFold, type WireObject } from './read.ts';
 import type { LlmAnswer, LlmPart, LlmProvider, LlmRequest } from '../provider.ts';
-import { rateLimitOf } from './rate-limit.ts';
-import { createTransport, fetchThrough, type StreamResponse } from './transport.ts';
+import { rateLimitOf, createTransport, fetchThrough, type StreamResponse } from './transport.ts';
 import { Watchdog } from '../watchdog.ts';
 
 export interface OpenAiOptions {

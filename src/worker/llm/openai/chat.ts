@@ -1,7 +1,10 @@
 import { createOpenAiProvider, type OpenAiOptions } from './call.ts';
 import { ChatFold, type WireChunk } from './chat-fold.ts';
-import { chatBody, type WireOptions } from './chat-wire.ts';
-import type { LlmProvider } from '../provider.ts';
+import type { LlmProvider, LlmRequest } from '../provider.ts';
+import { defined } from '../../../shared/base/defined.ts';
+import type OpenAI from 'openai';
+import { type AssistantMessage, type Message, textOf, toolCallsOf } from '../../../shared/contract/message.ts';
+import { wireArgs, wireMetadata } from './wire-values.ts';
 
 /**
  * Any server that speaks OpenAI's chat completions. One call makes one request: no retries. Throws `invalid_config` when
@@ -25,4 +28,90 @@ export function createOpenAiChatProvider(options: OpenAiOptions): LlmProvider {
 
 function isOpenAi(baseUrl: string): boolean {
   return /(^|\.)openai\.(azure\.)?com$/.test(new URL(baseUrl).hostname);
+}
+
+type Body = OpenAI.Chat.Completions.ChatCompletionCreateParams;
+type WireMessage = OpenAI.Chat.Completions.ChatCompletionMessageParam;
+
+interface WireOptions {
+  readonly provider: string;
+  /** OpenAI itself wants `max_completion_tokens`; other servers know `max_tokens`, and some refuse what they do not know. */
+  readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
+  /** Default: true. */
+  readonly streams?: boolean;
+  /** Default: false. */
+  readonly sendsMetadata?: boolean;
+}
+
+/**
+ * The body of a chat completion. Absent fields are not sent. Neither are session tokens, for which this interface has no
+ * field, nor metadata unless the server is known to take it: strict ones refuse unknown fields.
+ */
+export function chatBody(request: LlmRequest, options: WireOptions): Body {
+  const { tools, toolChoice, maxOutputTokens, temperature, topP, stop, reasoningEffort, responseFormat } = request;
+  const metadata = options.sendsMetadata ? wireMetadata(request) : undefined;
+  const { maxTokensField, streams = true } = options;
+  const hasTools = tools !== undefined && tools.length > 0;
+  const body = defined({
+    model: request.model,
+    messages: wireMessages(request.messages, options.provider),
+    metadata,
+    tools: hasTools ? wireTools(tools) : undefined,
+    tool_choice: hasTools ? wireToolChoice(toolChoice) : undefined,
+    max_tokens: maxTokensField === 'max_tokens' ? maxOutputTokens : undefined,
+    max_completion_tokens: maxTokensField === 'max_completion_tokens' ? maxOutputTokens : undefined,
+    temperature,
+    top_p: topP,
+    stop: stop !== undefined && stop.length > 0 ? [...stop] : undefined,
+    reasoning_effort: reasoningEffort as Body['reasoning_effort'],
+    response_format: responseFormat as unknown as Body['response_format'],
+  });
+  return streams ? { ...body, stream: true, stream_options: { include_usage: true } } : { ...body, stream: false };
+}
+
+function wireTools(tools: NonNullable<LlmRequest['tools']>): NonNullable<Body['tools']> {
+  return tools.map(({ name, description, parameters }) => ({
+    type: 'function',
+    function: { name, description, parameters },
+  }));
+}
+
+function wireToolChoice(choice: LlmRequest['toolChoice']): NonNullable<Body['tool_choice']> {
+  return typeof choice === 'object' ? { type: 'function', function: { name: choice.name } } : (choice ?? 'auto');
+}
+
+function wireMessages(messages: readonly Message[], provider: string): WireMessage[] {
+  const wire: WireMessage[] = [];
+  for (const message of messages) {
+    const next = message.role === 'assistant' ? wireAssistant(message, provider) : wireOther(message);
+    if (next) wire.push(next);
+  }
+  return wire;
+}
+
+function wireOther(message: Exclude<Message, AssistantMessage>): WireMessage {
+  if (message.role === 'tool') return { role: 'tool', tool_call_id: message.toolCallId, content: message.content };
+  return { role: message.role, content: message.content };
+}
+
+/** Undefined when nothing of the message can be said on this wire, as for reasoning alone. */
+function wireAssistant(message: AssistantMessage, provider: string): WireMessage | undefined {
+  const text = textOf(message);
+  const calls = toolCallsOf(message);
+  if (text === '' && calls.length === 0) return undefined;
+  const proof = message.parts.find(
+    (part) => part.type === 'reasoning' && part.provider === provider && part.meta !== undefined,
+  );
+  const wireCalls = calls.map(({ id, name, args }) => ({
+    id,
+    type: 'function' as const,
+    function: { name, arguments: wireArgs(args) },
+  }));
+  return defined({
+    role: 'assistant' as const,
+    content: text === '' ? null : text,
+    tool_calls: wireCalls.length > 0 ? wireCalls : undefined,
+    // Not OpenAI's own field: only servers that sent such a proof get it back. Reasoning without one stays here.
+    reasoning_details: proof?.type === 'reasoning' && Array.isArray(proof.meta) ? proof.meta : undefined,
+  });
 }

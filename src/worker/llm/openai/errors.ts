@@ -1,10 +1,9 @@
 import { APIError } from 'openai';
 import { z } from 'zod';
 import { cutText } from '../../../shared/base/redact.ts';
-import { LlmError, type LlmErrorKind } from '../errors.ts';
+import { LlmError, type LlmErrorKind, retryAfterMs } from '../errors.ts';
 import { refusedCode } from '../base-url.ts';
-import { rateLimitOf } from './rate-limit.ts';
-import { retryAfterMs } from '../retry.ts';
+import { rateLimitOf } from './transport.ts';
 import { clip } from '../../../shared/base/bound-text.ts';
 
 const maxMessageBytes = 2_048;

@@ -1,6 +1,6 @@
 import { Gauge, type Registry } from 'prom-client';
 import { toolBreakerLabel } from '../../../shared/contract/agent/tool-breaker.ts';
-import type { Labels } from './labels.ts';
+import type { Labels } from './series.ts';
 
 /** What the worker's gauges read at scrape time. */
 export interface GaugeSources {

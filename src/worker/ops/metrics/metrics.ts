@@ -2,10 +2,9 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { EventBody } from '../../../shared/contract/event.ts';
 import { postRunKind, type PostRunKind } from '../../../shared/contract/postrun.ts';
 import { registerGauges, type GaugeSources } from './gauges.ts';
-import { Labels, type KnownLabels } from './labels.ts';
+import { Labels, type KnownLabels, Series } from './series.ts';
 import { ModelMetrics } from './model-metrics.ts';
 import { RunMetrics, type ObservedRun } from './run-metrics.ts';
-import { Series } from './series.ts';
 import { ToolMetrics } from './tool-metrics.ts';
 
 /** What the gauges are read from, and the label values that the worker knows before anything happens. */

@@ -1,6 +1,5 @@
 import type { EventBody } from '../../../shared/contract/event.ts';
-import type { Labels } from './labels.ts';
-import { callSeconds, type Series } from './series.ts';
+import { type Labels, callSeconds, type Series } from './series.ts';
 
 /** Counts model calls: what became of them, what they cost, and how long they waited for the rate limiter. */
 export class ModelMetrics {

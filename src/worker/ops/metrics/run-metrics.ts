@@ -1,6 +1,5 @@
 import type { EventBody } from '../../../shared/contract/event.ts';
-import type { Labels } from './labels.ts';
-import { runSeconds, type Series } from './series.ts';
+import { type Labels, runSeconds, type Series } from './series.ts';
 
 const runStatuses = ['completed', 'degraded', 'blocked', 'failed', 'cancelled'] as const;
 const accountScopes = ['run', 'batch', 'tenant'] as const;

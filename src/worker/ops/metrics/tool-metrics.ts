@@ -1,6 +1,5 @@
 import type { EventBody } from '../../../shared/contract/event.ts';
-import type { Labels } from './labels.ts';
-import { callSeconds, type Series } from './series.ts';
+import { type Labels, callSeconds, type Series } from './series.ts';
 
 /** Counts tool calls, what people and rules decided about them, and data-flow findings. */
 export class ToolMetrics {

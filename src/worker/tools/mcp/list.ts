@@ -1,5 +1,5 @@
 import { jsonText } from '../../../shared/base/json-text.ts';
-import { withoutHidden } from '../../guards/hidden-text.ts';
+import { withoutHidden } from '../../guards/fold.ts';
 import { sanitise } from '../../guards/sanitise.ts';
 import { clip } from '../../../shared/base/bound-text.ts';
 import { maxListPages, maxToolDescriptionChars, maxTools } from './limits.ts';

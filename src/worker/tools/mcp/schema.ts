@@ -1,7 +1,7 @@
 import { Ajv } from 'ajv';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { jsonText } from '../../../shared/base/json-text.ts';
-import { withoutHidden } from '../../guards/hidden-text.ts';
+import { withoutHidden } from '../../guards/fold.ts';
 import { clip } from '../../../shared/base/bound-text.ts';
 import { maxSchemaBytes, maxSchemaDepth, maxSchemaTextChars } from './limits.ts';
 import { RE2JS } from 're2js';

@@ -3,7 +3,7 @@ import { RunError } from '../../../shared/base/errors.ts';
 import type { Attempt, JournalEntry } from '../../../shared/contract/journal/journal.ts';
 import type { Message } from '../../../shared/contract/message.ts';
 import { summaryOf } from '../../../shared/contract/thread/summary-message.ts';
-import { promptTokensOf } from '../../llm/estimate.ts';
+import { promptTokensOf } from '../../llm/cost.ts';
 import { bodyStart, cutOf, nextPart, summarise, type Part } from './summarise.ts';
 import type { CompactionAnswer, CompactionSkip } from './compaction-requests.ts';
 import { concludeCompaction, emitCompaction } from './compaction-hooks.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { Message } from '../../../../src/shared/contract/message.ts';
-import { chatBody } from '../../../../src/worker/llm/openai/chat-wire.ts';
+import { chatBody } from '../../../../src/worker/llm/openai/chat.ts';
 import type { LlmRequest } from '../../../../src/worker/llm/provider.ts';
 
 const request: LlmRequest = { model: 'm', requestId: 'r', idempotencyKey: 'r', messages: [] };

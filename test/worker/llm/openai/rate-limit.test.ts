@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { rateLimitOf } from '../../../../src/worker/llm/openai/rate-limit.ts';
+import { rateLimitOf } from '../../../../src/worker/llm/openai/transport.ts';
 
 const resetOf = (value: string) => rateLimitOf(new Headers({ 'x-ratelimit-reset-tokens': value }))?.tokens?.resetMs;
 

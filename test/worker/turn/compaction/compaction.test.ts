@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import type { Message } from '../../../../src/shared/contract/message.ts';
 import { LlmError } from '../../../../src/worker/llm/errors.ts';
-import { promptTokensOf } from '../../../../src/worker/llm/estimate.ts';
+import { promptTokensOf } from '../../../../src/worker/llm/cost.ts';
 import { createScriptedProvider } from '../../../../src/worker/llm/backends/scripted.ts';
 import { TurnSuspension } from '../../../../src/worker/turn/contract.ts';
 import { thresholdOf } from '../../../../src/worker/turn/compaction/memory.ts';
