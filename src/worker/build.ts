@@ -22,7 +22,7 @@ import { Consumer } from './jobs/consumer.ts';
 import { DeadlineWatch } from './jobs/deadlines.ts';
 import { queuePostRunJobs } from './jobs/dispatch.ts';
 import type { Embedder } from './jobs/embedder.ts';
-import { PostRunConsumer } from './jobs/postrun.ts';
+import { PostRunConsumer } from './jobs/post-run-queue.ts';
 import { announceWorker } from './jobs/presence.ts';
 import { RunQueues } from '../shared/state/fleet/queues.ts';
 import { Reconciler, scheduleReconciler } from './jobs/reconcile.ts';

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest';
 import { tenantsOf } from '../../../src/shared/contract/tenants.ts';
 import { titleIn } from '../../../src/worker/jobs/title.ts';
-import { agentId, makePostRunWorld, runId, tenant, threadId } from './effects-world.ts';
+import { agentId, makePostRunWorld, runId, tenant, threadId } from './post-run-world.ts';
 import { redisLedgerWorld } from '../../contract/ledger-redis-world.ts';
 
 const firstRun = '01K9Z5N3T8R6V2X4B7C1D0E9AA';
