@@ -12,7 +12,7 @@ inboxContract('Redis', async (runId) => {
   await world.redis.hset(world.keys.run(runId), 'status', 'running');
   return {
     inbox: redisInbox(world.options),
-    say: async (run, id) => (await steerRun(world.options, run, { id, text: id, at })) === 'said',
+    say: async (run, id) => (await steerRun(world.options, run, { id, text: id, at })) === 'delivered',
   };
 });
 
@@ -26,10 +26,10 @@ test('a repeat is the same message, also when it was taken meanwhile', async () 
   const runId = await seeded(world, { status: 'running', epoch: 1 });
   const inbox = redisInbox(world.options);
   const say = () => steerRun(world.options, runId, { id: 'm', text: 'hi', at });
-  expect([await say(), await say()]).toEqual(['said', 'said']);
+  expect([await say(), await say()]).toEqual(['delivered', 'delivered']);
   expect(await inbox.read(runId)).toHaveLength(1);
   await inbox.drop(runId, ['m']);
-  expect(await say()).toBe('said');
+  expect(await say()).toBe('delivered');
   expect(await inbox.read(runId)).toEqual([]);
 });
 

@@ -83,7 +83,7 @@ test('steering messages and events of children reach a run in odd words', { time
     const busy = await seededRun(world);
     await claim(world, busy);
     await world.runs.flush({ runId: busy, owner: '' }, 3, [delta(busy, oddText(random))]);
-    expect(await steerRun(world.space, busy, message)).toBe('said');
+    expect(await steerRun(world.space, busy, message)).toBe('delivered');
   }
 });
 

@@ -128,7 +128,7 @@ async function steer(
   core: ClientCore,
   redis: RedisConnection,
 ): Promise<SteeredRun | undefined> {
-  if (claimed.kind === 'steering' && (claimed.said || (await send(run, claimed.listener, core, redis))))
+  if (claimed.kind === 'steering' && (claimed.delivered || (await send(run, claimed.listener, core, redis))))
     return await steeredRunNow(claimed.listener, run, core, redis);
   const { tenant, request } = run;
   const [lockOwner, agentId] = await redis.hmget(
@@ -148,8 +148,8 @@ async function send(run: NewRun, listener: string, core: ClientCore, redis: Redi
   const message = { id: runId, text: request.input, at: new Date().toISOString() };
   const sent = await steerRun(core.runKeySpace(redis), listener, message);
   if (sent === 'full') throw new RunError('queue_full', `run ${listener} has not yet read its earlier messages`);
-  if (isKnown) await noteListener(run, listener, sent === 'said' ? 'said' : 'late', core.runKeySpace(redis));
-  return sent === 'said';
+  if (isKnown) await noteListener(run, listener, sent === 'delivered' ? 'delivered' : 'late', core.runKeySpace(redis));
+  return sent === 'delivered';
 }
 
 /** The run that answers a message: the steered one, or the one after it, when it ended before it read the message. */

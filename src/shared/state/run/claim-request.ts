@@ -10,23 +10,23 @@ type Space = Pick<RunKeySpace, 'keys' | 'redis'>;
 const claimedMs = 300_000;
 
 /**
- * - free: nobody has made the run, and nobody but this request may
- * - created: the run is there, made by this request
- * - steering: what it says was meant for `listener`, and `said` whether that run has been told
+ * - free: the run does not exist, and only this request may create it
+ * - created: the run exists, made by this request
+ * - steering: the message is meant for the run `listener`; `delivered` whether its inbox has it
  */
 export type ClaimedRequest =
   | { readonly kind: 'free' | 'created' }
-  | { readonly kind: 'steering'; readonly listener: string; readonly said: boolean };
+  | { readonly kind: 'steering'; readonly listener: string; readonly delivered: boolean };
 
 /**
- * Takes the execution id of a request, before anything is done for it that others can see: a place in a thread cannot be taken
- * together with the record of the run. Throws `idempotency_conflict` for the id of another request.
+ * Takes the execution id of a request, before anything is done for it that others can see: no script reaches both the thread and
+ * the record of the run. Throws `idempotency_conflict` for the id of another request.
  */
 export async function claimRequest(
   { runId, request, bodyHash }: NewRun,
   { keys, redis }: Space,
 ): Promise<ClaimedRequest> {
-  // An id that was made for this request is nobody else's.
+  // An id that was made for this request belongs to no other.
   if (request.executionId === undefined) return { kind: 'free' };
   const own = [keys.run(runId), keys.claim(runId)];
   const doing = 'claim of an execution id';
@@ -34,24 +34,24 @@ export async function claimRequest(
     | [0 | 1 | 2]
     | [3, string, 0 | 1];
   if (reply[0] === 2) throw usedBefore(request.executionId);
-  if (reply[0] === 3) return { kind: 'steering', listener: reply[1], said: reply[2] === 1 };
+  if (reply[0] === 3) return { kind: 'steering', listener: reply[1], delivered: reply[2] === 1 };
   return { kind: reply[0] === 0 ? 'free' : 'created' };
 }
 
 /**
- * Notes whom a request is said to: `meant` before it is, so that a repeat asks the same run, and `said` once it was. `late`: that
- * run does not hear it any more.
+ * Notes which run gets the message of a request: `meant` before it is sent, so that a repeat asks the same run, and `delivered`
+ * once its inbox has it. `late`: that run does not read it any more.
  */
 export async function noteListener(
   run: NewRun,
   listener: string,
-  how: 'meant' | 'said' | 'late',
+  how: 'meant' | 'delivered' | 'late',
   space: Pick<RunKeySpace, 'keys' | 'redis' | 'resultTtlS'>,
 ): Promise<void> {
   const { keys, redis } = space;
   const key = keys.claim(run.runId);
-  if (how === 'late') return void (await redis.hdel(key, 'listener', 'said'));
-  const fields = { bodyHash: run.bodyHash, listener, said: how === 'said' ? 1 : 0 };
+  if (how === 'late') return void (await redis.hdel(key, 'listener', 'delivered'));
+  const fields = { bodyHash: run.bodyHash, listener, delivered: how === 'delivered' ? 1 : 0 };
   await redis
     .multi()
     .hset(key, fields)

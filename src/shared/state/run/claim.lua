@@ -1,4 +1,4 @@
---[[ Gives a run to one processor call, in one step with the events that say so.
+--[[ Gives a run to one processor call, in one step with the events about that.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
 KEYS[8] events of its children that came while it was running: they enter the log here, before those of the claim
 ARGV[1] owner  [2] worker  [3] queue  [4] segment  [5] job try  [6] crash limit  [7] blame limit  [8] its first activity
@@ -18,11 +18,11 @@ if run.owner == ARGV[1] then return {4, found, {}, redis.call('LRANGE', KEYS[2],
 
 local segment, try = tonumber(ARGV[4]), tonumber(ARGV[5])
 local lastSegment, lastTry = tonumber(run.claimSegment) or -1, tonumber(run.claimTry) or -1
--- A suspended run goes on only by what ends its wait, which queues it again; its old job may be delivered once more.
+-- Only what ends its wait queues a suspended run again; its old job may be delivered once more.
 if run.status == 'suspended' or segment < tonumber(run.segment) or segment < lastSegment or (segment == lastSegment and try < lastTry) then return {2} end
 
--- A worker that releases a run clears `held`. A run that is still held lost its worker: what it did says how much of that is
--- its doing. One that waited until another suspect was done did nothing, and some losses have another cause for certain.
+-- A worker that releases a run clears `held`. A run that is still held lost its worker: its activity shows how much it is to
+-- blame. One that waited for another suspect is not, and some losses have another cause for certain.
 local unclean, activity = run.held == '1', run.activity or 'idle'
 local crashes, blame = tonumber(run.crashes), tonumber(run.blame) or 0
 if unclean and activity ~= 'waiting' and run.worker ~= ARGV[9] then

@@ -1,8 +1,8 @@
 --[[ Writes journal entries, events and record fields under the ownership: all of it, or nothing.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
 KEYS[5] decisions that the journal does not have  KEYS[6] all decisions
-ARGV[1] owner  [2] operation id  [3] last number given  [4] 1 when this ends the run, 3 when nobody
-needs its journal then, 2 when a cancel that holds what people were asked is answered by that, else 0
+ARGV[1] owner  [2] operation id  [3] last number given  [4] 1 when this ends the run, 3 when its
+journal is not needed then, 2 when this answers a cancel with `hold`, else 0
 ARGV[5] seconds to keep an ended run  [6] the same for a run with an execution id  [7] seconds to keep its events
 ARGV[8] event log length  [9] live channel  [10] firehose channel  [11] publish command
 ARGV[12] number of field and value strings  [13] number of journal entries; both follow in this order, then the events
@@ -18,7 +18,7 @@ local function arguments(from, count)
 end
 
 local ends = ARGV[4] == '1' or ARGV[4] == '3'
--- The request can be large and matters only to the retention: otherwise a short field stands in for it.
+-- The request can be large and only the retention needs it: otherwise a short field is read.
 local run = redis.call('HMGET', KEYS[1], 'owner', 'op', 'endedAt', 'cancel', ends and 'request' or 'op')
 local owner, op, ended, cancel, request = run[1], run[2], run[3], run[4] or '', run[5]
 

@@ -30,7 +30,7 @@ type Space = RunKeySpace & { readonly clock: Clock; readonly log: Log };
 export async function commitRun(space: Space, ownership: Ownership, commit: Commit): Promise<CommitReply> {
   const { runId, owner } = ownership;
   const fields = changedFields(space, commit);
-  // What ends its wait may have come already, and the worker that knows may die.
+  // What ends its wait may have come already, and the worker that knows of it may die.
   if (commit.patch?.status === 'suspended') await named(`check of run ${runId}`, lookSoon(space, runId));
   await named(`listing of run ${runId}`, listAsking(space, runId, commit));
   const args = [
@@ -62,8 +62,8 @@ export async function commitRun(space: Space, ownership: Ownership, commit: Comm
 }
 
 /**
- * Lists a run that is about to wait for people, before it does, so that none is missing there. Whoever reads the list takes
- * off what no longer waits.
+ * Lists a run that is about to wait for people, before it does, so that none is missing there. A reader of the list removes
+ * runs that no longer wait.
  */
 async function listAsking({ redis, keys }: Space, runId: string, { patch }: Commit): Promise<void> {
   const asked = patch?.status === 'suspended' ? patch.pending?.find(waitsForPeople) : undefined;
@@ -91,7 +91,7 @@ function changedFields({ clock }: Space, commit: Commit): string[] {
   return [...Object.entries(fields).flat(), ...cleared, ...released];
 }
 
-/** Nobody waits for it either: who polls the flags of that set finds none. */
+/** Not awaited either: a worker that polls the set finds no flag in the record. */
 function forgetCancel({ redis, keys, log }: Space, runId: string): void {
   redis.srem(keys.cancels, runId).catch((error: unknown) => {
     const err = redisError(error, `forget of the cancel of run ${runId}`);
@@ -100,8 +100,8 @@ function forgetCancel({ redis, keys, log }: Space, runId: string): void {
 }
 
 /**
- * Takes an ended run out of the sets across runs. Nobody waits for it: the commit has happened, and the reconciler
- * removes what a crash leaves there.
+ * Takes an ended run out of the sets across runs. Not awaited: the commit has happened, and the reconciler removes what a crash
+ * leaves there.
  */
 function forget(space: Space, runId: string): void {
   const { redis, keys, log } = space;

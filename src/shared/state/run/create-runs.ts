@@ -9,10 +9,10 @@ import { workOf, type JobKind, type Lineage, type RunRequest, type RunStatus } f
 
 const script = loadScript(import.meta.url, './create.lua');
 
-/** Runs that one call of the script creates; large enough to save round trips, small enough to hold nobody up. */
+/** Runs that one call of the script creates: large enough to save round trips, small enough to delay no other client of Redis. */
 const groupSize = 25;
 
-/** A process that stood still for so long finds its own entries old: those without a record are forgotten after a minute. */
+/** After a pause of this length a process lists its runs again: entries without a record are removed after a minute. */
 const lateMs = 30_000;
 
 /** A run that is about to be created. The nonce makes sending it twice the same as once. */
@@ -22,7 +22,7 @@ export interface NewRun {
   readonly kind: Exclude<JobKind, 'resume' | 'postrun'>;
   readonly queue: string;
   readonly request: RunRequest;
-  /** The run that it works for. */
+  /** The run that asked for it. */
   readonly parent?: Lineage;
   /** The id of the request that it was asked for with. It is no part of what was asked. */
   readonly requestId?: string | undefined;
@@ -72,8 +72,8 @@ export async function createRuns(
   if (runs.length === 0) return [];
   const [now, begunAt] = [Date.now(), performance.now()];
   const listed = listRuns(runs, tenant, now, space);
-  // On one server all commands leave together, in this order. In a Cluster another node may refuse the listing that
-  // this one would have accepted, and a run that nobody lists would never be found again.
+  // On one server all commands are sent together, in this order. In a Cluster another node may refuse the listing while this one
+  // accepts the run, and a run that is not listed would never be found again.
   if (space.cluster) await listed;
   const groups: (readonly NewRun[])[] = [];
   const size = space.cluster ? 1 : groupSize;
@@ -87,8 +87,8 @@ export async function createRuns(
 }
 
 /**
- * May an earlier try have left an entry? Whoever looks at it before there is a record forgets it, see `forgetOpen`, so such a run
- * is listed again afterwards. An id that was made for this call had no earlier try.
+ * May an earlier try have left an entry? The reconciler removes an entry without a record, see `forgetOpen`, so such a run is
+ * listed again afterwards. An id that was made for this call had no earlier try.
  */
 function mayBeListed({ request, parent }: NewRun): boolean {
   return request.executionId !== undefined || parent !== undefined;
@@ -150,7 +150,7 @@ async function createGroup(runs: readonly NewRun[], now: number, space: RunKeySp
   );
 }
 
-/** `agent` and `thread` stand beside the request so that listing can filter without reading it. */
+/** `agent` and `thread` are fields beside the request so that listing can filter without reading it. */
 function argumentsOf(run: NewRun, at: string, { keys }: RunKeySpace): (string | number)[] {
   const { runId, kind, queue, request, bodyHash, nonce, parent } = run;
   const events = firstEvents(run, at);

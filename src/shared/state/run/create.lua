@@ -3,10 +3,10 @@ KEYS run, journal, event log and claim of each run, then the lifecycle stream, i
 ARGV[1] event log length  [2] firehose channel  [3] publish command  [4] tenant  [5] ISO time
 ARGV[6] the request that all of them were asked for with, or ''
 then for each run: nonce of this call, hash of the request, live channel, run id, queue, request, agent, thread or '', job
-kind, lineage or '', the run that it works for or '', what lists show of the request, and of the lineage or '', number of
+kind, lineage or '', its parent or '', what lists show of the request, and of the lineage or '', number of
 events, the events
-Returns for each run {0, status, segment} created, now or by this very call before; {1, status, segment} there already
-with the same request; {2} there already with another one. ]]
+Returns for each run {0, status, segment} created, now or by this very call before; {1, status, segment} it exists
+with the same request; {2} it exists with another one. ]]
 -- include ../append-events
 local lifecycle = KEYS[#KEYS]
 
@@ -21,7 +21,7 @@ local function create(run, journal, log, claim, nonce, hash, live, id, queue, re
   local claimed = hasId and redis.call('HGET', claim, 'bodyHash')
   if claimed and claimed ~= hash then return {2} end
 
-  -- What is the same for every new run stands here rather than in each call: bulk requests are mostly these bytes.
+  -- What is the same for every new run is written here rather than sent with each call: bulk requests are mostly these bytes.
   redis.call('HSET', run, 'v', '1', 'status', 'queued', 'segment', '0', 'epoch', '0', 'crashes', '0', 'steps', '0',
     'costMicrocents', '0', 'attempts', '[]', 'pending', '[]', 'owner', '', 'held', '0', 'nonce', nonce, 'bodyHash', hash,
     'runId', id, 'tenant', ARGV[4], 'kind', kind, 'queue', queue, 'request', request, 'createdAt', ARGV[5],

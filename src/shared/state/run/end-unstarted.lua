@@ -1,4 +1,4 @@
---[[ Ends a queued run that no worker has begun, or that is to begin anew and waits for its thread.
+--[[ Ends a queued run that no worker has begun, or that was redriven and waits for its thread.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
 KEYS[5] decisions that the journal does not have  KEYS[6] all decisions
 ARGV[1] nonce of this call  [2] 1 for one that has begun before, too  [3] ISO time  [4] status  [5] error as JSON

@@ -14,8 +14,8 @@ import { zeroUsage } from '../../contract/money.ts';
 const script = loadScript(import.meta.url, './end-unstarted.lua');
 
 /**
- * Ends a queued run as failed, before a worker begins it: what waits for it goes on. `anew`: also one that has begun before and
- * waits for another turn of its thread. False: it has ended or has begun by now.
+ * Ends a queued run as failed, before a worker begins it, and notifies what waits for it. `anew`: also one that has begun before
+ * and waits for its thread again. False: it has ended or has begun by now.
  */
 export async function endUnstarted(
   record: RunRecord,
@@ -47,7 +47,7 @@ export async function endUnstarted(
   if (request.thread !== undefined) await releaseToNext(threads, { tenant, threadId: request.thread }, record, addJob);
   onEnded({ ...record, status: 'failed', error, endedAt: at }, body);
   if (record.parent) await notifyParent(legibleRecord(await redis.hgetall(keys.run(runId))), family);
-  // Last: what is lost on the way here is found where the run is listed.
+  // Last: the reconciler finds what a crash leaves undone while the run is listed.
   await forgetOpen(space, runId, tenant);
   return true;
 }

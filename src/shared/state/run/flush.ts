@@ -5,7 +5,7 @@ import type { CommitReply, OutgoingEvent } from './run-store.ts';
 
 const script = loadScript(import.meta.url, './flush.lua');
 
-/** Bounds of one call: Redis serves nobody else meanwhile. */
+/** Bounds of one call: Redis serves no other client meanwhile. */
 const maxRuns = 64;
 const maxBytes = 1_048_576;
 
@@ -20,8 +20,8 @@ interface Flush {
 }
 
 /**
- * `flush.lua` as a function that gathers: what the runs of this process flush within one tick leaves in one call of at
- * most 64 runs and 1 MB (a single larger flush goes alone). In a Cluster every run is a call of its own.
+ * `flush.lua` as a function that gathers: the flushes of this process within one tick are sent in one call of at most 64 runs and
+ * 1 MB (a single larger flush goes alone). In a Cluster every run is a call of its own.
  */
 export class FlushGatherer {
   readonly #space: RunKeySpace;

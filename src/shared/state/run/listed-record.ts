@@ -18,7 +18,7 @@ export function listedRequestOf(request: RunRequest): RunRequestInput {
   return { agent, input: '', executionId, thread, batch, metadata, deadlineMs, taskRun: task };
 }
 
-/** The same of what a run works for. */
+/** The same of the lineage. */
 export function listedParentOf({ runId, depth }: Lineage): Pick<Lineage, 'runId' | 'depth' | 'ancestors'> {
   return { runId, depth, ancestors: [] };
 }

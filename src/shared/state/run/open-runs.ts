@@ -9,17 +9,17 @@ type Space = Pick<RunKeySpace, 'redis' | 'keys'>;
 export const settledMs = 15_000;
 
 /**
- * Has an open run looked at soon. Called before a step that could be lost half-way with its process: a job that is still to be
- * added, a wake-up that is still to be given.
+ * Has the reconciler check an open run soon. Called before a step that could be lost half-way with its process: a job that is
+ * still to be added.
  */
 export async function lookSoon({ redis, keys }: Space, runId: string): Promise<void> {
   await redis.zadd(keys.checks, 'XX', Date.now() + settledMs, runId);
 }
 
 /**
- * Takes a run that has ended out of the sets of open runs, and of those that wait for people. A record that is gone does not say
- * its tenant. A run that is open again by now, because whoever heard of its end was faster, stays. While lifecycle events of the
- * run are still to be told, it is looked at again.
+ * Takes a run that has ended out of the sets of open runs, and of those that wait for people. A record that is gone has no
+ * tenant. A run that was redriven meanwhile stays. While lifecycle events of the run are still to be published, it stays listed
+ * in `checks`.
  */
 export async function forgetOpen(
   space: Pick<RunKeySpace, 'redis' | 'keys' | 'lifecycle'>,
@@ -27,16 +27,16 @@ export async function forgetOpen(
   tenant: string | undefined,
 ): Promise<void> {
   const { redis, keys } = space;
-  const told = space.lifecycle.publish(runId);
+  const published = space.lifecycle.publish(runId);
   await Promise.all([
     redis.zrem(keys.open, runId),
-    told.then(async (all) => await (all ? redis.zrem(keys.checks, runId) : lookSoon(space, runId))),
+    published.then(async (all) => await (all ? redis.zrem(keys.checks, runId) : lookSoon(space, runId))),
     redis.srem(keys.cancels, runId),
     redis.zrem(keys.deadlines, runId),
     tenant !== undefined && redis.srem(keys.openOf(tenant), runId),
     tenant !== undefined && redis.zrem(keys.asking(tenant), runId),
   ]);
-  // Afterwards: whoever opens it lists it when it is open, too.
+  // Afterwards: a redrive lists the run when it is open, too.
   const [status, endedAt] = await redis.hmget(keys.run(runId), 'status', 'endedAt');
   if (!status || endedAt) return;
   const record = legibleRecord(await redis.hgetall(keys.run(runId)));

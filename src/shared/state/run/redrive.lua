@@ -1,5 +1,5 @@
---[[ Queues a failed run again, to continue from its journal. Its event numbers go on; its log begins anew after the
-terminal event, so that a log still holds exactly one of those and nothing after it. It gets its whole wall time again.
+--[[ Queues a failed run again, to continue from its journal. Its event numbers go on; its log begins again after the
+terminal event, so that a log has exactly one of those and nothing after it. It gets its whole wall time again.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
 KEYS[5] decisions that the journal does not have  KEYS[6] all decisions
 ARGV[1] nonce of this call  [2] queue  [3] ISO time  [4] run.queued event

@@ -3,7 +3,7 @@ import type { JournalEntry, JournalEntryOf } from '../../contract/journal/journa
 import { isTerminalStatus, type Activity } from '../../contract/run.ts';
 import type { Commit, OutgoingEvent } from './run-store.ts';
 
-/** After this a run whose time came, and which nobody woke, is due again: whoever got it has probably died. */
+/** After this a run that was due, and was not resumed, is due again: the worker that got it has probably died. */
 export const dueLeaseMs = 30_000;
 
 /** A claim without an event would leave a stale writer's next number free, and `flush` without a fence. */
@@ -33,7 +33,7 @@ export interface Resumption {
   readonly by?: string | undefined;
 }
 
-/** What every end of a wait leaves in the journal. */
+/** What every end of a wait adds to the journal. */
 export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalEntryOf<'decided'> {
   return {
     v: 1,
@@ -44,7 +44,7 @@ export function decidedEntry({ budget, by }: Resumption, atMs: number): JournalE
   };
 }
 
-/** Calls of a model, a tool or a program that this process has outlived. */
+/** Calls of a model, a tool or an orchestration that this process has outlived. */
 const finished: ReadonlySet<JournalEntry['t']> = new Set([
   'model_response',
   'attempted',
@@ -55,7 +55,7 @@ const finished: ReadonlySet<JournalEntry['t']> = new Set([
   'submitted',
   'generated',
 ]);
-/** What a call was answered with that was never made, or that another worker left behind. */
+/** Results of calls that were never made, or that another worker left behind. */
 const notMade: ReadonlySet<JournalEntryOf<'tool_result'>['errorKind']> = new Set([
   'outcome_unknown',
   'unknown_tool',
@@ -66,7 +66,7 @@ const notMade: ReadonlySet<JournalEntryOf<'tool_result'>['errorKind']> = new Set
   'depth_limit',
 ]);
 
-/** Is the run that writes this not what brings its workers down, as far as its last crashes go? */
+/** Does this commit show that the run did not cause its last crashes? */
 export function clearsCrashes({ entries, release }: Pick<Commit, 'entries' | 'release'>): boolean {
   return (
     release !== undefined ||
@@ -74,7 +74,7 @@ export function clearsCrashes({ entries, release }: Pick<Commit, 'entries' | 're
   );
 }
 
-/** The blame that a run has earned by what it did when it lost its worker. In Redis `claim.lua` counts the same. */
+/** The blame of a run for what it did when it lost its worker. In Redis `claim.lua` counts the same. */
 export function blameFor(activity: Activity): number {
   return activity === 'watched' ? 2 : activity === 'calls' ? 1 : 0;
 }

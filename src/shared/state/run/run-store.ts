@@ -27,7 +27,7 @@ export interface ClaimRequest {
   readonly blameLimit: number;
   /** A worker that lives, or died while it watched another run. If this run lost that one, it is not to blame. */
   readonly excusedWorker?: string | undefined;
-  /** What the run does first: `watched` where the process works on nothing else. */
+  /** What the run does first: `watched` when the process has no other run. */
   readonly activity: Activity;
 }
 
@@ -38,9 +38,9 @@ export type Claim =
       readonly record: RunRecord;
       readonly entries: readonly JournalEntry[];
       readonly seq: number;
-      /** No processor call ever held this run before. */
+      /** No processor call has claimed this run before. */
       readonly first: boolean;
-      /** The previous holder let go without a word: it crashed or lost its lock. */
+      /** The previous owner did not release the run: it crashed or lost its lock. */
       readonly unclean: boolean;
       readonly previousWorker?: string | undefined;
       readonly cancel?: CancelRequest | undefined;
@@ -69,7 +69,7 @@ export interface RecordPatch {
   readonly endedAt?: string;
   readonly deadlineAt?: string;
   readonly isCancelling?: true;
-  /** Forgets a cancel request that was answered otherwise. */
+  /** Removes a cancel request that did not end the run. */
   readonly cancel?: '';
   readonly activity?: Activity;
 }
@@ -88,11 +88,11 @@ export interface Commit {
   readonly events: readonly OutgoingEvent[];
   readonly patch?: RecordPatch;
   readonly release?: 'handed_over' | 'suspended' | 'terminal' | undefined;
-  /** With a terminal release: what the journal holds is kept elsewhere, so that nobody needs it any more. */
+  /** With a terminal release: the journal is deleted, because its content is kept elsewhere. */
   readonly dropsJournal?: boolean;
 }
 
-/** `fenced`: somebody else owns the run, nothing was written, and nothing more may be. */
+/** `fenced`: another processor call owns the run; nothing was written, and nothing more may be. */
 export type CommitReply =
   | { readonly kind: 'ok'; readonly seq: number; readonly cancel?: CancelRequest | undefined }
   | { readonly kind: 'fenced' };
@@ -103,21 +103,20 @@ export type CommitReply =
  */
 export interface RunStore {
   /**
-   * Takes the run over: new owner, status running, and in the same step the events that say so: `opening` for a run
-   * that nobody held before, `recovering` otherwise. What its children told it since it was suspended enters its log
-   * before these. Because a claim always adds an event, a stale writer's next event
-   * number is already taken: that is what fences `flush`.
+   * Claims the run: new owner, status running, and in the same step its events: `opening` for the first claim, `recovering`
+   * otherwise. Events that its children relayed since it was suspended enter its log before these. Because a claim always adds
+   * an event, a stale writer's next event number is already taken: that is what fences `flush`.
    */
   claim(request: ClaimRequest, opening: readonly OutgoingEvent[], recovering: readonly OutgoingEvent[]): Promise<Claim>;
   /** Writes under the ownership. One call at a time per run. */
   commit(ownership: Ownership, commit: Commit): Promise<CommitReply>;
   /**
-   * Adds events alone, after number `seq`. Cheaper than a commit: several runs' flushes of one tick leave together and
-   * no field is read. A number that is already taken answers `fenced`, unless it is this very flush sent twice.
+   * Adds events alone, after number `seq`. Cheaper than a commit: the flushes of several runs within one tick are sent together
+   * and no field is read. A number that is already taken answers `fenced`, unless it is this very flush sent twice.
    */
   flush(ownership: Ownership, seq: number, events: readonly OutgoingEvent[]): Promise<CommitReply>;
   /** The record, or undefined. */
   load(runId: string): Promise<RunRecord | undefined>;
-  /** Of the given runs held by this process, those asked to cancel; answers from one cheap read. */
+  /** The runs with an open cancel request, from one cheap read. */
   pendingCancels(): Promise<ReadonlyMap<string, CancelRequest>>;
 }

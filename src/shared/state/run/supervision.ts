@@ -28,10 +28,10 @@ export interface OpenRunInfo {
     readonly thread: string | undefined;
     /** What a suspended run waits for. */
     readonly pending: readonly PendingItem[];
-    /** It is suspended although something came that its journal does not have, or a run that it waits for never began. */
+    /** It is suspended although something came that its journal does not have, or a child that it waits for never began. */
     readonly mayGoOn: boolean;
   };
-  /** Lifecycle events of it could not be told yet. */
+  /** Lifecycle events of it could not be published yet. */
   readonly unpublished: boolean;
   /** The time under which it was found. */
   readonly dueAt: string;
@@ -41,23 +41,23 @@ export interface OpenRunInfo {
 
 /** The fleet's view of its open runs; what the reconciler uses. */
 export interface Supervision extends Fleet {
-  /** Open runs whose time to be looked at has come, soonest first. Tells lifecycle events that they have left. */
+  /** Open runs that are due to be checked, soonest first. Publishes lifecycle events that they have left. */
   dueRuns(limit: number): Promise<readonly OpenRunInfo[]>;
-  /** When these are looked at again, unless something has happened to them since. */
+  /** When these are checked again, unless something has happened to them since. */
   lookAgain(
     runs: readonly { readonly runId: string; readonly dueAt: string; readonly nextMs: number }[],
   ): Promise<void>;
-  /** How many runs are looked at within this time. */
+  /** How many runs are due within this time. */
   dueWithin(ms: number): Promise<number>;
-  /** Makes sure that a page of the open runs, after an offset, is looked at. Answers the next offset; 0: begin again. */
+  /** Makes sure that a page of the open runs, after an offset, is checked. Returns the next offset; 0: begin again. */
   relist(offset: number, limit: number): Promise<number>;
-  /** The same for threads that runs hold. */
+  /** The same for locked threads. */
   relistThreads(offset: number, limit: number): Promise<number>;
   /** How many of those are due by then. */
   threadsDueWithin(ms: number): Promise<number>;
   /**
-   * Gives a run a new segment in a queue, so that a new job can be made for it. Answers the segment, or undefined when
-   * the run has ended or is no longer at `fromSegment`: then somebody else was faster.
+   * Gives a run a new segment in a queue, so that a new job can be added. Undefined: the run has ended or is no longer at
+   * `fromSegment`, because another process was faster.
    */
   requeue(runId: string, fromSegment: number, queue: string): Promise<number | undefined>;
   /** Removes a run from the set of open runs. */
@@ -106,11 +106,11 @@ export function redisSupervision(space: Pick<RunKeySpace, 'redis' | 'keys' | 'li
       );
     },
     async threadsDueWithin(ms) {
-      return await inTime(redis.zcount(keys.threadChecks, '-inf', Date.now() + ms), 'count of held threads');
+      return await inTime(redis.zcount(keys.threadChecks, '-inf', Date.now() + ms), 'count of locked threads');
     },
     async relistThreads(offset, limit) {
       const lists = { listed: keys.threadsEntered, checks: keys.threadChecks };
-      return await inTime(relist(redis, lists, offset, limit), 'list of held threads');
+      return await inTime(relist(redis, lists, offset, limit), 'list of locked threads');
     },
     async requeue(runId, fromSegment, queue) {
       const now = new Date().toISOString();
@@ -163,7 +163,7 @@ async function readOpenRun(
   return { runId, run, ageMs: updatedAt ? now - Date.parse(updatedAt) : Number.POSITIVE_INFINITY };
 }
 
-/** One that waits for several runs has the ends of some of them, and goes on waiting for those that exist. */
+/** A run that waits for a group has the ends of some children, and waits on for those that exist. */
 async function mayGoOn(
   redis: RedisConnection,
   keys: Keys,
@@ -171,8 +171,8 @@ async function mayGoOn(
   pending: readonly PendingItem[],
 ): Promise<boolean> {
   if ((await redis.exists(keys.later(runId))) === 0) return (await redis.exists(keys.decided(runId))) > 0;
-  const below = pending.filter(({ kind }) => kind === 'child');
-  const found = await Promise.all(below.map(({ id }) => redis.exists(keys.run(id))));
+  const children = pending.filter(({ kind }) => kind === 'child');
+  const found = await Promise.all(children.map(({ id }) => redis.exists(keys.run(id))));
   return found.includes(0);
 }
 

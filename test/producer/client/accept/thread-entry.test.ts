@@ -221,7 +221,7 @@ describe('a message that steers the running run', () => {
     await redis.set(keys.inbox(run.runId), 'no list');
     await expect(mill.enqueue(message)).rejects.toThrow('Redis');
     const claim = keys.claim(runIdForExecution('default', 'steer'));
-    expect(await redis.hgetall(claim)).toMatchObject({ listener: run.runId, said: '0' });
+    expect(await redis.hgetall(claim)).toMatchObject({ listener: run.runId, delivered: '0' });
   });
 
   test('was a run of its own when none was running: its repeat is that run, also while it runs', async () => {
@@ -238,11 +238,11 @@ describe('a message that steers the running run', () => {
     const { mill, redis, keys } = world;
     const { run, writer } = await working(world);
     const asked = newRun(runRequest.parse(message), { tenant: 'default' }, 'n');
-    const meant = { bodyHash: asked.bodyHash, listener: run.runId, said: 0 };
+    const meant = { bodyHash: asked.bodyHash, listener: run.runId, delivered: 0 };
     await redis.hset(keys.claim(asked.runId), meant);
     expect(await mill.enqueue(message)).toMatchObject({ runId: run.runId, attached: true });
     await redis.del(keys.inbox(run.runId));
-    await redis.hdel(keys.run(run.runId), `said:${asked.runId}`);
+    await redis.hdel(keys.run(run.runId), `inbox:${asked.runId}`);
     await redis.hset(keys.claim(asked.runId), meant);
     await writer.end();
     expect(await mill.enqueue(message)).toMatchObject({ runId: asked.runId, attached: false });

@@ -1,11 +1,10 @@
---[[ Tells a run that another one, which works for it, has ended: once for each, however often it is told. When the run is
-suspended its wait ends in the same step, or another one begins in the place of the one that ended, or it goes on waiting;
-otherwise the worker finds it. One that has ended itself counts the cost; one that has failed may be driven again, and finds
-it then.
-KEYS and ARGV[1] to [10] as in resume.lua; then ARGV[11] id of the other run  [12] how it ended, as JSON  [13] its cost
+--[[ Records for a parent that a child has ended: once for each child, also when it is repeated. When the parent is suspended,
+its wait ends in the same step, or a later child begins, or it waits on; a running parent finds the end in its decisions. A
+parent that has ended counts the cost; one that has failed may be redriven, and finds it then.
+KEYS and ARGV[1] to [10] as in resume.lua; then ARGV[11] id of the child  [12] how it ended, as JSON  [13] its cost
 ARGV[14] 1 when it has an answer
 Returns {0} gone; {1} nothing to resume; {2, segment, last number, queue, kind, calls that are still pending} resumed, now or
-by this very call before; {3, what later runs have in common, what is its own} that run begins, by this end of one.
+by this very call before; {3, what later children have in common, what is its own} the next child begins.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ../../append-events
 -- include ../waits/json-elements
@@ -46,7 +45,7 @@ if group and not decides then
     redis.call('HINCRBY', KEYS[7], 'counted', ARGV[13])
   end
   if following then return {3, group.template, following.own} end
-  if worksBelow(waiting) then return {1} end
+  if hasChildren(waiting) then return {1} end
 end
 if status ~= 'suspended' or redis.call('LLEN', KEYS[5]) == 0 then return {1} end
 local next, seq, left = endWait(segment, last, epoch, tonumber(resumes or 0), waiting)

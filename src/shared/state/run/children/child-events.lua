@@ -1,5 +1,5 @@
---[[ Adds what a run above is told of the events of one below it to the log of the former. Nobody else writes there while it
-is suspended; while it runs the events are kept, and enter the log with its next claim, or before the next events.
+--[[ Adds events of a child to the log of its parent. No worker writes there while the parent is suspended; while it runs the
+events are kept, and enter the log with its next claim, or before the next events.
 KEYS[1] run  KEYS[2] event log  KEYS[3] events that wait
 ARGV[1] event log length  [2] live channel  [3] firehose channel  [4] publish command  [5] most events that wait
 ARGV[6] seconds to keep these; then the events

@@ -6,20 +6,19 @@ import { legibleRecord } from '../../../contract/legible-record.ts';
 import { withNamedErrors } from '../../errors.ts';
 
 /**
- * Runs that work for other runs. Each is a run of its own, on whichever worker takes it; the one that it works for is suspended
- * meanwhile. Kept in Redis by `redisChildren`, in memory by `local/stores/in-memory-children.ts`; both pass
+ * Runs that work for other runs. A child is a run of its own, on any worker; its parent is suspended meanwhile. Kept in Redis by `redisChildren`, in memory by `local/stores/in-memory-children.ts`; both pass
  * `test/contract/children.ts`. Throws `queue_unavailable` when the store cannot be reached.
  */
 export interface Children {
   /**
-   * Creates these runs, each at most once, and queues those that have not begun. One that has ended by now is told to the run
-   * that it works for again. That one is woken by each of their ends; with a `group` when all have ended, those included that
-   * begin later, or when the `first` has completed. A cancel of it keeps the later ones from beginning.
+   * Creates these children, each at most once, and queues those that have not begun. The parent is notified again of one that has
+   * ended. Each end resumes the parent; with a `group` it resumes when all have ended, later ones included, or when the `first`
+   * has completed. A cancel of the parent keeps later children from beginning.
    */
   start(children: readonly NewRun[], group?: RunGroup): Promise<void>;
-  /** Asks runs to stop, and those that work for them. Answers the ones that do not exist. */
+  /** Asks runs and their children to stop. Returns the ones that do not exist. */
   stop(runIds: readonly string[], cancel: CancelRequest): Promise<readonly string[]>;
-  /** Tells the run that this one works for how it has ended, which may end its wait. Again changes nothing. */
+  /** Notifies the parent of how this run has ended, which may end its wait. Again changes nothing. */
   ended(runId: string): Promise<void>;
   /**
    * Adds events to the log of a parent, at once while it is suspended, otherwise with its next claim. `stamp` is what each of its

@@ -28,29 +28,29 @@ const endedScript = loadScript(import.meta.url, './child-ended.lua');
 const groupScript = loadScript(import.meta.url, './wait-for-group.lua');
 const eventsScript = loadScript(import.meta.url, './child-events.lua');
 
-/** Longer texts of a child are cut: the run above gets a result of a tool, not a file. */
+/** Longer texts of a child are cut: its parent gets a result of a tool, not a file. */
 const maxTextBytes = 256 * 1024;
-/** Events of runs below that a run at work has not told yet; the oldest go first. */
+/** Events of children that wait for a running parent; the oldest are dropped first. */
 const maxWaiting = 1_000;
 const waitingTtlS = 7 * 86_400;
-/** A run that waits for years is not what its group is lost to. */
+/** Longer than a run waits: a group must not expire before. */
 const groupTtlS = 400 * 86_400;
 
-/** How runs are stopped whose run above is over. */
+/** How children are stopped whose parent has ended. */
 export const parentEnded: CancelRequest = {
   drain: false,
   onPendingApprovals: 'deny',
-  reason: 'the run that it worked for is over',
+  reason: 'the run that it worked for has ended',
 };
 
-/** What work on a family of runs needs beside their place. */
+/** What work on parents and children needs. */
 export interface Family {
   readonly space: RunKeySpace;
   readonly threads: ThreadKeySpace;
   readonly addJob: AddJob;
-  /** Told of a run that was made here. */
+  /** Called with a run that was created here. */
   readonly onAccepted: (run: NewRun) => void;
-  /** Told of a run that has ended here, because no worker had it, as it is after its end, and of its last event. */
+  /** Called with a run that ended here because no worker had it, as it is after its end, and with its last event. */
   readonly onEnded: (run: RunRecord, last: EventBody) => void;
 }
 
@@ -64,7 +64,7 @@ export interface RunGroup {
   readonly later: readonly NewRun[];
 }
 
-/** What the run above is told of the end of this one. */
+/** What a parent gets about the end of this run. */
 export function childEndOf(record: RunRecord, at: string): ChildEnd | undefined {
   const { runId, status, result, error, costMicrocents, usage, steps, startedAt, endedAt, toolCalls } = record;
   const child = {
@@ -89,14 +89,14 @@ function durationOf({ startedAt, endedAt }: Pick<RunRecord, 'startedAt' | 'ended
   return startedAt && endedAt ? Math.max(0, Date.parse(endedAt) - Date.parse(startedAt)) : undefined;
 }
 
-/** A degraded end is what the agent says in place of an answer. */
+/** A degraded end is what the agent says instead of an answer. */
 export function isAnswer({ status }: Pick<RunOutcomeView, 'status'>): boolean {
   return status === 'completed' || status === 'degraded';
 }
 
 /**
- * Tells the run above how this one has ended, and puts it back into its queue if it waits for that; where it waits for several,
- * the next one begins. Again changes nothing.
+ * Records for the parent how this run has ended, and queues it if it waited for that; where it waits for a group, the next child
+ * begins. Again changes nothing.
  */
 export async function notifyParent(record: RunRecord, family: Family): Promise<void> {
   const { space, addJob } = family;
@@ -106,11 +106,11 @@ export async function notifyParent(record: RunRecord, family: Family): Promise<v
   const end = parent && childEndOf(record, at);
   if (!end) return;
   const { runId } = parent;
-  const above = await waitingRun(runId, space);
-  if (!above) return;
+  const waiting = await waitingRun(runId, space);
+  if (!waiting) return;
   const summary = `run ${record.runId} ${record.status}`;
   const wait = { summary, atMs, entry: { v: 1, t: 'decided', at } } as const;
-  const event = resumedEvent(above, wait);
+  const event = resumedEvent(waiting, wait);
   const about = [end.id, jsonText(end), end.costMicrocents, isAnswer(end) ? 1 : 0];
   const args = [...waitEndArgs(space, runId, event, wait), ...about];
   const doing = `end of run ${record.runId} for run ${runId}`;
@@ -121,7 +121,7 @@ export async function notifyParent(record: RunRecord, family: Family): Promise<v
   if (reply[0] === 3) return await startChildren([siblingOf(reply[1], reply[2])], family);
   if (reply[0] !== 2) return;
   const [, ...ended] = reply;
-  await addJob({ runId, ...(await afterWait(space, above, ended)) });
+  await addJob({ runId, ...(await afterWait(space, waiting, ended)) });
 }
 
 /** What a run that begins later has of its own. No input: that of the template. */
@@ -137,14 +137,14 @@ function siblingOf(templateJson: string, ownJson: string): NewRun {
 }
 
 /**
- * Has runs work for another one: each is created once, however often it is asked for. One that has ended already is told to
- * the run above again. With a `group` the run above waits for all of them, and for those that begin later. They are stopped
- * where that run was to stop, or is over, before it could know of them.
+ * Creates children, each once, also when it is repeated. The parent is notified again of one that has ended. With a `group` the
+ * parent waits for all of them, and for those that begin later. Children are stopped when their parent was cancelled, or ended,
+ * before it could know of them.
  */
 export async function startChildren(children: readonly NewRun[], family: Family, group?: RunGroup): Promise<void> {
   const { space, addJob } = family;
-  const above = children[0]?.parent?.runId;
-  if (group && above !== undefined) await waitForGroup(above, group, space);
+  const parentId = children[0]?.parent?.runId;
+  if (group && parentId !== undefined) await waitForGroup(parentId, group, space);
   const tenant = children[0]?.tenant ?? '';
   const created = await createRuns(children, tenant, space);
   for (const [index, child] of children.entries()) if (created[index]?.kind === 'created') family.onAccepted(child);
@@ -157,7 +157,7 @@ export async function startChildren(children: readonly NewRun[], family: Family,
       if (record) await notifyParent(record, family);
     }),
   );
-  const cancel = await cancelAbove(above, space);
+  const cancel = await cancelOfParent(parentId, space);
   if (cancel)
     await stopRuns(
       children.map(({ runId }) => runId),
@@ -166,8 +166,8 @@ export async function startChildren(children: readonly NewRun[], family: Family,
     );
 }
 
-/** Looked up once the runs below are there: whoever stops the run above from then on finds them. */
-async function cancelAbove(
+/** Looked up once the children exist: a process that stops the parent from then on finds them. */
+async function cancelOfParent(
   runId: string | undefined,
   { redis, keys }: RunKeySpace,
 ): Promise<CancelRequest | undefined> {
@@ -198,7 +198,7 @@ async function waitForGroup(
   );
 }
 
-/** Asks runs to stop, and those that work for them. Answers the ones that are not there. */
+/** Asks runs and their children to stop. Returns the ones that do not exist. */
 export async function stopRuns(
   runIds: readonly string[],
   cancel: CancelRequest,
@@ -213,7 +213,7 @@ export async function stopRuns(
   return gone;
 }
 
-/** Asks a run to stop, and those that work for it; it ends once they have. */
+/** Asks a run and its children to stop; it ends once they have. */
 export async function stopFamily(
   record: RunRecord,
   cancel: CancelRequest,
@@ -223,10 +223,10 @@ export async function stopFamily(
   if (request.thread !== undefined) await lookSoonAtThread(family.threads, { tenant, threadId: request.thread });
   const stopped = await stopRun(record, cancel, family.space);
   if (stopped === 'asked') {
-    // From now on none begins: those that work are known.
-    const below = childrenOf((await loadRun(runId, family.space)) ?? record);
-    const gone = await stopRuns(below, cancel, family);
-    if (gone.length > 0 || below.length === 0) await wakeToEnd(runId, family);
+    // From now on no child begins: all of them are known.
+    const children = childrenOf((await loadRun(runId, family.space)) ?? record);
+    const gone = await stopRuns(children, cancel, family);
+    if (gone.length > 0 || children.length === 0) await resumeToEnd(runId, family);
   }
   if (stopped === 'ended_here' && request.thread !== undefined)
     await releaseToNext(family.threads, { tenant, threadId: request.thread }, record, family.addJob);
@@ -234,7 +234,7 @@ export async function stopFamily(
     const ended = await loadRun(runId, family.space);
     if (ended) family.onEnded(ended, lastOf(ended));
     if (ended?.parent) await notifyParent(ended, family);
-    // Last: what is lost on the way here is found where the run is listed.
+    // Last: the reconciler finds what a crash leaves undone while the run is listed.
     await forgetOpen(family.space, runId, tenant);
   }
   return stopped;
@@ -250,8 +250,8 @@ function lastOf({ error, usage, costMicrocents, startedAt, endedAt }: RunRecord)
   return error ? { type: 'run.failed', error, ...end } : { type: 'run.cancelled', drained: false, ...end };
 }
 
-/** A run of a thread ends on a worker, which writes down how it ended. One that is at work knows already. */
-async function wakeToEnd(runId: string, { space, addJob }: Family): Promise<void> {
+/** A run of a thread ends on a worker, which writes its result. A running one has the cancel already. */
+async function resumeToEnd(runId: string, { space, addJob }: Family): Promise<void> {
   const atMs = Date.now();
   const entry = { v: 1, t: 'decided', at: new Date(atMs).toISOString() } as const;
   const resumed = await resumeRun(space, runId, { summary: 'a cancel was asked for', entry, atMs });
@@ -269,8 +269,8 @@ async function loadRun(runId: string, { redis, keys }: RunKeySpace): Promise<Run
 }
 
 /**
- * Tells the log of a run above what runs below it do. `stamp` is what every event of that run says. Answers false when it is
- * over and wants to hear nothing more.
+ * Adds events of children to the log of their parent. `stamp` is what every event of the parent has. False: the parent has ended
+ * and takes no more.
  */
 export async function relayEvents(
   stamp: Readonly<Record<string, unknown>>,
@@ -287,7 +287,7 @@ export async function relayEvents(
       ...eventTargets(space, runId),
       maxWaiting,
       waitingTtlS,
-      // Flagged like deltas: the firehose has the events of the run below already.
+      // Flagged like deltas: the firehose has the events of the child already.
       ...events.map((event) => `D${jsonText({ ...stamp, ...event })}`),
     ],
     { doing: `events of children of run ${runId}` },

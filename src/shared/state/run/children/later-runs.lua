@@ -3,15 +3,14 @@
 `next` number of the one that begins next, from 0, and by their numbers what is their own, as JSON with `runId` and `agent`;
 `counted` what those that have ended cost, which is in the record already;
 `by:<id>` is the number of the one that began when <id> had ended. Needs waiting-for, and takes its items. ]]
--- Nil where every end of a run below ends the wait.
+-- Nil where every end of a child ends the wait.
 local function groupOf(segment)
   local group = redis.call('HMGET', KEYS[7], 'segment', 'first', 'template', 'next')
   if group[1] ~= segment then return nil end
   return { first = group[2] == '1', template = group[3], next = tonumber(group[4]) }
 end
 
--- Who begins when `id` has ended: the same, however often it is asked. Nil when nobody is left, or what was kept of it cannot be
--- read any more.
+-- The child that begins when `id` has ended: the same for each repeat. Nil when none is left, or what was kept of it cannot be read.
 local function followerOf(group, id, isNew)
   local number = redis.call('HGET', KEYS[7], 'by:' .. id)
   if not number and not isNew then return nil end
@@ -35,7 +34,7 @@ local function withoutRun(items, id, following, at)
   return left
 end
 
-local function worksBelow(items)
+local function hasChildren(items)
   for _, item in ipairs(items) do
     if item.kind == 'child' then return true end
   end

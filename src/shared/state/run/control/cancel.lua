@@ -1,6 +1,6 @@
---[[ Asks a run to stop, and ends it at once when nobody works on it.
+--[[ Asks a run to stop, and ends it at once when no worker is needed.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
-KEYS[5] decisions that the journal does not have  KEYS[6] all decisions  KEYS[7] runs that begin below it later
+KEYS[5] decisions that the journal does not have  KEYS[6] all decisions  KEYS[7] children that begin later
 ARGV[1] nonce of this call  [2] cancel request  [3] its onPendingApprovals  [4] ISO time
 ARGV[5] run.cancelled and [6] run.failed event, both cut off before their usage  [7] error of the latter
 ARGV[8] usage of a run that has none  [9] seconds to keep the run  [10] seconds to keep its events
@@ -8,7 +8,7 @@ ARGV[11] event log length  [12] live channel  [13] firehose channel  [14] publis
 ARGV[15] agent.cancelling event  [16] tool.approval.denied event, cut off before its call  [17] why calls are denied
 ARGV[18] usage.recorded event, cut off before its usage  [19] agent.end and [20] agent.error event  [21] node.failed event, or ''
 Returns {0} gone, {1} ended before, {2} ended here, now or by this very call before,
-{3, request in force} asked, also of one that waits for other runs, or that has begun in a thread, {4} goes on waiting for people, who may still decide.
+{3, request in force} asked, also of a parent, or of a run that has begun in a thread, {4} it waits on for people, who may still decide.
 The first write is one that Redis refuses when memory is full, so that a refusal leaves nothing half-written. ]]
 -- include ../../append-events
 -- include ../waits/json-elements
@@ -16,14 +16,14 @@ The first write is one that Redis refuses when memory is full, so that a refusal
 -- include ../waits/waiting-for
 local run = redis.call('HMGET', KEYS[1], 'status', 'endedAt', 'held', 'op', 'cancel', 'usage', 'costMicrocents',
   'pending', 'lastSequence', 'thread', 'epoch', 'childCostMicrocents')
-local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch, below = unpack(run, 1, 12)
+local status, ended, held, op, asked, usage, cost, pending, last, thread, epoch, childCost = unpack(run, 1, 12)
 
 if not status then return {0} end
-local calls, waits, above = {}, false, false
+local calls, waits, isParent = {}, false, false
 for _, item in ipairs((status == 'suspended' or status == 'queued') and waitingFor(pending) or {}) do
   if people[item.kind] then calls[#calls + 1] = item end
   waits = waits or #calls > 0 or item.kind == 'budget'
-  above = above or item.kind == 'child'
+  isParent = isParent or item.kind == 'child'
 end
 local fails = (waits and ARGV[3] == 'fail') or status == 'failed'
 local spent = ',"usage":' .. (usage or ARGV[8]) .. ',"costMicrocents":' .. (cost or '0') .. '}'
@@ -31,30 +31,30 @@ local event = ARGV[fails and 6 or 5] .. spent
 if op == ARGV[1] then return ended and {2} or {4} end
 if ended then return {1} end
 
--- One that has other runs work for it ends after them, so that it knows what they cost; when it has just been queued for the
--- end of one, only its journal knows what that used. One that has begun in a thread writes there how it ended. All need a worker.
-local works = above or (status == 'queued' and below) or ((thread or '') ~= '' and epoch ~= '0')
--- One that is suspended and goes on waiting needs none, wherever it would write its end.
-local holds = waits and ARGV[3] == 'hold' and (not works or (status == 'suspended' and not above))
-if status == 'running' or held == '1' or (works and not holds) then
-  -- The first request holds; only one that stops at once overrides one that lets the step finish.
+-- A parent ends after its children, so that it knows what they cost; when the end of a child has just queued it, only its journal
+-- has what that one used. A run that has begun in a thread writes its result there. All of these need a worker to end.
+local needsWorker = isParent or (status == 'queued' and childCost) or ((thread or '') ~= '' and epoch ~= '0')
+-- One that is suspended and waits on needs none.
+local waitsOn = waits and ARGV[3] == 'hold' and (not needsWorker or (status == 'suspended' and not isParent))
+if status == 'running' or held == '1' or (needsWorker and not waitsOn) then
+  -- The first request counts; only one that stops at once overrides one that lets the step finish.
   local before = decoded(asked)
   if before and not (before.drain == true and not cjson.decode(ARGV[2]).drain) then return {3, asked} end
   redis.call('HSET', KEYS[1], 'cancel', ARGV[2])
   return {3, ARGV[2]}
 end
 
-local function tell(events)
+local function emit(events)
   local top = redis.call('XREVRANGE', KEYS[3], '+', '-', 'COUNT', 1)[1]
   local seq = top and tonumber(string.match(top[1], '^%d+')) or tonumber(last)
   return append(KEYS[3], ARGV[12], ARGV[13], KEYS[4], ARGV[14], ARGV[11], seq, events)
 end
-if holds then
-  redis.call('HSET', KEYS[1], 'op', ARGV[1], 'lastSequence', tell({ARGV[15]}))
+if waitsOn then
+  redis.call('HSET', KEYS[1], 'op', ARGV[1], 'lastSequence', emit({ARGV[15]}))
   return {4}
 end
 
--- A run that no worker has begun has told of no agent.
+-- A run that no worker has begun has no events of an agent.
 local hasBegun = epoch ~= '0'
 local events, decisions, why = hasBegun and {ARGV[15]} or {}, {}, cjson.encode(ARGV[17])
 for _, item in ipairs(fails and {} or calls) do
@@ -70,7 +70,7 @@ if hasBegun then
   if fails and ARGV[21] ~= '' then events[#events + 1] = ARGV[21] end
 end
 events[#events + 1] = event
-local seq = tell(events)
+local seq = emit(events)
 if #decisions > 0 then
   local list = table.concat(decisions, ',')
   redis.call('RPUSH', KEYS[2], '{"v":1,"t":"decided","at":"' .. ARGV[4] .. '","decisions":[' .. list .. ']}')

@@ -5,7 +5,7 @@ import type { RedisConnection } from '../../connect.ts';
 import { createListeners, type Listeners } from '../../listeners.ts';
 import { named } from '../../errors.ts';
 
-/** A wake-up: somebody asked to cancel a run. The durable flag is what counts; the channel only makes it fast. */
+/** Notifies of cancel requests. The durable flag is what counts; the channel only makes it fast. */
 export interface ControlChannel {
   /** Calls back for every cancel of any run, until disposed. */
   onCancel(listener: (runId: string, cancel: CancelRequest) => void): Disposable;

@@ -1,8 +1,8 @@
---[[ Records what one person says about the calls, and about the money, that a run waits for: all or nothing. When that
+--[[ Records what one person decides about the calls, and about the money, that a run waits for: all or nothing. When that
 decides something and the run is suspended, its wait ends in the same step; otherwise the worker finds the decision.
 KEYS and ARGV[1] to [10] as in resume.lua; then
-ARGV[11] 1 when the journal entry carries a verdict about money  [12] who it is, '' when nobody says
-for each call: its id, the verdict (granted, denied, answered), a fingerprint of what exactly was said, the vote as JSON
+ARGV[11] 1 when the journal entry carries a verdict about money  [12] name of the person, or ''
+for each call: its id, the verdict (granted, denied, answered), a fingerprint of the vote, the vote as JSON
 of flat strings, the decision as JSON without who made it
 Returns {0} gone; {1} ended; {2, reason, id, detail} refused; {3} recorded, and nothing to resume; {4, segment, last
 number, queue, kind, calls that are still pending} resumed, now or by this very call before. ]]

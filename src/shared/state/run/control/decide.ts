@@ -6,17 +6,17 @@ import { afterWait, resumedEvent, waitingRun, type ResumedRun, type WaitEnd, wai
 
 const script = loadScript(import.meta.url, './decide.lua');
 
-/** What one person says about a run that waits. */
+/** What one person decides about a run that waits. */
 export interface Decide extends WaitEnd {
   readonly verdicts: readonly CallVerdict[];
-  /** Absent: nobody by name. */
+  /** The name of the person, if known. */
   readonly by?: string | undefined;
 }
 
 /**
  * - gone, terminal: there is no such run, or it has ended
  * - refused: nothing was recorded
- * - recorded: more people have to agree, the run works on what was decided before, or everything was said before
+ * - recorded: more people have to agree, the run is running, or the same was recorded before
  * - resumed: something was decided, and the run is queued again. The caller adds its job
  */
 export type DecideOutcome =

@@ -1,5 +1,5 @@
 --[[ Shared fragment: what is known about the decisions on one call. Needs stored-json.
-recordOf(json) answers it, with `votes` a list, or nil where nothing is known that can be read: then it is decided about anew. ]]
+recordOf(json) returns it, with `votes` a list, or nil when nothing is known that can be read: then the call is decided again. ]]
 local recordFields = { expiresAt = 'string', verdict = 'string', fingerprint = 'string', at = 'string', resumes = 'number' }
 
 local function recordOf(json)

@@ -4,30 +4,30 @@ import { jsonText } from '../../../base/json-text.ts';
 import { loadScript, runScript, type RunKeySpace } from '../../script.ts';
 import { withNamedErrors } from '../../errors.ts';
 
-/** What users say to runs that are at work. Kept in Redis and in memory; both pass `test/contract/inbox.ts`. */
+/** Messages of users to running runs. Kept in Redis and in memory; both pass `test/contract/inbox.ts`. */
 export interface Inbox {
-  /** All that was said and not dropped, oldest first, at most 100. */
+  /** All messages that were not dropped, oldest first, at most 100. */
   read(runId: string): Promise<readonly SteeringMessage[]>;
-  /** Forgets these, once the journal has them or runs of their own do. Others stay, also when it is asked again. */
+  /** Removes these, once the journal or runs of their own have them. Others stay, also for a repeat. */
   drop(runId: string, ids: Iterable<string>): Promise<void>;
 }
 
 const script = loadScript(import.meta.url, './steer.lua');
 
-/** Messages that a run has not taken yet. */
+/** Messages that a run has not read yet. */
 export const maxInbox = 100;
-/** A run may be suspended for long; what it was told waits with it. */
+/** A run may be suspended for long; its messages wait with it. */
 const keepS = 30 * 86_400;
 
 /**
- * Says something to a run at work, which takes it before its next step, or before it ends. `late`: it has ended, is about
- * to, or has not begun; `full`: too much waits already. Again with the same id changes nothing.
+ * Adds a message to the inbox of a run, which reads it before its next step, or before it ends. `late`: it has ended, is about
+ * to, or has not begun; `full`: too many wait already. Again with the same id changes nothing.
  */
 export async function steerRun(
   { redis, keys }: RunKeySpace,
   runId: string,
   message: SteeringMessage,
-): Promise<'said' | 'late' | 'full'> {
+): Promise<'delivered' | 'late' | 'full'> {
   const reply = await runScript(
     redis,
     script,
@@ -36,10 +36,10 @@ export async function steerRun(
     { doing: `message to run ${runId}` },
   );
   if (reply === -1) return 'full';
-  return reply === 1 ? 'said' : 'late';
+  return reply === 1 ? 'delivered' : 'late';
 }
 
-/** The run that answers what was said to a run too late for it to hear. */
+/** The run that answers a message that came too late for the run it was meant for. */
 export function followUpId(runId: string, messageId: string): string {
   return runIdForChild(runId, `followup:${messageId}`);
 }
@@ -51,7 +51,7 @@ export function redisInbox({ redis, keys }: Pick<RunKeySpace, 'redis' | 'keys'>)
     async read(runId) {
       return (await textsOf(runId)).map(messageIn);
     },
-    // By its text: a place in the list may be another message by now.
+    // By its text: an index in the list may be another message by now.
     async drop(runId, ids) {
       const dropped = new Set(ids);
       if (dropped.size === 0) return;

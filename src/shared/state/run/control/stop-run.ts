@@ -22,16 +22,16 @@ const script = loadScript(import.meta.url, './cancel.lua');
 
 /**
  * - gone, ended_before: there is nothing to stop
- * - held: it goes on waiting for people, who may still decide
- * - ended_here: nobody worked on it, and it is over now
- * - asked: whoever works on it is told, and ends it. One that waits for other runs is among these: it ends once they have
+ * - held: it waits on for people, who may still decide
+ * - ended_here: it needed no worker, and has ended now
+ * - asked: its worker gets the request, and ends it. A parent ends once its children have
  */
 export type Stopped = 'gone' | 'ended_before' | 'held' | 'ended_here' | 'asked';
 
 /**
- * Asks a run to stop, and ends it at once when nobody works on it. Listed as cancelled before the flag is set, so that a
- * worker that misses the channel still finds it; taken off the list again when the run has ended. One that ended here stays in the
- * sets of open runs, until the caller has told whoever waits for it.
+ * Asks a run to stop, and ends it at once when it needs no worker. Listed as cancelled before the flag is set, so that a worker
+ * that misses the channel still finds it; removed from the list when the run has ended. One that ended here stays in the sets of
+ * open runs until the caller has notified its parent.
  */
 export async function stopRun(record: RunRecord, cancel: CancelRequest, space: RunKeySpace): Promise<Stopped> {
   const { redis, keys } = space;

@@ -1,6 +1,6 @@
 --[[ Fragment of decide.lua: what one person says about one pending call.
 vote(id, item, verdict, fingerprint, vote JSON, decision JSON, resumes, changes) answers what is known about the call from
-now on, or nothing when this was said before; a reason and a detail when it is refused. What is to be written is added to
+now on, or nothing for a repeat; a reason and a detail when it is refused. What is to be written is added to
 `changes`, as fields and values. Needs decision-record. ]]
 local maxVotes = 50
 
@@ -9,14 +9,14 @@ local function suits(item, verdict)
   return verdict ~= 'answered' or item.kind == 'unknown_outcome' or item.mode == 'deferred'
 end
 
--- Models give ids to calls more than once. What was decided before an earlier resumption was about another call; and a
--- call that has another time to expire is another one.
+-- Models use ids of calls more than once. What was decided before an earlier resumption was about another call; and a call with
+-- another time to expire is another one.
 local function isAnother(about, item, resumes)
   if about.verdict then return resumes > (about.resumes or resumes) end
   return about.expiresAt ~= item.expiresAt
 end
 
-local function vote(id, item, verdict, fingerprint, said, decision, resumes, changes)
+local function vote(id, item, verdict, fingerprint, voteJson, decision, resumes, changes)
   local known = redis.call('HGET', KEYS[6], id)
   local about = recordOf(known)
   if about and item and isAnother(about, item, resumes) then
@@ -41,7 +41,7 @@ local function vote(id, item, verdict, fingerprint, said, decision, resumes, cha
   for _, earlier in ipairs(about.votes) do latest[earlier.by or ''] = earlier.fingerprint end
   if latest[ARGV[12]] == fingerprint then return nil end
   if #about.votes >= maxVotes and verdict ~= 'denied' then return nil, 'too_many', maxVotes end
-  local mine = cjson.decode(said)
+  local mine = cjson.decode(voteJson)
   if needed > 1 then mine.decision = decision end
   about.votes[#about.votes + 1] = mine
   latest[ARGV[12]] = fingerprint
@@ -58,7 +58,7 @@ local function vote(id, item, verdict, fingerprint, said, decision, resumes, cha
   return about
 end
 
---[[ The decision with everybody whose last word it is, in the order in which they said it. ]]
+--[[ The decision with the names of the people whose last vote it is, in the order of their votes. ]]
 local function withNames(about, decision)
   local names, latest = {}, {}
   for at, earlier in ipairs(about.votes) do latest[earlier.by or ''] = at end

@@ -1,4 +1,4 @@
---[[ Hands out members whose time has come. Each comes again after the lease unless somebody takes it away: whoever got it may die.
+--[[ Returns members that are due. Each is due again after the lease unless it is removed: the worker that got it may die.
 KEYS[1] timers   ARGV[1] most of them   ARGV[2] lease in milliseconds
 Returns the members, soonest first. ]]
 local time = redis.call('TIME')

@@ -1,14 +1,14 @@
---[[ Shared fragment: queues a suspended run at its next segment, with the event that says so and ONE entry in its
-journal, which takes up every decision about its calls that the journal does not have yet, in the very text of whoever decided.
-What runs below that have ended cost is in the record from then on.
-Calls that nobody decided about stay pending, and so do runs that have not ended; of those calls whose time is over it is kept
-that they expired.
+--[[ Shared fragment: queues a suspended run at its next segment, with the event about that and ONE entry in its journal, which
+has every decision about its calls that the journal does not have yet, in the very text of the person who decided. The cost
+of children that have ended is in the record from then on.
+Calls without a decision stay pending, and so do children that have not ended; a call that is past its time is recorded as
+expired.
 endWait(segment, last number in the record, epoch, resumes, items) reads KEYS and ARGV as resume.lua names them and
-answers the segment, the number of the event and how many calls are left. `items` are what waitingFor answers. All that is stored
-is read before anything is written, and none of it keeps the wait from its end. Needs waiting-for and costs-below. ]]
+returns the segment, the number of the event and how many calls are left. `items` are what waitingFor returns. All that is stored
+is read before anything is written, and no damaged text keeps the wait from its end. Needs waiting-for and child-costs. ]]
 
 -- Decisions that the journal does not have: their texts, and the set of what they are about.
-local function decisionsToTakeUp()
+local function newDecisions()
   local texts, decided = {}, {}
   for _, text in ipairs(redis.call('LRANGE', KEYS[5], 0, -1)) do
     local id = childOf(text) or (decoded(text) or {}).id
@@ -24,7 +24,7 @@ local function expiredFields(item, resumes)
   local known = redis.call('HGET', KEYS[6], item.id)
   local about, fields = recordOf(known), {}
   if about and (about.verdict or about.expiresAt ~= item.expiresAt) then
-    -- About another call: models give ids to calls more than once.
+    -- About another call: models use ids of calls more than once.
     fields = { item.id .. '@' .. (about.resumes or resumes), known }
     about = nil
   end
@@ -37,7 +37,7 @@ local function expiredFields(item, resumes)
 end
 
 local function endWait(segment, last, epoch, resumes, items)
-  local texts, decided = decisionsToTakeUp()
+  local texts, decided = newDecisions()
   local left, calls, expired = {}, 0, {}
   for _, item in ipairs(items) do
     local isCall = people[item.kind]

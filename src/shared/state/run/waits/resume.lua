@@ -1,6 +1,6 @@
---[[ Ends the wait of a suspended run: queued at its next segment in the same queue, with the event that says so.
+--[[ Ends the wait of a suspended run: queued at its next segment in the same queue, with the event about that.
 KEYS[1] run  KEYS[2] journal  KEYS[3] event log  KEYS[4] lifecycle stream, in a Cluster the run's own
-KEYS[5] decisions that the journal does not have  KEYS[6] all decisions  KEYS[7] runs that begin below it later
+KEYS[5] decisions that the journal does not have  KEYS[6] all decisions  KEYS[7] children that begin later
 ARGV[1] nonce of this call  [2] the segment that it has to be at, '' for any  [3] ISO time  [4] run.resumed event
 ARGV[5] event log length  [6] live channel  [7] firehose channel  [8] publish command  [9] journal entry
 ARGV[10] seconds to keep the decisions of a run that has not ended

@@ -30,13 +30,13 @@ export interface ResumedRun {
   readonly kind: JobKind;
 }
 
-/** Adds the job of a run that goes on, in front of other runs: what has begun is to end. */
+/** Adds the job of a resumed run, in front of other runs: what has begun is to end. */
 export type AddJob = (run: ResumedRun & { readonly runId: string }) => Promise<void>;
 
 /**
  * Ends the wait of a suspended run: it is queued at its next segment, with `run.resumed` in its log, and its timer is
- * gone. Calls that people were asked about and that nobody decided stay pending. The caller adds the job; until then the
- * reconciler would. Undefined when the run is not suspended (any more). Throws `queue_unavailable`; after
+ * gone. Calls that people were asked about and did not decide stay pending. The caller adds the job; the reconciler would add it
+ * if the caller is lost. Undefined when the run is not suspended (any more). Throws `queue_unavailable`; after
  * one it is unknown whether the run was resumed.
  */
 export async function resumeRun(space: RunKeySpace, runId: string, end: WaitEnd): Promise<ResumedRun | undefined> {
@@ -56,7 +56,7 @@ export async function resumeRun(space: RunKeySpace, runId: string, end: WaitEnd)
 /** Segment, number of the event, queue, job kind, calls that are still pending. */
 export type WaitEnded = readonly [number, number, string, string, number];
 
-/** A run that waits for years is not what decisions are lost to. */
+/** Longer than a run waits: decisions must not expire before. */
 const decisionsTtlS = 400 * 86_400;
 
 /** The first arguments of the scripts that end a wait. */
@@ -90,7 +90,7 @@ export async function afterWait(
   return { queue, segment, kind: jobKind.parse(kind) };
 }
 
-/** The run that a script is about, as far as its events say. */
+/** What the events of a run need of its record. */
 export interface WaitingRun {
   readonly runId: string;
   readonly tenant: string;
@@ -99,7 +99,7 @@ export interface WaitingRun {
   readonly parent: Lineage | undefined;
 }
 
-/** A run whose wait is about to end: it is looked at soon, in case its job is lost. Undefined when there is no such run. */
+/** A run whose wait is about to end: it is checked soon, in case its job is lost. Undefined when there is no such run. */
 export async function waitingRun(runId: string, { redis, keys }: RunKeySpace): Promise<WaitingRun | undefined> {
   const [fields] = await Promise.all([
     redis.hmget(keys.run(runId), ...(['status', 'request', 'tenant', 'parent', 'agent', 'thread'] as const)),

@@ -1,8 +1,8 @@
 --[[ Shared fragment: what a run waits for. Needs json-elements and stored-json.
-waitingFor(pending) answers an item for each element of the list in its record: `text`, and those of its fields that scripts look
-at, each of the type that it must have or absent. An element that is no item any more, whatever became of it, keeps the run from
-nothing: it is there with what its beginning says of it, or is left out.
-textsOf(items) answers the list again, as JSON.
+waitingFor(pending) returns an item for each element of the list in its record: `text`, and those of its fields that scripts
+read, each of the type that it must have or absent. A damaged element must not block the run: what its beginning says of it
+stays, or it is left out.
+textsOf(items) returns the list as JSON.
 people: kinds of items that a person decides about, call by call. ]]
 local people = { approval = true, user_input = true, unknown_outcome = true }
 local itemFields = { kind = 'string', id = 'string', toolName = 'string', requestedAt = 'string', expiresAt = 'string',

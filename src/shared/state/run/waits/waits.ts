@@ -18,20 +18,20 @@ export interface Timers {
   due(limit: number): Promise<readonly string[]>;
 }
 
-/** Runs that wait without a worker for a time to come, at which they are woken, and the end of such waits. */
+/** Suspended runs with a time at which they resume, and the end of waits. */
 export interface Waits extends Timers {
   /**
    * Ends the wait of a suspended run: queued at its next segment, with `run.resumed` in its log and `decided` in its journal,
-   * which holds every decision about its calls that came since the last one. Answers where its new job belongs, or
-   * undefined when it is not suspended: somebody else was faster, or it has ended.
+   * which has every decision about its calls that came since the last one. Returns where its new job belongs, or undefined when
+   * it is not suspended: another process was faster, or it has ended.
    */
   resume(runId: string, resumption: Resumption): Promise<ResumedRun | undefined>;
-  /** Are there decisions about calls of this run that its journal does not have yet? They came while it was at work. */
+  /** Are there decisions about calls of this run that its journal does not have yet? They came while it was running. */
   hasDecisions(runId: string): Promise<boolean>;
 }
 
 const dueScript = loadScript(import.meta.url, './due.lua');
-/** More would hold up Redis. */
+/** More would block Redis. */
 const maxDue = 5_000;
 
 /** Timers in one sorted set, by the time of Redis itself. */
