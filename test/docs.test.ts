@@ -120,7 +120,7 @@ test('operations lists exactly the metrics that the processes serve', () => {
 
 test('operations explains exactly the lines that doctor prints', () => {
   const sources = files('src/producer/cli/{doctor,doctor/*}.ts').map(read).join('\n');
-  const names = [...sources.matchAll(/\bname(?: =|:) ['`]([a-z -]+)(\$\{\w+\})?['`]/g)].map(
+  const names = [...sources.matchAll(/(?:\b(?:ok|warn|fail)\)?\(|\bname = )['`]([a-z -]+)(\$\{\w+\})?['`]/g)].map(
     ([, name = '', varies]) => `${name}${varies ? 'NAME' : ''}`,
   );
   expect(names.length).toBeGreaterThan(15);

@@ -3,7 +3,7 @@ import type { Config } from '../../shared/contract/config.ts';
 import { asRunError } from '../../shared/base/errors.ts';
 import type { Diagnosis } from '../client/diagnose.ts';
 import { clientFor, configOf } from './options/open-client.ts';
-import { checkDiagnosis, type Check } from './doctor/checks.ts';
+import { checkDiagnosis, fail, ok, warn, type Check } from './doctor/checks.ts';
 import { dim, green, red, yellow } from './show/paint.ts';
 
 interface Options {
@@ -45,12 +45,7 @@ async function diagnosisOf(config: Config): Promise<Diagnosis | Check> {
     const error = asRunError(thrown);
     if (error.code !== 'queue_unavailable') throw thrown;
     const where = withoutCredentials(config.REDIS_URL);
-    return {
-      name: 'redis',
-      level: 'fail',
-      text: `${where} does not answer`,
-      advice: 'start Redis, or set REDIS_URL to the right one',
-    };
+    return fail('redis', `${where} does not answer`, 'start Redis, or set REDIS_URL to the right one');
   }
 }
 
@@ -69,18 +64,12 @@ const deadlineMs = 5_000;
 
 /** Asks the default provider for its list of models, which costs nothing. Never throws and never shows the key. */
 export async function checkProvider(config: Config, signal: AbortSignal): Promise<Check> {
-  const name = 'provider';
-  if (config.MILLRACE_SCRIPT) return { name, level: 'ok', text: `scripted (${config.MILLRACE_SCRIPT})` };
+  if (config.MILLRACE_SCRIPT) return ok('provider', `scripted (${config.MILLRACE_SCRIPT})`);
   const key = config.OPENAI_API_KEY;
   if (!key && !config.OPENAI_BASE_URL) {
-    if (config.MILLRACE_PROVIDERS)
-      return { name, level: 'ok', text: `as ${config.MILLRACE_PROVIDERS} says; not asked` };
-    return {
-      name,
-      level: 'warn',
-      text: 'none: the built-in scripted model answers',
-      advice: 'set OPENAI_API_KEY, OPENAI_BASE_URL or MILLRACE_PROVIDERS',
-    };
+    if (config.MILLRACE_PROVIDERS) return ok('provider', `as ${config.MILLRACE_PROVIDERS} says; not asked`);
+    const advice = 'set OPENAI_API_KEY, OPENAI_BASE_URL or MILLRACE_PROVIDERS';
+    return warn('provider', 'none: the built-in scripted model answers', advice);
   }
   const url = `${(config.OPENAI_BASE_URL ?? defaultBaseUrl).replace(/\/$/, '')}/models`;
   const { host } = new URL(url);
@@ -90,28 +79,16 @@ export async function checkProvider(config: Config, signal: AbortSignal): Promis
       signal: AbortSignal.any([signal, AbortSignal.timeout(deadlineMs)]),
     });
     await answer.body?.cancel();
-    return judge(name, host, answer.status);
+    return judge(host, answer.status);
   } catch {
-    return {
-      name,
-      level: 'fail',
-      text: `${host} cannot be reached`,
-      advice: 'check OPENAI_BASE_URL, the proxy and the network',
-    };
+    return fail('provider', `${host} cannot be reached`, 'check OPENAI_BASE_URL, the proxy and the network');
   }
 }
 
-function judge(name: string, host: string, status: number): Check {
-  if (status === 401 || status === 403) {
-    return { name, level: 'fail', text: `${host} does not accept the key (${status})`, advice: 'check OPENAI_API_KEY' };
-  }
-  if (status >= 500)
-    return {
-      name,
-      level: 'fail',
-      text: `${host} answers ${status}`,
-      advice: 'the provider has trouble; runs are retried',
-    };
+function judge(host: string, status: number): Check {
+  if (status === 401 || status === 403)
+    return fail('provider', `${host} does not accept the key (${status})`, 'check OPENAI_API_KEY');
+  if (status >= 500) return fail('provider', `${host} answers ${status}`, 'the provider has trouble; runs are retried');
   // A compatible server need not have this list: any answer shows that it is there.
-  return { name, level: 'ok', text: `${host} answers` };
+  return ok('provider', `${host} answers`);
 }

@@ -1,3 +1,4 @@
+import { known, type Fact, count, duration, oneLine, printable, table } from './show/paint.ts';
 import { printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import type { Attempt } from '../../shared/contract/journal/journal.ts';
 import { formatUsd } from '../../shared/contract/money.ts';
@@ -5,7 +6,6 @@ import type { RunView } from '../../shared/contract/run.ts';
 import type { ThreadView } from '../../shared/contract/thread/thread-items.ts';
 import type { Millrace } from '../client/millrace.ts';
 import { openClient } from './options/open-client.ts';
-import { count, duration, oneLine, printable, table } from './show/paint.ts';
 import { decisionLine, askRows, waitsFor, waysOn } from './show/pending.ts';
 
 export const addGet: AddCommand = (program, act) => {
@@ -33,7 +33,7 @@ async function get(cli: Cli, runId: string, options: { json?: true }): Promise<E
 }
 
 function textOf(view: RunView, thread: ThreadView | undefined): string {
-  const rows: (readonly [string, string | undefined])[] = [
+  const rows: Fact[] = [
     ['run', view.runId],
     ['agent', view.agent],
     ['status', view.cancelling ? `${view.status}, asked to stop` : view.status],
@@ -59,10 +59,9 @@ function textOf(view: RunView, thread: ThreadView | undefined): string {
     ),
     ...Object.entries(view.metadata ?? {}).map(([key, value]) => [key, oneLine(value, 200)] as const),
   ];
-  const shown = rows.filter((row): row is readonly [string, string] => row[1] !== undefined);
   const ways = waysOn(view);
   return [
-    table(shown),
+    table(known(rows)),
     ways.length > 0 ? `${ways.join('\n')}\n` : '',
     attemptsOf(view),
     view.result?.text ? `${printable(view.result.text)}\n` : '',

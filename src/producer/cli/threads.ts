@@ -1,4 +1,4 @@
-import { dateTime, dim, oneLine, table, red } from './show/paint.ts';
+import { known, type Fact, dateTime, dim, oneLine, table, red } from './show/paint.ts';
 import { collect, printJson, examples, exitCodes, type AddCommand, type Cli, type ExitCode } from './cli.ts';
 import { defined } from '../../shared/base/defined.ts';
 import type { Command } from 'commander';
@@ -118,7 +118,7 @@ async function title(cli: Cli, threadId: string, text: string, { json }: Options
 
 function showView(cli: Cli, view: ThreadView, json: true | undefined): ExitCode {
   if (json) return printJson(cli, view);
-  const rows: (readonly [string, string | undefined])[] = [
+  const rows: Fact[] = [
     ['thread', view.threadId],
     ['agent', view.agentId],
     ['title', view.title && oneLine(view.title, 200)],
@@ -131,7 +131,7 @@ function showView(cli: Cli, view: ThreadView, json: true | undefined): ExitCode 
     ['waiting', view.waiting === 0 ? undefined : String(view.waiting)],
     ['entries', `up to number ${view.lastSeq}`],
   ];
-  cli.stdout.write(table(rows.filter((row): row is readonly [string, string] => row[1] !== undefined)));
+  cli.stdout.write(table(known(rows)));
   return exitCodes.ok;
 }
 

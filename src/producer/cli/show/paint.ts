@@ -58,3 +58,10 @@ export function table(rows: readonly (readonly string[])[]): string {
     )
     .join('');
 }
+
+export type Fact = readonly [name: string, value: string | undefined];
+
+/** The facts that there are. */
+export function known(facts: readonly Fact[]): readonly (readonly [string, string])[] {
+  return facts.filter((fact): fact is readonly [string, string] => fact[1] !== undefined);
+}

@@ -1,7 +1,7 @@
+import { known, type Fact, oneLine } from './paint.ts';
 import { isAboutCall, pendingNameOf, waitsForPeople, type DecisionView } from '../../../shared/contract/decisions.ts';
 import type { PendingView } from '../../../shared/contract/event.ts';
 import type { RunView } from '../../../shared/contract/run.ts';
-import { oneLine } from './paint.ts';
 import type { DecisionInput } from '../../../shared/contract/control.ts';
 import { formatUsd } from '../../../shared/contract/money.ts';
 
@@ -49,14 +49,13 @@ function moneyWays(runId: string): readonly Way[] {
 
 /** What a person needs to know before deciding, a row each. */
 export function askRows({ pending }: Pick<RunView, 'pending'>): readonly (readonly [string, string])[] {
-  return pending
-    .filter(waitsForPeople)
-    .flatMap(({ args, expiresAt, approvers = 1 }): (readonly [string, string | undefined])[] => [
+  return known(
+    pending.filter(waitsForPeople).flatMap(({ args, expiresAt, approvers = 1 }): Fact[] => [
       ['arguments', args && oneLine(JSON.stringify(args), maxArgs)],
       ['needs', approvers > 1 ? `${approvers} different people` : undefined],
       ['expires', expiresAt],
-    ])
-    .filter((row): row is readonly [string, string] => row[1] !== undefined);
+    ]),
+  );
 }
 
 /** A word of a command line as a shell takes it. */

@@ -8,35 +8,24 @@ const maxDataChars = 400;
 /** One message or call of a thread, for a person: a heading, and the text. */
 export function itemText(stream: WriteStream, item: ThreadItem): string {
   const position = item.seq === undefined ? 'live' : String(item.seq);
-  const heading = `${position}  ${headingOf(item)}  ${dateTime(item.at)}`;
-  const body = bodyOf(item);
-  return `${dim(stream, heading)}\n${body === '' ? '' : `${body}\n`}\n`;
+  const [heading, body] = partsOf(item);
+  return `${dim(stream, `${position}  ${heading}  ${dateTime(item.at)}`)}\n${body === '' ? '' : `${body}\n`}\n`;
 }
 
-function headingOf(item: ThreadItem): string {
+function partsOf(item: ThreadItem): readonly [heading: string, body: string] {
   switch (item.kind) {
     case 'message':
-      return item.role;
+      return [item.role, printable(item.text)];
     case 'assistant_text':
-      return 'assistant';
-    case 'tool_use':
-      return `call ${oneLine(item.toolCallId, 80)}`;
-    case 'tool_result':
-      return `${item.isError ? 'error' : 'result'} of ${oneLine(item.toolCallId, 80)}`;
-    default:
-      return assertNever(item);
-  }
-}
-
-function bodyOf(item: ThreadItem): string {
-  switch (item.kind) {
-    case 'message':
-    case 'assistant_text':
-      return printable(item.text);
-    case 'tool_use':
-      return oneLine(`${item.name}(${JSON.stringify(item.input)})`, maxDataChars);
-    case 'tool_result':
-      return oneLine(item.content, maxDataChars);
+      return ['assistant', printable(item.text)];
+    case 'tool_use': {
+      const call = `${item.name}(${JSON.stringify(item.input)})`;
+      return [`call ${oneLine(item.toolCallId, 80)}`, oneLine(call, maxDataChars)];
+    }
+    case 'tool_result': {
+      const kind = item.isError ? 'error' : 'result';
+      return [`${kind} of ${oneLine(item.toolCallId, 80)}`, oneLine(item.content, maxDataChars)];
+    }
     default:
       return assertNever(item);
   }
