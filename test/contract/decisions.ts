@@ -5,7 +5,7 @@ import {
   callVerdicts,
   decisionViews,
   refusalError,
-  summaryOf,
+  verdictsSummary,
   type DecisionRecord,
 } from '../../src/shared/contract/decisions.ts';
 import type { PendingItem } from '../../src/shared/contract/event.ts';
@@ -48,7 +48,7 @@ export function says(by: string | undefined, input: DecisionInput, atMs = Date.n
   const verdicts = callVerdicts(request, by, time);
   const budget = typeof request.budget === 'string' ? request.budget : undefined;
   const entry = { v: 1, t: 'decided', at: time, ...(budget && { budget }) } as const;
-  return { verdicts, by, summary: summaryOf(verdicts), entry, atMs };
+  return { verdicts, by, summary: verdictsSummary(verdicts), entry, atMs };
 }
 
 const grant = (toolCallId: string, updatedArgs?: Record<string, unknown>) => ({

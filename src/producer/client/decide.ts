@@ -2,7 +2,7 @@ import { defined } from '../../shared/base/defined.ts';
 import { cleanText } from '../../shared/base/clean-text.ts';
 import { decisionRequest, type DecisionRequest } from '../../shared/contract/control.ts';
 import { decideAboutRun, type DecideOutcome } from '../../shared/state/run/control/decide.ts';
-import { callVerdicts, refusalError, summaryOf, type CallVerdict } from '../../shared/contract/decisions.ts';
+import { callVerdicts, refusalError, verdictsSummary, type CallVerdict } from '../../shared/contract/decisions.ts';
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { PendingItem } from '../../shared/contract/event.ts';
 import type { BudgetView } from '../../shared/contract/money.ts';
@@ -98,7 +98,7 @@ function decisionOf(request: DecisionRequest, options: DecideOptions, atMs: numb
       : undefined;
   const verdict = typeof budget === 'object' ? undefined : budget;
   const money = verdict && `budget ${verdict === 'approve' ? 'approved' : 'rejected'}`;
-  const summary = [money, verdicts.length > 0 ? summaryOf(verdicts) : undefined].filter(Boolean).join(', ');
+  const summary = [money, verdicts.length > 0 ? verdictsSummary(verdicts) : undefined].filter(Boolean).join(', ');
   return {
     verdicts,
     budget: verdict,

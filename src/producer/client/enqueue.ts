@@ -3,7 +3,7 @@ import { Quotas } from './accept/admission.ts';
 import { jobIdFor } from '../../shared/base/ids.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import type { RunStatus } from '../../shared/contract/run.ts';
-import { jobOf, RunQueues, type JobPosition, type RunJob } from '../../shared/state/fleet/queues.ts';
+import { jobOf, RunQueues, type JobPosition, type SegmentJob } from '../../shared/state/fleet/queues.ts';
 
 /** What `enqueueMany` answers for one request. */
 export type BulkAnswer =
@@ -30,7 +30,7 @@ export interface QueueState extends QueueDepth {
 }
 
 /** A job, and where it goes. */
-export interface JobToAdd extends RunJob, JobPosition {
+export interface JobToAdd extends SegmentJob, JobPosition {
   readonly queue: string;
 }
 

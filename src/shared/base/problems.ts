@@ -24,7 +24,7 @@ export function problemsAt(error: Issues, place: PropertyKey): string[] {
 }
 
 /** The first place that is wrong and the kind of mistake, never what stands there: for states with texts of users and models. */
-export function faultOf({ issues: [issue] }: z.ZodError): string {
+export function firstProblemOf({ issues: [issue] }: z.ZodError): string {
   return issue ? `${dotted(issue.path) || 'the whole'}: ${issue.code}` : 'no reason';
 }
 

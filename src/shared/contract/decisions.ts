@@ -144,7 +144,7 @@ function verdictOf(
 }
 
 /** In words, for `run.resumed`. */
-export function summaryOf(verdicts: readonly CallVerdict[]): string {
+export function verdictsSummary(verdicts: readonly CallVerdict[]): string {
   const said: Record<Verdict, string> = { granted: 'approved', denied: 'denied', answered: 'answered' };
   const shown = verdicts.slice(0, maxSummed).map(({ id, verdict: what }) => `${id} ${said[what]}`);
   const more = verdicts.length - shown.length;

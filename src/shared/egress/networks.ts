@@ -7,7 +7,7 @@ import { BlockList, isIP } from 'node:net';
 export type Network = 'loopback' | 'local' | 'private' | 'reserved' | 'public';
 
 /** Addresses that are not public, and why. */
-export interface Family {
+interface AddressFamily {
   readonly network: Exclude<Network, 'public'>;
   readonly name: string;
   readonly ranges: readonly string[];
@@ -17,7 +17,7 @@ export interface Family {
  * Every address that is not public. The first family that holds an address counts. Not in here, because addresses do not
  * show it: NAT64 with a prefix of the operator's own, and ISATAP.
  */
-export const families: readonly Family[] = [
+export const families: readonly AddressFamily[] = [
   family('loopback', 'this machine', '127.0.0.0/8', '0.0.0.0/32', '::1/128', '::/128'),
   family('local', 'link-local', '169.254.0.0/16', 'fe80::/10', '64:ff9b::a9fe:0/112', '2002:a9fe::/32'),
   // Outside the link-local range: AWS over IPv6, Alibaba, Azure, Oracle.
@@ -52,7 +52,7 @@ export const families: readonly Family[] = [
   family('reserved', 'IPv6 outside 2000::/3, which is all that is global', '::/3', '4000::/2', '8000::/1'),
 ];
 
-function family(network: Family['network'], name: string, ...ranges: string[]): Family {
+function family(network: AddressFamily['network'], name: string, ...ranges: string[]): AddressFamily {
   return { network, name, ranges };
 }
 
@@ -73,7 +73,7 @@ function blockList(ranges: readonly string[]): BlockList {
 }
 
 /** The family of an address; undefined for public ones. IPv6 without brackets. What is no address throws. */
-export function familyOf(address: string): Family | undefined {
+export function familyOf(address: string): AddressFamily | undefined {
   // The zone says on which link the address is; it is not a part of it.
   const [bare = ''] = address.split('%');
   const version = isIP(bare);

@@ -11,7 +11,7 @@ import type { ResultReader } from '../tools/source.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { HandoffFilterDescriptor } from '../../shared/contract/handoff/handoff.ts';
 import type { HandoffFilter } from '../../shared/contract/handoff/handoff-filters.ts';
-import type { CallVerdict } from '../turn/contract.ts';
+import type { ModelCallVerdict } from '../turn/contract.ts';
 import type { PostCompactionHook } from '../turn/compaction/memory.ts';
 import type { PrepareStep } from '../turn/prepare-step.ts';
 import { createAgentTool, type AgentToolOptions } from './agent-tool.ts';
@@ -44,7 +44,7 @@ export type LlmPolicy = (call: {
   readonly agentId: string;
   readonly stepNumber: number;
   readonly spentMicrocents: number;
-}) => CallVerdict | Promise<CallVerdict>;
+}) => ModelCallVerdict | Promise<ModelCallVerdict>;
 
 /** An agent as `defineAgent` answers it. */
 export interface DefinedAgent extends Agent {

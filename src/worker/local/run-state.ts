@@ -1,4 +1,4 @@
-import { faultOf } from '../../shared/base/problems.ts';
+import { firstProblemOf } from '../../shared/base/problems.ts';
 import { z } from 'zod';
 import { decisionRecord, type DecisionRecord } from '../../shared/contract/decisions.ts';
 import { RunError } from '../../shared/base/errors.ts';
@@ -65,7 +65,7 @@ export function runStateFromJSON(serialised: unknown, agent: Pick<Agent, 'defini
   refuseOtherVersions(json);
   const read = runState.safeParse(json);
   if (!read.success) {
-    throw new RunError('run_state_malformed', `the run state cannot be read: ${faultOf(read.error)}`, {
+    throw new RunError('run_state_malformed', `the run state cannot be read: ${firstProblemOf(read.error)}`, {
       cause: read.error,
     });
   }

@@ -55,7 +55,7 @@ export interface ModelChain {
 }
 
 /** What the operator's policy says about a model call. */
-export type CallVerdict =
+export type ModelCallVerdict =
   | { readonly action: 'allow'; readonly ruleId?: string | undefined }
   | { readonly action: 'deny'; readonly reason: string; readonly ruleId?: string | undefined };
 
@@ -143,7 +143,7 @@ export interface TurnDeps {
   /** Names a step's model call: the same for each retry, model and worker. */
   requestId(step: number): string;
   /** Once before each step's model call: a verdict of `deny` keeps it from being made. */
-  readonly callPolicy?: ((step: number, state: TurnState) => Promise<CallVerdict>) | undefined;
+  readonly callPolicy?: ((step: number, state: TurnState) => Promise<ModelCallVerdict>) | undefined;
   /** Before each step's model call: what this one has to do. */
   readonly prepareStep?: PrepareStep | undefined;
   /** There when older messages may give way to a summary. */

@@ -185,7 +185,7 @@ export function manifestFromHash(hash: Readonly<Record<string, string>>): Thread
 }
 
 /** Reads an entry back. Throws `run_state_malformed` or `run_state_version_unsupported`. */
-export function readEntry(json: string, { threadId }: ThreadRef, seq: number): ThreadEntry {
+export function readThreadEntry(json: string, { threadId }: ThreadRef, seq: number): ThreadEntry {
   const name = `entry ${seq} of thread ${threadId}`;
   try {
     const value: unknown = storedJson(json);

@@ -5,7 +5,7 @@ import { jobOptions, jobVersion, type JobKind } from '../../contract/run.ts';
 import type { RedisConnection } from '../connect.ts';
 
 /** One segment of a run as a job. */
-export interface RunJob {
+export interface SegmentJob {
   readonly kind: JobKind;
   readonly runId: string;
   readonly segment: number;
@@ -56,7 +56,7 @@ export class RunQueues implements AsyncDisposable {
   }
 
   /** Enqueues a segment of a run. The job id makes a repeat harmless. */
-  async add(queue: string, run: RunJob, position?: JobPosition): Promise<void> {
+  async add(queue: string, run: SegmentJob, position?: JobPosition): Promise<void> {
     const { name, data, opts } = jobOf(run, position);
     await this.get(queue).add(name, data, opts);
   }
@@ -69,7 +69,7 @@ export class RunQueues implements AsyncDisposable {
 }
 
 /** A segment of a run as BullMQ takes it. */
-export function jobOf({ kind, runId, segment }: RunJob, { priority, delayMs, first }: JobPosition = {}) {
+export function jobOf({ kind, runId, segment }: SegmentJob, { priority, delayMs, first }: JobPosition = {}) {
   const lifo = first ? true : undefined;
   const opts = defined({ ...jobOptions, jobId: jobIdFor(runId, segment), priority, delay: delayMs, lifo });
   return { name: kind, data: { v: jobVersion, kind, runId, segment }, opts };

@@ -7,7 +7,7 @@ import {
   manifestFromHash,
   onceKey,
   patchFields,
-  readEntry,
+  readThreadEntry,
   threadNotFound,
   type NumberedEntry,
   type ThreadEntry,
@@ -130,7 +130,7 @@ export async function readThread(space: ThreadKeySpace, thread: ThreadRef, range
         : await redis.xrevrange(log, to, from, 'COUNT', count);
     for (const [id, [, json = '']] of found) {
       const seq = Number.parseInt(id, 10);
-      entries.push({ seq, entry: readEntry(json, thread, seq) });
+      entries.push({ seq, entry: readThreadEntry(json, thread, seq) });
     }
     const last = entries.at(-1);
     if (found.length < count || !last) break;
@@ -157,7 +157,7 @@ export async function readContext(
   const summarySeq = Number(hash[isLockOwner ? 'lockedSummarySeq' : 'summarySeq']);
   const log = keys.thread(thread.tenant, thread.threadId, 'log');
   const [at] = summarySeq === 0 ? [] : await redis.xrange(log, `${summarySeq}-0`, `${summarySeq}-0`);
-  const summary = at && { seq: summarySeq, entry: readEntry(at[1][1] ?? '', thread, summarySeq) };
+  const summary = at && { seq: summarySeq, entry: readThreadEntry(at[1][1] ?? '', thread, summarySeq) };
   const after = summary?.entry.t === 'summary' ? summary.entry.upTo : 0;
   const range = { after, before: isLockOwner ? lastNumber + 1 : undefined, limit: Number.MAX_SAFE_INTEGER };
   const { entries } = await readThread(space, thread, range);

@@ -10,7 +10,7 @@ import type { Decide, DecideOutcome } from '../../../shared/state/run/control/de
 import {
   callVerdicts,
   refusalError,
-  summaryOf,
+  verdictsSummary,
   waitsForPeople,
   decidersOf,
   isAboutCall,
@@ -33,7 +33,10 @@ export function decideOf(input: DecisionInput, by: string | undefined, atMs: num
   if (typeof budget === 'object') throw new RunError('validation', 'budget: a top-up needs budgets in Redis');
   const at = new Date(atMs).toISOString();
   const verdicts = callVerdicts(parsed.data, by, at);
-  const summary = [...(budget ? [`budget: ${budget}`] : []), ...(verdicts.length > 0 ? [summaryOf(verdicts)] : [])];
+  const summary = [
+    ...(budget ? [`budget: ${budget}`] : []),
+    ...(verdicts.length > 0 ? [verdictsSummary(verdicts)] : []),
+  ];
   const entry = { v: 1, t: 'decided', at, ...(budget && { budget, ...(by !== undefined && { by }) }) } as const;
   return { verdicts, by, summary: summary.join(', '), entry, atMs };
 }

@@ -24,7 +24,7 @@ export function readEvals(answer: unknown): Json {
   return parsed(taskEvals, 'validate', jsonCopy(answer, 'what validate answers', maxTaskEvalsBytes));
 }
 
-export function readDecision(answer: unknown): Json {
+export function readTaskDecision(answer: unknown): Json {
   return parsed(taskDecision, 'decide', jsonCopy(answer, 'what decide answers', maxTaskActionBytes));
 }
 

@@ -11,7 +11,7 @@ import {
 } from '../../../shared/contract/orchestration/task.ts';
 import type { TaskContext } from '../../agents/adapter.ts';
 import {
-  readDecision,
+  readTaskDecision,
   readEvals,
   readResult,
   readState,
@@ -51,7 +51,7 @@ async function goOn(run: RunningTask): Promise<Stretch> {
     const reply = await run.call(
       `decide:${stepNumber}`,
       (context) => run.adapter.decide(viewOf(run, context)),
-      readDecision,
+      readTaskDecision,
     );
     if (!reply.ok) return broken(reply.failure);
     const decision = reply.value as TaskDecision;

@@ -1,4 +1,4 @@
-import { problemsOf, faultOf } from '../../../shared/base/problems.ts';
+import { problemsOf, firstProblemOf } from '../../../shared/base/problems.ts';
 import { RunError } from '../../../shared/base/errors.ts';
 import { eventVersion, type EventBody, type RunEvent } from '../../../shared/contract/event.ts';
 import { deepFreeze } from '../../../shared/base/json-value.ts';
@@ -220,7 +220,7 @@ function readTaskState(saved: unknown, adapter: AnyAdapter): TaskState {
     throw new RunError('run_state_version_unsupported', `the task state has version ${version}`);
   const read = taskState.safeParse(json);
   if (!read.success) {
-    const fault = faultOf(read.error);
+    const fault = firstProblemOf(read.error);
     throw new RunError('run_state_malformed', `the task state cannot be read: ${fault}`, { cause: read.error });
   }
   const { adapterId } = read.data;
