@@ -11,8 +11,8 @@ export type {
   RunFact,
 } from './client/options.ts';
 export { handleChatTurn, type ChatTurnResult, type HandleChatTurnInput } from './chat/handle-chat-turn.ts';
-export type { ChatLine, ChatLinesOptions } from './client/chat/chat-lines.ts';
-export { chatTurnRequest, type ChatTurnRequest } from './client/chat/chat-request.ts';
+export type { ChatLine, ChatLinesOptions } from './client/chat/chat-turn.ts';
+export { chatTurnRequest, type ChatTurnRequest } from './client/chat/open-turn.ts';
 export { ChatTurn } from './client/chat/chat-turn.ts';
 export type { ChatOptions } from './client/chat/open-turn.ts';
 export type { ChatEvent, ChatTurnIdentity } from './chat/chat-event.ts';

@@ -3,12 +3,12 @@ import { cancelRequest, type CancelRequest } from '../../shared/contract/control
 import { assertNever, RunError } from '../../shared/base/errors.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import { leaveWaitQueues } from './wait-queues.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadLegible } from './read-run.ts';
 import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { invalid } from '../../shared/base/problems.ts';
 import { endFactsOf, factsOf } from '../../shared/contract/run-facts.ts';
+import { parseAccountName } from './budgets.ts';
 
 /**
  * Asks a run and its children to stop. A run that waits for people ends at once, and its open calls are denied, unless the request
@@ -63,4 +63,21 @@ async function forget(record: RunRecord, core: ClientCore, redis: RedisConnectio
 
 function alreadyTerminal(record: RunRecord): RunError {
   return new RunError('already_terminal', `run ${record.runId} has already ended`);
+}
+
+/**
+ * Takes a run that waits no longer out of the wait queues for money and time. Workers skip such runs too, but until then they
+ * would keep others waiting.
+ */
+export async function leaveWaitQueues(
+  { runId, tenant, pending }: RunRecord,
+  { keys }: ClientCore,
+  redis: RedisConnection,
+): Promise<void> {
+  await redis.zrem(keys.timers, runId);
+  for (const item of pending) {
+    if (item.kind !== 'budget') continue;
+    const account = parseAccountName(item.id);
+    if (account) await redis.zrem(keys.accountWaiting(tenant, account.scope, account.id), runId);
+  }
 }

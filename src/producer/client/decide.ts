@@ -8,13 +8,11 @@ import type { PendingItem } from '../../shared/contract/event.ts';
 import type { BudgetView } from '../../shared/contract/money.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import { parseAccountName, topUpAccount, type AccountName } from './accounts.ts';
-import { topUpOf } from './budgets.ts';
-import { requireOperator, type Caller } from './accept/caller.ts';
-import { leaveWaitQueues } from './wait-queues.ts';
+import { parseAccountName, topUpAccount, type AccountName, topUpOf } from './budgets.ts';
+import { requireOperator, type Caller, checkRunId, runNotFound, safeInput } from './accept/validate.ts';
+import { leaveWaitQueues } from './cancel.ts';
 import type { ClientCore } from './client-core.ts';
 import { loadChildren, loadLegible, loadView } from './read-run.ts';
-import { checkRunId, runNotFound, safeInput } from './accept/validate.ts';
 import { invalid } from '../../shared/base/problems.ts';
 
 /** Who decides, and a key that makes a repeat of a top-up harmless. */

@@ -12,10 +12,9 @@ import type { WriteProblem } from '../../shared/state/write-probe.ts';
 import { acceptRun, acceptRuns } from './accept/accept.ts';
 import { listApprovals, type ApprovalsQuery, type ApprovalView } from './approvals.ts';
 import { Budgets } from './budgets.ts';
-import type { ChatTurnRequest } from './chat/chat-request.ts';
+import { type ChatTurnRequest, findTurn, submitTurn, type ChatOptions } from './chat/open-turn.ts';
 import { ChatTurn } from './chat/chat-turn.ts';
-import { findTurn, submitTurn, type ChatOptions } from './chat/open-turn.ts';
-import type { Caller, Rights } from './accept/caller.ts';
+import { type Caller, type Rights, checkRunId } from './accept/validate.ts';
 import { cancelRun } from './cancel.ts';
 import { readCosts, type CostQuery, type CostReport } from './costs.ts';
 import { decideRun, type DecideOptions, type DecisionAnswer } from './decide.ts';
@@ -40,7 +39,6 @@ import { redriveRuns, type RedriveAnswer, type RedriveRequest } from './redrive.
 import { RunHandle } from './run-handle.ts';
 import { followRun } from './follow/follow-run.ts';
 import { Threads } from './threads.ts';
-import { checkRunId } from './accept/validate.ts';
 
 /**
  * The producer side of Millrace: accepts runs, reads them, follows and cancels them.

@@ -4,7 +4,7 @@ import { isTerminal } from '../../shared/contract/event.ts';
 import { legibleRecord } from '../../shared/contract/legible-record.ts';
 import type { RedisConnection } from '../../shared/state/connect.ts';
 import { isTerminalStatus, recordFromHash, viewOf, type RunRecord, type RunView } from '../../shared/contract/run.ts';
-import { EventBuffer } from './follow/event-buffer.ts';
+import { EventBuffer } from './follow/event-hub.ts';
 import type { ClientCore } from './client-core.ts';
 import type { ResultOptions } from './options.ts';
 import { Stop, untilStopped } from './stop.ts';

@@ -3,7 +3,7 @@ import { BlockList, isIP } from 'node:net';
 import type { FastifyRequest } from 'fastify';
 import type { ApiKey, Scope } from '../../shared/contract/config.ts';
 import { RunError } from '../../shared/base/errors.ts';
-import type { Rights } from '../client/accept/caller.ts';
+import type { Rights } from '../client/accept/validate.ts';
 import type { Millrace } from '../client/millrace.ts';
 import type { App } from './app.ts';
 

@@ -11,8 +11,8 @@ import { budgetView } from '../../shared/contract/money.ts';
 import { runOutcomeView, runRequest, runStatus, runView } from '../../shared/contract/run.ts';
 import { threadItem, threadView } from '../../shared/contract/thread/thread-items.ts';
 import { approvalView } from '../client/approvals.ts';
-import { chatLine } from '../client/chat/chat-lines.ts';
-import { chatTurnRequest } from '../client/chat/chat-request.ts';
+import { chatLine } from '../client/chat/chat-turn.ts';
+import { chatTurnRequest } from '../client/chat/open-turn.ts';
 import { costReport } from '../client/costs.ts';
 import type { App } from './app.ts';
 

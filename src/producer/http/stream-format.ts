@@ -2,7 +2,7 @@ import type { ErrorInfo } from '../../shared/base/errors.ts';
 import type { DialectEvent, Projector } from '../../shared/dialects/dialect.ts';
 import type { RunEvent } from '../../shared/contract/event.ts';
 import { jsonText } from '../../shared/base/json-text.ts';
-import type { ChatLine } from '../client/chat/chat-lines.ts';
+import type { ChatLine } from '../client/chat/chat-turn.ts';
 import { shownIn, type EventProfile } from '../../shared/dialects/profile.ts';
 
 /** How a stream of things looks on the wire. */

@@ -8,11 +8,10 @@ import { stopRuns } from '../../../shared/state/run/children/children.ts';
 import { usedBefore } from '../../../shared/state/run/claim-request.ts';
 import { familyPorts } from '../cancel.ts';
 import type { BulkAnswer, JobToAdd } from '../enqueue.ts';
-import { requireOperator, type Caller } from './caller.ts';
+import { requireOperator, type Caller, parseRequest } from './validate.ts';
 import type { ClientCore } from '../client-core.ts';
 import { pruneIndex } from '../list-runs.ts';
 import { arrive, forgetEnded, isRefusal, lookAgain, type SteeredRun } from './thread-entry.ts';
-import { parseRequest } from './validate.ts';
 
 interface Accepted {
   readonly runId: string;

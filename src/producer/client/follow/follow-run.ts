@@ -1,8 +1,7 @@
 import { RunError } from '../../../shared/base/errors.ts';
 import { isTerminal, type RunEvent } from '../../../shared/contract/event.ts';
-import type { Subscription } from './event-hub.ts';
+import { type Subscription, EventBuffer } from './event-hub.ts';
 import type { LogPage } from './event-log.ts';
-import { EventBuffer } from './event-buffer.ts';
 import type { ClientCore } from '../client-core.ts';
 import type { EventsOptions } from '../options.ts';
 import { stoppable, untilStopped } from '../stop.ts';

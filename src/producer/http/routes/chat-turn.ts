@@ -1,8 +1,7 @@
 import { z } from 'zod';
 import { RunError } from '../../../shared/base/errors.ts';
-import { chatLine } from '../../client/chat/chat-lines.ts';
-import { chatTurnRequest, type ChatTurnRequest } from '../../client/chat/chat-request.ts';
-import type { ChatTurn } from '../../client/chat/chat-turn.ts';
+import { chatLine, type ChatTurn } from '../../client/chat/chat-turn.ts';
+import { chatTurnRequest, type ChatTurnRequest } from '../../client/chat/open-turn.ts';
 import type { Millrace } from '../../client/millrace.ts';
 import type { App, Services } from '../app.ts';
 import { errorAnswer } from '../error-answer.ts';

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest';
 import type { RunEvent } from '../../../../src/shared/contract/event.ts';
-import { EventBuffer } from '../../../../src/producer/client/follow/event-buffer.ts';
+import { EventBuffer } from '../../../../src/producer/client/follow/event-hub.ts';
 
 const event = (sequenceNumber: number) => ({ sequenceNumber }) as RunEvent;
 const never = new AbortController().signal;
