@@ -1,13 +1,13 @@
 import { expect, test } from 'vitest';
-import { systemClock } from '../../../../src/shared/base/clock.ts';
-import type { JournalEntry } from '../../../../src/shared/contract/journal/journal.ts';
-import type { AssistantPart } from '../../../../src/shared/contract/message.ts';
-import type { ThreadItem } from '../../../../src/shared/contract/thread/thread-items.ts';
-import { recordTurn, takeThread } from '../../../../src/worker/run/run-thread.ts';
-import { foldJournal } from '../../../../src/shared/contract/journal/fold.ts';
-import { aRecord } from '../../../contract/run-fixtures.ts';
-import { clientWorld, type ClientWorld } from '../../cli/options/client.ts';
-import { modelResponse, aThread, toolResult, tenant, workerThreads } from '../../support/threads.ts';
+import { systemClock } from '../../../src/shared/base/clock.ts';
+import type { JournalEntry } from '../../../src/shared/contract/journal/journal.ts';
+import type { AssistantPart } from '../../../src/shared/contract/message.ts';
+import type { ThreadItem } from '../../../src/shared/contract/thread/thread-items.ts';
+import { recordTurn, takeThread } from '../../../src/worker/run/run-thread.ts';
+import { foldJournal } from '../../../src/shared/contract/journal/fold.ts';
+import { aRecord } from '../../contract/run-fixtures.ts';
+import { clientWorld, type ClientWorld } from '../cli/options/client.ts';
+import { modelResponse, aThread, toolResult, tenant, workerThreads } from '../support/threads.ts';
 
 const at = '2026-01-02T03:04:05.000Z';
 const prompt = 'And order 8?';
